@@ -1,0 +1,131 @@
+"""Everything this library raises on purpose (floor 0).
+
+    IbiError
+    ├── ParseError          a text is not what it should be: which part, and the nearest valid spelling
+    ├── MintingError        no label can be given now
+    │   ├── NotOurs         nobody may mint under this prefix here
+    │   ├── LostState       the last date is unknown, so the next label might be a second one
+    │   └── ClockError      the clock cannot be believed
+    ├── HoldingError        the Archive cannot do this with this item
+    │   ├── NotHeld
+    │   ├── AlreadyHeld
+    │   └── BadItem         the description of an item contradicts itself or the rules
+    ├── PeerError           another machine failed us
+    │   ├── ForbiddenAddress    it is at an address that must never be contacted
+    │   ├── PeerSilent          no connection, no answer, or not in time
+    │   └── PeerGarbled         an answer that is not one
+    └── SetupError          a data directory or a setting cannot be used
+
+What a resolution comes to (a redirect, an alert) is a value, never an error.
+"""
+
+from __future__ import annotations
+
+_SHOWN = 120  # characters of a faulty text that are worth showing to a person
+
+
+class IbiError(Exception):
+    """The root of the tree.
+
+    `problem` is a plain English sentence, or a template filled from `details`; as a template it is also the key
+    under which translations are found. `str(error)` is the filled sentence.
+    """
+
+    def __init__(self, problem: str, **details: object) -> None:
+        super().__init__(problem)
+        self.problem = problem
+        self.details = details
+
+    def __str__(self) -> str:
+        return self.problem.format(**self.details) if self.details else self.problem
+
+
+class ParseError(IbiError, ValueError):
+    """A text is not what it should be.
+
+    `what` names the noun that was expected ("IBIp"); `text[start:end]` is the part at fault; `suggestion` is the
+    nearest valid spelling, or None.
+    """
+
+    def __init__(
+        self,
+        what: str,
+        text: str,
+        problem: str,
+        start: int = 0,
+        end: int | None = None,
+        suggestion: str | None = None,
+        **details: object,
+    ) -> None:
+        super().__init__(problem, **details)
+        self.what = what
+        self.text = text
+        self.start = min(start, len(text))
+        self.end = min(max(len(text) if end is None else end, self.start), len(text))
+        self.suggestion = suggestion
+
+    def within(self, what: str, text: str, offset: int) -> ParseError:
+        """The same fault, seen in a larger text in which this one starts at `offset`."""
+        larger = ParseError(what, text, self.problem, self.start + offset, self.end + offset, self.suggestion)
+        larger.details = self.details
+        return larger
+
+    def caret(self) -> str:
+        """The text, and below it carets under the fault (two lines; long or unprintable texts are cut and masked)."""
+        first = max(0, self.start - _SHOWN // 2)
+        shown = "".join(c if " " <= c <= "~" else "?" for c in self.text[first : first + _SHOWN])
+        at = self.start - first
+        width = max(1, min(self.end, first + _SHOWN) - self.start)
+        return f"{shown}\n{' ' * at}{'^' * width}"
+
+
+class MintingError(IbiError):
+    """No label can be given now."""
+
+
+class NotOurs(MintingError):
+    """The prefix may not be minted under (AMB-10)."""
+
+
+class LostState(MintingError):
+    """The last date given is missing, damaged or older than what was given (AMB-18)."""
+
+
+class ClockError(MintingError):
+    """The clock stands where it cannot be believed (GEN-44)."""
+
+
+class HoldingError(IbiError):
+    """The Archive cannot do this with this item."""
+
+
+class NotHeld(HoldingError):
+    """The Archive knows no such item."""
+
+
+class AlreadyHeld(HoldingError):
+    """The Archive already holds an item of this name (ARC-01, ARC-04)."""
+
+
+class BadItem(HoldingError):
+    """The description of an item contradicts itself or the rules."""
+
+
+class PeerError(IbiError):
+    """Another machine failed us."""
+
+
+class ForbiddenAddress(PeerError):
+    """The peer is at an address that must never be contacted."""
+
+
+class PeerSilent(PeerError):
+    """No connection, no answer, or not in time."""
+
+
+class PeerGarbled(PeerError):
+    """Something answered, but not with a message of the protocol."""
+
+
+class SetupError(IbiError):
+    """A data directory or a setting cannot be used."""

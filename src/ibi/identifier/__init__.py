@@ -1,0 +1,1 @@
+"""What a name is and how it is born: the generation standard, pure."""

@@ -1,0 +1,79 @@
+"""The label generators: a subsystem and a date make the two forms of one IBI (G15 chapters 5 to 7, GEN-08)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from ipaddress import IPv6Address, IPv6Network, ip_address
+
+from ibi.errors import NotOurs, ParseError
+from ibi.identifier import ibip as ip_form
+from ibi.identifier import repository as rep_form
+from ibi.identifier.forms import IBIForms
+from ibi.identifier.ibip import IBIp, canonical_ip
+from ibi.identifier.repository import UniformRepositoryName
+
+TRIAL_DOMAINS = frozenset({"localhost", "test", "example", "invalid", "local", "internal"})
+"""Last words of host names that nobody owns; labels under them are only for trying out."""
+
+_LAST_PORT = 65535
+_LONGEST_HOST = 253
+
+
+@dataclass(frozen=True, slots=True)
+class Subsystem:
+    """One identification subsystem: the pair of host and port, perhaps with its pair of IP address and port (GEN-04).
+
+    Raises ParseError for a host, an address or a port that no label can be made of, and NotOurs for names and
+    addresses that nobody owns (AMB-10), unless the labels are only for trying out.
+    """
+
+    host: str
+    port: int = rep_form.DEFAULT_PORT
+    ip: str | None = None
+    ip_port: int = ip_form.DEFAULT_PORT
+    for_trying: bool = False
+
+    def __post_init__(self) -> None:
+        if len(self.host) > _LONGEST_HOST:
+            raise ParseError(
+                "host name", self.host, "a host name has at most {limit} characters", limit=_LONGEST_HOST
+            )
+        rep_form.rep_prefix(self.host, self.port)
+        for port in (self.port, self.ip_port):
+            if not 0 < port <= _LAST_PORT:
+                raise ParseError("port", str(port), "a port is a number from 1 to 65535")
+        if self.ip is not None:
+            object.__setattr__(self, "ip", canonical_ip(self.ip))
+        problem = self.why_not_ours
+        if problem and not self.for_trying:
+            raise NotOurs(problem, host=self.host, ip=self.ip)
+
+    @property
+    def why_not_ours(self) -> str | None:
+        """Why labels under this prefix could not be unique in the world, None if they can."""
+        if self.host.lower().removesuffix(".").rpartition(".")[2] in TRIAL_DOMAINS:
+            return "the host name {host} belongs to nobody, so its labels are only for trying out"
+        if self.ip is not None and not is_public_ip(self.ip):
+            return "the address {ip} is not public, so its labels are only for trying out"
+        return None
+
+    def label(self, ticks: int) -> IBIForms:
+        """Both forms (one if the subsystem has no IP address) for one date of the distributor."""
+        rep = UniformRepositoryName.make(self.host, self.port, ticks)
+        return IBIForms(rep, IBIp.make(self.ip, self.ip_port, ticks) if self.ip else None)
+
+
+def is_public_ip(ip: str) -> bool:
+    """Whether an address is one machine's in the whole world: not loopback, private, reserved, shared or multicast.
+
+    IPv6 addresses that carry an IPv4 address inside are never taken for public.
+    """
+    address = ip_address(ip)
+    if isinstance(address, IPv6Address) and any(address in network for network in _CARRIERS):
+        return False
+    return address.is_global and not address.is_multicast and not address.is_reserved
+
+
+_CARRIERS = tuple(
+    map(IPv6Network, ("::/96", "::ffff:0:0/96", "64:ff9b::/96", "64:ff9b:1::/48", "2001::/32", "2002::/16"))
+)

@@ -1,0 +1,142 @@
+"""The opaque ids from before the standard: recognised and dated, never made (WILD-02, SETTLED 26).
+
+    6RPa7uma Z             / UaJFT     second generation: the IP, perhaps a port; the seconds since August 1995
+    6qtX3pFwXQ Z 3r59 Y CT / GUQnU     first generation: subdomain words with X between them, word, Y and a port
+
+Unlike an IBI, such an id is case-sensitive. Z, which no IBIp has, stands in every prefix, so nothing is ever both.
+The grammar was read off published ids; where an item carries an IBI as well, the times of both agree.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Final, final
+
+from ibi.errors import ParseError
+from ibi.identifier.dates import LabelDate
+from ibi.identifier.ibip import EPOCH, canonical_ip
+from ibi.identifier.numerals import IPV4, Numerals
+from ibi.identifier.ordering import TimeOrdered
+
+WHAT: Final = "legacy opaque id"
+MAX_LENGTH: Final = 128
+"""Characters of the longest id that is read at all; the longest seen has 27."""
+
+OPAQUE = Numerals("23456789abcdefghijkmnopqrstuvwxyzABCDEFGHJKLMNPQRSTUV")
+"""Base 53: no 0, 1, l, I or O; W, X, Y and Z stay free to separate."""
+
+# A host word is a number in base 37: letters in an order of their own, then digits, then the hyphen. The letters
+# marked "?" (f, h, j, k, q, u to z) stand in no published pair that we know of, so words with them stay unread.
+_HOST_CHARACTERS: Final = "abcoiemn?srld?pt?g????????0123456789-"
+
+# second generation = digit+ "Z" digit* "/" digit+
+# first generation  = digit+ *("X" digit+) "Z" digit+ ["Y" digit*] "/" digit+     at least one X
+#
+# The second number of an id is a date: three digits at least (the first hour), six at most (the year 2697).
+_DIGIT = "[2-9a-km-zA-HJ-NP-V]"
+SECOND_GENERATION_RULE = rf"{_DIGIT}++Z{_DIGIT}*+/{_DIGIT}{{3,6}}"
+FIRST_GENERATION_RULE = rf"{_DIGIT}++(?:X{_DIGIT}++)++Z{_DIGIT}++(?:Y{_DIGIT}*+)?/{_DIGIT}{{3,6}}"
+LEGACY_RULE = rf"(?:{FIRST_GENERATION_RULE}|{SECOND_GENERATION_RULE})"
+_match = re.compile(LEGACY_RULE, re.ASCII).fullmatch
+
+_LAST_PORT = 65535
+
+
+@final
+class LegacyId(TimeOrdered):
+    """An opaque id of either generation; immutable, equal only to the very same spelling."""
+
+    __slots__ = ("_text", "canonical")
+
+    _text: str
+    canonical: str
+    """The id as it stands: upper and lower case differ."""
+
+    @classmethod
+    def parse(cls, text: str) -> LegacyId:
+        """Read an id. Raises ParseError.
+
+        A prefix of the second generation must spell an IPv4 address, or else any two words with a Z would do.
+        """
+        if len(text) > MAX_LENGTH:
+            raise ParseError(WHAT, text, "it is longer than {limit} characters", MAX_LENGTH, limit=MAX_LENGTH)
+        if _match(text) is None:
+            raise ParseError(WHAT, text, "this is not an opaque id of the time before the standard")
+        name = object.__new__(cls)
+        _set_text(name, text)
+        _set_canonical(name, text)
+        if name.generation == 2 and name.ip is None:  # noqa: PLR2004 - generations are numbered
+            raise ParseError(WHAT, text, "the word before Z spells no IP address", 0, text.index("Z"))
+        return name
+
+    @property
+    def generation(self) -> int:
+        """1: the prefix spells a domain name; 2: it spells an IP address."""
+        return 1 if "X" in self.prefix else 2
+
+    @property
+    def prefix(self) -> str:
+        """What named the item: "6RPa7umaZ"."""
+        return self._text.partition("/")[0]
+
+    @property
+    def suffix(self) -> str:
+        """When: "UaJFT"."""
+        return self._text.partition("/")[2]
+
+    @property
+    def ip(self) -> str | None:
+        """The IPv4 address at the moment of naming; None in the first generation."""
+        coded = self.prefix.partition("Z")[0]
+        if self.generation == 1 or len(coded) > len("255.255.255.255"):
+            return None
+        text = IPV4.write(OPAQUE.read(coded))
+        try:
+            return canonical_ip(f"0{text}" if text.startswith(".") else text)
+        except ParseError:
+            return None
+
+    @property
+    def host(self) -> str | None:
+        """The host name at the moment of naming; None in the second generation, or where a word cannot be read.
+
+        A hint only: "a" is this numeral's zero, so a word that began with it has lost it.
+        """
+        if self.generation == 2:  # noqa: PLR2004 - generations are numbered
+            return None
+        subdomain, _, word = self.prefix.partition("Z")
+        words = [_host_word(coded) for coded in (word.partition("Y")[0], *subdomain.split("X"))]
+        return None if None in words else ".".join(filter(None, words))
+
+    @property
+    def port(self) -> int | None:
+        """The port at the moment of naming, 80 after a bare Y; None where none is written or no computer has it."""
+        host, separator, coded = self.prefix.partition("Y" if self.generation == 1 else "Z")
+        if not host or not separator or (self.generation == 2 and not coded):  # noqa: PLR2004 - as above
+            return None
+        if not coded:
+            return 80
+        port = OPAQUE.read(coded) if len(coded) <= len("65535") else 0
+        return port if 0 < port <= _LAST_PORT else None
+
+    @property
+    def date(self) -> LabelDate:
+        """The moment of naming, in UTC; a moment on a full minute is taken to stop there."""
+        seconds = EPOCH + OPAQUE.read(self.suffix)
+        return LabelDate(seconds, "", shows_seconds=seconds % 60 != 0)
+
+
+_set_text = LegacyId.__dict__["_text"].__set__
+_set_canonical = LegacyId.__dict__["canonical"].__set__
+
+
+def _host_word(coded: str) -> str | None:
+    """The word that a number of the first generation spells; None if a letter of it is unknown or it is no word."""
+    if len(coded) > MAX_LENGTH // 2:
+        return None
+    number, letters = OPAQUE.read(coded), []
+    while number:
+        number, value = divmod(number, len(_HOST_CHARACTERS))
+        letters.append(_HOST_CHARACTERS[value])
+    word = "".join(reversed(letters))
+    return word if word and "?" not in word and not word.startswith("-") and not word.endswith("-") else None

@@ -1,0 +1,53 @@
+"""Positional numerals in the three systems of the generation standard (GEN-64, GEN-65).
+
+An IP address is read as a number *as text*: its dots or colons are digits too.
+"""
+
+from __future__ import annotations
+
+from ibi.errors import ParseError
+
+MAX_DIGITS = 64  # an IPv6 address of 39 characters needs 34 base-27 digits; more is nobody's number
+
+
+class Numerals:
+    """A positional system: the digits in order, from zero."""
+
+    def __init__(self, digits: str) -> None:
+        self.digits = digits
+        self._value = {digit: value for value, digit in enumerate(digits)}
+
+    def read(self, text: str) -> int:
+        """The number that `text` spells, most significant digit first (CONVERTTODECIMAL).
+
+        Raises ParseError on an empty text, a foreign character, or more than MAX_DIGITS characters.
+        """
+        if not text or len(text) > MAX_DIGITS:
+            raise ParseError("number", text, "a number has from 1 to {limit} digits", limit=MAX_DIGITS)
+        base, number = len(self.digits), 0
+        for at, digit in enumerate(text):
+            value = self._value.get(digit)
+            if value is None:
+                raise ParseError("number", text, "this character is no digit of this system", at, at + 1)
+            number = number * base + value
+        return number
+
+    def write(self, number: int) -> str:
+        """The digits of a number, without padding; zero is the zero digit (CONVERTFROMDECIMAL, AMB-13).
+
+        Raises ValueError on a negative number.
+        """
+        if number < 0:
+            msg = "only numbers from zero upwards can be written"
+            raise ValueError(msg)
+        base, written = len(self.digits), []
+        while True:
+            number, value = divmod(number, base)
+            written.append(self.digits[value])
+            if number == 0:
+                return "".join(reversed(written))
+
+
+IPV4 = Numerals("0123456789.")
+IPV6 = Numerals("0123456789abcdef:")
+IBIP = Numerals("23456789ABCDEFGHJKLMNPQRSTU")

@@ -1,0 +1,234 @@
+"""An identifier out of the text around it, each thing that was taken off named (WILD-01).
+
+    (see http://mtc-m16b.sid.inpe.br/col/sid.inpe.br/mtc-m17@80/2007/05.09.14.53/doc/paper.pdf).
+    ────┬┬────────────────────────────── ┬─ ────────────────┬────────────────── ──┬─ ───┬──── ┬
+      words, archive address     archive path              IBI        archive path  after   punctuation
+
+Strict at the core (only labels that the grammars know) and generous around it. Linear in the length of the text.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, NamedTuple
+
+from ibi.errors import ParseError
+from ibi.identifier import _grammar
+from ibi.identifier.forms import Name, parse_name
+from ibi.identifier.ibip import IBIp
+from ibi.identifier.legacy import LEGACY_RULE, LegacyId
+from ibi.identifier.repository import UniformRepositoryName
+from ibi.identifier.rind import (
+    RESOLVER_ADDRESS,
+    Peeling,
+    before,
+    behind,
+    head_length,
+    is_in_query,
+    is_stored_file,
+)
+from ibi.identifier.slips import likely_spelling
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+MAX_TEXT = 4096
+"""Characters of the longest text that is searched."""
+
+WHAT = "IBI"
+
+
+class Peeled(NamedTuple):
+    """An identifier and what was around it.
+
+    `after`: the raw text directly behind it that may be modifier, path and query of a persistent URL.
+    `others`: further identifiers in the text, in its order (a viewer's link names its viewer and the item).
+    """
+
+    ibi: Name
+    after: str
+    peelings: tuple[Peeling, ...]
+    others: tuple[Name, ...]
+
+
+class _Found(NamedTuple):
+    start: int
+    end: int
+    name: Name
+
+
+def peel(text: str) -> Peeled:
+    """Find the identifier that a text is about. Raises ParseError if there is none, with the nearest valid spelling."""
+    if len(text) > MAX_TEXT:
+        problem = "the text is longer than {limit} characters"
+        raise ParseError(WHAT, text, problem, MAX_TEXT, limit=MAX_TEXT)
+    for view, repairs in _views(text):
+        found = list(_labels(view))
+        if found:
+            main = _subject(view, found)
+            if not _is_cut(view, main):
+                return _peeled(view, main, found, repairs)
+    raise _fault(text)
+
+
+def _peeled(view: str, main: _Found, found: list[_Found], repairs: list[Peeling]) -> Peeled:
+    ahead = before(view[: main.start])
+    after, rest = behind(view[main.end :], in_query=is_in_query(ahead), stored=is_stored_file(ahead))
+    others = dict.fromkeys(label.name for label in found if label.name != main.name)
+    return Peeled(main.name, after, (*repairs, *ahead, *rest), tuple(others))
+
+
+def nearest(text: str) -> str | None:
+    """The nearest valid spelling of an identifier in a text; None if there is none or more than one."""
+    try:
+        return str(peel(text).ibi)
+    except ParseError as error:
+        return error.suggestion
+
+
+# --- the text, more and more repaired, until a label shows ---------------------------------------------------------
+
+_INVISIBLE = re.compile("[\u00ad\u200b-\u200f\u2060\ufeff]+")
+_ENTITY = re.compile(
+    r"&(?:#0*(?P<number>[0-9]{2,3});|(?P<name>amp|gt|lt|quot|apos|nbsp);|(?:gt|lt|quot|nbsp)(?![0-9A-Za-z=]))"
+)
+_ENCODED = re.compile("%(?:2[1-9A-Fa-f]|[3-6][0-9A-Fa-f]|7[0-9A-Ea-e])")  # printable ASCII but the blank
+_LOOSE_BLANKS = re.compile(r"(?<=[/.@])\s+(?=[0-9A-Za-z])|(?<=[0-9A-Za-z])\s+(?=[/.@][0-9A-Za-z])")
+_LINE_BREAKS = re.compile(r"(?<![ \t])[ \t]*[\r\n]\s*")
+# Field names of catalogue pages that run into the value when a page is copied.
+_FIELD_NAME = re.compile("(?:Repositório de Metadados|Metadata Repository)(?=[0-9A-Za-z])")
+
+
+def _views(text: str) -> Iterator[tuple[str, list[Peeling]]]:
+    """The text as it stands, then decoded, then with blanks and line breaks closed; each with what was repaired."""
+    repairs: list[Peeling] = []
+
+    def repaired(view: str, kind: str, pattern: re.Pattern[str], replacement: str = "") -> str:
+        gone = [match[0] for match in pattern.finditer(view)]
+        if gone:
+            repairs.append(
+                Peeling(kind, " ".join(dict.fromkeys(gone)) if kind == "percent encoding" else "".join(gone))
+            )
+        if kind in {"entity", "percent encoding"}:
+            return pattern.sub(_decoded, view)
+        return pattern.sub(replacement, view)
+
+    view = repaired(text, "invisible characters", _INVISIBLE)
+    view = repaired(view, "entity", _ENTITY)
+    view = repaired(view, "words", _FIELD_NAME, " ")
+    yield view, list(repairs)
+    for _ in range(2):  # once for a link inside a link, twice for one more
+        if _ENCODED.search(view):
+            view = repaired(view, "percent encoding", _ENCODED)
+            yield view, list(repairs)
+    if _LOOSE_BLANKS.search(view):
+        view = repaired(view, "blanks", _LOOSE_BLANKS)
+        yield view, list(repairs)
+    if _LINE_BREAKS.search(view):
+        yield repaired(view, "line break", _LINE_BREAKS), list(repairs)
+
+
+def _decoded(match: re.Match[str]) -> str:
+    """The character of an entity or of a percent encoding; a blank for those that only ever stand around a label."""
+    if match[0].startswith("%"):
+        return chr(int(match[0][1:], 16))
+    if match["number"]:
+        return chr(int(match["number"]))
+    return "&" if match["name"] == "amp" else " "
+
+
+# --- the labels in it ----------------------------------------------------------------------------------------------
+
+# A label starts where a word starts, and ends where it is not continued; so no text is read more than a few times.
+_START = r"(?<![0-9A-Za-z-])(?<![0-9A-Za-z]\.)"
+_END = r"(?![0-9A-Za-z]|\.[0-9])"
+_REPOSITORY = re.compile(rf"{_START}{_grammar.REPOSITORY_RULE}{_END}", re.ASCII)
+_IBIP = re.compile(rf"(?<![0-9A-Za-z]){_grammar.IBIP_RULE}(?![0-9A-Za-z])", re.ASCII)
+_LEGACY = re.compile(rf"(?<![0-9A-Za-z]){LEGACY_RULE}(?![0-9A-Za-z])", re.ASCII)
+_AT_RESOLVER = re.compile(rf"\s*(?:{RESOLVER_ADDRESS}|/)?(?:(?:ibi|rep)/)?", re.ASCII)
+
+
+def _labels(view: str) -> Iterator[_Found]:
+    """Every label, from left to right, none inside another."""
+    at_home = _AT_RESOLVER.match(view)
+    home = at_home.end() if at_home else 0
+    found = [*_ibips(view, home), *_legacy_ids(view)]
+    found.extend(
+        _Found(match.start(), match.end(), UniformRepositoryName.parse(match[0]))
+        for match in _REPOSITORY.finditer(view)
+        if len(match[0]) <= _grammar.MAX_LABEL
+    )
+    # Where an IBIp and a name start together, the IBIp is meant if it spells an address (URL-03).
+    found.sort(key=lambda label: (label.start, isinstance(label.name, IBIp) and label.name.ip is None))
+    reached = 0
+    for label in found:
+        if label.start >= reached:
+            reached = label.end
+            yield label
+
+
+def _ibips(view: str, home: int) -> Iterator[_Found]:
+    """IBIps that spell an address; any IBIp at `home`, where a persistent URL has nothing else."""
+    at = 0
+    while match := _IBIP.search(view, at):
+        label = IBIp.parse(match[0]) if len(match[0]) <= _grammar.MAX_LABEL else None
+        if label and (label.ip is not None or match.start() == home):
+            yield _Found(match.start(), match.end(), label)
+            at = match.end()
+        else:
+            at = view.index("/", match.start()) + 1
+
+
+def _legacy_ids(view: str) -> Iterator[_Found]:
+    for match in _LEGACY.finditer(view):
+        try:
+            yield _Found(match.start(), match.end(), LegacyId.parse(match[0]))
+        except ParseError:
+            continue
+
+
+_VIEWED = re.compile(r"mirrorget\.cgi\?(?:[^\s?#]*&)?metadatarepository=\Z")
+_PASSED_ON = re.compile(r"/doc/(?:goto-?|rep-?|ibi|[0-9A-Za-z_-]{1,64}\.cgi)/\Z")
+
+
+def _subject(view: str, found: list[_Found]) -> _Found:
+    """The label that the text is about: what a viewer or another item's page is asked to show, or else the first."""
+    for label in found[1:]:
+        ahead = view[max(0, label.start - 512) : label.start]
+        if _VIEWED.search(ahead) or _PASSED_ON.search(ahead):
+            return label
+    return found[0]
+
+
+_CONTINUED = re.compile(r"[ \t]*\r?\n\s*([2-9A-HJ-NP-Ua-hj-np-u]+)(?![0-9A-Za-z])")
+
+
+def _is_cut(view: str, label: _Found) -> bool:
+    """Whether a line break cut the label: an IBIp with too few digits for this century, and more of them below."""
+    suffix = label.name.suffix
+    short = isinstance(label.name, IBIp) and len(suffix) < len("Q5S2PS")
+    below = _CONTINUED.match(view, label.end)
+    return short and below is not None and len(suffix + below[1]) in {len("Q5S2PS"), len("35MMLL8")}
+
+
+def _fault(text: str) -> ParseError:
+    """Say what is wrong with the part of a hopeless text that most resembles a label."""
+    tokens = [*re.finditer(r"[^\s<>\"']+", text)]
+    if not tokens:
+        return ParseError(WHAT, text, "there is nothing to read")
+    token = max(
+        tokens, key=lambda token: (bool(re.search(r"[/\\]", token[0])), sum(map(str.isdigit, token[0])))
+    )
+    skipped = head_length(token[0])
+    core = token[0][skipped:].rstrip(".,;)]}*")
+    start = token.start() + skipped
+    suggestion = likely_spelling(re.split("[!+?]", core)[0]) or likely_spelling(text)
+    if not re.search(r"[0-9/\\]", core):
+        return ParseError(WHAT, text, "there is no IBI in this text", suggestion=suggestion)
+    try:
+        parse_name(core)
+    except ParseError as error:
+        return ParseError(
+            WHAT, text, error.problem, start + error.start, start + error.end, suggestion, **error.details
+        )
+    return ParseError(WHAT, text, "there is no IBI in this text", start, start + len(core), suggestion)

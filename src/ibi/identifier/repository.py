@@ -1,0 +1,212 @@
+"""The uniform repository name: the form of an IBI made from a host name (G15 chapter 6).
+
+sid.inpe.br / mtc-m18@80 / 2009 / 02.16.17.46
+subdomain     word port    year   rest of the date
+└───── prefix ─────────┘   └──── suffix ─────┘
+"""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Final, final
+
+from ibi.errors import ParseError
+from ibi.identifier import _grammar
+from ibi.identifier.dates import LabelDate, civil, posix_seconds
+from ibi.identifier.ordering import TimeOrdered
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+DEFAULT_PORT: Final = 80
+"""The port that this form leaves out (GEN-16)."""
+
+WHAT: Final = "uniform repository name"
+_PARTS = 4
+
+
+@final
+class UniformRepositoryName(TimeOrdered):
+    """A uniform repository name; immutable. `str` keeps the spelling, `==` compares the canonical form (GEN-13).
+
+    Spellings of port 80 ("@80", ".80", none) are different names (AMB-03).
+    """
+
+    __slots__ = ("_text", "canonical")
+
+    _text: str
+    canonical: str
+    """In lower case: equal names have equal canonical forms."""
+
+    @classmethod
+    def parse(cls, text: str) -> UniformRepositoryName:
+        """Read a name (GEN-10). Raises ParseError, which tells the part at fault."""
+        if len(text) > _grammar.MAX_LABEL or _grammar.repository_match(text) is None:
+            raise _fault(text)
+        name = object.__new__(cls)
+        _set_text(name, text)
+        _set_canonical(name, text.lower())
+        return name
+
+    @classmethod
+    def make(cls, host: str, port: int, ticks: int) -> UniformRepositoryName:
+        """The name born at a host and port for a date that the distributor gave (Algorithms 1 to 3)."""
+        return cls.parse(f"{rep_prefix(host, port)}/{rep_suffix(ticks)}")
+
+    @property
+    def path(self) -> tuple[str, str, str, str]:
+        """The four parts, usable as four nested directories (GEN-11)."""
+        subdomain, word, year, rest = self._text.split("/")
+        return subdomain, word, year, rest
+
+    @property
+    def prefix(self) -> str:
+        """The subsystem that named the item: "sid.inpe.br/mtc-m18@80"."""
+        return "/".join(self.path[:2])
+
+    @property
+    def suffix(self) -> str:
+        """The item within its subsystem: "2009/02.16.17.46"."""
+        return "/".join(self.path[2:])
+
+    @property
+    def subdomain(self) -> str:
+        """All of the host name but its first word: "sid.inpe.br"."""
+        return self.path[0]
+
+    @property
+    def word(self) -> str:
+        """The first word of the host name: "mtc-m18"."""
+        return re.split("[.@]", self.path[1], maxsplit=1)[0]
+
+    @property
+    def separator(self) -> str:
+        """What stands before the port: "@" until August 2010, "." since (GEN-12), "" where none is shown."""
+        return self.path[1][len(self.word) :][:1]
+
+    @property
+    def port(self) -> int | None:
+        """The port shown, None if none is (then it was 80) or if no computer has such a port."""
+        digits = self.path[1][len(self.word) + 1 :].lstrip("0") or "0"
+        if not self.separator or len(digits) > len("65535"):
+            return None
+        return int(digits)
+
+    @property
+    def host(self) -> str:
+        """The host at the moment of naming, in lower case. It never tells where the item is now (GEN-05)."""
+        return f"{self.word}.{self.subdomain}".lower()
+
+    @property
+    def year(self) -> str:
+        """Four digits or more."""
+        return self.path[2]
+
+    @property
+    def month(self) -> str:
+        """Two digits, which need not be a month (AMB-13)."""
+        return self._field(0)
+
+    @property
+    def day(self) -> str:
+        """Two digits."""
+        return self._field(1)
+
+    @property
+    def hour(self) -> str:
+        """Two digits."""
+        return self._field(2)
+
+    @property
+    def minute(self) -> str:
+        """Two digits."""
+        return self._field(3)
+
+    @property
+    def second(self) -> str | None:
+        """Two digits, or None where the name stops at the minute."""
+        return self._field(4) or None
+
+    @property
+    def fraction(self) -> str:
+        """The digits after the second, as they stand; "" if none."""
+        return self._field(5)
+
+    @property
+    def date(self) -> LabelDate:
+        """The moment of naming, in UTC (GEN-17)."""
+        numbers = [self.month, self.day, self.hour, self.minute, self.second or "00"]
+        calendar = len(self.year) == len("9999")
+        seconds = posix_seconds(int(self.year), *map(int, numbers)) if calendar else None
+        return LabelDate(seconds, self.fraction, shows_seconds=self.second is not None)
+
+    def _field(self, index: int) -> str:
+        fields = self.path[3].split(".")
+        return fields[index] if index < len(fields) else ""
+
+
+_set_text = UniformRepositoryName.__dict__["_text"].__set__
+_set_canonical = UniformRepositoryName.__dict__["canonical"].__set__
+
+
+def rep_prefix(host: str, port: int = DEFAULT_PORT) -> str:
+    """The prefix of a host and port: only the first dot separates (Algorithm 1 as corrected in AMB-01).
+
+    Raises ParseError for hosts that the grammar has no place for: bare words, IP literals, odd characters (AMB-05).
+    """
+    first, _, subdomain = host.lower().removesuffix(".").partition(".")
+    if not _grammar.word_match(first) or not _grammar.subdomain_match(subdomain):
+        problem = "a host that names things is a full domain name, such as archive.example.org"
+        raise ParseError("host name", host, problem)
+    return f"{subdomain}/{first}" if port == DEFAULT_PORT else f"{subdomain}/{first}.{port}"
+
+
+def rep_suffix(ticks: int) -> str:
+    """The suffix of a date: seconds only if there are any, a fraction only if there is one (Algorithm 2, GEN-18)."""
+    year, month, day, hour, minute, second, fraction = civil(ticks)
+    suffix = f"{year}/{month}.{day}.{hour}.{minute}"
+    if fraction:
+        return f"{suffix}.{second}.{fraction}"
+    return suffix if second == "00" else f"{suffix}.{second}"
+
+
+def _fault(text: str) -> ParseError:
+    """Say which part of a text that is no repository name is wrong."""
+    if len(text) > _grammar.MAX_LABEL:
+        problem = "it is longer than {limit} characters"
+        return ParseError(WHAT, text, problem, _grammar.MAX_LABEL, limit=_grammar.MAX_LABEL)
+    parts = text.split("/")
+    if len(parts) != _PARTS:
+        problem = "it has four parts with slashes between them: subdomain/word/year/month.day.hour.minute"
+        fourth = len("/".join(parts[:_PARTS])) if len(parts) > _PARTS else 0
+        return ParseError(WHAT, text, problem, fourth)
+    start = 0
+    for part, (matches, problem) in zip(parts, _PART_RULES, strict=True):
+        if matches(part) is None:
+            at, end = _narrow(part)
+            return ParseError(WHAT, text, problem, start + at, start + end)
+        start += len(part) + 1
+    return ParseError(WHAT, text, "it is not a uniform repository name")
+
+
+def _narrow(part: str) -> tuple[int, int]:
+    """Where in a part the fault lies: at its first character that no label has, or all of it."""
+    odd = re.search(r"[^A-Za-z0-9.@-]", part)
+    return (odd.start(), odd.start() + 1) if odd else (0, max(1, len(part)))
+
+
+_PART_RULES: tuple[tuple[Callable[[str], object], str], ...] = (
+    (
+        _grammar.subdomain_match,
+        "the subdomain is words of letters, digits and inner hyphens, the last starting with a letter",
+    ),
+    (
+        _grammar.name_match,
+        "the word is letters, digits and inner hyphens, then perhaps a port after a point or an @",
+    ),
+    (re.compile(_grammar.YEAR_RULE).fullmatch, "the year has at least four digits"),
+    (
+        re.compile(_grammar.REST_RULE).fullmatch,
+        "the date is month.day.hour.minute, two digits each, then perhaps .second",
+    ),
+)

@@ -1,0 +1,90 @@
+"""What every test stands on: no way out of this machine, no silent skips, properties without a stopwatch."""
+
+from __future__ import annotations
+
+import importlib.util
+import ipaddress
+import os
+import shutil
+import sys
+from typing import TYPE_CHECKING
+
+import pytest
+from hypothesis import HealthCheck, settings
+
+if TYPE_CHECKING:
+    from collections.abc import Generator
+
+NO_SKIPS = os.environ.get("IBI_NO_SKIPS") == "1"  # set by .ci/run: there, everything must run
+
+# Two busy cores make any deadline a lottery, and tests must not depend on speed.
+settings.register_profile(
+    "house", deadline=None, suppress_health_check=[HealthCheck.too_slow], print_blob=True
+)
+settings.load_profile("house")
+
+
+def _is_ours(address: object) -> bool:
+    """Whether a connection to this socket address stays on this machine."""
+    if not isinstance(address, tuple):
+        return True  # a Unix socket
+    host = str(address[0])
+    if host in {"", "localhost"}:
+        return True
+    try:
+        return ipaddress.ip_address(host.partition("%")[0]).is_loopback
+    except ValueError:
+        return False
+
+
+def _stay_home(event: str, arguments: tuple[object, ...]) -> None:
+    if event == "socket.connect" and not _is_ours(arguments[1]):
+        problem = f"a test tried to leave this machine: {arguments[1]!r}"
+        raise AssertionError(problem)
+
+
+sys.addaudithook(_stay_home)
+
+
+def chromium() -> str | None:
+    """The path of a Chromium that a browser test can drive, or None."""
+    return shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Skip browser tests where no browser is; `-ra` lists them, CI forbids it."""
+    if chromium() and importlib.util.find_spec("playwright"):
+        return
+    for item in items:
+        if item.get_closest_marker("browser"):
+            item.add_marker(pytest.mark.skip(reason="needs Chromium and playwright"))
+
+
+def _fail_if_skipped(report: pytest.TestReport | pytest.CollectReport) -> None:
+    if NO_SKIPS and report.outcome == "skipped" and not hasattr(report, "wasxfail"):
+        report.outcome = "failed"
+        report.longrepr = f"skipped, but IBI_NO_SKIPS is set: {report.longrepr}"
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport() -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    """Where skips are forbidden, a skipped test has failed."""
+    report = yield
+    _fail_if_skipped(report)
+    return report
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_make_collect_report() -> Generator[None, pytest.CollectReport, pytest.CollectReport]:
+    """The same for a module that skips itself as a whole."""
+    report = yield
+    _fail_if_skipped(report)
+    return report
+
+
+@pytest.fixture(scope="session")
+def chromium_path() -> str:
+    """The browser for a `browser` test (those tests are skipped where there is none)."""
+    path = chromium()
+    assert path is not None
+    return path

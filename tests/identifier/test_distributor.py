@@ -1,0 +1,71 @@
+"""The temporal distributor, on the rows of the printed table and at its edges."""
+
+import pytest
+
+from ibi.identifier.dates import MINUTE, TICKS
+from ibi.identifier.distributor import distribute
+from ibi.identifier.repository import rep_suffix
+
+TABLE = [  # G15 Table 6.2: microseconds of the request, suffix
+    (1287587646_394023, "2010/10.20.15.14.06"),
+    (1287588012_293000, "2010/10.20.15.20"),
+    (1287588115_186234, "2010/10.20.15.21"),
+    (1287588115_346200, "2010/10.20.15.21.55"),
+    (1287588115_996230, "2010/10.20.15.21.56"),
+    (1287588116_720000, "2010/10.20.15.21.57"),
+    (1287588539_788342, "2010/10.20.15.28"),
+]
+
+
+@pytest.mark.proves(
+    "GEN-31", "GEN-33", "GEN-34", "GEN-35", "GEN-36", "GEN-37", "GEN-39", "AMB-14", "AMB-15", "AMB-21"
+)
+def test_the_printed_table_comes_out() -> None:
+    last, suffixes = None, []
+    for microseconds, _ in TABLE:
+        slot = distribute(last, TICKS, microseconds * 1000)
+        last = slot.date
+        suffixes.append(rep_suffix(slot.date))
+    assert suffixes == [suffix for _, suffix in TABLE]
+
+
+@pytest.mark.proves("GEN-40")
+def test_the_wait_lasts_until_the_clock_has_reached_the_date_of_creation() -> None:
+    slot = distribute(1287588115 * TICKS, TICKS, 1287588115_996230 * 1000)
+    assert slot.creation == 1287588116 * TICKS
+    assert slot.wait == 3_770_000
+
+
+@pytest.mark.proves("GEN-42")
+def test_the_first_label_shows_the_full_granularity() -> None:
+    slot = distribute(None, TICKS, 1287588012_293000 * 1000)
+    assert (slot.previous, slot.date) == (1287588011 * TICKS, 1287588012 * TICKS)
+
+
+@pytest.mark.proves("GEN-43", "AMB-19")
+def test_a_coarser_granularity_never_repeats_what_a_finer_one_gave() -> None:
+    finest = 1287588115_987_000_000
+    slot = distribute(finest, TICKS // 10, finest + 100_000)
+    assert slot.previous == 1287588115_900_000_000
+    assert slot.date == 1287588116 * TICKS > finest
+
+
+@pytest.mark.proves("GEN-44")
+def test_a_clock_set_back_makes_the_wait_longer_and_repeats_nothing() -> None:
+    slot = distribute(1287588200 * TICKS, TICKS, 1287588100_500_000_000)
+    assert (slot.date, slot.wait) == (1287588201 * TICKS, 100_500_000_000)
+
+
+@pytest.mark.proves("GEN-30", "AMB-17")
+@pytest.mark.parametrize("granularity", [0, -1, 2, 10 * TICKS, 600 * TICKS, TICKS // 2])
+def test_a_granularity_outside_g_is_refused(granularity: int) -> None:
+    with pytest.raises(ValueError, match="outside G"):
+        distribute(None, granularity, 0)
+
+
+@pytest.mark.proves("GEN-46")
+def test_minutes_are_given_one_a_minute() -> None:
+    first = distribute(None, MINUTE, 1287587646 * TICKS)
+    second = distribute(first.date, MINUTE, 1287587647 * TICKS)
+    assert second.date - first.date == MINUTE
+    assert second.wait == 53 * TICKS
