@@ -1,0 +1,1 @@
+"""What is said between readers, resolver and Archives: the resolution standard, pure."""

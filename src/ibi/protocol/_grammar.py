@@ -1,0 +1,56 @@
+"""The grammars of the resolution standard, each rule above the expression that carries it.
+
+Only ASCII is ever meant; matching is whole or not at all. Every departure from the printed tables has a note number
+of docs/standard/notes.md.
+"""
+
+from __future__ import annotations
+
+import re
+
+MAX_URL = 8192
+"""Characters of the longest URL that is read or followed."""
+
+# Tables 8.1 and 9.1: language = 2 letters, country = 2 letters (any: AMB-44; any case on input: AMB-43).
+language_match = re.compile(r"[A-Za-z]{2}(?:-[A-Za-z]{2})?").fullmatch
+
+# Table 8.1 knows one format, oai_dc; others are read, and answered by those who offer them (WILD-03).
+format_match = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,63}").fullmatch
+
+# Table 7.2: key = number ["-" number] ; number = 10*DIGIT
+key_match = re.compile(r"[0-9]{10,}+(?:-[0-9]{10,}+)?").fullmatch
+
+# RFC 2396 3.2.2 hostport, with host as RFC 3986: a name, an IPv4 address or an IPv6 address in brackets; no user.
+_NAME = (
+    r"(?:[A-Za-z0-9](?:[A-Za-z0-9-]{0,61}[A-Za-z0-9])?\.)*[A-Za-z0-9](?:[A-Za-z0-9-]{0,61}[A-Za-z0-9])?\.?"
+)
+hostport_match = re.compile(rf"({_NAME}|\[[0-9A-Fa-f:.]{{2,45}}\])(?::([0-9]{{1,5}}))?").fullmatch
+
+# RFC 3986 authority as the mail address of an administrator: userinfo "@" host.
+mail_match = re.compile(rf"[A-Za-z0-9._~!$&'*+=%-]{{1,64}}@{_NAME}").fullmatch
+
+# RFC 3986 path-absolute, generous in its characters: printable ASCII without blank, "?" and "#".
+path_match = re.compile(r"/(?!/)[!-\"$->@-~]*+").fullmatch
+
+# Table 6.2:
+#
+#   pair-list = pair *(space pair)          pair  = name 1*SP value
+#   value     = word | "{" list "}"         list  = word 1*(SP word)
+#   space     = SP | CRLF                   word  = 1*char ; char = %x21-7A | %x7C | %x7E
+#
+# Read with any run of blanks between pairs, and with "{}" and "{word}" (MSG-14, AMB-25, AMB-26).
+_PAIR_WORD = r"[!-z|~]++"
+next_pair = re.compile(
+    rf"[ \t\r\n]*+({_PAIR_WORD})[ \t\r\n]++(?:({_PAIR_WORD})|\{{([!-z|~ \t\r\n]*+)\}})(?=[ \t\r\n]|\Z)",
+    re.ASCII,
+).match
+_PRINTED_VALUE = rf"(?:{_PAIR_WORD}|\{{{_PAIR_WORD}(?: ++{_PAIR_WORD})++\}})"
+_PRINTED_PAIR = rf"{_PAIR_WORD} ++{_PRINTED_VALUE}"
+printed_pair_list_match = re.compile(rf"{_PRINTED_PAIR}(?:(?: |\r\n){_PRINTED_PAIR})*+", re.ASCII).fullmatch
+
+# Table 8.1:
+#
+#   mdf = ([u [t]] | [t [u]]) [m [t]]
+#   u = "!" ; t = "+" ["(" language ["-" country] ")"] ; m = ":" ["(oai_dc)"]
+_T = r"\+(?:\([a-z]{2}(?:-[A-Z]{2})?\))?"
+printed_modifier_match = re.compile(rf"(?:!(?:{_T})?|{_T}!?)?(?::(?:\(oai_dc\))?(?:{_T})?)?").fullmatch

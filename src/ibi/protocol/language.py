@@ -1,0 +1,85 @@
+"""Languages of items and of readers (URL-11, AMB-43 to AMB-47)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from ibi.errors import ParseError
+from ibi.protocol import _grammar
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+_MAX_HEADER = 1024
+_MAX_RANGES = 32
+
+
+def canonical_language(text: str) -> str:
+    """Write "PT-br" as "pt-BR". Raises ParseError for anything but two letters, perhaps a country."""
+    if _grammar.language_match(text) is None:
+        raise ParseError("language", text, "a language is two letters, perhaps with a country: pt or pt-BR")
+    language, hyphen, country = text.partition("-")
+    return language.lower() + hyphen + country.upper()
+
+
+def covers(wanted: str, available: str) -> bool:
+    """Whether the wanted language accepts the available one: a bare language accepts any country (AMB-47)."""
+    return available == wanted or available.startswith(f"{wanted}-")
+
+
+@dataclass(frozen=True, slots=True)
+class LanguagePreference:
+    """What a reader's browser prefers: language ranges, the most wanted first; never shown to Archives (RES-03).
+
+    `refused` are ranges with the quality 0.
+    """
+
+    ranges: tuple[str, ...] = ()
+    refused: frozenset[str] = frozenset()
+
+    @classmethod
+    def parse(cls, header: str) -> LanguagePreference:
+        """Read an Accept-Language header. What is not understood in it is passed over: it is never an error."""
+        wanted: list[tuple[float, str]] = []
+        refused = set()
+        for element in header[:_MAX_HEADER].split(",")[:_MAX_RANGES]:
+            tag, _, parameter = element.partition(";")
+            tag = tag.strip(" \t").lower()
+            quality = _quality(parameter)
+            if not tag or tag == "*" or not tag.replace("-", "").isalnum() or not tag.isascii():
+                continue
+            if quality > 0:
+                wanted.append((-quality, tag))
+            else:
+                refused.add(tag)
+        wanted.sort(key=lambda ranked: ranked[0])  # stable: equal qualities keep their order
+        return cls(tuple(tag for _, tag in wanted), frozenset(refused))
+
+    def choose(self, available: Iterable[str]) -> str | None:
+        """The language that fits best, None if none does: RFC 4647 Lookup, each range before the next.
+
+        A range is cut from its end until something fits; a bare language also takes one with a country, in
+        alphabetical order.
+        """
+        offered = {tag.lower(): tag for tag in sorted(available) if tag.lower() not in self.refused}
+        for wanted in self.ranges:
+            subtags = wanted.split("-")
+            while subtags:
+                prefix = "-".join(subtags)
+                if prefix in offered:
+                    return offered[prefix]
+                subtags.pop()
+            with_country = (tag for lower, tag in offered.items() if covers(wanted, lower))
+            if (found := next(with_country, None)) is not None:
+                return found
+        return None
+
+
+def _quality(parameter: str) -> float:
+    """The q of ";q=0.8"; 1 where there is none or none that can be read."""
+    name, _, value = parameter.strip(" \t").partition("=")
+    digits = value.strip(" \t")
+    if name.strip(" \t").lower() != "q" or not digits.replace(".", "", 1).isdecimal() or not digits.isascii():
+        return 1.0
+    return min(1.0, float(digits[:8]))

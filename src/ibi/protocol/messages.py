@@ -1,0 +1,374 @@
+"""The messages between resolver and Archives (section 6 to 9 of R15; MSG-20 to MSG-28), each a frozen value.
+
+Requests know their query string, replies their body. A `UrlRequest` has no place for a reader's language or for the
+state that a reader requires: what must not be told to an Archive cannot be told (RES-03).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar, Final, TypeVar, final
+
+from ibi.errors import ParseError
+from ibi.identifier.forms import IBI, IBIForms, Name, parse_ibi, parse_name
+from ibi.identifier.ibip import canonical_ip
+from ibi.protocol import _grammar
+from ibi.protocol import vocabulary as say
+from ibi.protocol.pair_list import PairList, read_pairs, write_pairs
+from ibi.protocol.query_string import read_query, write_query
+from ibi.protocol.verb_list import NO_VERBS, VerbList
+from ibi.protocol.vocabulary import ContentType, State, Subject
+
+_Word = TypeVar("_Word", State, ContentType)
+_MAX_KEY: Final = 256
+_MAX_WORD: Final = 256
+_MAX_ADDRESSES: Final = 32
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class UrlRequest:
+    """Where is this item? From the resolver to an Archive (MSG-25).
+
+    `client_addresses`: IP addresses, the reader's first, then the proxies'. `file_path`: raw, with its slash, "" if
+    no file is meant.
+    """
+
+    client_addresses: tuple[str, ...]
+    ibi: Name
+    file_path: str = ""
+    verbs: VerbList = NO_VERBS
+
+    def query(self) -> str:
+        """The query string, names in alphabetical order."""
+        pairs = [(say.CLIENT_ADDRESSES, " ".join(self.client_addresses))]
+        if self.file_path:
+            pairs.append((say.ASKED_FILE_PATH, self.file_path))
+        pairs.append((say.ASKED_IBI, str(self.ibi)))
+        if self.verbs.verbs:
+            pairs.append((say.ASKED_VERBS, str(self.verbs)))
+        pairs.append((say.SERVICE_SUBJECT, Subject.URL.value))
+        return write_query(pairs)
+
+    @classmethod
+    def of(cls, values: dict[str, str]) -> UrlRequest:
+        """Read from decoded pairs. Raises ParseError."""
+        path = values.get(say.ASKED_FILE_PATH, "")
+        if path and not path.startswith("/"):
+            path = f"/{path}"
+        return cls(
+            _addresses(_mandatory(values, say.CLIENT_ADDRESSES)),
+            parse_name(_mandatory(values, say.ASKED_IBI)),
+            "" if path == "/" else path,
+            VerbList.parse(values.get(say.ASKED_VERBS, "")),
+        )
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class Acknowledgment:
+    """Your URL was chosen. From the resolver to the Archive it came from (MSG-27).
+
+    `state` may be absent only in what others send (AMB-50).
+    """
+
+    client_addresses: tuple[str, ...]
+    content_type: ContentType
+    state: State | None
+    url: str
+    url_persistent: str
+    url_key: str
+    forms: IBIForms | None = None
+
+    def query(self) -> str:
+        """The query string, names in alphabetical order."""
+        pairs = [
+            (say.CLIENT_ADDRESSES, " ".join(self.client_addresses)),
+            (say.CONTENT_TYPE, self.content_type.value),
+            (say.IBI, str(self.forms) if self.forms else ""),
+            (say.SERVICE_SUBJECT, Subject.ACKNOWLEDGMENT.value),
+            (say.STATE, self.state.value if self.state else ""),
+            (say.URL, self.url),
+            (say.PERSISTENT_URL, self.url_persistent),
+            (say.URL_KEY, self.url_key),
+        ]
+        return write_query((name, value) for name, value in pairs if value)
+
+    @classmethod
+    def of(cls, values: dict[str, str]) -> Acknowledgment:
+        """Read from decoded pairs. Raises ParseError."""
+        key = _mandatory(values, say.URL_KEY)
+        if not is_key(key):
+            raise ParseError("key", key, "a key is ten digits or more, perhaps twice with a hyphen between")
+        forms = values.get(say.IBI)
+        state = values.get(say.STATE)
+        return cls(
+            _addresses(_mandatory(values, say.CLIENT_ADDRESSES)),
+            _one_of(_mandatory(values, say.CONTENT_TYPE), ContentType),
+            _one_of(state, State) if state is not None else None,
+            _mandatory(values, say.URL),
+            _mandatory(values, say.PERSISTENT_URL),
+            key,
+            IBIForms.parse(forms) if forms else None,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class _Switch:
+    """What switching on and off have in common: the eight pairs of MSG-20."""
+
+    subject: ClassVar[Subject]
+
+    address: str
+    service_ibi: IBI
+    ip: str
+    platform_version: str
+    admin_mail: str
+    key: str
+    protocol: str = "HTTP"
+
+    def query(self) -> str:
+        """The query string, names in alphabetical order."""
+        return write_query(
+            [
+                (say.ARCHIVE_ADDRESS, self.address),
+                ("archiveadmemailaddress", self.admin_mail),
+                ("archiveip", self.ip),
+                ("archiveplatformversion", self.platform_version),
+                ("archiveprotocol", self.protocol),
+                ("archiveserviceibi", str(self.service_ibi)),
+                ("registrationkey", self.key),
+                (say.SERVICE_SUBJECT, self.subject.value),
+            ]
+        )
+
+    def __repr__(self) -> str:
+        """Without the key, which must not reach a log."""
+        return f"{type(self).__name__}({self.address!r}, {str(self.service_ibi)!r})"
+
+
+@final
+class InclusionRequest(_Switch):
+    """This Archive answers from now on. From an Archive to the resolver (MSG-20)."""
+
+    __slots__ = ()
+    subject = Subject.INCLUSION
+
+
+@final
+class ExclusionRequest(_Switch):
+    """This Archive stops answering. From an Archive to the resolver (MSG-20)."""
+
+    __slots__ = ()
+    subject = Subject.EXCLUSION
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class ConfirmationRequest:
+    """Are you there? From the resolver to an Archive that asks to be included (MSG-22)."""
+
+    def query(self) -> str:
+        """The query string."""
+        return write_query([(say.SERVICE_SUBJECT, Subject.CONFIRMATION.value)])
+
+
+Request = UrlRequest | Acknowledgment | InclusionRequest | ExclusionRequest | ConfirmationRequest
+
+
+def read_request(raw_query: str) -> Request:
+    """Read the query of a request to a service.
+
+    Raises ParseError for an unknown or missing subject, a pair that is missing, repeated or not of its domain
+    (AMB-32). Names that no message knows are passed over.
+    """
+    values = _unrepeated(raw_query)
+    subject = _mandatory(values, say.SERVICE_SUBJECT)
+    match subject:
+        case Subject.URL:
+            return UrlRequest.of(values)
+        case Subject.ACKNOWLEDGMENT:
+            return Acknowledgment.of(values)
+        case Subject.CONFIRMATION:
+            return ConfirmationRequest()
+        case Subject.INCLUSION:
+            return InclusionRequest(*_switch_values(values))
+        case Subject.EXCLUSION:
+            return ExclusionRequest(*_switch_values(values))
+        case _:
+            raise ParseError("request", subject, "no service knows this subject")
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class Confirmation:
+    """Yes, I am there (MSG-23)."""
+
+    pairs: ClassVar[PairList] = {"confirmation": "yes"}
+
+    def body(self) -> bytes:
+        """The body, exactly."""
+        return write_pairs(self.pairs)
+
+    @classmethod
+    def read(cls, body: bytes) -> Confirmation:
+        """Read a body; anything but this one pair is a ParseError (REG-09)."""
+        _expect(body, cls.pairs)
+        return cls()
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class Notice:
+    """Your thanks have arrived (MSG-28)."""
+
+    pairs: ClassVar[PairList] = {"notice": ("acknowledgment", "received")}
+
+    def body(self) -> bytes:
+        """The body, exactly."""
+        return write_pairs(self.pairs)
+
+    @classmethod
+    def read(cls, body: bytes) -> Notice:
+        """Read a body; anything but this one pair is a ParseError."""
+        _expect(body, cls.pairs)
+        return cls()
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class InclusionStatus:
+    """You are included; whether your confirmation arrived (REG-06)."""
+
+    confirmed: bool
+
+    def body(self) -> bytes:
+        """The body, exactly."""
+        outcome = "successful" if self.confirmed else "unsuccessful"
+        return f"status.archive included status.confirmation {outcome}".encode("ascii")
+
+    @classmethod
+    def read(cls, body: bytes) -> InclusionStatus:
+        """Read a body. Raises ParseError if it says anything else."""
+        confirmed = read_pairs(body).get("status.confirmation") == "successful"
+        outcome = "successful" if confirmed else "unsuccessful"
+        _expect(body, {"status.archive": "included", "status.confirmation": outcome})
+        return cls(confirmed)
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class ExclusionStatus:
+    """You are excluded (REG-06)."""
+
+    pairs: ClassVar[PairList] = {"status.archive": "excluded"}
+
+    def body(self) -> bytes:
+        """The body, exactly."""
+        return write_pairs(self.pairs)
+
+    @classmethod
+    def read(cls, body: bytes) -> ExclusionStatus:
+        """Read a body. Raises ParseError if it says anything else."""
+        _expect(body, cls.pairs)
+        return cls()
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class Refusal:
+    """Not registered, or not with this key (AMB-33; the standard has no words for it)."""
+
+    pairs: ClassVar[PairList] = {"status.archive": "refused"}
+
+    def body(self) -> bytes:
+        """The body, exactly."""
+        return write_pairs(self.pairs)
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class RequestError:
+    """The request was not understood (AMB-32; the standard has no words for it)."""
+
+    problem: str
+
+    def body(self) -> bytes:
+        """The pair `error`, its words the sentence as far as ASCII goes."""
+        words = "".join(
+            char if "!" <= char <= "~" and char not in "{}" else " " for char in self.problem
+        ).split()
+        return write_pairs({"error": tuple(words)})
+
+
+def is_key(text: str) -> bool:
+    """Whether a text is a registration key or URL key (MSG-21)."""
+    return len(text) <= _MAX_KEY and _grammar.key_match(text) is not None
+
+
+def split_hostport(text: str) -> tuple[str, int | None]:
+    """Host and port of an Archive's address; IPv6 without its brackets. Raises ParseError (MSG-03)."""
+    match = _grammar.hostport_match(text) if len(text) <= _MAX_WORD else None
+    if match is None or (match[2] is not None and not 0 < int(match[2]) <= 65535):  # noqa: PLR2004 - the last port
+        raise ParseError(
+            "address", text, "an address is a host, perhaps with a port: archive.example.org:8080"
+        )
+    host = match[1]
+    if host.startswith("["):
+        host = canonical_ip(host[1:-1])
+    return host, int(match[2]) if match[2] else None
+
+
+def _switch_values(values: dict[str, str]) -> tuple[str, IBI, str, str, str, str, str]:
+    address = _mandatory(values, say.ARCHIVE_ADDRESS)
+    split_hostport(address)
+    protocol = _mandatory(values, "archiveprotocol")
+    if protocol != "HTTP":
+        raise ParseError("request", protocol, "HTTP is the only protocol")
+    version = _mandatory(values, "archiveplatformversion")
+    if len(version) > _MAX_WORD or not version.isascii() or not version.isprintable():
+        raise ParseError("request", version, "a platform version is a short line of ASCII")
+    mail = _mandatory(values, "archiveadmemailaddress")
+    if _grammar.mail_match(mail) is None:
+        raise ParseError("request", mail, "the address of the administrator is a mail address")
+    key = _mandatory(values, "registrationkey")
+    if not is_key(key):
+        raise ParseError("key", "", "a key is ten digits or more, perhaps twice with a hyphen between")
+    ibi = parse_ibi(_mandatory(values, "archiveserviceibi"))
+    return address, ibi, canonical_ip(_mandatory(values, "archiveip")), version, mail, key, protocol
+
+
+def _unrepeated(raw_query: str) -> dict[str, str]:
+    values: dict[str, str] = {}
+    for name, value in read_query(raw_query):
+        if name in values:
+            raise ParseError("request", name, "this name is given twice")
+        values[name] = value
+    return values
+
+
+def _mandatory(values: dict[str, str], name: str) -> str:
+    value = values.get(name)
+    if not value:
+        raise ParseError("request", "", "the pair {name} is missing", name=name)
+    return value
+
+
+def _one_of(word: str, words: type[_Word]) -> _Word:
+    try:
+        return words(word)
+    except ValueError:
+        allowed = ", ".join(words)
+        raise ParseError("request", word, "the value is one of {allowed}", allowed=allowed) from None
+
+
+def _addresses(text: str) -> tuple[str, ...]:
+    addresses = text.split(" ")
+    if len(addresses) > _MAX_ADDRESSES:
+        raise ParseError("request", text, "more than {limit} addresses", limit=_MAX_ADDRESSES)
+    return tuple(canonical_ip(address) for address in addresses if address)
+
+
+def _expect(body: bytes, pairs: PairList) -> None:
+    if read_pairs(body) != pairs:
+        raise ParseError("reply", body.decode("latin-1"), "this is not the reply that was expected")

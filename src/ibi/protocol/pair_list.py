@@ -1,0 +1,78 @@
+"""Pair lists: the body of every answer of a service (MSG-10 to MSG-15)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from ibi.errors import ParseError
+from ibi.protocol import _grammar
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+Value = str | tuple[str, ...]
+"""One word, or the words that stood in braces: `{rep x}` is ("rep", "x") and `{}` is ()."""
+
+PairList = dict[str, Value]
+"""Values by name."""
+
+MAX_BODY: Final = 256 * 1024
+MAX_PAIRS: Final = 4096
+WHAT: Final = "pair list"
+
+
+def read_pairs(body: bytes) -> PairList:
+    """Read the body of an answer; an empty one has no pairs.
+
+    Blanks and line ends of any kind separate; braces may hold no word or one. Raises ParseError for anything that
+    is not printable ASCII, for stray or nested braces, a name without a value, a name given twice, and for bodies
+    over MAX_BODY bytes or MAX_PAIRS pairs.
+    """
+    if len(body) > MAX_BODY:
+        raise ParseError(WHAT, "", "it is longer than {limit} bytes", limit=MAX_BODY)
+    try:
+        text = body.decode("ascii")
+    except UnicodeDecodeError as fault:
+        readable = body.decode("latin-1")
+        raise ParseError(
+            WHAT, readable, "only ASCII may stand in an answer", fault.start, fault.start + 1
+        ) from None
+    pairs: PairList = {}
+    at, end = 0, len(text.rstrip(" \t\r\n"))
+    while at < end:
+        match = _grammar.next_pair(text, at)
+        if match is None:
+            raise ParseError(WHAT, text, "here a name and its value should stand", at)
+        name, word, words = match.groups()
+        if name in pairs:
+            raise ParseError(WHAT, text, "this name is given twice", match.start(1), match.end(1))
+        pairs[name] = word if words is None else tuple(words.split())
+        at = match.end()
+    if len(pairs) > MAX_PAIRS:
+        raise ParseError(WHAT, text, "it has more than {limit} pairs", limit=MAX_PAIRS)
+    return pairs
+
+
+def write_pairs(pairs: Mapping[str, Value]) -> bytes:
+    """Write a body: names in alphabetical order, CRLF between pairs, braces around none or several words.
+
+    Raises ParseError for names and words that no body can carry.
+    """
+    return "\r\n".join(write_pair(name, pairs[name]) for name in sorted(pairs)).encode("ascii")
+
+
+def write_pair(name: str, value: Value) -> str:
+    """One pair, as CRIARPAR makes it (SVC-04)."""
+    words = (value,) if isinstance(value, str) else value
+    for word in (name, *words):
+        if not word or word.translate(_WORD_CHARACTERS):
+            raise ParseError(WHAT, word, "a word of an answer is printable ASCII without blanks and braces")
+    return f"{name} {words[0]}" if len(words) == 1 else f"{name} {{{' '.join(words)}}}"
+
+
+def is_printed_pair_list(text: str) -> bool:
+    """Whether a body satisfies Table 6.2 as printed: one pair or more, no empty braces, nothing tolerated."""
+    return len(text) <= MAX_BODY and _grammar.printed_pair_list_match(text) is not None
+
+
+_WORD_CHARACTERS = {code: None for code in range(0x21, 0x7F) if chr(code) not in "{}"}

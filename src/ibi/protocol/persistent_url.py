@@ -1,0 +1,233 @@
+"""Persistent URLs: an IBI, what is wanted of it, and perhaps a file (R15 chapter 8, URL-01 to URL-21).
+
+    /8JMKD3MGP8W/35MMLL8!:(oai_dc)/a/file.pdf?ibiurl.requireditemstatus=Original&x=1
+     └────── ibi ──────┘└modifier┘└file path┘ └──────────── query ─────────────────┘
+
+Read from the raw path and the raw query; the file path and the item's own query pairs stay raw.
+"""
+
+from __future__ import annotations
+
+import re
+from functools import lru_cache
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from ibi.errors import ParseError
+from ibi.identifier.forms import Name, parse_name
+from ibi.identifier.ibip import IBIp
+from ibi.identifier.legacy import LegacyId
+from ibi.identifier.repository import UniformRepositoryName
+from ibi.protocol import _grammar
+from ibi.protocol import vocabulary as say
+from ibi.protocol.query_string import split_query, unescape
+from ibi.protocol.relation import ITEM, Relation
+from ibi.protocol.verb_list import GET_FILE_LIST, NO_VERBS, VerbList
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+WHAT: Final = "persistent URL"
+_WRAPPERS = ("ibi/", "rep/")  # segments that production links carry before the IBI
+_TRAILING = ".,;)]}>\"'*"  # what a sentence leaves behind a URL
+_REPOSITORY_SEGMENTS = 4
+_OPAQUE_SEGMENTS = 2
+_LEGACY_QUERY = "?"  # "??" at the end of the URL once asked for the metadata (AMB-40)
+_INFLECTIONS = ("info", "json")
+_ESCAPED = re.compile(r"%(?:21|28|29|2[Bb]|3[Aa]|40)")  # ! ( ) + : @ and nothing else (URL-03)
+
+
+class _Query(NamedTuple):
+    """What the query component says."""
+
+    verbs: tuple[str, ...] = ()
+    original_required: bool = False
+    foreign: str = ""
+    inflection: str | None = None
+    ignored: tuple[str, ...] = ()
+
+
+_NO_QUERY = _Query()
+
+
+class PersistentURL(NamedTuple):
+    """A persistent URL without its authority; immutable."""
+
+    ibi: Name
+    """The item, in the spelling that was used."""
+    modifier: str
+    """The modifier as written, escapes undone; "" if none."""
+    verbs: VerbList
+    """The verbs of the modifier, then those of the query (URL-09)."""
+    relation: Relation
+    """What these ask for."""
+    file_path: str
+    """The path of a file of the item, raw, with its first slash; "" if none."""
+    original_required: bool
+    """Whether a copy will not do (URL-14)."""
+    foreign_query: str
+    """The pairs that are meant for the item, raw and in order, joined by "&" (URL-15)."""
+    inflection: str | None
+    """ "info" or "json" for the exact queries `?info` and `?json`."""
+    ignored: tuple[str, ...]
+    """Raw pairs with a name of the system that it does not know (WILD-03)."""
+    peeled: tuple[str, ...]
+    """What was taken off around the URL, in order: "/rep/", ")."."""
+    text: str
+    """Path and query as received."""
+
+    @classmethod
+    def parse(cls, raw_path: str, raw_query: str = "") -> PersistentURL:
+        """Read the path (from its first slash) and the query (without its "?") of a request.
+
+        Raises ParseError: not an IBI, a modifier or list of verbs that means nothing, a contradictory query.
+        """
+        text = f"{raw_path}?{raw_query}" if raw_query else raw_path
+        if len(text) > _grammar.MAX_URL:
+            raise ParseError(WHAT, text, "it is longer than {limit} characters", limit=_grammar.MAX_URL)
+        ibi, modifier, file_path, peeled = _split(raw_path)
+        query = _read_query(raw_query) if raw_query else _NO_QUERY
+        if raw_query == _LEGACY_QUERY:
+            modifier += ":"
+        relation, verbs = _asked_by(modifier) if modifier else (ITEM, NO_VERBS)
+        if query.verbs:
+            verbs = verbs.union(query.verbs)
+            relation = verbs.relation
+        return cls(
+            ibi, modifier, verbs, relation, file_path,
+            query.original_required, query.foreign, query.inflection, query.ignored, peeled, text,
+        )  # fmt: skip
+
+    @classmethod
+    def from_text(cls, text: str) -> PersistentURL:
+        """Read a whole URL, or one without scheme and authority; the authority is not looked at (AMB-49)."""
+        rest = text.partition("#")[0]
+        for scheme in ("http://", "https://"):
+            if rest[: len(scheme)].lower() == scheme:
+                slash = rest.find("/", len(scheme))
+                rest = rest[slash:] if slash >= 0 else "/"
+                break
+        path, _, query = rest.partition("?")
+        return cls.parse(path if path.startswith("/") else f"/{path}", query)
+
+    @property
+    def file_list(self) -> bool:
+        """Whether the list of files is wanted instead of the item."""
+        return GET_FILE_LIST in self.verbs.verbs
+
+    def __str__(self) -> str:
+        return self.text
+
+
+@lru_cache(maxsize=1024)
+def _asked_by(modifier: str) -> tuple[Relation, VerbList]:
+    relation = Relation.from_modifier(modifier)
+    return relation, VerbList.of(relation)
+
+
+def _split(raw_path: str) -> tuple[Name, str, str, tuple[str, ...]]:
+    """IBI, modifier, file path, peelings."""
+    whole = raw_path.removeprefix("/")
+    try:
+        return *_read_path(whole), ()
+    except ParseError as fault:
+        for wrapper in _WRAPPERS:
+            if whole.startswith(wrapper):
+                ibi, modifier, path, peeled = _split(whole.removeprefix(wrapper))
+                return ibi, modifier, path, (f"/{wrapper}", *peeled)
+        bare = whole.rstrip(_TRAILING)
+        for end in range(len(bare), len(whole)):  # the longest reading that leaves only punctuation behind
+            candidate = whole[: len(whole) - 1 - (end - len(bare))]
+            try:
+                return *_read_path(candidate), (whole[len(candidate) :],)
+            except ParseError:
+                continue
+        raise fault.within(WHAT, raw_path, 1) from None
+
+
+def _read_path(whole: str) -> tuple[Name, str, str]:
+    """IBI, modifier and file path, in the order of URL-03."""
+    dotted = "." in whole.partition("/")[0]
+    found = None if dotted else _try_form(whole, _OPAQUE_SEGMENTS, IBIp.parse)
+    if found is None:
+        found = _try_form(whole, _REPOSITORY_SEGMENTS, UniformRepositoryName.parse)
+    elif found[2]:  # mx/face/2020/01.02.03.04 might be an IBIp and a path (AMB-38)
+        label = found[0]
+        other = _try_form(whole, _REPOSITORY_SEGMENTS, UniformRepositoryName.parse)
+        if other is not None and isinstance(label, IBIp) and label.ip is None:
+            found = other
+    if found is None and not dotted:
+        found = _try_form(whole, _OPAQUE_SEGMENTS, LegacyId.parse)
+    if found is None:
+        raise _fault(whole)
+    if found[2] and not _grammar.path_match(found[2]):
+        problem = "after the identifier, a path starts with one slash and has no blanks"
+        raise ParseError(WHAT, whole, problem, len(whole) - len(found[2]))
+    if found[1]:
+        try:
+            _asked_by(found[1])
+        except ParseError as fault:
+            raise fault.within(WHAT, whole, len(str(found[0]))) from None
+    return found
+
+
+def _try_form(whole: str, segments: int, parse: Callable[[str], Name]) -> tuple[Name, str, str] | None:
+    """Read the first segments as one form of IBI with a modifier; the rest is the file path."""
+    parts = whole.split("/", segments)
+    if len(parts) < segments:
+        return None
+    head = "/".join(parts[:segments]) if len(parts) > segments else whole
+    path = f"/{parts[segments]}" if len(parts) > segments else ""
+    if "%" in head:
+        head = _ESCAPED.sub(lambda escape: unescape(escape[0]), head)
+    ibi, modifier = _cut_modifier(head)
+    try:
+        return parse(ibi), modifier, "" if path == "/" else path
+    except ParseError:
+        return None
+
+
+def _cut_modifier(head: str) -> tuple[str, str]:
+    match = _MODIFIER_START(head)
+    return (head[: match.start()], head[match.start() :]) if match else (head, "")
+
+
+_MODIFIER_START = re.compile(r"[!+:]").search
+
+
+def _fault(whole: str) -> ParseError:
+    """What is wrong with a path in which no form of IBI stands."""
+    dotted = "." in whole.partition("/")[0]
+    parts = whole.split("/")[
+        : _REPOSITORY_SEGMENTS if dotted or whole.count("/") >= _REPOSITORY_SEGMENTS - 1 else None
+    ]
+    head = _cut_modifier("/".join(parts))[0]
+    try:
+        parse_name(head)
+    except ParseError as fault:
+        return fault.within(WHAT, whole, 0)
+    return ParseError(WHAT, whole, "no identifier stands here")
+
+
+def _read_query(raw: str) -> _Query:
+    """Take apart the query: what is the system's, what is the item's (URL-15, AMB-48)."""
+    if raw == _LEGACY_QUERY:
+        return _NO_QUERY
+    if raw in _INFLECTIONS:
+        return _Query(inflection=raw)
+    foreign, ignored, ours = [], [], {}
+    for element in split_query(raw):
+        name, _, value = element.partition("=")
+        name = unescape(name)
+        if not name.startswith(say.OUR_PARAMETERS):
+            foreign.append(element)
+        elif name not in {say.VERBS_OF_URL, say.REQUIRED_STATE}:
+            ignored.append(element)
+        elif name in ours:
+            raise ParseError(WHAT, raw, "{name} is given twice", name=name)
+        else:
+            ours[name] = unescape(value)
+    required = ours.get(say.REQUIRED_STATE)
+    if required not in {None, "Original"}:
+        raise ParseError(WHAT, raw, "the only state that can be required is Original")
+    verbs = VerbList.parse(ours.get(say.VERBS_OF_URL, "")).verbs
+    return _Query(verbs, required is not None, "&".join(foreign), None, tuple(ignored))

@@ -1,0 +1,65 @@
+"""Query strings: pairs `name=value` joined by "&" (MSG-04 to MSG-07).
+
+Never a form decoder: ";" separates nothing, and one decoding pass is exactly one. Bytes are opaque: a decoded text
+has one character for each byte, the Latin-1 one, and is never re-encoded (AMB-31).
+"""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Final
+
+from ibi.errors import ParseError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+MAX_QUERY: Final = 16 * 1024
+MAX_PAIRS: Final = 256
+
+_ESCAPE = re.compile(r"%([0-9A-Fa-f]{2})")
+_PLAIN: Final = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-._~/:@()!$'*,;[]")
+_ESCAPES = {code: f"%{code:02X}" for code in range(256) if chr(code) not in _PLAIN}
+
+
+def read_query(raw: str) -> list[tuple[str, str]]:
+    """The pairs of a raw query, in order, each decoded once; a raw "+" is a blank, "%2B" a plus sign.
+
+    A pair without "=" has the value "". Raises ParseError for more than MAX_QUERY characters or MAX_PAIRS pairs.
+    """
+    elements = split_query(raw)
+    return [
+        (unescape(name), unescape(value))
+        for name, _, value in (element.partition("=") for element in elements)
+    ]
+
+
+def split_query(raw: str) -> list[str]:
+    """The raw pairs, in order, without empty ones. Raises ParseError as read_query does."""
+    if len(raw) > MAX_QUERY or raw.count("&") >= MAX_PAIRS:
+        problem = "a query has at most {characters} characters and {pairs} pairs"
+        raise ParseError("query", raw, problem, characters=MAX_QUERY, pairs=MAX_PAIRS)
+    return [element for element in raw.split("&") if element]
+
+
+def write_query(pairs: Iterable[tuple[str, str]]) -> str:
+    """Join pairs, their values escaped."""
+    return "&".join(f"{name}={escape(value)}" for name, value in pairs)
+
+
+def escape(value: str) -> str:
+    """Escape a value: what Table 6.1 names, and whatever else could cut or break a URL (MSG-06, AMB-27).
+
+    Raises ParseError for characters beyond Latin-1, which stand for no byte.
+    """
+    escaped = value.translate(_ESCAPES)
+    if not escaped.isascii():
+        raise ParseError("value", value, "a value is made of bytes, and this character is none")
+    return escaped
+
+
+def unescape(text: str) -> str:
+    """Undo one escaping; what is no escape stays as it is."""
+    if "+" in text:
+        text = text.replace("+", " ")
+    return _ESCAPE.sub(lambda match: chr(int(match[1], 16)), text) if "%" in text else text

@@ -1,0 +1,170 @@
+"""Relations: what is wanted of an item. One value, three spellings (URL-05, URL-06, SVC-06).
+
+    in a persistent URL      !:(oai_dc)
+    in a list of verbs       GetLastEdition GetMetadata(oai_dc)
+    in the name of a pair    .lastedition.metadata(oai_dc)
+
+They are read from left to right: "!+" is the last edition, then its translation.
+"""
+
+from __future__ import annotations
+
+import re
+from enum import Enum
+from functools import lru_cache
+from typing import TYPE_CHECKING, NamedTuple
+
+from ibi.errors import ParseError
+from ibi.protocol import _grammar
+from ibi.protocol.language import canonical_language, covers
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+_LONGEST = 256  # characters of the longest spelling that is read
+
+
+class Kind(Enum):
+    """The three steps from an item to a related one; each value is (modifier, verb, qualifier)."""
+
+    LAST_EDITION = ("!", "GetLastEdition", ".lastedition")
+    TRANSLATION = ("+", "GetTranslation", ".translation")
+    METADATA = (":", "GetMetadata", ".metadata")
+
+
+class Step(NamedTuple):
+    """One step; `parameter` is a language, a metadata format, or None."""
+
+    kind: Kind
+    parameter: str | None = None
+
+    def spelled(self, spelling: int) -> str:
+        """The step as modifier (0), verb (1) or qualifier (2)."""
+        word: str = self.kind.value[spelling]
+        return word if self.parameter is None else f"{word}({self.parameter})"
+
+    def accepts(self, other: Step) -> bool:
+        """Whether `other` fulfils this step: a bare translation takes any language (SVC-19, AMB-47)."""
+        if self == other:
+            return True
+        if self.kind is not Kind.TRANSLATION or other.kind is not Kind.TRANSLATION:
+            return False
+        return self.parameter is None or (
+            other.parameter is not None and covers(self.parameter, other.parameter)
+        )
+
+
+class Relation(NamedTuple):
+    """A relation from an item to another one, or to itself where there are no steps."""
+
+    steps: tuple[Step, ...] = ()
+
+    @classmethod
+    def from_modifier(cls, text: str) -> Relation:
+        """Read the modifier of a persistent URL. Raises ParseError for what is none of the 14 compositions."""
+        return _read(text, 0)
+
+    @classmethod
+    def from_qualifier(cls, text: str) -> Relation:
+        """Read the qualifier of a pair name. Raises ParseError."""
+        return _read(text, 2)
+
+    @classmethod
+    def from_verbs(cls, verbs: Iterable[str]) -> Relation:
+        """Read verbs, GetFileList left out. Raises ParseError, also for an order that means nothing."""
+        return _composed("+".join(verbs), [parse_verb(verb) for verb in verbs])
+
+    @property
+    def modifier(self) -> str:
+        """The spelling of a persistent URL: "!:(oai_dc)"."""
+        return "".join(step.spelled(0) for step in self.steps)
+
+    @property
+    def verbs(self) -> tuple[str, ...]:
+        """("GetLastEdition", "GetMetadata(oai_dc)")."""
+        return tuple(step.spelled(1) for step in self.steps)
+
+    @property
+    def qualifier(self) -> str:
+        """The spelling of a pair name: ".lastedition.metadata(oai_dc)"."""
+        return _qualifier(self)
+
+    def leading(self) -> Iterator[Relation]:
+        """The proper leading parts, the longest first, without the empty one (RES-09)."""
+        for length in range(len(self.steps) - 1, 0, -1):
+            yield Relation(self.steps[:length])
+
+    def after(self, lead: Relation) -> Relation:
+        """What is still to be done once the leading part is reached."""
+        return Relation(self.steps[len(lead.steps) :])
+
+    def accepts(self, other: Relation) -> bool:
+        """Whether `other` fulfils this relation, step by step."""
+        return len(self.steps) == len(other.steps) and all(
+            mine.accepts(theirs) for mine, theirs in zip(self.steps, other.steps, strict=True)
+        )
+
+
+def parse_verb(text: str) -> Step:
+    """Read one verb; verbs are exact in case, languages are not (AMB-43). Raises ParseError."""
+    match = _VERB(text)
+    if match is None:
+        raise ParseError(
+            "verb", text, "the verbs are GetLastEdition, GetTranslation, GetMetadata and GetFileList"
+        )
+    return _step(text, match[1], match[2], 1)
+
+
+def is_printed_modifier(text: str) -> bool:
+    """Whether a modifier stands in Table 8.1 as printed: exact case, oai_dc the only format."""
+    return len(text) <= _LONGEST and _grammar.printed_modifier_match(text) is not None
+
+
+@lru_cache(maxsize=1024)
+def _read(text: str, spelling: int) -> Relation:
+    what, elements = ("modifier", _MODIFIERS) if spelling == 0 else ("relation", _QUALIFIERS)
+    steps, at = [], 0
+    while at < min(len(text), _LONGEST):
+        match = elements(text, at)
+        if match is None:
+            raise ParseError(
+                what, text, "a modifier is made of !, + and :, a language or format in brackets", at
+            )
+        steps.append(_step(text, match[1], match[2], spelling, at))
+        at = match.end()
+    return _composed(text, steps)
+
+
+def _step(text: str, word: str, parameter: str | None, spelling: int, at: int = 0) -> Step:
+    kind = next(kind for kind in Kind if kind.value[spelling] == word)
+    if parameter is None:
+        return Step(kind)
+    if kind is Kind.TRANSLATION:
+        return Step(kind, canonical_language(parameter))
+    if kind is Kind.METADATA and _grammar.format_match(parameter):
+        return Step(kind, parameter)
+    raise ParseError(
+        "relation", text, "what stands in the brackets is no language and no metadata format", at
+    )
+
+
+def _composed(text: str, steps: list[Step]) -> Relation:
+    if len(text) > _LONGEST or not _SHAPE("".join(step.kind.value[0] for step in steps)):
+        problem = "these steps cannot follow one another: see the fourteen compositions"
+        raise ParseError("relation", text, problem)
+    return Relation(tuple(steps))
+
+
+@lru_cache(maxsize=1024)
+def _qualifier(relation: Relation) -> str:
+    return "".join(step.spelled(2) for step in relation.steps)
+
+
+_PARAMETER = r"(?:\(([^()]*)\))?"
+_MODIFIERS = re.compile(rf"([!+:]){_PARAMETER}").match
+_QUALIFIERS = re.compile(rf"(\.lastedition|\.translation|\.metadata){_PARAMETER}(?=\.|\Z)").match
+_VERB = re.compile(rf"(GetLastEdition|GetTranslation|GetMetadata){_PARAMETER}").fullmatch
+_SHAPE = re.compile(r"(?:!\+?|\+!?)?(?::\+?)?").fullmatch
+
+ITEM = Relation()
+"""The empty relation: the item itself."""

@@ -1,0 +1,65 @@
+"""Lists of verbs, as a persistent URL carries them and as Archives are asked (URL-07 to URL-10, AMB-28)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from ibi.errors import ParseError
+from ibi.protocol.relation import Relation, Step, parse_verb
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+GET_FILE_LIST: Final = "GetFileList"
+_MAX_TEXT = 512
+
+
+class VerbList(NamedTuple):
+    """Verbs in order, each in its canonical spelling; empty for the item itself."""
+
+    verbs: tuple[str, ...] = ()
+
+    @classmethod
+    def parse(cls, text: str) -> VerbList:
+        """Read a decoded list with blanks or "+" between the verbs. Raises ParseError for a word that is no verb."""
+        if len(text) > _MAX_TEXT:
+            raise ParseError(
+                "verb list", text, "it is longer than {limit} characters", _MAX_TEXT, limit=_MAX_TEXT
+            )
+        words = text.replace("+", " ").split(" ")
+        return cls(tuple(_canonical(word) for word in words if word))
+
+    @classmethod
+    def of(cls, relation: Relation, *, file_list: bool = False) -> VerbList:
+        """The verbs that ask for a relation."""
+        return cls((*relation.verbs, GET_FILE_LIST) if file_list else relation.verbs)
+
+    @property
+    def file_list(self) -> bool:
+        """Whether the list of files is wanted; where the verb stands does not matter (URL-08)."""
+        return GET_FILE_LIST in self.verbs
+
+    @property
+    def relation(self) -> Relation:
+        """What the other verbs ask for. Raises ParseError where their order means nothing (URL-10, AMB-42)."""
+        return Relation.from_verbs([verb for verb in self.verbs if verb != GET_FILE_LIST])
+
+    def union(self, later: Iterable[str]) -> VerbList:
+        """These verbs, then those of `later` that are not yet here; none of these is ever dropped (URL-09, AMB-41)."""
+        merged = list(self.verbs)
+        merged.extend(verb for verb in dict.fromkeys(later) if verb not in self.verbs)
+        return VerbList(tuple(merged))
+
+    def __str__(self) -> str:
+        return " ".join(self.verbs)
+
+
+def _canonical(word: str) -> str:
+    if word == GET_FILE_LIST:
+        return word
+    step: Step = parse_verb(word)
+    return step.spelled(1)
+
+
+NO_VERBS: Final = VerbList()
+"""The list that asks for the item itself."""

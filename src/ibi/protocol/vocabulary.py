@@ -1,0 +1,53 @@
+"""The fixed words of the messages (R15 chapters 6 to 9)."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from typing import Final
+
+
+class State(StrEnum):
+    """What an Archive says that it holds (ARC-07)."""
+
+    ORIGINAL = "Original"
+    COPY = "Copy"
+    DELETED = "Deleted"
+
+
+class ContentType(StrEnum):
+    """What kind of item it is; not a MIME type."""
+
+    DATA = "Data"
+    METADATA = "Metadata"
+
+
+class Subject(StrEnum):
+    """What a service is asked for (MSG-05)."""
+
+    INCLUSION = "inclusionRequest"
+    EXCLUSION = "exclusionRequest"
+    CONFIRMATION = "inclusionConfirmationRequest"
+    URL = "urlRequest"
+    ACKNOWLEDGMENT = "acknowledgment"
+
+
+SERVICE_SUBJECT: Final = "servicesubject"
+CLIENT_ADDRESSES: Final = "clientinformation.ipaddress"
+ASKED_IBI: Final = "parsedibiurl.ibi"
+ASKED_FILE_PATH: Final = "parsedibiurl.filepath"
+ASKED_VERBS: Final = "parsedibiurl.verblist"
+ARCHIVE_ADDRESS: Final = "archiveaddress"
+ARCHIVE_SERVICE: Final = "ibi.archiveservice"
+PLATFORM_SOFTWARE: Final = "ibi.platformsoftware"
+NEXT_EDITION: Final = "ibi.nextedition"
+CONTENT_TYPE: Final = "contenttype"
+IBI: Final = "ibi"
+STATE: Final = "state"
+TIMESTAMP: Final = "timestamp"
+URL: Final = "url"
+URL_KEY: Final = "urlkey"
+PERSISTENT_URL: Final = "url.persistent"
+VERBS_OF_URL: Final = "ibiurl.verblist"
+REQUIRED_STATE: Final = "ibiurl.requireditemstatus"
+OUR_PARAMETERS: Final = "ibiurl."
+"""How the names of the query pairs begin that are meant for the system, not for the item (URL-15)."""

@@ -1,0 +1,50 @@
+"""Languages and preferences."""
+
+import pytest
+
+from ibi.errors import ParseError
+from ibi.protocol.language import LanguagePreference, canonical_language
+
+pytestmark = pytest.mark.proves("URL-11", "AMB-44", "AMB-45")
+
+
+def choice(header: str, *available: str) -> str | None:
+    return LanguagePreference.parse(header).choose(available)
+
+
+@pytest.mark.proves("AMB-43")
+def test_a_language_is_written_in_one_way() -> None:
+    assert canonical_language("PT-br") == "pt-BR"
+    for text in ("p", "por", "pt_BR", "pt-", "pt-BRA", "", "ｐt"):
+        with pytest.raises(ParseError):
+            canonical_language(text)
+
+
+def test_the_printed_header_finds_portuguese_before_english() -> None:
+    assert choice("pt-BR,fr;q=0.8,en;q=0.5,pt;q=0.3", "en", "pt") == "pt"
+
+
+def test_a_bare_language_takes_a_country() -> None:
+    assert choice("pt", "pt-PT", "pt-BR") == "pt-BR"
+
+
+def test_a_country_falls_back_to_its_language_but_not_to_another_country() -> None:
+    assert choice("pt-PT", "pt-BR", "pt") == "pt"
+    assert choice("pt-PT", "en") is None
+
+
+def test_long_tags_are_cut_from_their_end() -> None:
+    assert choice("zh-Hant-TW", "zh", "en") == "zh"
+
+
+def test_quality_zero_refuses_and_a_star_chooses_nothing() -> None:
+    assert choice("en;q=0, pt;q=0.1", "en", "pt") == "pt"
+    assert choice("*", "en") is None
+
+
+@pytest.mark.parametrize(
+    "header",
+    ["", ";;;", "q=1", "en;q=x", "en;q=", "\xff", ",,,,", "a" * 5000, "en;q=1e9", "en;q=0.5.5", "-", "٣;q=1"],
+)
+def test_no_header_is_an_error(header: str) -> None:
+    LanguagePreference.parse(header).choose(["en", "pt"])
