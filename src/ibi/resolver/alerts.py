@@ -1,0 +1,203 @@
+"""What a reader is told instead of being redirected (RES-13): values, and their two plain spellings.
+
+An alert says what was asked, how many Archives were asked and how many answered, and what can be done. Pages for eyes
+are made elsewhere, from the same values.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from ibi.errors import ParseError
+
+    Say = Callable[[str, Mapping[str, object]], str]
+    """(English sentence with named places, their values) -> the sentence in the reader's language, filled."""
+
+
+class Kind(StrEnum):
+    """What the matter is. The values are stable: programs may rely on them."""
+
+    BAD_URL = "bad-url"
+    NOT_FOUND = "not-found"
+    DELETED = "deleted"
+    NO_TRANSLATION = "no-translation"
+    NO_ORIGINAL = "no-original"
+    SUSPECT_ORIGINALS = "suspect-originals"
+    INCOMPLETE = "incomplete"
+    UNSAFE_URL = "unsafe-url"
+    NO_SUCH_PAGE = "no-such-page"
+    WRONG_HOST = "wrong-host"
+    WRONG_METHOD = "wrong-method"
+    TOO_LONG = "too-long"
+    LOOP = "loop"
+    BUSY = "busy"
+
+
+STATUS: Final[dict[Kind, int]] = {
+    Kind.BAD_URL: 400,
+    Kind.NOT_FOUND: 404,
+    Kind.DELETED: 410,
+    Kind.NO_TRANSLATION: 404,
+    Kind.NO_ORIGINAL: 404,
+    Kind.SUSPECT_ORIGINALS: 409,
+    Kind.INCOMPLETE: 503,
+    Kind.UNSAFE_URL: 502,
+    Kind.NO_SUCH_PAGE: 404,
+    Kind.WRONG_HOST: 421,
+    Kind.WRONG_METHOD: 405,
+    Kind.TOO_LONG: 414,
+    Kind.LOOP: 508,
+    Kind.BUSY: 503,
+}
+"""HTTP statuses (HOUSE 7.6, SETTLED 6)."""
+
+TITLE: Final[dict[Kind, str]] = {
+    Kind.BAD_URL: "This is not a persistent URL",
+    Kind.NOT_FOUND: "No Archive holds this item",
+    Kind.DELETED: "This item was removed",
+    Kind.NO_TRANSLATION: "This translation does not exist",
+    Kind.NO_ORIGINAL: "The original is not available",
+    Kind.SUSPECT_ORIGINALS: "Two or more Archives claim to hold the original",
+    Kind.INCOMPLETE: "Not every Archive has answered",
+    Kind.UNSAFE_URL: "The Archive gave an address that is not safe to follow",
+    Kind.NO_SUCH_PAGE: "There is no such page",
+    Kind.WRONG_HOST: "This resolver does not answer under that name",
+    Kind.WRONG_METHOD: "Persistent URLs are only read",
+    Kind.TOO_LONG: "This URL is too long",
+    Kind.LOOP: "A resolver is asking a resolver",
+    Kind.BUSY: "This resolver cannot answer now",
+}
+
+_SENTENCE: Final[dict[Kind, str]] = {
+    Kind.NOT_FOUND: "Every Archive that was asked has answered, and none of them knows this item.",
+    Kind.DELETED: "The Archive that held this item says that it was removed, and no other Archive offers a copy.",
+    Kind.NO_TRANSLATION: "The item is known, but not in the language that the URL asks for.",
+    Kind.NO_ORIGINAL: "The URL demands the original. Archives offer the item, but none claims to hold the original.",
+    Kind.SUSPECT_ORIGINALS: "An original is in one Archive only, so someone is wrong: an investigation is necessary.",
+    Kind.INCOMPLETE: "Not all Archives could be asked, and those that were do not offer the item. Please try again.",
+    Kind.UNSAFE_URL: "An Archive offers the item at a URL to which this resolver sends nobody.",
+    Kind.NO_SUCH_PAGE: "There is nothing under this path.",
+    Kind.WRONG_HOST: "The request names another host than this resolver's.",
+    Kind.WRONG_METHOD: "Only GET and HEAD are answered here.",
+    Kind.TOO_LONG: "URLs of more than 8 KiB are not read.",
+    Kind.LOOP: "The request was sent by a resolver; resolvers ask Archives, never each other.",
+    Kind.BUSY: "Please try again in a moment.",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Round:
+    """How complete the last round was: Archives asked, and those that did not answer, with the reason."""
+
+    asked: int
+    silent: tuple[tuple[str, str], ...] = ()
+
+    @property
+    def answered(self) -> int:
+        """How many have answered, be it that they do not know the item."""
+        return self.asked - len(self.silent)
+
+
+@dataclass(frozen=True, slots=True)
+class Alert:
+    """One alert.
+
+    `url` is the persistent URL as received; `ibi` the item asked for; `archives` the service IBIs of those whom the
+    alert is about (the claimants, the Archive that removed the item); `timestamp` the moment of removal; `alternates`
+    pairs of language and persistent URL; `problem` the fault of a URL that is none; `proposals` URLs to try instead.
+    """
+
+    kind: Kind
+    url: str = ""
+    ibi: str = ""
+    round: Round | None = None
+    archives: tuple[str, ...] = ()
+    timestamp: str = ""
+    alternates: tuple[tuple[str, str], ...] = ()
+    problem: ParseError | None = None
+    proposals: tuple[str, ...] = ()
+
+    @property
+    def status(self) -> int:
+        """The HTTP status."""
+        return STATUS[self.kind]
+
+    @property
+    def retry_after(self) -> int | None:
+        """Seconds after which another try makes sense; None if none does."""
+        return {Kind.INCOMPLETE: 30, Kind.BUSY: 5}.get(self.kind)
+
+    def title(self, say: Say) -> str:
+        """The alert in a few words."""
+        return say(TITLE[self.kind], {})
+
+    def sentences(self, say: Say) -> list[str]:
+        """What a person should know, a sentence each."""
+        lines = [self.detail(say)]
+        if self.archives:
+            lines.append(say("It is about: {archives}", {"archives": ", ".join(self.archives)}))
+        if self.timestamp:
+            lines.append(say("Removed on {timestamp}", {"timestamp": self.timestamp}))
+        if self.alternates:
+            languages = ", ".join(f"{language} ({url})" for language, url in self.alternates)
+            lines.append(say("It exists in: {languages}", {"languages": languages}))
+        if self.proposals:
+            lines.append(say("Did you mean: {proposals}", {"proposals": ", ".join(self.proposals)}))
+        if self.round is not None:
+            counts = {"asked": self.round.asked, "answered": self.round.answered}
+            lines.append(say("Archives asked: {asked}; answered: {answered}", counts))
+            for archive, why in self.round.silent:
+                lines.append(say("No answer from {archive}: {why}", {"archive": archive, "why": why}))
+        return lines
+
+    def text(self, say: Say) -> bytes:
+        """The alert as plain text."""
+        caret = f"\n{self.problem.caret()}\n" if self.problem else ""
+        head = f"{self.title(say)}\n{caret}\n"
+        url = f"{self.url}\n" if self.url and not self.problem else ""
+        return (head + url + "\n".join(self.sentences(say)) + "\n").encode("utf-8", "replace")
+
+    def problem_json(self, say: Say) -> bytes:
+        """The alert as application/problem+json (RFC 9457)."""
+        body: dict[str, object] = {
+            "type": f"/-/about#{self.kind}",
+            "kind": str(self.kind),
+            "title": self.title(say),
+            "status": self.status,
+            "detail": self.detail(say),
+        }
+        optional: dict[str, object] = {
+            "instance": self.url,
+            "ibi": self.ibi,
+            "about": list(self.archives),
+            "timestamp": self.timestamp,
+            "alternates": dict(self.alternates),
+            "proposals": list(self.proposals),
+        }
+        body |= {name: value for name, value in optional.items() if value}
+        if self.problem is not None:
+            body["fault"] = {"start": self.problem.start, "end": self.problem.end, "caret": self.problem.caret()}
+        if self.round is not None:
+            body["archives"] = {
+                "asked": self.round.asked,
+                "answered": self.round.answered,
+                "silent": [{"service_ibi": ibi, "why": why} for ibi, why in self.round.silent],
+            }
+        return json.dumps(body, ensure_ascii=False, indent=1).encode("utf-8", "replace")
+
+    def detail(self, say: Say) -> str:
+        """The alert in a sentence."""
+        if self.problem is not None:
+            return say(self.problem.problem, self.problem.details)
+        return say(_SENTENCE[self.kind], {})
+
+
+def in_english(sentence: str, details: Mapping[str, object]) -> str:
+    """Sentences as they are written here."""
+    return sentence.format(**details) if details else sentence

@@ -1,0 +1,251 @@
+"""The machine that resolves one persistent URL. The traces of the standard are in tests/conformance."""
+
+from dataclasses import dataclass
+
+import pytest
+
+from ibi.identifier.forms import IBI, parse_ibi
+from ibi.protocol.language import LanguagePreference
+from ibi.protocol.pair_list import PairList
+from ibi.protocol.persistent_url import PersistentURL
+from ibi.protocol.url_list import UrlList
+from ibi.resolver.alerts import Alert, Kind
+from ibi.resolver.resolution import MAX_ROUNDS, AskAgain, Redirect, Resolution
+from ibi.resolver.selection import Policy
+
+ITEM = "example.org/x/2020/01.02.00.00"
+
+
+@dataclass(frozen=True)
+class Holder:
+    service_ibi: IBI
+    url_hosts: tuple[str, ...] = ()
+
+
+A, B, C = (Holder(parse_ibi(f"example.org/{name}/2020/01.01.00.00")) for name in "abc")
+NOTHING = UrlList({})
+
+
+def resolve(text: str, *, strict: bool = False, language: str = "") -> Resolution:
+    url = PersistentURL.from_text(f"http://resolver.example/{text}")
+    return Resolution(
+        url,
+        f"http://resolver.example/{text}",
+        ("192.0.2.1",),
+        LanguagePreference.parse(language),
+        Policy(strict),
+    )
+
+
+def says(holder: Holder, ibi: str = ITEM, **pairs: str) -> UrlList:
+    """An answer about an item; `_` in a name stands for a dot, `__x` for a parameter."""
+    said: PairList = {
+        "ibi": ("rep", ibi),
+        "ibi.archiveservice": ("rep", str(holder.service_ibi)),
+        "urlkey": "1234567890",
+    }
+    for name, value in pairs.items():
+        said[name.replace("_", ".")] = ("rep", value) if name.startswith("ibi") else value
+    return UrlList(said)
+
+
+def offers(holder: Holder, state: str = "Original") -> UrlList:
+    return says(
+        holder, url=f"http://{holder.service_ibi.prefix.replace('/', '.')}/x", state=state, contenttype="Data"
+    )
+
+
+@pytest.mark.proves("RES-05", "AMB-52")
+def test_in_normal_mode_the_first_answer_that_satisfies_decides_at_once() -> None:
+    resolution = resolve(ITEM)
+    assert resolution.hear(A, NOTHING) is None
+    assert resolution.hear(B, says(B, state="Deleted")) is None
+    decided = resolution.hear(C, offers(C, "Copy"))
+    assert decided is not None
+    assert decided.archive is C
+
+
+@pytest.mark.proves("RES-11", "MSG-27", "AMB-49")
+def test_thanks_carry_what_the_answer_said_and_the_url_that_started_it_all() -> None:
+    decided = resolve(f"{ITEM}?x=1").hear(A, offers(A))
+    assert decided is not None
+    assert decided.url == "http://example.org.a/x?x=1"
+    assert decided.acknowledgment is not None
+    assert decided.acknowledgment.url == "http://example.org.a/x"
+    assert decided.acknowledgment.url_persistent == f"http://resolver.example/{ITEM}?x=1"
+    assert decided.acknowledgment.url_key == "1234567890"
+
+
+def test_without_a_key_nobody_can_be_thanked() -> None:
+    pairs = {name: value for name, value in offers(A).pairs.items() if name != "urlkey"}
+    decided = resolve(ITEM).hear(A, UrlList(pairs))
+    assert decided is not None
+    assert decided.acknowledgment is None
+
+
+@pytest.mark.proves("RES-08", "ARC-13", "ARC-14")
+def test_original_required_waits_for_every_archive() -> None:
+    resolution = resolve(f"{ITEM}?ibiurl.requireditemstatus=Original")
+    assert resolution.hear(A, offers(A)) is None
+    assert resolution.hear(B, offers(B, "Copy")) is None
+    decided = resolution.close_round()
+    assert isinstance(decided, Redirect)
+    assert (decided.archive, decided.complete) == (A, True)
+
+
+@pytest.mark.proves("RES-10", "AMB-51")
+def test_two_claims_are_an_alert_that_names_both_even_when_someone_was_silent() -> None:
+    resolution = resolve(f"{ITEM}?ibiurl.requireditemstatus=Original")
+    resolution.hear(A, offers(A))
+    resolution.hear(B, offers(B))
+    resolution.silent(C, "no answer in time")
+    alert = resolution.close_round()
+    assert isinstance(alert, Alert)
+    assert alert.kind is Kind.SUSPECT_ORIGINALS
+    assert alert.archives == (str(A.service_ibi), str(B.service_ibi))
+
+
+@pytest.mark.proves("AMB-51")
+def test_no_claim_at_all_accuses_nobody() -> None:
+    resolution = resolve(f"{ITEM}?ibiurl.requireditemstatus=Original")
+    resolution.hear(A, offers(A, "Copy"))
+    resolution.hear(B, NOTHING)
+    alert = resolution.close_round()
+    assert isinstance(alert, Alert)
+    assert alert.kind is Kind.NO_ORIGINAL
+
+
+def test_one_claim_among_silent_archives_is_followed_and_marked_incomplete() -> None:
+    resolution = resolve(f"{ITEM}?ibiurl.requireditemstatus=Original")
+    resolution.hear(A, offers(A))
+    resolution.silent(B, "reset")
+    decided = resolution.close_round()
+    assert isinstance(decided, Redirect)
+    assert not decided.complete
+
+
+@pytest.mark.proves("RES-13")
+@pytest.mark.parametrize(
+    ("answers", "kind"),
+    [
+        ([(A, NOTHING), (B, NOTHING)], Kind.NOT_FOUND),
+        ([(A, says(A, state="Deleted", timestamp="2021-01-01T00:00:00Z")), (B, NOTHING)], Kind.DELETED),
+        ([(A, None), (B, NOTHING)], Kind.INCOMPLETE),
+        ([(A, None), (B, says(B, state="Deleted"))], Kind.INCOMPLETE),
+        ([], Kind.INCOMPLETE),
+        ([(A, says(A, url="javascript:alert(1)", state="Original"))], Kind.UNSAFE_URL),
+    ],
+)
+def test_absence_is_only_claimed_when_everyone_has_answered(
+    answers: list[tuple[Holder, UrlList | None]], kind: Kind
+) -> None:
+    resolution = resolve(ITEM)
+    for holder, answer in answers:
+        if answer is None:
+            resolution.silent(holder, "no answer in time")
+        else:
+            assert resolution.hear(holder, answer) is None
+    alert = resolution.close_round()
+    assert isinstance(alert, Alert)
+    assert alert.kind is kind
+    assert alert.round is not None
+    assert alert.round.asked == len(answers)
+
+
+def test_the_moment_of_removal_is_told() -> None:
+    resolution = resolve(ITEM)
+    resolution.hear(A, says(A, state="Deleted", timestamp="2021-01-01T00:00:00Z"))
+    alert = resolution.close_round()
+    assert isinstance(alert, Alert)
+    assert alert.timestamp == "2021-01-01T00:00:00Z"
+
+
+@pytest.mark.proves("RES-13", "URL-12")
+def test_a_missing_translation_of_a_known_item_has_its_own_alert() -> None:
+    resolution = resolve(f"{ITEM}+(fr)")
+    resolution.hear(A, says(A))
+    alert = resolution.close_round()
+    assert isinstance(alert, Alert)
+    assert alert.kind is Kind.NO_TRANSLATION
+
+
+@pytest.mark.proves("RES-09", "RES-14", "URL-18")
+def test_next_editions_are_followed_round_by_round_with_the_same_verbs() -> None:
+    resolution = resolve(f"{ITEM}!:")
+    resolution.hear(A, says(A, ibi_nextedition="example.org/x/2021/01.01.00.00"))
+    assert isinstance(resolution.close_round(), AskAgain)
+    assert str(resolution.request.ibi) == "example.org/x/2021/01.01.00.00"
+    assert str(resolution.request.verbs) == "GetLastEdition GetMetadata"
+    answer = says(
+        B,
+        "example.org/x/2021/01.01.00.00",
+        url_lastedition_metadata="http://b.example/m",
+        state_lastedition_metadata="Original",
+    )
+    decided = resolution.hear(B, answer)
+    assert decided is not None
+    assert decided.url == "http://b.example/m"
+    assert decided.acknowledgment is not None
+    assert decided.acknowledgment.content_type == "Metadata"
+
+
+@pytest.mark.proves("RES-04", "AMB-53")
+def test_circles_of_editions_end_also_when_they_change_the_form_of_the_name() -> None:
+    resolution = resolve(f"{ITEM}!")
+    both = UrlList(
+        {
+            **says(A).pairs,
+            "ibi": ("rep", ITEM, "ibip", "LK47B6W/2"),
+            "ibi.nextedition": ("rep", "example.org/x/2021/01.01.00.00"),
+        }
+    )
+    resolution.hear(A, both)
+    assert isinstance(resolution.close_round(), AskAgain)
+    back = UrlList(
+        {**says(A, "example.org/x/2021/01.01.00.00").pairs, "ibi.nextedition": ("ibip", "LK47B6W/2")}
+    )
+    resolution.hear(A, back)
+    alert = resolution.close_round()
+    assert isinstance(alert, Alert)
+    assert alert.kind is Kind.NOT_FOUND
+
+
+def test_an_endless_row_of_editions_is_left_after_some_rounds() -> None:
+    resolution = resolve(f"{ITEM}!")
+    for number in range(2 * MAX_ROUNDS):
+        here = str(resolution.request.ibi)
+        resolution.hear(A, says(A, here, ibi_nextedition=f"example.org/x/{3000 + number}/01.01.00.00"))
+        if not isinstance(resolution.close_round(), AskAgain):
+            break
+    assert resolution.rounds == MAX_ROUNDS
+
+
+def test_a_silence_in_an_earlier_round_is_not_forgotten() -> None:
+    resolution = resolve(f"{ITEM}!")
+    resolution.hear(A, says(A, ibi_nextedition="example.org/x/2021/01.01.00.00"))
+    resolution.silent(B, "reset")
+    assert isinstance(resolution.close_round(), AskAgain)
+    resolution.hear(A, NOTHING)
+    resolution.hear(B, NOTHING)
+    alert = resolution.close_round()
+    assert isinstance(alert, Alert)
+    assert alert.kind is Kind.INCOMPLETE
+    assert alert.round is not None
+    assert (alert.round.asked, alert.round.answered) == (2, 1)
+
+
+def test_an_answer_that_is_not_believed_counts_as_silence() -> None:
+    liar = says(B, url="http://b.example/x", state="Original")
+    hardened, strict = resolve(ITEM), resolve(ITEM, strict=True)
+    assert hardened.hear(A, liar) is None
+    alert = hardened.close_round()
+    assert isinstance(alert, Alert)
+    assert alert.kind is Kind.INCOMPLETE
+    assert strict.hear(A, liar) is not None
+
+
+@pytest.mark.proves("RES-03")
+def test_what_is_asked_is_the_same_whatever_the_reader_prefers_or_requires() -> None:
+    plain = resolve(f"{ITEM}+").request.query()
+    picky = resolve(f"{ITEM}+?ibiurl.requireditemstatus=Original", language="tlh").request.query()
+    assert plain == picky
