@@ -64,6 +64,11 @@ def test_spellings_that_decode_alike_are_different_labels() -> None:
     assert IBIp.parse("8JMKD3MGP8W34K/34PGRBS").port == 800
 
 
+def test_a_port_that_no_computer_has_is_none() -> None:
+    assert IBIp.parse("8JMKD3MGP8WUUUU/34PGRBS").port is None
+    assert IBIp.parse("8JMKD3MGP8W2/34PGRBS").port is None
+
+
 def test_a_prefix_that_spells_no_address_has_none() -> None:
     assert IBIp.parse("MX/FACE").ip is None
     assert IBIp.parse("9" * 400 + "W/2").ip is None

@@ -111,6 +111,8 @@ def test_nothing_around_a_name_is_tolerated(text: str) -> None:
 
 
 def test_a_port_that_no_computer_has_is_none() -> None:
+    assert UniformRepositoryName.parse("a.br/b.99999/2009/02.16.17.46").port is None
+    assert UniformRepositoryName.parse("a.br/b.0/2009/02.16.17.46").port is None
     assert UniformRepositoryName.parse("a.br/b." + "9" * 300 + "/2009/02.16.17.46").port is None
 
 

@@ -15,7 +15,6 @@ from ibi.identifier.repository import UniformRepositoryName
 TRIAL_DOMAINS = frozenset({"localhost", "test", "example", "invalid", "local", "internal"})
 """Last words of host names that nobody owns; labels under them are only for trying out."""
 
-_LAST_PORT = 65535
 _LONGEST_HOST = 253
 
 
@@ -40,7 +39,7 @@ class Subsystem:
             )
         rep_form.rep_prefix(self.host, self.port)
         for port in (self.port, self.ip_port):
-            if not 0 < port <= _LAST_PORT:
+            if not 0 < port <= rep_form.LAST_PORT:
                 raise ParseError("port", str(port), "a port is a number from 1 to 65535")
         if self.ip is not None:
             object.__setattr__(self, "ip", canonical_ip(self.ip))

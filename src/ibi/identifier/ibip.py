@@ -17,6 +17,7 @@ from ibi.identifier import _grammar
 from ibi.identifier.dates import TICKS, LabelDate, fraction_digits
 from ibi.identifier.numerals import IBIP, IPV4, IPV6
 from ibi.identifier.ordering import TimeOrdered
+from ibi.identifier.repository import LAST_PORT
 
 EPOCH: Final = 807235200
 """1995-08-01T00:00:00Z in POSIX seconds: the month of the first label (GEN-70)."""
@@ -95,7 +96,8 @@ class IBIp(TimeOrdered):
         coded = self._split_prefix()[2]
         if not coded:
             return DEFAULT_PORT
-        return IBIP.read(coded) if len(coded) <= _LONGEST_PORT else None
+        port = IBIP.read(coded) if len(coded) <= _LONGEST_PORT else 0
+        return port if 0 < port <= LAST_PORT else None
 
     @property
     def date(self) -> LabelDate:

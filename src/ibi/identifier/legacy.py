@@ -25,6 +25,9 @@ MAX_LENGTH: Final = 128
 OPAQUE = Numerals("23456789abcdefghijkmnopqrstuvwxyzABCDEFGHJKLMNPQRSTUV")
 """Base 53: no 0, 1, l, I or O; W, X, Y and Z stay free to separate."""
 
+BY_DOMAIN, BY_ADDRESS = 1, 2
+"""The generations, by what their prefixes spell."""
+
 # A host word is a number in base 37: letters in an order of their own, then digits, then the hyphen. The letters
 # marked "?" (f, h, j, k, q, u to z) stand in no published pair that we know of, so words with them stay unread.
 _HOST_CHARACTERS: Final = "abcoiemn?srld?pt?g????????0123456789-"
@@ -65,14 +68,14 @@ class LegacyId(TimeOrdered):
         name = object.__new__(cls)
         _set_text(name, text)
         _set_canonical(name, text)
-        if name.generation == 2 and name.ip is None:  # noqa: PLR2004 - generations are numbered
+        if name.generation == BY_ADDRESS and name.ip is None:
             raise ParseError(WHAT, text, "the word before Z spells no IP address", 0, text.index("Z"))
         return name
 
     @property
     def generation(self) -> int:
         """1: the prefix spells a domain name; 2: it spells an IP address."""
-        return 1 if "X" in self.prefix else 2
+        return BY_DOMAIN if "X" in self.prefix else BY_ADDRESS
 
     @property
     def prefix(self) -> str:
@@ -88,7 +91,7 @@ class LegacyId(TimeOrdered):
     def ip(self) -> str | None:
         """The IPv4 address at the moment of naming; None in the first generation."""
         coded = self.prefix.partition("Z")[0]
-        if self.generation == 1 or len(coded) > len("255.255.255.255"):
+        if self.generation == BY_DOMAIN or len(coded) > len("255.255.255.255"):
             return None
         text = IPV4.write(OPAQUE.read(coded))
         try:
@@ -102,7 +105,7 @@ class LegacyId(TimeOrdered):
 
         A hint only: "a" is this numeral's zero, so a word that began with it has lost it.
         """
-        if self.generation == 2:  # noqa: PLR2004 - generations are numbered
+        if self.generation == BY_ADDRESS:
             return None
         subdomain, _, word = self.prefix.partition("Z")
         words = [_host_word(coded) for coded in (word.partition("Y")[0], *subdomain.split("X"))]
@@ -111,8 +114,8 @@ class LegacyId(TimeOrdered):
     @property
     def port(self) -> int | None:
         """The port at the moment of naming, 80 after a bare Y; None where none is written or no computer has it."""
-        host, separator, coded = self.prefix.partition("Y" if self.generation == 1 else "Z")
-        if not host or not separator or (self.generation == 2 and not coded):  # noqa: PLR2004 - as above
+        host, separator, coded = self.prefix.partition("Y" if self.generation == BY_DOMAIN else "Z")
+        if not host or not separator or (self.generation == BY_ADDRESS and not coded):
             return None
         if not coded:
             return 80

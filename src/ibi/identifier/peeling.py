@@ -1,8 +1,7 @@
 """An identifier out of the text around it, each thing that was taken off named (WILD-01).
 
-    (see http://mtc-m16b.sid.inpe.br/col/sid.inpe.br/mtc-m17@80/2007/05.09.14.53/doc/paper.pdf).
-    ────┬┬────────────────────────────── ┬─ ────────────────┬────────────────── ──┬─ ───┬──── ┬
-      words, archive address     archive path              IBI        archive path  after   punctuation
+    (see http://a.sid.inpe.br/col/sid.inpe.br/mtc-m17@80/2007/05.09.14.53/doc/paper.pdf).
+     words   archive address  path                 IBI                    path   after   punctuation
 
 Strict at the core (only labels that the grammars know) and generous around it. Linear in the length of the text.
 """
@@ -140,11 +139,12 @@ def _decoded(match: re.Match[str]) -> str:
 # --- the labels in it ----------------------------------------------------------------------------------------------
 
 # A label starts where a word starts, and ends where it is not continued; so no text is read more than a few times.
-_START = r"(?<![0-9A-Za-z-])(?<![0-9A-Za-z]\.)"
-_END = r"(?![0-9A-Za-z]|\.[0-9])"
-_REPOSITORY = re.compile(rf"{_START}{_grammar.REPOSITORY_RULE}{_END}", re.ASCII)
-_IBIP = re.compile(rf"(?<![0-9A-Za-z]){_grammar.IBIP_RULE}(?![0-9A-Za-z])", re.ASCII)
-_LEGACY = re.compile(rf"(?<![0-9A-Za-z]){LEGACY_RULE}(?![0-9A-Za-z])", re.ASCII)
+_LETTER = "0-9A-Za-z\u00c0-\u024f"  # also accented ones: they continue a word, though no label has them
+_REPOSITORY = re.compile(
+    rf"(?<![{_LETTER}-])(?<![{_LETTER}]\.){_grammar.REPOSITORY_RULE}(?![{_LETTER}]|\.[0-9])", re.ASCII
+)
+_IBIP = re.compile(rf"(?<![{_LETTER}]){_grammar.IBIP_RULE}(?![{_LETTER}])", re.ASCII)
+_LEGACY = re.compile(rf"(?<![{_LETTER}]){LEGACY_RULE}(?![{_LETTER}])", re.ASCII)
 _AT_RESOLVER = re.compile(rf"\s*(?:{RESOLVER_ADDRESS}|/)?(?:(?:ibi|rep)/)?", re.ASCII)
 
 

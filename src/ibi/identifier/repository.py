@@ -21,6 +21,9 @@ if TYPE_CHECKING:
 DEFAULT_PORT: Final = 80
 """The port that this form leaves out (GEN-16)."""
 
+LAST_PORT: Final = 65535
+"""The highest port that a computer has."""
+
 WHAT: Final = "uniform repository name"
 _PARTS = 4
 
@@ -87,8 +90,8 @@ class UniformRepositoryName(TimeOrdered):
     @property
     def port(self) -> int | None:
         """The port shown, None if none is (then it was 80) or if no computer has such a port."""
-        digits = self.path[1][len(self.word) + 1 :].lstrip("0") or "0"
-        if not self.separator or len(digits) > len("65535"):
+        digits = self.path[1][len(self.word) + 1 :].lstrip("0")
+        if not digits or len(digits) > len(str(LAST_PORT)) or int(digits) > LAST_PORT:
             return None
         return int(digits)
 

@@ -91,7 +91,7 @@ _GLUED = frozenset("`{|\\^")
 _REPORT_CODE = re.compile("-[A-Z]{2,4}(?![0-9A-Za-z])")
 _MODIFIERS = r"(?:(?:[!+:]|%21|%2[Bb]|%3[Aa])(?:(?:\(|%28)[0-9A-Za-z_.-]*(?:\)|%29))?)*+"
 _URL_PART = re.compile(rf"{_MODIFIERS}(?=[/?]|\Z)(?P<path>(?:/[^?#]*)?)(?P<query>(?:\?[^#]*)?)")
-_DOCUMENTS = re.compile("/doc(?=[/?]|$)")
+_DOCUMENTS = re.compile(r"/doc(?=[/?]|\Z)")
 
 
 def behind(text: str, *, in_query: bool, stored: bool) -> tuple[str, list[Peeling]]:
@@ -106,7 +106,9 @@ def behind(text: str, *, in_query: bool, stored: bool) -> tuple[str, list[Peelin
     if in_query and "&" in token:
         token, ampersand, rest = token.partition("&")
         words = ampersand + rest + words
-    url = _without_punctuation(token)
+    url = (
+        "" if token in {":", "!"} and words.strip() else _without_punctuation(token)
+    )  # a colon in a sentence
     part = _URL_PART.match(url)
     after = part[0] if part else ""
     if words[:1] in _GLUED and url and "/" not in url and "?" not in url:

@@ -6,6 +6,7 @@ state that a reader requires: what must not be told to an Archive cannot be told
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from typing import ClassVar, Final, TypeVar, final
 
@@ -23,6 +24,7 @@ _Word = TypeVar("_Word", State, ContentType)
 _MAX_KEY: Final = 256
 _MAX_WORD: Final = 256
 _MAX_ADDRESSES: Final = 32
+_CONTROL = re.compile("[\x00-\x1f\x7f]").search
 
 
 @final
@@ -53,13 +55,10 @@ class UrlRequest:
     @classmethod
     def of(cls, values: dict[str, str]) -> UrlRequest:
         """Read from decoded pairs. Raises ParseError."""
-        path = values.get(say.ASKED_FILE_PATH, "")
-        if path and not path.startswith("/"):
-            path = f"/{path}"
         return cls(
             _addresses(_mandatory(values, say.CLIENT_ADDRESSES)),
             parse_name(_mandatory(values, say.ASKED_IBI)),
-            "" if path == "/" else path,
+            _file_path(values.get(say.ASKED_FILE_PATH, "")),
             VerbList.parse(values.get(say.ASKED_VERBS, "")),
         )
 
@@ -105,7 +104,7 @@ class Acknowledgment:
         return cls(
             _addresses(_mandatory(values, say.CLIENT_ADDRESSES)),
             _one_of(_mandatory(values, say.CONTENT_TYPE), ContentType),
-            _one_of(state, State) if state is not None else None,
+            _held(state) if state is not None else None,
             _mandatory(values, say.URL),
             _mandatory(values, say.PERSISTENT_URL),
             key,
@@ -349,7 +348,7 @@ def _unrepeated(raw_query: str) -> dict[str, str]:
 
 def _mandatory(values: dict[str, str], name: str) -> str:
     value = values.get(name)
-    if not value:
+    if not value or value.isspace():
         raise ParseError("request", "", "the pair {name} is missing", name=name)
     return value
 
@@ -362,11 +361,26 @@ def _one_of(word: str, words: type[_Word]) -> _Word:
         raise ParseError("request", word, "the value is one of {allowed}", allowed=allowed) from None
 
 
+def _held(word: str) -> State:
+    state = _one_of(word, State)
+    if state is State.DELETED:
+        raise ParseError("request", word, "nobody is thanked for what was removed")
+    return state
+
+
 def _addresses(text: str) -> tuple[str, ...]:
-    addresses = text.split(" ")
-    if len(addresses) > _MAX_ADDRESSES:
-        raise ParseError("request", text, "more than {limit} addresses", limit=_MAX_ADDRESSES)
-    return tuple(canonical_ip(address) for address in addresses if address)
+    addresses = text.split()
+    if not 0 < len(addresses) <= _MAX_ADDRESSES:
+        raise ParseError("request", text, "a reader has from 1 to {limit} addresses", limit=_MAX_ADDRESSES)
+    return tuple(map(canonical_ip, addresses))
+
+
+def _file_path(text: str) -> str:
+    """A path with its slash; "" for none, which "/" means too (SVC-13). Once it may have been escaped too little."""
+    path = text if text.startswith("/") or not text else f"/{text}"
+    if path.startswith("//") or _CONTROL(path):
+        raise ParseError("request", text, "a path starts with one slash and has no control characters")
+    return "" if path == "/" else path
 
 
 def _expect(body: bytes, pairs: PairList) -> None:

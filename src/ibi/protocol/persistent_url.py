@@ -29,11 +29,15 @@ if TYPE_CHECKING:
 WHAT: Final = "persistent URL"
 _WRAPPERS = ("ibi/", "rep/")  # segments that production links carry before the IBI
 _TRAILING = ".,;)]}>\"'*"  # what a sentence leaves behind a URL
+_MOST_TRAILING = 8
 _REPOSITORY_SEGMENTS = 4
 _OPAQUE_SEGMENTS = 2
 _LEGACY_QUERY = "?"  # "??" at the end of the URL once asked for the metadata (AMB-40)
 _INFLECTIONS = ("info", "json")
 _ESCAPED = re.compile(r"%(?:21|28|29|2[Bb]|3[Aa]|40)")  # ! ( ) + : @ and nothing else (URL-03)
+
+
+_NOT_IN_QUERY = re.compile("[^!-~]").search
 
 
 class _Query(NamedTuple):
@@ -125,23 +129,22 @@ def _asked_by(modifier: str) -> tuple[Relation, VerbList]:
 
 
 def _split(raw_path: str) -> tuple[Name, str, str, tuple[str, ...]]:
-    """IBI, modifier, file path, peelings."""
+    """IBI, modifier, file path, peelings: one wrapper before, and punctuation behind (WILD-01)."""
     whole = raw_path.removeprefix("/")
     try:
         return *_read_path(whole), ()
     except ParseError as fault:
-        for wrapper in _WRAPPERS:
-            if whole.startswith(wrapper):
-                ibi, modifier, path, peeled = _split(whole.removeprefix(wrapper))
-                return ibi, modifier, path, (f"/{wrapper}", *peeled)
-        bare = whole.rstrip(_TRAILING)
-        for end in range(len(bare), len(whole)):  # the longest reading that leaves only punctuation behind
-            candidate = whole[: len(whole) - 1 - (end - len(bare))]
+        wrapper = next((wrapper for wrapper in _WRAPPERS if whole.startswith(wrapper)), "")
+        inside = whole.removeprefix(wrapper)
+        bare = inside.rstrip(_TRAILING)
+        shortest = max(len(bare), len(inside) - _MOST_TRAILING)
+        for end in range(len(inside), shortest - 1, -1):  # as little punctuation as possible is left behind
             try:
-                return *_read_path(candidate), (whole[len(candidate) :],)
+                found = _read_path(inside[:end])
             except ParseError:
                 continue
-        raise fault.within(WHAT, raw_path, 1) from None
+            return *found, tuple(part for part in (wrapper and f"/{wrapper}", inside[end:]) if part)
+        raise fault.within(WHAT, raw_path, len(raw_path) - len(whole)) from None
 
 
 def _read_path(whole: str) -> tuple[Name, str, str]:
@@ -212,6 +215,9 @@ def _read_query(raw: str) -> _Query:
     """Take apart the query: what is the system's, what is the item's (URL-15, AMB-48)."""
     if raw == _LEGACY_QUERY:
         return _NO_QUERY
+    odd = _NOT_IN_QUERY(raw)
+    if odd is not None:
+        raise ParseError(WHAT, raw, "this character cannot stand in a URL as it is", odd.start(), odd.end())
     if raw in _INFLECTIONS:
         return _Query(inflection=raw)
     foreign, ignored, ours = [], [], {}

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
 _LONGEST = 256  # characters of the longest spelling that is read
+_MOST_STEPS = 4  # the longest compositions are !+:+ and +!:+
 
 
 class Kind(Enum):
@@ -123,8 +124,9 @@ def is_printed_modifier(text: str) -> bool:
 @lru_cache(maxsize=1024)
 def _read(text: str, spelling: int) -> Relation:
     what, elements = ("modifier", _MODIFIERS) if spelling == 0 else ("relation", _QUALIFIERS)
-    steps, at = [], 0
-    while at < min(len(text), _LONGEST):
+    steps: list[Step] = []
+    at = 0
+    while at < len(text) and len(steps) <= _MOST_STEPS:
         match = elements(text, at)
         if match is None:
             raise ParseError(

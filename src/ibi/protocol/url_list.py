@@ -122,7 +122,9 @@ class UrlList:
 
     def relations(self) -> Iterator[Relation]:
         """The relations with a URL, in the order of the answer."""
-        return relations_of(self.pairs, say.URL)
+        for relation in relations_of(self.pairs, say.URL):
+            if self._word(say.URL + relation.qualifier) is not None:
+                yield relation
 
     def _word(self, name: str) -> str | None:
         value = self.pairs.get(name)
@@ -143,13 +145,18 @@ class UrlList:
 
 
 def relations_of(pairs: Mapping[str, Value], word: str) -> Iterator[Relation]:
-    """The relations for which a pair of this word ("url", "ibi", ...) is given; other names are passed over."""
+    """The relations for which a pair of this word ("url", "ibi", ...) is given.
+
+    Names of other pairs are passed over, and so are spellings that no pair has (".translation(PT)").
+    """
     for name in pairs:
         if name.startswith(word):
             try:
-                yield Relation.from_qualifier(name[len(word) :])
+                relation = Relation.from_qualifier(name[len(word) :])
             except ParseError:
                 continue
+            if len(relation.qualifier) + len(word) == len(name) and name.endswith(relation.qualifier):
+                yield relation
 
 
 def entry_pairs(relation: Relation, entry: Entry) -> PairList:

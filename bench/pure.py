@@ -1,0 +1,163 @@
+"""What reading and writing cost on the pure floors: nanoseconds, and the ratio to uncached `urllib.parse.urlsplit`.
+
+    python -m bench.pure
+
+Every text is different and is met once in a run, so that no cache helps anyone; `urlsplit`'s own is emptied before
+each run and is far smaller than the number of texts. The yardstick runs over the same texts, interleaved with what it
+measures. A figure is the median of several runs.
+"""
+
+from __future__ import annotations
+
+import gc
+import platform
+import random
+import statistics
+import sys
+import time
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+from urllib.parse import clear_cache, urlsplit
+
+from ibi.identifier.dates import TICKS
+from ibi.identifier.ibip import IBIp, ibip_prefix, ibip_suffix
+from ibi.identifier.repository import UniformRepositoryName, rep_prefix, rep_suffix
+from ibi.protocol.pair_list import read_pairs, write_pairs
+from ibi.protocol.persistent_url import PersistentURL
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Sequence
+
+TEXTS = 20_000
+LISTS = 2_000  # pair lists are longer
+RUNS = 9
+_RELATIONS = (
+    "",
+    ".lastedition",
+    ".metadata",
+    ".metadata(oai_dc)",
+    ".lastedition.metadata",
+    ".lastedition.metadata(oai_dc)",
+    ".metadata.translation",
+    ".translation(en)",
+    ".translation(pt)",
+)
+
+
+@dataclass(frozen=True)
+class Line:
+    """One line of the table: medians in nanoseconds for one text, and their ratio."""
+
+    name: str
+    ours: float
+    yardstick: float
+
+    @property
+    def ratio(self) -> float:
+        """Ours in units of the yardstick."""
+        return self.ours / self.yardstick
+
+
+def main() -> None:
+    """Print the table in Markdown."""
+    lines = list(measure())
+    system = f"{platform.python_implementation()} {platform.python_version()}, {platform.machine()}"
+    sys.stdout.write(f"{system}; {TEXTS} distinct texts, {LISTS} pair lists, median of {RUNS} runs\n\n")
+    sys.stdout.write("| what | ns | `urlsplit` of the same texts, ns | ratio |\n|---|---:|---:|---:|\n")
+    for line in lines:
+        sys.stdout.write(f"| {line.name} | {line.ours:.0f} | {line.yardstick:.0f} | {line.ratio:.2f} |\n")
+
+
+def measure() -> Iterable[Line]:
+    """Measure everything, one line after the other."""
+    chance = random.Random(1995)
+    reps, ibips = _labels(chance)
+    yield from _read_and_print("uniform repository name", reps, UniformRepositoryName.parse)
+    yield from _read_and_print("IBIp", ibips, IBIp.parse)
+    for name, paths in _paths(reps, ibips).items():
+        yield from _read_and_print(f"persistent URL, {name}", paths, _parse_url)
+    for count in (9, 49):
+        bodies = [_body(rep, ibip, count) for rep, ibip in zip(reps[:LISTS], ibips[:LISTS], strict=True)]
+        addresses = [f"http://urlib.net/{ibip}" for ibip in ibips[:LISTS]]
+        yield compare(f"read a pair list of {count} pairs", read_pairs, bodies, addresses)
+        lists = [read_pairs(body) for body in bodies]
+        yield compare(f"write a pair list of {count} pairs", write_pairs, lists, addresses)
+
+
+def _read_and_print(name: str, texts: list[str], parse: Callable[[str], object]) -> Iterable[Line]:
+    yield compare(f"parse: {name}", parse, texts, texts)
+    yield compare(f"print: {name}", str, [parse(text) for text in texts], texts)
+
+
+def compare(name: str, work: Callable[[Any], object], inputs: Sequence[Any], texts: Sequence[str]) -> Line:
+    """Time `work` over the inputs and `urlsplit` over the texts, turn about, each input once in a run."""
+    ours, theirs = [], []
+    for _ in range(RUNS):
+        ours.append(_nanoseconds(work, inputs))
+        clear_cache()
+        theirs.append(_nanoseconds(urlsplit, texts))
+    return Line(name, statistics.median(ours), statistics.median(theirs))
+
+
+def _nanoseconds(work: Callable[[Any], object], inputs: Sequence[Any]) -> float:
+    gc.collect()
+    gc.disable()
+    started = time.perf_counter_ns()
+    for one in inputs:
+        work(one)
+    spent = time.perf_counter_ns() - started
+    gc.enable()
+    return spent / len(inputs)
+
+
+def _parse_url(text: str) -> PersistentURL:
+    path, _, query = text.partition("?")
+    return PersistentURL.parse(path, query)
+
+
+def _labels(chance: random.Random) -> tuple[list[str], list[str]]:
+    """As many different names, and as many different IBIps, of the shapes seen in the wild."""
+    reps, ibips = set[str](), set[str]()
+    while len(reps) < TEXTS:
+        host = f"mtc-m{chance.randrange(30)}.sid.inpe.br"
+        moment = chance.randrange(807235200, 1700000000)
+        moment -= moment % 60 if chance.random() < 0.6 else 0
+        reps.add(f"{rep_prefix(host, 80)}{chance.choice(['', '@80', '.8080'])}/{rep_suffix(moment * TICKS)}")
+    while len(ibips) < TEXTS:
+        ip = f"150.163.{chance.randrange(256)}.{chance.randrange(256)}"
+        moment = chance.randrange(807235200, 1700000000)
+        ibips.add(f"{ibip_prefix(ip, chance.choice([800, 800, 802]))}/{ibip_suffix(moment * TICKS)}")
+    return sorted(reps, key=hash), sorted(ibips, key=hash)
+
+
+def _paths(reps: list[str], ibips: list[str]) -> dict[str, list[str]]:
+    """Persistent URLs as a server gets them: a raw path, perhaps a raw query."""
+    tails = ("!:(oai_dc)", "+", "+(pt-BR)", ":")
+    return {
+        "simple, rep": [f"/{rep}" for rep in reps],
+        "simple, ibip": [f"/{ibip}" for ibip in ibips],
+        "with a modifier": [f"/{ibip}{tails[at % 4]}" for at, ibip in enumerate(ibips)],
+        "with a file path": [f"/{ibip}/doc/report%20{at}.pdf" for at, ibip in enumerate(ibips)],
+        "with a verb list": [f"/{ibip}?ibiurl.verblist=GetLastEdition+GetMetadata(oai_dc)" for ibip in ibips],
+    }
+
+
+def _body(rep: str, ibip: str, count: int) -> bytes:
+    """An answer shaped like Example 6.2 (9 pairs) or Example 9.2 (49 pairs)."""
+    pairs = {
+        "archiveaddress": "mtc-m16d.sid.inpe.br",
+        "ibi.archiveservice": "{rep sid.inpe.br/mtc-m19@80/2009/08.21.17.02}",
+        "ibi.platformsoftware": "{rep dpi.inpe.br/banon/1998/08.02.08.56}",
+        "urlkey": "1426203276-5985125171467764",
+    }
+    for relation in _RELATIONS if count == 49 else _RELATIONS[:1]:
+        pairs[f"contenttype{relation}"] = "Metadata" if "metadata" in relation else "Data"
+        pairs[f"ibi{relation}"] = f"{{rep {rep} ibip {ibip}}}"
+        pairs[f"state{relation}"] = "Original"
+        pairs[f"timestamp{relation}"] = "2013-10-04T14:32:14Z"
+        pairs[f"url{relation}"] = f"http://mtc-m16d.sid.inpe.br/col/{rep}/doc/Relat%f3rio%20Final.pdf"
+    return "\r\n".join(f"{name} {pairs[name]}" for name in sorted(pairs)).encode()
+
+
+if __name__ == "__main__":
+    main()
