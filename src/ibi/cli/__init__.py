@@ -1,0 +1,86 @@
+"""The command line: `ibi inspect`, `ibi archive`, `ibi resolver`, `ibi resolve`, `ibi up`.
+
+Results go to stdout, sentences for people to stderr. Status 0: done; 1: what was asked for failed; 2: wrong usage.
+Each command is a module with `add_parser(subparsers)` and `run(args)`; what is heavy it imports when it runs, so
+that a bare install has `ibi inspect`.
+"""
+
+from __future__ import annotations
+
+import argparse
+import io
+import os
+import sys
+from typing import TYPE_CHECKING
+
+import ibi
+from ibi.cli import archive, inspect, resolve, resolver, up
+from ibi.errors import IbiError
+from ibi.texts import say
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+DONE, FAILED, INTERRUPTED = 0, 1, 130
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run one command and give its exit status. Wrong usage leaves through SystemExit(2), as argparse does."""
+    _print_anything()
+    args = _parser().parse_args(argv)
+    try:
+        status: int = args.run(args)
+        sys.stdout.flush()
+    except IbiError as error:
+        return _fail(say(error))
+    except ModuleNotFoundError as error:
+        if error.name is None or error.name.partition(".")[0] == "ibi":
+            raise
+        return _fail(
+            say(
+                "this command needs more than the library: pip install 'ibi[node]' ({module} is missing)",
+                module=error.name,
+            )
+        )
+    except BrokenPipeError:
+        _stop_printing()
+        return FAILED
+    except KeyboardInterrupt:
+        return INTERRUPTED
+    except OSError as error:
+        reason = error.strerror or str(error)
+        return _fail(f"{error.filename}: {reason}" if error.filename else reason)
+    return status
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="ibi", description="Names that outlive addresses: read, give, keep and resolve them."
+    )
+    parser.add_argument("--version", action="version", version=f"ibi {ibi.__version__}")
+    commands = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
+    for command in (inspect, archive, resolver, resolve, up):
+        command.add_parser(commands)
+    return parser
+
+
+def _fail(sentence: str) -> int:
+    """One line on stderr."""
+    print(f"ibi: {' '.join(sentence.split())}", file=sys.stderr)
+    return FAILED
+
+
+def _print_anything() -> None:
+    """Let characters that the terminal cannot show be escaped instead of ending the program."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")
+    if isinstance(sys.stdin, io.TextIOWrapper):
+        sys.stdin.reconfigure(errors="surrogateescape")
+
+
+def _stop_printing() -> None:
+    """Nobody reads any more: what is left in the buffer goes nowhere, so that Python does not complain at the end."""
+    nowhere = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(nowhere, sys.stdout.fileno())
+    os.close(nowhere)
