@@ -1,0 +1,296 @@
+"""`ibi resolver ...`: make a resolver, register Archives with it, run it."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import logging
+import sys
+import time
+from contextlib import contextmanager
+from ipaddress import ip_network
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from ibi.errors import IbiError, ParseError, SetupError
+from ibi.identifier.forms import IBIForms, parse_ibi
+from ibi.protocol.messages import split_hostport
+from ibi.texts import say
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from ipaddress import IPv4Network, IPv6Network
+
+    from ibi.resolver.registry import RegisteredArchive, Registry
+
+
+def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    """Add `resolver` and its subcommands to the commands."""
+    parser = commands.add_parser("resolver", help="make and run a resolver of persistent URLs")
+    actions = parser.add_subparsers(dest="action", required=True, metavar="ACTION")
+    _add_init(actions)
+    _add_registration(actions)
+    _add_serve(actions)
+    parser.set_defaults(run=run)
+
+
+def run(args: argparse.Namespace) -> int:
+    """Do what was asked. Raises IbiError where it cannot be done."""
+    actions = {
+        "init": _init,
+        "register": _register,
+        "unregister": _unregister,
+        "archives": _archives,
+        "serve": _serve,
+    }
+    return actions[args.action](args)
+
+
+def _add_data(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--data", type=Path, required=True, metavar="DIR", help="the resolver's data directory")
+
+
+def _add_init(actions: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    parser = actions.add_parser("init", help="make a resolver")
+    _add_data(parser)
+    parser.add_argument("--address", required=True, metavar="HOST[:PORT]", help="where readers reach it")
+    parser.add_argument(
+        "--alias", action="append", default=[], metavar="HOST[:PORT]", help="another name under which it answers"
+    )
+    parser.add_argument("--service-ibi", metavar="IBI", help="the IBI of its service; without it, one is minted")
+    parser.add_argument("--policy", choices=("hardened", "strict"), default="hardened", help="how answers are judged")
+    parser.add_argument(
+        "--allow-private-archives", action="store_true", help="contact Archives at addresses that are not public"
+    )
+    parser.add_argument("--json", action="store_true", help="one JSON document")
+
+
+def _add_registration(actions: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    register = actions.add_parser("register", help="register an Archive")
+    _add_data(register)
+    register.add_argument("--archive-service", required=True, metavar="IBI", help="the IBI of the Archive's service")
+    register.add_argument("--key", help="its registration key; without it, a strong one is made and printed once")
+    register.add_argument(
+        "--url-host", nargs="+", action="extend", default=[], metavar="HOST", help="redirects lead to these hosts only"
+    )
+    register.add_argument("--json", action="store_true", help="one JSON document")
+    unregister = actions.add_parser("unregister", help="forget an Archive")
+    _add_data(unregister)
+    unregister.add_argument("--archive-service", required=True, metavar="IBI", help="the IBI of the Archive's service")
+    archives = actions.add_parser("archives", help="list the registered Archives")
+    _add_data(archives)
+    archives.add_argument("--json", action="store_true", help="one JSON document")
+
+
+def _add_serve(actions: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    parser = actions.add_parser("serve", help="run the resolver")
+    _add_data(parser)
+    parser.add_argument("--bind", default="127.0.0.1:8080", metavar="HOST:PORT", help="where to listen")
+    parser.add_argument("--workers", type=_count, default=1, metavar="N", help="processes that share the work")
+    parser.add_argument(
+        "--trusted-proxy",
+        type=_network,
+        action="append",
+        default=[],
+        metavar="CIDR",
+        help="proxies whose X-Forwarded-For is believed; they are left out of the list of addresses",
+    )
+    parser.add_argument("--tls-cert", type=Path, metavar="FILE", help="serve HTTPS with this certificate chain")
+    parser.add_argument("--tls-key", type=Path, metavar="FILE", help="and this private key")
+
+
+def _count(text: str) -> int:
+    if not (text.isascii() and text.isdecimal() and 1 <= int(text[:9]) <= 256):  # noqa: PLR2004 - more are a slip
+        raise argparse.ArgumentTypeError(f"not a number of processes: {text}")
+    return int(text)
+
+
+def _network(text: str) -> IPv4Network | IPv6Network:
+    try:
+        return ip_network(text, strict=False)
+    except ValueError:
+        raise argparse.ArgumentTypeError(f"not an address or a network: {text}") from None
+
+
+def _init(args: argparse.Namespace) -> int:
+    from ibi import assembly
+    from ibi.settings import ResolverSettings
+
+    data: Path = args.data
+    if ResolverSettings.exists(data):
+        raise SetupError("{data} already holds a resolver", data=data)
+    for address in (args.address, *args.alias):
+        split_hostport(address)
+    service = IBIForms.of(parse_ibi(args.service_ibi)) if args.service_ibi else _mint(data, args.address)
+    settings = ResolverSettings(
+        address=args.address,
+        service=service,
+        aliases=tuple(args.alias),
+        policy=args.policy,
+        allow_private_archives=args.allow_private_archives,
+    )
+    _make_directory(data)
+    assembly.registry(data, new=True).close()
+    settings.write(data)
+    base = f"http://{args.address}/{service.main}"
+    if args.json:
+        print(json.dumps({"service_ibi": str(service.main), "service": str(service), "base_url": base}))
+    else:
+        print(base)
+    return 0
+
+
+def _make_directory(data: Path) -> None:
+    try:
+        data.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise SetupError("{path} cannot be made: {reason}", path=data, reason=error.strerror) from None
+
+
+def _mint(data: Path, address: str) -> IBIForms:
+    """A service IBI in the resolver's own name, with a warning where nobody owns that name (AMB-10)."""
+    from ibi.identifier.dates import parse_granularity
+    from ibi.minting import WaitingRoom
+
+    label, problem = _labels(address)
+    if problem is not None:
+        print(say(problem), file=sys.stderr)
+        print(say("the service IBI is only for trying out; --service-ibi takes another one"), file=sys.stderr)
+    with WaitingRoom(data / "minting", time.time_ns, time.sleep) as room:
+        return label(room.draw(parse_granularity("1")).date)
+
+
+def _labels(address: str) -> tuple[Callable[[int], IBIForms], IbiError | None]:
+    """What spells a label for a date (in ticks) under an address, and why it would not be unique in the world."""
+    from ibi.identifier.generator import Subsystem, is_public_ip
+    from ibi.identifier.ibip import IBIp
+
+    host, port = split_hostport(address)
+    ip, port = _literal(host), port or 80
+    if ip is not None:
+        problem = None if is_public_ip(ip) else IbiError("the address {ip} is not public", ip=ip)
+        return lambda ticks: IBIForms(ibip=IBIp.make(ip, port, ticks)), problem
+    try:
+        subsystem = Subsystem(host, port, for_trying=True)
+    except ParseError as error:
+        sentence = "no IBI can be made from {host} ({why}); give one with --service-ibi"
+        raise SetupError(sentence, host=host, why=error) from None
+    return subsystem.label, None if subsystem.why_not_ours is None else IbiError(subsystem.why_not_ours, host=host)
+
+
+def _literal(host: str) -> str | None:
+    """The IP address that a host is; None for a name. "localhost" is this machine's own address."""
+    from ibi.identifier.ibip import canonical_ip
+
+    try:
+        return canonical_ip("127.0.0.1" if host.lower() == "localhost" else host)
+    except ParseError:
+        return None
+
+
+@contextmanager
+def _registry(data: Path) -> Iterator[Registry]:
+    """The registry of a resolver that was made before. Raises SetupError."""
+    from ibi import assembly
+    from ibi.settings import ResolverSettings
+
+    ResolverSettings.read(data)
+    registry = assembly.registry(data)
+    try:
+        yield registry
+    finally:
+        registry.close()
+
+
+def _register(args: argparse.Namespace) -> int:
+    from ibi.resolver.keys import is_weak_key
+
+    service = parse_ibi(args.archive_service)
+    with _registry(args.data) as registry:
+        key = registry.register(service, args.key, args.url_host)
+    if args.key and is_weak_key(key):
+        print(say("a key of fewer than 20 digits can be guessed; without --key a strong one is made"), file=sys.stderr)
+    if args.json:
+        print(json.dumps({"service_ibi": str(service), **({} if args.key else {"key": key})}))
+    elif args.key:
+        print(say("{ibi} is registered", ibi=service), file=sys.stderr)
+    else:
+        print(say("{ibi} is registered; its key is shown only now:", ibi=service), file=sys.stderr)
+        print(key)
+    return 0
+
+
+def _unregister(args: argparse.Namespace) -> int:
+    service = parse_ibi(args.archive_service)
+    with _registry(args.data) as registry:
+        registry.unregister(service)
+    return 0
+
+
+def _archives(args: argparse.Namespace) -> int:
+    with _registry(args.data) as registry:
+        archives = registry.registered()
+    if args.json:
+        print(json.dumps([_described(archive) for archive in archives], indent=1))
+        return 0
+    for archive in archives:
+        where = archive.included
+        state = "not included" if where is None else "included" if where.confirmed else "included, not confirmed"
+        print(f"{archive.service_ibi}  {where.address if where else '-'}  {say(state)}")
+    return 0
+
+
+def _described(archive: RegisteredArchive) -> dict[str, object]:
+    described: dict[str, object] = {
+        "service_ibi": str(archive.service_ibi),
+        "registered": archive.registered_at,
+        "included": archive.included is not None,
+        "changed": archive.changed_at,
+        "url_hosts": list(archive.url_hosts),
+    }
+    if archive.included is not None:
+        described |= {
+            "address": archive.included.address,
+            "ip": archive.included.ip,
+            "protocol": archive.included.protocol,
+            "platform_version": archive.included.platform_version,
+            "admin_mail": archive.included.admin_mail,
+            "confirmed": archive.included.confirmed,
+        }
+    return described
+
+
+def _serve(args: argparse.Namespace) -> int:
+    from ibi import assembly
+    from ibi.serving import serve
+
+    tls = _tls(args)
+    with _registry(args.data):
+        pass  # a fault shows here, before any process is started
+    logging.basicConfig(level=logging.INFO, stream=sys.stderr, format="%(asctime)s %(levelname)s %(name)s: %(message)s")
+    logging.getLogger("uvicorn").setLevel(logging.ERROR)
+    serve(
+        lambda: [
+            assembly.resolver_service(args.data, trusted=args.trusted_proxy, listening=[args.bind], tls=tls)
+        ],
+        [args.bind],
+        lambda urls: print(f"ready {urls[0]}", flush=True),
+        args.workers,
+    )
+    return 0
+
+
+def _tls(args: argparse.Namespace) -> tuple[str, str] | None:
+    """The certificate and key files, tried here so that a wrong one is a sentence."""
+    import ssl
+
+    if args.tls_cert is None and args.tls_key is None:
+        return None
+    if args.tls_cert is None or args.tls_key is None:
+        raise SetupError("--tls-cert and --tls-key belong together")
+    try:
+        ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER).load_cert_chain(args.tls_cert, args.tls_key)
+    except (OSError, ssl.SSLError) as error:
+        problem = "the certificate {cert} with the key {key} cannot be used: {reason}"
+        raise SetupError(problem, cert=args.tls_cert, key=args.tls_key, reason=error.strerror or error) from None
+    return str(args.tls_cert), str(args.tls_key)

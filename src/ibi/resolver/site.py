@@ -1,0 +1,167 @@
+"""The resolver's own pages: front page, health, who it is, search; and every alert in the form that suits the reader.
+
+HTML comes from above (`Pages`); without it, everything is said in plain text or JSON.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from ibi.errors import ParseError
+from ibi.identifier.peeling import peel
+from ibi.protocol.persistent_url import PersistentURL
+from ibi.protocol.query_string import read_query
+from ibi.resolver.alerts import Alert, Kind, in_english
+from ibi.resolver.responses import HTML, JSON, NO_STORE, PLAIN, PROBLEM, Response, links
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
+    from ibi.resolver.alerts import Say
+    from ibi.resolver.explanation import Explanation
+    from ibi.resolver.registry import Registry
+    from ibi.resolver.visitor import Form, Visitor
+    from ibi.settings import ResolverSettings
+
+
+@dataclass(frozen=True, slots=True)
+class Pages:
+    """How values become pages for eyes, in one of the languages that the house writes; given from above."""
+
+    home: Callable[[str], bytes]
+    """(language) -> HTML."""
+    alert: Callable[[Alert, str], bytes]
+    explanation: Callable[[Explanation, str], bytes]
+    find: Callable[[str, str], bytes]
+    """(text of a person, language) -> HTML."""
+    headers: Callable[[str, str], Sequence[tuple[bytes, bytes]]]
+    """(content type, language) -> what belongs to every page: security policy, language, ..."""
+    language: Callable[[Mapping[bytes, bytes]], str]
+    """The reader's language from the headers of a request."""
+    say: Callable[[str], Say]
+    """The sentences of a language."""
+
+
+class Site:
+    """Answers everything at the resolver that is neither a persistent URL nor a service request."""
+
+    def __init__(self, settings: ResolverSettings, registry: Registry, pages: Pages | None) -> None:
+        self._settings = settings
+        self._registry = registry
+        self._pages = pages
+        self._doors: dict[str, Callable[[Visitor], Response]] = {
+            "/": self._home,
+            "/robots.txt": lambda _: Response(200, b"User-agent: *\nDisallow: /-/\n", PLAIN),
+            "/favicon.ico": lambda _: Response(204, headers=(("cache-control", "public, max-age=86400"),)),
+            "/-/healthz": lambda _: Response(200, b"ok\n", PLAIN, NO_STORE),
+            "/-/readyz": self._readyz,
+            "/-/about": self._about,
+            "/-/find": self._find,
+        }
+
+    def owns(self, path: str) -> bool:
+        """Whether a path is no persistent URL by agreement (SETTLED 13)."""
+        return path in self._doors or path == "/sitemap.xml" or path.startswith(("/-/", "/.well-known/"))
+
+    def page(self, visitor: Visitor) -> Response:
+        """The page at a path that the site owns."""
+        door = self._doors.get(visitor.path)
+        return door(visitor) if door is not None else self.alert(visitor, Alert(Kind.NO_SUCH_PAGE))
+
+    def alert(self, visitor: Visitor, alert: Alert) -> Response:
+        """An alert: HTML for browsers, problem+json where JSON is accepted, otherwise plain text."""
+        language = self._language(visitor)
+        form = visitor.form
+        if form == "html" and self._pages is not None:
+            response = self._html(self._pages.alert(alert, language), language, alert.status)
+        elif form == "json":
+            response = Response(alert.status, alert.problem_json(self._say(language)), PROBLEM, NO_STORE)
+        else:
+            response = Response(alert.status, alert.text(self._say(language)), PLAIN, NO_STORE)
+        if alert.kind is Kind.WRONG_METHOD:
+            response = response.having(("allow", "GET, HEAD"))
+        if alert.retry_after is not None:
+            response = response.having(("retry-after", str(alert.retry_after)))
+        return response.having(("vary", "accept, accept-language"), *links(alert.alternates))
+
+    def bad_url(self, visitor: Visitor, error: ParseError, path: str) -> Response:
+        """400: the caret under the fault, and what was probably meant (SETTLED 21)."""
+        try:
+            proposals: tuple[str, ...] = (f"http://{self._settings.address}{persistent_path(path)}",)
+        except ParseError:
+            proposals = ()
+        return self.alert(visitor, Alert(Kind.BAD_URL, url=path, problem=error, proposals=proposals))
+
+    def explanation(self, visitor: Visitor, story: Explanation, form: Form) -> Response:
+        """How a resolution came about; the header `ibi-outcome` is the status that a reader gets."""
+        language = self._language(visitor)
+        if form == "html" and self._pages is not None:
+            response = self._html(self._pages.explanation(story, language), language)
+        elif form == "json":
+            response = Response(200, story.json(self._say(language)), JSON, NO_STORE)
+        else:
+            response = Response(200, story.text(self._say(language)), PLAIN, NO_STORE)
+        return response.having(("ibi-outcome", str(story.status)), ("vary", "accept, accept-language"))
+
+    def _home(self, visitor: Visitor) -> Response:
+        if self._pages is not None and visitor.form == "html":
+            language = self._language(visitor)
+            return self._html(self._pages.home(language), language)
+        return Response(200, f"A resolver of persistent URLs: http://{self._settings.address}/<ibi>\n".encode(), PLAIN)
+
+    def _readyz(self, _: Visitor) -> Response:
+        if self._registry.ready():
+            return Response(200, b"ready\n", PLAIN, NO_STORE)
+        return Response(503, b"the registry cannot be read\n", PLAIN, NO_STORE)
+
+    def _about(self, _: Visitor) -> Response:
+        settings = self._settings
+        facts: dict[str, Any] = {
+            "role": "resolver",
+            "service_ibi": str(settings.service.main),
+            "service": str(settings.service),
+            "address": settings.address,
+            "aliases": list(settings.aliases),
+            "policy": settings.policy,
+            "private_archives": settings.allow_private_archives,
+            "archives": len(self._registry.archives()),
+            "seconds": {"per_archive": settings.archive_seconds, "overall": settings.overall_seconds},
+        }
+        return Response(200, json.dumps(facts, indent=1).encode(), JSON, NO_STORE)
+
+    def _find(self, visitor: Visitor) -> Response:
+        """From whatever a person has pasted to the persistent URL in it."""
+        try:
+            pairs = dict(read_query(visitor.query))
+            text = pairs.get("text", "").encode("latin-1").decode("utf-8", "replace").strip()
+            if self._pages is not None and visitor.form == "html":
+                language = self._language(visitor)
+                return self._html(self._pages.find(text, language), language)
+            return Response(303, headers=(("location", persistent_path(text)), *NO_STORE))
+        except ParseError as error:
+            return self.alert(visitor, Alert(Kind.BAD_URL, problem=error))
+
+    def _html(self, body: bytes, language: str, status: int = 200) -> Response:
+        given = self._pages.headers(HTML, language) if self._pages is not None else ()
+        headers = tuple((name.decode("ascii"), value.decode("latin-1")) for name, value in given)
+        return Response(status, body, HTML, (*NO_STORE, *headers))
+
+    def _language(self, visitor: Visitor) -> str:
+        return self._pages.language(visitor.headers) if self._pages is not None else "en"
+
+    def _say(self, language: str) -> Say:
+        return self._pages.say(language) if self._pages is not None else in_english
+
+
+def persistent_path(text: str) -> str:
+    """The path and query of the persistent URL that a text is or has in it. Raises ParseError if there is none."""
+    try:
+        return PersistentURL.from_text(text.strip()).text
+    except ParseError:
+        found = peel(text)
+    try:
+        return PersistentURL.from_text(f"/{found.ibi}{found.after}").text
+    except ParseError:
+        return f"/{found.ibi}"

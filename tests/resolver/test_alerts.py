@@ -1,0 +1,65 @@
+"""Alerts as values: every kind has a status, a title and a sentence, in both plain spellings."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from ibi.errors import ParseError
+from ibi.resolver.alerts import STATUS, TITLE, Alert, Kind, Round, in_english
+
+
+@pytest.mark.proves("RES-13")
+@pytest.mark.parametrize("kind", Kind)
+def test_every_kind_can_be_said(kind: Kind) -> None:
+    problem = ParseError("IBIp", "abc", "a {size} fault", 1, 2, size="big") if kind is Kind.BAD_URL else None
+    alert = Alert(kind, url="http://urlib.net/x", problem=problem)
+    told = json.loads(alert.problem_json(in_english))
+    assert (told["status"], told["kind"], told["title"]) == (STATUS[kind], kind.value, TITLE[kind])
+    assert 400 <= alert.status < 600
+    assert alert.status != 500
+    assert TITLE[kind] in alert.text(in_english).decode()
+    assert told["detail"] in alert.text(in_english).decode()
+
+
+@pytest.mark.proves("RES-13", "RES-10")
+def test_an_alert_tells_all_it_knows_in_both_spellings() -> None:
+    alert = Alert(
+        Kind.NO_TRANSLATION,
+        url="http://urlib.net/x+(fr)",
+        ibi="x",
+        round=Round(3, (("service", "no connection within 1 s"),)),
+        archives=("a", "b"),
+        timestamp="2015-01-02T03:04:05Z",
+        alternates=(("en", "http://urlib.net/x+(en)"),),
+        proposals=("http://urlib.net/y",),
+    )
+    text = alert.text(in_english).decode()
+    for piece in ("a, b", "2015-01-02T03:04:05Z", "en (http://urlib.net/x+(en))", "http://urlib.net/y"):
+        assert piece in text
+    assert "asked: 3; answered: 2" in text
+    assert "No answer from service: no connection within 1 s" in text
+    told = json.loads(alert.problem_json(in_english))
+    assert told["archives"] == {
+        "asked": 3,
+        "answered": 2,
+        "silent": [{"service_ibi": "service", "why": "no connection within 1 s"}],
+    }
+    assert (told["about"], told["alternates"]) == (["a", "b"], {"en": "http://urlib.net/x+(en)"})
+
+
+def test_the_fault_of_a_url_is_shown_with_a_caret_and_cannot_break_the_page() -> None:
+    fault = ParseError("persistent URL", "/a\r\nb{x}", "here is a fault", 2, 3)
+    alert = Alert(Kind.BAD_URL, url="/a\r\nb", problem=fault)
+    assert "/a??b{x}\n  ^" in alert.text(in_english).decode()
+    assert json.loads(alert.problem_json(in_english))["fault"]["start"] == 2
+
+
+def test_what_is_said_can_be_said_in_another_language() -> None:
+    def shout(sentence: str, details: object) -> str:
+        return f"<{sentence}|{details}>"
+
+    text = Alert(Kind.NOT_FOUND, round=Round(1)).text(shout).decode()
+    assert "<No Archive holds this item|{}>" in text
+    assert "<Archives asked: {asked}; answered: {answered}|{'asked': 1, 'answered': 1}>" in text

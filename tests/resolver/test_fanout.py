@@ -1,0 +1,404 @@
+"""Asking all at once, and thanking one: over real sockets, with Archives that do their worst, under a false clock."""
+
+from __future__ import annotations
+
+import asyncio
+import ipaddress
+from collections import Counter
+from contextlib import aclosing, asynccontextmanager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import pytest
+
+from ibi.errors import PeerGarbled, PeerSilent
+from ibi.identifier.forms import IBI, IBIForms, parse_ibi
+from ibi.protocol.messages import Acknowledgment, UrlRequest
+from ibi.protocol.pair_list import write_pairs
+from ibi.protocol.verb_list import VerbList
+from ibi.protocol.vocabulary import ContentType, State
+from ibi.resolver.fanout import Heard, Silent, Thanks, acknowledge, ask_all
+from ibi.transport import AddressPolicy, Client
+from support.archives import NOTICE, Conduct, Neighbourhood, ScriptedArchive
+from support.clock import run_with_false_clock
+from support.wire import LIES
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Sequence
+
+PUBLIC = AddressPolicy(public=(ipaddress.ip_network("127.77.0.0/16"),))
+REQUEST = UrlRequest(
+    ("192.0.2.1",), parse_ibi("example.org/a/2020/01.02.00.00"), verbs=VerbList(("GetMetadata",))
+)
+BODY = write_pairs({"state": "Original", "url": "http://a.example/x"})
+THANKS = Acknowledgment(
+    ("192.0.2.1",),
+    ContentType.DATA,
+    State.ORIGINAL,
+    "http://a.example/x",
+    "http://urlib.net/example.org/a/2020/01.02.00.00?ibiurl.requireditemstatus=Original",
+    "1234567890-1234567890",
+    IBIForms.parse("rep example.org/a/2020/01.02.00.00"),
+)
+
+
+@dataclass(frozen=True)
+class Known:
+    """What a registry knows of an Archive."""
+
+    service_ibi: IBI
+    address: str
+
+
+def archive(name: str, manner: Conduct, number: int = 1) -> ScriptedArchive:
+    service = f"example/{name}/2020/01.01.00.00"
+    return ScriptedArchive(name, f"{name}.example", service, f"127.77.0.{number}", manner=manner)
+
+
+def known(scripted: ScriptedArchive) -> Known:
+    return Known(parse_ibi(scripted.service), scripted.address)
+
+
+@asynccontextmanager
+async def among(*archives: ScriptedArchive, absent: str = "") -> AsyncIterator[tuple[Client, list[Known]]]:
+    """A client, and what is known of the Archives around it. Afterwards no task and no connection is left."""
+    async with Neighbourhood(archives, frozenset({absent} if absent else ())) as around:
+        client = Client(PUBLIC, around.names)
+        yield client, [known(each) for each in archives]
+        await client.close()
+        assert not client._tasks
+        assert not client._open
+    ours = asyncio.current_task()
+    assert [task for task in asyncio.all_tasks() if task is not ours] == []
+
+
+async def outcomes(
+    client: Client, archives: Sequence[Known], per_archive: float = 3.0, overall: float = 5.0
+) -> list[Heard[Known] | Silent[Known]]:
+    asking = ask_all(client, archives, REQUEST, per_archive=per_archive, overall=overall)
+    return [outcome async for outcome in asking]
+
+
+@pytest.mark.proves("RES-04", "RES-05")
+def test_all_are_asked_at_once_and_heard_in_the_order_in_which_they_answer() -> None:
+    async def main() -> None:
+        three = [
+            archive(name, Conduct(BODY, after=after), n)
+            for n, (name, after) in enumerate({"a": 0.3, "b": 0.1, "c": 0.2}.items(), 1)
+        ]
+        async with among(*three) as (client, asked):
+            found = await outcomes(client, asked)
+        assert [outcome.archive.address for outcome in found] == ["b.example", "c.example", "a.example"]
+        assert all(
+            isinstance(outcome, Heard) and outcome.url_list.pairs["state"] == "Original" for outcome in found
+        )
+        assert len({round(each.told[0].when, 3) for each in three}) == 1
+
+    run_with_false_clock(main())
+
+
+@pytest.mark.proves("MSG-03", "MSG-25")
+def test_the_question_is_the_base_url_and_the_request() -> None:
+    async def main() -> None:
+        one = archive("a", Conduct(BODY))
+        async with among(one) as (client, asked):
+            await outcomes(client, asked)
+        assert one.told[0].target == (
+            "/example/a/2020/01.01.00.00?clientinformation.ipaddress=192.0.2.1"
+            "&parsedibiurl.ibi=example.org/a/2020/01.02.00.00&parsedibiurl.verblist=GetMetadata&servicesubject=urlRequest"
+        )
+
+    run_with_false_clock(main())
+
+
+@pytest.mark.proves("MSG-26")
+def test_an_empty_answer_is_heard_and_is_empty() -> None:
+    async def main() -> None:
+        async with among(archive("a", Conduct(b""))) as (client, asked):
+            (outcome,) = await outcomes(client, asked)
+        assert isinstance(outcome, Heard)
+        assert not outcome.url_list
+
+    run_with_false_clock(main())
+
+
+@pytest.mark.proves("RES-04", "AMB-32")
+@pytest.mark.parametrize("lie", sorted(LIES))
+def test_a_liar_is_silent_with_a_reason_and_others_are_heard(lie: str) -> None:
+    async def main() -> None:
+        liar = archive("liar", Conduct(BODY, lie=lie), 1)
+        honest = archive("a", Conduct(BODY, after=0.1), 2)
+        async with among(liar, honest) as (client, asked):
+            found = {outcome.archive.address: outcome for outcome in await outcomes(client, asked)}
+        silent = found["liar.example"]
+        assert isinstance(silent, Silent)
+        assert silent.garbled == (lie not in {"cut-off", "closes-after-head"})
+        assert silent.why.isprintable()
+        assert isinstance(found["a.example"], Heard)
+
+    run_with_false_clock(main())
+
+
+@pytest.mark.parametrize("manner", [Conduct(lie="silence"), Conduct(BODY, drip=0.1)], ids=["hangs", "drips"])
+def test_who_hangs_or_drips_is_silent_at_the_deadline_and_delays_nobody(manner: Conduct) -> None:
+    async def main() -> None:
+        slow, well = archive("slow", manner, 1), archive("a", Conduct(BODY, after=0.05), 2)
+        async with among(slow, well) as (client, asked):
+            loop = asyncio.get_running_loop()
+            began = loop.time()
+            moments = {}
+            async for outcome in ask_all(client, asked, REQUEST, overall=5.0):
+                moments[outcome.archive.address] = loop.time() - began
+                assert isinstance(outcome, Heard) == (outcome.archive.address == "a.example")
+        assert moments["a.example"] == pytest.approx(0.05, abs=0.02)
+        assert moments["slow.example"] == pytest.approx(3.0, abs=0.02)
+
+    run_with_false_clock(main())
+
+
+def test_the_time_left_for_all_rounds_is_nobodys_to_exceed() -> None:
+    async def main() -> None:
+        async with among(archive("a", Conduct(lie="silence"))) as (client, asked):
+            loop = asyncio.get_running_loop()
+            began = loop.time()
+            (outcome,) = await outcomes(client, asked, overall=0.7)
+            assert isinstance(outcome, Silent)
+            assert loop.time() - began == pytest.approx(0.7, abs=0.02)
+
+    run_with_false_clock(main())
+
+
+def test_without_time_nobody_is_asked() -> None:
+    async def main() -> None:
+        one = archive("a", Conduct(BODY))
+        async with among(one) as (client, asked):
+            (outcome,) = await outcomes(client, asked, overall=-0.1)
+        assert isinstance(outcome, Silent)
+        assert one.connections == 0
+
+    run_with_false_clock(main())
+
+
+def test_an_archive_that_is_not_there_or_resets_is_silent() -> None:
+    async def main() -> None:
+        gone, resets = archive("gone", Conduct(), 1), archive("resets", Conduct(lie="reset"), 2)
+        async with among(gone, resets, absent="gone") as (client, asked):
+            found = await outcomes(client, asked)
+        assert all(isinstance(outcome, Silent) and not outcome.garbled for outcome in found)
+
+    run_with_false_clock(main())
+
+
+def test_an_archive_at_a_forbidden_address_is_silent_and_is_not_contacted() -> None:
+    async def main() -> None:
+        inside = archive("inside", Conduct(BODY))
+        inside.ip = "127.0.0.1"
+        async with among(inside) as (client, asked):
+            (outcome,) = await outcomes(client, asked)
+        assert isinstance(outcome, Silent)
+        assert "must not be contacted" in outcome.why
+        assert inside.connections == 0
+
+    run_with_false_clock(main())
+
+
+def test_nobody_to_ask_is_an_empty_round() -> None:
+    async def main() -> None:
+        async with among() as (client, asked):
+            assert await outcomes(client, asked) == []
+
+    run_with_false_clock(main())
+
+
+@pytest.mark.proves("RES-03")
+def test_who_answers_too_late_for_the_reader_cannot_tell() -> None:
+    """The caller stops after the first answer; the others are neither cut short nor asked for longer (T06)."""
+
+    async def main() -> None:
+        first, second = archive("a", Conduct(BODY), 1), archive("b", Conduct(BODY, after=2.0), 2)
+        hung = archive("c", Conduct(lie="silence"), 3)
+        async with among(first, second, hung) as (client, asked):
+            asking = ask_all(client, asked, REQUEST, overall=5.0)
+            async with aclosing(asking):  # type: ignore[type-var]
+                async for outcome in asking:
+                    assert outcome.archive.address == "a.example"
+                    break
+            await asyncio.sleep(2.5)
+            assert second.closed_early == 0
+            assert hung.closed_early == 0
+            await asyncio.sleep(1.0)
+            assert second.closed_early == 0
+            assert hung.closed_early == 1  # at the deadline, as in any round
+            assert not client._tasks
+
+    run_with_false_clock(main())
+
+
+def test_closing_the_client_ends_what_an_early_stop_has_left() -> None:
+    async def main() -> None:
+        hung = archive("c", Conduct(lie="silence"), 2)
+        loop = asyncio.get_running_loop()
+        async with among(archive("a", Conduct(BODY), 1), hung) as (client, asked):
+            async for _ in ask_all(client, asked, REQUEST, overall=5.0):
+                break
+            await asyncio.sleep(0.1)
+            began = loop.time()
+        assert loop.time() - began < 0.5
+
+    run_with_false_clock(main())
+
+
+def test_closing_the_client_also_ends_those_who_still_wait_for_a_place() -> None:
+    async def main() -> None:
+        async with among(archive("c", Conduct(lie="silence"))) as (client, asked):
+            listening = [asyncio.create_task(outcomes(client, asked * 20)) for _ in range(3)]
+            await asyncio.sleep(0.1)
+            for listener in listening:
+                listener.cancel()
+            await asyncio.gather(*listening, return_exceptions=True)
+
+    run_with_false_clock(main())
+
+
+def test_a_caller_that_is_cancelled_leaves_nothing_for_longer_than_the_deadline() -> None:
+    async def main() -> None:
+        hung = archive("c", Conduct(lie="silence"))
+        async with among(hung) as (client, asked):
+            asking = asyncio.create_task(outcomes(client, asked))
+            await asyncio.sleep(0.1)
+            asking.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await asking
+            await asyncio.sleep(3.0)
+            assert not client._tasks
+            assert hung.closed_early == 1
+
+    run_with_false_clock(main())
+
+
+def test_two_hundred_archives_a_third_of_them_bad() -> None:
+    async def main() -> None:
+        manners = [
+            Conduct(BODY, after=0.02),
+            Conduct(b""),
+            *(Conduct(BODY, lie=lie) for lie in ("reset", "html")),
+        ]
+        many = [
+            archive(f"a{n}", manners[n % 4] if n % 10 else Conduct(lie="silence"), n % 250 + 1)
+            for n in range(200)
+        ]
+        async with among(*many) as (client, asked):
+            found = await outcomes(client, asked)
+        assert len(found) == 200
+        assert len({outcome.archive.address for outcome in found}) == 200
+        kinds = Counter(type(outcome).__name__ for outcome in found)
+        assert kinds == {"Heard": 90, "Silent": 110}
+
+    run_with_false_clock(main())
+
+
+# Thanks
+
+
+def test_an_acknowledgment_goes_to_the_registered_base_url() -> None:
+    async def main() -> None:
+        one = archive("a", Conduct(BODY))
+        async with among(one) as (client, asked):
+            await acknowledge(client, asked[0], THANKS)
+        assert one.told[0].target.startswith("/example/a/2020/01.01.00.00?")
+        assert one.acknowledgments[0]["url.persistent"] == THANKS.url_persistent
+        assert one.acknowledgments[0]["servicesubject"] == "acknowledgment"
+
+    run_with_false_clock(main())
+
+
+@pytest.mark.parametrize(("lie", "kind"), [("status-500", PeerGarbled), ("reset", PeerSilent)])
+def test_an_acknowledgment_that_does_not_arrive_is_an_error_of_the_peer(
+    lie: str, kind: type[Exception]
+) -> None:
+    async def main() -> None:
+        one = archive("a", Conduct(BODY))
+        one.thanks = Conduct(NOTICE, lie=lie)
+        async with among(one) as (client, asked):
+            with pytest.raises(kind):
+                await acknowledge(client, asked[0], THANKS)
+
+    run_with_false_clock(main())
+
+
+@pytest.mark.proves("RES-11", "RES-12")
+def test_thanks_are_taken_at_once_and_delivered_behind_the_readers_back() -> None:
+    async def main() -> None:
+        one = archive("a", Conduct(BODY))
+        async with among(one) as (client, asked):
+            thanks = Thanks(client)
+            for _ in range(50):
+                thanks.acknowledge(asked[0], THANKS)
+            assert (thanks.delivered, thanks.queued) == (0, 50)
+            await asyncio.sleep(1)
+            assert (thanks.delivered, thanks.queued, thanks.dropped) == (50, 0, Counter())
+            await thanks.close()
+        assert len(one.acknowledgments) == 50
+
+    run_with_false_clock(main())
+
+
+def test_an_archive_that_hangs_does_not_hold_up_the_thanks_of_another() -> None:
+    async def main() -> None:
+        hung, well = archive("hung", Conduct(BODY), 1), archive("a", Conduct(BODY), 2)
+        hung.thanks = Conduct(lie="silence")
+        async with among(hung, well) as (client, asked):
+            thanks = Thanks(client)
+            for _ in range(20):
+                thanks.acknowledge(asked[0], THANKS)
+                thanks.acknowledge(asked[1], THANKS)
+            await asyncio.sleep(0.2)
+            assert (thanks.delivered, thanks.queued) == (20, 20)
+            await asyncio.sleep(20)
+            assert (thanks.delivered, thanks.queued, thanks.dropped) == (20, 0, Counter(silent=20))
+            await thanks.close()
+
+    run_with_false_clock(main())
+
+
+def test_delivered_queued_and_dropped_are_all_that_was_ever_given() -> None:
+    async def main() -> None:
+        hung, liar, well = (
+            archive(name, Conduct(BODY), n) for n, name in enumerate(("hung", "liar", "a"), 1)
+        )
+        hung.thanks, liar.thanks = Conduct(lie="silence"), Conduct(NOTICE, lie="status-500")
+        async with among(hung, liar, well) as (client, asked):
+            thanks = Thanks(client, most=40, most_per_archive=10)
+            given = 0
+            for _ in range(30):
+                for each in asked:
+                    thanks.acknowledge(each, THANKS)
+                    given += 1
+                    assert thanks.delivered + thanks.queued + thanks.dropped.total() == given
+                await asyncio.sleep(0.05)
+                assert thanks.delivered + thanks.queued + thanks.dropped.total() == given
+            await thanks.close(grace=1.0)
+            thanks.acknowledge(asked[0], THANKS)
+            given += 1
+            assert thanks.queued == 0
+            assert thanks.delivered == 30
+            assert thanks.dropped["garbled"] == 30
+            assert thanks.dropped["too many waiting"] > 0
+            assert thanks.dropped["closing"] > 1
+            assert thanks.delivered + thanks.dropped.total() == given
+
+    run_with_false_clock(main())
+
+
+def test_closing_delivers_what_can_be_delivered_in_time() -> None:
+    async def main() -> None:
+        one = archive("a", Conduct(BODY))
+        one.thanks = Conduct(NOTICE, after=0.1)
+        async with among(one) as (client, asked):
+            thanks = Thanks(client, at_once=1)
+            for _ in range(8):
+                thanks.acknowledge(asked[0], THANKS)
+            await thanks.close(grace=3.0)
+            assert (thanks.delivered, thanks.dropped) == (8, Counter())
+
+    run_with_false_clock(main())
