@@ -44,6 +44,7 @@ next_pair = re.compile(
     rf"[ \t\r\n]*+({_PAIR_WORD})[ \t\r\n]++(?:({_PAIR_WORD})|\{{([!-z|~ \t\r\n]*+)\}})(?=[ \t\r\n]|\Z)",
     re.ASCII,
 ).match
+pair_word_match = re.compile(_PAIR_WORD, re.ASCII).fullmatch
 _PRINTED_VALUE = rf"(?:{_PAIR_WORD}|\{{{_PAIR_WORD}(?: ++{_PAIR_WORD})++\}})"
 _PRINTED_PAIR = rf"{_PAIR_WORD} ++{_PRINTED_VALUE}"
 printed_pair_list_match = re.compile(rf"{_PRINTED_PAIR}(?:(?: |\r\n){_PRINTED_PAIR})*+", re.ASCII).fullmatch

@@ -65,7 +65,7 @@ def write_pair(name: str, value: Value) -> str:
     """One pair, as CRIARPAR makes it (SVC-04)."""
     words = (value,) if isinstance(value, str) else value
     for word in (name, *words):
-        if not word or word.translate(_WORD_CHARACTERS):
+        if _grammar.pair_word_match(word) is None:
             raise ParseError(WHAT, word, "a word of an answer is printable ASCII without blanks and braces")
     return f"{name} {words[0]}" if len(words) == 1 else f"{name} {{{' '.join(words)}}}"
 
@@ -73,6 +73,3 @@ def write_pair(name: str, value: Value) -> str:
 def is_printed_pair_list(text: str) -> bool:
     """Whether a body satisfies Table 6.2 as printed: one pair or more, no empty braces, nothing tolerated."""
     return len(text) <= MAX_BODY and _grammar.printed_pair_list_match(text) is not None
-
-
-_WORD_CHARACTERS = {code: None for code in range(0x21, 0x7F) if chr(code) not in "{}"}

@@ -153,7 +153,7 @@ def _read_path(whole: str) -> tuple[Name, str, str]:
     found = None if dotted else _try_form(whole, _OPAQUE_SEGMENTS, IBIp.parse)
     if found is None:
         found = _try_form(whole, _REPOSITORY_SEGMENTS, UniformRepositoryName.parse)
-    elif found[2]:  # mx/face/2020/01.02.03.04 might be an IBIp and a path (AMB-38)
+    elif found[2] and _DATED(whole):  # mx/face/2020/01.02.03.04 might be an IBIp and a path (AMB-38)
         label = found[0]
         other = _try_form(whole, _REPOSITORY_SEGMENTS, UniformRepositoryName.parse)
         if other is not None and isinstance(label, IBIp) and label.ip is None:
@@ -194,6 +194,7 @@ def _cut_modifier(head: str) -> tuple[str, str]:
     return (head[: match.start()], head[match.start() :]) if match else (head, "")
 
 
+_DATED = re.compile(r"[^/]+/[^/]+/[0-9]{4,}/[0-9]{2}\.").match
 _MODIFIER_START = re.compile(r"[!+:]").search
 
 

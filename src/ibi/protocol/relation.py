@@ -73,7 +73,7 @@ class Relation(NamedTuple):
     @classmethod
     def from_verbs(cls, verbs: Iterable[str]) -> Relation:
         """Read verbs, GetFileList left out. Raises ParseError, also for an order that means nothing."""
-        return _composed("+".join(verbs), [parse_verb(verb) for verb in verbs])
+        return _of_verbs(tuple(verbs))
 
     @property
     def modifier(self) -> str:
@@ -106,6 +106,12 @@ class Relation(NamedTuple):
         )
 
 
+@lru_cache(maxsize=1024)
+def _of_verbs(verbs: tuple[str, ...]) -> Relation:
+    return _composed("+".join(verbs), [parse_verb(verb) for verb in verbs])
+
+
+@lru_cache(maxsize=1024)
 def parse_verb(text: str) -> Step:
     """Read one verb; verbs are exact in case, languages are not (AMB-43). Raises ParseError."""
     match = _VERB(text)

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from ibi.errors import ParseError
-from ibi.protocol.relation import Relation, Step, parse_verb
+from ibi.protocol.relation import Relation, parse_verb
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -54,11 +55,16 @@ class VerbList(NamedTuple):
         return " ".join(self.verbs)
 
 
+@lru_cache(maxsize=1024)
+def _read(text: str) -> VerbList:
+    words = text.replace("+", " ").split(" ")
+    return VerbList(tuple(_canonical(word) for word in words if word))
+
+
 def _canonical(word: str) -> str:
     if word == GET_FILE_LIST:
         return word
-    step: Step = parse_verb(word)
-    return step.spelled(1)
+    return parse_verb(word).spelled(1)
 
 
 NO_VERBS: Final = VerbList()
