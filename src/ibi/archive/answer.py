@@ -1,0 +1,210 @@
+"""What an Archive answers to a URL request (R15 chapter 9, Algorithms 1 and 2; pure).
+
+A relation leads, step by step, from the item asked for to the item (or the page of metadata) whose URL is wanted:
+room `related` takes the steps, this room puts them into a pair list.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from ibi.archive.related import Related, Walk
+from ibi.protocol import vocabulary as say
+from ibi.protocol.relation import Kind, Relation
+from ibi.protocol.url_list import Entry, UrlList, entry_pairs, relations_of
+from ibi.protocol.verb_list import GET_FILE_LIST, VerbList
+from ibi.protocol.vocabulary import State
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping
+
+    from ibi.archive.related import Lookup
+    from ibi.identifier.forms import IBIForms
+    from ibi.protocol.language import LanguagePreference
+    from ibi.protocol.messages import UrlRequest
+    from ibi.protocol.pair_list import PairList
+
+ITEM_URL, FILE_URL, FILE_LIST_URL = 1, 2, 3
+"""The variants of a URL (SVC-08)."""
+
+_ALWAYS = frozenset({say.ARCHIVE_ADDRESS, say.IBI, say.ARCHIVE_SERVICE, say.PLATFORM_SOFTWARE})
+
+
+@dataclass(frozen=True, slots=True)
+class ArchiveIdentity:
+    """What an Archive says of itself in every answer.
+
+    `relations`: the relations it answers for (SVC-07); None for all that can be derived from what it holds.
+    """
+
+    address: str
+    service: IBIForms
+    platform_software: IBIForms | None = None
+    relations: tuple[Relation, ...] | None = None
+
+    @property
+    def base(self) -> str:
+        """What its URLs begin with: "http://archive.example:8080"."""
+        return f"http://{self.address}"
+
+
+def url_list(
+    lookup: Lookup, identity: ArchiveIdentity, request: UrlRequest, url_key: str, *, filtered: bool = True
+) -> UrlList:
+    """The answer to a URL request: empty if the item is not held (SVC-03).
+
+    With `filtered` only what the request needs is worked out and said (SVC-18): the same pairs that
+    `filter_url_list` would leave of the full answer. Raises ParseError for verbs that form no relation (URL-10).
+    """
+    wanted = request.verbs.relation
+    holding = lookup(request.ibi)
+    if holding is None:
+        return UrlList({})
+    pairs: PairList = {
+        say.ARCHIVE_ADDRESS: identity.address,
+        say.IBI: holding.forms.words,
+        say.ARCHIVE_SERVICE: identity.service.words,
+        say.PLATFORM_SOFTWARE: identity.platform_software.words if identity.platform_software else (),
+    }
+    if holding.deleted:
+        return UrlList(pairs | {say.STATE: State.DELETED.value, say.TIMESTAMP: holding.timestamp})
+    walk = Walk(lookup, identity.base, holding)
+    variant = url_variant(request.file_path, request.verbs.verbs)
+    builder = _Builder(walk, identity, request.file_path, variant, pairs)
+    if filtered:
+        builder.add_filtered(wanted, url_key)
+    else:
+        builder.add_all(url_key)
+    return UrlList(pairs)
+
+
+@dataclass(frozen=True, slots=True)
+class _Builder:
+    """The second half of Algorithm 2: the pairs of each relation."""
+
+    walk: Walk
+    identity: ArchiveIdentity
+    file_path: str
+    variant: int
+    pairs: PairList
+
+    def add_all(self, url_key: str) -> None:
+        """All pairs of all relations (lines 17 to 32)."""
+        self._add_next_edition()
+        self.pairs[say.URL_KEY] = url_key
+        self._add_relations(None)
+
+    def add_filtered(self, wanted: Relation, url_key: str) -> None:
+        """What `filter_url_list` would leave of that (SVC-19)."""
+        if self._add_relations(wanted):
+            self.pairs[say.URL_KEY] = url_key
+            return
+        if _goes_to_last_edition(wanted):
+            self._add_next_edition()
+        for lead in wanted.leading():
+            for relation, related in self._derive(lead):
+                self.pairs.update(entry_pairs(relation, Entry(forms=related.forms)))
+
+    def _add_next_edition(self) -> None:
+        edition = self.walk.edition
+        if edition.following is not None:
+            self.pairs[say.NEXT_EDITION] = edition.following.words
+
+    def _add_relations(self, pattern: Relation | None) -> bool:
+        """Add the pairs of every relation that the pattern accepts; tell whether a URL was among them."""
+        any_url = False
+        for relation, related in self._derive(pattern):
+            url, holding = self._url(related), related.holding
+            entry = Entry(url, related.forms)
+            if url is not None and holding is not None:
+                any_url = True
+                entry = Entry(url, related.forms, holding.state, related.content_type, holding.timestamp)
+            self.pairs.update(entry_pairs(relation, entry))
+        return any_url
+
+    def _derive(self, pattern: Relation | None) -> Iterator[tuple[Relation, Related]]:
+        configured = self.identity.relations
+        if configured is None:
+            yield from self.walk.all(pattern)
+            return
+        for relation in configured:
+            if pattern is None or pattern.accepts(relation):
+                related = self.walk.one(relation)
+                if related is not None:
+                    yield relation, related
+
+    def _url(self, related: Related) -> str | None:
+        """The value of the pair `url<relation>`, None if it is not known (CRIARPARURL)."""
+        if self.variant == FILE_LIST_URL:
+            return self.walk.file_list_url(related)
+        if self.variant == FILE_URL:
+            return self.walk.file_url(related, self.file_path)
+        return self.walk.url(related)
+
+
+def url_variant(file_path: str, verbs: Iterable[str]) -> int:
+    """Which URL is wanted: of the item (1), of one of its files (2) or of its file list (3).
+
+    The file list wins over a path; a path holds beside other verbs (SVC-09, AMB-39); "/" is no path (SVC-13).
+    """
+    if GET_FILE_LIST in verbs:
+        return FILE_LIST_URL
+    return FILE_URL if file_path.strip("/") else ITEM_URL
+
+
+def best_relation(answer: UrlList, wanted: Relation, preference: LanguagePreference) -> Relation | None:
+    """Under which relation an answer holds the URL that a reader gets, None if it holds none (RES-06, RES-07).
+
+    Where any translation will do, the reader's preference chooses, then the one without language, then the original.
+    """
+    fitting = [relation for relation in answer.relations() if wanted.accepts(relation)]
+    for position, step in enumerate(wanted.steps):
+        if step.kind is Kind.TRANSLATION and fitting:
+            languages = {relation.steps[position].parameter: relation for relation in fitting}
+            chosen = step.parameter or preference.choose(tag for tag in languages if tag)
+            if chosen not in languages:
+                chosen = _original_language(answer, languages)
+            fitting = [relation for relation in fitting if relation.steps[position].parameter == chosen]
+    return fitting[0] if fitting else None
+
+
+def _original_language(answer: UrlList, languages: Mapping[str | None, Relation]) -> str | None:
+    """The language under which the item itself is offered among these, else the first."""
+    own = answer.forms
+    for language, relation in languages.items():
+        forms = answer.entry(relation).forms
+        if own and forms and own.shares(forms):
+            return language
+    return min(languages, key=lambda language: language or "")
+
+
+def filter_url_list(pairs: PairList, verbs: Iterable[str]) -> PairList:
+    """Remove the pairs that are useless for finishing a resolution (SVC-18, SVC-19).
+
+    `verbs` as in a verb list; raises ParseError if they form no relation.
+    """
+    if pairs.get(say.STATE) == State.DELETED.value:
+        return dict(pairs)
+    wanted = VerbList(tuple(verbs)).relation
+    kept = {name: value for name, value in pairs.items() if name in _ALWAYS}
+    for word in (say.CONTENT_TYPE, say.IBI, say.STATE, say.TIMESTAMP):
+        kept |= _qualified(pairs, word, wanted)
+    urls = _qualified(pairs, say.URL, wanted)
+    if urls:
+        return kept | urls | {name: pairs[name] for name in (say.URL_KEY,) if name in pairs}
+    if _goes_to_last_edition(wanted) and say.NEXT_EDITION in pairs:
+        kept[say.NEXT_EDITION] = pairs[say.NEXT_EDITION]
+    for lead in wanted.leading():
+        kept |= _qualified(pairs, say.IBI, lead)
+    return kept
+
+
+def _qualified(pairs: PairList, word: str, pattern: Relation) -> PairList:
+    """The pairs of a word whose relation the pattern accepts."""
+    names = [word + relation.qualifier for relation in relations_of(pairs, word) if pattern.accepts(relation)]
+    return {name: pairs[name] for name in names if name in pairs}
+
+
+def _goes_to_last_edition(relation: Relation) -> bool:
+    return any(step.kind is Kind.LAST_EDITION for step in relation.steps)

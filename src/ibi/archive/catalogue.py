@@ -1,0 +1,219 @@
+"""The catalogue of one Archive: which items it holds, under which names, and all its SQL.
+
+The hot statements are text, made once for the database at hand and handed to its driver; one transaction writes at
+a time, and a reader never waits for it. A holding read twice without a write between is equal.
+"""
+
+from __future__ import annotations
+
+import threading
+from contextlib import closing, contextmanager
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from sqlalchemy import text
+
+from ibi.archive import rows, schema
+from ibi.archive.rows import ITEM_COLUMNS, look_up_key
+from ibi.database import check_version, transaction
+from ibi.errors import AlreadyHeld, NotHeld
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from sqlalchemy import Engine
+    from sqlalchemy.pool import PoolProxiedConnection
+
+    from ibi.archive.holding import Holding
+    from ibi.identifier.forms import Name
+
+_PAGE = 500
+_COLUMNS = ", ".join(f"item.{column}" for column in ITEM_COLUMNS)
+_PLACES = ", ".join(f":{column}" for column in ITEM_COLUMNS)
+_CHANGES = ", ".join(f"{column} = :{column}" for column in ITEM_COLUMNS)
+_BY_NAME = (
+    f"SELECT item.number, {_COLUMNS} FROM name JOIN item ON item.number = name.item WHERE name.name = :name"  # noqa: S608 - made of our own column names
+)
+_BY_KEY = f"SELECT item.number, {_COLUMNS} FROM item WHERE item.key = :key"  # noqa: S608 - made of our own column names
+_PAGE_OF_NAMES = (
+    f"SELECT name.name, item.number, {_COLUMNS} FROM name JOIN item ON item.number = name.item"  # noqa: S608 - made of our own column names
+    " WHERE name.main AND name.name > :after ORDER BY name.name LIMIT :most"
+)
+_FILES = "SELECT name, size, sha256, media_type FROM file WHERE item = :item ORDER BY name"
+_COUNT = "SELECT count(*) FROM item WHERE state <> 'Deleted'"
+_ADD_ITEM = f"INSERT INTO item ({', '.join(ITEM_COLUMNS)}) VALUES ({_PLACES}) RETURNING number"  # noqa: S608 - made of our own column names
+_CHANGE_ITEM = f"UPDATE item SET {_CHANGES} WHERE number = :number"  # noqa: S608 - made of our own column names
+_ADD_NAME = "INSERT INTO name (name, item, main) VALUES (:name, :item, :main)"
+_DROP_NAMES = "DELETE FROM name WHERE item = :item"
+_ADD_FILE = "INSERT INTO file (item, name, size, sha256, media_type) VALUES (:item, :name, :size, :sha256, :media_type)"
+_DROP_FILES = "DELETE FROM file WHERE item = :item"
+_ADD_THANKED = "INSERT INTO thanked (url_key, expires) VALUES (:url_key, :expires) ON CONFLICT DO NOTHING"
+_THANK = "UPDATE item SET thanks = thanks + 1 WHERE number = :number"
+_THANKS = "SELECT thanks FROM item WHERE number = :number"
+_FORGET_THANKED = "DELETE FROM thanked WHERE expires < :now"
+
+
+class Catalogue:
+    """The items of one Archive. `engine` is a database that `ibi.database` opened and migrated.
+
+    Reads may come from several threads; a process must not fork between two uses.
+    Raises SetupError if the database has another version than this program.
+    """
+
+    def __init__(self, engine: Engine) -> None:
+        check_version(engine, schema.MIGRATIONS)
+        self._engine = engine
+        self._lock = threading.Lock()
+        self._reader: PoolProxiedConnection | None = None
+        self._for_driver = _Statements(engine)
+
+    def close(self) -> None:
+        """Give up the connections; the next use opens new ones."""
+        with self._lock:
+            if self._reader is not None:
+                self._reader.close()
+                self._reader = None
+        self._engine.dispose()
+
+    def holding(self, name: Name) -> Holding | None:
+        """All facts of the item of a name, None if no such item is held (ARC-17)."""
+        with self._reading() as run:
+            return run.one(_BY_NAME, look_up_key(name))
+
+    def holding_of_key(self, key: str) -> Holding | None:
+        """All facts of the item that came under a key of its depositor's own."""
+        with self._reading() as run:
+            return run.one(_BY_KEY, key)
+
+    def count(self) -> int:
+        """How many items are held, those removed left out."""
+        with self._reading() as run:
+            return int(run(_COUNT).fetchone()[0])
+
+    def thanks(self, number: int) -> int:
+        """How many acknowledgments were counted for an item."""
+        with self._reading() as run:
+            row = run(_THANKS, number).fetchone()
+            return int(row[0]) if row else 0
+
+    def all(self, after: str = "") -> Iterator[Holding]:
+        """The items in the order of their canonical main names, from the first one after `after`.
+
+        Read page by page: what is written meanwhile may be seen or not, and nothing is held for long.
+        """
+        while True:
+            with self._reading() as run:
+                page = run(_PAGE_OF_NAMES, after, _PAGE).fetchall()
+                holdings = [run.whole(row[1:]) for row in page]
+            yield from holdings
+            if len(page) < _PAGE:
+                return
+            after = page[-1][0]
+
+    @contextmanager
+    def writing(self) -> Iterator[Writer]:
+        """One transaction: all of it is durable when this ends, or none of it ever happened.
+
+        Raises SetupError if the database refuses, as on a full disk.
+        """
+        with transaction(self._engine) as connection, closing(connection.connection.cursor()) as cursor:
+            yield Writer(_Run(cursor, self._for_driver), self._engine.dialect.loaded_dbapi.IntegrityError)
+
+    def put(self, holding: Holding) -> Holding:
+        """Add an item; returns it with its number. Raises AlreadyHeld if one of its names or its key is taken."""
+        with self.writing() as writer:
+            return replace(holding, number=writer.add(holding))
+
+    @contextmanager
+    def _reading(self) -> Iterator[_Run]:
+        with self._lock:
+            if self._reader is None:
+                self._reader = self._engine.raw_connection()
+            with closing(self._reader.cursor()) as cursor:
+                yield _Run(cursor, self._for_driver)
+
+
+class Writer:
+    """What can be done inside one writing transaction; what it reads cannot change under it."""
+
+    def __init__(self, run: _Run, taken: type[Exception]) -> None:
+        self._run = run
+        self._taken = taken
+
+    def holding(self, name: Name) -> Holding | None:
+        """As `Catalogue.holding`, within the transaction."""
+        return self._run.one(_BY_NAME, look_up_key(name))
+
+    def holding_of_key(self, key: str) -> Holding | None:
+        """As `Catalogue.holding_of_key`, within the transaction."""
+        return self._run.one(_BY_KEY, key)
+
+    def add(self, holding: Holding) -> int:
+        """Add an item; returns its number. Raises AlreadyHeld, after which the transaction must end."""
+        try:
+            number = int(self._run(_ADD_ITEM, *rows.write(holding)).fetchone()[0])
+            self._list(holding, number)
+        except self._taken:
+            raise AlreadyHeld("{name}, or its key, is already held", name=holding.forms.main) from None
+        return number
+
+    def change(self, holding: Holding) -> None:
+        """Replace all facts of an item that has its number. Raises NotHeld, or AlreadyHeld for names of others."""
+        if self._run(_CHANGE_ITEM, *rows.write(holding), holding.number).rowcount != 1:
+            raise NotHeld("{name} is not held here", name=holding.forms.main)
+        self._run(_DROP_NAMES, holding.number)
+        self._run(_DROP_FILES, holding.number)
+        try:
+            self._list(holding, holding.number)
+        except self._taken:
+            raise AlreadyHeld("a name of {name} is already held", name=holding.forms.main) from None
+
+    def thank(self, url_key: str, number: int, expires: int) -> bool:
+        """Count an acknowledgment for an item; False if this urlkey came back before (SVC-21)."""
+        if self._run(_ADD_THANKED, url_key, expires).rowcount < 1:
+            return False
+        self._run(_THANK, number)
+        return True
+
+    def forget_thanked(self, now: int) -> None:
+        """Forget the urlkeys that would be refused by now (POSIX seconds) for their age."""
+        self._run(_FORGET_THANKED, now)
+
+    def _list(self, holding: Holding, number: int) -> None:
+        for key, main in rows.names_of(holding):
+            self._run(_ADD_NAME, key, number, main)
+        for file in holding.files:
+            self._run(_ADD_FILE, number, file.name, file.size, file.sha256, file.media_type)
+
+
+class _Statements(dict[str, str]):
+    """A statement with named places, as the driver of this database writes it; worked out once."""
+
+    def __init__(self, engine: Engine) -> None:
+        self._dialect = engine.dialect
+
+    def __missing__(self, statement: str) -> str:
+        compiled = str(text(statement).compile(dialect=self._dialect))
+        self[statement] = compiled
+        return compiled
+
+
+class _Run:
+    """Runs statements on one cursor, their values in the order of their places."""
+
+    __slots__ = ("_cursor", "_for_driver")
+
+    def __init__(self, cursor: Any, for_driver: _Statements) -> None:
+        self._cursor = cursor
+        self._for_driver = for_driver
+
+    def __call__(self, statement: str, *values: Any) -> Any:
+        self._cursor.execute(self._for_driver[statement], values)
+        return self._cursor
+
+    def one(self, statement: str, value: str) -> Holding | None:
+        row = self(statement, value).fetchone()
+        return self.whole(row) if row else None
+
+    def whole(self, row: Sequence[Any]) -> Holding:
+        return rows.read(row, self(_FILES, row[0]) if row[rows.FILE_COUNT] else ())

@@ -1,0 +1,133 @@
+"""The data directory of an Archive: where its rooms find their files.
+
+DIR/archive.toml  settings      DIR/catalogue.sqlite  catalogue      DIR/col  files      DIR/minting  labels
+"""
+
+from __future__ import annotations
+
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Final
+
+from ibi.archive import schema
+from ibi.archive.catalogue import Catalogue
+from ibi.archive.holding import Holding
+from ibi.archive.item_lines import timestamp_text
+from ibi.archive.storage import Storage
+from ibi.database import migrate, open_engine
+from ibi.errors import NotOurs, SetupError
+from ibi.identifier.dates import TICKS, parse_granularity
+from ibi.identifier.generator import Subsystem
+from ibi.minting import WaitingRoom, mint
+from ibi.settings import ArchiveSettings
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from pathlib import Path
+
+    from ibi.identifier.forms import IBIForms
+
+_CATALOGUE: Final = "catalogue.sqlite"
+
+
+class ArchiveDirectory:
+    """One data directory.
+
+    `now` gives nanoseconds of POSIX time and `sleep` takes seconds: labels wait for their date.
+    """
+
+    def __init__(self, path: Path, now: Callable[[], int], sleep: Callable[[float], object]) -> None:
+        self._path = path
+        self._now = now
+        self._sleep = sleep
+
+    def begin(self) -> None:
+        """Begin a new Archive in an empty or absent directory: its waiting room comes before anything else in it.
+
+        Raises SetupError where there is one already, or the beginning of one.
+        """
+        if ArchiveSettings.exists(self._path):
+            raise SetupError("there is already an Archive in {path}", path=self._path)
+        if (self._path / _CATALOGUE).exists():
+            raise SetupError("{path} holds files of an Archive without its settings", path=self._path)
+        try:
+            self._path.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise SetupError(
+                "{path} cannot be made: {reason}", path=self._path, reason=error.strerror
+            ) from None
+        with WaitingRoom(self._path, self._now, self._sleep):
+            pass
+
+    def label(self, subsystem: Subsystem, granularity: str) -> IBIForms:
+        """A new label; returns when its moment has come. Raises MintingError."""
+        with WaitingRoom(self._path, self._now, self._sleep) as room:
+            return mint(room, subsystem, parse_granularity(granularity))
+
+    def make(self, settings: ArchiveSettings) -> None:
+        """Make folders and catalogue with the Archive service in it; the settings come last: now it is there.
+
+        The service is an original that must stay (ARC-11).
+        """
+        try:
+            self.storage().make()
+        except OSError as error:
+            raise SetupError(
+                "{path} cannot be made: {reason}", path=error.filename, reason=error.strerror
+            ) from None
+        engine = open_engine(self._path / _CATALOGUE)
+        migrate(engine, schema.MIGRATIONS)
+        engine.dispose()
+        timestamp = timestamp_text(self._now() // TICKS)
+        with self.catalogue() as catalogue:
+            catalogue.put(Holding(forms=settings.service, timestamp=timestamp, transferable=False))
+        settings.write(self._path)
+
+    def settings(self) -> ArchiveSettings:
+        """The settings. Raises SetupError."""
+        return ArchiveSettings.read(self._path)
+
+    @contextmanager
+    def catalogue(self) -> Iterator[Catalogue]:
+        """The catalogue, closed at the end. Raises SetupError."""
+        catalogue = self.open_catalogue()
+        try:
+            yield catalogue
+        finally:
+            catalogue.close()
+
+    def open_catalogue(self) -> Catalogue:
+        """The catalogue, to be closed by whoever takes it. Raises SetupError."""
+        path = self._path / _CATALOGUE
+        if not path.exists():
+            raise SetupError("{path} does not exist", path=path)
+        return Catalogue(open_engine(path))
+
+    def storage(self) -> Storage:
+        """The files of items."""
+        return Storage(self._path)
+
+    def minter(self) -> Callable[[], IBIForms]:
+        """What gives new labels of this Archive. Calling it raises NotOurs where it has no name to mint under."""
+        settings = self.settings()
+
+        def give() -> IBIForms:
+            subsystem = subsystem_of(settings)
+            if subsystem is None:
+                problem = "this Archive has no name to mint under: set mint_host in {path}"
+                raise NotOurs(problem, path=self._path / ArchiveSettings.FILE)
+            return self.label(subsystem, settings.granularity)
+
+        return give
+
+
+def subsystem_of(settings: ArchiveSettings) -> Subsystem | None:
+    """Under what an Archive mints, None if it does not. Raises NotOurs or ParseError for names that nobody may use."""
+    if not settings.mint_host:
+        return None
+    return Subsystem(
+        settings.mint_host,
+        settings.mint_port,
+        settings.mint_ip or None,
+        settings.mint_ip_port,
+        for_trying=settings.for_trying,
+    )

@@ -1,0 +1,95 @@
+"""Everything the catalogue knows of one item, as facts (sections C and H of the requirements; pure)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, NamedTuple
+from urllib.parse import unquote_to_bytes
+
+from ibi.protocol.vocabulary import ContentType, State
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from ibi.identifier.forms import IBIForms, Name
+    from ibi.identifier.legacy import LegacyId
+
+
+@dataclass(frozen=True, slots=True)
+class StoredFile:
+    """One file of an item, as the manifest lists it.
+
+    `name` is the path inside the item, percent-encoded as it was given (AMB-31: never re-encoded); `size` counts
+    bytes; `sha256` is hexadecimal; `media_type` is what it is served as.
+    """
+
+    name: str
+    size: int
+    sha256: str
+    media_type: str
+
+    @property
+    def raw(self) -> bytes:
+        """The bytes of the name, which decide whether two spellings mean the same file."""
+        return unquote_to_bytes(self.name)
+
+
+class Statement(NamedTuple):
+    """One value of a Dublin Core element, with its language if that is known."""
+
+    value: str
+    language: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Holding:
+    """One item as one Archive holds it: names, state, where it is, and what it is related to."""
+
+    forms: IBIForms
+    number: int = 0
+    """The catalogue's own number for it; 0 while it is in no catalogue."""
+    aliases: tuple[LegacyId, ...] = ()
+    key: str = ""
+    """The depositor's own key (SETTLED 11), "" if there is none."""
+    state: State = State.ORIGINAL
+    content_type: ContentType = ContentType.DATA
+    timestamp: str
+    """Of the last update, or of the removal: "2014-01-02T17:23:57Z" (AMB-57)."""
+    language: str | None = None
+    transferable: bool = True
+    url: str = ""
+    """Where a linked item lives; "" for an item that lives here."""
+    files: tuple[StoredFile, ...] = ()
+    target: str = ""
+    """The name of the file that is served by default, "" if there is none."""
+    file_list_public: bool = True
+    next_edition: IBIForms | None = None
+    translations: Mapping[str, IBIForms] = field(default_factory=dict)
+    """By language; "" where the language is not stated (SETTLED 28)."""
+    metadata_item: IBIForms | None = None
+    metadata: Mapping[str, tuple[Statement, ...]] | None = None
+    """Dublin Core, by element."""
+    formats: Mapping[str, str] = field(default_factory=dict)
+    """Where metadata lie in other formats, by format: {"oai_dc": url}."""
+
+    @property
+    def names(self) -> tuple[Name, ...]:
+        """All names it is found by."""
+        return (*(form for form in (self.forms.rep, self.forms.ibip) if form), *self.aliases)
+
+    @property
+    def deleted(self) -> bool:
+        """Whether only its memory is left (ARC-07)."""
+        return self.state is State.DELETED
+
+    def file(self, path: str) -> StoredFile | None:
+        """The file at a percent-encoded path, with or without its leading slash; None if no such file is listed."""
+        wanted = unquote_to_bytes(path.removeprefix("/"))
+        return next((file for file in self.files if file.raw == wanted), None)
+
+    @property
+    def target_file(self) -> StoredFile | None:
+        """The file that stands for the item: its target, or its only one."""
+        if self.target:
+            return self.file(self.target)
+        return self.files[0] if len(self.files) == 1 else None

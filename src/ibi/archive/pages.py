@@ -1,0 +1,91 @@
+"""What the pages of an Archive say, as values; a renderer given by the assembly writes them (SETTLED 18; pure)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from ibi.archive.holding import Holding, Statement, StoredFile
+    from ibi.errors import IbiError
+
+
+@dataclass(frozen=True, slots=True)
+class FileListPage:
+    """The files of an item (SVC-08): each with its URL. For a linked item no files, but `linked_to`."""
+
+    holding: Holding
+    files: tuple[tuple[StoredFile, str], ...]
+    linked_to: str | None = None
+    status: int = 200
+
+
+@dataclass(frozen=True, slots=True)
+class ItemPage:
+    """All that the Archive tells about an item.
+
+    `url`: where it can be read (None if only this page stands for it); `resolver`: the root URL under which its
+    persistent URL works, "" if the Archive has joined none; `related`: the pairs of relation and URL that are known
+    here (".translation(pt)", "http://…").
+    """
+
+    holding: Holding
+    url: str | None
+    resolver: str
+    related: tuple[tuple[str, str], ...] = ()
+    status: int = 200
+
+
+@dataclass(frozen=True, slots=True)
+class MetadataPage:
+    """The metadata of an item, to be read by people; `formats`: where other formats are, by name."""
+
+    holding: Holding
+    metadata: Mapping[str, tuple[Statement, ...]]
+    formats: Mapping[str, str]
+    status: int = 200
+
+
+@dataclass(frozen=True, slots=True)
+class ArchivePage:
+    """The front page of an Archive: who it is and how much it holds."""
+
+    address: str
+    service: str
+    resolver: str
+    items: int
+    status: int = 200
+
+
+@dataclass(frozen=True, slots=True)
+class NoticePage:
+    """A page that says why there is nothing else to see.
+
+    `problem`: a sentence of ours, or an error; `details` fill the places of the sentence. `links`: what may help,
+    as pairs of a sentence and a URL.
+    """
+
+    status: int
+    problem: IbiError | str
+    details: Mapping[str, object] = field(default_factory=dict)
+    links: tuple[tuple[str, str], ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Renderer:
+    """How values become pages for eyes, in one of the languages that the house writes; given from above."""
+
+    render: Callable[[Page, str], bytes]
+    """(page, language) -> HTML."""
+    headers: Callable[[str], tuple[tuple[str, str], ...]]
+    """(language) -> what belongs to every page: security policy, language, …"""
+    language: Callable[[str], str]
+    """The header Accept-Language -> one of the languages that the house writes."""
+    say: Callable[[str], Callable[[str, Mapping[str, object]], str]]
+    """(language) -> how it says a sentence, the values of its places given as one mapping."""
+
+
+Page = FileListPage | ItemPage | MetadataPage | ArchivePage | NoticePage
+"""Whatever a renderer is given."""

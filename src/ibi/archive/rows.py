@@ -1,0 +1,117 @@
+"""How a holding stands in a row of the catalogue (pure).
+
+What is only ever read together with its item stands in the item's own row: a link as the forms it says ("rep x
+ibip y"), a map of links or of metadata as JSON. So an answer costs one look-up for each item that it is about.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any, Final
+
+from ibi.archive.holding import Holding, Statement, StoredFile
+from ibi.identifier.forms import IBIForms
+from ibi.identifier.ibip import IBIp
+from ibi.identifier.legacy import LegacyId
+from ibi.identifier.repository import UniformRepositoryName
+from ibi.protocol.vocabulary import ContentType, State
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
+
+    from ibi.identifier.forms import Name
+
+ITEM_COLUMNS: Final = (
+    "rep", "ibip", "aliases", "key", "state", "content_type", "timestamp", "language", "transferable", "url",
+    "target", "file_list_public", "file_count", "next_edition", "translations", "metadata_item", "metadata",
+    "formats",
+)  # fmt: skip
+"""The columns of an item, in the order in which `write` gives them; `read` takes the number before them."""
+
+FILE_COUNT: Final = 1 + ITEM_COLUMNS.index("file_count")
+
+_STATES = {state.value: state for state in State}
+_CONTENT_TYPES = {content_type.value: content_type for content_type in ContentType}
+
+
+def look_up_key(name: Name) -> str:
+    """What a name is found by: its canonical form, which keeps the case of an older opaque id (SETTLED 26)."""
+    return name.canonical
+
+
+def names_of(holding: Holding) -> Iterator[tuple[str, bool]]:
+    """The look-up keys of an item, and whether each is the one that items are sorted by."""
+    main = holding.forms.main
+    for name in holding.names:
+        yield look_up_key(name), name is main
+
+
+def write(holding: Holding) -> tuple[Any, ...]:
+    """The values of ITEM_COLUMNS."""
+    forms = holding.forms
+    return (
+        str(forms.rep) if forms.rep else None,
+        str(forms.ibip) if forms.ibip else None,
+        " ".join(map(str, holding.aliases)) or None,
+        holding.key or None,
+        holding.state.value,
+        holding.content_type.value,
+        holding.timestamp,
+        holding.language,
+        holding.transferable,
+        holding.url or None,
+        holding.target or None,
+        holding.file_list_public,
+        len(holding.files),
+        str(holding.next_edition) if holding.next_edition else None,
+        _json({language: str(forms) for language, forms in holding.translations.items()}),
+        str(holding.metadata_item) if holding.metadata_item else None,
+        _json(holding.metadata),
+        _json(holding.formats),
+    )
+
+
+def read(row: Sequence[Any], files: Iterable[Sequence[Any]]) -> Holding:
+    """The holding of a row (its number, then ITEM_COLUMNS) and of the rows of its files."""
+    (
+        number, rep, ibip, aliases, key, state, content_type, timestamp, language, transferable, url,
+        target, file_list_public, _, next_edition, translations, metadata_item, metadata, formats,
+    ) = row  # fmt: skip
+    return Holding(
+        forms=IBIForms(
+            UniformRepositoryName.parse(rep) if rep else None,
+            IBIp.parse(ibip) if ibip else None,
+        ),
+        number=number,
+        aliases=tuple(map(LegacyId.parse, aliases.split(" "))) if aliases else (),
+        key=key or "",
+        state=_STATES[state],
+        content_type=_CONTENT_TYPES[content_type],
+        timestamp=timestamp,
+        language=language,
+        transferable=bool(transferable),
+        url=url or "",
+        files=tuple(StoredFile(*file) for file in files),
+        target=target or "",
+        file_list_public=bool(file_list_public),
+        next_edition=IBIForms.parse(next_edition) if next_edition else None,
+        translations=_translations(translations) if translations else {},
+        metadata_item=IBIForms.parse(metadata_item) if metadata_item else None,
+        metadata=_metadata(metadata) if metadata else None,
+        formats=json.loads(formats) if formats else {},
+    )
+
+
+def _json(value: Mapping[str, Any] | None) -> str | None:
+    return json.dumps(value, ensure_ascii=False, separators=(",", ":")) if value else None
+
+
+def _translations(text: str) -> dict[str, IBIForms]:
+    return {language: IBIForms.parse(forms) for language, forms in json.loads(text).items()}
+
+
+def _metadata(text: str) -> dict[str, tuple[Statement, ...]]:
+    return {
+        element: tuple(Statement(value, language) for value, language in statements)
+        for element, statements in json.loads(text).items()
+    }

@@ -1,0 +1,210 @@
+"""The Archive service (R15 chapter 9, Algorithm 1): one URL, three subjects; a bare ASGI application.
+
+    /<service IBI>?servicesubject=…     the messages of the standard
+    /col/…  /-/…  /  /robots.txt        files and pages: `site`
+    anything else                       a persistent URL at our own address: `site` too (SETTLED 27)
+
+It works on the raw path and the raw query, each decoded once (T27).
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+from ipaddress import ip_address
+from typing import TYPE_CHECKING, Any
+
+from ibi.archive.answer import ArchiveIdentity, url_list
+from ibi.archive.exchange import JSON, NO_STORE, PAIRS, PLAIN, Asked, Response
+from ibi.archive.site import Site
+from ibi.archive.thanks import Thanks
+from ibi.archive.url_key import UrlKeys
+from ibi.errors import IbiError, ParseError, SetupError
+from ibi.protocol import vocabulary as words
+from ibi.protocol.messages import (
+    Acknowledgment,
+    Confirmation,
+    ConfirmationRequest,
+    Notice,
+    RequestError,
+    UrlRequest,
+    read_request,
+)
+from ibi.protocol.query_string import read_query, unescape
+from ibi.protocol.relation import Relation
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable, Mapping
+
+    from ibi.archive.catalogue import Catalogue
+    from ibi.archive.holding import Holding
+    from ibi.archive.pages import Renderer
+    from ibi.archive.storage import Storage
+    from ibi.identifier.forms import Name
+    from ibi.settings import ArchiveSettings
+
+LONGEST_URL = 16 * 1024
+"""Characters of path and query that are read."""
+
+_HEALTH, _ABOUT = "/-/healthz", "/-/about"
+_NEVER_KEPT = (*NO_STORE, ("x-robots-tag", "noindex, nofollow"))
+_CONFIRMATION = Confirmation().body()
+_NOTICE = Notice().body()
+
+_log = logging.getLogger(__name__)
+
+
+def identity_of(settings: ArchiveSettings) -> ArchiveIdentity:
+    """What an Archive says of itself. Raises SetupError for a relation that is none."""
+    relations = None
+    if settings.relations is not None:
+        try:
+            relations = tuple(Relation.from_qualifier(qualifier) for qualifier in settings.relations)
+        except ParseError as error:
+            raise SetupError("{text} is not a relation: {reason}", text=error.text, reason=error) from None
+        if Relation() not in relations:
+            raise SetupError('the relations must contain "", which is the item itself')
+    return ArchiveIdentity(settings.address, settings.service, settings.platform_software, relations)
+
+
+class ArchiveService:
+    """The ASGI application of one Archive. It takes over `catalogue`, and closes it.
+
+    `now` gives POSIX seconds. `renderer`: without it, pages are plain text.
+    """
+
+    def __init__(
+        self,
+        settings: ArchiveSettings,
+        catalogue: Catalogue,
+        storage: Storage,
+        now: Callable[[], float],
+        renderer: Renderer | None = None,
+    ) -> None:
+        self._settings = settings
+        self._catalogue = catalogue
+        self._identity = identity_of(settings)
+        self._keys = UrlKeys(bytes.fromhex(settings.secret), now)
+        self._thanks = Thanks(catalogue, self._keys, now)
+        self._site = Site(settings, self._identity, catalogue, storage, renderer)
+        self._hosts = frozenset(map(_host, (settings.address, *settings.aliases)))
+        self._paths = frozenset(f"/{canonical}".lower() for canonical in settings.service.canonicals)
+
+    async def __call__(
+        self,
+        scope: Mapping[str, Any],
+        _receive: Callable[[], Awaitable[Any]],
+        send: Callable[[dict[str, Any]], Awaitable[None]],
+    ) -> None:
+        """Answer one HTTP request; other kinds of connection are none of ours."""
+        if scope["type"] != "http":
+            return
+        asked = Asked.of(scope)
+        try:
+            response = self._answer(asked)
+        except Exception:  # noqa: BLE001 - a fault of ours: it must not look like an answer, nor show its insides
+            _log.exception("a request could not be answered")
+            response = self._site.refuse(
+                asked, 503, IbiError("this Archive cannot answer now; try again later")
+            )
+        await response.send(send, head_only=asked.method == "HEAD")
+
+    async def close(self) -> None:
+        """Count the thanks that wait, then give up the catalogue."""
+        await self._thanks.close()
+        self._catalogue.close()
+
+    def _answer(self, asked: Asked) -> Response:
+        if asked.method not in {"GET", "HEAD"}:
+            refusal = self._site.refuse(asked, 405, IbiError("only GET and HEAD are understood here"))
+            return refusal.having(("allow", "GET, HEAD"))
+        if len(asked.target) > LONGEST_URL:
+            return self._site.refuse(asked, 414, IbiError("the address is too long"))
+        if asked.path != _HEALTH and not self._is_our_host(asked.header(b"host")):
+            return self._site.refuse(asked, 421, IbiError("no Archive of this name is here"))
+        if words.SERVICE_SUBJECT in asked.query and _has_subject(asked.query):
+            return self._service(asked)
+        return self._own_page(asked) if asked.path in {_HEALTH, _ABOUT} else self._site.answer(asked)
+
+    def _is_our_host(self, header: str) -> bool:
+        """Whether a Host header may name us (T26). Numbers and names without a dot belong to no stranger."""
+        host = _host(header)
+        if host in self._hosts or "." not in host:
+            return True
+        try:
+            ip_address(host)
+        except ValueError:
+            return False
+        return True
+
+    def _service(self, asked: Asked) -> Response:
+        """Algorithm 1, MONTARRESPOSTA (SVC-01); what it has no words for is an error (AMB-32)."""
+        if unescape(asked.path).lower() not in self._paths:
+            return _pairs(RequestError("there is no Archive service at this path").body(), 400)
+        try:
+            request = read_request(asked.query)
+            if isinstance(request, UrlRequest):
+                return _pairs(self._url_list(request))
+        except ParseError as error:
+            return _pairs(RequestError(f"{error.what}: {error}").body(), 400)
+        if isinstance(request, ConfirmationRequest):
+            return _pairs(_CONFIRMATION)
+        if isinstance(request, Acknowledgment):
+            if asked.method == "GET" and not _only_prefetched(asked):
+                self._thanks.hear(request.url_key)
+            return _pairs(_NOTICE)
+        return _pairs(RequestError("this is an Archive, not a resolver").body(), 400)
+
+    def _url_list(self, request: UrlRequest) -> bytes:
+        held: dict[Name, Holding | None] = {}
+
+        def lookup(name: Name) -> Holding | None:
+            if name not in held:
+                held[name] = self._catalogue.holding(name)
+            return held[name]
+
+        asked_for = lookup(request.ibi)
+        key = self._keys.make(asked_for.number) if asked_for else ""
+        filtered = self._settings.filter_answers
+        return url_list(lookup, self._identity, request, key, filtered=filtered).body()
+
+    def _own_page(self, asked: Asked) -> Response:
+        if asked.path == _HEALTH:
+            return Response(200, b"ok\n", PLAIN, NO_STORE)
+        settings = self._settings
+        facts = {
+            "role": "archive",
+            "service_ibi": str(settings.service.main),
+            "service": str(settings.service),
+            "address": settings.address,
+            "aliases": list(settings.aliases),
+            "platform_software": str(settings.platform_software) if settings.platform_software else None,
+            "resolver": settings.resolver or None,
+            "relations": list(settings.relations) if settings.relations is not None else None,
+            "items": self._catalogue.count(),
+        }
+        return Response(200, json.dumps(facts, indent=1).encode(), JSON, NO_STORE)
+
+
+def _pairs(body: bytes, status: int = 200) -> Response:
+    """The answer of the service: a pair list that nobody keeps or indexes (MSG-10, T38)."""
+    return Response(status, body, PAIRS, _NEVER_KEPT)
+
+
+def _has_subject(query: str) -> bool:
+    try:
+        return any(name == words.SERVICE_SUBJECT for name, _ in read_query(query))
+    except ParseError:
+        return True
+
+
+def _only_prefetched(asked: Asked) -> bool:
+    """Whether a browser is only guessing what its reader may want next (T38)."""
+    return "prefetch" in (asked.header(b"purpose") + asked.header(b"sec-purpose")).lower()
+
+
+def _host(address: str) -> str:
+    """The host of "host[:port]" in lower case, without brackets and final dot."""
+    host = address.lower()
+    host = host[1:].partition("]")[0] if host.startswith("[") else host.partition(":")[0]
+    return host.removesuffix(".")

@@ -1,0 +1,119 @@
+"""The door to SQL: an engine with the guarantees we rely on, and versioned migrations (floor 3).
+
+SQLite by default: write-ahead log, so that readers never wait; every commit flushed to the disk before it is
+reported; foreign keys enforced. A write transaction takes its lock at once (BEGIN IMMEDIATE), so that what it has
+read cannot change under it.
+"""
+
+from __future__ import annotations
+
+import logging
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+from alembic import command
+from alembic.config import Config
+from alembic.migration import MigrationContext
+from alembic.script import ScriptDirectory
+from sqlalchemy import create_engine, event
+from sqlalchemy.exc import DatabaseError
+
+from ibi.errors import SetupError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from sqlalchemy import Connection, Engine
+
+_UNUSABLE = "the database {path} cannot be used: {reason}"
+_PRAGMAS = (
+    "PRAGMA journal_mode = WAL",
+    "PRAGMA synchronous = FULL",
+    "PRAGMA foreign_keys = ON",
+    "PRAGMA busy_timeout = 10000",
+    "PRAGMA temp_store = MEMORY",
+)
+
+
+def open_engine(path: Path) -> Engine:
+    """An engine for the SQLite file at a path. Nothing is opened or made yet."""
+    engine = create_engine(f"sqlite:///{path}", connect_args={"check_same_thread": False, "timeout": 10})
+
+    @event.listens_for(engine, "connect")
+    def prepare(connection: Any, _record: object) -> None:
+        connection.isolation_level = None  # the driver begins nothing by itself; we do, below
+        for pragma in _PRAGMAS:
+            connection.execute(pragma)
+
+    @event.listens_for(engine, "begin")
+    def begin(connection: Connection) -> None:
+        connection.exec_driver_sql("BEGIN IMMEDIATE")
+
+    return engine
+
+
+def migrate(engine: Engine, migrations: Path) -> None:
+    """Bring a database, new or older, to the newest version. Raises SetupError where that fails."""
+    config = _config(migrations)
+    try:
+        with engine.begin() as connection:
+            config.attributes["connection"] = connection
+            command.upgrade(config, "head")
+    except DatabaseError as error:
+        raise _unusable(engine, error) from None
+
+
+def check_version(engine: Engine, migrations: Path) -> None:
+    """Refuse a database of another version than this program's, before anything is done to it.
+
+    Raises SetupError, which says what to do.
+    """
+    newest = ScriptDirectory.from_config(_config(migrations)).get_current_head()
+    try:
+        with engine.connect() as connection:
+            found = MigrationContext.configure(connection).get_current_revision()
+    except DatabaseError as error:
+        raise _unusable(engine, error) from None
+    if found == newest:
+        return
+    path = engine.url.database
+    if found is None:
+        raise SetupError("{path} is not a database of ours", path=path)
+    raise SetupError(
+        "{path} has version {found}, but this program needs version {newest}: it was written by another version",
+        path=path, found=found, newest=newest,
+    )  # fmt: skip
+
+
+@contextmanager
+def transaction(engine: Engine) -> Iterator[Connection]:
+    """One writing transaction. Raises SetupError where the database refuses: locked too long, disk full, damaged."""
+    try:
+        with engine.begin() as connection:
+            yield connection
+    except DatabaseError as error:
+        raise _unusable(engine, error) from None
+    except engine.dialect.loaded_dbapi.Error as error:
+        raise SetupError(_UNUSABLE, path=engine.url.database, reason=error) from None
+
+
+def run_migrations(attributes: dict[Any, Any]) -> None:
+    """What the env.py of each folder of migrations calls: run on the connection that `migrate` has opened."""
+    from alembic import context
+
+    context.configure(connection=attributes["connection"], render_as_batch=True)
+    with context.begin_transaction():
+        context.run_migrations()
+
+
+def _config(migrations: Path) -> Config:
+    logging.getLogger("alembic").setLevel(logging.WARNING)  # its "info" is noise on a first start
+    config = Config()
+    config.set_main_option("script_location", str(migrations).replace("%", "%%"))
+    config.set_main_option("path_separator", "os")
+    return config
+
+
+def _unusable(engine: Engine, error: DatabaseError) -> SetupError:
+    return SetupError(_UNUSABLE, path=engine.url.database, reason=error.orig)

@@ -1,0 +1,72 @@
+"""New Archives in new folders, and one that is served."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from archive.world import NOW, Clock, NewArchive, Served, fill, listener, serving, settings_for
+from ibi.archive.directory import ArchiveDirectory
+
+
+def _make(data: Path, address: str, more: dict[str, object]) -> NewArchive:
+    clock = Clock()
+    directory = ArchiveDirectory(data, clock.ticks, clock.sleep)
+    directory.begin()
+    settings = settings_for(address, **more)
+    directory.make(settings)
+    clock.now = NOW
+    return NewArchive(data, settings, directory.open_catalogue(), directory.storage(), clock)
+
+
+@pytest.fixture
+def new_archive(tmp_path: Path) -> Iterator[Callable[..., NewArchive]]:
+    """Makes an Archive: (address, settings that differ) -> NewArchive."""
+    made: list[NewArchive] = []
+
+    def make(address: str = "archive.example", **more: object) -> NewArchive:
+        made.append(_make(tmp_path / f"archive{len(made)}", address, more))
+        return made[-1]
+
+    yield make
+    for archive in made:
+        archive.catalogue.close()
+
+
+@pytest.fixture
+def archive(new_archive: Callable[..., NewArchive]) -> NewArchive:
+    """One new Archive."""
+    return new_archive()
+
+
+@contextmanager
+def _served(folder: Path, **more: object) -> Iterator[Served]:
+    made = listener()
+    archive = _make(folder / "archive", f"127.0.0.1:{made.getsockname()[1]}", more)
+    fill(archive)
+    with serving(archive, made) as served:
+        yield served
+
+
+@pytest.fixture(scope="module")
+def full(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
+    """An Archive with items, served at its own address; shared by tests that only read."""
+    with _served(tmp_path_factory.mktemp("full")) as served:
+        yield served
+
+
+@pytest.fixture(scope="module")
+def joined(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
+    """The same, taking part at a resolver."""
+    with _served(tmp_path_factory.mktemp("joined"), resolver="http://resolver.example") as served:
+        yield served
+
+
+@pytest.fixture
+def own(tmp_path: Path) -> Iterator[Served]:
+    """The same as `full`, for one test alone."""
+    with _served(tmp_path) as served:
+        yield served

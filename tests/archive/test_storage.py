@@ -1,0 +1,114 @@
+"""The bytes of items: where they lie, and that nothing else is ever reached."""
+
+from __future__ import annotations
+
+import hashlib
+from pathlib import Path
+
+import pytest
+
+from ibi.archive.holding import StoredFile
+from ibi.archive.storage import Storage, file_parts, media_type
+from ibi.errors import BadItem
+from ibi.identifier.forms import IBIForms
+
+REP = IBIForms.parse("rep A.Example/B@80/2010/01.01.00.00 ibip LK47B6W/362SFKH")
+IBIP = IBIForms.parse("ibip lk47b6w/362sfkj")
+
+
+@pytest.fixture
+def storage(tmp_path: Path) -> Storage:
+    made = Storage(tmp_path)
+    made.make()
+    return made
+
+
+def store(storage: Storage, forms: IBIForms, name: str, content: bytes, tmp_path: Path) -> StoredFile:
+    source = tmp_path / "source"
+    source.write_bytes(content)
+    with storage.ingesting():
+        staged = storage.stage(forms, name, source)
+        storage.place(forms, staged)
+    return staged.file
+
+
+@pytest.mark.proves("GEN-11", "SVC-11")
+@pytest.mark.parametrize(
+    ("forms", "name", "path"),
+    [
+        (REP, "a.txt", b"a.example/b@80/2010/01.01.00.00/doc/a.txt"),
+        (REP, "Relat%f3rio%20Final.pdf", b"a.example/b@80/2010/01.01.00.00/doc/Relat\xf3rio Final.pdf"),
+        (REP, "figures/one.png", b"a.example/b@80/2010/01.01.00.00/doc/figures/one.png"),
+        (IBIP, "a.txt", b"LK47B6W/362SFKJ/doc/a.txt"),
+    ],
+)
+def test_files_lie_in_the_folders_of_the_canonical_name(
+    storage: Storage, tmp_path: Path, forms: IBIForms, name: str, path: bytes
+) -> None:
+    file = store(storage, forms, name, b"content", tmp_path)
+    with open(bytes(tmp_path) + b"/col/" + path, "rb") as found:  # noqa: PTH123 - a path of bytes
+        assert found.read() == b"content"
+    assert (file.size, file.sha256) == (7, hashlib.sha256(b"content").hexdigest())
+    with storage.open(forms, file) as opened:
+        assert opened.read() == b"content"
+
+
+@pytest.mark.parametrize("name", ["", "/", "a//b", "a/../b", "..", "a/.", "a%2F..%2Fb", "a%5cb", "a%0ab", "a%7f", "a?b",
+                                  "a b", "%2e%2e", "a%2", "{a}", "\u00e9", "x" * 1025, "%41" * 256,
+                                  "a/" * 300])  # fmt: skip
+def test_names_that_could_lead_elsewhere_are_refused(storage: Storage, name: str) -> None:
+    with pytest.raises(BadItem):
+        file_parts(name)
+    with pytest.raises((BadItem, OSError)):
+        storage.open(REP, StoredFile(name, 0, "", ""))
+
+
+def test_a_symbolic_link_is_never_followed(storage: Storage, tmp_path: Path) -> None:
+    file = store(storage, REP, "figures/one.png", b"1234567", tmp_path)
+    doc = tmp_path / "col/a.example/b@80/2010/01.01.00.00/doc"
+    (tmp_path / "secret").write_bytes(b"7654321")
+    (doc / "figures/one.png").unlink()
+    (doc / "figures/one.png").symlink_to(tmp_path / "secret")
+    with pytest.raises(OSError, match="symbolic"):
+        storage.open(REP, file)
+    (doc / "figures/one.png").unlink()
+    (doc / "figures").rename(tmp_path / "moved")
+    (doc / "figures").symlink_to(tmp_path / "moved")
+    with pytest.raises(OSError, match="irectory"):
+        storage.open(REP, file)
+
+
+def test_a_file_of_another_size_is_not_the_one_that_was_listed(storage: Storage, tmp_path: Path) -> None:
+    file = store(storage, REP, "a.txt", b"content", tmp_path)
+    (tmp_path / "col/a.example/b@80/2010/01.01.00.00/doc/a.txt").write_bytes(b"longer content")
+    with pytest.raises(OSError, match="not the one"):
+        storage.open(REP, file)
+
+
+def test_removal_takes_the_files_of_one_item_and_may_come_twice(storage: Storage, tmp_path: Path) -> None:
+    first = store(storage, REP, "a.txt", b"1", tmp_path)
+    second = store(storage, IBIP, "a.txt", b"2", tmp_path)
+    storage.remove(REP)
+    storage.remove(REP)
+    with pytest.raises(FileNotFoundError):
+        storage.open(REP, first)
+    with storage.open(IBIP, second) as opened:
+        assert opened.read() == b"2"
+
+
+@pytest.mark.parametrize(
+    ("name", "expected"),
+    [
+        ("a.pdf", "application/pdf"), ("a.html", "text/html"), ("a.js", "text/javascript"), ("a.TXT", "text/plain"),
+        ("a.svg", "image/svg+xml"), ("a.txt.gz", "application/octet-stream"),
+        ("@relatorio", "application/octet-stream"),
+        ("a.xml", "application/xml"),
+    ],
+)  # fmt: skip
+def test_types_are_told_by_the_end_of_a_name(name: str, expected: str) -> None:
+    assert media_type(name) == expected
+
+
+def test_a_name_is_decoded_once_then_taken_apart() -> None:
+    assert file_parts("a%2Fb") == (b"a", b"b")
+    assert file_parts("a%252Fb") == (b"a%2Fb",)

@@ -1,0 +1,188 @@
+"""What the tests of the Archive share: Archives in folders of their own, and the same over a real socket."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import socket
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from http.client import HTTPConnection
+from pathlib import Path
+
+from ibi.archive.catalogue import Catalogue
+from ibi.archive.importing import Importer, Refused, Report
+from ibi.archive.pages import Renderer
+from ibi.archive.service import ArchiveService
+from ibi.archive.storage import Storage
+from ibi.identifier.forms import IBIForms
+from ibi.serving import Service, run
+from ibi.settings import ArchiveSettings
+from ibi.web import archive_pages
+from ibi.web.rendering import page_headers, page_language, sayer
+
+SERVICE = IBIForms.parse("rep archive.example/w/2020/01.01.00.00 ibip LK47B6W/3P5GNKB")
+NOW = 1_700_000_000
+WHEN = "2023-11-14T22:13:20Z"
+
+
+class Clock:
+    """A clock that is set by hand; minting waits by moving it on."""
+
+    def __init__(self) -> None:
+        self.now: float = NOW
+
+    def seconds(self) -> float:
+        return self.now
+
+    def ticks(self) -> int:
+        return int(self.now * 10**9)
+
+    def sleep(self, seconds: float) -> None:
+        self.now += seconds
+
+
+@dataclass
+class NewArchive:
+    """An Archive in a folder of its own."""
+
+    data: Path
+    settings: ArchiveSettings
+    catalogue: Catalogue
+    storage: Storage
+    clock: Clock
+    refused: list[Refused] = field(default_factory=list)
+    minted: int = 0
+
+    def mint(self) -> IBIForms:
+        self.minted += 1
+        return IBIForms.parse(f"rep archive.example/w/2022/01.01.00.00.{self.minted:02}")
+
+    def load(self, *lines: object, file: str = "items.jsonl") -> Report:
+        """Import lines: objects, or bytes as they are."""
+        path = self.data / file
+        path.write_bytes(b"\n".join(x if isinstance(x, bytes) else json.dumps(x).encode() for x in lines))
+        self.refused.clear()
+        importer = Importer(self.catalogue, self.storage, self.mint, self.clock.seconds, self.refused.append)
+        return importer.run(path)
+
+
+def settings_for(address: str, **more: object) -> ArchiveSettings:
+    given: dict[str, object] = {
+        "address": address,
+        "ip": "127.0.0.1",
+        "service": SERVICE,
+        "key": "12345678901234567890",
+        "secret": "ab" * 32,
+        "admin": "admin@archive.example",
+    }
+    return ArchiveSettings(**(given | more))  # type: ignore[arg-type]  # what a test gives is right
+
+
+@dataclass
+class Answer:
+    """One HTTP answer; header names in lower case."""
+
+    status: int
+    headers: dict[str, str]
+    body: bytes
+
+    @property
+    def text(self) -> str:
+        return self.body.decode("utf-8")
+
+
+class Served:
+    """An Archive that answers on a socket of this machine."""
+
+    def __init__(self, archive: NewArchive, port: int) -> None:
+        self.archive = archive
+        self.port = port
+
+    def get(self, target: str, method: str = "GET", **headers: str) -> Answer:
+        """Ask for a target exactly as it is written; header names with "_" for "-"."""
+        connection = HTTPConnection("127.0.0.1", self.port, timeout=10)
+        try:
+            connection.putrequest(method, target, skip_host=True, skip_accept_encoding=True)
+            for name, value in ({"host": self.archive.settings.address} | headers).items():
+                connection.putheader(name.replace("_", "-"), value)
+            connection.endheaders()
+            reply = connection.getresponse()
+            return Answer(
+                reply.status, {name.lower(): value for name, value in reply.getheaders()}, reply.read()
+            )
+        finally:
+            connection.close()
+
+
+RENDERER = Renderer(archive_pages.render, page_headers, page_language, sayer)
+
+
+@contextmanager
+def serving(archive: NewArchive, listener: socket.socket, service: Service | None = None) -> Iterator[Served]:
+    """Serve an Archive in a thread of its own until the end of the block."""
+    made = service
+    if made is None:
+        app = ArchiveService(
+            archive.settings, archive.catalogue, archive.storage, archive.clock.seconds, RENDERER
+        )
+        made = Service(app, close=app.close)
+    loop = asyncio.new_event_loop()
+    stop, ready = asyncio.Event(), threading.Event()
+    thread = threading.Thread(
+        target=lambda: loop.run_until_complete(run([made], [listener], lambda _: ready.set(), stop))
+    )
+    thread.start()
+    try:
+        assert ready.wait(10)
+        yield Served(archive, listener.getsockname()[1])
+    finally:
+        loop.call_soon_threadsafe(stop.set)
+        thread.join(15)
+        assert not thread.is_alive()
+        loop.close()
+
+
+def listener() -> socket.socket:
+    """A socket of this machine that listens."""
+    made = socket.create_server(("127.0.0.1", 0))
+    made.setblocking(False)
+    return made
+
+
+REP = "a.example/b@80/2010/01.01.00.00"
+LAST = "a.example/b/2011/01.01.00.00"
+GONE = "a.example/b/2012/01.01.00.00"
+LINKED = "LK47B6W/362SFKH"
+ITEMS = [
+    {
+        "rep": REP,
+        "ibip": "8JMKD3MGP8W/35MME4E",
+        "language": "en",
+        "next_edition": LAST,
+        "translations": {"pt": LINKED},
+        "files": {"index.html": "index.html", "a%20b.txt": "a.txt", "@big": "big"},
+        "target": "index.html",
+        "metadata": {"title": ["One & <two>"]},
+    },
+    {"rep": LAST, "files": {"a.txt": "a.txt"}, "file_list_public": False},
+    {
+        "rep": GONE,
+        "state": "Deleted",
+        "timestamp": "2012-02-01T00:00:00Z",
+        "metadata": {"title": ["It was here"]},
+    },
+    {"ibip": LINKED, "url": "http://far.example/x?y=1", "language": "pt"},
+]
+"""Items for an Archive that is served."""
+
+
+def fill(archive: NewArchive) -> None:
+    """Give an Archive those items."""
+    (archive.data / "index.html").write_bytes(b"<script>alert(1)</script>")
+    (archive.data / "a.txt").write_bytes(b"aaa")
+    (archive.data / "big").write_bytes(bytes(range(256)) * 4096)
+    report = archive.load(*ITEMS)
+    assert (report.added, archive.refused) == (len(ITEMS), [])
