@@ -10,21 +10,12 @@ import pytest
 from ibi.errors import ParseError
 from ibi.identifier.repository import UniformRepositoryName
 from ibi.protocol.language import LanguagePreference
-from ibi.protocol.messages import (
-    Acknowledgment,
-    Confirmation,
-    ExclusionStatus,
-    InclusionStatus,
-    Notice,
-    Refusal,
-    UrlRequest,
-    is_key,
-    read_request,
-)
+from ibi.protocol.messages import Acknowledgment, UrlRequest, is_key, read_request
 from ibi.protocol.pair_list import is_printed_pair_list, read_pairs, write_pairs
 from ibi.protocol.persistent_url import PersistentURL
 from ibi.protocol.query_string import escape, read_query, unescape, write_query
 from ibi.protocol.relation import Relation, is_printed_modifier
+from ibi.protocol.replies import Confirmation, ExclusionStatus, InclusionStatus, Notice, Refusal
 from ibi.protocol.verb_list import VerbList
 from support.oracles.grammars import PAIR_LISTS, RELATIONS
 from support.oracles.vectors import Vector, runs

@@ -13,11 +13,12 @@ from ibi.identifier.numerals import IBIP
 from ibi.identifier.peeling import peel
 from ibi.identifier.repository import rep_prefix
 from ibi.protocol.language import LanguagePreference
-from ibi.protocol.messages import Confirmation, is_key, read_request, split_hostport
+from ibi.protocol.messages import is_key, read_request, split_hostport
 from ibi.protocol.pair_list import is_printed_pair_list, read_pairs
 from ibi.protocol.persistent_url import PersistentURL
 from ibi.protocol.query_string import read_query
 from ibi.protocol.relation import Relation, is_printed_modifier
+from ibi.protocol.replies import Confirmation
 from ibi.protocol.url_list import UrlList
 from ibi.protocol.verb_list import VerbList
 from support.oracles.attempts import attempt

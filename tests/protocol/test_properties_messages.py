@@ -10,14 +10,9 @@ from ibi.errors import ParseError
 from ibi.identifier.forms import IBIForms, parse_ibi
 from ibi.protocol.messages import (
     Acknowledgment,
-    Confirmation,
     ConfirmationRequest,
     ExclusionRequest,
-    ExclusionStatus,
     InclusionRequest,
-    InclusionStatus,
-    Notice,
-    Refusal,
     Request,
     UrlRequest,
     is_key,
@@ -25,6 +20,7 @@ from ibi.protocol.messages import (
 )
 from ibi.protocol.query_string import read_query
 from ibi.protocol.relation import ITEM, Relation
+from ibi.protocol.replies import Confirmation, ExclusionStatus, InclusionStatus, Notice, Refusal
 from ibi.protocol.url_list import UrlList, entry_pairs
 from ibi.protocol.verb_list import VerbList
 from ibi.protocol.vocabulary import ContentType, State

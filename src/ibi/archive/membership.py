@@ -14,7 +14,8 @@ from urllib.parse import urlsplit
 
 from ibi.errors import ParseError, PeerError, PeerGarbled, SetupError
 from ibi.identifier.forms import parse_ibi
-from ibi.protocol.messages import ExclusionRequest, ExclusionStatus, InclusionStatus
+from ibi.protocol.messages import ExclusionRequest
+from ibi.protocol.replies import ExclusionStatus, InclusionStatus
 
 if TYPE_CHECKING:
     from ibi.settings import ArchiveSettings

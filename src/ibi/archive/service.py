@@ -21,17 +21,10 @@ from ibi.archive.thanks import Thanks
 from ibi.archive.url_key import UrlKeys
 from ibi.errors import IbiError, ParseError, SetupError
 from ibi.protocol import vocabulary as words
-from ibi.protocol.messages import (
-    Acknowledgment,
-    Confirmation,
-    ConfirmationRequest,
-    Notice,
-    RequestError,
-    UrlRequest,
-    read_request,
-)
+from ibi.protocol.messages import Acknowledgment, ConfirmationRequest, UrlRequest, read_request
 from ibi.protocol.query_string import read_query, unescape
 from ibi.protocol.relation import Relation
+from ibi.protocol.replies import Confirmation, Notice, RequestError
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Mapping

@@ -1,6 +1,6 @@
-"""The messages between resolver and Archives (section 6 to 9 of R15; MSG-20 to MSG-28), each a frozen value.
+"""The requests between resolver and Archives (R15 chapters 6 to 9; MSG-20 to MSG-28), each a frozen value.
 
-Requests know their query string, replies their body. A `UrlRequest` has no place for a reader's language or for the
+Each knows its query string; the replies are in `replies`, but for the URL list, which has a room of its own. A `UrlRequest` has no place for a reader's language or for the
 state that a reader requires: what must not be told to an Archive cannot be told (RES-03).
 """
 
@@ -15,7 +15,6 @@ from ibi.identifier.forms import IBI, IBIForms, Name, parse_ibi, parse_name
 from ibi.identifier.ibip import canonical_ip
 from ibi.protocol import _grammar
 from ibi.protocol import vocabulary as say
-from ibi.protocol.pair_list import PairList, read_pairs, write_pairs
 from ibi.protocol.query_string import read_query, write_query
 from ibi.protocol.verb_list import NO_VERBS, VerbList
 from ibi.protocol.vocabulary import ContentType, State, Subject
@@ -198,108 +197,6 @@ def read_request(raw_query: str) -> Request:
             raise ParseError("request", subject, "no service knows this subject")
 
 
-@final
-@dataclass(frozen=True, slots=True)
-class Confirmation:
-    """Yes, I am there (MSG-23)."""
-
-    pairs: ClassVar[PairList] = {"confirmation": "yes"}
-
-    def body(self) -> bytes:
-        """The body, exactly."""
-        return write_pairs(self.pairs)
-
-    @classmethod
-    def read(cls, body: bytes) -> Confirmation:
-        """Read a body; anything but this one pair is a ParseError (REG-09)."""
-        _expect(body, cls.pairs)
-        return cls()
-
-
-@final
-@dataclass(frozen=True, slots=True)
-class Notice:
-    """Your thanks have arrived (MSG-28)."""
-
-    pairs: ClassVar[PairList] = {"notice": ("acknowledgment", "received")}
-
-    def body(self) -> bytes:
-        """The body, exactly."""
-        return write_pairs(self.pairs)
-
-    @classmethod
-    def read(cls, body: bytes) -> Notice:
-        """Read a body; anything but this one pair is a ParseError."""
-        _expect(body, cls.pairs)
-        return cls()
-
-
-@final
-@dataclass(frozen=True, slots=True)
-class InclusionStatus:
-    """You are included; whether your confirmation arrived (REG-06)."""
-
-    confirmed: bool
-
-    def body(self) -> bytes:
-        """The body, exactly."""
-        outcome = "successful" if self.confirmed else "unsuccessful"
-        return f"status.archive included status.confirmation {outcome}".encode("ascii")
-
-    @classmethod
-    def read(cls, body: bytes) -> InclusionStatus:
-        """Read a body. Raises ParseError if it says anything else."""
-        confirmed = read_pairs(body).get("status.confirmation") == "successful"
-        outcome = "successful" if confirmed else "unsuccessful"
-        _expect(body, {"status.archive": "included", "status.confirmation": outcome})
-        return cls(confirmed)
-
-
-@final
-@dataclass(frozen=True, slots=True)
-class ExclusionStatus:
-    """You are excluded (REG-06)."""
-
-    pairs: ClassVar[PairList] = {"status.archive": "excluded"}
-
-    def body(self) -> bytes:
-        """The body, exactly."""
-        return write_pairs(self.pairs)
-
-    @classmethod
-    def read(cls, body: bytes) -> ExclusionStatus:
-        """Read a body. Raises ParseError if it says anything else."""
-        _expect(body, cls.pairs)
-        return cls()
-
-
-@final
-@dataclass(frozen=True, slots=True)
-class Refusal:
-    """Not registered, or not with this key (AMB-33; the standard has no words for it)."""
-
-    pairs: ClassVar[PairList] = {"status.archive": "refused"}
-
-    def body(self) -> bytes:
-        """The body, exactly."""
-        return write_pairs(self.pairs)
-
-
-@final
-@dataclass(frozen=True, slots=True)
-class RequestError:
-    """The request was not understood (AMB-32; the standard has no words for it)."""
-
-    problem: str
-
-    def body(self) -> bytes:
-        """The pair `error`, its words the sentence as far as ASCII goes."""
-        words = "".join(
-            char if "!" <= char <= "~" and char not in "{}" else " " for char in self.problem
-        ).split()
-        return write_pairs({"error": tuple(words)})
-
-
 def is_key(text: str) -> bool:
     """Whether a text is a registration key or URL key (MSG-21)."""
     return len(text) <= _MAX_KEY and _grammar.key_match(text) is not None
@@ -381,8 +278,3 @@ def _file_path(text: str) -> str:
     if path.startswith("//") or _CONTROL(path):
         raise ParseError("request", text, "a path starts with one slash and has no control characters")
     return "" if path == "/" else path
-
-
-def _expect(body: bytes, pairs: PairList) -> None:
-    if read_pairs(body) != pairs:
-        raise ParseError("reply", body.decode("latin-1"), "this is not the reply that was expected")

@@ -18,16 +18,8 @@ from ipaddress import ip_address
 from typing import TYPE_CHECKING, Final
 
 from ibi.errors import ForbiddenAddress, ParseError, PeerError, SetupError
-from ibi.protocol.messages import (
-    Confirmation,
-    ConfirmationRequest,
-    ExclusionRequest,
-    ExclusionStatus,
-    InclusionRequest,
-    InclusionStatus,
-    Refusal,
-    RequestError,
-)
+from ibi.protocol.messages import ConfirmationRequest, ExclusionRequest, InclusionRequest
+from ibi.protocol.replies import Confirmation, ExclusionStatus, InclusionStatus, Refusal, RequestError
 from ibi.resolver.throttle import Throttle
 from ibi.transport import AddressPolicy, HostPort
 
@@ -66,7 +58,11 @@ class Membership:
     """
 
     def __init__(
-        self, registry: Registry, client: Client, policy: AddressPolicy, own: frozenset[HostPort] = frozenset()
+        self,
+        registry: Registry,
+        client: Client,
+        policy: AddressPolicy,
+        own: frozenset[HostPort] = frozenset(),
     ) -> None:
         self._registry = registry
         self._client = client
@@ -144,7 +140,9 @@ class Membership:
                 self._by_ibi.failed(ibi)
                 self._by_source.failed(origin)
                 if not await asyncio.to_thread(self._registry.check_key, request.service_ibi, request.key):
-                    _log.warning("refused a request for %s from %s: not registered, or a wrong key", ibi, origin)
+                    _log.warning(
+                        "refused a request for %s from %s: not registered, or a wrong key", ibi, origin
+                    )
                     return REFUSED
                 self._by_ibi.succeeded(ibi)
                 self._by_source.succeeded(origin)

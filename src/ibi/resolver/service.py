@@ -16,11 +16,12 @@ from typing import TYPE_CHECKING, Any, Final, cast
 from ibi.errors import ForbiddenAddress, ParseError
 from ibi.protocol import vocabulary as words
 from ibi.protocol.language import LanguagePreference
-from ibi.protocol.messages import ExclusionRequest, InclusionRequest, RequestError, read_request
+from ibi.protocol.messages import ExclusionRequest, InclusionRequest, read_request
 from ibi.protocol.persistent_url import PersistentURL
 from ibi.protocol.query_string import read_query
 from ibi.protocol.relation import Kind as StepKind
 from ibi.protocol.relation import Step
+from ibi.protocol.replies import RequestError
 from ibi.resolver.alerts import Alert, Kind
 from ibi.resolver.explanation import Explanation
 from ibi.resolver.membership import REFUSED, Membership, Outcome
@@ -88,7 +89,10 @@ class ResolverService:
         )
 
     async def __call__(
-        self, scope: dict[str, Any], _receive: Callable[[], Awaitable[Any]], send: Callable[[Any], Awaitable[None]]
+        self,
+        scope: dict[str, Any],
+        _receive: Callable[[], Awaitable[Any]],
+        send: Callable[[Any], Awaitable[None]],
     ) -> None:
         """Answer one HTTP request; other kinds of connection are none of ours."""
         if scope["type"] != "http":
@@ -152,7 +156,9 @@ class ResolverService:
             request = read_request(visitor.query)
         except ParseError as error:
             return _error(f"{error.what}: {error}")
-        if not isinstance(request, InclusionRequest | ExclusionRequest) or not self._is_own_service(visitor.path):
+        if not isinstance(request, InclusionRequest | ExclusionRequest) or not self._is_own_service(
+            visitor.path
+        ):
             return _error("this is a resolver, and it has no such service", 508 if looping else 400)
         if visitor.method == "HEAD":
             return Outcome(200, b"")  # looking changes nothing (T38)
@@ -210,7 +216,9 @@ class ResolverService:
 
     def _story(self, url: PersistentURL) -> Explanation:
         """Nothing told yet; its URL is the configured authority, then path and query as received (SETTLED 16)."""
-        return Explanation(f"http://{self._settings.address}{url.text}", self._settings.policy, url.original_required)
+        return Explanation(
+            f"http://{self._settings.address}{url.text}", self._settings.policy, url.original_required
+        )
 
     async def _resolve(self, visitor: Visitor, url: PersistentURL, story: Explanation) -> Redirect | Alert:
         preference = LanguagePreference.parse(visitor.header(b"accept-language"))

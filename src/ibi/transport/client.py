@@ -12,7 +12,9 @@ import re
 from collections import deque
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
+from errno import ECONNRESET
 from importlib.metadata import PackageNotFoundError, version
+from ipaddress import ip_address
 from typing import TYPE_CHECKING
 
 from ibi.errors import ForbiddenAddress, PeerSilent
@@ -58,6 +60,7 @@ class _Peer:
     address: str
     where: HostPort
     places: asyncio.Semaphore
+    head: str
     idle: deque[Connection] = field(default_factory=deque)
     asking: int = 0
     lookup: asyncio.Task[list[tuple[str, int]]] | None = None
@@ -96,7 +99,7 @@ class Client:
         if self._closed:
             raise PeerSilent("this client is closed")
         peer = self._peer(address)
-        request = self._request(peer.where, target, headers)
+        request = self._request(peer, target, headers)
         peer.asking += 1
         try:
             async with asyncio.timeout(deadline), peer.places, self._places:
@@ -130,7 +133,8 @@ class Client:
     def _peer(self, address: str) -> _Peer:
         peer = self._peers.get(address)
         if peer is None:
-            peer = _Peer(address, HostPort.parse(address), asyncio.Semaphore(self._limits.per_peer))
+            where = HostPort.parse(address)
+            peer = _Peer(address, where, asyncio.Semaphore(self._limits.per_peer), _head(where))
             self._peers[address] = peer
         return peer
 
@@ -138,26 +142,18 @@ class Client:
         if not peer.asking and not peer.idle and peer.lookup is None:
             self._peers.pop(peer.address, None)
 
-    def _request(self, where: HostPort, target: str, headers: Sequence[tuple[str, str]]) -> bytes:
+    def _request(self, peer: _Peer, target: str, headers: Sequence[tuple[str, str]]) -> bytes:
         """The whole request. A fault in it is the caller's, so it is a ValueError."""
         if not _TARGET.fullmatch(target) or len(target) > self._limits.target:
             problem = "a target starts with '/' and has only visible ASCII characters, not too many"
             raise ValueError(problem)
-        lines = [
-            f"GET {target} HTTP/1.1",
-            f"Host: {where}",
-            f"User-Agent: {_USER_AGENT}",
-            "Accept: text/plain, */*;q=0.1",
-            "Accept-Encoding: identity",
-            "Connection: keep-alive",
-            f"CDN-Loop: {LOOP_NAME}",
-        ]
+        more = ""
         for name, value in headers:
             if not _TOKEN.fullmatch(name) or name.lower() in _OURS or not _VALUE.fullmatch(value):
                 problem = f"the header {name!r} cannot be sent"
                 raise ValueError(problem)
-            lines.append(f"{name}: {value}")
-        return ("\r\n".join(lines) + "\r\n\r\n").encode("ascii")
+            more += f"{name}: {value}\r\n"
+        return f"GET {target} HTTP/1.1\r\n{peer.head}{more}\r\n".encode("ascii")
 
     async def _ask(self, peer: _Peer, request: bytes) -> Reply:
         connection = self._take(peer)
@@ -219,7 +215,10 @@ class Client:
             connection.abort()
             raise PeerSilent("this client is closed")
         reached = transport.get_extra_info("peername")
-        if reached is None or reached[0] != ip:
+        if reached is None:
+            connection.abort()
+            raise ConnectionResetError(ECONNRESET, "closed at once")
+        if ip_address(reached[0]) != ip_address(ip):
             connection.abort()
             raise ForbiddenAddress("the connection to {ip} ended somewhere else", ip=ip)
         return connection
@@ -259,6 +258,19 @@ class Client:
             if peer.idle:
                 peer.idle.popleft().abort()
                 return
+
+
+def _head(where: HostPort) -> str:
+    """Every header that we send: whom we mean, and who we are."""
+    lines = [
+        f"Host: {where}",
+        f"User-Agent: {_USER_AGENT}",
+        "Accept: text/plain, */*;q=0.1",
+        "Accept-Encoding: identity",
+        "Connection: keep-alive",
+        f"CDN-Loop: {LOOP_NAME}",
+    ]
+    return "".join(f"{line}\r\n" for line in lines)
 
 
 def _user_agent() -> str:

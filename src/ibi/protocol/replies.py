@@ -1,0 +1,116 @@
+"""The replies of both services but the URL list (R15 chapters 7 and 8; MSG-23, MSG-24, MSG-28): frozen, exact bodies."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar, final
+
+from ibi.errors import ParseError
+from ibi.protocol.pair_list import PairList, read_pairs, write_pairs
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class Confirmation:
+    """Yes, I am there (MSG-23)."""
+
+    pairs: ClassVar[PairList] = {"confirmation": "yes"}
+
+    def body(self) -> bytes:
+        """The body, exactly."""
+        return write_pairs(self.pairs)
+
+    @classmethod
+    def read(cls, body: bytes) -> Confirmation:
+        """Read a body; anything but this one pair is a ParseError (REG-09)."""
+        _expect(body, cls.pairs)
+        return cls()
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class Notice:
+    """Your thanks have arrived (MSG-28)."""
+
+    pairs: ClassVar[PairList] = {"notice": ("acknowledgment", "received")}
+
+    def body(self) -> bytes:
+        """The body, exactly."""
+        return write_pairs(self.pairs)
+
+    @classmethod
+    def read(cls, body: bytes) -> Notice:
+        """Read a body; anything but this one pair is a ParseError."""
+        _expect(body, cls.pairs)
+        return cls()
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class InclusionStatus:
+    """You are included; whether your confirmation arrived (REG-06)."""
+
+    confirmed: bool
+
+    def body(self) -> bytes:
+        """The body, exactly."""
+        outcome = "successful" if self.confirmed else "unsuccessful"
+        return f"status.archive included status.confirmation {outcome}".encode("ascii")
+
+    @classmethod
+    def read(cls, body: bytes) -> InclusionStatus:
+        """Read a body. Raises ParseError if it says anything else."""
+        confirmed = read_pairs(body).get("status.confirmation") == "successful"
+        outcome = "successful" if confirmed else "unsuccessful"
+        _expect(body, {"status.archive": "included", "status.confirmation": outcome})
+        return cls(confirmed)
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class ExclusionStatus:
+    """You are excluded (REG-06)."""
+
+    pairs: ClassVar[PairList] = {"status.archive": "excluded"}
+
+    def body(self) -> bytes:
+        """The body, exactly."""
+        return write_pairs(self.pairs)
+
+    @classmethod
+    def read(cls, body: bytes) -> ExclusionStatus:
+        """Read a body. Raises ParseError if it says anything else."""
+        _expect(body, cls.pairs)
+        return cls()
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class Refusal:
+    """Not registered, or not with this key (AMB-33; the standard has no words for it)."""
+
+    pairs: ClassVar[PairList] = {"status.archive": "refused"}
+
+    def body(self) -> bytes:
+        """The body, exactly."""
+        return write_pairs(self.pairs)
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class RequestError:
+    """The request was not understood (AMB-32; the standard has no words for it)."""
+
+    problem: str
+
+    def body(self) -> bytes:
+        """The pair `error`, its words the sentence as far as ASCII goes."""
+        words = "".join(
+            char if "!" <= char <= "~" and char not in "{}" else " " for char in self.problem
+        ).split()
+        return write_pairs({"error": tuple(words)})
+
+
+def _expect(body: bytes, pairs: PairList) -> None:
+    if read_pairs(body) != pairs:
+        raise ParseError("reply", body.decode("latin-1"), "this is not the reply that was expected")
