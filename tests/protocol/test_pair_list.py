@@ -3,7 +3,7 @@
 import pytest
 
 from ibi.errors import ParseError
-from ibi.protocol.pair_list import MAX_BODY, MAX_PAIRS, is_printed_pair_list, read_pairs, write_pairs
+from ibi.protocol.pair_list import MAX_BODY, MAX_PAIRS, Value, is_printed_pair_list, read_pairs, write_pairs
 
 
 @pytest.mark.proves("MSG-10", "MSG-11", "MSG-12", "MSG-15")
@@ -51,7 +51,8 @@ def test_writing_is_strict() -> None:
 
 @pytest.mark.proves("MSG-13", "AMB-31")
 def test_only_printable_ascii_is_written() -> None:
-    for value in ("a b", "", "a{b", "a\r\nb", "relatório", ("a", "b c")):
+    values: tuple[Value, ...] = ("a b", "", "a{b", "a\r\nb", "relatório", ("a", "b c"))
+    for value in values:
         with pytest.raises(ParseError):
             write_pairs({"name": value})
     with pytest.raises(ParseError):

@@ -152,6 +152,21 @@ def test_absence_is_only_claimed_when_everyone_has_answered(
     assert alert.round.asked == len(answers)
 
 
+@pytest.mark.proves("WILD-03")
+def test_a_known_item_without_what_was_asked_of_it_is_not_called_unknown() -> None:
+    resolution = resolve(f"{ITEM}:(BibINPE)")
+    resolution.hear(A, says(A))
+    alert = resolution.close_round()
+    assert isinstance(alert, Alert)
+    assert (alert.kind, alert.known) == (Kind.NOT_FOUND, True)
+    assert alert.proposals == (f"http://resolver.example/{ITEM}:",)
+    unknown = resolve(ITEM)
+    unknown.hear(A, NOTHING)
+    alert = unknown.close_round()
+    assert isinstance(alert, Alert)
+    assert (alert.known, alert.proposals) == (False, ())
+
+
 def test_the_moment_of_removal_is_told() -> None:
     resolution = resolve(ITEM)
     resolution.hear(A, says(A, state="Deleted", timestamp="2021-01-01T00:00:00Z"))

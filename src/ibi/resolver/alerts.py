@@ -91,6 +91,12 @@ _SENTENCE: Final[dict[Kind, str]] = {
 }
 
 
+_KNOWN_TITLE: Final = "The item is known, but not what was asked of it"
+_KNOWN_SENTENCE: Final = (
+    "Every Archive that was asked has answered; none offers this edition, metadata or file of the item."
+)
+
+
 @dataclass(frozen=True, slots=True)
 class Round:
     """How complete the last round was: Archives asked, and those that did not answer, with the reason."""
@@ -110,7 +116,8 @@ class Alert:
 
     `url` is the persistent URL as received; `ibi` the item asked for; `archives` the service IBIs of those whom the
     alert is about (the claimants, the Archive that removed the item); `timestamp` the moment of removal; `alternates`
-    pairs of language and persistent URL; `problem` the fault of a URL that is none; `proposals` URLs to try instead.
+    pairs of language and persistent URL; `problem` the fault of a URL that is none; `proposals` URLs to try instead;
+    `known` whether the item was found, though not what the URL asks of it.
     """
 
     kind: Kind
@@ -122,6 +129,7 @@ class Alert:
     alternates: tuple[tuple[str, str], ...] = ()
     problem: ParseError | None = None
     proposals: tuple[str, ...] = ()
+    known: bool = False
 
     @property
     def status(self) -> int:
@@ -135,7 +143,7 @@ class Alert:
 
     def title(self, say: Say) -> str:
         """The alert in a few words."""
-        return say(TITLE[self.kind], {})
+        return say(_KNOWN_TITLE if self._only_known else TITLE[self.kind], {})
 
     def sentences(self, say: Say) -> list[str]:
         """What a person should know, a sentence each."""
@@ -182,7 +190,11 @@ class Alert:
         }
         body |= {name: value for name, value in optional.items() if value}
         if self.problem is not None:
-            body["fault"] = {"start": self.problem.start, "end": self.problem.end, "caret": self.problem.caret()}
+            body["fault"] = {
+                "start": self.problem.start,
+                "end": self.problem.end,
+                "caret": self.problem.caret(),
+            }
         if self.round is not None:
             body["archives"] = {
                 "asked": self.round.asked,
@@ -195,7 +207,11 @@ class Alert:
         """The alert in a sentence."""
         if self.problem is not None:
             return say(self.problem.problem, self.problem.details)
-        return say(_SENTENCE[self.kind], {})
+        return say(_KNOWN_SENTENCE if self._only_known else _SENTENCE[self.kind], {})
+
+    @property
+    def _only_known(self) -> bool:
+        return self.known and self.kind is Kind.NOT_FOUND
 
 
 def in_english(sentence: str, details: Mapping[str, object]) -> str:

@@ -134,7 +134,8 @@ def _round(told: RoundTold) -> dict[str, Any]:
                 "milliseconds": statement.milliseconds,
                 "why": statement.why,
                 "pairs": {
-                    name: value if isinstance(value, str) else list(value) for name, value in statement.pairs.items()
+                    name: value if isinstance(value, str) else list(value)
+                    for name, value in statement.pairs.items()
                 },
             }
             for statement in told.statements
@@ -144,5 +145,9 @@ def _round(told: RoundTold) -> dict[str, Any]:
 
 def _line(statement: Statement, say: Say) -> str:
     what = statement.why or say(statement.said, {})
-    urls = [f"{name} {value}" for name, value in statement.pairs.items() if name.startswith((words.URL, words.STATE))]
+    urls = [
+        f"{name} {value}"
+        for name, value in statement.pairs.items()
+        if name.startswith((words.URL, words.STATE))
+    ]
     return "\n      ".join([f"  {statement.archive}, {statement.milliseconds} ms: {what}", *urls])

@@ -43,7 +43,9 @@ _archives = Table(
     Column("service_ibi", String, primary_key=True, comment="canonical: equal labels are one row"),
     Column("spelling", String, nullable=False, comment="as registered; the path of the base URL"),
     Column("key_hash", String, nullable=False, comment="argon2; the key itself is never stored"),
-    Column("url_hosts", String, nullable=False, default="", comment="hosts its URLs are bound to, blanks between"),
+    Column(
+        "url_hosts", String, nullable=False, default="", comment="hosts its URLs are bound to, blanks between"
+    ),
     Column("registered_at", String, nullable=False),
     Column("included", Boolean, nullable=False, default=False),
     Column("confirmed", Boolean, nullable=False, default=False),
@@ -53,7 +55,13 @@ _archives = Table(
     Column("platform_version", String),
     Column("admin_mail", String),
     Column("changed_at", String, comment="of the last inclusion or exclusion"),
-    Column("change", Integer, nullable=False, default=0, comment="counts changes: a slow inclusion may be outdated"),
+    Column(
+        "change",
+        Integer,
+        nullable=False,
+        default=0,
+        comment="counts changes: a slow inclusion may be outdated",
+    ),
 )
 
 _HOST = re.compile(r"[a-z0-9]([a-z0-9.-]{0,251}[a-z0-9])?|\[[0-9a-f:.]{2,45}\]")
@@ -132,7 +140,9 @@ class Registry:
     def unregister(self, service_ibi: IBI) -> None:
         """Forget an Archive, included or not. Raises SetupError if it is not registered."""
         with self._writing() as connection:
-            gone = connection.execute(delete(_archives).where(_archives.c.service_ibi == service_ibi.canonical))
+            gone = connection.execute(
+                delete(_archives).where(_archives.c.service_ibi == service_ibi.canonical)
+            )
         if not gone.rowcount:
             raise SetupError("{ibi} is not registered here", ibi=service_ibi)
 
@@ -148,7 +158,9 @@ class Registry:
 
         Slow on purpose (argon2), and equally slow for an unknown Archive: whoever asks learns nothing from the time.
         """
-        found = self._read(select(_archives.c.key_hash).where(_archives.c.service_ibi == service_ibi.canonical))
+        found = self._read(
+            select(_archives.c.key_hash).where(_archives.c.service_ibi == service_ibi.canonical)
+        )
         return is_hash_of(found[0]["key_hash"] if found else decoy_hash(), key) and bool(found)
 
     def open_change(self, service_ibi: IBI) -> int:
@@ -194,7 +206,9 @@ class Registry:
             try:
                 version = self._fetch("PRAGMA data_version")[0][0]
                 if version != self._version:
-                    statement = select(_archives).where(_archives.c.included).order_by(_archives.c.service_ibi)
+                    statement = (
+                        select(_archives).where(_archives.c.included).order_by(_archives.c.service_ibi)
+                    )
                     self._included = tuple(_included(row) for row in self._select(statement))
                     self._version = version
             except (SQLAlchemyError, SQLiteError):

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from ibi.protocol.messages import Acknowledgment, UrlRequest
 from ibi.protocol.relation import Kind as StepKind
+from ibi.protocol.relation import Relation, Step
 from ibi.protocol.verb_list import VerbList
 from ibi.protocol.vocabulary import ContentType, State
 from ibi.resolver.alerts import Alert, Kind, Round
@@ -218,6 +219,7 @@ class Resolution:
         asked = len(self._answered | self._silent.keys())
         if kind is not Kind.SUSPECT_ORIGINALS and (self._silent or not asked):
             kind = Kind.INCOMPLETE
+        known = any(heard.answer.state is not State.DELETED for heard in self._heard)
         removed = [heard.answer.timestamp for heard in self._heard if kind is Kind.DELETED]
         return Alert(
             kind,
@@ -226,4 +228,16 @@ class Resolution:
             round=Round(asked, tuple(self._silent.items())),
             archives=tuple(str(archive.service_ibi) for archive in archives),
             timestamp=next((moment for moment in removed if moment), ""),
+            proposals=self._proposals() if kind is Kind.NOT_FOUND and known else (),
+            known=known,
         )
+
+    def _proposals(self) -> tuple[str, ...]:
+        """The metadata in whatever format there is, where another one was asked for (SETTLED 19)."""
+        steps = [
+            Step(step.kind) if step.kind is StepKind.METADATA else step for step in self._url.relation.steps
+        ]
+        if tuple(steps) == self._url.relation.steps:
+            return ()
+        root = self._persistent.removesuffix(self._url.text)
+        return (f"{root}/{self._url.ibi}{Relation(tuple(steps)).modifier}{self._url.file_path}",)

@@ -80,7 +80,8 @@ def service_answer(outcome: Outcome) -> Response:
 def links(alternates: tuple[tuple[str, str], ...]) -> Headers:
     """Link headers to the same item in other languages: pairs of language and URL."""
     return tuple(
-        ("link", f'<{visible(url, "<>")}>; rel="alternate"; hreflang="{language}"') for language, url in alternates
+        ("link", f'<{visible(url, "<>")}>; rel="alternate"; hreflang="{language}"')
+        for language, url in alternates
     )
 
 

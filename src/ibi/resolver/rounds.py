@@ -29,7 +29,9 @@ if TYPE_CHECKING:
 
 FIRST: Final = "It was the first answer that satisfies the request."
 ONLY_ORIGINAL: Final = "It is the only one among the answers of all Archives that claims to be the original."
-ONLY_ORIGINAL_HEARD: Final = "It is the only one that claims to be the original; not every Archive has answered."
+ONLY_ORIGINAL_HEARD: Final = (
+    "It is the only one that claims to be the original; not every Archive has answered."
+)
 
 
 @dataclass(frozen=True, slots=True)

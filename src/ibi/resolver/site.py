@@ -109,7 +109,9 @@ class Site:
         if self._pages is not None and visitor.form == "html":
             language = self._language(visitor)
             return self._html(self._pages.home(language), language)
-        return Response(200, f"A resolver of persistent URLs: http://{self._settings.address}/<ibi>\n".encode(), PLAIN)
+        return Response(
+            200, f"A resolver of persistent URLs: http://{self._settings.address}/<ibi>\n".encode(), PLAIN
+        )
 
     def _readyz(self, _: Visitor) -> Response:
         if self._registry.ready():

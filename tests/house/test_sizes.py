@@ -1,0 +1,173 @@
+"""Rooms of human size, and nothing public without a word about it."""
+
+from __future__ import annotations
+
+import ast
+import io
+import re
+import tokenize
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from house.floors import ROOT, Room, rooms
+
+ROOMS = rooms()
+
+MODULE_LINES = 300
+FUNCTION_LINES = 40  # the docstring does not count: a long explanation is no fault
+
+# Named exceptions: what, how long it may be, and why it is better whole. Each must still be needed.
+LONG_MODULES: dict[str, tuple[int, str]] = {}
+LONG_FUNCTIONS: dict[str, tuple[int, str]] = {
+    "archive.migrations.versions.0001_catalogue.upgrade": (
+        60,
+        "tables side by side are a list; cutting it hides it",
+    ),
+}
+
+Definition = ast.FunctionDef | ast.AsyncFunctionDef
+
+
+def _each() -> pytest.MarkDecorator:
+    return pytest.mark.parametrize("room", ROOMS.values(), ids=lambda room: room.name or "ibi")
+
+
+def _functions(node: ast.AST, prefix: str) -> Iterator[tuple[str, Definition]]:
+    """("identifier.ibip.IBIp.parse", definition) for every function, also those inside others."""
+    for child in ast.iter_child_nodes(node):
+        if isinstance(child, ast.FunctionDef | ast.AsyncFunctionDef):
+            yield f"{prefix}.{child.name}", child
+            yield from _functions(child, f"{prefix}.{child.name}")
+        elif isinstance(child, ast.ClassDef):
+            yield from _functions(child, f"{prefix}.{child.name}")
+        else:
+            yield from _functions(child, prefix)
+
+
+def _length(function: Definition) -> int:
+    """Lines from `def` to the end, the docstring taken off."""
+    assert function.end_lineno is not None
+    whole = function.end_lineno - function.lineno + 1
+    first = function.body[0]
+    if ast.get_docstring(function) is None:
+        return whole
+    assert first.end_lineno is not None
+    return whole - (first.end_lineno - first.lineno + 1)
+
+
+FUNCTION_SIZES = {name: _length(f) for room in ROOMS.values() for name, f in _functions(room.tree, room.name)}
+MODULE_SIZES = {room.name: len(room.text.splitlines()) for room in ROOMS.values()}
+
+
+def test_modules_are_of_human_size() -> None:
+    allowed = {name: LONG_MODULES.get(name, (MODULE_LINES, ""))[0] for name in MODULE_SIZES}
+    assert {n: size for n, size in MODULE_SIZES.items() if size > allowed[n]} == {}
+
+
+def test_functions_fit_on_a_screen() -> None:
+    allowed = {name: LONG_FUNCTIONS.get(name, (FUNCTION_LINES, ""))[0] for name in FUNCTION_SIZES}
+    assert {n: size for n, size in FUNCTION_SIZES.items() if size > allowed[n]} == {}
+
+
+def test_every_exception_is_still_needed_and_has_a_reason() -> None:
+    modules = {n: MODULE_SIZES.get(n, 0) > MODULE_LINES and bool(why) for n, (_, why) in LONG_MODULES.items()}
+    functions = {
+        n: FUNCTION_SIZES.get(n, 0) > FUNCTION_LINES and bool(why) for n, (_, why) in LONG_FUNCTIONS.items()
+    }
+    assert [name for name, needed in (modules | functions).items() if not needed] == []
+
+
+Described = Definition | ast.ClassDef
+
+
+def _public(node: ast.Module | ast.ClassDef, prefix: str) -> Iterator[tuple[str, Described]]:
+    """Public classes and functions, and the public methods of those classes (magic methods left out)."""
+    for child in node.body:
+        if isinstance(
+            child, ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef
+        ) and not child.name.startswith("_"):
+            yield f"{prefix}.{child.name}", child
+            if isinstance(child, ast.ClassDef):
+                yield from _public(child, f"{prefix}.{child.name}")
+
+
+@_each()
+def test_everything_public_says_what_it_is(room: Room) -> None:
+    silent = [] if ast.get_docstring(room.tree) or room.text == "" else [room.shown]
+    silent += [
+        name
+        for name, node in _public(room.tree, room.name)
+        if ast.get_docstring(node) is None and not _is_overload(node)
+    ]
+    assert silent == []
+
+
+def _is_overload(node: Described) -> bool:
+    return any(isinstance(d, ast.Name) and d.id in {"overload", "override"} for d in node.decorator_list)
+
+
+@_each()
+def test_every_parameter_and_result_is_annotated(room: Room) -> None:
+    bare = []
+    for name, function in _functions(room.tree, room.name):
+        arguments = function.args
+        every = [
+            *arguments.posonlyargs,
+            *arguments.args,
+            *arguments.kwonlyargs,
+            arguments.vararg,
+            arguments.kwarg,
+        ]
+        bare += [
+            f"{name}({a.arg})" for a in every if a and a.annotation is None and a.arg not in {"self", "cls"}
+        ]
+        bare += [f"{name} ->"] if function.returns is None else []
+    assert bare == []
+
+
+SILENCED = re.compile(r"#\s*(?:type:\s*ignore|noqa|pragma:|ruff:\s*noqa|mypy:|pylint:)", re.IGNORECASE)
+WITH_REASON = re.compile(
+    r"#\s*(?:type:\s*ignore\[[a-z-]+(?:,\s*[a-z-]+)*\]|noqa:\s*[A-Z]+\d+(?:,\s*[A-Z]+\d+)*)\W+\w+.*\w+",
+)
+UNFINISHED = re.compile(r"\b(?:TO" r"DO|FIX" r"ME|X" r"XX|HA" r"CK)\b|\bNotImplemented" r"Error\b")
+
+
+def _python_files() -> list[Path]:
+    places = ("src", "tests", "conformance", "bench", "tools")
+    return sorted(path for place in places for path in (ROOT / place).rglob("*.py"))
+
+
+@pytest.mark.parametrize("path", _python_files(), ids=lambda path: path.relative_to(ROOT).as_posix())
+def test_a_silenced_check_names_its_code_and_its_reason(path: Path) -> None:
+    text = path.read_text(encoding="utf-8")
+    comments = [t for t in tokenize.generate_tokens(io.StringIO(text).readline) if t.type == tokenize.COMMENT]
+    mute = [
+        f"{t.start[0]}: {t.string}"
+        for t in comments
+        if SILENCED.search(t.string) and not WITH_REASON.search(t.string)
+    ]
+    assert mute == []
+
+
+@pytest.mark.parametrize("path", _python_files(), ids=lambda path: path.relative_to(ROOT).as_posix())
+def test_nothing_is_left_for_later_in_the_code(path: Path) -> None:
+    lines = path.read_text(encoding="utf-8").splitlines()
+    assert [f"{n}: {line.strip()}" for n, line in enumerate(lines, 1) if UNFINISHED.search(line)] == []
+
+
+@pytest.mark.parametrize(
+    ("comment", "good"),
+    [
+        ("# noqa: S310 the address was checked above", True),
+        ("# type: ignore[no-untyped-call]  # abnf ships no types", True),
+        ("# noqa: S310", False),
+        ("# noqa", False),
+        ("# type: ignore", False),
+        ("# type: ignore[arg-type]", False),
+    ],
+)
+def test_the_watch_for_silenced_checks_tells_good_from_bad(comment: str, good: bool) -> None:
+    assert SILENCED.search(comment)
+    assert bool(WITH_REASON.search(comment)) is good

@@ -1,0 +1,39 @@
+# Sourced by try.sh and test.sh: finds a Python, makes an environment in the checkout from a lock file.
+# Needs nothing but a POSIX shell and Python 3.11 or newer with its venv module.
+
+find_python() {
+    for name in ${IBI_PYTHON:-python3.11 python3 python3.12 python3.13 python}; do
+        if "$name" -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null; then
+            echo "$name"
+            return
+        fi
+    done
+    echo "ibi needs Python 3.11 or newer; tried: ${IBI_PYTHON:-python3.11 python3 python3.12 python3.13 python}" >&2
+    return 1
+}
+
+# environment LOCK: afterwards $bin holds the commands of an environment with what the lock names, and ibi itself.
+environment() {
+    lock=$1
+    python=$(find_python)
+    place=.venv
+    if [ -n "${IBI_PYTHON:-}" ]; then
+        place=.venv-$("$python" -c 'import sys; print("%d.%d" % sys.version_info[:2])')
+    fi
+    bin=$PWD/$place/bin
+    stamp=$place/$(basename "$lock").stamp
+    wanted=$( { pwd; cat pyproject.toml "$lock"; } | cksum)
+    if [ "$(cat "$stamp" 2>/dev/null)" = "$wanted" ] && "$bin/python" -c '' 2>/dev/null; then
+        return
+    fi
+    echo "Making the environment in $place (once) ..." >&2
+    again=--clear
+    "$bin/python" -c '' 2>/dev/null && again=
+    if ! "$python" -m venv $again "$place"; then
+        echo "This Python cannot make environments; on Debian: apt-get install python3-venv" >&2
+        return 1
+    fi
+    "$bin/python" -m pip install --quiet --disable-pip-version-check --require-hashes -r "$lock"
+    "$bin/python" -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation --editable .
+    echo "$wanted" > "$stamp"
+}
