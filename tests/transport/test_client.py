@@ -521,6 +521,26 @@ def test_who_is_waiting_when_the_client_is_closed_is_told_so(waiting_for: str) -
     run_with_false_clock(main())
 
 
+def test_a_connection_that_stands_only_after_the_client_was_closed_is_not_used() -> None:
+    async def main() -> None:
+        closing: list[asyncio.Task[None]] = []
+
+        async def names(_host: str, _port: int) -> list[tuple[str, int]]:
+            closing.append(asyncio.create_task(client.close()))
+            return [("127.77.0.1", archive.port)]
+
+        archive = peer()
+        async with Neighbourhood((archive,)):
+            client = Client(PUBLIC, names)
+            with pytest.raises(PeerSilent, match="closed"):
+                await client.get("a.example", TARGET, 3.0)
+            await asyncio.gather(*closing)
+            await asyncio.sleep(0.1)
+            assert archive.told == []
+
+    run_with_false_clock(main())
+
+
 # What callers may not send
 
 

@@ -112,10 +112,7 @@ class Storage:
         self._parts(forms, name)
         path = self._staging / os.urandom(16).hex()
         try:
-            handle = os.open(source, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
-            with open(handle, "rb") as reader:  # noqa: PTH123 - a descriptor, not a path
-                if not stat.S_ISREG(os.fstat(handle).st_mode):
-                    raise BadItem("{path} is not a regular file", path=source)
+            with _open_regular(source) as reader:
                 size, digest = _copy(reader, path)
         except OSError as error:
             path.unlink(missing_ok=True)
@@ -177,6 +174,15 @@ class Storage:
             yield at
         finally:
             os.close(at)
+
+
+def _open_regular(path: Path) -> BinaryIO:
+    """Open a file without ever waiting for the other end of a pipe. Raises OSError, and BadItem for no regular file."""
+    handle = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+    if not stat.S_ISREG(os.fstat(handle).st_mode):
+        os.close(handle)
+        raise BadItem("{path} is not a regular file", path=path)
+    return os.fdopen(handle, "rb")
 
 
 def _copy(reader: BinaryIO, path: Path) -> tuple[int, str]:
