@@ -10,11 +10,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ibi.archive.answer import ArchiveIdentity, best_relation, filter_url_list, url_list
+from ibi.archive.answer import ArchiveIdentity, filter_url_list, url_list
 from ibi.archive.holding import Holding, Statement, StoredFile
 from ibi.archive.related import LONGEST_CHAIN
 from ibi.errors import ParseError
 from ibi.identifier.forms import IBIForms, Name, parse_name
+from ibi.protocol.choice import wanted
 from ibi.protocol.language import LanguagePreference
 from ibi.protocol.messages import UrlRequest
 from ibi.protocol.relation import Relation
@@ -383,5 +384,6 @@ def test_a_reader_at_the_archive_gets_the_language_that_fits(
 ) -> None:
     shelf = Shelf(item(1, language="en", translations={"pt": forms(2)}), item(2, language="pt"))
     found = answer(shelf, rep(1), verbs)
-    chosen = best_relation(found, VerbList.parse(verbs).relation, LanguagePreference.parse(accepted))
-    assert (chosen.qualifier if chosen is not None else None) == qualifier
+    preference = LanguagePreference.parse(accepted)
+    chosen = wanted(found, VerbList.parse(verbs).relation, preference, found.relations())
+    assert (chosen.relation.qualifier if chosen else None) == qualifier

@@ -241,7 +241,7 @@ def test_files_are_kept_with_their_digest(archive: NewArchive, letters: Path) ->
         ({"a.txt": "../outside.txt"}, "not inside"),
         ({"a.txt": "/etc/passwd"}, "not inside"),
         ({"a.txt": "letters/link.txt"}, "not inside"),
-        ({"a.txt": "letters"}, "directory"),
+        ({"a.txt": "letters"}, "regular file"),
         ({"a.txt": "letters/pipe"}, "regular file"),
         ({"../a.txt": "letters/a.txt"}, "relative"),
         ({"%2e%2e/a.txt": "letters/a.txt"}, "relative"),

@@ -29,7 +29,7 @@ FLOORS = (  # from the ground up
     Floor("messages: the resolution standard", ("protocol",), pure=True),
     Floor("front door", ("",), pure=True),  # ibi/__init__.py: the promised names
     Floor("what this machine was told", ("settings",)),
-    Floor("doors to the world", ("transport", "serving", "database", "texts")),
+    Floor("doors to the world", ("transport", "exchange", "serving", "database", "texts")),
     Floor("minting", ("minting",)),
     Floor("the neighbours, who meet only over HTTP", ("archive", "resolver")),
     Floor("pages", ("web",)),
@@ -44,7 +44,6 @@ PURE_UPSTAIRS = (
     "archive.related",
     "archive.answer",
     "archive.dublin_core",
-    "resolver.visitor",
     "resolver.selection",
     "resolver.alerts",
     "resolver.explanation",

@@ -52,7 +52,12 @@ class Running:
     service: ResolverService
 
     async def ask(self, target: str, *headers: str, method: str = "GET", host: str = "urlib.net") -> Answer:
-        lines = [f"{method} {target} HTTP/1.1", *([f"Host: {host}"] if host else []), *headers, "Connection: close"]
+        lines = [
+            f"{method} {target} HTTP/1.1",
+            *([f"Host: {host}"] if host else []),
+            *headers,
+            "Connection: close",
+        ]
         return await self.say(("\r\n".join(lines) + "\r\n\r\n").encode("latin-1"))
 
     async def say(self, raw: bytes) -> Answer:

@@ -45,7 +45,9 @@ def mute(manner: Conduct) -> Mute:
     return Mute("m21", "mtc-m21.sid.inpe.br", ARCHIVE, manner=manner)
 
 
-def play(data: Path, archive: ScriptedArchive, scene: Callable[[Running], Awaitable[None]], **settings: Any) -> None:
+def play(
+    data: Path, archive: ScriptedArchive, scene: Callable[[Running], Awaitable[None]], **settings: Any
+) -> None:
     async def main() -> None:
         async with resolver(data, [archive], included=False, **settings) as running:
             await scene(running)
@@ -59,7 +61,10 @@ def test_examples_7_2_to_7_4_on_the_wire(tmp_path: Path) -> None:
 
     async def scene(running: Running) -> None:
         answer = await running.ask(INCLUDE, host="www.urlib.net")
-        assert (answer.status, answer.body) == (200, b"status.archive included status.confirmation successful")
+        assert (answer.status, answer.body) == (
+            200,
+            b"status.archive included status.confirmation successful",
+        )
         assert answer.headers["content-type"] == "text/plain"
         (asked,) = archive.told
         assert asked.target == f"/{ARCHIVE}?servicesubject=inclusionConfirmationRequest"
@@ -116,7 +121,10 @@ def test_the_call_back_comes_while_the_inclusion_request_is_still_open(tmp_path:
 def test_without_the_exact_confirmation_it_is_included_unconfirmed(tmp_path: Path, manner: Conduct) -> None:
     async def scene(running: Running) -> None:
         answer = await running.ask(INCLUDE)
-        assert (answer.status, answer.body) == (200, b"status.archive included status.confirmation unsuccessful")
+        assert (answer.status, answer.body) == (
+            200,
+            b"status.archive included status.confirmation unsuccessful",
+        )
         assert not running.registry.archives()[0].confirmed
 
     play(tmp_path, mute(manner), scene)
@@ -206,10 +214,20 @@ def test_many_archives_are_included_at_once(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     "address",
-    ["127.0.0.1:9", "10.0.0.1", "169.254.169.254", "[::1]", "[::ffff:127.0.0.1]", "192.168.1.1:8080", "0.0.0.0"],
+    [
+        "127.0.0.1:9",
+        "10.0.0.1",
+        "169.254.169.254",
+        "[::1]",
+        "[::ffff:127.0.0.1]",
+        "192.168.1.1:8080",
+        "0.0.0.0",
+    ],
 )
 @pytest.mark.proves("REG-06", "AMB-33")
-def test_an_address_that_is_not_public_is_refused_even_with_the_right_key(tmp_path: Path, address: str) -> None:
+def test_an_address_that_is_not_public_is_refused_even_with_the_right_key(
+    tmp_path: Path, address: str
+) -> None:
     async def scene(running: Running) -> None:
         answer = await running.ask(INCLUDE.replace("mtc-m21.sid.inpe.br", address))
         assert (answer.status, answer.body) == (403, b"status.archive refused")
@@ -342,7 +360,11 @@ def test_answers_about_membership_are_kept_by_nobody_and_repeat_no_key(
 @pytest.mark.proves("MSG-02", "AMB-30")
 def test_only_our_own_service_takes_requests_in_any_form_and_case(tmp_path: Path) -> None:
     async def scene(running: Running) -> None:
-        for base in ("/j8lnkb5r7w/3fuqhc5", "/urlib.net/www/2014/03.22.01.53", "/URLIB.net/WWW/2014/03.22.01.53"):
+        for base in (
+            "/j8lnkb5r7w/3fuqhc5",
+            "/urlib.net/www/2014/03.22.01.53",
+            "/URLIB.net/WWW/2014/03.22.01.53",
+        ):
             assert (await running.ask(INCLUDE.replace(BASE, base))).status == 200
         for base in (f"{BASE}!", f"{BASE}/x", "/8JMKD3MGP8W/35MMLL8", f"/{ARCHIVE}", "/nothing"):
             answer = await running.ask(INCLUDE.replace(BASE, base))

@@ -24,7 +24,12 @@ if TYPE_CHECKING:
 SERVICE = parse_ibi("sid.inpe.br/mtc-m21/2012/06.05.15.34.39")
 OTHER = parse_ibi("dpi.inpe.br/banon/1999/01.09.22.14")
 REQUEST = InclusionRequest(
-    "mtc-m21.sid.inpe.br", SERVICE, "150.163.34.239", "2014:11.09.02.16.15", "admin@archive.example", "1234567890"
+    "mtc-m21.sid.inpe.br",
+    SERVICE,
+    "150.163.34.239",
+    "2014:11.09.02.16.15",
+    "admin@archive.example",
+    "1234567890",
 )
 NOON = 1_400_000_000.0
 
@@ -83,7 +88,9 @@ def test_the_registration_survives_exclusion(registry: Registry) -> None:
 def test_a_second_inclusion_replaces_the_address_and_the_other_attributes(registry: Registry) -> None:
     registry.register(SERVICE, "1234567890")
     include(registry)
-    moved = InclusionRequest("m21.example:8080", SERVICE, "192.0.2.7", "2", "root@archive.example", "1234567890")
+    moved = InclusionRequest(
+        "m21.example:8080", SERVICE, "192.0.2.7", "2", "root@archive.example", "1234567890"
+    )
     assert include(registry, moved, confirmed=False)
     (archive,) = registry.archives()
     assert (archive.address, archive.ip, archive.confirmed) == ("m21.example:8080", "192.0.2.7", False)
@@ -125,7 +132,9 @@ def test_a_ten_digit_key_is_taken_and_known_to_be_weak(registry: Registry) -> No
     assert not is_weak_key("1234567890-1234567890")
 
 
-@pytest.mark.parametrize("key", ["123456789", "", "abcdefghij", "1234567890-", "１２３４５６７８９０", "1234567890\n"])
+@pytest.mark.parametrize(
+    "key", ["123456789", "", "abcdefghij", "1234567890-", "１２３４５６７８９０", "1234567890\n"]
+)
 @pytest.mark.proves("MSG-21")
 def test_what_is_no_key_is_refused_and_not_repeated(registry: Registry, key: str) -> None:
     with pytest.raises(ParseError) as caught:
@@ -189,7 +198,9 @@ def test_what_another_process_registers_is_seen_at_the_next_look(registry: Regis
         "assert registry.include(request, registry.open_change(ibi), confirmed=True)\n"
     )
     source = str(next(iter(ibi.resolver.__path__)).removesuffix("/ibi/resolver"))
-    subprocess.run([sys.executable, "-c", program, str(path), str(OTHER)], check=True, env={"PYTHONPATH": source})
+    subprocess.run(
+        [sys.executable, "-c", program, str(path), str(OTHER)], check=True, env={"PYTHONPATH": source}
+    )
     assert [archive.address for archive in registry.archives()] == ["a.example"]
 
 

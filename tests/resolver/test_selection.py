@@ -5,8 +5,10 @@ from dataclasses import dataclass
 import pytest
 
 from ibi.identifier.forms import IBI, parse_ibi, parse_name
+from ibi.protocol.choice import wanted, without_bare_translation
 from ibi.protocol.language import LanguagePreference
 from ibi.protocol.messages import UrlRequest
+from ibi.protocol.query_string import with_query
 from ibi.protocol.relation import Relation
 from ibi.protocol.url_list import UrlList
 from ibi.resolver.selection import (
@@ -14,9 +16,6 @@ from ibi.resolver.selection import (
     is_safe_url,
     living_relations,
     next_requests,
-    wanted,
-    with_query,
-    without_bare_translation,
 )
 
 ITEM_IBI = parse_ibi("LK47B6W/362SFKH")

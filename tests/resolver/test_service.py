@@ -33,7 +33,9 @@ def body(service: str = M16C, ibi: str = f"{{rep {REP} ibip {IBI}}}", **pairs: s
 
 
 def item(service: str = M16C, state: str = "Original", url: str = URL) -> bytes:
-    return body(service, contenttype="Data", state=state, timestamp="2009-07-21T14:43:31Z", url=url, urlkey=KEY)
+    return body(
+        service, contenttype="Data", state=state, timestamp="2009-07-21T14:43:31Z", url=url, urlkey=KEY
+    )
 
 
 MANY = [f"192.0.2.{number}" for number in range(40)]
@@ -52,7 +54,10 @@ def m16d(answer: bytes | None = None, **conduct: Any) -> ScriptedArchive:
 
 
 def play(
-    data: Path, archives: Sequence[ScriptedArchive], scene: Callable[[Running], Awaitable[None]], **settings: Any
+    data: Path,
+    archives: Sequence[ScriptedArchive],
+    scene: Callable[[Running], Awaitable[None]],
+    **settings: Any,
 ) -> None:
     async def main() -> None:
         async with resolver(data, archives, **settings) as running:
@@ -62,7 +67,12 @@ def play(
 
 
 def asked(
-    data: Path, archives: Sequence[ScriptedArchive], target: str, *headers: str, method: str = "GET", **settings: Any
+    data: Path,
+    archives: Sequence[ScriptedArchive],
+    target: str,
+    *headers: str,
+    method: str = "GET",
+    **settings: Any,
 ) -> Answer:
     """The answer to one request."""
     answers: list[Answer] = []
@@ -158,7 +168,9 @@ def test_nobody_is_sent_to_a_url_that_is_not_safe(tmp_path: Path, url: str) -> N
 
 
 def test_private_addresses_are_followed_where_the_operator_wants_it(tmp_path: Path) -> None:
-    answer = asked(tmp_path, [m16c(item(url="http://127.0.0.1:8081/x"))], f"/{IBI}", allow_private_archives=True)
+    answer = asked(
+        tmp_path, [m16c(item(url="http://127.0.0.1:8081/x"))], f"/{IBI}", allow_private_archives=True
+    )
     assert answer.location == "http://127.0.0.1:8081/x"
 
 
@@ -230,7 +242,9 @@ def test_two_originals_are_409_and_both_claimants_are_named(tmp_path: Path) -> N
 @pytest.mark.proves("RES-08", "AMB-51")
 def test_copies_alone_do_not_satisfy_who_wants_the_original(tmp_path: Path) -> None:
     archives = [m16c(item(state="Copy")), m16d()]
-    answer = asked(tmp_path, archives, f"/{IBI}?ibiurl.requireditemstatus=Original", "Accept: application/json")
+    answer = asked(
+        tmp_path, archives, f"/{IBI}?ibiurl.requireditemstatus=Original", "Accept: application/json"
+    )
     assert (answer.status, json.loads(answer.body)["kind"]) == (404, "no-original")
 
 
@@ -260,7 +274,12 @@ def test_only_a_bare_translation_depends_on_the_readers_language(tmp_path: Path)
 @pytest.mark.proves("RES-02", "RES-03")
 def test_archives_learn_neither_the_language_nor_the_required_status(tmp_path: Path) -> None:
     archive = m16c(item())
-    headers = ("Accept-Language: x-canari7, pt", "Cookie: a=b", "Referer: http://secret.example/", "User-Agent: me")
+    headers = (
+        "Accept-Language: x-canari7, pt",
+        "Cookie: a=b",
+        "Referer: http://secret.example/",
+        "User-Agent: me",
+    )
 
     async def scene(running: Running) -> None:
         await running.ask(f"/{IBI}", *headers)
@@ -417,7 +436,12 @@ def test_an_explanation_tells_all_and_thanks_nobody(tmp_path: Path) -> None:
         assert answer.headers["ibi-outcome"] == "302"
         story = json.loads(answer.body)
         assert story["url"] == f"http://urlib.net/{IBI}?ibiurl.requireditemstatus=Original"
-        assert story["outcome"] | {"reason": ""} == {"status": 302, "location": URL, "archive": M16C, "reason": ""}
+        assert story["outcome"] | {"reason": ""} == {
+            "status": 302,
+            "location": URL,
+            "archive": M16C,
+            "reason": "",
+        }
         assert "not every Archive has answered" in story["outcome"]["reason"]
         (told,) = story["rounds"]
         assert told["asked"] == sorted([M16C, M16D])
@@ -509,7 +533,10 @@ def test_an_item_that_has_moved_is_found_where_it_is_now(tmp_path: Path) -> None
 
     async def scene(running: Running) -> None:
         assert (await running.ask(f"/{IBI}")).location == URL
-        old.script, new.script = new.script, {(IBI.lower(), (), ""): Conduct(item(M16D, url="http://new.example/x"))}
+        old.script, new.script = (
+            new.script,
+            {(IBI.lower(), (), ""): Conduct(item(M16D, url="http://new.example/x"))},
+        )
         assert (await running.ask(f"/{IBI}")).location == "http://new.example/x"
 
     play(tmp_path, [old, new], scene)
@@ -563,7 +590,9 @@ def test_old_and_odd_but_right_requests_are_answered(tmp_path: Path, raw: bytes)
         b"CONNECT urlib.net:80 HTTP/1.1\r\nHost: urlib.net\r\nConnection: close\r\n\r\n",
         b"GET /-/find?text=%ff%00%0d%0aX:y HTTP/1.1\r\nHost: urlib.net\r\nConnection: close\r\n\r\n",
         b"GET /-/find?text=" + b"&" * 300 + b" HTTP/1.1\r\nHost: urlib.net\r\nConnection: close\r\n\r\n",
-        b"GET /8JMKD3MGP8W/35MMLL8?" + b"a&" * 300 + b" HTTP/1.1\r\nHost: urlib.net\r\nConnection: close\r\n\r\n",
+        b"GET /8JMKD3MGP8W/35MMLL8?"
+        + b"a&" * 300
+        + b" HTTP/1.1\r\nHost: urlib.net\r\nConnection: close\r\n\r\n",
         b"GET /8JMKD3MGP8W/35MMLL8?servicesubject=" + b"a&" * 300 + b" HTTP/1.0\r\n\r\n",
         b"GET / HTTP/1.1\r\nHost: \xff\r\nAccept: \xff;q=\xff\r\nAccept-Language: \xff\r\nConnection: close\r\n\r\n",
         b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03",

@@ -17,11 +17,10 @@ from ibi.protocol.verb_list import GET_FILE_LIST, VerbList
 from ibi.protocol.vocabulary import State
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
+    from collections.abc import Iterable, Iterator
 
     from ibi.archive.related import Lookup
     from ibi.identifier.forms import IBIForms
-    from ibi.protocol.language import LanguagePreference
     from ibi.protocol.messages import UrlRequest
     from ibi.protocol.pair_list import PairList
 
@@ -151,32 +150,6 @@ def url_variant(file_path: str, verbs: Iterable[str]) -> int:
     if GET_FILE_LIST in verbs:
         return FILE_LIST_URL
     return FILE_URL if file_path.strip("/") else ITEM_URL
-
-
-def best_relation(answer: UrlList, wanted: Relation, preference: LanguagePreference) -> Relation | None:
-    """Under which relation an answer holds the URL that a reader gets, None if it holds none (RES-06, RES-07).
-
-    Where any translation will do, the reader's preference chooses, then the one without language, then the original.
-    """
-    fitting = [relation for relation in answer.relations() if wanted.accepts(relation)]
-    for position, step in enumerate(wanted.steps):
-        if step.kind is Kind.TRANSLATION and fitting:
-            languages = {relation.steps[position].parameter: relation for relation in fitting}
-            chosen = step.parameter or preference.choose(tag for tag in languages if tag)
-            if chosen not in languages:
-                chosen = _original_language(answer, languages)
-            fitting = [relation for relation in fitting if relation.steps[position].parameter == chosen]
-    return fitting[0] if fitting else None
-
-
-def _original_language(answer: UrlList, languages: Mapping[str | None, Relation]) -> str | None:
-    """The language under which the item itself is offered among these, else the first."""
-    own = answer.forms
-    for language, relation in languages.items():
-        forms = answer.entry(relation).forms
-        if own and forms and own.shares(forms):
-            return language
-    return min(languages, key=lambda language: language or "")
 
 
 def filter_url_list(pairs: PairList, verbs: Iterable[str]) -> PairList:

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from ibi.archive.exchange import Response
 from ibi.errors import SetupError
+from ibi.exchange import Response
 
 if TYPE_CHECKING:
-    from ibi.archive.exchange import Asked, Headers
     from ibi.archive.holding import Holding, StoredFile
     from ibi.archive.storage import Storage
+    from ibi.exchange import Asked, Headers
 
 _ACTIVE_TYPES: Final = frozenset(
     {"text/html", "application/xhtml+xml", "image/svg+xml", "application/xml", "text/javascript"}

@@ -11,18 +11,16 @@ from __future__ import annotations
 
 import json
 import logging
-from ipaddress import ip_address
 from typing import TYPE_CHECKING, Any
 
 from ibi.archive.answer import ArchiveIdentity, url_list
-from ibi.archive.exchange import JSON, NO_STORE, PAIRS, PLAIN, Asked, Response
 from ibi.archive.site import Site
 from ibi.archive.thanks import Thanks
 from ibi.archive.url_key import UrlKeys
 from ibi.errors import IbiError, ParseError, SetupError
-from ibi.protocol import vocabulary as words
+from ibi.exchange import JSON, NO_STORE, PLAIN, Asked, Response, hosts_of, pairs
 from ibi.protocol.messages import Acknowledgment, ConfirmationRequest, UrlRequest, read_request
-from ibi.protocol.query_string import read_query, unescape
+from ibi.protocol.query_string import unescape
 from ibi.protocol.relation import Relation
 from ibi.protocol.replies import Confirmation, Notice, RequestError
 
@@ -40,7 +38,6 @@ LONGEST_URL = 16 * 1024
 """Characters of path and query that are read."""
 
 _HEALTH, _ABOUT = "/-/healthz", "/-/about"
-_NEVER_KEPT = (*NO_STORE, ("x-robots-tag", "noindex, nofollow"))
 _CONFIRMATION = Confirmation().body()
 _NOTICE = Notice().body()
 
@@ -80,7 +77,7 @@ class ArchiveService:
         self._keys = UrlKeys(bytes.fromhex(settings.secret), now)
         self._thanks = Thanks(catalogue, self._keys, now)
         self._site = Site(settings, self._identity, catalogue, storage, renderer)
-        self._hosts = frozenset(map(_host, (settings.address, *settings.aliases)))
+        self._hosts = hosts_of((settings.address, *settings.aliases))
         self._paths = frozenset(f"/{canonical}".lower() for canonical in settings.service.canonicals)
 
     async def __call__(
@@ -108,45 +105,34 @@ class ArchiveService:
         self._catalogue.close()
 
     def _answer(self, asked: Asked) -> Response:
-        if asked.method not in {"GET", "HEAD"}:
+        if not asked.reads:
             refusal = self._site.refuse(asked, 405, IbiError("only GET and HEAD are understood here"))
             return refusal.having(("allow", "GET, HEAD"))
         if len(asked.target) > LONGEST_URL:
             return self._site.refuse(asked, 414, IbiError("the address is too long"))
-        if asked.path != _HEALTH and not self._is_our_host(asked.header(b"host")):
+        if asked.path != _HEALTH and not asked.names(self._hosts):
             return self._site.refuse(asked, 421, IbiError("no Archive of this name is here"))
-        if words.SERVICE_SUBJECT in asked.query and _has_subject(asked.query):
+        if asked.has_subject:
             return self._service(asked)
         return self._own_page(asked) if asked.path in {_HEALTH, _ABOUT} else self._site.answer(asked)
-
-    def _is_our_host(self, header: str) -> bool:
-        """Whether a Host header may name us (T26). Numbers and names without a dot belong to no stranger."""
-        host = _host(header)
-        if host in self._hosts or "." not in host:
-            return True
-        try:
-            ip_address(host)
-        except ValueError:
-            return False
-        return True
 
     def _service(self, asked: Asked) -> Response:
         """Algorithm 1, MONTARRESPOSTA (SVC-01); what it has no words for is an error (AMB-32)."""
         if unescape(asked.path).lower() not in self._paths:
-            return _pairs(RequestError("there is no Archive service at this path").body(), 400)
+            return pairs(RequestError("there is no Archive service at this path").body(), 400)
         try:
             request = read_request(asked.query)
             if isinstance(request, UrlRequest):
-                return _pairs(self._url_list(request))
+                return pairs(self._url_list(request))
         except ParseError as error:
-            return _pairs(RequestError(f"{error.what}: {error}").body(), 400)
+            return pairs(RequestError(f"{error.what}: {error}").body(), 400)
         if isinstance(request, ConfirmationRequest):
-            return _pairs(_CONFIRMATION)
+            return pairs(_CONFIRMATION)
         if isinstance(request, Acknowledgment):
-            if asked.method == "GET" and not _only_prefetched(asked):
+            if asked.method == "GET" and not asked.only_prefetched:
                 self._thanks.hear(request.url_key)
-            return _pairs(_NOTICE)
-        return _pairs(RequestError("this is an Archive, not a resolver").body(), 400)
+            return pairs(_NOTICE)
+        return pairs(RequestError("this is an Archive, not a resolver").body(), 400)
 
     def _url_list(self, request: UrlRequest) -> bytes:
         held: dict[Name, Holding | None] = {}
@@ -177,27 +163,3 @@ class ArchiveService:
             "items": self._catalogue.count(),
         }
         return Response(200, json.dumps(facts, indent=1).encode(), JSON, NO_STORE)
-
-
-def _pairs(body: bytes, status: int = 200) -> Response:
-    """The answer of the service: a pair list that nobody keeps or indexes (MSG-10, T38)."""
-    return Response(status, body, PAIRS, _NEVER_KEPT)
-
-
-def _has_subject(query: str) -> bool:
-    try:
-        return any(name == words.SERVICE_SUBJECT for name, _ in read_query(query))
-    except ParseError:
-        return True
-
-
-def _only_prefetched(asked: Asked) -> bool:
-    """Whether a browser is only guessing what its reader may want next (T38)."""
-    return "prefetch" in (asked.header(b"purpose") + asked.header(b"sec-purpose")).lower()
-
-
-def _host(address: str) -> str:
-    """The host of "host[:port]" in lower case, without brackets and final dot."""
-    host = address.lower()
-    host = host[1:].partition("]")[0] if host.startswith("[") else host.partition(":")[0]
-    return host.removesuffix(".")

@@ -13,18 +13,20 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Final
 
-from ibi.archive.answer import best_relation, url_list
+from ibi.archive.answer import url_list
 from ibi.archive.dublin_core import write_oai_dc
-from ibi.archive.exchange import HTML, NO_STORE, PLAIN, PROBLEM, Response, redirect
 from ibi.archive.files import serve_file
 from ibi.archive.pages import ArchivePage, FileListPage, ItemPage, MetadataPage, NoticePage
 from ibi.archive.related import DUBLIN_CORE, Walk
 from ibi.errors import HoldingError, NotHeld, ParseError, SetupError
+from ibi.exchange import HTML, NO_STORE, PLAIN, PROBLEM, Response, redirect
 from ibi.identifier.forms import parse_name
+from ibi.protocol.choice import wanted, without_bare_translation
 from ibi.protocol.language import LanguagePreference
 from ibi.protocol.messages import UrlRequest
 from ibi.protocol.persistent_url import PersistentURL
-from ibi.protocol.query_string import read_query, unescape
+from ibi.protocol.query_string import read_query, unescape, with_query
+from ibi.protocol.verb_list import VerbList
 from ibi.protocol.vocabulary import State
 
 if TYPE_CHECKING:
@@ -32,11 +34,12 @@ if TYPE_CHECKING:
 
     from ibi.archive.answer import ArchiveIdentity
     from ibi.archive.catalogue import Catalogue
-    from ibi.archive.exchange import Asked
     from ibi.archive.holding import Holding
     from ibi.archive.pages import Page, Renderer
     from ibi.archive.storage import Storage
     from ibi.errors import IbiError
+    from ibi.exchange import Asked
+    from ibi.protocol.relation import Relation
     from ibi.settings import ArchiveSettings
 
 _COL: Final = "/col/"
@@ -121,7 +124,7 @@ class Site:
         holding = self._catalogue.holding(url.ibi)
         found = self._own_answer(asked, url) if holding and not holding.deleted else None
         if found is not None:
-            return redirect(found, url.foreign_query).having(("vary", "Accept-Language"))
+            return redirect(with_query(found, url.foreign_query), ("vary", "Accept-Language"))
         if self._settings.resolver:
             return redirect(f"{self._settings.resolver.rstrip('/')}{asked.target}")
         if holding is None:
@@ -132,14 +135,18 @@ class Site:
 
     def _own_answer(self, asked: Asked, url: PersistentURL) -> str | None:
         """Where a persistent URL of an item that is held here leads; None if this Archive cannot tell."""
-        request = UrlRequest((), url.ibi, url.file_path, url.verbs)
-        answer = url_list(self._catalogue.holding, self._identity, request, "")
         preference = LanguagePreference.parse(asked.header(b"accept-language"))
-        relation = best_relation(answer, url.relation, preference)
-        entry = answer.entry(relation) if relation is not None else None
-        if entry is None or (url.original_required and entry.state is not State.ORIGINAL):
-            return None
-        return entry.url
+        relation: Relation | None = url.relation
+        while relation is not None:
+            verbs = VerbList.of(relation, file_list=url.file_list)
+            request = UrlRequest((), url.ibi, url.file_path, verbs)
+            answer = url_list(self._catalogue.holding, self._identity, request, "")
+            chosen = wanted(answer, relation, preference, answer.relations())
+            if chosen is not None:
+                refused = url.original_required and chosen.entry.state is not State.ORIGINAL
+                return None if refused else chosen.entry.url
+            relation = without_bare_translation(relation)  # then in the language it has (AMB-46)
+        return None
 
     def _file(self, asked: Asked) -> Response:
         """A file of an item, or the resolver's word for where the item has gone."""

@@ -99,7 +99,9 @@ class _Resolver:
             parts, self._host = urlsplit(""), None
         visible = all("!" <= char <= "~" for char in root)
         if parts.scheme not in {"http", "https"} or not self._host or not visible or parts.query:
-            raise SetupError("--resolver takes the root URL of a resolver, http://urlib.net/; not {url}", url=root)
+            raise SetupError(
+                "--resolver takes the root URL of a resolver, http://urlib.net/; not {url}", url=root
+            )
         self._secure = parts.scheme == "https"
         self._root = parts.path.rstrip("/")
         self._language = language if language.isascii() and language.isprintable() else "en"
@@ -108,7 +110,9 @@ class _Resolver:
         """One request. Raises PeerSilent or PeerGarbled."""
         host = self._host or ""
         connection = (
-            http.client.HTTPSConnection(host, self._port, timeout=_SECONDS, context=ssl.create_default_context())
+            http.client.HTTPSConnection(
+                host, self._port, timeout=_SECONDS, context=ssl.create_default_context()
+            )
             if self._secure
             else http.client.HTTPConnection(host, self._port, timeout=_SECONDS)
         )
@@ -119,7 +123,9 @@ class _Resolver:
             body = response.read(_LONGEST_ANSWER)
         except OSError as error:
             reason = error.strerror or error
-            raise PeerSilent("the resolver {host} cannot be reached: {reason}", host=host, reason=reason) from None
+            raise PeerSilent(
+                "the resolver {host} cannot be reached: {reason}", host=host, reason=reason
+            ) from None
         except (http.client.HTTPException, ValueError):
             raise PeerGarbled("what answers at {host} does not speak HTTP", host=host) from None
         finally:
@@ -135,5 +141,6 @@ class _Resolver:
 
 
 def _visible(target: str) -> str:
-    return "".join(char if "!" <= char <= "~" else "".join(f"%{b:02X}" for b in char.encode()) for char in target)
-
+    return "".join(
+        char if "!" <= char <= "~" else "".join(f"%{b:02X}" for b in char.encode()) for char in target
+    )

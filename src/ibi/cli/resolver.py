@@ -47,7 +47,9 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _add_data(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--data", type=Path, required=True, metavar="DIR", help="the resolver's data directory")
+    parser.add_argument(
+        "--data", type=Path, required=True, metavar="DIR", help="the resolver's data directory"
+    )
 
 
 def _add_init(actions: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
@@ -55,12 +57,22 @@ def _add_init(actions: argparse._SubParsersAction[argparse.ArgumentParser]) -> N
     _add_data(parser)
     parser.add_argument("--address", required=True, metavar="HOST[:PORT]", help="where readers reach it")
     parser.add_argument(
-        "--alias", action="append", default=[], metavar="HOST[:PORT]", help="another name under which it answers"
+        "--alias",
+        action="append",
+        default=[],
+        metavar="HOST[:PORT]",
+        help="another name under which it answers",
     )
-    parser.add_argument("--service-ibi", metavar="IBI", help="the IBI of its service; without it, one is minted")
-    parser.add_argument("--policy", choices=("hardened", "strict"), default="hardened", help="how answers are judged")
     parser.add_argument(
-        "--allow-private-archives", action="store_true", help="contact Archives at addresses that are not public"
+        "--service-ibi", metavar="IBI", help="the IBI of its service; without it, one is minted"
+    )
+    parser.add_argument(
+        "--policy", choices=("hardened", "strict"), default="hardened", help="how answers are judged"
+    )
+    parser.add_argument(
+        "--allow-private-archives",
+        action="store_true",
+        help="contact Archives at addresses that are not public",
     )
     parser.add_argument("--json", action="store_true", help="one JSON document")
 
@@ -68,15 +80,26 @@ def _add_init(actions: argparse._SubParsersAction[argparse.ArgumentParser]) -> N
 def _add_registration(actions: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     register = actions.add_parser("register", help="register an Archive")
     _add_data(register)
-    register.add_argument("--archive-service", required=True, metavar="IBI", help="the IBI of the Archive's service")
-    register.add_argument("--key", help="its registration key; without it, a strong one is made and printed once")
     register.add_argument(
-        "--url-host", nargs="+", action="extend", default=[], metavar="HOST", help="redirects lead to these hosts only"
+        "--archive-service", required=True, metavar="IBI", help="the IBI of the Archive's service"
+    )
+    register.add_argument(
+        "--key", help="its registration key; without it, a strong one is made and printed once"
+    )
+    register.add_argument(
+        "--url-host",
+        nargs="+",
+        action="extend",
+        default=[],
+        metavar="HOST",
+        help="redirects lead to these hosts only",
     )
     register.add_argument("--json", action="store_true", help="one JSON document")
     unregister = actions.add_parser("unregister", help="forget an Archive")
     _add_data(unregister)
-    unregister.add_argument("--archive-service", required=True, metavar="IBI", help="the IBI of the Archive's service")
+    unregister.add_argument(
+        "--archive-service", required=True, metavar="IBI", help="the IBI of the Archive's service"
+    )
     archives = actions.add_parser("archives", help="list the registered Archives")
     _add_data(archives)
     archives.add_argument("--json", action="store_true", help="one JSON document")
@@ -86,7 +109,9 @@ def _add_serve(actions: argparse._SubParsersAction[argparse.ArgumentParser]) -> 
     parser = actions.add_parser("serve", help="run the resolver")
     _add_data(parser)
     parser.add_argument("--bind", default="127.0.0.1:8080", metavar="HOST:PORT", help="where to listen")
-    parser.add_argument("--workers", type=_count, default=1, metavar="N", help="processes that share the work")
+    parser.add_argument(
+        "--workers", type=_count, default=1, metavar="N", help="processes that share the work"
+    )
     parser.add_argument(
         "--trusted-proxy",
         type=_network,
@@ -95,7 +120,9 @@ def _add_serve(actions: argparse._SubParsersAction[argparse.ArgumentParser]) -> 
         metavar="CIDR",
         help="proxies whose X-Forwarded-For is believed; they are left out of the list of addresses",
     )
-    parser.add_argument("--tls-cert", type=Path, metavar="FILE", help="serve HTTPS with this certificate chain")
+    parser.add_argument(
+        "--tls-cert", type=Path, metavar="FILE", help="serve HTTPS with this certificate chain"
+    )
     parser.add_argument("--tls-key", type=Path, metavar="FILE", help="and this private key")
 
 
@@ -175,7 +202,9 @@ def _labels(address: str) -> tuple[Callable[[int], IBIForms], IbiError | None]:
     except ParseError as error:
         sentence = "no IBI can be made from {host} ({why}); give one with --service-ibi"
         raise SetupError(sentence, host=host, why=error) from None
-    return subsystem.label, None if subsystem.why_not_ours is None else IbiError(subsystem.why_not_ours, host=host)
+    return subsystem.label, None if subsystem.why_not_ours is None else IbiError(
+        subsystem.why_not_ours, host=host
+    )
 
 
 def _literal(host: str) -> str | None:
@@ -209,7 +238,10 @@ def _register(args: argparse.Namespace) -> int:
     with _registry(args.data) as registry:
         key = registry.register(service, args.key, args.url_host)
     if args.key and is_weak_key(key):
-        print(say("a key of fewer than 20 digits can be guessed; without --key a strong one is made"), file=sys.stderr)
+        print(
+            say("a key of fewer than 20 digits can be guessed; without --key a strong one is made"),
+            file=sys.stderr,
+        )
     if args.json:
         print(json.dumps({"service_ibi": str(service), **({} if args.key else {"key": key})}))
     elif args.key:
@@ -235,7 +267,9 @@ def _archives(args: argparse.Namespace) -> int:
         return 0
     for archive in archives:
         where = archive.included
-        state = "not included" if where is None else "included" if where.confirmed else "included, not confirmed"
+        state = (
+            "not included" if where is None else "included" if where.confirmed else "included, not confirmed"
+        )
         print(f"{archive.service_ibi}  {where.address if where else '-'}  {say(state)}")
     return 0
 
@@ -267,7 +301,9 @@ def _serve(args: argparse.Namespace) -> int:
     tls = _tls(args)
     with _registry(args.data):
         pass  # a fault shows here, before any process is started
-    logging.basicConfig(level=logging.INFO, stream=sys.stderr, format="%(asctime)s %(levelname)s %(name)s: %(message)s")
+    logging.basicConfig(
+        level=logging.INFO, stream=sys.stderr, format="%(asctime)s %(levelname)s %(name)s: %(message)s"
+    )
     logging.getLogger("uvicorn").setLevel(logging.ERROR)
     serve(
         lambda: [
@@ -292,5 +328,7 @@ def _tls(args: argparse.Namespace) -> tuple[str, str] | None:
         ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER).load_cert_chain(args.tls_cert, args.tls_key)
     except (OSError, ssl.SSLError) as error:
         problem = "the certificate {cert} with the key {key} cannot be used: {reason}"
-        raise SetupError(problem, cert=args.tls_cert, key=args.tls_key, reason=error.strerror or error) from None
+        raise SetupError(
+            problem, cert=args.tls_cert, key=args.tls_key, reason=error.strerror or error
+        ) from None
     return str(args.tls_cert), str(args.tls_key)

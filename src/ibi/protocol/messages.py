@@ -1,7 +1,8 @@
 """The requests between resolver and Archives (R15 chapters 6 to 9; MSG-20 to MSG-28), each a frozen value.
 
-Each knows its query string; the replies are in `replies`, but for the URL list, which has a room of its own. A `UrlRequest` has no place for a reader's language or for the
-state that a reader requires: what must not be told to an Archive cannot be told (RES-03).
+Each knows its query string; the replies are in `replies`, but for the URL list, which has a room of its own. A
+`UrlRequest` has no place for a reader's language or for the state that a reader requires: what must not be told to
+an Archive cannot be told (RES-03).
 """
 
 from __future__ import annotations

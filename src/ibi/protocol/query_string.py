@@ -63,3 +63,12 @@ def unescape(text: str) -> str:
     if "+" in text:
         text = text.replace("+", " ")
     return _ESCAPE.sub(lambda match: chr(int(match[1], 16)), text) if "%" in text else text
+
+
+def with_query(url: str, foreign: str) -> str:
+    """A URL with the item's own query pairs appended, before any fragment, otherwise byte for byte (AMB-48)."""
+    if not foreign:
+        return url
+    base, hash_sign, fragment = url.partition("#")
+    joint = "" if base.endswith(("?", "&")) else "&" if "?" in base else "?"
+    return f"{base}{joint}{foreign}{hash_sign}{fragment}"

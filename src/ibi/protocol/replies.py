@@ -1,4 +1,4 @@
-"""The replies of both services but the URL list (R15 chapters 7 and 8; MSG-23, MSG-24, MSG-28): frozen, exact bodies."""
+"""The replies of both services but the URL list (MSG-23, MSG-24, MSG-28): frozen values, exact bodies."""
 
 from __future__ import annotations
 

@@ -12,7 +12,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final, NamedTuple
 
+from ibi.protocol.choice import Found, wanted, without_bare_translation
 from ibi.protocol.messages import Acknowledgment, UrlRequest
+from ibi.protocol.query_string import with_query
 from ibi.protocol.relation import Kind as StepKind
 from ibi.protocol.relation import Relation, Step
 from ibi.protocol.verb_list import VerbList
@@ -20,13 +22,9 @@ from ibi.protocol.vocabulary import ContentType, State
 from ibi.resolver.alerts import Alert, Kind, Round
 from ibi.resolver.selection import (
     Archive,
-    Found,
     Policy,
     living_relations,
     next_requests,
-    wanted,
-    with_query,
-    without_bare_translation,
 )
 
 if TYPE_CHECKING:

@@ -1,4 +1,4 @@
-"""Which answer satisfies, and where it leads (R15 8.2 and 8.3, RES-05 to RES-09); pure.
+"""Which answer satisfies, and where it leads (R15 8.2 and 8.3, RES-05, RES-08, RES-09); pure.
 
 Every function looks at one answer of one Archive. What follows from all of them is the business of `resolution`.
 """
@@ -8,22 +8,22 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 from ipaddress import ip_address
-from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Final, Protocol
 
 from ibi.identifier.generator import TRIAL_DOMAINS, is_public_ip
 from ibi.identifier.legacy import LegacyId
-from ibi.protocol.relation import ITEM, Kind, Relation, Step
+from ibi.protocol.choice import wanted
+from ibi.protocol.relation import ITEM, Kind, Relation
 from ibi.protocol.url_list import UrlList, relations_of
 from ibi.protocol.verb_list import VerbList
 from ibi.protocol.vocabulary import State
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Iterator, Sequence
 
     from ibi.identifier.forms import IBI, IBIForms
     from ibi.protocol.language import LanguagePreference
     from ibi.protocol.messages import UrlRequest
-    from ibi.protocol.url_list import Entry
 
 _LONGEST_URL: Final = 8192
 
@@ -76,33 +76,6 @@ class Policy:
         return not archive.url_hosts or _host(url) in archive.url_hosts
 
 
-class Found(NamedTuple):
-    """The wanted item in an answer: the relation under which the answer gives it, and what it says of it."""
-
-    relation: Relation
-    entry: Entry
-
-
-def wanted(
-    answer: UrlList, relation: Relation, preference: LanguagePreference, usable: Iterable[Relation]
-) -> Found | None:
-    """The entry that a relation asks for, among the usable relations of an answer; None if there is none.
-
-    A bare translation is decided by the reader's preference, step by step (RES-07): the best language; a translation
-    without language; the item itself, if the answer shows which one that is. A bare language also takes one with a
-    country (AMB-47).
-    """
-    candidates = [offered for offered in usable if relation.accepts(offered)]
-    for index, step in enumerate(relation.steps):
-        if step.kind is not Kind.TRANSLATION or not candidates:
-            continue
-        lead = Relation(candidates[0].steps[:index])
-        offered = {candidate.steps[index].parameter for candidate in candidates}
-        chosen = _choose(answer, lead, step, offered, preference)
-        candidates = [candidate for candidate in candidates if candidate.steps[index].parameter in chosen]
-    return Found(candidates[0], answer.entry(candidates[0])) if candidates else None
-
-
 def living_relations(archive: Archive, answer: UrlList, policy: Policy) -> list[Relation]:
     """The relations for which an answer offers a living item at a URL that a reader may be sent to."""
     return [
@@ -129,14 +102,6 @@ def next_requests(
         yield answer.next_edition, VerbList.of(relation, file_list=file_list)
 
 
-def without_bare_translation(relation: Relation) -> Relation | None:
-    """The relation without its last translation into whatever language, None if it has none (AMB-46)."""
-    for index in range(len(relation.steps) - 1, -1, -1):
-        if relation.steps[index] == Step(Kind.TRANSLATION):
-            return Relation(relation.steps[:index] + relation.steps[index + 1 :])
-    return None
-
-
 def is_safe_url(url: str, *, allow_private: bool = False) -> bool:
     """Whether a redirect may lead to a URL at all (SETTLED 4).
 
@@ -146,35 +111,6 @@ def is_safe_url(url: str, *, allow_private: bool = False) -> bool:
     if len(url) > _LONGEST_URL or _SAFE(url) is None:
         return False
     return allow_private or _is_public_host(_host(url))
-
-
-def with_query(url: str, foreign: str) -> str:
-    """A URL with the item's own query pairs appended, before any fragment, otherwise byte for byte (AMB-48)."""
-    if not foreign:
-        return url
-    base, hash_sign, fragment = url.partition("#")
-    joint = "" if base.endswith(("?", "&")) else "&" if "?" in base else "?"
-    return f"{base}{joint}{foreign}{hash_sign}{fragment}"
-
-
-def _choose(
-    answer: UrlList, lead: Relation, step: Step, offered: set[str | None], preference: LanguagePreference
-) -> tuple[str | None, ...]:
-    """The parameter of the translation to take, as a tuple of one; empty if none will do."""
-    languages = sorted(language for language in offered if language is not None)
-    if step.parameter is not None:
-        return (step.parameter if step.parameter in offered else languages[0],)
-    best = preference.choose(languages)
-    if best is not None:
-        return (best,)
-    if None in offered:
-        return (None,)
-    own = answer.entry(lead).forms
-    for language in languages:
-        translated = answer.entry(Relation((*lead.steps, Step(Kind.TRANSLATION, language)))).forms
-        if own is not None and translated is not None and own.shares(translated):
-            return (language,)
-    return ()
 
 
 def _host(url: str) -> str:

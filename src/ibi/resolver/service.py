@@ -10,22 +10,19 @@ It works on the raw path and the raw query; what they mean is decided by `Persis
 from __future__ import annotations
 
 import logging
-from ipaddress import ip_address
 from typing import TYPE_CHECKING, Any, Final, cast
 
 from ibi.errors import ForbiddenAddress, ParseError
-from ibi.protocol import vocabulary as words
+from ibi.exchange import Response, hosts_of, link, pairs, redirect
 from ibi.protocol.language import LanguagePreference
 from ibi.protocol.messages import ExclusionRequest, InclusionRequest, read_request
 from ibi.protocol.persistent_url import PersistentURL
-from ibi.protocol.query_string import read_query
 from ibi.protocol.relation import Kind as StepKind
 from ibi.protocol.relation import Step
 from ibi.protocol.replies import RequestError
 from ibi.resolver.alerts import Alert, Kind
 from ibi.resolver.explanation import Explanation
 from ibi.resolver.membership import REFUSED, Membership, Outcome
-from ibi.resolver.responses import Response, redirect, service_answer
 from ibi.resolver.rounds import Reader, Rounds
 from ibi.resolver.selection import Policy
 from ibi.resolver.site import Pages, Site
@@ -36,10 +33,10 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Sequence
     from ipaddress import IPv4Network, IPv6Network
 
+    from ibi.exchange import Form
     from ibi.resolver.fanout import Thanks
     from ibi.resolver.registry import IncludedArchive, Registry
     from ibi.resolver.resolution import Redirect
-    from ibi.resolver.visitor import Form
     from ibi.settings import ResolverSettings
     from ibi.transport import AddressPolicy, Client
 
@@ -77,7 +74,7 @@ class ResolverService:
         self._thanks = thanks
         self._trusted = trusted
         own = [settings.address, *settings.aliases, *listening]
-        self._hosts = frozenset(_host(address) for address in own)
+        self._hosts = hosts_of(own)
         self._membership = Membership(registry, client, policy, _host_ports(own))
         self._site = Site(settings, registry, pages)
         self._rounds = Rounds(
@@ -104,8 +101,6 @@ class ResolverService:
             _log.exception("a request could not be answered")
             response = self._site.alert(visitor, Alert(Kind.BUSY))
         await response.send(send, head_only=visitor.method == "HEAD")
-        if response.afterwards is not None:
-            response.afterwards()
 
     async def close(self) -> None:
         """Deliver the thanks that wait, then end every connection to the outside."""
@@ -122,8 +117,10 @@ class ResolverService:
         if self._site.owns(visitor.path):
             return self._site.page(visitor)
         looping = LOOP_NAME.lower() in visitor.header(b"cdn-loop").lower()
-        if words.SERVICE_SUBJECT in visitor.query and _has_subject(visitor.query):
-            return service_answer(await self._service(visitor, looping=looping))
+        if visitor.has_subject:
+            outcome = await self._service(visitor, looping=looping)
+            later = () if outcome.retry_after is None else (("retry-after", str(outcome.retry_after)),)
+            return pairs(outcome.body, outcome.status, *later)
         return self._site.alert(visitor, Alert(Kind.LOOP)) if looping else await self._persistent(visitor)
 
     def _refuse(self, visitor: Visitor) -> Kind | None:
@@ -132,18 +129,7 @@ class ResolverService:
             return Kind.TOO_LONG
         if not visitor.reads:
             return Kind.WRONG_METHOD
-        return None if self._is_our_host(visitor.host) else Kind.WRONG_HOST
-
-    def _is_our_host(self, header: str) -> bool:
-        """Whether a Host header may name us (T26). Numbers and names without a dot belong to no stranger."""
-        host = _host(header)
-        if host in self._hosts or "." not in host:
-            return True
-        try:
-            ip_address(host)
-        except ValueError:
-            return False
-        return True
+        return None if visitor.names(self._hosts) else Kind.WRONG_HOST
 
     # Archives
 
@@ -162,7 +148,7 @@ class ResolverService:
             return _error("this is a resolver, and it has no such service", 508 if looping else 400)
         if visitor.method == "HEAD":
             return Outcome(200, b"")  # looking changes nothing (T38)
-        if "prefetch" in (visitor.header(b"purpose") + visitor.header(b"sec-purpose")).lower():
+        if visitor.only_prefetched:
             return REFUSED
         return await self._membership.answer(request, visitor.source)
 
@@ -187,10 +173,11 @@ class ResolverService:
         outcome = await self._resolve(visitor, url, story)
         if isinstance(outcome, Alert):
             return self._site.alert(visitor, outcome)
+        by_language = _BARE_TRANSLATION in url.relation.steps
         return redirect(
             outcome.url,
-            story.url,
-            by_language=_BARE_TRANSLATION in url.relation.steps,
+            link(story.url, "cite-as"),
+            *([("vary", "Accept-Language")] if by_language else []),
             afterwards=self._gratitude(outcome) if visitor.method == "GET" else None,
         )
 
@@ -225,13 +212,6 @@ class ResolverService:
         return await self._rounds.resolve(url, story.url, Reader(visitor.addresses, preference), story)
 
 
-def _host(address: str) -> str:
-    """The host of "host[:port]" in lower case, without brackets and final dot."""
-    host = address.lower()
-    host = host[1:].partition("]")[0] if host.startswith("[") else host.partition(":")[0]
-    return host.removesuffix(".")
-
-
 def _host_ports(addresses: Sequence[str]) -> frozenset[HostPort]:
     found = []
     for address in addresses:
@@ -240,13 +220,6 @@ def _host_ports(addresses: Sequence[str]) -> frozenset[HostPort]:
         except ForbiddenAddress:
             continue  # what can never be contacted needs no second refusal
     return frozenset(found)
-
-
-def _has_subject(query: str) -> bool:
-    try:
-        return any(name == words.SERVICE_SUBJECT for name, _ in read_query(query))
-    except ParseError:
-        return True
 
 
 def _error(problem: str, status: int = 400) -> Outcome:

@@ -10,19 +10,20 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from ibi.errors import ParseError
+from ibi.exchange import HTML, JSON, NO_STORE, PLAIN, PROBLEM, Response, link
 from ibi.identifier.peeling import peel
 from ibi.protocol.persistent_url import PersistentURL
 from ibi.protocol.query_string import read_query
 from ibi.resolver.alerts import Alert, Kind, in_english
-from ibi.resolver.responses import HTML, JSON, NO_STORE, PLAIN, PROBLEM, Response, links
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
+    from ibi.exchange import Form
     from ibi.resolver.alerts import Say
     from ibi.resolver.explanation import Explanation
     from ibi.resolver.registry import Registry
-    from ibi.resolver.visitor import Form, Visitor
+    from ibi.resolver.visitor import Visitor
     from ibi.settings import ResolverSettings
 
 
@@ -84,7 +85,8 @@ class Site:
             response = response.having(("allow", "GET, HEAD"))
         if alert.retry_after is not None:
             response = response.having(("retry-after", str(alert.retry_after)))
-        return response.having(("vary", "accept, accept-language"), *links(alert.alternates))
+        alternates = [link(url, "alternate", language) for language, url in alert.alternates]
+        return response.having(("vary", "accept, accept-language"), *alternates)
 
     def bad_url(self, visitor: Visitor, error: ParseError, path: str) -> Response:
         """400: the caret under the fault, and what was probably meant (SETTLED 21)."""
