@@ -219,7 +219,7 @@ def test_who_answers_too_late_for_the_reader_cannot_tell() -> None:
         hung = archive("c", Conduct(lie="silence"), 3)
         async with among(first, second, hung) as (client, asked):
             asking = ask_all(client, asked, REQUEST, overall=5.0)
-            async with aclosing(asking):  # type: ignore[type-var]  # a generator under its wider type
+            async with aclosing(asking):
                 async for outcome in asking:
                     assert outcome.archive.address == "a.example"
                     break

@@ -17,7 +17,7 @@ from ibi.errors import ParseError, PeerError, PeerGarbled
 from ibi.protocol.url_list import UrlList
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Iterable
+    from collections.abc import AsyncGenerator, Iterable
 
     from ibi.protocol.messages import Acknowledgment, UrlRequest
     from ibi.transport import Client, Reply
@@ -71,7 +71,7 @@ async def ask_all(
     *,
     per_archive: float = PER_ARCHIVE,
     overall: float,
-) -> AsyncIterator[Heard[_Asked] | Silent[_Asked]]:
+) -> AsyncGenerator[Heard[_Asked] | Silent[_Asked], None]:
     """Ask every Archive at once, and yield one outcome for each as it comes; the iterator ends with the round.
 
     `per_archive` and `overall` (what is left for all rounds) are in seconds; the smaller one is everyone's deadline.

@@ -84,7 +84,7 @@ class Rounds:
         story.ask(machine.request, tuple(str(archive.service_ibi) for archive in archives))
         lists: list[UrlList] = []
         outcomes = ask_all(self.client, archives, machine.request, per_archive=self.per_archive, overall=left)
-        async with aclosing(outcomes):  # type: ignore[type-var]  # an async generator under its wider type
+        async with aclosing(outcomes):
             async for outcome in outcomes:
                 name, address = str(outcome.archive.service_ibi), outcome.archive.address
                 if not isinstance(outcome, Heard):
