@@ -1,0 +1,108 @@
+"""Putting together (floor 6): settings become running services, and nothing else does.
+
+This is the only room that looks at the real clock and hands it on; every other room is told what time it is.
+"""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING
+
+import ibi
+from ibi.archive.directory import ArchiveDirectory
+from ibi.archive.membership import Membership
+from ibi.archive.pages import Renderer
+from ibi.archive.service import ArchiveService
+from ibi.database import check_version, migrate, open_engine
+from ibi.resolver.fanout import Thanks
+from ibi.resolver.registry import MIGRATIONS, Registry
+from ibi.resolver.service import ResolverService
+from ibi.resolver.site import Pages
+from ibi.serving import Service
+from ibi.settings import ResolverSettings
+from ibi.transport import AddressPolicy, Client, Limits
+from ibi.web import archive_pages, resolver_pages
+from ibi.web.rendering import page_headers, page_language, sayer
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from ipaddress import IPv4Network, IPv6Network
+    from pathlib import Path
+
+    from ibi.transport.client import Names
+
+
+def registry(data: Path, *, new: bool = False) -> Registry:
+    """The registry of the resolver in a data directory; with `new` it is made, or brought to this version.
+
+    Raises SetupError where it cannot be used.
+    """
+    engine = open_engine(data / "registry.sqlite")
+    if new:
+        migrate(engine, MIGRATIONS)
+    else:
+        check_version(engine, MIGRATIONS)
+    return Registry(engine, time.time)
+
+
+def resolver_service(
+    data: Path,
+    *,
+    trusted: Sequence[IPv4Network | IPv6Network] = (),
+    listening: Sequence[str] = (),
+    names: Names | None = None,
+    tls: tuple[str, str] | None = None,
+) -> Service:
+    """The resolver of a data directory, ready to be served.
+
+    `trusted` are the networks of believed proxies, `listening` further addresses at which it is reached; `names`
+    stands in for this machine's own look-up of host names. Raises SetupError.
+    """
+    settings = ResolverSettings.read(data)
+    policy = AddressPolicy(allow_private=settings.allow_private_archives)
+    client = Client(policy, names, Limits(connect=settings.connect_seconds))
+    thanks = Thanks(client, deadline=settings.archive_seconds)
+    app = ResolverService(
+        settings, registry(data), client, thanks, policy, trusted=trusted, listening=listening, pages=_pages()
+    )
+    return Service(app, close=app.close, tls=tls)
+
+
+def archive_directory(data: Path) -> ArchiveDirectory:
+    """The data directory of an Archive, with the real clock for its labels."""
+    return ArchiveDirectory(data, time.time_ns, time.sleep)
+
+
+def archive_service(data: Path, *, names: Names | None = None, tls: tuple[str, str] | None = None) -> Service:
+    """The Archive of a data directory, ready to be served; it switches itself on and off at its resolver.
+
+    Its resolver was chosen by its administrator, so it may be at any address. `names` stands in for this machine's
+    own look-up of host names. Raises SetupError.
+    """
+    directory = archive_directory(data)
+    settings = directory.settings()
+    membership = Membership(settings, Client(AddressPolicy(allow_private=True), names), ibi.__version__)
+    renderer = Renderer(archive_pages.render, page_headers, page_language, sayer)
+    app = ArchiveService(settings, directory.open_catalogue(), directory.storage(), time.time, renderer)
+
+    async def close() -> None:
+        await membership.close()
+        await app.close()
+
+    return Service(app, membership.switch_on, membership.switch_off, close, tls)
+
+
+def _pages() -> Pages:
+    return Pages(
+        home=resolver_pages.home,
+        alert=resolver_pages.alert,
+        explanation=resolver_pages.explanation,
+        find=resolver_pages.find,
+        headers=_raw_headers,
+        language=lambda headers: page_language(headers.get(b"accept-language", b"").decode("latin-1")),
+        say=sayer,
+    )
+
+
+def _raw_headers(_content_type: str, language: str) -> list[tuple[bytes, bytes]]:
+    return [(name.encode(), value.encode()) for name, value in page_headers(language)]

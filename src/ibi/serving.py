@@ -1,0 +1,299 @@
+"""The door through which requests come in (floor 3): uvicorn with limits, several services in one loop.
+
+An access log does not exist: the query strings of inclusion requests carry keys (REG-08) and those of URL requests the
+addresses of readers.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import os
+import signal
+import socket
+from collections.abc import Awaitable, Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import uvicorn
+import uvloop
+from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
+
+from ibi.errors import SetupError
+
+logging.getLogger("uvicorn.error").setLevel(logging.ERROR)  # what strangers send is no news
+
+Hook = Callable[[], Awaitable[None]]
+
+HEAD_BYTES = 16 * 1024
+"""The longest request line and headers together; more is answered with 431."""
+REQUEST_SECONDS = 10
+"""How long a client may take to send a whole request."""
+IDLE_SECONDS = 20
+"""How long a connection may stay open between two requests."""
+DRAIN_SECONDS = 4
+"""How long running requests may go on after the signal to stop."""
+FAREWELL_SECONDS = 2.0
+"""How long an Archive may try to say goodbye to its resolver."""
+CLOSE_SECONDS = 3.5
+"""How long closing may take: a resolver delivers its last thanks."""
+
+
+@dataclass(frozen=True)
+class Service:
+    """One ASGI application and what it does besides answering.
+
+    `started` runs once connections are accepted (an Archive switches on: the resolver calls back while it waits,
+    REG-04); `stopping` runs before they are refused; `close` runs last.
+    """
+
+    app: Any
+    started: Hook | None = None
+    stopping: Hook | None = None
+    close: Hook | None = None
+    tls: tuple[str, str] | None = None
+    """The files of the certificate chain and of its private key."""
+
+
+class _Protocol(HttpToolsProtocol):
+    """uvicorn's protocol, which by itself waits for ever for an endless request (DANGERS 1.1)."""
+
+    _received = 0
+    _waiting: asyncio.TimerHandle | None = None
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]  # as uvicorn does
+        super().connection_made(transport)
+        self._wait()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._stop_waiting()
+        super().connection_lost(exc)
+
+    def data_received(self, data: bytes) -> None:
+        if self._waiting is None:
+            self._wait()
+        self._received += len(data)
+        super().data_received(data)
+        if self._received > HEAD_BYTES and not self.transport.is_closing():
+            self._refuse(431, "the request is too long")
+
+    def on_headers_complete(self) -> None:
+        if len(self.url) + sum(len(name) + len(value) for name, value in self.headers) > HEAD_BYTES:
+            self._refuse(431, "the head of the request is too long")
+        else:
+            super().on_headers_complete()
+
+    def on_body(self, body: bytes) -> None:
+        if not self.transport.is_closing():
+            super().on_body(body)
+
+    def on_message_complete(self) -> None:
+        self._stop_waiting()
+        self._received = 0
+        if not self.transport.is_closing():
+            super().on_message_complete()
+
+    def _wait(self) -> None:
+        self._waiting = self.loop.call_later(
+            REQUEST_SECONDS, self._refuse, 408, "the request did not arrive in time"
+        )
+
+    def _stop_waiting(self) -> None:
+        if self._waiting is not None:
+            self._waiting.cancel()
+            self._waiting = None
+
+    def _refuse(self, status: int, sentence: str) -> None:
+        self._stop_waiting()
+        if not self.transport.is_closing():
+            head = f"HTTP/1.1 {status} Refused\r\ncontent-type: text/plain; charset=utf-8\r\n"
+            size = f"content-length: {len(sentence) + 1}\r\nconnection: close\r\n\r\n"
+            self.transport.write(f"{head}{size}{sentence}\n".encode())
+            self.transport.close()
+
+
+class _Server(uvicorn.Server):
+    """uvicorn's server without its own idea of signals: several of ours live in one process."""
+
+    @contextlib.contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        yield
+
+
+def listen(bind: str) -> socket.socket:
+    """A listening socket at "host:port" ("[::1]:8080"; port 0: any free one).
+
+    Raises SetupError if the address is not one of this machine or is taken.
+    """
+    host, _, port = bind.rpartition(":")
+    bracketed = host.startswith("[") and host.endswith("]")
+    family = socket.AF_INET6 if bracketed else socket.AF_INET
+    # The protocol is named so that every event loop turns off Nagle's delay on what it accepts.
+    listener = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
+    try:
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        listener.bind((host.strip("[]") if bracketed else host or "127.0.0.1", int(port)))
+        listener.listen(1024)
+        listener.setblocking(False)  # noqa: FBT003 - the standard library's own
+    except (OSError, ValueError, OverflowError) as error:
+        listener.close()
+        why = error.strerror if isinstance(error, OSError) else None
+        raise SetupError(
+            "cannot listen on {bind}: {why}", bind=bind, why=why or "not an address and port"
+        ) from error
+    return listener
+
+
+def _server(service: Service) -> _Server:
+    cert, key = service.tls or (None, None)
+    return _Server(
+        uvicorn.Config(
+            service.app,
+            http=_Protocol,
+            ws="none",
+            loop="none",
+            lifespan="off",
+            interface="asgi3",
+            log_config=None,
+            access_log=False,
+            server_header=False,
+            proxy_headers=False,  # who is a trusted proxy is the resolver's own question (AMB-54)
+            timeout_keep_alive=IDLE_SECONDS,
+            timeout_graceful_shutdown=DRAIN_SECONDS,
+            ssl_certfile=cert,
+            ssl_keyfile=key,
+        )
+    )
+
+
+def _url(service: Service, listener: socket.socket) -> str:
+    host, port = listener.getsockname()[:2]
+    return f"{'https' if service.tls else 'http'}://{f'[{host}]' if ':' in host else host}:{port}"
+
+
+async def run(
+    services: Sequence[Service],
+    listeners: Sequence[socket.socket],
+    ready: Callable[[list[str]], None],
+    stop: asyncio.Event,
+) -> None:
+    """Serve all of them, each on its listener, until `stop` is set; at most ten seconds after that all is quiet.
+
+    `ready` is told the URLs, in the order of the services, once every one accepts connections and before the hooks
+    `started` run.
+    """
+    servers = [_server(service) for service in services]
+    pairs = list(zip(servers, listeners, strict=True))
+    urls = [_url(service, listener) for service, listener in zip(services, listeners, strict=True)]
+    serving = [asyncio.ensure_future(server.serve(sockets=[listener])) for server, listener in pairs]
+    hooks: list[asyncio.Future[None]] = []
+    try:
+        while not all(server.started for server in servers):
+            _raise_first(serving)
+            await asyncio.sleep(0.005)
+        ready(urls)
+        hooks = [asyncio.ensure_future(service.started()) for service in services if service.started]
+        await _stopped(stop, serving)
+    finally:
+        for hook in hooks:
+            hook.cancel()
+        await asyncio.gather(*hooks, return_exceptions=True)
+        await _all_within(FAREWELL_SECONDS, [service.stopping for service in services])
+        for server in servers:
+            server.should_exit = True
+        await asyncio.gather(*serving)
+        await _all_within(CLOSE_SECONDS, [service.close for service in services])
+
+
+def _raise_first(serving: Sequence[asyncio.Future[None]]) -> None:
+    for task in serving:
+        if task.done():
+            task.result()
+
+
+async def _stopped(stop: asyncio.Event, serving: Sequence[asyncio.Future[None]]) -> None:
+    """Wait for the word to stop, or for the first server that ends by itself."""
+    waiting = asyncio.ensure_future(stop.wait())
+    events: list[asyncio.Future[Any]] = [waiting, *serving]
+    await asyncio.wait(events, return_when=asyncio.FIRST_COMPLETED)
+    waiting.cancel()
+    _raise_first(serving)
+
+
+async def _all_within(seconds: float, hooks: Sequence[Hook | None]) -> None:
+    """Run the farewells side by side; one that fails or hangs does not keep the others from ending."""
+    tasks: list[asyncio.Future[None]] = [asyncio.ensure_future(hook()) for hook in hooks if hook]
+    if tasks:
+        _, late = await asyncio.wait(tasks, timeout=seconds)
+        for task in late:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+
+def serve(
+    make: Callable[[], Sequence[Service]],
+    binds: Sequence[str],
+    ready: Callable[[list[str]], None],
+    workers: int = 1,
+) -> None:
+    """Serve until SIGTERM or Ctrl-C, in this process or in several children that share the listening sockets.
+
+    `make` builds the services, one for each of `binds`, anew in each process; only the first worker runs the hooks
+    `started` and `stopping` and tells `ready` the URLs. Raises SetupError when an address cannot be listened on.
+    """
+    listeners = [listen(bind) for bind in binds]
+    if workers <= 1:
+        uvloop.run(_until_signal(make(), listeners, ready))
+        return
+    children = [_fork(make, listeners, ready if number == 0 else None) for number in range(workers)]
+    for name in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(name, lambda *_: _tell(children))
+    for listener in listeners:
+        listener.close()
+    broken = False
+    while children:
+        child, status = os.wait()
+        children.remove(child)
+        if status != 0:  # the others would hide it
+            broken = True
+            _tell(children)
+    if broken:
+        raise SetupError("a worker process ended unexpectedly")
+
+
+def _tell(children: Sequence[int]) -> None:
+    for child in children:
+        os.kill(child, signal.SIGTERM)
+
+
+def _fork(
+    make: Callable[[], Sequence[Service]],
+    listeners: Sequence[socket.socket],
+    ready: Callable[[list[str]], None] | None,
+) -> int:
+    """Start one worker; returns its process id. Only the worker that is `ready` runs the hooks."""
+    child = os.fork()
+    if child:
+        return child
+    status = 1
+    try:
+        services = make()
+        if ready is None:
+            services = [replace(service, started=None, stopping=None) for service in services]
+        uvloop.run(_until_signal(services, listeners, ready or (lambda _: None)))
+        status = 0
+    except BaseException:
+        logging.getLogger("ibi").exception("a worker process failed")
+    finally:
+        os._exit(status)
+
+
+async def _until_signal(
+    services: Sequence[Service], listeners: Sequence[socket.socket], ready: Callable[[list[str]], None]
+) -> None:
+    stop = asyncio.Event()
+    loop = asyncio.get_running_loop()
+    for name in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(name, stop.set)
+    await run(services, listeners, ready, stop)

@@ -1,0 +1,211 @@
+"""`ibi up`, then a real browser on the printed URLs, as two readers: one English, one Brazilian on a phone at night."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+from playwright.sync_api import Browser, Page, sync_playwright
+
+from network.running import Up, free_port
+
+pytestmark = [pytest.mark.browser, pytest.mark.timeout(180)]
+
+FLAGS = (
+    "--headless --no-sandbox --disable-gpu --disable-quic --no-first-run --disable-background-networking "
+    "--disable-component-update --disable-sync"
+).split()
+FIRST, LAST = "archive.example/first/2026/03.02.10.15", "archive.example/first/2026/09.14.16.40"
+
+
+@pytest.fixture(scope="module")
+def up(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Up]:
+    with Up("--port", str(free_port()), temporary=tmp_path_factory.mktemp("up")) as running:
+        yield running
+
+
+@pytest.fixture(scope="module")
+def browser(chromium_path: str) -> Iterator[Browser]:
+    with sync_playwright() as playwright:
+        chromium = playwright.chromium.launch(executable_path=chromium_path, args=FLAGS)
+        yield chromium
+        chromium.close()
+
+
+@contextmanager
+def _reader(browser: Browser, locale: str, *, phone: bool) -> Iterator[Page]:
+    """A reader whose pages must not complain (a broken security policy would) nor fetch anything from elsewhere."""
+    context = browser.new_context(
+        locale=locale,
+        viewport={"width": 360, "height": 740} if phone else {"width": 1000, "height": 800},
+        color_scheme="dark" if phone else "light",
+    )
+    page = context.new_page()
+    page.set_default_timeout(15_000)
+    complaints: list[str] = []
+    page.on(
+        "console",
+        lambda message: complaints.append(message.text) if "status of 4" not in message.text else None,
+    )
+    page.on("pageerror", lambda error: complaints.append(str(error)))
+    fetched: list[str] = []
+    page.on("request", lambda request: fetched.append(request.url))
+    yield page
+    context.close()
+    assert complaints == []
+    assert [url for url in fetched if not url.startswith(("http://127.0.0.1:", "data:"))] == []
+
+
+@pytest.fixture
+def english(browser: Browser) -> Iterator[Page]:
+    with _reader(browser, "en-GB", phone=False) as page:
+        yield page
+
+
+@pytest.fixture
+def brazilian(browser: Browser) -> Iterator[Page]:
+    with _reader(browser, "pt-BR", phone=True) as page:
+        yield page
+
+
+def _text(page: Page, what: str = "main") -> str:
+    return " ".join(page.locator(what).inner_text().split())
+
+
+def test_a_persistent_url_becomes_the_document_itself(up: Up, english: Page) -> None:
+    english.goto(up.link("a text"))
+    assert re.fullmatch(r"http://127\.0\.0\.1:\d+/col/" + FIRST + "/doc/index.html", english.url)
+    assert _text(english, "h1") == "Names that stay"
+    assert "First edition" in _text(english, "body")
+
+
+def test_the_last_edition_and_its_style_sheet(up: Up, english: Page) -> None:
+    english.goto(up.link("its last edition"))
+    assert "Second edition" in _text(english, "body")
+    assert "Georgia" in english.evaluate("getComputedStyle(document.body).fontFamily")
+    english.get_by_role("link", name="some notes").click()
+    assert english.url.endswith("/doc/notes.txt")
+    assert "Notes to the second edition" in _text(english, "body")
+
+
+@pytest.mark.proves("URL-11")
+def test_the_translation_follows_the_language_of_the_browser(up: Up, english: Page, brazilian: Page) -> None:
+    url = up.link("its translation")
+    english.goto(url)
+    brazilian.goto(url)
+    assert (_text(english, "h1"), _text(brazilian, "h1")) == ("Names that stay", "Nomes que ficam")
+
+
+def test_the_portuguese_translation_comes_whatever_the_browser_prefers(up: Up, english: Page) -> None:
+    english.goto(up.link("the Portuguese translation"))
+    assert "Segunda edição, setembro de 2026" in _text(english, "body")
+
+
+def test_metadata_can_be_read_in_both_languages(up: Up, english: Page, brazilian: Page) -> None:
+    english.goto(up.link("its metadata"))
+    brazilian.goto(up.link("its metadata"))
+    assert {"Title", "Creator", "Rights"} <= set(english.locator("dt").all_inner_texts())
+    assert {"Título", "Autor", "Direitos"} <= set(brazilian.locator("dt").all_inner_texts())
+    english.get_by_role("link", name=LAST).click()
+    assert english.url.endswith(f"/-/item/{LAST}")
+    assert "How to cite it" in _text(english)
+    english.get_by_role("link", name=f"{up.root}/{LAST}").click()
+    assert "Second edition" in _text(english, "body")
+
+
+@pytest.mark.proves("SVC-11", "URL-20")
+def test_the_list_of_files_leads_to_each_of_them(up: Up, english: Page, brazilian: Page) -> None:
+    english.goto(up.link("the list of its files"))
+    assert english.locator("tbody tr").count() == 4
+    english.get_by_role("link", name="notes.txt").click()
+    assert "Notes to the second edition" in _text(english, "body")
+    brazilian.goto(up.link("the list of its files"))
+    assert "Tamanho" in _text(brazilian)
+    assert "mostrado primeiro" in _text(brazilian)
+
+
+@pytest.mark.proves("RES-13", "SVC-12")
+@pytest.mark.parametrize(
+    ("words", "status", "english_title", "portuguese_title"),
+    [
+        ("an item that was removed", 410, "This item was removed", "Este item foi removido"),
+        ("an item that no Archive holds", 404, "No Archive holds this item", "Nenhum Arquivo tem este item"),
+        (
+            "a translation that does not exist",
+            404,
+            "This translation does not exist",
+            "Esta tradução não existe",
+        ),
+        ("an original that two", 409, "Two or more Archives claim", "Dois ou mais Arquivos afirmam"),
+        ("a letter O", 400, "This is not a persistent URL", "Esta não é uma URL persistente"),
+    ],
+)
+def test_an_alert_is_clear_in_both_languages(
+    up: Up, english: Page, brazilian: Page, words: str, status: int, english_title: str, portuguese_title: str,
+    tmp_path: Path,
+) -> None:  # fmt: skip
+    for page, title, language in ((english, english_title, "en"), (brazilian, portuguese_title, "pt-BR")):
+        answer = page.goto(up.link(words))
+        assert answer is not None
+        assert answer.status == status
+        assert _text(page, "h1").startswith(title)
+        assert page.locator("html").get_attribute("lang") == language
+        _fits(page)
+        page.screenshot(path=tmp_path / f"{status}.{language}.png", full_page=True)
+
+
+def test_a_wrong_letter_is_pointed_at_and_the_right_name_is_one_click_away(up: Up, english: Page) -> None:
+    english.goto(up.link("a letter O"))
+    text, marks = english.locator("pre").inner_text().rstrip().split("\n")
+    fault = text[marks.index("^") : marks.rindex("^") + 1]
+    assert fault.startswith("O3")
+    english.get_by_role("link", name=f"{up.root}/{FIRST}").click()
+    assert "First edition" in _text(english, "body")
+
+
+def test_both_claimants_of_an_original_are_named(up: Up, english: Page) -> None:
+    english.goto(up.link("an original that two"))
+    assert {"archive.example/first/2026/02.01.09.00", "archive.example/second/2026/02.01.09.30"} <= set(
+        english.locator("dd").all_inner_texts()
+    )
+
+
+def test_the_box_on_the_front_page_finds_the_identifier_in_a_citation(up: Up, brazilian: Page) -> None:
+    brazilian.goto(up.root)
+    _fits(brazilian)
+    brazilian.get_by_role("searchbox").fill(f"(ver http://urlib.net/rep/{FIRST}!, acesso em: 2 mar. 2026).")
+    brazilian.get_by_role("button", name="Procurar").click()
+    _fits(brazilian)
+    assert "Nomeado em" in _text(brazilian)
+    brazilian.locator("h1 a").click()
+    assert "Second edition" in _text(brazilian, "body")
+
+
+def test_an_explanation_tells_who_was_asked_and_who_said_what(up: Up, english: Page, brazilian: Page) -> None:
+    for page, knows in ((english, "it knows the item"), (brazilian, "conhece o item")):
+        page.goto(up.link("who was asked"))
+        assert knows in _text(page)
+        _fits(page)
+
+
+def test_a_forbidden_file_list_says_so(up: Up, brazilian: Page) -> None:
+    brazilian.goto(f"{up.root}/archive.example/first/2026/06.11.14.30?ibiurl.verblist=GetFileList")
+    assert "não é permitido" in _text(brazilian)
+
+
+def test_an_archive_introduces_itself(up: Up, brazilian: Page) -> None:
+    first = re.findall(r"Archives: (http://\S+)/ ", up.printed)[0]
+    brazilian.goto(first)
+    assert _text(brazilian, "h1").startswith("Arquivo 127.0.0.1")
+    _fits(brazilian)
+    assert (
+        brazilian.evaluate("getComputedStyle(document.body).backgroundColor") != "rgb(253, 252, 249)"
+    )  # dark
+
+
+def _fits(page: Page) -> None:
+    """Nothing of the page lies beyond the edge of the screen."""
+    assert page.evaluate("document.scrollingElement.scrollWidth <= window.innerWidth")

@@ -1,0 +1,196 @@
+"""Settings become running services, and nothing else does."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+
+import pytest
+
+from ibi import assembly
+from ibi.cli import main
+from ibi.errors import SetupError
+from ibi.serving import Service, listen, run
+from network.running import Answer, free_port, get
+
+FIRST, SECOND = "archive.example/first/2026/02.01.09.00", "archive.example/second/2026/02.01.09.30"
+ITEM = "archive.example/first/2026/03.02.10.15"
+KEY = "12345678901234567890"
+
+
+def _do(*words: object) -> None:
+    assert main([str(word) for word in words]) == 0, words
+
+
+def _make(data: Path, archive_key: str = KEY) -> list[str]:
+    """One resolver and one Archive with one item; their addresses."""
+    port = free_port()
+    resolver, archive = f"127.0.0.1:{port}", f"127.0.0.1:{port + 1}"
+    _do("resolver", "init", "--data", data / "r", "--address", resolver, "--allow-private-archives")
+    _do(
+        "archive", "init", "--data", data / "a", "--address", archive, "--ip", "127.0.0.1", "--service-ibi", FIRST,
+        "--resolver", f"http://{resolver}", "--key", archive_key, "--admin", "admin@archive.example",
+    )  # fmt: skip
+    _do("resolver", "register", "--data", data / "r", "--archive-service", FIRST, "--key", KEY)
+    (data / "item.txt").write_text("an item")
+    (data / "items.jsonl").write_text(
+        json.dumps({"rep": ITEM, "files": {"item.txt": "item.txt"}, "target": "item.txt"})
+    )
+    _do("archive", "import", "--data", data / "a", data / "items.jsonl")
+    return [resolver, archive]
+
+
+def _run(
+    services: Callable[[], list[Service]], binds: list[str], then: Callable[[], Awaitable[None]]
+) -> None:
+    async def all_of_it() -> None:
+        stop = asyncio.Event()
+
+        async def act() -> None:
+            try:
+                await then()
+            finally:
+                stop.set()
+
+        acting: list[asyncio.Task[None]] = []
+        listeners = [listen(bind) for bind in binds]
+        await run(services(), listeners, lambda _: acting.append(asyncio.create_task(act())), stop)
+        await acting[0]
+
+    asyncio.run(all_of_it())
+
+
+async def _until(found: Callable[[], Answer], status: int) -> Answer:
+    answer = await asyncio.to_thread(found)
+    for _ in range(200):
+        if answer.status == status:
+            break
+        await asyncio.sleep(0.05)
+        answer = await asyncio.to_thread(found)
+    assert answer.status == status
+    return answer
+
+
+@pytest.mark.proves("REG-03", "REG-04", "REG-07", "RES-11", "SVC-20")
+def test_an_archive_is_included_resolved_thanked_and_excluded(tmp_path: Path) -> None:
+    binds = _make(tmp_path)
+
+    async def act() -> None:
+        found = await _until(lambda: get(f"http://{binds[0]}/{ITEM}"), 302)
+        document = await asyncio.to_thread(get, found.location)
+        assert (document.status, document.body) == (200, b"an item")
+
+    _run(
+        lambda: [assembly.resolver_service(tmp_path / "r"), assembly.archive_service(tmp_path / "a")],
+        binds,
+        act,
+    )
+    registry = assembly.registry(tmp_path / "r")
+    assert [each.included for each in registry.registered()] == [None]
+    registry.close()
+    with assembly.archive_directory(tmp_path / "a").catalogue() as catalogue:
+        [item] = [each for each in catalogue.all() if str(each.forms.rep) == ITEM]
+        assert catalogue.thanks(item.number) == 1
+
+
+def test_pages_come_in_the_language_of_the_reader_with_the_policy_of_the_house(tmp_path: Path) -> None:
+    binds = _make(tmp_path)
+
+    async def act() -> None:
+        for bind, path in (
+            (binds[0], "/"),
+            (binds[0], "/nothing"),
+            (binds[1], "/"),
+            (binds[1], f"/-/item/{ITEM}"),
+        ):
+            page = await asyncio.to_thread(
+                get, f"http://{bind}{path}", accept="text/html", accept_language="pt"
+            )
+            assert page.headers["content-type"] == "text/html; charset=utf-8"
+            assert page.headers["content-security-policy"].startswith("default-src 'none'")
+            assert page.headers["x-content-type-options"] == "nosniff"
+            assert page.headers["content-language"] == "pt-BR"
+            assert '<html lang="pt-BR">' in page.body.decode()
+
+    _run(
+        lambda: [assembly.resolver_service(tmp_path / "r"), assembly.archive_service(tmp_path / "a")],
+        binds,
+        act,
+    )
+
+
+def test_neither_keys_nor_addresses_of_readers_reach_the_log(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    binds = _make(tmp_path)
+    caplog.set_level(logging.DEBUG)
+
+    async def act() -> None:
+        await _until(lambda: get(f"http://{binds[0]}/{ITEM}", x_forwarded_for="203.0.113.77"), 302)
+
+    _run(
+        lambda: [assembly.resolver_service(tmp_path / "r"), assembly.archive_service(tmp_path / "a")],
+        binds,
+        act,
+    )
+    assert caplog.records
+    assert KEY not in caplog.text
+    assert "203.0.113.77" not in caplog.text
+
+
+def test_an_archive_with_another_key_is_served_but_never_included(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    binds = _make(tmp_path, archive_key="98765432109876543210")
+
+    async def act() -> None:
+        for _ in range(100):
+            if "not with this key" in caplog.text:
+                break
+            await asyncio.sleep(0.05)
+        assert (await asyncio.to_thread(get, f"http://{binds[1]}/{ITEM}")).status == 302
+        assert (await asyncio.to_thread(get, f"http://{binds[0]}/{ITEM}")).status in {404, 503}
+
+    _run(
+        lambda: [assembly.resolver_service(tmp_path / "r"), assembly.archive_service(tmp_path / "a")],
+        binds,
+        act,
+    )
+    assert "not with this key" in caplog.text
+
+
+def test_a_registration_made_meanwhile_is_picked_up(tmp_path: Path) -> None:
+    binds = _make(tmp_path)
+    _do("resolver", "unregister", "--data", tmp_path / "r", "--archive-service", FIRST)
+
+    async def act() -> None:
+        await asyncio.sleep(0.2)
+        register = (
+            "resolver",
+            "register",
+            "--data",
+            tmp_path / "r",
+            "--archive-service",
+            FIRST,
+            "--key",
+            KEY,
+        )
+        await asyncio.to_thread(_do, *register)
+        await _until(lambda: get(f"http://{binds[0]}/{ITEM}"), 302)
+
+    _run(
+        lambda: [assembly.resolver_service(tmp_path / "r"), assembly.archive_service(tmp_path / "a")],
+        binds,
+        act,
+    )
+
+
+def test_a_folder_without_settings_is_a_sentence(tmp_path: Path) -> None:
+    for make in (assembly.resolver_service, assembly.archive_service):
+        with pytest.raises(SetupError, match="does not exist"):
+            make(tmp_path)
+    with pytest.raises(SetupError):
+        assembly.registry(tmp_path)

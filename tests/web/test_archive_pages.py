@@ -1,0 +1,160 @@
+"""The pages of an Archive, in both languages."""
+
+from __future__ import annotations
+
+import pytest
+
+from ibi.archive.holding import Holding, Statement, StoredFile
+from ibi.archive.pages import ArchivePage, FileListPage, ItemPage, MetadataPage, NoticePage
+from ibi.errors import NotHeld, ParseError
+from ibi.identifier.forms import IBIForms
+from ibi.identifier.legacy import LegacyId
+from ibi.protocol.vocabulary import ContentType, State
+from ibi.web.archive_pages import render, title
+from web.reading import Page
+
+pytestmark = pytest.mark.proves("SVC-11", "SVC-12")
+
+FORMS = IBIForms.parse("rep archive.example/first/2026/09.14.16.40 ibip 32G4GKPW/4GE5BA8")
+BASE = "http://archive.example/col/archive.example/first/2026/09.14.16.40/doc"
+TITLES = (Statement("Names that stay", "en"), Statement("Nomes que ficam", "pt-BR"))
+FILES = (
+    StoredFile("index.html", 1843, "0" * 64, "text/html"),
+    StoredFile("Relat%f3rio%20Final.pdf", 24_300_163, "0" * 64, "application/pdf"),
+)
+
+
+def _holding(**facts: object) -> Holding:
+    known = {"forms": FORMS, "timestamp": "2026-09-14T16:40:00Z", "files": FILES, "target": "index.html"}
+    return Holding(**(known | {"metadata": {"title": TITLES}} | facts))  # type: ignore[arg-type]  # a test names its facts
+
+
+def _file_list(**facts: object) -> FileListPage:
+    holding = _holding(**facts)
+    return FileListPage(holding, tuple((file, f"{BASE}/{file.name}") for file in holding.files))
+
+
+def test_a_file_list_shows_name_type_and_size_of_each_file_with_its_link() -> None:
+    page = Page(render(_file_list(), "en"))
+    assert page.links[f"{BASE}/Relat%f3rio%20Final.pdf"] == "Relat%f3rio%20Final.pdf"
+    assert {"application/pdf", "24.3 MB", "1.8 kB", "shown first"} <= page.words
+    assert page.heading == "Names that stay"
+
+
+def test_the_same_list_in_portuguese_has_portuguese_numbers_and_title() -> None:
+    page = Page(render(_file_list(), "pt-BR"))
+    assert page.language == "pt-BR"
+    assert {"24,3 MB", "1,8 kB", "mostrado primeiro", "Tamanho"} <= page.words
+    assert page.heading == "Nomes que ficam"
+
+
+def test_a_linked_item_has_no_file_list_but_says_where_it_lives() -> None:
+    page = Page(render(FileListPage(_holding(files=(), url=f"{BASE}/x"), (), f"{BASE}/x"), "en"))
+    assert f"{BASE}/x" in page.links
+    assert "This item lives elsewhere; its files are not kept in this Archive." in page.words
+
+
+def test_an_item_without_files_says_so() -> None:
+    assert "This item has no files." in Page(render(_file_list(files=(), target=""), "en")).words
+
+
+def test_an_item_page_tells_its_names_state_date_and_relations() -> None:
+    alias = LegacyId.parse("6qtX3pFwXQZ3r59YCT/GUKUk")
+    holding = _holding(language="pt-BR", aliases=(alias,))
+    related = ((".translation(pt)", "http://other.example/x"), (".lastedition.metadata(oai_dc)", f"{BASE}/m"))
+    page = Page(render(ItemPage(holding, f"{BASE}/index.html", "http://resolver.example/", related), "en"))
+    assert page.links["http://resolver.example/32G4GKPW/4GE5BA8"]
+    assert page.links["http://other.example/x"] == "translation: Portuguese"
+    assert page.links[f"{BASE}/m"] == "last edition, metadata (oai_dc)"
+    assert {"Original", "Portuguese (Brazil)", str(alias), "Data"} <= page.words
+    assert any(word.startswith("September 14, 2026") for word in page.words)
+    assert page.links["/-/files/archive.example/first/2026/09.14.16.40"] == "Files"
+
+
+def test_an_item_page_leads_to_the_next_edition_and_to_translations_through_the_resolver() -> None:
+    other = IBIForms.parse("rep archive.example/second/2026/09.18.13.20")
+    holding = _holding(next_edition=FORMS, translations={"pt": other, "": FORMS})
+    with_resolver = Page(render(ItemPage(holding, None, "http://resolver.example"), "pt-BR"))
+    assert with_resolver.links[f"http://resolver.example/{other.main}"] == "tradução: português"
+    assert f"/{other.main}" in Page(render(ItemPage(holding, None, ""), "en")).links
+
+
+@pytest.mark.parametrize(
+    ("facts", "english", "portuguese"),
+    [
+        ({"state": State.COPY}, "Copy", "Cópia"),
+        ({"state": State.DELETED, "files": (), "target": ""}, "Removed", "Removido"),
+        ({"content_type": ContentType.METADATA}, "Metadata", "Metadados"),
+    ],
+)
+def test_states_and_contents_have_words_in_both_languages(
+    facts: dict[str, object], english: str, portuguese: str
+) -> None:
+    page = ItemPage(_holding(**facts), None, "")
+    assert english in Page(render(page, "en")).words
+    assert portuguese in Page(render(page, "pt-BR")).words
+
+
+def test_metadata_keep_the_language_of_each_value_and_the_order_of_dublin_core() -> None:
+    metadata = {"rights": (Statement("livre", "pt"),), "title": TITLES}
+    body = render(MetadataPage(_holding(), metadata, {"oai_dc": f"{BASE}/m?format=oai_dc"}), "en")
+    page = Page(body)
+    assert b'<dd lang="pt">livre</dd>' in body
+    assert body.index(b"Names that stay</dd>") < body.index(b"livre")
+    assert page.links[f"{BASE}/m?format=oai_dc"] == "oai_dc"
+
+
+def test_metadata_without_any_statement_say_so() -> None:
+    assert "Nothing is said about this item." in Page(render(MetadataPage(_holding(), {}, {}), "en")).words
+
+
+def test_an_archive_introduces_itself() -> None:
+    page = Page(
+        render(ArchivePage("a.example", "a.example/x/2026/01.01.00.00", "http://r.example/", 12345), "pt-BR")
+    )
+    assert {"12.345", "a.example/x/2026/01.01.00.00", "Arquivo a.example"} <= page.words
+    assert "http://r.example/" in page.links
+
+
+def test_a_notice_says_its_problem_in_the_language_of_the_reader() -> None:
+    page = NoticePage(
+        404,
+        NotHeld("this Archive does not hold {name}", name="x/y"),
+        links=(("Resolver", "http://r.example/"),),
+    )
+    assert "This Archive does not hold x/y" in Page(render(page, "en")).words
+    portuguese = Page(render(page, "pt-BR"))
+    assert "Este Arquivo não tem x/y" in portuguese.words
+    assert portuguese.links["http://r.example/"] == "Resolvedor"
+
+
+def test_a_notice_about_a_faulty_text_points_at_the_fault() -> None:
+    error = ParseError("IBIp", "LK47B6W/O", "it is not an IBIp", 8, 9, suggestion="LK47B6W/2")
+    body = render(NoticePage(400, error), "en")
+    assert b'LK47B6W/O\n<span class="fault">        ^</span>' in body
+    assert b"LK47B6W/2" in body
+
+
+def test_what_others_wrote_is_never_markup_and_never_a_script_link() -> None:
+    evil = Statement('<script>alert("x")</script>', '"><b>')
+    holding = _holding(metadata={"title": (evil,)}, files=(), target="", url="javascript:alert(1)")
+    for page in (
+        ItemPage(holding, "javascript:alert(1)", "javascript:alert(2)", ((".<b>", "javascript:alert(3)"),)),
+        MetadataPage(holding, {"title": (evil,)}, {"<i>": "javascript:x"}),
+        FileListPage(holding, (), "javascript:alert(1)"),
+        NoticePage(404, "{x}", {"x": "<script>"}),
+    ):
+        body = render(page, "en")
+        assert b"<script" not in body
+        assert b"<b>" not in body
+        assert not [link for link in Page(body).links if link.startswith("javascript")]
+
+
+def test_an_item_without_title_is_called_by_its_name() -> None:
+    assert title(_holding(metadata=None), "en") == "archive.example/first/2026/09.14.16.40"
+    assert title(_holding(metadata={"title": (Statement("Nur so", "de"),)}), "pt-BR") == "Nur so"
+
+
+def test_no_template_stands_for_a_page_that_nobody_knows() -> None:
+    with pytest.raises(TypeError):
+        render(object(), "en")
