@@ -57,7 +57,7 @@ class Service:
 
 
 class _Protocol(HttpToolsProtocol):
-    """uvicorn's protocol, which by itself waits for ever for an endless request (DANGERS 1.1)."""
+    """uvicorn's protocol, which by itself waits for ever for an endless request (threat T30)."""
 
     _received = 0
     _waiting: asyncio.TimerHandle | None = None

@@ -139,7 +139,7 @@ def test_a_bad_neighbour_changes_no_redirect_and_no_truth(vector: Vector, neighb
     assert seen.headers.get("location") == expected["redirect"]
     if (
         expected["alert"] is not None
-    ):  # someone was silent, so nothing is certain but that two have claimed (SETTLED 6)
+    ):  # someone was silent, so nothing is certain but that two have claimed (note 6)
         certain = expected["alert"] == "suspect-originals"
         assert seen.problem["kind"] == (expected["alert"] if certain else "incomplete")
         assert seen.status == (409 if certain else 503)

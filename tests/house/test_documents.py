@@ -260,15 +260,19 @@ TEXT = {
 }
 
 
+def _lines_with(pattern: re.Pattern[str]) -> list[str]:
+    """Every line of the repository's texts in which a pattern is found."""
+    return [
+        f"{_name(path)}:{number}: {line.strip()[:100]}"
+        for path in FILES
+        if path.suffix in TEXT and path.name != "LICENSE"
+        for number, line in enumerate(path.read_text(encoding="utf-8", errors="replace").splitlines(), 1)
+        if pattern.search(line)
+    ]
+
+
 def test_nothing_names_a_folder_of_the_machine_it_was_written_on() -> None:
-    found = []
-    for path in FILES:
-        if path.suffix not in TEXT or path.name == "LICENSE":
-            continue
-        for number, line in enumerate(path.read_text(encoding="utf-8", errors="replace").splitlines(), 1):
-            if OF_A_MACHINE.search(line):
-                found.append(f"{_name(path)}:{number}: {line.strip()[:100]}")
-    assert found == []
+    assert _lines_with(OF_A_MACHINE) == []
 
 
 @pytest.mark.parametrize(
@@ -283,3 +287,13 @@ def test_nothing_names_a_folder_of_the_machine_it_was_written_on() -> None:
 )
 def test_the_watch_for_folders_of_a_machine_knows_one(line: str, names_one: bool) -> None:
     assert bool(OF_A_MACHINE.search(line)) is names_one
+
+
+# ---- nothing that is not here
+
+# Titles of documents outside this repository; in small letters, so that the list does not find itself.
+NOT_HERE = "settled dangers house contract practice peers libraries conventions"
+
+
+def test_nothing_refers_to_documents_that_are_not_here() -> None:
+    assert _lines_with(re.compile(rf"\b(?:{NOT_HERE.upper().replace(' ', '|')})\b")) == []

@@ -212,7 +212,7 @@ def test_nobody_to_ask_is_an_empty_round() -> None:
 
 @pytest.mark.proves("RES-03")
 def test_who_answers_too_late_for_the_reader_cannot_tell() -> None:
-    """The caller stops after the first answer; the others are neither cut short nor asked for longer (T06)."""
+    """The caller stops after the first answer; the others are neither cut short nor asked for longer (threat T06)."""
 
     async def main() -> None:
         first, second = archive("a", Conduct(BODY), 1), archive("b", Conduct(BODY, after=2.0), 2)

@@ -155,7 +155,7 @@ def test_absence_is_only_claimed_when_everyone_has_answered(
 @pytest.mark.proves("WILD-03")
 def test_a_known_item_without_what_was_asked_of_it_is_not_called_unknown() -> None:
     resolution = resolve(f"{ITEM}:(BibINPE)")
-    resolution.hear(A, says(A))
+    resolution.hear(A, says(A, **{"url.metadata": "http://a.example/m"}))
     alert = resolution.close_round()
     assert isinstance(alert, Alert)
     assert (alert.kind, alert.known) == (Kind.NOT_FOUND, True)
@@ -177,11 +177,18 @@ def test_the_moment_of_removal_is_told() -> None:
 
 @pytest.mark.proves("RES-13", "URL-12")
 def test_a_missing_translation_of_a_known_item_has_its_own_alert() -> None:
-    resolution = resolve(f"{ITEM}+(fr)")
-    resolution.hear(A, says(A))
+    resolution = resolve(f"{ITEM}+(fr)/a.pdf")
+    resolution.hear(
+        A,
+        says(
+            A, **{"url.translation(pt)": "http://a.example/pt", "url.translation(en)": "http://a.example/en"}
+        ),
+    )
     alert = resolution.close_round()
     assert isinstance(alert, Alert)
     assert alert.kind is Kind.NO_TRANSLATION
+    root = f"http://resolver.example/{ITEM}"
+    assert alert.alternates == (("en", f"{root}+(en)/a.pdf"), ("pt", f"{root}+(pt)/a.pdf"))
 
 
 @pytest.mark.proves("RES-09", "RES-14", "URL-18")

@@ -199,7 +199,7 @@ class ScriptedArchive:
         if told.pairs.get("servicesubject") == "urlRequest":
             strange |= set(told.pairs) - PAIRS
             heard = told.raw.lower()
-        else:  # the persistent URL is the chosen Archive's to know (SETTLED 8)
+        else:  # the persistent URL is the chosen Archive's to know (note 8)
             heard = told.raw.lower().replace(_raw_pair(told, "url.persistent"), b"")
         if LANGUAGE_CANARY.encode() in heard:
             strange.add("language preference")

@@ -1,4 +1,4 @@
-"""Where may be called: T01, T02 of the threat model."""
+"""Where may be called: threats T01 and T02."""
 
 from __future__ import annotations
 

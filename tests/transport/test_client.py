@@ -235,7 +235,7 @@ def test_connections_that_rested_too_long_are_not_used_again() -> None:
 
 @pytest.mark.parametrize("together", [True, False], ids=["at once", "later"])
 def test_bytes_after_the_answer_end_the_connection(together: bool) -> None:
-    """A second answer that nobody asked for must never be taken for the answer to the next question (T34)."""
+    """A second answer that nobody asked for must never be taken for the answer to the next question (threat T34)."""
     served = 0
     second = answer(b"url http://evil.example/")
 
@@ -332,7 +332,7 @@ def test_a_name_with_one_private_address_is_refused_altogether() -> None:
 
 
 def test_a_name_is_judged_again_at_every_new_connection() -> None:
-    """The name moves to a forbidden address between two requests (T02)."""
+    """The name moves to a forbidden address between two requests (threat T02)."""
 
     async def main() -> None:
         archive = peer()

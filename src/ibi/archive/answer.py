@@ -95,7 +95,11 @@ class _Builder:
         self._add_relations(None)
 
     def add_filtered(self, wanted: Relation, url_key: str) -> None:
-        """What `filter_url_list` would leave of that (SVC-19)."""
+        """What `filter_url_list` would leave of that (SVC-19).
+
+        Where a language or format was asked for that is not here, also those that are: nothing can be chosen among
+        them, but a reader can be told (note 19).
+        """
         if self._add_relations(wanted):
             self.pairs[say.URL_KEY] = url_key
             return
@@ -104,6 +108,14 @@ class _Builder:
         for lead in wanted.leading():
             for relation, related in self._derive(lead):
                 self.pairs.update(entry_pairs(relation, Entry(forms=related.forms)))
+        if any(step.parameter for step in wanted.steps):
+            self._add_others(wanted)
+
+    def _add_others(self, wanted: Relation) -> None:
+        for relation, related in self._derive(None):
+            url = self._url(related) if relation.kinds == wanted.kinds else None
+            if url is not None:
+                self.pairs.update(entry_pairs(relation, Entry(url, related.forms)))
 
     def _add_next_edition(self) -> None:
         edition = self.walk.edition

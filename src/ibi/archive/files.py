@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 _ACTIVE_TYPES: Final = frozenset(
     {"text/html", "application/xhtml+xml", "image/svg+xml", "application/xml", "text/javascript"}
 )
-"""Types that can run scripts: served in a sandbox, so that they cannot act for the Archive (SETTLED 32)."""
+"""Types that can run scripts: served in a sandbox, so that they cannot act for the Archive (note 32)."""
 
 _SANDBOX: Final = (
     "sandbox allow-downloads allow-popups; object-src 'none'; base-uri 'none'; form-action 'none'"

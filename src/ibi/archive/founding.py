@@ -1,4 +1,4 @@
-"""The beginning of an Archive: settings from an administrator's wishes, and its registration (REG-01, SETTLED 23)."""
+"""The beginning of an Archive: settings from an administrator's wishes, and its registration (REG-01, note 23)."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from ibi.archive.directory import ArchiveDirectory
 
 STRONG_KEY: Final = 20
-"""Digits of the keys that we make; shorter ones can be guessed (SETTLED 34)."""
+"""Digits of the keys that we make; shorter ones can be guessed (note 34)."""
 
 MAIL_SUBJECT: Final = "Solicitação de cadastro de um novo Arquivo"
 """What registration mails are headed with (R15 Example 7.1)."""

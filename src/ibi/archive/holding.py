@@ -1,4 +1,4 @@
-"""Everything the catalogue knows of one item, as facts (sections C and H of the requirements; pure)."""
+"""Everything the catalogue knows of one item, as facts (ARC and SVC in docs/standard/requirements.tsv; pure)."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ class Holding:
     """The catalogue's own number for it; 0 while it is in no catalogue."""
     aliases: tuple[LegacyId, ...] = ()
     key: str = ""
-    """The depositor's own key (SETTLED 11), "" if there is none."""
+    """The depositor's own key (note 11), "" if there is none."""
     state: State = State.ORIGINAL
     content_type: ContentType = ContentType.DATA
     timestamp: str
@@ -65,7 +65,7 @@ class Holding:
     file_list_public: bool = True
     next_edition: IBIForms | None = None
     translations: Mapping[str, IBIForms] = field(default_factory=dict)
-    """By language; "" where the language is not stated (SETTLED 28)."""
+    """By language; "" where the language is not stated (note 28)."""
     metadata_item: IBIForms | None = None
     metadata: Mapping[str, tuple[Statement, ...]] | None = None
     """Dublin Core, by element."""

@@ -1,4 +1,4 @@
-"""Items taken in from JSON lines: each wholly or not at all, and a second time without any change (SETTLED 11).
+"""Items taken in from JSON lines: each wholly or not at all, and a second time without any change (note 11).
 
 Lines are read in small batches, one transaction each. What must happen before (minting a label, copying files) is
 done outside the transaction; the files move to their place inside it, just before the catalogue lists them.
@@ -193,7 +193,7 @@ def _checked(line: bytes) -> bytes:
 
 
 def _check_files(draft: Draft) -> None:
-    """Refuse names that some file system takes for one (T22), and files that are also folders."""
+    """Refuse names that some file system takes for one (threat T22), and files that are also folders."""
     seen: dict[str, str] = {}
     for name in draft.files:
         raw = unquote_to_bytes(name)

@@ -211,7 +211,7 @@ def _language(value: Any, name: str) -> str:
 
 
 def _url(value: Any, name: str) -> str:
-    """A URL that a redirect may lead to (SETTLED 4) and that fits into a pair."""
+    """A URL that a redirect may lead to (note 4) and that fits into a pair."""
     text = _text(value, name)
     match = _URL.fullmatch(text) if len(text) <= _LONGEST_URL else None
     if match is None:

@@ -115,7 +115,7 @@ class Membership:
         return reply.body
 
     async def _find_service(self) -> str:
-        """The resolver's service IBI, which it tells at /-/about (SETTLED 24)."""
+        """The resolver's service IBI, which it tells at /-/about (note 24)."""
         reply = await self._client.get(self._resolver, "/-/about", INCLUSION_SECONDS)
         try:
             return str(parse_ibi(str(json.loads(reply.body)["service_ibi"])))

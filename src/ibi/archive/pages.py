@@ -1,4 +1,4 @@
-"""What the pages of an Archive say, as values; a renderer given by the assembly writes them (SETTLED 18; pure)."""
+"""What the pages of an Archive say, as values; a renderer given by the assembly writes them (note 18; pure)."""
 
 from __future__ import annotations
 

@@ -35,7 +35,7 @@ _CONTENT_TYPES = {content_type.value: content_type for content_type in ContentTy
 
 
 def look_up_key(name: Name) -> str:
-    """What a name is found by: its canonical form, which keeps the case of an older opaque id (SETTLED 26)."""
+    """What a name is found by: its canonical form, which keeps the case of an older opaque id (note 26)."""
     return name.canonical
 
 

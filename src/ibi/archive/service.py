@@ -2,9 +2,9 @@
 
     /<service IBI>?servicesubject=…     the messages of the standard
     /col/…  /-/…  /  /robots.txt        files and pages: `site`
-    anything else                       a persistent URL at our own address: `site` too (SETTLED 27)
+    anything else                       a persistent URL at our own address: `site` too (note 27)
 
-It works on the raw path and the raw query, each decoded once (T27).
+It works on the raw path and the raw query, each decoded once (threat T27).
 """
 
 from __future__ import annotations

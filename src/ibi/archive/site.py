@@ -3,7 +3,7 @@
     /col/<ibi>/doc/<file>                          a stored file
     /-/item/<ibi>  /-/files/<ibi>  /-/metadata/<ibi>[?format=oai_dc]
     /                                              the front page
-    anything else                                  a persistent URL: here if held, else at the resolver (SETTLED 27)
+    anything else                                  a persistent URL: here if held, else at the resolver (note 27)
 
 Pages are values; a renderer given from above writes them. Without it, or to a program, they are plain text.
 """
@@ -119,7 +119,7 @@ class Site:
         return holding
 
     def _persistent(self, asked: Asked) -> Response:
-        """A persistent URL at our own address: here if we can answer it, otherwise at the resolver (SETTLED 27)."""
+        """A persistent URL at our own address: here if we can answer it, otherwise at the resolver (note 27)."""
         url = PersistentURL.parse(asked.path, asked.query)
         holding = self._catalogue.holding(url.ibi)
         found = self._own_answer(asked, url) if holding and not holding.deleted else None
@@ -198,7 +198,7 @@ class Site:
         return self._page(asked, FileListPage(holding, files, holding.url or None))
 
     def _metadata(self, asked: Asked, holding: Holding) -> Response:
-        """Dublin Core as a page or as oai_dc; an unknown format is answered with those that exist (SETTLED 19).
+        """Dublin Core as a page or as oai_dc; an unknown format is answered with those that exist (note 19).
 
         Those of a removed item stay.
         """

@@ -1,4 +1,4 @@
-"""The bytes of items, under DIR/col (T21, T22, T35). The only maker of paths.
+"""The bytes of items, under DIR/col (threats T21, T22 and T35). The only maker of paths.
 
     DIR/col/<the four parts of the canonical repository name>/doc/<file>     or <the two parts of the IBIp>
     DIR/staging/…                                                            files that are being taken in
@@ -52,7 +52,7 @@ class StagedFile:
 def file_parts(name: str) -> tuple[bytes, ...]:
     """The folders and the file that a percent-encoded name means. Raises BadItem for names that are refused.
 
-    Decoded once; no empty, "." or ".." parts, no backslash, no control characters (SVC-13, T21).
+    Decoded once; no empty, "." or ".." parts, no backslash, no control characters (SVC-13, threat T21).
     """
     if len(name) > _LONGEST_NAME or not _NAME.fullmatch(name):
         raise BadItem(

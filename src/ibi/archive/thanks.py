@@ -1,7 +1,7 @@
 """Acknowledgments: checked at once, counted a moment later, many in one transaction (SVC-20).
 
 Each urlkey counts once, also where several processes serve one Archive. Whoever thanks gets the same reply in any
-case, so nothing can be learned from it (T19).
+case, so nothing can be learned from it (threat T19).
 """
 
 from __future__ import annotations

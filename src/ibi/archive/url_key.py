@@ -1,4 +1,4 @@
-"""urlkeys: the tokens by which thanks are recognised (SVC-20, SVC-21, MSG-21, T19).
+"""urlkeys: the tokens by which thanks are recognised (SVC-20, SVC-21, MSG-21, threat T19).
 
     1426203276-<one number: the item, something random, and a seal over both and the time>
 

@@ -1,7 +1,7 @@
 r"""The grammars of the generation standard, each rule above the expression that carries it.
 
 Only ASCII letters and digits are ever meant: `[0-9]`, never `\d`; matching is whole or not at all. Every departure
-from the printed tables has a note number of docs/standard/notes.md.
+from the printed tables has the number of a row in docs/standard/coverage.md.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The opaque ids from before the standard: recognised and dated, never made (WILD-02, SETTLED 26).
+"""The opaque ids from before the standard: recognised and dated, never made (WILD-02, note 26).
 
     6RPa7uma Z             / UaJFT     second generation: the IP, perhaps a port; the seconds since August 1995
     6qtX3pFwXQ Z 3r59 Y CT / GUQnU     first generation: subdomain words with X between them, word, Y and a port

@@ -10,7 +10,7 @@ DIR/minting:
 
 One data directory is one waiting room. An Archive that changes its name keeps its order of dates.
 
-The first date (SETTLED 10). A new directory takes the present clock, to the tick, as its last date, and never less.
+The first date (note 10). A new directory takes the present clock, to the tick, as its last date, and never less.
 Whoever owned the prefix before gave no date later than its own clock; every date given here is on a grid point
 *after* the start; so nothing is met again, without any knowledge of the old owner (GEN-06). The price is a wait
 past the next point of the grid that is asked for, the coarsest grid on which the first label can lie: at most one r
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
 TOLERANCE = 2 * TICKS
-"""How far a clock may go back before it is called faulty (SETTLED 9)."""
+"""How far a clock may go back before it is called faulty (note 9)."""
 
 OURS = ("archive.toml", "catalogue.sqlite", "col")
 """What an Archive leaves in its data directory: beside these, a missing state is a lost one."""

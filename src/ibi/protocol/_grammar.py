@@ -1,7 +1,7 @@
 """The grammars of the resolution standard, each rule above the expression that carries it.
 
-Only ASCII is ever meant; matching is whole or not at all. Every departure from the printed tables has a note number
-of docs/standard/notes.md.
+Only ASCII is ever meant; matching is whole or not at all. Every departure from the printed tables has the number
+of a row in docs/standard/coverage.md.
 """
 
 from __future__ import annotations

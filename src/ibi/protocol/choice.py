@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 from ibi.protocol.relation import Kind, Relation, Step
-from ibi.protocol.url_list import Entry, UrlList
+from ibi.protocol.url_list import Entry, UrlList, relations_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -35,6 +35,8 @@ def wanted(
             continue
         lead = Relation(candidates[0].steps[:index])
         offered = {candidate.steps[index].parameter for candidate in candidates}
+        if step.parameter is None:
+            offered |= _named(answer, relation, index)
         chosen = _choose(answer, lead, step, offered, preference)
         candidates = [candidate for candidate in candidates if candidate.steps[index].parameter in chosen]
     return Found(candidates[0], answer.entry(candidates[0])) if candidates else None
@@ -46,6 +48,13 @@ def without_bare_translation(relation: Relation) -> Relation | None:
         if relation.steps[index] == Step(Kind.TRANSLATION):
             return Relation(relation.steps[:index] + relation.steps[index + 1 :])
     return None
+
+
+def _named(answer: UrlList, relation: Relation, index: int) -> set[str | None]:
+    """The languages for which an answer names a translation, be its URL known or not (URL-11 (b), RES-09)."""
+    upto = Relation(relation.steps[: index + 1])
+    named = [Relation(each.steps[: index + 1]) for each in relations_of(answer.pairs, "ibi")]
+    return {each.steps[index].parameter for each in named if upto.accepts(each)}
 
 
 def _choose(

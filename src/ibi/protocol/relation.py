@@ -90,6 +90,11 @@ class Relation(NamedTuple):
         """The spelling of a pair name: ".lastedition.metadata(oai_dc)"."""
         return _qualifier(self)
 
+    @property
+    def kinds(self) -> tuple[Kind, ...]:
+        """The steps without their parameters."""
+        return tuple(step.kind for step in self.steps)
+
     def leading(self) -> Iterator[Relation]:
         """The proper leading parts, the longest first, without the empty one (RES-09)."""
         for length in range(len(self.steps) - 1, 0, -1):

@@ -55,7 +55,7 @@ STATUS: Final[dict[Kind, int]] = {
     Kind.LOOP: 508,
     Kind.BUSY: 503,
 }
-"""HTTP statuses (HOUSE 7.6, SETTLED 6)."""
+"""HTTP statuses (docs/contract.md, note 6)."""
 
 TITLE: Final[dict[Kind, str]] = {
     Kind.BAD_URL: "This is not a persistent URL",

@@ -3,7 +3,7 @@
 What goes out does not depend on how the answers will be judged, and neither do the deadlines: a `UrlRequest` knows
 nothing of the reader's language or of a required state, and when the caller has heard enough, the Archives that have
 not yet answered may finish in their own time. No Archive can tell from a line cut short that the original was not
-being insisted on (RES-03, SETTLED 8).
+being insisted on (RES-03, note 8).
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from ibi.transport import Client, Reply
 
 PER_ARCHIVE: Final = 3.0
-"""Seconds for the whole answer of one Archive (DANGERS 1.1)."""
+"""Seconds for the whole answer of one Archive (docs/threats.md)."""
 
 _OK = 200
 
@@ -141,7 +141,7 @@ class _Line:
 
 
 class Thanks:
-    """Acknowledgments on their way, each sent once, none of them awaited by a reader (RES-12, SETTLED 2).
+    """Acknowledgments on their way, each sent once, none of them awaited by a reader (RES-12, note 2).
 
     Every Archive has a line of its own, so one that takes its time does not hold up the thanks of the others.
     `delivered` + `queued` + the sum of `dropped` (counted by reason) is the number of calls of `acknowledge`.

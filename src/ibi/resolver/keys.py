@@ -1,4 +1,4 @@
-"""Registration keys: made strong, kept only as argon2 hashes, compared at the same cost whatever the answer (T16)."""
+"""Registration keys: made strong, kept only as argon2 hashes, compared at one cost whatever the answer (threat T16)."""
 
 from __future__ import annotations
 

@@ -32,7 +32,7 @@ CONFIRMATION_SECONDS: Final = 5.0
 
 KEY_FAILURES_PER_IBI: Final = 5
 KEY_FAILURES_PER_SOURCE: Final = 20
-"""Wrong keys in a minute before the next attempt has to wait (DANGERS 1.1)."""
+"""Wrong keys in a minute before the next attempt has to wait (docs/threats.md)."""
 
 _HASHING_AT_ONCE = 2  # each takes memory and a core
 _HASHING_WAITING = 256
@@ -54,7 +54,7 @@ class Outcome:
 class Membership:
     """Decides on inclusion and exclusion.
 
-    `own` are the addresses at which this resolver itself is reached: it never becomes its own Archive (T03).
+    `own` are the addresses at which this resolver itself is reached: it never becomes its own Archive (threat T03).
     """
 
     def __init__(
@@ -124,7 +124,7 @@ class Membership:
         return reply.status == _OK and _is_confirmation(reply.body)
 
     async def _refuse_key(self, request: InclusionRequest | ExclusionRequest, source: str) -> Outcome | None:
-        """None if the key is right. Guesses are counted before they cost any work (T16)."""
+        """None if the key is right. Guesses are counted before they cost any work (threat T16)."""
         ibi, origin = request.service_ibi.canonical, _origin(source)
         refused = self._must_wait(ibi, origin)
         if refused is not None:

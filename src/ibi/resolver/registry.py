@@ -79,7 +79,7 @@ class IncludedArchive:
     admin_mail: str
     confirmed: bool
     url_hosts: tuple[str, ...] = ()
-    """If not empty, its URLs may lead to these hosts only (SETTLED 4)."""
+    """If not empty, its URLs may lead to these hosts only (note 4)."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,7 +16,6 @@ from ibi.protocol.choice import Found, wanted, without_bare_translation
 from ibi.protocol.messages import Acknowledgment, UrlRequest
 from ibi.protocol.query_string import with_query
 from ibi.protocol.relation import Kind as StepKind
-from ibi.protocol.relation import Relation, Step
 from ibi.protocol.verb_list import VerbList
 from ibi.protocol.vocabulary import ContentType, State
 from ibi.resolver.alerts import Alert, Kind, Round
@@ -25,6 +24,7 @@ from ibi.resolver.selection import (
     Policy,
     living_relations,
     next_requests,
+    others,
 )
 
 if TYPE_CHECKING:
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from ibi.protocol.url_list import UrlList
 
 MAX_ROUNDS: Final = 32
-"""Rounds of one resolution (DANGERS 1.1); circles end earlier, when nothing new is left to ask."""
+"""Rounds of one resolution (docs/threats.md); circles end earlier, when nothing new is left to ask."""
 
 
 class Redirect(NamedTuple):
@@ -66,7 +66,7 @@ class _Heard(NamedTuple):
 class Resolution:
     """The resolution of one persistent URL for one reader.
 
-    `persistent` is that URL as a whole, for the acknowledgment (SETTLED 16).
+    `persistent` is that URL as a whole, for the acknowledgment (note 16).
     """
 
     def __init__(
@@ -151,7 +151,7 @@ class Resolution:
         for heard in living:
             for forms, verbs in self._offers(heard):
                 if not any((name, verbs.verbs) in self._asked for name in forms.canonicals):
-                    if heard.answer.forms is not None:  # its other name must not be asked the same (T09)
+                    if heard.answer.forms is not None:  # its other name is not asked again (threat T09)
                         self._remember_all(heard.answer.forms, self.request.verbs)
                     self._remember_all(forms, verbs)
                     return self._ask(forms.main, verbs)
@@ -201,7 +201,7 @@ class Resolution:
         return Redirect(with_query(url, self._url.foreign_query), archive, found, thanks, complete)
 
     def _kind(self, living: list[_Heard]) -> Kind:
-        """Why there is no redirect, as far as that is known (RES-13, SETTLED 6)."""
+        """Why there is no redirect, as far as that is known (RES-13, note 6)."""
         if self._unsafe:
             return Kind.UNSAFE_URL
         if living and any(
@@ -226,16 +226,18 @@ class Resolution:
             round=Round(asked, tuple(self._silent.items())),
             archives=tuple(str(archive.service_ibi) for archive in archives),
             timestamp=next((moment for moment in removed if moment), ""),
-            proposals=self._proposals() if kind is Kind.NOT_FOUND and known else (),
+            alternates=tuple(sorted(self._others().items())) if kind is Kind.NO_TRANSLATION else (),
+            proposals=tuple(self._others().values()) if kind is Kind.NOT_FOUND else (),
             known=known,
         )
 
-    def _proposals(self) -> tuple[str, ...]:
-        """The metadata in whatever format there is, where another one was asked for (SETTLED 19)."""
-        steps = [
-            Step(step.kind) if step.kind is StepKind.METADATA else step for step in self._url.relation.steps
-        ]
-        if tuple(steps) == self._url.relation.steps:
-            return ()
+    def _others(self) -> dict[str, str]:
+        """Persistent URLs of what is offered in other languages or formats, by the last of these (note 19)."""
         root = self._persistent.removesuffix(self._url.text)
-        return (f"{root}/{self._url.ibi}{Relation(tuple(steps)).modifier}{self._url.file_path}",)
+        found: dict[str, str] = {}
+        for heard in self._heard:
+            for relation in others(heard.answer, self._url.relation):
+                parameters = [step.parameter for step in relation.steps if step.parameter]
+                url = f"{root}/{self._url.ibi}{relation.modifier}{self._url.file_path}"
+                found.setdefault(parameters[-1] if parameters else "", url)
+        return found

@@ -1,18 +1,16 @@
 """The rounds of one resolution, driven over the network: the machine decides, this only asks and listens (RES-04).
 
-All rounds share one deadline, the same in both modes, so that no Archive can tell them apart (SETTLED 8).
+All rounds share one deadline, the same in both modes, so that no Archive can tell them apart (note 8).
 """
 
 from __future__ import annotations
 
 import asyncio
 from contextlib import aclosing
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from ibi.protocol.relation import Kind as StepKind
-from ibi.protocol.relation import Relation, Step
-from ibi.resolver.alerts import Alert, Kind
+from ibi.resolver.alerts import Alert
 from ibi.resolver.fanout import Heard, ask_all
 from ibi.resolver.resolution import AskAgain, Redirect, Resolution
 
@@ -21,7 +19,6 @@ if TYPE_CHECKING:
 
     from ibi.protocol.language import LanguagePreference
     from ibi.protocol.persistent_url import PersistentURL
-    from ibi.protocol.url_list import UrlList
     from ibi.resolver.explanation import Explanation
     from ibi.resolver.registry import IncludedArchive
     from ibi.resolver.selection import Policy
@@ -60,7 +57,7 @@ class Rounds:
         begun = loop.time()
         machine = Resolution(url, persistent, reader.addresses, reader.preference, self.policy)
         while True:
-            lists, decision = await self._round(machine, story, begun + self.overall - loop.time())
+            decision = await self._round(machine, story, begun + self.overall - loop.time())
             if not isinstance(decision, AskAgain):
                 break
         story.milliseconds = _since(begun)
@@ -70,19 +67,16 @@ class Rounds:
             if url.original_required:
                 story.reason = ONLY_ORIGINAL if decision.complete else ONLY_ORIGINAL_HEARD
             return decision
-        if decision.kind is Kind.NO_TRANSLATION:
-            decision = replace(decision, alternates=_alternates(url, persistent, lists))
         story.alert = decision
         return decision
 
     async def _round(
         self, machine: Resolution, story: Explanation, left: float
-    ) -> tuple[list[UrlList], Redirect | AskAgain | Alert]:
-        """One round, and what it comes to; with the URL lists heard in it."""
+    ) -> Redirect | AskAgain | Alert:
+        """One round, and what it comes to."""
         begun = asyncio.get_running_loop().time()
         archives = tuple(self.archives())
         story.ask(machine.request, tuple(str(archive.service_ibi) for archive in archives))
-        lists: list[UrlList] = []
         outcomes = ask_all(self.client, archives, machine.request, per_archive=self.per_archive, overall=left)
         async with aclosing(outcomes):
             async for outcome in outcomes:
@@ -92,25 +86,10 @@ class Rounds:
                     machine.silent(outcome.archive, outcome.why)
                     continue
                 story.hear(name, address, outcome.url_list, _since(begun))
-                lists.append(outcome.url_list)
                 decision = machine.hear(outcome.archive, outcome.url_list)
                 if decision is not None:
-                    return lists, decision
-        return lists, machine.close_round()
-
-
-def _alternates(url: PersistentURL, persistent: str, lists: list[UrlList]) -> tuple[tuple[str, str], ...]:
-    """Languages that were offered where another was asked for: pairs of language and persistent URL (RES-13)."""
-    steps = [Step(step.kind) if step.kind is StepKind.TRANSLATION else step for step in url.relation.steps]
-    any_language = Relation(tuple(steps))
-    root = persistent.removesuffix(url.text)
-    found: dict[str, str] = {}
-    for answer in lists:
-        for relation in answer.relations():
-            languages = [step.parameter for step in relation.steps if step.kind is StepKind.TRANSLATION]
-            if any_language.accepts(relation) and languages and languages[-1]:
-                found.setdefault(languages[-1], f"{root}/{url.ibi}{relation.modifier}{url.file_path}")
-    return tuple(sorted(found.items()))
+                    return decision
+        return machine.close_round()
 
 
 def _since(begun: float) -> int:

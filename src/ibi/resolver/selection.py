@@ -37,7 +37,7 @@ class Archive(Protocol):
 
     @property
     def url_hosts(self) -> Sequence[str]:
-        """The only hosts that its URLs may name, in lower case; empty where any may be named (SETTLED 4)."""
+        """The only hosts that its URLs may name, in lower case; empty where any may be named (note 4)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,8 +102,15 @@ def next_requests(
         yield answer.next_edition, VerbList.of(relation, file_list=file_list)
 
 
+def others(answer: UrlList, relation: Relation) -> Iterator[Relation]:
+    """What an answer offers in other languages or formats than those that were asked for."""
+    for offered in answer.relations():
+        if offered.kinds == relation.kinds and not relation.accepts(offered):
+            yield offered
+
+
 def is_safe_url(url: str, *, allow_private: bool = False) -> bool:
-    """Whether a redirect may lead to a URL at all (SETTLED 4).
+    """Whether a redirect may lead to a URL at all (note 4).
 
     http or https, with a host and without userinfo; ASCII without control characters, blanks and backslash; at most
     8 KiB; no literal address, in whatever notation browsers read as one, that is not public.

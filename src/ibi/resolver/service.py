@@ -1,10 +1,10 @@
 """The resolver service: persistent URLs in, redirects and alerts out (R15 chapter 8); a bare ASGI application.
 
     /J8LNKB5R7W/3FUQHC5?servicesubject=...    Archives switch on and off: `membership`
-    /-/...  /  /robots.txt  /favicon.ico      pages of its own: `site` (SETTLED 13)
+    /-/...  /  /robots.txt  /favicon.ico      pages of its own: `site` (note 13)
     anything else                             a persistent URL: `rounds`
 
-It works on the raw path and the raw query; what they mean is decided by `PersistentURL` alone (T27).
+It works on the raw path and the raw query; what they mean is decided by `PersistentURL` alone (threat T27).
 """
 
 from __future__ import annotations
@@ -134,9 +134,9 @@ class ResolverService:
     # Archives
 
     async def _service(self, visitor: Visitor, *, looping: bool) -> Outcome:
-        """A service request (SETTLED 15): inclusion and exclusion at our own service IBI, nothing else anywhere.
+        """A service request (note 15): inclusion and exclusion at our own service IBI, nothing else anywhere.
 
-        What a resolver asks an Archive is answered so that it knows whom it has reached (T03).
+        What a resolver asks an Archive is answered so that it knows whom it has reached (threat T03).
         """
         try:
             request = read_request(visitor.query)
@@ -147,7 +147,7 @@ class ResolverService:
         ):
             return _error("this is a resolver, and it has no such service", 508 if looping else 400)
         if visitor.method == "HEAD":
-            return Outcome(200, b"")  # looking changes nothing (T38)
+            return Outcome(200, b"")  # looking changes nothing (threat T38)
         if visitor.only_prefetched:
             return REFUSED
         return await self._membership.answer(request, visitor.source)
@@ -202,7 +202,7 @@ class ResolverService:
         return self._site.explanation(visitor, story, form)
 
     def _story(self, url: PersistentURL) -> Explanation:
-        """Nothing told yet; its URL is the configured authority, then path and query as received (SETTLED 16)."""
+        """Nothing told yet; its URL is the configured authority, then path and query as received (note 16)."""
         return Explanation(
             f"http://{self._settings.address}{url.text}", self._settings.policy, url.original_required
         )

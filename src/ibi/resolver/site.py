@@ -63,7 +63,7 @@ class Site:
         }
 
     def owns(self, path: str) -> bool:
-        """Whether a path is no persistent URL by agreement (SETTLED 13)."""
+        """Whether a path is no persistent URL by agreement (note 13)."""
         return path in self._doors or path == "/sitemap.xml" or path.startswith(("/-/", "/.well-known/"))
 
     def page(self, visitor: Visitor) -> Response:
@@ -89,11 +89,12 @@ class Site:
         return response.having(("vary", "accept, accept-language"), *alternates)
 
     def bad_url(self, visitor: Visitor, error: ParseError, path: str) -> Response:
-        """400: the caret under the fault, and what was probably meant (SETTLED 21)."""
+        """400: the caret under the fault, and what was probably meant (note 21)."""
         try:
             proposals: tuple[str, ...] = (f"http://{self._settings.address}{persistent_path(path)}",)
-        except ParseError:
-            proposals = ()
+        except ParseError as hopeless:
+            near = hopeless.suggestion
+            proposals = (f"http://{self._settings.address}/{near}",) if near else ()
         return self.alert(visitor, Alert(Kind.BAD_URL, url=path, problem=error, proposals=proposals))
 
     def explanation(self, visitor: Visitor, story: Explanation, form: Form) -> Response:

@@ -1,4 +1,4 @@
-"""How often a key may be guessed (DANGERS T16): failures are counted before the next one costs any work."""
+"""How often a key may be guessed (threat T16): failures are counted before the next one costs any work."""
 
 from __future__ import annotations
 

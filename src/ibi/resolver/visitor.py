@@ -1,7 +1,7 @@
 """Who asks, and how: one HTTP request as the resolver looks at it (RES-02). Nothing here is ever sent on but addresses.
 
 The address list is what MSG-25 wants: the reader first, then the proxies, the address of the connection last
-(AMB-54). Only the last one is vouched for; proxies that the operator trusts are left out (SETTLED 22).
+(AMB-54). Only the last one is vouched for; proxies that the operator trusts are left out (note 22).
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The pages of an Archive, as HTML in the reader's language (SVC-12, SETTLED 27)."""
+"""The pages of an Archive, as HTML in the reader's language (SVC-12, note 27)."""
 
 from __future__ import annotations
 
