@@ -17,7 +17,7 @@ import sys
 import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
-from urllib.parse import clear_cache, urlsplit  # type: ignore[attr-defined]
+from urllib.parse import clear_cache, urlsplit  # type: ignore[attr-defined]  # typeshed leaves clear_cache out
 
 from ibi.identifier.dates import TICKS
 from ibi.identifier.ibip import IBIp, ibip_prefix, ibip_suffix

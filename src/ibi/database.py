@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import logging
 from contextlib import contextmanager
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from alembic import command
@@ -22,7 +23,6 @@ from ibi.errors import SetupError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-    from pathlib import Path
 
     from sqlalchemy import Connection, Engine
 
@@ -54,14 +54,20 @@ def open_engine(path: Path) -> Engine:
 
 
 def migrate(engine: Engine, migrations: Path) -> None:
-    """Bring a database, new or older, to the newest version. Raises SetupError where that fails."""
+    """Bring a database, new or older, to the newest version. Raises SetupError where that fails.
+
+    A new one is nobody else's to read: it may hold hashes of keys.
+    """
     config = _config(migrations)
     try:
+        Path(str(engine.url.database)).touch(mode=0o600)
         with engine.begin() as connection:
             config.attributes["connection"] = connection
             command.upgrade(config, "head")
     except DatabaseError as error:
         raise _unusable(engine, error) from None
+    except OSError as error:
+        raise SetupError(_UNUSABLE, path=engine.url.database, reason=error.strerror or error) from None
 
 
 def check_version(engine: Engine, migrations: Path) -> None:

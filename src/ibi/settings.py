@@ -159,8 +159,6 @@ class ResolverSettings(_Settings):
     """How long an Archive's whole answer may take."""
     overall_seconds: float = 5.0
     """How long a resolution may take, in either mode."""
-    rounds: int = 32
-    """How many rounds a resolution may take."""
 
     def __post_init__(self) -> None:
         _check("", (self.address, *self.aliases))

@@ -69,7 +69,9 @@ def archive() -> ScriptedArchive:
     return ScriptedArchive("m16c", "mtc-m16c.sid.inpe.br", SERVICE, script=script)
 
 
-@pytest.mark.parametrize("text", [IBI, f"http://urlib.net/{IBI}", f"  (see http://urlib.net/{IBI}) ", f"ibi:{IBI}"])
+@pytest.mark.parametrize(
+    "text", [IBI, f"http://urlib.net/{IBI}", f"  (see http://urlib.net/{IBI}) ", f"ibi:{IBI}"]
+)
 def test_it_prints_the_url_and_nobody_is_thanked(
     tmp_path: Path, archive: ScriptedArchive, capsys: pytest.CaptureFixture[str], text: str
 ) -> None:
@@ -122,7 +124,9 @@ def test_an_alert_is_one_clear_line_and_status_1(
 
 
 @pytest.mark.parametrize("text", ["", "nothing", "http://urlib.net/", "\0", "x" * 9000])
-def test_a_text_without_an_identifier_is_one_clear_line(capsys: pytest.CaptureFixture[str], text: str) -> None:
+def test_a_text_without_an_identifier_is_one_clear_line(
+    capsys: pytest.CaptureFixture[str], text: str
+) -> None:
     assert main(["resolve", text, "--resolver", "http://127.0.0.1:9"]) == 1
     assert capsys.readouterr().err.count("\n") == 1
 

@@ -31,7 +31,17 @@ KEY = "12345678901234567890"
 
 
 def made(data: Path, *more: str) -> Path:
-    words = ["resolver", "init", "--data", str(data), "--address", "urlib.net", "--service-ibi", SERVICE, *more]
+    words = [
+        "resolver",
+        "init",
+        "--data",
+        str(data),
+        "--address",
+        "urlib.net",
+        "--service-ibi",
+        SERVICE,
+        *more,
+    ]
     assert main(words) == 0
     return data
 
@@ -40,7 +50,18 @@ def made(data: Path, *more: str) -> Path:
 def served(data: Path, *more: str) -> Iterator[tuple[subprocess.Popen[str], str]]:
     """The process and the URL it printed."""
     source = str(Path(ibi.__file__).parents[1])
-    command = [sys.executable, "-m", "ibi", "resolver", "serve", "--data", str(data), "--bind", "127.0.0.1:0", *more]
+    command = [
+        sys.executable,
+        "-m",
+        "ibi",
+        "resolver",
+        "serve",
+        "--data",
+        str(data),
+        "--bind",
+        "127.0.0.1:0",
+        *more,
+    ]
     with subprocess.Popen(
         command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env={"PYTHONPATH": source}
     ) as process:
@@ -59,7 +80,9 @@ def get(url: str, target: str, **headers: str) -> tuple[int, bytes]:
     if scheme == "https":
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
         context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
-        connection: http.client.HTTPConnection = http.client.HTTPSConnection(authority, timeout=20, context=context)
+        connection: http.client.HTTPConnection = http.client.HTTPSConnection(
+            authority, timeout=20, context=context
+        )
     else:
         connection = http.client.HTTPConnection(authority, timeout=20)
     try:
@@ -84,7 +107,9 @@ def test_init_prints_the_base_url_of_the_service(tmp_path: Path, capsys: pytest.
     assert capsys.readouterr().out == f"http://urlib.net/{SERVICE}\n"
 
 
-@pytest.mark.parametrize("address", ["resolver.example.org:8080", "127.0.0.1:8080", "localhost:8080", "[::1]:8080"])
+@pytest.mark.parametrize(
+    "address", ["resolver.example.org:8080", "127.0.0.1:8080", "localhost:8080", "[::1]:8080"]
+)
 def test_init_mints_a_service_ibi_in_its_own_name(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], address: str
 ) -> None:
@@ -97,7 +122,9 @@ def test_init_mints_a_service_ibi_in_its_own_name(
     assert ("trying" in printed.err) is (not address.startswith("resolver"))
 
 
-def test_init_takes_an_empty_directory_and_no_used_one(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_init_takes_an_empty_directory_and_no_used_one(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     made(tmp_path)
     before = {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()}
     assert main(["resolver", "init", "--data", str(tmp_path), "--address", "other.example"]) == 1
@@ -105,15 +132,21 @@ def test_init_takes_an_empty_directory_and_no_used_one(tmp_path: Path, capsys: p
     assert {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()} == before
 
 
-@pytest.mark.parametrize("address", ["a b", "http://urlib.net", "urlib.net/x", "urlib.net:0", "urlib.net:99999", ""])
-def test_init_refuses_what_is_no_address(tmp_path: Path, capsys: pytest.CaptureFixture[str], address: str) -> None:
+@pytest.mark.parametrize(
+    "address", ["a b", "http://urlib.net", "urlib.net/x", "urlib.net:0", "urlib.net:99999", ""]
+)
+def test_init_refuses_what_is_no_address(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], address: str
+) -> None:
     assert main(["resolver", "init", "--data", str(tmp_path / "data"), "--address", address]) == 1
     assert capsys.readouterr().err.count("\n") == 1
     assert not (tmp_path / "data").exists()
 
 
 @pytest.mark.proves("REG-01", "MSG-21", "MSG-30")
-def test_register_makes_a_strong_key_and_prints_it_once(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_register_makes_a_strong_key_and_prints_it_once(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     made(tmp_path)
     capsys.readouterr()
     assert main(["resolver", "register", "--data", str(tmp_path), "--archive-service", ARCHIVE]) == 0
@@ -127,7 +160,9 @@ def test_register_makes_a_strong_key_and_prints_it_once(tmp_path: Path, capsys: 
 
 
 @pytest.mark.proves("REG-01", "MSG-21")
-def test_a_ten_digit_key_is_registered_with_a_warning(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_ten_digit_key_is_registered_with_a_warning(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     made(tmp_path)
     words = ["resolver", "register", "--data", str(tmp_path), "--archive-service", ARCHIVE, "--key"]
     capsys.readouterr()
@@ -168,7 +203,8 @@ def test_a_directory_without_a_resolver_is_one_clear_line(
 
 
 @pytest.mark.parametrize(
-    "more", [["--workers", "0"], ["--workers", "x"], ["--trusted-proxy", "nothing"], ["--bind"], ["--unknown"]]
+    "more",
+    [["--workers", "0"], ["--workers", "x"], ["--trusted-proxy", "nothing"], ["--bind"], ["--unknown"]],
 )
 def test_wrong_usage_is_status_2(tmp_path: Path, more: list[str]) -> None:
     with pytest.raises(SystemExit) as left:
@@ -188,7 +224,9 @@ def test_an_address_that_cannot_be_listened_on_is_one_clear_line(
 
 @pytest.mark.parametrize("workers", ["1", "2"])
 @pytest.mark.proves("REG-02", "REG-08")
-def test_it_serves_takes_in_what_is_registered_meanwhile_and_stops_when_told(tmp_path: Path, workers: str) -> None:
+def test_it_serves_takes_in_what_is_registered_meanwhile_and_stops_when_told(
+    tmp_path: Path, workers: str
+) -> None:
     made(tmp_path)
     with served(tmp_path, "--workers", workers) as (process, url):
         assert get(url, "/-/healthz") == (200, b"ok\n")
@@ -211,7 +249,10 @@ def test_it_serves_takes_in_what_is_registered_meanwhile_and_stops_when_told(tmp
 def test_a_request_under_way_is_answered_before_the_end(tmp_path: Path) -> None:
     """The call-back of an inclusion hangs while the resolver is told to stop: the Archive still gets its status."""
     made(tmp_path, "--allow-private-archives")
-    assert main(["resolver", "register", "--data", str(tmp_path), "--archive-service", ARCHIVE, "--key", KEY]) == 0
+    assert (
+        main(["resolver", "register", "--data", str(tmp_path), "--archive-service", ARCHIVE, "--key", KEY])
+        == 0
+    )
     with socket.create_server(("127.0.0.1", 0)) as silent, served(tmp_path) as (process, url):
         address = f"127.0.0.1:{silent.getsockname()[1]}"
         host, port = url.removeprefix("http://").split(":")
@@ -220,7 +261,9 @@ def test_a_request_under_way_is_answered_before_the_end(tmp_path: Path) -> None:
         called, _ = silent.accept()
         process.send_signal(signal.SIGTERM)
         time.sleep(0.3)
-        called.sendall(b"HTTP/1.1 200 OK\r\nContent-Type: text/plain\r\nContent-Length: 16\r\n\r\nconfirmation yes")
+        called.sendall(
+            b"HTTP/1.1 200 OK\r\nContent-Type: text/plain\r\nContent-Length: 16\r\n\r\nconfirmation yes"
+        )
         response = connection.getresponse()
         assert response.read() == b"status.archive included status.confirmation successful"
         connection.close()
@@ -232,7 +275,17 @@ def test_a_request_under_way_is_answered_before_the_end(tmp_path: Path) -> None:
 def test_it_serves_https(tmp_path: Path) -> None:
     made(tmp_path)
     cert, key = tmp_path / "cert.pem", tmp_path / "key.pem"
-    subject = ["-subj", "/CN=urlib.net", "-days", "2", "-nodes", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256"]
+    subject = [
+        "-subj",
+        "/CN=urlib.net",
+        "-days",
+        "2",
+        "-nodes",
+        "-newkey",
+        "ec",
+        "-pkeyopt",
+        "ec_paramgen_curve:P-256",
+    ]
     command = ["openssl", "req", "-x509", *subject, "-keyout", str(key), "-out", str(cert)]
     subprocess.run(command, check=True, capture_output=True)
     with served(tmp_path, "--tls-cert", str(cert), "--tls-key", str(key)) as (_, url):
@@ -240,7 +293,9 @@ def test_it_serves_https(tmp_path: Path) -> None:
         assert get(url, "/-/healthz") == (200, b"ok\n")
 
 
-def test_a_certificate_without_its_key_is_one_clear_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_certificate_without_its_key_is_one_clear_line(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     made(tmp_path)
     capsys.readouterr()
     for more in (["--tls-cert", "x"], ["--tls-key", "x"], ["--tls-cert", "x", "--tls-key", "y"]):

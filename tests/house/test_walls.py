@@ -24,6 +24,7 @@ WORLD = frozenset(
 SQL_ROOMS = (
     "database",
     "archive.schema",
+    "resolver.schema",
     "archive.catalogue",
     "archive.migrations",
     "resolver.registry",

@@ -18,7 +18,17 @@ TABLE = [  # G15 Table 6.2: microseconds of the request, suffix
 
 
 @pytest.mark.proves(
-    "GEN-31", "GEN-33", "GEN-34", "GEN-35", "GEN-36", "GEN-37", "GEN-39", "AMB-14", "AMB-15", "AMB-21"
+    "GEN-31",
+    "GEN-32",
+    "GEN-33",
+    "GEN-34",
+    "GEN-35",
+    "GEN-36",
+    "GEN-37",
+    "GEN-39",
+    "AMB-14",
+    "AMB-15",
+    "AMB-21",
 )
 def test_the_printed_table_comes_out() -> None:
     last, suffixes = None, []

@@ -3,7 +3,15 @@
 import pytest
 
 from ibi.errors import ParseError
-from ibi.protocol.pair_list import MAX_BODY, MAX_PAIRS, Value, is_printed_pair_list, read_pairs, write_pairs
+from ibi.protocol.pair_list import (
+    MAX_BODY,
+    MAX_PAIRS,
+    PairList,
+    Value,
+    is_printed_pair_list,
+    read_pairs,
+    write_pairs,
+)
 
 
 @pytest.mark.proves("MSG-10", "MSG-11", "MSG-12", "MSG-15")
@@ -45,7 +53,7 @@ def test_a_body_that_is_no_pair_list_is_refused(body: bytes) -> None:
 
 @pytest.mark.proves("MSG-14")
 def test_writing_is_strict() -> None:
-    pairs = {"state": "Original", "ibi": ("rep", "x"), "ibi.platformsoftware": (), "one": ("word",)}
+    pairs: PairList = {"state": "Original", "ibi": ("rep", "x"), "ibi.platformsoftware": (), "one": ("word",)}
     assert write_pairs(pairs) == b"ibi {rep x}\r\nibi.platformsoftware {}\r\none word\r\nstate Original"
 
 

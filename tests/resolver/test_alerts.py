@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from ibi.errors import ParseError
+from ibi.errors import ParseError, PeerSilent
 from ibi.resolver.alerts import STATUS, TITLE, Alert, Kind, Round, in_english
 
 
@@ -29,7 +29,7 @@ def test_an_alert_tells_all_it_knows_in_both_spellings() -> None:
         Kind.NO_TRANSLATION,
         url="http://urlib.net/x+(fr)",
         ibi="x",
-        round=Round(3, (("service", "no connection within 1 s"),)),
+        round=Round(3, (("service", PeerSilent("no connection within 1 s")),)),
         archives=("a", "b"),
         timestamp="2015-01-02T03:04:05Z",
         alternates=(("en", "http://urlib.net/x+(en)"),),

@@ -4,6 +4,7 @@ from dataclasses import dataclass
 
 import pytest
 
+from ibi.errors import PeerSilent
 from ibi.identifier.forms import IBI, parse_ibi
 from ibi.protocol.language import LanguagePreference
 from ibi.protocol.pair_list import PairList
@@ -24,6 +25,7 @@ class Holder:
 
 A, B, C = (Holder(parse_ibi(f"example.org/{name}/2020/01.01.00.00")) for name in "abc")
 NOTHING = UrlList({})
+LATE = PeerSilent("no answer in time")
 
 
 def resolve(text: str, *, strict: bool = False, language: str = "") -> Resolution:
@@ -98,7 +100,7 @@ def test_two_claims_are_an_alert_that_names_both_even_when_someone_was_silent() 
     resolution = resolve(f"{ITEM}?ibiurl.requireditemstatus=Original")
     resolution.hear(A, offers(A))
     resolution.hear(B, offers(B))
-    resolution.silent(C, "no answer in time")
+    resolution.silent(C, LATE)
     alert = resolution.close_round()
     assert isinstance(alert, Alert)
     assert alert.kind is Kind.SUSPECT_ORIGINALS
@@ -118,7 +120,7 @@ def test_no_claim_at_all_accuses_nobody() -> None:
 def test_one_claim_among_silent_archives_is_followed_and_marked_incomplete() -> None:
     resolution = resolve(f"{ITEM}?ibiurl.requireditemstatus=Original")
     resolution.hear(A, offers(A))
-    resolution.silent(B, "reset")
+    resolution.silent(B, LATE)
     decided = resolution.close_round()
     assert isinstance(decided, Redirect)
     assert not decided.complete
@@ -142,7 +144,7 @@ def test_absence_is_only_claimed_when_everyone_has_answered(
     resolution = resolve(ITEM)
     for holder, answer in answers:
         if answer is None:
-            resolution.silent(holder, "no answer in time")
+            resolution.silent(holder, LATE)
         else:
             assert resolution.hear(holder, answer) is None
     alert = resolution.close_round()
@@ -245,7 +247,7 @@ def test_an_endless_row_of_editions_is_left_after_some_rounds() -> None:
 def test_a_silence_in_an_earlier_round_is_not_forgotten() -> None:
     resolution = resolve(f"{ITEM}!")
     resolution.hear(A, says(A, ibi_nextedition="example.org/x/2021/01.01.00.00"))
-    resolution.silent(B, "reset")
+    resolution.silent(B, LATE)
     assert isinstance(resolution.close_round(), AskAgain)
     resolution.hear(A, NOTHING)
     resolution.hear(B, NOTHING)

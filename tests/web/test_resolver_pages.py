@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from ibi.errors import ParseError
+from ibi.errors import ParseError, PeerSilent
 from ibi.identifier.peeling import peel
 from ibi.protocol.persistent_url import PersistentURL
 from ibi.resolver.alerts import STATUS, Alert, Kind, Round
@@ -46,7 +46,13 @@ def test_a_fault_is_shown_with_a_caret_below_it_and_a_proposal_to_click() -> Non
 
 
 def test_an_alert_tells_who_was_silent_and_when_to_try_again() -> None:
-    value = Alert(Kind.INCOMPLETE, URL, FIRST, Round(3, ((OTHER, "no whole answer within 3 s"),)), (ARCHIVE,))
+    value = Alert(
+        Kind.INCOMPLETE,
+        URL,
+        FIRST,
+        Round(3, ((OTHER, PeerSilent("no whole answer within 3 s")),)),
+        (ARCHIVE,),
+    )
     page = Page(alert(value, "en"))
     assert {
         OTHER,
@@ -79,7 +85,7 @@ def test_alerts_where_spelling_does_not_matter_have_no_search_box() -> None:
 def test_what_others_wrote_is_never_markup() -> None:
     evil = '"><script>alert(1)</script>'
     value = Alert(
-        Kind.NO_TRANSLATION, evil, evil, Round(1, ((evil, evil),)), (evil,), evil, ((evil, "javascript:alert(1)"),),
+        Kind.NO_TRANSLATION, evil, evil, Round(1, ((evil, PeerSilent("{evil}", evil=evil)),)), (evil,), evil, ((evil, "javascript:alert(1)"),),
         proposals=("javascript:alert(2)",),
     )  # fmt: skip
     for body in (alert(value, "en"), find(evil, "en")):
@@ -98,7 +104,7 @@ def _story(**outcome: object) -> Explanation:
             4,
             pairs={"url.lastedition": "http://a/b", "urlx": "no"},
         ),
-        Statement(OTHER, "other.example", "silent", 3000, "no whole answer within 3 s"),
+        Statement(OTHER, "other.example", "silent", 3000, PeerSilent("no whole answer within 3 s")),
     ]
     story.rounds.append(told)
     return story

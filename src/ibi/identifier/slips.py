@@ -41,7 +41,7 @@ _COMMON_SUFFIX = range(6, 8)  # base-27 digits: from January 1996 to 2007, and o
 _LIKE_REPOSITORY = re.compile(
     r"(?P<subdomain>[0-9A-Za-z.-]+)[ /]+"
     r"(?P<word>[0-9A-Za-z-]+?(?:[.@][0-9]+)?)[ /]*"
-    r"(?P<year>(?:19|20)[0-9OoQIil|]{2})[ ./,:;_-]+"
+    r"(?P<year>[12Il|][0-9OoQIil|]{3})[ ./,:;_-]+"
     r"(?P<rest>[0-9OoQIil|][0-9OoQIil| ./,:;_-]*)"
 )
 _LIKE_IBIP = re.compile(r"(?P<prefix>[0-9A-Za-z]+)[ /|_.,;-]+(?P<suffix>[0-9A-Za-z]+)")

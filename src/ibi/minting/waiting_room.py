@@ -40,8 +40,8 @@ if TYPE_CHECKING:
 TOLERANCE = 2 * TICKS
 """How far a clock may go back before it is called faulty (note 9)."""
 
-OURS = ("archive.toml", "catalogue.sqlite", "col")
-"""What an Archive leaves in its data directory: beside these, a missing state is a lost one."""
+OURS = ("archive.toml", "catalogue.sqlite", "col", "resolver.toml", "registry.sqlite")
+"""What Archives and resolvers leave in a data directory: beside these, a missing state is a lost one."""
 
 _FOLDER = "minting"
 _VERSION = 1

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Final
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from ibi.errors import ParseError
+    from ibi.errors import IbiError, ParseError
 
     Say = Callable[[str, Mapping[str, object]], str]
     """(English sentence with named places, their values) -> the sentence in the reader's language, filled."""
@@ -102,7 +102,7 @@ class Round:
     """How complete the last round was: Archives asked, and those that did not answer, with the reason."""
 
     asked: int
-    silent: tuple[tuple[str, str], ...] = ()
+    silent: tuple[tuple[str, IbiError], ...] = ()
 
     @property
     def answered(self) -> int:
@@ -161,7 +161,12 @@ class Alert:
             counts = {"asked": self.round.asked, "answered": self.round.answered}
             lines.append(say("Archives asked: {asked}; answered: {answered}", counts))
             for archive, why in self.round.silent:
-                lines.append(say("No answer from {archive}: {why}", {"archive": archive, "why": why}))
+                lines.append(
+                    say(
+                        "No answer from {archive}: {why}",
+                        {"archive": archive, "why": say(why.problem, why.details)},
+                    )
+                )
         return lines
 
     def text(self, say: Say) -> bytes:
@@ -199,7 +204,10 @@ class Alert:
             body["archives"] = {
                 "asked": self.round.asked,
                 "answered": self.round.answered,
-                "silent": [{"service_ibi": ibi, "why": why} for ibi, why in self.round.silent],
+                "silent": [
+                    {"service_ibi": ibi, "why": say(why.problem, why.details)}
+                    for ibi, why in self.round.silent
+                ],
             }
         return json.dumps(body, ensure_ascii=False, indent=1).encode("utf-8", "replace")
 

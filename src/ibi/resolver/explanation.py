@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal
 from ibi.protocol import vocabulary as words
 
 if TYPE_CHECKING:
+    from ibi.errors import IbiError
     from ibi.protocol.messages import UrlRequest
     from ibi.protocol.pair_list import Value
     from ibi.protocol.url_list import UrlList
@@ -31,8 +32,8 @@ class Statement:
     address: str
     said: Said
     milliseconds: int
-    why: str = ""
-    """Of a silent one: the reason, an English sentence."""
+    why: IbiError | None = None
+    """Of a silent one: the reason."""
     pairs: dict[str, Value] = field(default_factory=dict)
 
 
@@ -75,7 +76,7 @@ class Explanation:
         said: Said = "url list" if url_list else "nothing known"
         self.rounds[-1].statements.append(Statement(archive, address, said, milliseconds, pairs=pairs))
 
-    def silent(self, archive: str, address: str, why: str, milliseconds: int) -> None:
+    def silent(self, archive: str, address: str, why: IbiError, milliseconds: int) -> None:
         """An Archive has not answered, or not with an answer."""
         self.rounds[-1].statements.append(Statement(archive, address, "silent", milliseconds, why))
 
@@ -95,7 +96,7 @@ class Explanation:
             "url": self.url,
             "policy": self.policy,
             "original_required": self.original_required,
-            "rounds": [_round(told) for told in self.rounds],
+            "rounds": [_round(told, say) for told in self.rounds],
             "outcome": outcome,
             "milliseconds": self.milliseconds,
         }
@@ -120,7 +121,7 @@ class Explanation:
         return ("\n".join(lines) + "\n").encode("utf-8", "replace")
 
 
-def _round(told: RoundTold) -> dict[str, Any]:
+def _round(told: RoundTold, say: Say) -> dict[str, Any]:
     return {
         "ibi": told.ibi,
         "verbs": list(told.verbs),
@@ -132,7 +133,7 @@ def _round(told: RoundTold) -> dict[str, Any]:
                 "address": statement.address,
                 "said": statement.said,
                 "milliseconds": statement.milliseconds,
-                "why": statement.why,
+                "why": _why(statement, say),
                 "pairs": {
                     name: value if isinstance(value, str) else list(value)
                     for name, value in statement.pairs.items()
@@ -143,8 +144,12 @@ def _round(told: RoundTold) -> dict[str, Any]:
     }
 
 
+def _why(statement: Statement, say: Say) -> str:
+    return "" if statement.why is None else say(statement.why.problem, statement.why.details)
+
+
 def _line(statement: Statement, say: Say) -> str:
-    what = statement.why or say(statement.said, {})
+    what = _why(statement, say) or say(statement.said, {})
     urls = [
         f"{name} {value}"
         for name, value in statement.pairs.items()

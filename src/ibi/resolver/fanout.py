@@ -13,7 +13,7 @@ from collections import Counter, deque
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final, Generic, Protocol, TypeVar
 
-from ibi.errors import ParseError, PeerError, PeerGarbled
+from ibi.errors import IbiError, ParseError, PeerError, PeerGarbled, PeerSilent
 from ibi.protocol.url_list import UrlList
 
 if TYPE_CHECKING:
@@ -54,13 +54,13 @@ class Heard(Generic[_Asked_co]):
 
 @dataclass(frozen=True, slots=True)
 class Silent(Generic[_Asked_co]):
-    """An Archive gave no answer that counts, for a reason that is an English sentence.
+    """An Archive gave no answer that counts, for a reason that is one of our own errors.
 
     `garbled`: it did answer, but not with a URL list (AMB-32).
     """
 
     archive: _Asked_co
-    why: str
+    why: IbiError
     garbled: bool = False
 
 
@@ -82,7 +82,7 @@ async def ask_all(
     deadline = min(per_archive, overall)
     if deadline <= 0:
         for archive in archives:
-            yield Silent(archive, "no time was left to ask it")
+            yield Silent(archive, PeerSilent("no time was left to ask it"))
         return
     tasks = [asyncio.create_task(_ask(client, archive, query, deadline)) for archive in archives]
     done: asyncio.Queue[asyncio.Task[Heard[_Asked] | Silent[_Asked]]] = asyncio.Queue()
@@ -104,11 +104,13 @@ async def _ask(
         reply = await client.get(archive.address, f"/{archive.service_ibi}?{query}", deadline)
         return Heard(archive, UrlList.read(_body(reply)))
     except PeerGarbled as error:
-        return Silent(archive, str(error), garbled=True)
+        return Silent(archive, error, garbled=True)
     except PeerError as error:
-        return Silent(archive, str(error))
+        return Silent(archive, error)
     except ParseError as error:
-        return Silent(archive, f"the answer is not a pair list: {error}", garbled=True)
+        return Silent(
+            archive, IbiError("the answer is not a pair list: {reason}", reason=error), garbled=True
+        )
 
 
 def _body(reply: Reply) -> bytes:

@@ -16,13 +16,14 @@ from pathlib import Path
 from sqlite3 import Error as SQLiteError
 from typing import TYPE_CHECKING, Final
 
-from sqlalchemy import Boolean, Column, Integer, MetaData, String, Table, delete, insert, select, update
+from sqlalchemy import delete, insert, select, update
 from sqlalchemy.exc import IntegrityError, SQLAlchemyError
 
 from ibi.errors import ParseError, SetupError
 from ibi.identifier.forms import IBI, parse_ibi
 from ibi.protocol.messages import is_key
 from ibi.resolver.keys import decoy_hash, hash_key, is_hash_of, strong_key
+from ibi.resolver.schema import archives
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -34,35 +35,6 @@ if TYPE_CHECKING:
 
 MIGRATIONS: Final = Path(__file__).parent / "migrations"
 """What `ibi.database.migrate` brings the registry's database up to date with."""
-
-metadata = MetaData()
-
-_archives = Table(
-    "archives",
-    metadata,
-    Column("service_ibi", String, primary_key=True, comment="canonical: equal labels are one row"),
-    Column("spelling", String, nullable=False, comment="as registered; the path of the base URL"),
-    Column("key_hash", String, nullable=False, comment="argon2; the key itself is never stored"),
-    Column(
-        "url_hosts", String, nullable=False, default="", comment="hosts its URLs are bound to, blanks between"
-    ),
-    Column("registered_at", String, nullable=False),
-    Column("included", Boolean, nullable=False, default=False),
-    Column("confirmed", Boolean, nullable=False, default=False),
-    Column("address", String),
-    Column("ip", String),
-    Column("protocol", String),
-    Column("platform_version", String),
-    Column("admin_mail", String),
-    Column("changed_at", String, comment="of the last inclusion or exclusion"),
-    Column(
-        "change",
-        Integer,
-        nullable=False,
-        default=0,
-        comment="counts changes: a slow inclusion may be outdated",
-    ),
-)
 
 _HOST = re.compile(r"[a-z0-9]([a-z0-9.-]{0,251}[a-z0-9])?|\[[0-9a-f:.]{2,45}\]")
 
@@ -129,7 +101,7 @@ class Registry:
         }
         try:
             with self._writing() as connection:
-                connection.execute(insert(_archives).values(row))
+                connection.execute(insert(archives).values(row))
         except IntegrityError:
             if key is None or not self.check_key(service_ibi, key):
                 problem = "{ibi} is registered already; unregister it first to give it another key"
@@ -140,15 +112,13 @@ class Registry:
     def unregister(self, service_ibi: IBI) -> None:
         """Forget an Archive, included or not. Raises SetupError if it is not registered."""
         with self._writing() as connection:
-            gone = connection.execute(
-                delete(_archives).where(_archives.c.service_ibi == service_ibi.canonical)
-            )
+            gone = connection.execute(delete(archives).where(archives.c.service_ibi == service_ibi.canonical))
         if not gone.rowcount:
             raise SetupError("{ibi} is not registered here", ibi=service_ibi)
 
     def registered(self) -> list[RegisteredArchive]:
         """All Archives known here, in order of registration."""
-        rows = self._read(select(_archives).order_by(_archives.c.registered_at, _archives.c.service_ibi))
+        rows = self._read(select(archives).order_by(archives.c.registered_at, archives.c.service_ibi))
         return [_registered(row) for row in rows]
 
     # -- the Archives' side ------------------------------------------------------------------------------------
@@ -158,9 +128,7 @@ class Registry:
 
         Slow on purpose (argon2), and equally slow for an unknown Archive: whoever asks learns nothing from the time.
         """
-        found = self._read(
-            select(_archives.c.key_hash).where(_archives.c.service_ibi == service_ibi.canonical)
-        )
+        found = self._read(select(archives.c.key_hash).where(archives.c.service_ibi == service_ibi.canonical))
         return is_hash_of(found[0]["key_hash"] if found else decoy_hash(), key) and bool(found)
 
     def open_change(self, service_ibi: IBI) -> int:
@@ -168,10 +136,10 @@ class Registry:
 
         0 if the Archive is not registered (any more).
         """
-        mine = _archives.c.service_ibi == service_ibi.canonical
+        mine = archives.c.service_ibi == service_ibi.canonical
         with self._writing() as connection:
-            connection.execute(update(_archives).where(mine).values(change=_archives.c.change + 1))
-            return connection.execute(select(_archives.c.change).where(mine)).scalar() or 0
+            connection.execute(update(archives).where(mine).values(change=archives.c.change + 1))
+            return connection.execute(select(archives.c.change).where(mine)).scalar() or 0
 
     def include(self, request: InclusionRequest, change: int, *, confirmed: bool) -> bool:
         """Enter an Archive into the set that is asked, or renew its entry (REG-05, REG-08).
@@ -206,9 +174,7 @@ class Registry:
             try:
                 version = self._fetch("PRAGMA data_version")[0][0]
                 if version != self._version:
-                    statement = (
-                        select(_archives).where(_archives.c.included).order_by(_archives.c.service_ibi)
-                    )
+                    statement = select(archives).where(archives.c.included).order_by(archives.c.service_ibi)
                     self._included = tuple(_included(row) for row in self._select(statement))
                     self._version = version
             except (SQLAlchemyError, SQLiteError):
@@ -218,7 +184,7 @@ class Registry:
     def ready(self) -> bool:
         """Whether the database can be read at this moment."""
         try:
-            self._read(select(_archives.c.service_ibi).limit(1))
+            self._read(select(archives.c.service_ibi).limit(1))
         except SetupError:
             return False
         return True
@@ -271,9 +237,9 @@ class Registry:
             reader.invalidate()
 
     def _update(self, service_ibi: IBI, change: int | None = None, **values: object) -> bool:
-        statement = update(_archives).where(_archives.c.service_ibi == service_ibi.canonical)
+        statement = update(archives).where(archives.c.service_ibi == service_ibi.canonical)
         if change is not None:
-            statement = statement.where(_archives.c.change == change)
+            statement = statement.where(archives.c.change == change)
         with self._writing() as connection:
             return connection.execute(statement.values(values)).rowcount == 1
 

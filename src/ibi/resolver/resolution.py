@@ -30,6 +30,7 @@ from ibi.resolver.selection import (
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from ibi.errors import IbiError
     from ibi.identifier.forms import IBIForms, Name
     from ibi.protocol.language import LanguagePreference
     from ibi.protocol.persistent_url import PersistentURL
@@ -85,7 +86,7 @@ class Resolution:
         self._asked: set[tuple[str, tuple[str, ...]]] = set()
         self._heard: list[_Heard] = []
         self._answered: set[str] = set()
-        self._silent: dict[str, str] = {}
+        self._silent: dict[str, IbiError] = {}
         self._unsafe: list[Archive] = []
         self.rounds = 0
         self.request = UrlRequest(client_addresses, url.ibi, url.file_path, url.verbs)
@@ -107,7 +108,7 @@ class Resolution:
         found = self._wanted(archive, answer)
         return self._redirect(archive, answer, found, complete=True) if found else None
 
-    def silent(self, archive: Archive, why: str) -> None:
+    def silent(self, archive: Archive, why: IbiError) -> None:
         """Take note that an Archive gave no answer that could be read or believed."""
         self._silent[str(archive.service_ibi)] = why
 

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from ipaddress import ip_address
 from typing import TYPE_CHECKING, Final, Protocol
 
+from ibi.errors import IbiError
 from ibi.identifier.generator import TRIAL_DOMAINS, is_public_ip
 from ibi.identifier.legacy import LegacyId
 from ibi.protocol.choice import wanted
@@ -56,17 +57,17 @@ class Policy:
         """As the command line calls it."""
         return "strict" if self.strict else "hardened"
 
-    def disbelief(self, archive: Archive, request: UrlRequest, answer: UrlList) -> str | None:
+    def disbelief(self, archive: Archive, request: UrlRequest, answer: UrlList) -> IbiError | None:
         """Why a non-empty answer is not taken for one, None if it is."""
         if self.strict:
             return None
         service = answer.archive_service
         if service is None or not service.names(archive.service_ibi):
-            return "the answer is not in the name of this Archive"
+            return IbiError("the answer is not in the name of this Archive")
         if isinstance(request.ibi, LegacyId):  # an answer has no place to repeat such a name
             return None
         if answer.forms is None or not answer.forms.names(request.ibi):
-            return "the answer is about another item"
+            return IbiError("the answer is about another item")
         return None
 
     def leads(self, archive: Archive, url: str | None) -> bool:
