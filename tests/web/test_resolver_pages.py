@@ -84,8 +84,9 @@ def test_alerts_where_spelling_does_not_matter_have_no_search_box() -> None:
 
 def test_what_others_wrote_is_never_markup() -> None:
     evil = '"><script>alert(1)</script>'
+    said = PeerSilent("{evil}", evil=evil)
     value = Alert(
-        Kind.NO_TRANSLATION, evil, evil, Round(1, ((evil, PeerSilent("{evil}", evil=evil)),)), (evil,), evil, ((evil, "javascript:alert(1)"),),
+        Kind.NO_TRANSLATION, evil, evil, Round(1, ((evil, said),)), (evil,), evil, ((evil, "javascript:alert(1)"),),
         proposals=("javascript:alert(2)",),
     )  # fmt: skip
     for body in (alert(value, "en"), find(evil, "en")):
