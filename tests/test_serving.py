@@ -19,6 +19,7 @@ from ibi.serving import HEAD_BYTES, listen
 PROGRAM = r"""
 import asyncio, os, sys
 from ibi import serving
+from ibi.serving.workers import serve
 
 serving.REQUEST_SECONDS = 1
 
@@ -47,7 +48,7 @@ async def close():
 def make():
     return [serving.Service(app, started, stopping, close)]
 
-serving.serve(make, [sys.argv[1]], lambda urls: print("ready", *urls, flush=True), int(sys.argv[2]))
+serve(make, [sys.argv[1]], lambda urls: print("ready", *urls, flush=True), int(sys.argv[2]))
 """
 
 

@@ -215,7 +215,7 @@ def _delete(args: argparse.Namespace) -> int:
 
 def _serve(args: argparse.Namespace) -> int:
     from ibi import assembly
-    from ibi.serving import serve
+    from ibi.serving.workers import serve
 
     directory = _directory(args)
     directory.settings()

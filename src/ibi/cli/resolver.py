@@ -197,7 +197,7 @@ def _described(archive: RegisteredArchive) -> dict[str, object]:
 
 def _serve(args: argparse.Namespace) -> int:
     from ibi import assembly
-    from ibi.serving import serve
+    from ibi.serving.workers import serve
 
     tls = _tls(args)
     with _registry(args.data):
