@@ -1,6 +1,6 @@
 """Putting together (floor 6): settings become running services, and nothing else does.
 
-This is the only room that looks at the real clock and hands it on; every other room is told what time it is.
+Services are told what time it is: this room, and the command line, hand them the real clock.
 """
 
 from __future__ import annotations

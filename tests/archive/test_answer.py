@@ -19,7 +19,7 @@ from ibi.protocol.choice import wanted
 from ibi.protocol.language import LanguagePreference
 from ibi.protocol.messages import UrlRequest
 from ibi.protocol.relation import Relation
-from ibi.protocol.url_list import UrlList
+from ibi.protocol.url_list import UrlList, relations_of
 from ibi.protocol.verb_list import VerbList
 from ibi.protocol.vocabulary import ContentType, State
 
@@ -365,12 +365,11 @@ def test_an_answer_worked_out_for_a_request_is_the_full_one_filtered(
     expected = filter_url_list(dict(full.pairs), request.verbs.verbs)
     wanted_relation = request.verbs.relation
     if "urlkey" not in expected and any(step.parameter for step in wanted_relation.steps):
-        for (
-            relation
-        ) in full.relations():  # what there is in other languages and formats, for the reader to know
-            if relation.kinds == wanted_relation.kinds:
-                names = (f"url{relation.qualifier}", f"ibi{relation.qualifier}")
-                expected |= {name: full.pairs[name] for name in names if name in full.pairs}
+        for word in ("url", "ibi"):  # what there is in other languages and formats
+            for relation in relations_of(full.pairs, word):
+                if relation.kinds == wanted_relation.kinds:
+                    name = word + relation.qualifier
+                    expected[name] = full.pairs[name]
     assert url_list(shelf, here, request, KEY).pairs == expected
 
 

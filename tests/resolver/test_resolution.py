@@ -273,3 +273,67 @@ def test_what_is_asked_is_the_same_whatever_the_reader_prefers_or_requires() -> 
     plain = resolve(f"{ITEM}+").request.query()
     picky = resolve(f"{ITEM}+?ibiurl.requireditemstatus=Original", language="tlh").request.query()
     assert plain == picky
+
+
+@pytest.mark.proves("URL-11", "AMB-46")
+def test_a_translation_that_leads_nowhere_gives_the_item_in_its_own_language() -> None:
+    resolution = resolve(f"{ITEM}+", language="pt")
+    named = says(A, **{"ibi.translation(en)": ITEM, "url.translation(en)": "http://a.example/en"})
+    named = UrlList(
+        {**named.pairs, "ibi.translation(pt)": ("ibip", "LK47B6W/3"), "state.translation(en)": "Original"}
+    )
+    assert resolution.hear(A, named) is None
+    assert isinstance(resolution.close_round(), AskAgain)
+    assert str(resolution.request.ibi) == "LK47B6W/3"
+    resolution.hear(A, NOTHING)
+    assert isinstance(resolution.close_round(), AskAgain)
+    assert (str(resolution.request.ibi), str(resolution.request.verbs)) == (ITEM, "")
+    decided = resolution.hear(A, offers(A))
+    assert decided is not None
+
+
+@pytest.mark.proves("RES-08", "RES-10")
+def test_a_claim_counts_even_if_nobody_is_sent_to_its_url() -> None:
+    unsafe = says(A, url="http://user@a.example/x", state="Original")
+    two, one = (resolve(f"{ITEM}?ibiurl.requireditemstatus=Original") for _ in range(2))
+    two.hear(A, unsafe)
+    two.hear(B, offers(B))
+    alert = two.close_round()
+    assert isinstance(alert, Alert)
+    assert alert.kind is Kind.SUSPECT_ORIGINALS
+    one.hear(A, unsafe)
+    one.hear(B, offers(B, "Copy"))
+    alert = one.close_round()
+    assert isinstance(alert, Alert)
+    assert (alert.kind, alert.archives) == (Kind.UNSAFE_URL, (str(A.service_ibi),))
+
+
+@pytest.mark.proves("RES-10", "ARC-03")
+def test_originals_of_different_items_contradict_nobody() -> None:
+    resolution = resolve(f"{ITEM}+?ibiurl.requireditemstatus=Original", language="pt")
+    english = says(A, **{"ibi.translation(en)": ITEM, "url.translation(en)": "http://a.example/en"})
+    resolution.hear(A, UrlList({**english.pairs, "state.translation(en)": "Original"}))
+    other = "example.org/x/2020/02.02.00.00"
+    portuguese = says(B, **{"ibi.translation(pt)": other, "url.translation(pt)": "http://b.example/pt"})
+    resolution.hear(B, UrlList({**portuguese.pairs, "state.translation(pt)": "Original"}))
+    decided = resolution.close_round()
+    assert isinstance(decided, Redirect)
+    assert decided.url == "http://b.example/pt"
+
+
+def test_an_item_that_an_earlier_round_knew_stays_known() -> None:
+    resolution = resolve(f"{ITEM}!")
+    resolution.hear(A, says(A, ibi_nextedition="example.org/x/2021/01.01.00.00"))
+    assert isinstance(resolution.close_round(), AskAgain)
+    resolution.hear(A, NOTHING)
+    alert = resolution.close_round()
+    assert isinstance(alert, Alert)
+    assert (alert.kind, alert.known) == (Kind.NOT_FOUND, True)
+
+
+@pytest.mark.proves("AMB-50")
+def test_a_reader_is_sent_on_even_if_the_state_was_not_told_and_the_thanks_leave_it_out() -> None:
+    decided = resolve(ITEM).hear(A, says(A, url="http://a.example/x"))
+    assert decided is not None
+    assert decided.acknowledgment is not None
+    assert decided.acknowledgment.state is None

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from ibi.archive.related import Related, Walk
 from ibi.protocol import vocabulary as say
-from ibi.protocol.relation import Kind, Relation
+from ibi.protocol.relation import Kind, Relation, Step
 from ibi.protocol.url_list import Entry, UrlList, entry_pairs, relations_of
 from ibi.protocol.verb_list import GET_FILE_LIST, VerbList
 from ibi.protocol.vocabulary import State
@@ -102,20 +102,24 @@ class _Builder:
         """
         if self._add_relations(wanted):
             self.pairs[say.URL_KEY] = url_key
+            for lead in _open_leads(wanted):
+                self._add_names(lead)
             return
         if _goes_to_last_edition(wanted):
             self._add_next_edition()
         for lead in wanted.leading():
-            for relation, related in self._derive(lead):
-                self.pairs.update(entry_pairs(relation, Entry(forms=related.forms)))
+            self._add_names(lead)
         if any(step.parameter for step in wanted.steps):
             self._add_others(wanted)
 
+    def _add_names(self, pattern: Relation) -> None:
+        for relation, related in self._derive(pattern):
+            self.pairs.update(entry_pairs(relation, Entry(forms=related.forms)))
+
     def _add_others(self, wanted: Relation) -> None:
         for relation, related in self._derive(None):
-            url = self._url(related) if relation.kinds == wanted.kinds else None
-            if url is not None:
-                self.pairs.update(entry_pairs(relation, Entry(url, related.forms)))
+            if relation.kinds == wanted.kinds:
+                self.pairs.update(entry_pairs(relation, Entry(self._url(related), related.forms)))
 
     def _add_next_edition(self) -> None:
         edition = self.walk.edition
@@ -177,6 +181,8 @@ def filter_url_list(pairs: PairList, verbs: Iterable[str]) -> PairList:
         kept |= _qualified(pairs, word, wanted)
     urls = _qualified(pairs, say.URL, wanted)
     if urls:
+        for lead in _open_leads(wanted):
+            kept |= _qualified(pairs, say.IBI, lead)
         return kept | urls | {name: pairs[name] for name in (say.URL_KEY,) if name in pairs}
     if _goes_to_last_edition(wanted) and say.NEXT_EDITION in pairs:
         kept[say.NEXT_EDITION] = pairs[say.NEXT_EDITION]
@@ -193,3 +199,8 @@ def _qualified(pairs: PairList, word: str, pattern: Relation) -> PairList:
 
 def _goes_to_last_edition(relation: Relation) -> bool:
     return any(step.kind is Kind.LAST_EDITION for step in relation.steps)
+
+
+def _open_leads(relation: Relation) -> Iterator[Relation]:
+    """Leading parts in which any language will do: a better one may be known by its name alone (note 38)."""
+    return (lead for lead in relation.leading() if Step(Kind.TRANSLATION) in lead.steps)

@@ -63,12 +63,20 @@ class Draft:
 def read_line(line: bytes) -> Draft:
     """Read one line. Raises BadItem or ParseError, which say what is wrong with it."""
     try:
-        value = json.loads(line)
+        value = json.loads(line, object_pairs_hook=_once)
     except (ValueError, RecursionError):
         raise BadItem("the line is not JSON") from None
     if not isinstance(value, dict):
         raise BadItem("the line is not a JSON object")
     return read_item(value)
+
+
+def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """A JSON object; a name that stands twice would lose a value in silence."""
+    value = dict(pairs)
+    if len(value) < len(pairs):
+        raise BadItem("a name stands twice in one object")
+    return value
 
 
 def read_item(value: Mapping[str, Any]) -> Draft:

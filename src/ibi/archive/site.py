@@ -5,7 +5,7 @@
     /                                              the front page
     anything else                                  a persistent URL: here if held, else at the resolver (note 27)
 
-Pages are values; a renderer given from above writes them. Without it, or to a program, they are plain text.
+Pages are values; a renderer given from above writes them. Without it they are plain text.
 """
 
 from __future__ import annotations
@@ -145,6 +145,8 @@ class Site:
             if chosen is not None:
                 refused = url.original_required and chosen.entry.state is not State.ORIGINAL
                 return None if refused else chosen.entry.url
+            if self._settings.resolver:  # it can follow what is only named here
+                return None
             relation = without_bare_translation(relation)  # then in the language it has (AMB-46)
         return None
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
+from ibi.cli.arguments import workers
+
 _FIELDS = """\
 One JSON object a line. All fields are optional:
 
@@ -54,7 +56,9 @@ def describe(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> a
     delete.add_argument("ibi", metavar="IBI")
     serve = _add(actions, "serve", "run the Archive")
     serve.add_argument("--bind", default="127.0.0.1:8081", metavar="HOST:PORT", help="where to listen")
-    serve.add_argument("--workers", type=_count, default=1, metavar="N", help="processes that share the work")
+    serve.add_argument(
+        "--workers", type=workers, default=1, metavar="N", help="processes that share the work"
+    )
     return parser
 
 
@@ -108,10 +112,4 @@ def _add_init(actions: argparse._SubParsersAction[argparse.ArgumentParser]) -> N
 def _port(text: str) -> int:
     if not (text.isascii() and text.isdecimal() and 0 < int(text[:9]) <= 65535):  # noqa: PLR2004 - the last port
         raise argparse.ArgumentTypeError(f"not a port: {text}")
-    return int(text)
-
-
-def _count(text: str) -> int:
-    if not (text.isascii() and text.isdecimal() and 1 <= int(text[:9]) <= 256):  # noqa: PLR2004 - more are a slip
-        raise argparse.ArgumentTypeError(f"not a number of processes: {text}")
     return int(text)

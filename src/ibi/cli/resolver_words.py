@@ -7,6 +7,8 @@ from ipaddress import ip_network
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from ibi.cli.arguments import workers
+
 if TYPE_CHECKING:
     from ipaddress import IPv4Network, IPv6Network
 
@@ -85,7 +87,7 @@ def _add_serve(actions: argparse._SubParsersAction[argparse.ArgumentParser]) -> 
     _add_data(parser)
     parser.add_argument("--bind", default="127.0.0.1:8080", metavar="HOST:PORT", help="where to listen")
     parser.add_argument(
-        "--workers", type=_count, default=1, metavar="N", help="processes that share the work"
+        "--workers", type=workers, default=1, metavar="N", help="processes that share the work"
     )
     parser.add_argument(
         "--trusted-proxy",
@@ -99,12 +101,6 @@ def _add_serve(actions: argparse._SubParsersAction[argparse.ArgumentParser]) -> 
         "--tls-cert", type=Path, metavar="FILE", help="serve HTTPS with this certificate chain"
     )
     parser.add_argument("--tls-key", type=Path, metavar="FILE", help="and this private key")
-
-
-def _count(text: str) -> int:
-    if not (text.isascii() and text.isdecimal() and 1 <= int(text[:9]) <= 256):  # noqa: PLR2004 - more are a slip
-        raise argparse.ArgumentTypeError(f"not a number of processes: {text}")
-    return int(text)
 
 
 def _network(text: str) -> IPv4Network | IPv6Network:

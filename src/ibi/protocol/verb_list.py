@@ -27,8 +27,7 @@ class VerbList(NamedTuple):
             raise ParseError(
                 "verb list", text, "it is longer than {limit} characters", _MAX_TEXT, limit=_MAX_TEXT
             )
-        words = text.replace("+", " ").split(" ")
-        return cls(tuple(_canonical(word) for word in words if word))
+        return _read(text)
 
     @classmethod
     def of(cls, relation: Relation, *, file_list: bool = False) -> VerbList:

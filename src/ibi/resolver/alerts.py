@@ -91,9 +91,14 @@ _SENTENCE: Final[dict[Kind, str]] = {
 }
 
 
+# Two alerts for which the kind alone says too little.
 _KNOWN_TITLE: Final = "The item is known, but not what was asked of it"
 _KNOWN_SENTENCE: Final = (
     "Every Archive that was asked has answered; none offers this edition, metadata or file of the item."
+)
+_NOBODY_TITLE: Final = "There is no Archive to ask"
+_NOBODY_SENTENCE: Final = (
+    "No Archive takes part in this resolver at the moment, so nothing is known of any item. Please try again."
 )
 
 
@@ -143,7 +148,9 @@ class Alert:
 
     def title(self, say: Say) -> str:
         """The alert in a few words."""
-        return say(_KNOWN_TITLE if self._only_known else TITLE[self.kind], {})
+        if self._only_known:
+            return say(_KNOWN_TITLE, {})
+        return say(_NOBODY_TITLE if self._nobody else TITLE[self.kind], {})
 
     def sentences(self, say: Say) -> list[str]:
         """What a person should know, a sentence each."""
@@ -215,11 +222,17 @@ class Alert:
         """The alert in a sentence."""
         if self.problem is not None:
             return say(self.problem.problem, self.problem.details)
-        return say(_KNOWN_SENTENCE if self._only_known else _SENTENCE[self.kind], {})
+        if self._only_known:
+            return say(_KNOWN_SENTENCE, {})
+        return say(_NOBODY_SENTENCE if self._nobody else _SENTENCE[self.kind], {})
 
     @property
     def _only_known(self) -> bool:
         return self.known and self.kind is Kind.NOT_FOUND
+
+    @property
+    def _nobody(self) -> bool:
+        return self.kind is Kind.INCOMPLETE and self.round is not None and not self.round.asked
 
 
 def in_english(sentence: str, details: Mapping[str, object]) -> str:

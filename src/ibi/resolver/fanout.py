@@ -146,7 +146,7 @@ class Thanks:
     """Acknowledgments on their way, each sent once, none of them awaited by a reader (RES-12, note 2).
 
     Every Archive has a line of its own, so one that takes its time does not hold up the thanks of the others.
-    `delivered` + `queued` + the sum of `dropped` (counted by reason) is the number of calls of `acknowledge`.
+    `delivered` + `queued` + the sum of `dropped` (by reason) is the number of calls of `acknowledge` and `skip`.
     """
 
     def __init__(
@@ -185,6 +185,10 @@ class Thanks:
                 sender = asyncio.create_task(self._send(archive.address, line))
                 self._senders.add(sender)
                 sender.add_done_callback(self._senders.discard)
+
+    def skip(self, reason: str) -> None:
+        """Count a redirect that nobody is thanked for: nothing goes uncounted (note 2)."""
+        self.dropped[reason] += 1
 
     async def close(self, grace: float = PER_ARCHIVE) -> None:
         """Take no more, deliver what is waiting for `grace` seconds at most, then drop the rest."""

@@ -68,8 +68,8 @@ class Membership:
         self._client = client
         self._policy = policy
         self._own = own
-        self._by_ibi = Throttle(KEY_FAILURES_PER_IBI)
-        self._by_source = Throttle(KEY_FAILURES_PER_SOURCE)
+        self._by_ibi = Throttle(KEY_FAILURES_PER_IBI, _loop_time)
+        self._by_source = Throttle(KEY_FAILURES_PER_SOURCE, _loop_time)
         self._hashing = asyncio.Semaphore(_HASHING_AT_ONCE)
         self._waiting = 0
 
@@ -180,3 +180,7 @@ def _origin(source: str) -> str:
     except ValueError:
         return source
     return str(ip) if ip.version == 4 else str(ip.exploded[:19])  # noqa: PLR2004 - IPv4
+
+
+def _loop_time() -> float:
+    return asyncio.get_running_loop().time()

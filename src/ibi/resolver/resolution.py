@@ -16,6 +16,7 @@ from ibi.protocol.choice import Found, wanted, without_bare_translation
 from ibi.protocol.messages import Acknowledgment, UrlRequest
 from ibi.protocol.query_string import with_query
 from ibi.protocol.relation import Kind as StepKind
+from ibi.protocol.url_list import UrlList
 from ibi.protocol.verb_list import VerbList
 from ibi.protocol.vocabulary import ContentType, State
 from ibi.resolver.alerts import Alert, Kind, Round
@@ -28,13 +29,10 @@ from ibi.resolver.selection import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from ibi.errors import IbiError
     from ibi.identifier.forms import IBIForms, Name
     from ibi.protocol.language import LanguagePreference
     from ibi.protocol.persistent_url import PersistentURL
-    from ibi.protocol.url_list import UrlList
 
 MAX_ROUNDS: Final = 32
 """Rounds of one resolution (docs/threats.md); circles end earlier, when nothing new is left to ask."""
@@ -64,6 +62,20 @@ class _Heard(NamedTuple):
     answer: UrlList
 
 
+class _Offer(NamedTuple):
+    archive: Archive
+    answer: UrlList
+    found: Found
+
+    def contradicts(self, other: _Offer) -> bool:
+        """Whether both cannot be the original: for one relation there is one, and each item has one (ARC-03)."""
+        if other is self:
+            return False
+        mine, theirs = self.found.entry.forms, other.found.entry.forms
+        same_item = mine is None or theirs is None or mine.shares(theirs)
+        return same_item or self.found.relation == other.found.relation
+
+
 class Resolution:
     """The resolution of one persistent URL for one reader.
 
@@ -88,6 +100,8 @@ class Resolution:
         self._answered: set[str] = set()
         self._silent: dict[str, IbiError] = {}
         self._unsafe: list[Archive] = []
+        self._known = False
+        self._fallbacks: list[tuple[Name, VerbList]] = []
         self.rounds = 0
         self.request = UrlRequest(client_addresses, url.ibi, url.file_path, url.verbs)
         """What every Archive is to be asked in this round."""
@@ -116,58 +130,76 @@ class Resolution:
         """Decide on what was heard; nobody else will answer in this round."""
         self.rounds += 1
         living = [heard for heard in self._heard if heard.answer.state is not State.DELETED]
+        self._known = self._known or bool(living)
         decided = self._original(living) if self._url.original_required else None
         if decided is not None:
             return decided
-        if living and self.rounds < MAX_ROUNDS:
-            following = self._next(living)
-            if following is not None:
-                return following
+        following = self._next(living) if self.rounds < MAX_ROUNDS else None
+        if following is not None:
+            return following
         return self._alert(self._kind(living), self._subjects(living))
 
     def _original(self, living: list[_Heard]) -> Redirect | Alert | None:
-        """The one Original among all answers (RES-08, AMB-51); None if the wanted item is nowhere yet."""
-        offers = [(heard, found) for heard in living if (found := self._wanted(*heard)) is not None]
-        claims = [(heard, found) for heard, found in offers if found.entry.state is State.ORIGINAL]
-        if len(claims) > 1:
-            return self._alert(Kind.SUSPECT_ORIGINALS, [heard.archive for heard, _ in claims])
+        """The one Original among all answers (RES-08, AMB-51); None if the wanted item is nowhere yet.
+
+        Claims count whether or not a reader may be sent to their URLs: whoever claims is part of the question.
+        """
+        offers = [
+            _Offer(*heard, found) for heard in living if (found := self._found(heard.answer)) is not None
+        ]
+        claims = [offer for offer in offers if offer.found.entry.state is State.ORIGINAL]
+        suspects = [claim for claim in claims if any(map(claim.contradicts, claims))]
+        if suspects:
+            return self._alert(Kind.SUSPECT_ORIGINALS, [claim.archive for claim in suspects])
         if claims:
-            heard, found = claims[0]
-            return self._redirect(*heard, found, complete=not self._silent)
+            claim = self._preferred(claims)
+            if not self._policy.leads(claim.archive, claim.found.entry.url):
+                return self._alert(Kind.UNSAFE_URL, [claim.archive])
+            return self._redirect(*claim, complete=not self._silent)
         if offers:
-            return self._alert(Kind.NO_ORIGINAL, [heard.archive for heard, _ in offers])
+            return self._alert(Kind.NO_ORIGINAL, [offer.archive for offer in offers])
         return None
+
+    def _preferred(self, claims: list[_Offer]) -> _Offer:
+        """Of originals of different items, which only differ in language, the one that suits the reader."""
+        said = {name: value for claim in reversed(claims) for name, value in claim.answer.pairs.items()}
+        relations = [claim.found.relation for claim in claims]
+        found = wanted(UrlList(said), self._relation, self._preference, relations)
+        chosen = found.relation if found else relations[0]
+        return next(claim for claim in claims if claim.found.relation == chosen)
+
+    def _found(self, answer: UrlList) -> Found | None:
+        return wanted(answer, self._relation, self._preference, answer.relations())
 
     def _wanted(self, archive: Archive, answer: UrlList) -> Found | None:
         if answer.state is State.DELETED:
             return None
         usable = living_relations(archive, answer, self._policy)
         found = wanted(answer, self._relation, self._preference, usable)
-        if found is None and wanted(answer, self._relation, self._preference, answer.relations()) is not None:
+        if found is None and self._found(answer) is not None:
             self._unsafe.append(archive)
         return found
 
     def _next(self, living: list[_Heard]) -> AskAgain | None:
-        """The next request: what an answer leads to, else the item in its own language (RES-09, AMB-46)."""
+        """The next request: what an answer leads to, else an item in the language it has (RES-09, AMB-46)."""
+        fewer = without_bare_translation(self._relation)
+        if living and fewer is not None:
+            self._fallbacks.append((self.request.ibi, VerbList.of(fewer, file_list=self._url.file_list)))
         for heard in living:
-            for forms, verbs in self._offers(heard):
+            for forms, verbs in next_requests(
+                heard.answer, self._relation, self._preference, file_list=self._url.file_list
+            ):
                 if not any((name, verbs.verbs) in self._asked for name in forms.canonicals):
                     if heard.answer.forms is not None:  # its other name is not asked again (threat T09)
                         self._remember_all(heard.answer.forms, self.request.verbs)
                     self._remember_all(forms, verbs)
                     return self._ask(forms.main, verbs)
-        fewer = without_bare_translation(self._relation)
-        if fewer is None:
-            return None
-        verbs = VerbList.of(fewer, file_list=self._url.file_list)
-        name = self.request.ibi.canonical
-        if (name, verbs.verbs) in self._asked:
-            return None
-        self._remember(name, verbs)
-        return self._ask(self.request.ibi, verbs)
-
-    def _offers(self, heard: _Heard) -> Iterator[tuple[IBIForms, VerbList]]:
-        return next_requests(heard.answer, self._relation, self._preference, file_list=self._url.file_list)
+        while self._fallbacks:
+            name, verbs = self._fallbacks.pop()
+            if (name.canonical, verbs.verbs) not in self._asked:
+                self._remember(name.canonical, verbs)
+                return self._ask(name, verbs)
+        return None
 
     def _ask(self, ibi: Name, verbs: VerbList) -> AskAgain:
         self.request = UrlRequest(self.request.client_addresses, ibi, self.request.file_path, verbs)
@@ -218,7 +250,6 @@ class Resolution:
         asked = len(self._answered | self._silent.keys())
         if kind is not Kind.SUSPECT_ORIGINALS and (self._silent or not asked):
             kind = Kind.INCOMPLETE
-        known = any(heard.answer.state is not State.DELETED for heard in self._heard)
         removed = [heard.answer.timestamp for heard in self._heard if kind is Kind.DELETED]
         return Alert(
             kind,
@@ -229,7 +260,7 @@ class Resolution:
             timestamp=next((moment for moment in removed if moment), ""),
             alternates=tuple(sorted(self._others().items())) if kind is Kind.NO_TRANSLATION else (),
             proposals=tuple(self._others().values()) if kind is Kind.NOT_FOUND else (),
-            known=known,
+            known=self._known,
         )
 
     def _others(self) -> dict[str, str]:

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Final, Protocol
 from ibi.errors import IbiError
 from ibi.identifier.generator import TRIAL_DOMAINS, is_public_ip
 from ibi.identifier.legacy import LegacyId
+from ibi.identifier.repository import LAST_PORT
 from ibi.protocol.choice import wanted
 from ibi.protocol.relation import ITEM, Kind, Relation
 from ibi.protocol.url_list import UrlList, relations_of
@@ -105,9 +106,10 @@ def next_requests(
 
 def others(answer: UrlList, relation: Relation) -> Iterator[Relation]:
     """What an answer offers in other languages or formats than those that were asked for."""
-    for offered in answer.relations():
-        if offered.kinds == relation.kinds and not relation.accepts(offered):
-            yield offered
+    for word in ("url", "ibi"):
+        for offered in relations_of(answer.pairs, word):
+            if offered.kinds == relation.kinds and not relation.accepts(offered):
+                yield offered
 
 
 def is_safe_url(url: str, *, allow_private: bool = False) -> bool:
@@ -116,7 +118,8 @@ def is_safe_url(url: str, *, allow_private: bool = False) -> bool:
     http or https, with a host and without userinfo; ASCII without control characters, blanks and backslash; at most
     8 KiB; no literal address, in whatever notation browsers read as one, that is not public.
     """
-    if len(url) > _LONGEST_URL or _SAFE(url) is None:
+    match = _SAFE(url) if len(url) <= _LONGEST_URL else None
+    if match is None or not 0 < int(match[2] or 80) <= LAST_PORT:
         return False
     return allow_private or _is_public_host(_host(url))
 
@@ -145,6 +148,6 @@ def _is_public_host(host: str) -> bool:
 
 
 _SAFE = re.compile(
-    r"https?://([A-Za-z0-9._~-]+|\[[0-9A-Fa-f:.]+\])(?::[0-9]{1,5})?(?:[/?#][!-\[\]-~]*)?", re.IGNORECASE
+    r"https?://([A-Za-z0-9._~-]+|\[[0-9A-Fa-f:.]+\])(?::([0-9]{1,5}))?(?:[/?#][!-\[\]-~]*)?", re.IGNORECASE
 ).fullmatch
 _DOTTED = re.compile(r"(?:(?:25[0-5]|2[0-4][0-9]|1[0-9]{2}|[1-9]?[0-9])(?:\.(?!$)|$)){4}").fullmatch

@@ -178,14 +178,23 @@ class ResolverService:
             outcome.url,
             link(story.url, "cite-as"),
             *([("vary", "Accept-Language")] if by_language else []),
-            afterwards=self._gratitude(outcome) if visitor.method == "GET" else None,
+            afterwards=self._gratitude(visitor, outcome),
         )
 
-    def _gratitude(self, outcome: Redirect) -> Callable[[], None] | None:
-        """The thanks for an answer, to be sent when the reader is on the way (RES-11, RES-12)."""
+    def _gratitude(self, visitor: Visitor, outcome: Redirect) -> Callable[[], None] | None:
+        """The thanks for an answer, to be sent when the reader is on the way (RES-11, RES-12).
+
+        Every GET that is redirected is counted, also where nobody can or should be thanked (note 2).
+        """
+        if visitor.method != "GET":
+            return None
         message = outcome.acknowledgment
         archive = cast("IncludedArchive", outcome.archive)  # what the machine was given, it gives back
-        return None if message is None else lambda: self._thanks.acknowledge(archive, message)
+        if visitor.only_prefetched:
+            return lambda: self._thanks.skip("only prefetched")
+        if message is None:
+            return lambda: self._thanks.skip("no key to thank with")
+        return lambda: self._thanks.acknowledge(archive, message)
 
     async def _explain(self, visitor: Visitor) -> Response:
         path = visitor.path[len(_EXPLAIN) - 1 :]

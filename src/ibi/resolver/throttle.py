@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections import OrderedDict, deque
 from typing import TYPE_CHECKING, Final
 
@@ -18,7 +17,7 @@ _MOST_NAMES = 20_000  # beyond this the names that failed longest ago are forgot
 class Throttle:
     """At most `limit` failures for one name in a minute. `clock` gives seconds that never go back."""
 
-    def __init__(self, limit: int, clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(self, limit: int, clock: Callable[[], float]) -> None:
         self._limit = limit
         self._clock = clock
         self._failures: OrderedDict[str, deque[float]] = OrderedDict()
