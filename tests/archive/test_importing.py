@@ -163,6 +163,7 @@ def test_a_bad_line_harms_no_other(archive: NewArchive) -> None:
         (b"[" * 200_000, "not JSON"),
         (b'{"key": ' + b"9" * 10_000 + b"}", "not JSON"),
         (b'"text"', "not a JSON object"),
+        (b'{"rep": "a.example/b/2010/01.01.00.00", "rep": "a.example/b/2010/01.01.00.01"}', "stands twice"),
         (ITEM | {"titel": "x"}, "no field titel"),
         (ITEM | {"rep": 1}, "rep is a text"),
         (ITEM | {"rep": "a.example/b/2010/01.01.00"}, "month.day.hour.minute"),

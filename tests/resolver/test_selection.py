@@ -164,6 +164,8 @@ def test_ordinary_urls_are_safe(url: str) -> None:
         "http://a.example/é",
         "http:///x",
         "http://a.example:x/",
+        "http://a.example:0/",
+        "http://a.example:99999/",
         "http://a.example/" + "x" * 9000,
     ],
 )

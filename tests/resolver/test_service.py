@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from ibi.protocol.pair_list import read_pairs, write_pairs
 from resolver.running import Answer, Running, resolver
 from support.archives import Conduct, Question, ScriptedArchive
 
@@ -109,6 +110,22 @@ def test_the_archive_is_thanked_with_the_url_as_it_was_received(tmp_path: Path) 
     assert thanks["clientinformation.ipaddress"] == "172.16.44.200 127.0.0.1"
     assert (thanks["urlkey"], thanks["state"], thanks["contenttype"]) == (KEY, "Original", "Data")
     assert thanks["url"] == URL
+
+
+@pytest.mark.proves("RES-11")
+def test_every_redirect_is_counted_also_where_nobody_is_thanked(tmp_path: Path) -> None:
+    without_key = {name: value for name, value in read_pairs(item()).items() if name != "urlkey"}
+    archive = m16c(write_pairs(without_key))
+
+    async def scene(running: Running) -> None:
+        assert (await running.ask(f"/{IBI}", "Sec-Purpose: prefetch")).status == 302
+        assert (await running.ask(f"/{IBI}")).status == 302
+        await running.thanked()
+        assert running.thanks.delivered == 0
+        assert running.thanks.dropped == {"only prefetched": 1, "no key to thank with": 1}
+
+    play(tmp_path, [archive], scene)
+    assert archive.acknowledgments == []
 
 
 @pytest.mark.proves("RES-11")
