@@ -81,6 +81,8 @@ def check_version(engine: Engine, migrations: Path) -> None:
             found = MigrationContext.configure(connection).get_current_revision()
     except DatabaseError as error:
         raise _unusable(engine, error) from None
+    finally:
+        engine.dispose()  # whoever is refused leaves no connection behind
     if found == newest:
         return
     path = engine.url.database

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 Setting = str | bool | int | float | tuple[str, ...] | IBIForms | None
 """What a setting can be."""
 
+_SHOWN = 120  # characters of a faulty value that are worth showing
 _TOML_ESCAPES = {'"': '\\"', "\\": "\\\\"}
 
 
@@ -52,7 +53,7 @@ class _Settings:
             raise SetupError(
                 "{path} does not exist: nothing was made here with `init` yet", path=path
             ) from None
-        except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
+        except (OSError, ValueError, RecursionError) as error:
             raise SetupError("{path} cannot be read: {reason}", path=path, reason=error) from None
         return cls._of_table(table, path)
 
@@ -194,7 +195,9 @@ def _check(query: str, addresses: tuple[str, ...]) -> None:
         for address in addresses:
             split_hostport(address)
     except ParseError as error:
-        raise SetupError("{reason}: {text}", reason=error, text=error.text) from None
+        if error.text == query:  # all of it, and the key with it
+            raise SetupError(error.problem, **error.details) from None
+        raise SetupError("{reason}: {text}", reason=error, text=error.text[:_SHOWN]) from None
 
 
 def _toml(value: object) -> str:

@@ -16,7 +16,7 @@ from sqlalchemy import text
 from ibi.archive import rows, schema
 from ibi.archive.rows import ITEM_COLUMNS, look_up_key
 from ibi.database import check_version, transaction
-from ibi.errors import AlreadyHeld, NotHeld
+from ibi.errors import AlreadyHeld, NotHeld, SetupError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -126,11 +126,15 @@ class Catalogue:
 
     @contextmanager
     def _reading(self) -> Iterator[_Run]:
-        with self._lock:
-            if self._reader is None:
-                self._reader = self._engine.raw_connection()
-            with closing(self._reader.cursor()) as cursor:
-                yield _Run(cursor, self._for_driver)
+        try:
+            with self._lock:
+                if self._reader is None:
+                    self._reader = self._engine.raw_connection()
+                with closing(self._reader.cursor()) as cursor:
+                    yield _Run(cursor, self._for_driver)
+        except self._engine.dialect.loaded_dbapi.Error as error:
+            problem = "the database {path} cannot be used: {reason}"
+            raise SetupError(problem, path=self._engine.url.database, reason=error) from None
 
 
 class Writer:

@@ -5,14 +5,14 @@ DIR/archive.toml  settings      DIR/catalogue.sqlite  catalogue      DIR/col  fi
 
 from __future__ import annotations
 
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from typing import TYPE_CHECKING, Final
 
 from ibi.archive import schema
 from ibi.archive.catalogue import Catalogue
 from ibi.archive.holding import Holding
 from ibi.archive.item_lines import timestamp_text
-from ibi.archive.storage import Storage
+from ibi.archive.storage import Storage, alone
 from ibi.database import migrate, open_engine
 from ibi.errors import NotOurs, SetupError
 from ibi.identifier.dates import TICKS, parse_granularity
@@ -57,6 +57,10 @@ class ArchiveDirectory:
             ) from None
         with WaitingRoom(self._path, self._now, self._sleep):
             pass
+
+    def serving(self) -> AbstractContextManager[None]:
+        """Hold the right to serve: of two, the one that stops would switch the other off. Raises SetupError."""
+        return alone(self._path / "serve.lock", SetupError("this Archive is being served already"))
 
     def label(self, subsystem: Subsystem, granularity: str) -> IBIForms:
         """A new label; returns when its moment has come. Raises MintingError."""

@@ -212,7 +212,7 @@ def _inside(folder: Path, source: str) -> Path:
         path = (folder / source).resolve()
         if path.is_relative_to(folder.resolve()):
             return path
-    except (OSError, ValueError):
+    except (OSError, ValueError, RuntimeError):  # the last: links that lead in a circle, before Python 3.13
         pass
     raise BadItem("{path} is not inside the folder of the file that names it", path=source)
 

@@ -68,7 +68,18 @@ def read_line(line: bytes) -> Draft:
         raise BadItem("the line is not JSON") from None
     if not isinstance(value, dict):
         raise BadItem("the line is not a JSON object")
-    return read_item(value)
+    draft = read_item(value)
+    if b"\\u" in line:
+        _whole_characters(value)
+    return draft
+
+
+def _whole_characters(value: Any) -> None:
+    """Refuse half a surrogate pair, which JSON can write and no file or database can keep."""
+    try:
+        json.dumps(value, ensure_ascii=False).encode()
+    except UnicodeEncodeError:
+        raise BadItem("the line has half a character in it") from None
 
 
 def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
@@ -209,7 +220,7 @@ def _timestamp(value: Any, name: str) -> str:
         moment = datetime.fromisoformat(_text(value, name))
         if moment.tzinfo is None:
             moment = moment.replace(tzinfo=UTC)
-        return f"{moment.astimezone(UTC):%Y-%m-%dT%H:%M:%SZ}"
+        return f"{moment.astimezone(UTC).replace(microsecond=0, tzinfo=None).isoformat()}Z"
     except (ValueError, OverflowError):
         raise BadItem("{name} is a moment such as 2009-07-21T13:23:45Z", name=name) from None
 

@@ -10,6 +10,7 @@ manifest is never served, so a file without its entry harms nobody: files are pu
 
 from __future__ import annotations
 
+import errno
 import fcntl
 import hashlib
 import mimetypes
@@ -36,6 +37,7 @@ _LONGEST_PART = 255  # bytes; what file systems take
 _LONGEST_NAME = 1024
 _REFUSED_BYTES = re.compile(rb"[\x00-\x1f\x7f\\]")
 _CHUNK = 1 << 20
+_OUR_DISK = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EFBIG})
 _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _TYPES = mimetypes.MimeTypes(filenames=())  # its own table: the same types on every machine
 _TYPES_READ_AS = {"application/javascript": "text/javascript", "text/xml": "application/xml"}
@@ -95,17 +97,11 @@ class Storage:
         Raises SetupError if another process holds it.
         """
         self.make()
-        lock = os.open(self._staging.parent / "ingest.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-        try:
-            try:
-                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except BlockingIOError:
-                raise SetupError("another import or deletion is at work in this Archive") from None
+        taken = SetupError("another import or deletion is at work in this Archive")
+        with alone(self._staging.parent / "ingest.lock", taken):
             for left in self._staging.iterdir():
                 left.unlink()
             yield
-        finally:
-            os.close(lock)
 
     def stage(self, forms: IBIForms, name: str, source: Path) -> StagedFile:
         """Copy a regular file in, hash it and flush it; `name` is its name in the item. Raises BadItem."""
@@ -116,6 +112,9 @@ class Storage:
                 size, digest = _copy(reader, path)
         except OSError as error:
             path.unlink(missing_ok=True)
+            if error.errno in _OUR_DISK:
+                full = "no file can be kept in {path}: {reason}"
+                raise SetupError(full, path=self._staging, reason=error.strerror) from None
             raise BadItem("{path} cannot be read: {reason}", path=source, reason=error.strerror) from None
         return StagedFile(StoredFile(name, size, digest, media_type(name)), path)
 
@@ -174,6 +173,24 @@ class Storage:
             yield at
         finally:
             os.close(at)
+
+
+@contextmanager
+def alone(path: Path, taken: SetupError) -> Iterator[None]:
+    """Hold a lock file as long as this process and its children need it. Raises `taken` if another one holds it."""
+    try:
+        lock = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    except OSError as error:
+        raise SetupError("{path} cannot be opened: {reason}", path=path, reason=error.strerror) from None
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        os.close(lock)
+        raise taken from None
+    try:
+        yield
+    finally:
+        os.close(lock)
 
 
 def _open_regular(path: Path) -> BinaryIO:

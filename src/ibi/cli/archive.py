@@ -225,12 +225,13 @@ def _serve(args: argparse.Namespace) -> int:
         level=logging.INFO, stream=sys.stderr, format="%(asctime)s %(levelname)s %(name)s: %(message)s"
     )
     logging.getLogger("uvicorn").setLevel(logging.ERROR)
-    serve(
-        lambda: [assembly.archive_service(args.data)],
-        [args.bind],
-        lambda urls: print(f"ready {urls[0]}", flush=True),
-        args.workers,
-    )
+    with directory.serving():
+        serve(
+            lambda: [assembly.archive_service(args.data)],
+            [args.bind],
+            lambda urls: print(f"ready {urls[0]}", flush=True),
+            args.workers,
+        )
     return 0
 
 

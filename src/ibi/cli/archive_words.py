@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from ibi.cli.arguments import workers
+from ibi.cli.arguments import port, workers
 
 _FIELDS = """\
 One JSON object a line. All fields are optional:
@@ -88,11 +88,11 @@ def _add_init(actions: argparse._SubParsersAction[argparse.ArgumentParser]) -> N
         "--mint-host", metavar="H", help="the host name in new labels (default: that of the address)"
     )
     parser.add_argument(
-        "--mint-port", type=_port, metavar="P", help="and its port (default: that of the address)"
+        "--mint-port", type=port, metavar="P", help="and its port (default: that of the address)"
     )
     parser.add_argument("--mint-ip", metavar="A", help="the IP address in new IBIps (default: --ip)")
     parser.add_argument(
-        "--mint-ip-port", type=_port, default=800, metavar="P", help="and its port (default: 800)"
+        "--mint-ip-port", type=port, default=800, metavar="P", help="and its port (default: 800)"
     )
     parser.add_argument(
         "--granularity", default="1", metavar="S", help="seconds between labels: 60, 1 (default), 0.1, …"
@@ -107,9 +107,3 @@ def _add_init(actions: argparse._SubParsersAction[argparse.ArgumentParser]) -> N
     )
     parser.add_argument("--key", help="the registration key; without it, a strong one is made")
     parser.add_argument("--json", action="store_true", help="one JSON document")
-
-
-def _port(text: str) -> int:
-    if not (text.isascii() and text.isdecimal() and 0 < int(text[:9]) <= 65535):  # noqa: PLR2004 - the last port
-        raise argparse.ArgumentTypeError(f"not a port: {text}")
-    return int(text)

@@ -5,15 +5,18 @@ from __future__ import annotations
 import argparse
 import http.client
 import json
+import re
 import ssl
 from typing import Any, NamedTuple
 from urllib.parse import urlsplit
 
 from ibi.errors import IbiError, PeerGarbled, PeerSilent, SetupError
+from ibi.exchange import visible
 from ibi.resolver.site import persistent_path
 from ibi.texts import reader_language, say
 
 _SECONDS = 15  # longer than any resolution may take
+_STATUS = re.compile("[1-5][0-9][0-9]")
 _LONGEST_ANSWER = 4 * 1024 * 1024
 
 
@@ -30,6 +33,13 @@ def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) ->
 
 def run(args: argparse.Namespace) -> int:
     """Print the URL, or the explanation. Raises IbiError where there is no such URL."""
+    try:
+        return _ask(args)
+    except (LookupError, TypeError, AttributeError, RecursionError):  # JSON, but not as a resolver writes it
+        raise PeerGarbled("the resolver's answer cannot be understood") from None
+
+
+def _ask(args: argparse.Namespace) -> int:
     target = persistent_path(args.text)
     resolver = _Resolver(args.resolver, args.language or reader_language())
     wanted = "text/plain" if args.explain and not args.json else "application/json"
@@ -48,7 +58,7 @@ def run(args: argparse.Namespace) -> int:
         return 0 if outcome == http.client.FOUND else 1
     if outcome != http.client.FOUND:
         raise _refusal(story["outcome"]["alert"])
-    print(story["outcome"]["location"])
+    print(visible(story["outcome"]["location"]))
     return 0
 
 
@@ -58,7 +68,7 @@ def _ask_a_stranger(resolver: _Resolver, target: str, args: argparse.Namespace) 
         raise PeerGarbled("this resolver does not explain what it does")
     reply = resolver.ask("HEAD", target, "text/plain")
     if reply.location:
-        print(reply.location)
+        print(visible(reply.location))
         return 0
     raise IbiError("the resolver answers with the status {status}", status=reply.status)
 
@@ -135,7 +145,7 @@ class _Resolver:
             response.status,
             response.getheader("content-type", "").partition(";")[0].strip().lower(),
             response.getheader("location", ""),
-            int(outcome) if outcome.isascii() and outcome.isdecimal() else 0,
+            int(outcome) if _STATUS.fullmatch(outcome) else 0,
             body,
         )
 

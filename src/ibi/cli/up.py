@@ -16,6 +16,7 @@ import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
+from ibi.cli.arguments import port as port_number
 from ibi.cli.sample_network import ARCHIVES, FIRST_EDITION, HOST, LINKS, SampleNetwork
 from ibi.errors import IbiError, SetupError
 from ibi.texts import reader_language, say
@@ -25,7 +26,6 @@ if TYPE_CHECKING:
 
 PORT: Final = 8080
 _READY_SECONDS: Final = 20.0
-_LAST_PORT: Final = 65535
 
 
 def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
@@ -43,7 +43,7 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
     )
     parser.add_argument(
         "--port",
-        type=int,
+        type=port_number,
         default=PORT,
         metavar="N",
         help="the resolver's port; the Archives take the next two (default: %(default)s)",
@@ -53,8 +53,6 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
 
 def run(args: argparse.Namespace) -> int:
     """Make what is missing, serve it, show that it works, and wait for Ctrl-C."""
-    if not 0 < args.port <= _LAST_PORT:
-        raise SetupError("a port is a number from 1 to 65535")
     import uvloop
 
     where = say("kept in {path}", path=args.data) if args.data else say("removed at the end")

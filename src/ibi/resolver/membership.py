@@ -87,7 +87,7 @@ class Membership:
             _log.info("excluded %s", request.service_ibi)
             return Outcome(_OK, ExclusionStatus().body())
         except SetupError as error:
-            _log.exception("a request for %s was left undone", request.service_ibi)
+            _log.error("a request for %s was left undone: %s", request.service_ibi, error)
             return _later(str(error), 5)
 
     async def _include(self, request: InclusionRequest, change: int) -> Outcome:

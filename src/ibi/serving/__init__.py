@@ -75,6 +75,10 @@ class _Protocol(HttpToolsProtocol):
         if self._received > HEAD_BYTES and not self.transport.is_closing():
             self._refuse(431, "the request is too long")
 
+    def eof_received(self) -> bool:  # type: ignore[override]  # asyncio's contract is wider than uvicorn's None
+        """The client will ask nothing more; it still gets the answer that it waits for."""
+        return not getattr(self.cycle, "response_complete", True)
+
     def on_headers_complete(self) -> None:
         if len(self.url) + sum(len(name) + len(value) for name, value in self.headers) > HEAD_BYTES:
             self._refuse(431, "the head of the request is too long")
@@ -125,6 +129,8 @@ def listen(bind: str) -> socket.socket:
     """
     host, _, port = bind.rpartition(":")
     bracketed = host.startswith("[") and host.endswith("]")
+    if host == "[]" or not port.isascii():
+        raise SetupError("cannot listen on {bind}: {why}", bind=bind, why="not an address and port")
     family = socket.AF_INET6 if bracketed else socket.AF_INET
     # The protocol is named so that every event loop turns off Nagle's delay on what it accepts.
     listener = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
@@ -133,7 +139,7 @@ def listen(bind: str) -> socket.socket:
         listener.bind((host.strip("[]") if bracketed else host or "127.0.0.1", int(port)))
         listener.listen(1024)
         listener.setblocking(False)  # noqa: FBT003 - the standard library's own
-    except (OSError, ValueError, OverflowError) as error:
+    except (OSError, ValueError, OverflowError, TypeError) as error:  # TypeError: half a character
         listener.close()
         why = error.strerror if isinstance(error, OSError) else None
         raise SetupError(
