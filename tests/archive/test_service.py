@@ -183,6 +183,7 @@ def test_other_methods_are_refused(full: Served, method: str) -> None:
 def test_only_names_of_ours_are_answered(full: Served, host: str, status: int) -> None:
     assert full.get("/", host=host).status == status
     assert full.get("/-/healthz", host=host).status == 200
+    assert full.get("/-/readyz", host=host).body == b"ready\n"
 
 
 @pytest.mark.parametrize("target", ["/", PATH, f"/col/{REP}/doc/index.html", f"/col/{REP}/doc/@big", "/nothing",

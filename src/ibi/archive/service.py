@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 LONGEST_URL = 16 * 1024
 """Characters of path and query that are read."""
 
-_HEALTH, _ABOUT = "/-/healthz", "/-/about"
+_HEALTH, _READY, _ABOUT = "/-/healthz", "/-/readyz", "/-/about"
 _CONFIRMATION = Confirmation().body()
 _NOTICE = Notice().body()
 
@@ -110,11 +110,11 @@ class ArchiveService:
             return refusal.having(("allow", "GET, HEAD"))
         if len(asked.target) > LONGEST_URL:
             return self._site.refuse(asked, 414, IbiError("the address is too long"))
-        if asked.path != _HEALTH and not asked.names(self._hosts):
+        if asked.path not in {_HEALTH, _READY} and not asked.names(self._hosts):
             return self._site.refuse(asked, 421, IbiError("no Archive of this name is here"))
         if asked.has_subject:
             return self._service(asked)
-        return self._own_page(asked) if asked.path in {_HEALTH, _ABOUT} else self._site.answer(asked)
+        return self._own_page(asked) if asked.path in {_HEALTH, _READY, _ABOUT} else self._site.answer(asked)
 
     def _service(self, asked: Asked) -> Response:
         """Algorithm 1, MONTARRESPOSTA (SVC-01); what it has no words for is an error (AMB-32)."""
@@ -147,9 +147,18 @@ class ArchiveService:
         filtered = self._settings.filter_answers
         return url_list(lookup, self._identity, request, key, filtered=filtered).body()
 
+    def _ready(self) -> Response:
+        try:
+            self._catalogue.count()
+        except SetupError:
+            return Response(503, b"the catalogue cannot be read\n", PLAIN, NO_STORE)
+        return Response(200, b"ready\n", PLAIN, NO_STORE)
+
     def _own_page(self, asked: Asked) -> Response:
         if asked.path == _HEALTH:
             return Response(200, b"ok\n", PLAIN, NO_STORE)
+        if asked.path == _READY:
+            return self._ready()
         settings = self._settings
         facts = {
             "role": "archive",

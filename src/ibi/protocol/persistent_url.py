@@ -92,10 +92,7 @@ class PersistentURL(NamedTuple):
         query = _read_query(raw_query) if raw_query else _NO_QUERY
         if raw_query == _LEGACY_QUERY:
             modifier += ":"
-        relation, verbs = _asked_by(modifier) if modifier else (ITEM, NO_VERBS)
-        if query.verbs:
-            verbs = verbs.union(query.verbs)
-            relation = verbs.relation
+        relation, verbs = _asked_by(modifier, query.verbs) if modifier or query.verbs else (ITEM, NO_VERBS)
         return cls(
             ibi, modifier, verbs, relation, file_path,
             query.original_required, query.foreign, query.inflection, query.ignored, peeled, text,
@@ -123,9 +120,14 @@ class PersistentURL(NamedTuple):
 
 
 @lru_cache(maxsize=1024)
-def _asked_by(modifier: str) -> tuple[Relation, VerbList]:
+def _asked_by(modifier: str, later: tuple[str, ...] = ()) -> tuple[Relation, VerbList]:
+    """What the modifier and then the verbs of the query ask for (URL-09)."""
     relation = Relation.from_modifier(modifier)
-    return relation, VerbList.of(relation)
+    verbs = VerbList.of(relation)
+    if later:
+        verbs = verbs.union(later)
+        relation = verbs.relation
+    return relation, verbs
 
 
 def _split(raw_path: str) -> tuple[Name, str, str, tuple[str, ...]]:
