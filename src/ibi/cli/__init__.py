@@ -1,4 +1,4 @@
-"""The command line: `ibi inspect`, `ibi archive`, `ibi resolver`, `ibi resolve`, `ibi up`.
+"""The command line: `ibi inspect`, `ibi mint`, `ibi archive`, `ibi resolver`, `ibi resolve`, `ibi up`.
 
 Results go to stdout, sentences for people to stderr. Status 0: done; 1: what was asked for failed; 2: wrong usage.
 Each command is a module with `add_parser(subparsers)` and `run(args)`; what is heavy it imports when it runs, so
@@ -14,7 +14,7 @@ import sys
 from typing import TYPE_CHECKING
 
 import ibi
-from ibi.cli import archive, inspect, resolve, resolver, up
+from ibi.cli import archive, inspect, mint, resolve, resolver, up
 from ibi.errors import IbiError
 from ibi.texts import say
 
@@ -59,7 +59,7 @@ def _parser() -> argparse.ArgumentParser:
     )
     parser.add_argument("--version", action="version", version=f"ibi {ibi.__version__}")
     commands = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
-    for command in (inspect, archive, resolver, resolve, up):
+    for command in (inspect, mint, archive, resolver, resolve, up):
         command.add_parser(commands)
     return parser
 
