@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from ibi.identifier.forms import IBIForms, parse_ibi
+from ibi.identifier.repository import UniformRepositoryName
 
 HOST = ("--host", "mint.example.org", "--ip", "150.163.34.243")
 
@@ -45,7 +46,8 @@ def test_json_is_an_object_a_line(tmp_path: Path) -> None:
     done = mint(tmp_path, *HOST, "--json", "--count", "3", "--granularity", "0.001")
     rows = [json.loads(line) for line in done.stdout.splitlines()]
     assert [sorted(row) for row in rows] == [["datetime", "ibip", "rep"]] * 3
-    assert [row["datetime"] for row in rows] == sorted(row["datetime"] for row in rows)
+    names = [UniformRepositoryName.parse(row["rep"]) for row in rows]
+    assert names == sorted(names)
     for row in rows:
         forms = IBIForms.parse(f"rep {row['rep']} ibip {row['ibip']}")
         assert forms.main.date.text == row["datetime"]
