@@ -128,6 +128,7 @@ def test_the_trace_passes_on_the_wire(vector: Vector, policy: str) -> None:
     check_acknowledgment(expected["ack"], archives, expected.get("ack_base"))
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("neighbour", sorted(BAD_NEIGHBOURS))
 @runs("resolve")
 def test_a_bad_neighbour_changes_no_redirect_and_no_truth(vector: Vector, neighbour: str) -> None:

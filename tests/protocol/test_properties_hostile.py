@@ -98,6 +98,7 @@ def grown(shape: str, length: int) -> str:
     return before + again * (length // len(again)) + behind
 
 
+@pytest.mark.long
 @pytest.mark.proves("MSG-14", "URL-03", "GEN-10")
 @pytest.mark.timeout(60)
 @pytest.mark.parametrize("parser", PARSERS)
@@ -109,6 +110,7 @@ def test_a_megabyte_is_refused_or_read_at_once(parser: str) -> None:
             assert len(read.caret()) < 1000, shape
 
 
+@pytest.mark.long
 @pytest.mark.proves("MSG-14", "URL-03", "GEN-10")
 @pytest.mark.parametrize("parser", PARSERS)
 def test_effort_grows_no_faster_than_the_text(parser: str) -> None:
