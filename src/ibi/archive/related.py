@@ -11,12 +11,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cached_property
-from itertools import product
 from typing import TYPE_CHECKING, NamedTuple
 
 from ibi.archive.holding import Holding
 from ibi.identifier.forms import Name
-from ibi.protocol.relation import Kind, Relation, Step
+from ibi.protocol.relation import Kind, Relation, Step, composes
 from ibi.protocol.vocabulary import ContentType
 
 if TYPE_CHECKING:
@@ -32,13 +31,6 @@ LONGEST_CHAIN = 256
 
 DUBLIN_CORE = "oai_dc"
 """The metadata format that we can write ourselves."""
-
-_E, _T, _M = Kind.LAST_EDITION, Kind.TRANSLATION, Kind.METADATA
-_SHAPES = frozenset(
-    (*head, *tail)
-    for head, tail in product([(), (_E,), (_T,), (_E, _T), (_T, _E)], [(), (_M,), (_M, _T)])
-)  # fmt: skip
-"""The sequences of steps that SVC-06 admits; the beginnings of each are among them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -163,7 +155,7 @@ class Walk:
             yield from (step.kind for step in pattern.steps[len(steps) : len(steps) + 1])
             return
         kinds = tuple(step.kind for step in steps)
-        yield from (kind for kind in Kind if (*kinds, kind) in _SHAPES)
+        yield from (kind for kind in Kind if composes((*kinds, kind)))
 
     def _branches(self, related: Related, kind: Kind) -> Iterator[tuple[str | None, Related]]:
         """The steps of one kind that can be taken from here, by parameter."""

@@ -127,6 +127,11 @@ def parse_verb(text: str) -> Step:
     return _step(text, match[1], match[2], 1)
 
 
+def composes(kinds: Iterable[Kind]) -> bool:
+    """Whether steps of these kinds may follow one another (SVC-06); then so may the first few of them."""
+    return _SHAPE("".join(kind.value[0] for kind in kinds)) is not None
+
+
 def is_printed_modifier(text: str) -> bool:
     """Whether a modifier stands in Table 8.1 as printed: exact case, oai_dc the only format."""
     return len(text) <= _LONGEST and _grammar.printed_modifier_match(text) is not None
@@ -162,7 +167,7 @@ def _step(text: str, word: str, parameter: str | None, spelling: int, at: int = 
 
 
 def _composed(text: str, steps: list[Step]) -> Relation:
-    if len(text) > _LONGEST or not _SHAPE("".join(step.kind.value[0] for step in steps)):
+    if len(text) > _LONGEST or not composes(step.kind for step in steps):
         problem = "these steps cannot follow one another: see the fourteen compositions"
         raise ParseError("relation", text, problem)
     return Relation(tuple(steps))

@@ -14,6 +14,7 @@ from ibi.errors import IbiError
 from ibi.identifier.generator import TRIAL_DOMAINS, is_public_ip
 from ibi.identifier.legacy import LegacyId
 from ibi.identifier.repository import LAST_PORT
+from ibi.protocol import vocabulary as say
 from ibi.protocol.choice import wanted
 from ibi.protocol.relation import ITEM, Kind, Relation
 from ibi.protocol.url_list import UrlList, relations_of
@@ -95,7 +96,7 @@ def next_requests(
     The IBI at the end of the longest leading part of the relation that the answer knows, with the verbs that are
     left; then the next edition, with all verbs, where the last edition of this very item is the first thing wanted.
     """
-    known = [known for known in relations_of(answer.pairs, "ibi") if known != ITEM]
+    known = [known for known in relations_of(answer.pairs, say.IBI) if known != ITEM]
     for part in (relation, *relation.leading()):
         found = wanted(answer, part, preference, known)
         if found is not None and found.entry.forms is not None:
@@ -106,7 +107,7 @@ def next_requests(
 
 def others(answer: UrlList, relation: Relation) -> Iterator[Relation]:
     """What an answer offers in other languages or formats than those that were asked for."""
-    for word in ("url", "ibi"):
+    for word in (say.URL, say.IBI):
         for offered in relations_of(answer.pairs, word):
             if offered.kinds == relation.kinds and not relation.accepts(offered):
                 yield offered
