@@ -7,7 +7,7 @@ here needs a third-party package, a network or a clock. The servers are behind t
 from ibi.errors import IbiError, ParseError
 from ibi.identifier.distributor import Slot, distribute
 from ibi.identifier.forms import IBI, IBIForms, Name, parse_ibi, parse_name
-from ibi.identifier.generator import Subsystem
+from ibi.identifier.generator import LabelGenerator
 from ibi.identifier.ibip import IBIp
 from ibi.identifier.legacy import LegacyId
 from ibi.identifier.peeling import peel
@@ -23,13 +23,13 @@ __all__ = [
     "IBIForms",
     "IBIp",
     "IbiError",
+    "LabelGenerator",
     "LegacyId",
     "Name",
     "ParseError",
     "PersistentURL",
     "Relation",
     "Slot",
-    "Subsystem",
     "UniformRepositoryName",
     "UrlList",
     "distribute",

@@ -14,6 +14,8 @@ from ibi.archive.membership import Membership
 from ibi.archive.pages import Renderer
 from ibi.archive.service import ArchiveService
 from ibi.database import check_version, migrate, open_engine
+from ibi.minting.machine import this_machine
+from ibi.nonce import Nonce
 from ibi.resolver.fanout import Thanks
 from ibi.resolver.registry import MIGRATIONS, Registry
 from ibi.resolver.service import ResolverService
@@ -63,14 +65,22 @@ def resolver_service(
     client = Client(policy, names, Limits(connect=settings.connect_seconds))
     thanks = Thanks(client, deadline=settings.archive_seconds)
     app = ResolverService(
-        settings, registry(data), client, thanks, policy, trusted=trusted, listening=listening, pages=_pages()
+        settings,
+        registry(data),
+        client,
+        thanks,
+        policy,
+        trusted=trusted,
+        listening=listening,
+        pages=_pages(),
+        nonce=Nonce(data, time.time),
     )
     return Service(app, close=app.close, tls=tls)
 
 
 def archive_directory(data: Path) -> ArchiveDirectory:
     """The data directory of an Archive, with the real clock for its labels."""
-    return ArchiveDirectory(data, time.time_ns, time.sleep)
+    return ArchiveDirectory(data, this_machine())
 
 
 def archive_service(data: Path, *, names: Names | None = None, tls: tuple[str, str] | None = None) -> Service:
@@ -83,7 +93,10 @@ def archive_service(data: Path, *, names: Names | None = None, tls: tuple[str, s
     settings = directory.settings()
     membership = Membership(settings, Client(AddressPolicy(allow_private=True), names), ibi.__version__)
     renderer = Renderer(archive_pages.render, page_headers, page_language, sayer)
-    app = ArchiveService(settings, directory.open_catalogue(), directory.storage(), time.time, renderer)
+    nonce = Nonce(data, time.time)
+    app = ArchiveService(
+        settings, directory.open_catalogue(), directory.storage(), time.time, renderer, nonce
+    )
 
     async def close() -> None:
         await membership.close()

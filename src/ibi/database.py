@@ -8,7 +8,8 @@ read cannot change under it.
 from __future__ import annotations
 
 import logging
-from contextlib import contextmanager
+import time
+from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -92,6 +93,28 @@ def check_version(engine: Engine, migrations: Path) -> None:
         "{path} has version {found}, but this program needs version {newest}: it was written by another version",
         path=path, found=found, newest=newest,
     )  # fmt: skip
+
+
+def quick_check(engine: Engine, seconds: float) -> list[str]:
+    """What SQLite finds wrong with the file itself, [] if nothing; writers are not held up meanwhile.
+
+    Raises SetupError where the file cannot be read and TimeoutError when it takes longer than `seconds`.
+    """
+    end = time.monotonic() + seconds
+    try:
+        with closing(engine.raw_connection()) as connection:
+            driver: Any = connection.driver_connection
+            driver.set_progress_handler(lambda: time.monotonic() > end, 10_000)
+            try:
+                found = [str(row[0]) for row in driver.execute("PRAGMA quick_check(10)")]
+            finally:
+                driver.set_progress_handler(None, 0)
+    except (DatabaseError, engine.dialect.loaded_dbapi.Error) as error:
+        if time.monotonic() > end:
+            raise TimeoutError from None
+        reason = error.orig if isinstance(error, DatabaseError) else error
+        raise SetupError(_UNUSABLE, path=engine.url.database, reason=reason) from None
+    return [] if found == ["ok"] else found
 
 
 @contextmanager

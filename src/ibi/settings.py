@@ -2,8 +2,9 @@
 
     DIR/archive.toml     ArchiveSettings
     DIR/resolver.toml    ResolverSettings
+    DIR/subsystems.toml  SubsystemSettings, a table for each
 
-Both files hold secrets, so only their owner may read them. Nothing else in the house reads the environment.
+The first two hold secrets, so only their owner may read them. Nothing else in the house reads the environment.
 """
 
 from __future__ import annotations
@@ -47,15 +48,7 @@ class _Settings:
     def read(cls, data: Path) -> Self:
         """The settings of a data directory. Raises SetupError where there are none, or odd ones."""
         path = data / cls.FILE
-        try:
-            table = tomllib.loads(path.read_text(encoding="utf-8"))
-        except FileNotFoundError:
-            raise SetupError(
-                "{path} does not exist: nothing was made here with `init` yet", path=path
-            ) from None
-        except (OSError, ValueError, RecursionError) as error:
-            raise SetupError("{path} cannot be read: {reason}", path=path, reason=error) from None
-        return cls._of_table(table, path)
+        return cls._of_table(_read_toml(path), path)
 
     @classmethod
     def exists(cls, data: Path) -> bool:
@@ -165,6 +158,44 @@ class ResolverSettings(_Settings):
         _check("", (self.address, *self.aliases))
         if self.policy not in {"hardened", "strict"}:
             raise SetupError("the policy is hardened or strict, not {policy}", policy=self.policy)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SubsystemSettings(_Settings):
+    """One of several subsystems in a data directory: what it mints under, and for which items."""
+
+    FILE: ClassVar[str] = "subsystems.toml"
+
+    host: str
+    """The host name that its labels spell."""
+    port: int = 80
+    ip: str = ""
+    """The IP address that its IBIps spell; "" for labels in repository form alone."""
+    ip_port: int = 800
+    granularity: str = "auto"
+    """Seconds between labels: "1", "0.1", ... or "auto", which follows the demand."""
+    collections: tuple[str, ...] = ()
+    """The collections whose items it names; without any, it names those of all others."""
+    for_trying: bool = False
+    """Whether labels may be minted under names and addresses that nobody owns."""
+
+    @classmethod
+    def read_all(cls, data: Path) -> dict[str, Self]:
+        """All subsystems by their names, in the order of the file. Raises SetupError where there is none."""
+        path = data / cls.FILE
+        tables = _read_toml(path)
+        if not tables or not all(isinstance(table, dict) for table in tables.values()):
+            raise SetupError("{path} has a table for each subsystem: [name], host = ...", path=path)
+        return {name: cls._of_table(table, path) for name, table in tables.items()}
+
+
+def _read_toml(path: Path) -> dict[str, Any]:
+    try:
+        return tomllib.loads(path.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        raise SetupError("{path} does not exist: nothing was made here with `init` yet", path=path) from None
+    except (OSError, ValueError, RecursionError) as error:
+        raise SetupError("{path} cannot be read: {reason}", path=path, reason=error) from None
 
 
 def _replace_file(path: Path, content: bytes) -> None:

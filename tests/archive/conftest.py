@@ -14,7 +14,7 @@ from ibi.archive.directory import ArchiveDirectory
 
 def _make(data: Path, address: str, more: dict[str, object]) -> NewArchive:
     clock = Clock()
-    directory = ArchiveDirectory(data, clock.ticks, clock.sleep)
+    directory = ArchiveDirectory(data, clock.machine)
     directory.begin()
     settings = settings_for(address, **more)
     directory.make(settings)

@@ -18,6 +18,7 @@ from ibi.archive.pages import Renderer
 from ibi.archive.service import ArchiveService
 from ibi.archive.storage import Storage
 from ibi.identifier.forms import IBIForms
+from ibi.minting.machine import Machine
 from ibi.serving import Service, run
 from ibi.settings import ArchiveSettings
 from ibi.web import archive_pages
@@ -37,11 +38,17 @@ class Clock:
     def seconds(self) -> float:
         return self.now
 
-    def ticks(self) -> int:
-        return int(self.now * 10**9)
-
     def sleep(self, seconds: float) -> None:
         self.now += seconds
+
+    @property
+    def machine(self) -> Machine:
+        """A machine with this clock."""
+
+        def ticks() -> int:
+            return int(self.now * 10**9)
+
+        return Machine(ticks, self.sleep, ticks, "boot", "machine", lambda: None)
 
 
 @dataclass

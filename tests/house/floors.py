@@ -29,11 +29,12 @@ FLOORS = (  # from the ground up
     Floor("messages: the resolution standard", ("protocol",), pure=True),
     Floor("front door", ("",), pure=True),  # ibi/__init__.py: the promised names
     Floor("what this machine was told", ("settings",)),
-    Floor("doors to the world", ("transport", "exchange", "serving", "database", "texts")),
+    Floor("doors to the world", ("transport", "exchange", "serving", "database", "texts", "nonce")),
     Floor("minting", ("minting",)),
     Floor("the neighbours, who meet only over HTTP", ("archive", "resolver")),
     Floor("pages", ("web",)),
     Floor("assembly: settings become running services", ("assembly",)),
+    Floor("the doctor, who looks at all of it", ("checkup",)),
     Floor("command line", ("cli",)),
     Floor("roof", ("__main__",)),
 )

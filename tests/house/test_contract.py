@@ -12,6 +12,7 @@ import pytest
 from house.floors import ROOT, rooms
 from ibi.archive.item_lines import _FIELDS
 from ibi.cli import _parser
+from ibi.cli.arguments import Parser
 from ibi.cli.inspect import inspect
 from ibi.resolver.alerts import STATUS
 
@@ -26,6 +27,8 @@ def _commands(
     subparsers = [action for action in parser._actions if isinstance(action, argparse._SubParsersAction)]
     if not subparsers:
         yield name, parser
+    for word, child in parser.words.items() if isinstance(parser, Parser) else ():
+        yield from _commands(child, f"{name} {word}")
     for action in subparsers:
         for word, child in action.choices.items():
             yield from _commands(child, f"{name} {word}")

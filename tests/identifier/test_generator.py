@@ -1,23 +1,23 @@
-"""Subsystems and the twins they make."""
+"""Label generators and the twins they make."""
 
 import pytest
 
 from ibi.errors import NotOurs, ParseError
 from ibi.identifier.dates import TICKS
-from ibi.identifier.generator import Subsystem, is_public_ip
+from ibi.identifier.generator import LabelGenerator, is_public_ip
 
 
 @pytest.mark.proves("GEN-02", "GEN-03", "GEN-06", "GEN-08", "GEN-72", "CON-06")
 def test_one_date_makes_both_forms() -> None:
-    subsystem = Subsystem("mtc-m18.sid.inpe.br", ip="150.163.34.243")
+    generator = LabelGenerator("mtc-m18.sid.inpe.br", ip="150.163.34.243")
     assert (
-        str(subsystem.label(1234806360 * TICKS))
+        str(generator.label(1234806360 * TICKS))
         == "rep sid.inpe.br/mtc-m18/2009/02.16.17.46 ibip 8JMKD3MGP8W/34PGRBS"
     )
 
 
 def test_without_an_address_only_the_name_is_made() -> None:
-    assert Subsystem("archive.example.org").label(1234806360 * TICKS).ibip is None
+    assert LabelGenerator("archive.example.org").label(1234806360 * TICKS).ibip is None
 
 
 @pytest.mark.proves("AMB-10")
@@ -41,8 +41,8 @@ def test_names_and_addresses_that_nobody_owns_are_refused_unless_for_trying(
     host: str, ip: str | None
 ) -> None:
     with pytest.raises(NotOurs):
-        Subsystem(host, ip=ip)
-    assert Subsystem(host, ip=ip, for_trying=True).why_not_ours
+        LabelGenerator(host, ip=ip)
+    assert LabelGenerator(host, ip=ip, for_trying=True).why_not_ours
 
 
 @pytest.mark.proves("GEN-04")
@@ -61,7 +61,7 @@ def test_a_subsystem_has_a_host_and_port_that_exist(
     host: str, port: int, ip: str | None, ip_port: int
 ) -> None:
     with pytest.raises(ParseError):
-        Subsystem(host, port, ip, ip_port, for_trying=True)
+        LabelGenerator(host, port, ip, ip_port, for_trying=True)
 
 
 def test_public_addresses_are_public() -> None:

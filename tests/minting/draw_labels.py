@@ -6,14 +6,15 @@ import sys
 import time
 
 from ibi.minting import WaitingRoom
+from ibi.minting.machine import this_machine
 
 
 def main() -> None:
     directory, granularity, count = sys.argv[1:]
-    with WaitingRoom(directory, now=time.time_ns, sleep=time.sleep) as room:
+    with WaitingRoom(directory, this_machine()) as room:
         for _ in range(int(count)):
-            slot = room.draw(int(granularity))
-            sys.stdout.write(f"{slot.date} {slot.creation} {time.time_ns()}\n")
+            date = room.draw(int(granularity))
+            sys.stdout.write(f"{date} {time.time_ns()}\n")
             sys.stdout.flush()
 
 

@@ -7,7 +7,6 @@ import signal
 import subprocess
 import sys
 import threading
-import time
 from itertools import pairwise
 from pathlib import Path
 
@@ -15,34 +14,20 @@ import pytest
 
 from ibi.errors import ClockError, LostState, MintingError, NotOurs, SetupError
 from ibi.identifier.dates import GRANULARITIES, MINUTE, TICKS
-from ibi.identifier.generator import Subsystem
-from ibi.minting import WaitingRoom, mint
-from ibi.minting.waiting_room import OURS, TOLERANCE
+from ibi.identifier.generator import LabelGenerator
+from ibi.minting import WaitingRoom
+from ibi.minting.clock import ClockLimits
+from ibi.minting.machine import this_machine
+from ibi.minting.waiting_room import AHEAD
+from support.machine import START, FalseMachine
 
 SCRIPT = Path(__file__).with_name("draw_labels.py")
 MILLISECOND = TICKS // 1000
-START = 1288585092 * TICKS + 345678901  # 2010-11-01T04:18:12.345678901Z
+TOLERANCE = ClockLimits().back
 
 
-class FalseClock:
-    """A clock that moves only while someone sleeps, and may sleep short or be set."""
-
-    def __init__(self, at: int = START, wakes_early: float = 1.0) -> None:
-        self.at = at
-        self.slept = 0.0
-        self._share = wakes_early
-
-    def now(self) -> int:
-        return self.at
-
-    def sleep(self, seconds: float) -> None:
-        assert seconds > 0
-        self.slept += seconds
-        self.at += max(1, int(seconds * self._share * TICKS))
-
-
-def room_at(directory: Path, clock: FalseClock) -> WaitingRoom:
-    return WaitingRoom(directory, now=clock.now, sleep=clock.sleep)
+def room_at(directory: Path, clock: FalseMachine) -> WaitingRoom:
+    return WaitingRoom(directory, clock.machine)
 
 
 def drawing(directory: Path, granularity: int, count: int) -> subprocess.Popen[str]:
@@ -51,10 +36,10 @@ def drawing(directory: Path, granularity: int, count: int) -> subprocess.Popen[s
     return subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=environment)
 
 
-def rows(output: str) -> list[tuple[int, int, int]]:
-    """Date, creation date and clock of every whole line."""
+def rows(output: str) -> list[tuple[int, int]]:
+    """Date and clock of every whole line."""
     lines = [line.split() for line in output.splitlines(keepends=True) if line.endswith("\n")]
-    return [(int(date), int(creation), int(clock)) for date, creation, clock in lines]
+    return [(int(date), int(clock)) for date, clock in lines]
 
 
 # --- the first date ------------------------------------------------------------------------------------------------
@@ -65,31 +50,31 @@ def rows(output: str) -> list[tuple[int, int, int]]:
 def test_the_first_label_is_later_than_the_start_and_costs_at_most_one_granularity(
     tmp_path: Path, granularity: int
 ) -> None:
-    clock = FalseClock()
+    clock = FalseMachine()
     with room_at(tmp_path / "data", clock) as room:
-        slot = room.draw(granularity)
+        date = room.draw(granularity)
 
-    assert START < slot.date <= slot.creation <= clock.at
-    assert slot.creation - START <= granularity
+    assert START < date <= clock.at
+    assert date - START <= granularity
 
 
 @pytest.mark.proves("GEN-06")
 def test_a_new_owner_meets_no_label_of_the_old_one(tmp_path: Path) -> None:
-    clock = FalseClock()
+    clock = FalseMachine()
     dates: list[int] = []
     for owner in range(40):  # each starts from nothing, right after the one before, on whatever grid
         with room_at(tmp_path / str(owner), clock) as room:
-            dates += [room.draw(GRANULARITIES[owner % 4]).date for _ in range(3)]
+            dates += [room.draw(GRANULARITIES[owner % 4]) for _ in range(3)]
 
     assert dates == sorted(set(dates))
 
 
 def test_a_first_run_that_crashed_before_it_remembered_anything_is_a_first_run_still(tmp_path: Path) -> None:
-    clock = FalseClock()
+    clock = FalseMachine()
     (tmp_path / "minting").mkdir()
     (tmp_path / "minting/lock").touch()
     with room_at(tmp_path, clock) as room:
-        assert room.draw(TICKS).date > START
+        assert room.draw(TICKS) > START
 
 
 # --- the order of dates --------------------------------------------------------------------------------------------
@@ -97,53 +82,96 @@ def test_a_first_run_that_crashed_before_it_remembered_anything_is_a_first_run_s
 
 @pytest.mark.proves("GEN-38", "GEN-43", "AMB-19")
 def test_dates_increase_over_runs_and_changes_of_granularity(tmp_path: Path) -> None:
-    clock = FalseClock(wakes_early=0.6)
+    clock = FalseMachine(wakes_early=0.6)
     dates: list[int] = []
     for run in range(60):
         with room_at(tmp_path, clock) as room:
-            slot = room.draw(GRANULARITIES[run * 7 % len(GRANULARITIES)])
-        assert clock.at >= slot.creation
-        dates.append(slot.date)
-        clock.at += run * TICKS
+            dates.append(room.draw(GRANULARITIES[run * 7 % len(GRANULARITIES)]))
+        assert clock.at >= dates[-1]
+        clock.pass_by(run * TICKS)
 
     assert dates == sorted(set(dates))
 
 
 @pytest.mark.proves("GEN-36")
 def test_the_coarsest_date_is_used_across_runs(tmp_path: Path) -> None:
-    clock = FalseClock()
+    clock = FalseMachine()
     with room_at(tmp_path, clock) as room:
         room.draw(TICKS)
-    clock.at += 3 * MINUTE
+    clock.pass_by(3 * MINUTE)
     with room_at(tmp_path, clock) as room:
-        assert room.draw(TICKS).date % MINUTE == 0
+        assert room.draw(TICKS) % MINUTE == 0
 
 
 @pytest.mark.proves("GEN-40")
 def test_a_label_is_given_only_when_the_clock_has_reached_it_however_short_the_sleep(tmp_path: Path) -> None:
-    clock = FalseClock(wakes_early=0.001)
+    clock = FalseMachine(wakes_early=0.001)
     with room_at(tmp_path, clock) as room:
         for _ in range(5):
-            assert room.draw(TICKS // 10).creation <= clock.at
+            assert room.draw(TICKS // 10) <= clock.at
 
 
 @pytest.mark.proves("GEN-44")
-def test_what_is_remembered_is_on_disk_before_anyone_waits(tmp_path: Path) -> None:
-    clock = FalseClock()
+def test_what_is_remembered_is_on_disk_before_a_label_is_due(tmp_path: Path) -> None:
+    clock = FalseMachine()
+    with room_at(tmp_path, clock) as room:
+        date = room.reserve(TICKS, 1).last
+
+    assert clock.at < date <= clock.at + AHEAD
+    assert str(date).encode() in (tmp_path / "minting/state").read_bytes().split()
+
+
+# --- batches -------------------------------------------------------------------------------------------------------
+
+
+def test_a_batch_costs_one_write_and_runs_at_most_a_fifth_of_a_second_ahead(tmp_path: Path) -> None:
+    clock = FalseMachine()
     with room_at(tmp_path, clock) as room:
         room.draw(TICKS)
-        before = (tmp_path / "minting/state").read_bytes()
-        seen: list[bytes] = []
+        batch = room.reserve(MILLISECOND, 10_000)
+        assert len(batch) == 200
+        assert clock.at < batch.last <= clock.at + AHEAD
+        following = room.reserve(MILLISECOND, 10)
 
-        def sleep(seconds: float) -> None:
-            seen.append((tmp_path / "minting/state").read_bytes())
-            clock.sleep(seconds)
+    assert following.tail.start == batch.last + MILLISECOND
 
-        slot = WaitingRoom(tmp_path, now=clock.now, sleep=sleep).draw(TICKS)
 
-    assert seen
-    assert seen[0] != before
-    assert str(slot.date).encode() in seen[0].split()
+@pytest.mark.proves("GEN-40", "GEN-41")
+def test_who_comes_when_all_of_it_is_taken_waits_until_there_is_place(tmp_path: Path) -> None:
+    clock = FalseMachine()
+    with room_at(tmp_path, clock) as room:
+        batch = room.reserve(MILLISECOND, 10_000)
+        taken = clock.at
+        later = room.reserve(MILLISECOND, 1)
+        assert later.last == batch.last + MILLISECOND
+        assert clock.at - taken <= 2 * MILLISECOND
+        assert later.last <= clock.at + AHEAD
+
+
+@pytest.mark.proves("GEN-36", "GEN-43", "GEN-46")
+def test_automatic_granularity_is_the_coarsest_that_keeps_up(tmp_path: Path) -> None:
+    clock = FalseMachine()
+    with room_at(tmp_path, clock) as room:
+        assert room.reserve(None, 1).last % TICKS == 0
+        clock.pass_by(10 * TICKS)
+        assert room.reserve(None, 150).tail.step == MILLISECOND
+        clock.pass_by(10 * TICKS)
+        assert room.reserve(None, 10**6).tail.step == 1000
+
+
+@pytest.mark.proves("GEN-44")
+def test_a_crash_burns_the_batch_and_never_repeats_it(tmp_path: Path) -> None:
+    clock = FalseMachine()
+    with room_at(tmp_path, clock) as room:
+        burned = set(room.reserve(MILLISECOND, 100))
+    with room_at(tmp_path, clock) as room:
+        dates = [room.draw(step) for step in (MILLISECOND, TICKS, MINUTE, MILLISECOND)]
+
+    assert min(dates) > max(burned)
+    assert dates == sorted(set(dates))
+
+
+# --- processes -----------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.long
@@ -156,21 +184,17 @@ def test_many_processes_never_repeat_a_label_nor_go_backwards(tmp_path: Path) ->
     for rows_of_one in drawn:
         assert len(rows_of_one) == 400
         assert all(one[0] < next_one[0] for one, next_one in pairwise(rows_of_one))
-        assert all(creation <= clock for _, creation, clock in rows_of_one)
-    dates = sorted(row[0] for rows_of_one in drawn for row in rows_of_one)
-    assert len(set(dates)) == 1600
-    # The order of drawing is the order of dates: nobody's date was older than one given before (GEN-41).
-    by_creation = sorted((row[1], row[0]) for rows_of_one in drawn for row in rows_of_one)
-    assert [date for _, date in by_creation] == dates
+        assert all(date <= clock for date, clock in rows_of_one)
+    assert len({date for rows_of_one in drawn for date, _ in rows_of_one}) == 1600
 
 
 @pytest.mark.proves("GEN-41")
 def test_threads_of_one_process_wait_for_each_other_too(tmp_path: Path) -> None:
     dates: list[int] = []
-    with WaitingRoom(tmp_path, now=time.time_ns, sleep=time.sleep) as room:
+    with WaitingRoom(tmp_path, this_machine()) as room:
 
         def draw() -> None:
-            dates.extend(room.draw(MILLISECOND).date for _ in range(50))
+            dates.extend(room.draw(MILLISECOND) for _ in range(50))
 
         threads = [threading.Thread(target=draw) for _ in range(4)]
         for thread in threads:
@@ -191,7 +215,7 @@ def test_killing_the_process_at_any_moment_never_makes_a_second_label(tmp_path: 
         first = [process.stdout.readline() for _ in range(1 + attempt * 3)]  # each time a little later
         given += [int(line.split()[0]) for line in first]
         os.kill(process.pid, signal.SIGKILL)
-        given += [date for date, _, _ in rows(process.stdout.read())]
+        given += [date for date, _ in rows(process.stdout.read())]
         process.stdout.close()
         assert process.wait() == -signal.SIGKILL
 
@@ -199,144 +223,15 @@ def test_killing_the_process_at_any_moment_never_makes_a_second_label(tmp_path: 
     assert all(one < next_one for one, next_one in pairwise(given))
 
 
-# --- state that cannot be trusted ----------------------------------------------------------------------------------
-
-
-@pytest.mark.proves("GEN-44", "AMB-18")
-def test_a_missing_state_beside_its_witness_is_lost(tmp_path: Path) -> None:
-    clock = FalseClock()
-    with room_at(tmp_path, clock) as room:
-        room.draw(TICKS)
-        (tmp_path / "minting/state").unlink()
-        with pytest.raises(LostState, match="missing"):
-            room.draw(TICKS)
-    with pytest.raises(LostState, match="missing"), room_at(tmp_path, clock):
-        pass
-
-
-@pytest.mark.proves("GEN-44", "AMB-18")
-@pytest.mark.parametrize("name", OURS)
-def test_a_missing_state_beside_other_files_of_ours_is_lost(tmp_path: Path, name: str) -> None:
-    (tmp_path / name).mkdir()
-    with pytest.raises(LostState, match="missing"), room_at(tmp_path, FalseClock()):
-        pass
-
-
-@pytest.mark.proves("GEN-44", "AMB-18")
-def test_a_state_that_lost_or_changed_any_character_is_damaged(tmp_path: Path) -> None:
-    clock = FalseClock()
-    with room_at(tmp_path, clock) as room:
-        room.draw(TICKS)
-        path = tmp_path / "minting/state"
-        whole = path.read_bytes()
-        damaged = [whole[:length] for length in range(len(whole))]
-        damaged += [whole[:at] + b"7" + whole[at + 1 :] for at in range(len(whole)) if whole[at] != ord("7")]
-        damaged += [whole + b"\n", whole + whole, b"\0" * len(whole), b"1 " * 64]
-        for content in damaged:
-            path.write_bytes(content)
-            with pytest.raises(LostState, match="damaged"):
-                room.draw(TICKS)
-        path.write_bytes(whole)
-        room.draw(TICKS)
-
-
-@pytest.mark.proves("GEN-44", "AMB-18")
-def test_an_older_state_put_back_is_noticed(tmp_path: Path) -> None:
-    clock = FalseClock()
-    with room_at(tmp_path, clock) as room:
-        room.draw(TICKS)
-        older = (tmp_path / "minting/state").read_bytes()
-        room.draw(TICKS)
-        (tmp_path / "minting/state").write_bytes(older)
-        with pytest.raises(LostState, match="older"):
-            room.draw(TICKS)
-
-
-@pytest.mark.proves("GEN-44", "AMB-18")
-@pytest.mark.parametrize("content", [b"", b"1 2 3 4 5\n", b"\0" * 128])
-def test_a_state_without_its_witness_is_not_believed(tmp_path: Path, content: bytes) -> None:
-    clock = FalseClock()
-    with room_at(tmp_path, clock) as room:
-        room.draw(TICKS)
-        (tmp_path / "minting/lock").write_bytes(content)
-        with pytest.raises(LostState, match="damaged"):
-            room.draw(TICKS)
-
-
-def test_a_witness_that_lags_behind_is_harmless(tmp_path: Path) -> None:
-    clock = FalseClock()
-    with room_at(tmp_path, clock) as room:
-        first = room.draw(TICKS)
-        older = (tmp_path / "minting/lock").read_bytes()
-        second = room.draw(TICKS)
-        (tmp_path / "minting/lock").write_bytes(older)
-        assert room.draw(TICKS).date > second.date > first.date
-
-
-# --- the clock -----------------------------------------------------------------------------------------------------
-
-
-@pytest.mark.proves("GEN-44", "AMB-18")
-def test_a_clock_far_behind_is_an_error_and_one_a_little_behind_a_wait(tmp_path: Path) -> None:
-    clock = FalseClock()
-    with room_at(tmp_path, clock) as room:
-        shown = clock.at
-        slot = room.draw(TICKS)
-        clock.at = shown - TOLERANCE - 3600 * TICKS
-        with pytest.raises(ClockError, match="3602 seconds behind"):
-            room.draw(TICKS)
-        clock.at = shown - TICKS
-        assert room.draw(TICKS).date > slot.date
-
-
-@pytest.mark.proves("GEN-44")
-def test_a_clock_set_back_after_a_long_wait_is_noticed(tmp_path: Path) -> None:
-    clock = FalseClock()
-    with room_at(tmp_path, clock) as room:
-        slot = room.draw(MINUTE)
-        assert slot.wait > TOLERANCE
-        clock.at = START
-        with pytest.raises(ClockError):
-            room.draw(MINUTE)
-
-
-@pytest.mark.proves("GEN-44")
-def test_a_clock_set_back_during_the_wait_is_noticed(tmp_path: Path) -> None:
-    clock = FalseClock()
-
-    def sleep_and_set_back(seconds: float) -> None:
-        clock.sleep(seconds)
-        clock.at -= 3600 * TICKS
-
-    with WaitingRoom(tmp_path, now=clock.now, sleep=sleep_and_set_back) as room, pytest.raises(ClockError):
-        room.draw(MINUTE)
-
-
-@pytest.mark.proves("GEN-44")
-def test_a_crash_during_a_long_wait_is_no_fault_of_the_clock(tmp_path: Path) -> None:
-    clock = FalseClock()
-
-    def crash(seconds: float) -> None:
-        raise KeyboardInterrupt(seconds)
-
-    with WaitingRoom(tmp_path, now=clock.now, sleep=crash) as room, pytest.raises(KeyboardInterrupt):
-        room.draw(MINUTE)
-    clock.at += TICKS
-    with room_at(tmp_path, clock) as room:
-        slot = room.draw(MINUTE)
-
-    assert slot.date == START - START % MINUTE + 2 * MINUTE  # the first one is burned
-
-
 # --- names ---------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.proves("GEN-08")
 def test_both_forms_of_a_label_tell_the_same_moment(tmp_path: Path) -> None:
-    clock = FalseClock()
-    subsystem = Subsystem("mtc-m18.sid.inpe.br", ip="150.163.34.243")
+    clock = FalseMachine()
+    generator = LabelGenerator("mtc-m18.sid.inpe.br", ip="150.163.34.243")
     with room_at(tmp_path, clock) as room:
-        forms = [mint(room, subsystem, MILLISECOND) for _ in range(200)]
+        forms = [generator.label(room.draw(MILLISECOND)) for _ in range(200)]
 
     assert len({str(form.rep) for form in forms}) == len({str(form.ibip) for form in forms}) == 200
     for form in forms:
@@ -349,14 +244,14 @@ def test_both_forms_of_a_label_tell_the_same_moment(tmp_path: Path) -> None:
 @pytest.mark.proves("AMB-10")
 def test_a_name_that_belongs_to_nobody_is_refused_before_any_date_is_spent() -> None:
     with pytest.raises(NotOurs):
-        Subsystem("archive.localhost")
+        LabelGenerator("archive.localhost")
 
 
 def test_a_directory_that_cannot_be_used_is_one_clear_sentence(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("in the way")
     with (
         pytest.raises(SetupError, match=r"labels cannot be made in .*: Not a directory"),
-        room_at(tmp_path / "file", FalseClock()),
+        room_at(tmp_path / "file", FalseMachine()),
     ):
         pass
 
@@ -367,7 +262,7 @@ def test_every_refusal_is_an_error_of_minting_or_of_setup() -> None:
 
 
 def test_only_the_owner_can_read_the_state(tmp_path: Path) -> None:
-    with room_at(tmp_path, FalseClock()) as room:
+    with room_at(tmp_path, FalseMachine()) as room:
         room.draw(TICKS)
     assert {
         path.stat().st_mode & 0o077 for path in (tmp_path / "minting", *(tmp_path / "minting").iterdir())

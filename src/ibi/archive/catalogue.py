@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from ibi.archive.holding import Holding
     from ibi.identifier.forms import Name
 
+_NAMES_UNDER = "SELECT name FROM name WHERE name > :after AND name < :end ORDER BY name LIMIT :most"
 _PAGE = 500
 _COLUMNS = ", ".join(f"item.{column}" for column in ITEM_COLUMNS)
 _PLACES = ", ".join(f":{column}" for column in ITEM_COLUMNS)
@@ -109,6 +110,17 @@ class Catalogue:
             if len(page) < _PAGE:
                 return
             after = page[-1][0]
+
+    def names_under(self, prefix: str) -> Iterator[str]:
+        """The canonical names, removed items' too, that begin with this canonical prefix and a slash."""
+        after, end = f"{prefix}/", f"{prefix}0"  # "0" is the character after the slash
+        while True:
+            with self._reading() as run:
+                page = [row[0] for row in run(_NAMES_UNDER, after, end, _PAGE).fetchall()]
+            yield from page
+            if len(page) < _PAGE:
+                return
+            after = page[-1]
 
     @contextmanager
     def writing(self) -> Iterator[Writer]:

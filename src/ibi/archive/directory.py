@@ -16,29 +16,27 @@ from ibi.archive.storage import Storage, alone
 from ibi.database import migrate, open_engine
 from ibi.errors import NotOurs, SetupError
 from ibi.identifier.dates import TICKS, parse_granularity
-from ibi.identifier.generator import Subsystem
-from ibi.minting import WaitingRoom, mint
+from ibi.identifier.forms import parse_ibi
+from ibi.identifier.generator import LabelGenerator
+from ibi.minting import WaitingRoom
 from ibi.settings import ArchiveSettings
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from pathlib import Path
 
-    from ibi.identifier.forms import IBIForms
+    from ibi.identifier.forms import IBI, IBIForms
+    from ibi.minting.machine import Machine
 
 _CATALOGUE: Final = "catalogue.sqlite"
 
 
 class ArchiveDirectory:
-    """One data directory.
+    """One data directory, on one machine, whose clock gives labels their dates."""
 
-    `now` gives nanoseconds of POSIX time and `sleep` takes seconds: labels wait for their date.
-    """
-
-    def __init__(self, path: Path, now: Callable[[], int], sleep: Callable[[float], object]) -> None:
+    def __init__(self, path: Path, machine: Machine) -> None:
         self._path = path
-        self._now = now
-        self._sleep = sleep
+        self._machine = machine
 
     def begin(self) -> None:
         """Begin a new Archive in an empty or absent directory: its waiting room comes before anything else in it.
@@ -55,17 +53,17 @@ class ArchiveDirectory:
             raise SetupError(
                 "{path} cannot be made: {reason}", path=self._path, reason=error.strerror
             ) from None
-        with WaitingRoom(self._path, self._now, self._sleep):
+        with WaitingRoom(self._path, self._machine):
             pass
 
     def serving(self) -> AbstractContextManager[None]:
         """Hold the right to serve: of two, the one that stops would switch the other off. Raises SetupError."""
         return alone(self._path / "serve.lock", SetupError("this Archive is being served already"))
 
-    def label(self, subsystem: Subsystem, granularity: str) -> IBIForms:
+    def label(self, generator: LabelGenerator, granularity: str) -> IBIForms:
         """A new label; returns when its moment has come. Raises MintingError."""
-        with WaitingRoom(self._path, self._now, self._sleep) as room:
-            return mint(room, subsystem, parse_granularity(granularity))
+        with WaitingRoom(self._path, self._machine) as room:
+            return generator.label(room.draw(parse_granularity(granularity)))
 
     def make(self, settings: ArchiveSettings) -> None:
         """Make folders and catalogue with the Archive service in it; the settings come last: now it is there.
@@ -81,7 +79,7 @@ class ArchiveDirectory:
         engine = open_engine(self._path / _CATALOGUE)
         migrate(engine, schema.MIGRATIONS)
         engine.dispose()
-        timestamp = timestamp_text(self._now() // TICKS)
+        timestamp = timestamp_text(self._machine.now() // TICKS)
         with self.catalogue() as catalogue:
             catalogue.put(Holding(forms=settings.service, timestamp=timestamp, transferable=False))
         settings.write(self._path)
@@ -110,25 +108,32 @@ class ArchiveDirectory:
         """The files of items."""
         return Storage(self._path)
 
+    def own_labels(self) -> Iterator[IBI]:
+        """The names in the catalogue that were given under this Archive's own name and address. Raises SetupError."""
+        generator = generator_of(self.settings())
+        with self.catalogue() as catalogue:
+            for prefix in generator.prefixes if generator else ():
+                yield from map(parse_ibi, catalogue.names_under(prefix))
+
     def minter(self) -> Callable[[], IBIForms]:
         """What gives new labels of this Archive. Calling it raises NotOurs where it has no name to mint under."""
         settings = self.settings()
 
         def give() -> IBIForms:
-            subsystem = subsystem_of(settings)
-            if subsystem is None:
+            generator = generator_of(settings)
+            if generator is None:
                 problem = "this Archive has no name to mint under: set mint_host in {path}"
                 raise NotOurs(problem, path=self._path / ArchiveSettings.FILE)
-            return self.label(subsystem, settings.granularity)
+            return self.label(generator, settings.granularity)
 
         return give
 
 
-def subsystem_of(settings: ArchiveSettings) -> Subsystem | None:
+def generator_of(settings: ArchiveSettings) -> LabelGenerator | None:
     """Under what an Archive mints, None if it does not. Raises NotOurs or ParseError for names that nobody may use."""
     if not settings.mint_host:
         return None
-    return Subsystem(
+    return LabelGenerator(
         settings.mint_host,
         settings.mint_port,
         settings.mint_ip or None,

@@ -7,7 +7,7 @@ import shlex
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
-from ibi.archive.directory import subsystem_of
+from ibi.archive.directory import generator_of
 from ibi.archive.membership import resolver_address
 from ibi.errors import IbiError, MintingError, NotOurs, ParseError, SetupError
 from ibi.identifier.dates import parse_granularity
@@ -56,9 +56,9 @@ def found(directory: ArchiveDirectory, wishes: Wishes) -> tuple[ArchiveSettings,
     settings, warnings = _settings(wishes)
     directory.begin()
     if not wishes.service_ibi:
-        subsystem = subsystem_of(settings)
-        assert subsystem is not None  # noqa: S101 - _settings saw to it
-        settings = replace(settings, service=directory.label(subsystem, settings.granularity))
+        generator = generator_of(settings)
+        assert generator is not None  # noqa: S101 - _settings saw to it
+        settings = replace(settings, service=directory.label(generator, settings.granularity))
     directory.make(settings)
     return settings, warnings
 
@@ -107,7 +107,7 @@ def _settings(wishes: Wishes) -> tuple[ArchiveSettings, list[IbiError]]:
     if not wishes.admin:
         warnings.append(IbiError("no --admin was given; the resolver is told {mail}", mail=settings.admin))
     try:
-        subsystem_of(settings)
+        generator_of(settings)
     except (MintingError, ParseError) as error:
         if wishes.mint_host or wishes.mint_ip or not wishes.service_ibi:
             raise _cannot_mint(error, given=bool(wishes.service_ibi)) from None

@@ -32,12 +32,14 @@ if TYPE_CHECKING:
     from ibi.archive.pages import Renderer
     from ibi.archive.storage import Storage
     from ibi.identifier.forms import Name
+    from ibi.nonce import Nonce
     from ibi.settings import ArchiveSettings
 
 LONGEST_URL = 16 * 1024
 """Characters of path and query that are read."""
 
-_HEALTH, _READY, _ABOUT = "/-/healthz", "/-/readyz", "/-/about"
+_HEALTH, _READY, _ABOUT, _NONCE = "/-/healthz", "/-/readyz", "/-/about", "/-/nonce"
+_FOR_ANY_HOST = frozenset({_HEALTH, _READY, _NONCE})  # a proof may ask by a name that our labels spell
 _CONFIRMATION = Confirmation().body()
 _NOTICE = Notice().body()
 
@@ -60,7 +62,8 @@ def identity_of(settings: ArchiveSettings) -> ArchiveIdentity:
 class ArchiveService:
     """The ASGI application of one Archive. It takes over `catalogue`, and closes it.
 
-    `now` gives POSIX seconds. `renderer`: without it, pages are plain text.
+    `now` gives POSIX seconds. `renderer`: without it, pages are plain text; `nonce`: without it,
+    nobody can prove that a name leads here.
     """
 
     def __init__(
@@ -70,8 +73,10 @@ class ArchiveService:
         storage: Storage,
         now: Callable[[], float],
         renderer: Renderer | None = None,
+        nonce: Nonce | None = None,
     ) -> None:
         self._settings = settings
+        self._nonce = nonce
         self._catalogue = catalogue
         self._identity = identity_of(settings)
         self._keys = UrlKeys(bytes.fromhex(settings.secret), now)
@@ -110,10 +115,12 @@ class ArchiveService:
             return refusal.having(("allow", "GET, HEAD"))
         if len(asked.target) > LONGEST_URL:
             return self._site.refuse(asked, 414, IbiError("the address is too long"))
-        if asked.path not in {_HEALTH, _READY} and not asked.names(self._hosts):
+        if asked.path not in _FOR_ANY_HOST and not asked.names(self._hosts):
             return self._site.refuse(asked, 421, IbiError("no Archive of this name is here"))
         if asked.has_subject:
             return self._service(asked)
+        if asked.path == _NONCE and self._nonce is not None:
+            return Response(*self._nonce.answer(), PLAIN, NO_STORE)
         return self._own_page(asked) if asked.path in {_HEALTH, _READY, _ABOUT} else self._site.answer(asked)
 
     def _service(self, asked: Asked) -> Response:

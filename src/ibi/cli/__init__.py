@@ -1,4 +1,4 @@
-"""The command line: `ibi inspect`, `ibi mint`, `ibi archive`, `ibi resolver`, `ibi resolve`, `ibi up`.
+"""The command line: `ibi inspect`, `ibi mint`, `ibi archive`, `ibi resolver`, `ibi resolve`, `ibi doctor`, `ibi up`.
 
 Results go to stdout, sentences for people to stderr. Status 0: done; 1: what was asked for failed; 2: wrong usage.
 Each command is a module with `add_parser(subparsers)` and `run(args)`; what is heavy it imports when it runs, so
@@ -14,7 +14,8 @@ import sys
 from typing import TYPE_CHECKING
 
 import ibi
-from ibi.cli import archive, inspect, mint, resolve, resolver, up
+from ibi.cli import archive, doctor, inspect, mint, resolve, resolver, up
+from ibi.cli.arguments import Parser
 from ibi.errors import IbiError
 from ibi.texts import say
 
@@ -58,8 +59,8 @@ def _parser() -> argparse.ArgumentParser:
         prog="ibi", description="Names that outlive addresses: read, give, keep and resolve them."
     )
     parser.add_argument("--version", action="version", version=f"ibi {ibi.__version__}")
-    commands = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
-    for command in (inspect, mint, archive, resolver, resolve, up):
+    commands = parser.add_subparsers(title="commands", metavar="COMMAND", required=True, parser_class=Parser)
+    for command in (inspect, mint, archive, resolver, resolve, doctor, up):
         command.add_parser(commands)
     return parser
 

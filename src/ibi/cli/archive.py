@@ -6,7 +6,7 @@ import json
 import logging
 import sys
 import time
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any
 
 from ibi.cli.archive_words import describe
 from ibi.errors import NotHeld
@@ -14,7 +14,6 @@ from ibi.texts import say
 
 if TYPE_CHECKING:
     import argparse
-    from pathlib import Path
 
     from ibi.archive.directory import ArchiveDirectory
     from ibi.archive.holding import Holding
@@ -42,8 +41,9 @@ def run(args: argparse.Namespace) -> int:
 
 def _directory(args: argparse.Namespace) -> ArchiveDirectory:
     from ibi.archive.directory import ArchiveDirectory
+    from ibi.minting.machine import this_machine
 
-    return ArchiveDirectory(args.data, time.time_ns, time.sleep)
+    return ArchiveDirectory(args.data, this_machine())
 
 
 def _init(args: argparse.Namespace) -> int:
@@ -105,6 +105,7 @@ def _print_registration(settings: Any, *, as_json: bool) -> None:
 
 def _import(args: argparse.Namespace) -> int:
     from ibi.archive.importing import Importer
+    from ibi.cli.progress import Progress
 
     directory = _directory(args)
     directory.settings()
@@ -116,7 +117,8 @@ def _import(args: argparse.Namespace) -> int:
         else:
             _tell(say("line {number}: {problem}", number=line.line, problem=sentence))
 
-    with directory.catalogue() as catalogue, _Progress(args.file) as progress:
+    size = args.file.stat().st_size if args.file.is_file() else None
+    with directory.catalogue() as catalogue, Progress(args.file.name, size) as progress:
         importer = Importer(
             catalogue, directory.storage(), directory.minter(), time.time, refused, progress.at
         )
@@ -132,30 +134,6 @@ def _print_report(report: Report, *, as_json: bool) -> None:
         return
     sentence = "{added} added, {unchanged} unchanged, {refused} refused"
     print(say(sentence, added=report.added, unchanged=report.unchanged, refused=report.refused))
-
-
-class _Progress:
-    """A bar on stderr, where a person may be looking."""
-
-    def __init__(self, file: Path) -> None:
-        from rich.console import Console
-        from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
-
-        console = Console(stderr=True)
-        columns = (TextColumn(file.name), BarColumn(), TaskProgressColumn(), TimeRemainingColumn())
-        self._bar = Progress(*columns, console=console, disable=not console.is_terminal, transient=True)
-        self._task = self._bar.add_task("", total=file.stat().st_size if file.is_file() else None)
-
-    def at(self, done: int) -> None:
-        """So many bytes are done."""
-        self._bar.update(self._task, completed=done)
-
-    def __enter__(self) -> Self:
-        self._bar.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._bar.stop()
 
 
 def _list(args: argparse.Namespace) -> int:

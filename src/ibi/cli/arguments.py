@@ -2,12 +2,45 @@
 
 from __future__ import annotations
 
-from argparse import ArgumentTypeError
-from typing import Final
+from argparse import ArgumentParser, ArgumentTypeError, Namespace
+from typing import TYPE_CHECKING, Any, Final
 
+from ibi.errors import ParseError
+from ibi.identifier.dates import TICKS, parse_granularity
 from ibi.identifier.repository import LAST_PORT
 
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+AUTOMATIC: Final = "auto"
+
 _MOST_WORKERS: Final = 256  # more are a slip of the finger
+
+
+class Parser(ArgumentParser):
+    """A parser that does something itself and also knows words for more: `ibi mint`, and `ibi mint serve`.
+
+    argparse has no such thing: what the command itself requires, it would require of the words too.
+    """
+
+    def __init__(self, *args: Any, **named: Any) -> None:
+        super().__init__(*args, **named)
+        self.words: dict[str, Parser] = {}
+
+    def add_word(self, word: str, help: str) -> Parser:  # noqa: A002 - argparse calls it so
+        """A parser for what follows the word."""
+        parser = self.words[word] = Parser(prog=f"{self.prog} {word}", description=help)
+        listed = "".join(f"  {self.prog} {name:<10}{each.description}\n" for name, each in self.words.items())
+        self.epilog = f"also:\n{listed}"
+        return parser
+
+    def parse_known_args(  # type: ignore[override]  # typeshed has overloads for namespaces of other types
+        self, args: Sequence[str] | None = None, namespace: Namespace | None = None
+    ) -> tuple[Namespace, list[str]]:
+        """Parse for the word if the first argument is one."""
+        if args and args[0] in self.words:
+            return self.words[args[0]].parse_known_args(args[1:], namespace)
+        return super().parse_known_args(args, namespace)
 
 
 def workers(text: str) -> int:
@@ -18,6 +51,21 @@ def workers(text: str) -> int:
 def port(text: str) -> int:
     """The number of a port."""
     return number(text, LAST_PORT, f"not a port: {text}")
+
+
+def granularity(text: str) -> int | None:
+    """A granularity in ticks; None for the automatic one."""
+    if text == AUTOMATIC:
+        return None
+    try:
+        return parse_granularity(text)
+    except ParseError as error:
+        raise ArgumentTypeError(f"{error}, or {AUTOMATIC}: {text}") from None
+
+
+def clock_back(text: str) -> int:
+    """Seconds, in ticks."""
+    return number(text, 3600, f"not a number of seconds from 1 to 3600: {text}") * TICKS
 
 
 def number(text: str, most: int, problem: str) -> int:

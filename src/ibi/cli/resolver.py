@@ -6,7 +6,6 @@ import argparse
 import json
 import logging
 import sys
-import time
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -79,18 +78,19 @@ def _mint(data: Path, address: str) -> IBIForms:
     """A service IBI in the resolver's own name, with a warning where nobody owns that name (AMB-10)."""
     from ibi.identifier.dates import parse_granularity
     from ibi.minting import WaitingRoom
+    from ibi.minting.machine import this_machine
 
     label, problem = _labels(address)
     if problem is not None:
         print(say(problem), file=sys.stderr)
         print(say("the service IBI is only for trying out; --service-ibi takes another one"), file=sys.stderr)
-    with WaitingRoom(data, time.time_ns, time.sleep) as room:
-        return label(room.draw(parse_granularity("1")).date)
+    with WaitingRoom(data, this_machine()) as room:
+        return label(room.draw(parse_granularity("1")))
 
 
 def _labels(address: str) -> tuple[Callable[[int], IBIForms], IbiError | None]:
     """What spells a label for a date (in ticks) under an address, and why it would not be unique in the world."""
-    from ibi.identifier.generator import Subsystem, is_public_ip
+    from ibi.identifier.generator import LabelGenerator, is_public_ip
     from ibi.identifier.ibip import IBIp
 
     host, port = split_hostport(address)
@@ -99,12 +99,12 @@ def _labels(address: str) -> tuple[Callable[[int], IBIForms], IbiError | None]:
         problem = None if is_public_ip(ip) else IbiError("the address {ip} is not public", ip=ip)
         return lambda ticks: IBIForms(ibip=IBIp.make(ip, port, ticks)), problem
     try:
-        subsystem = Subsystem(host, port, for_trying=True)
+        generator = LabelGenerator(host, port, for_trying=True)
     except ParseError as error:
         sentence = "no IBI can be made from {host} ({why}); give one with --service-ibi"
         raise SetupError(sentence, host=host, why=error) from None
-    return subsystem.label, None if subsystem.why_not_ours is None else IbiError(
-        subsystem.why_not_ours, host=host
+    return generator.label, None if generator.why_not_ours is None else IbiError(
+        generator.why_not_ours, host=host
     )
 
 

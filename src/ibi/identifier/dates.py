@@ -58,6 +58,13 @@ class LabelDate(NamedTuple):
         return self.seconds * TICKS + int(self.fraction[:9].ljust(9, "0"))
 
 
+def date_text(ticks: int) -> str:
+    """A moment as `LabelDate.text` shows it, fraction digits only where there are any: "2009-02-16T17:46:00.25Z"."""
+    year, month, day, hour, minute, second, fraction = civil(ticks)
+    point = f".{fraction}" if fraction else ""
+    return f"{year}-{month}-{day}T{hour}:{minute}:{second}{point}Z"
+
+
 def civil(ticks: int) -> tuple[str, str, str, str, str, str, str]:
     """Year, month, day, hour, minute, second and fraction digits ("" if none) of a moment, zero-padded, in UTC."""
     seconds, rest = divmod(ticks, TICKS)

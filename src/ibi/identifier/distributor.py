@@ -5,9 +5,14 @@ Pure and exact: integers in, integers out. It neither reads a clock nor waits no
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from dataclasses import dataclass
+from itertools import chain
+from typing import TYPE_CHECKING, NamedTuple
 
 from ibi.identifier.dates import GRANULARITIES, MINUTE, TICKS
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 
 class Slot(NamedTuple):
@@ -51,6 +56,68 @@ def distribute(last: int | None, granularity: int, now: int) -> Slot:
         grid = MINUTE if grid == TICKS else grid * 10  # 11, 12
         coarser = creation - creation % grid  # 15
     return Slot(creation, last, chosen, date, max(0, creation - now))  # 6, 16
+
+
+@dataclass(frozen=True, slots=True)
+class Batch:
+    """Dates drawn at one moment, strictly increasing, in ticks.
+
+    Those in `head` are due at once; each in `tail` is due when the clock has reached that very date (GEN-40).
+    """
+
+    head: tuple[int, ...]
+    tail: range
+
+    def __len__(self) -> int:
+        return len(self.head) + len(self.tail)
+
+    def __iter__(self) -> Iterator[int]:
+        return chain(self.head, self.tail)
+
+    @property
+    def last(self) -> int:
+        """The last date, which must be remembered before any of them leaves."""
+        return self.tail[-1] if self.tail else self.head[-1]
+
+    def due(self, now: int) -> int:
+        """How many of the dates may leave at this moment."""
+        tail = self.tail
+        reached = (now - tail.start) // tail.step + 1 if tail and now >= tail.start else 0
+        return len(self.head) + min(reached, len(tail))
+
+    def split(self, count: int) -> tuple[Batch, Batch]:
+        """The first `count` dates, and the rest."""
+        cut = max(0, count - len(self.head))
+        return Batch(self.head[:count], self.tail[:cut]), Batch(self.head[count:], self.tail[cut:])
+
+
+def distribute_many(last: int, granularity: int, now: int, count: int, until: int) -> Batch:
+    """Give `count` dates in a row: what `distribute` gives when all are drawn at one moment (GEN-41).
+
+    Dates after `until` are left out, but one is always given. Ticks throughout. Raises ValueError as `distribute`.
+
+    After a pause the dates become finer and finer until they show the granularity itself; from then on each is one
+    step after the one before, and none is on a coarser grid that it has not reached: a range.
+    """
+    head: list[int] = []
+    while len(head) < count:
+        slot = distribute(last, granularity, now)
+        if slot.creation > now:  # then it is one step after the last, and so are all that follow
+            stop = min(slot.date + (count - len(head)) * granularity, until + 1)
+            if not head:
+                stop = max(stop, slot.date + 1)
+            return Batch(tuple(head), range(slot.date, stop, granularity))
+        last = slot.date
+        head.append(last)
+    return Batch(tuple(head), range(0))
+
+
+def coarsest_for(backlog: int) -> int:
+    """The coarsest granularity, in ticks, at which `backlog` labels are due within a second: at most a second itself.
+
+    The longer the labels, the finer they are; so none is finer than the demand asks for (GEN-43, GEN-46).
+    """
+    return next((step for step in GRANULARITIES if step * backlog <= TICKS), GRANULARITIES[-1])
 
 
 _GRID = frozenset(GRANULARITIES)

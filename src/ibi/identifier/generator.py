@@ -4,23 +4,30 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from ipaddress import IPv6Address, IPv6Network, ip_address
+from typing import TYPE_CHECKING
 
 from ibi.errors import NotOurs, ParseError
 from ibi.identifier import ibip as ip_form
 from ibi.identifier import repository as rep_form
+from ibi.identifier.dates import TICKS, fraction_digits
 from ibi.identifier.forms import IBIForms
 from ibi.identifier.ibip import IBIp, canonical_ip
 from ibi.identifier.repository import UniformRepositoryName
 
-TRIAL_DOMAINS = frozenset({"localhost", "test", "example", "invalid", "local", "internal"})
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+TRIAL_DOMAINS = frozenset(
+    {"localhost", "test", "example", "invalid", "local", "internal", "alt", "arpa", "onion"}
+)
 """Last words of host names that nobody owns; labels under them are only for trying out."""
 
 _LONGEST_HOST = 253
 
 
 @dataclass(frozen=True, slots=True)
-class Subsystem:
-    """One identification subsystem: the pair of host and port, perhaps with its pair of IP address and port (GEN-04).
+class LabelGenerator:
+    """What spells labels: a pair of host and port, perhaps with its pair of IP address and port (GEN-04).
 
     Raises ParseError for a host, an address or a port that no label can be made of, and NotOurs for names and
     addresses that nobody owns (AMB-10), unless the labels are only for trying out.
@@ -56,10 +63,35 @@ class Subsystem:
             return "the address {ip} is not public, so its labels are only for trying out"
         return None
 
+    @property
+    def prefixes(self) -> tuple[str, ...]:
+        """The prefix of each form: all labels of this generator begin with one of them and a slash."""
+        rep = rep_form.rep_prefix(self.host, self.port)
+        return (rep, ip_form.ibip_prefix(self.ip, self.ip_port)) if self.ip else (rep,)
+
     def label(self, ticks: int) -> IBIForms:
         """Both forms (one if the subsystem has no IP address) for one date of the distributor."""
         rep = UniformRepositoryName.make(self.host, self.port, ticks)
         return IBIForms(rep, IBIp.make(self.ip, self.ip_port, ticks) if self.ip else None)
+
+    def spell(self, dates: Iterable[int]) -> Iterator[tuple[str, str | None]]:
+        """The texts of both forms for each date: what `label` gives, for dates by the thousand.
+
+        Dates of one second share all but their fraction, so that is spelled once. Raises ParseError as `label`.
+        """
+        rep_prefix, ibip_prefix = (*self.prefixes, "")[:2]
+        second, rep, ibip = -1, "", ""
+        for date in dates:
+            seconds, rest = divmod(date, TICKS)
+            if seconds != second:
+                second, start = seconds, seconds * TICKS
+                rep = f"{rep_prefix}/{rep_form.rep_suffix(start, shows_seconds=True)}"
+                ibip = f"{ibip_prefix}/{ip_form.ibip_suffix(start)}" if ibip_prefix else ""
+            if rest:
+                digits = fraction_digits(rest)
+                yield f"{rep}.{digits}", f"{ibip}W{ip_form.write_fraction(digits)}" if ibip else None
+            else:
+                yield f"{rep_prefix}/{rep_form.rep_suffix(date)}", ibip or None
 
 
 def is_public_ip(ip: str) -> bool:

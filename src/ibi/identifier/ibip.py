@@ -151,7 +151,7 @@ def ibip_suffix(ticks: int) -> str:
     if seconds < EPOCH:
         raise ParseError("date", str(ticks), "no label is older than August 1995")
     suffix = IBIP.write(seconds - EPOCH)
-    return f"{suffix}W{_write_fraction(fraction_digits(rest))}" if rest else suffix
+    return f"{suffix}W{write_fraction(fraction_digits(rest))}" if rest else suffix
 
 
 def is_loose_ibip(text: str) -> bool:
@@ -159,7 +159,7 @@ def is_loose_ibip(text: str) -> bool:
     return len(text) <= _grammar.MAX_LABEL and _grammar.loose_ibip_match(text) is not None
 
 
-def _write_fraction(digits: str) -> str:
+def write_fraction(digits: str) -> str:
     """One zero digit ("2") for each leading zero, then the rest as a number: no two fractions alike (AMB-07)."""
     significant = digits.lstrip("0")
     return IBIP.digits[0] * (len(digits) - len(significant)) + IBIP.write(int(significant))

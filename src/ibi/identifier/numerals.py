@@ -16,6 +16,7 @@ class Numerals:
     def __init__(self, digits: str) -> None:
         self.digits = digits
         self._value = {digit: value for value, digit in enumerate(digits)}
+        self._pairs = tuple(high + low for high in digits for low in digits)
 
     def read(self, text: str) -> int:
         """The number that `text` spells, most significant digit first (CONVERTTODECIMAL).
@@ -40,12 +41,11 @@ class Numerals:
         if number < 0:
             msg = "only numbers from zero upwards can be written"
             raise ValueError(msg)
-        base, written = len(self.digits), []
-        while True:
-            number, value = divmod(number, base)
-            written.append(self.digits[value])
-            if number == 0:
-                return "".join(reversed(written))
+        base, written = len(self.digits), ""
+        while number >= base:  # two digits at a time: minting writes millions of these
+            number, value = divmod(number, base * base)
+            written = self._pairs[value] + written
+        return self.digits[number] + written if number or not written else written
 
 
 IPV4 = Numerals("0123456789.")

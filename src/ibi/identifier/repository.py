@@ -164,13 +164,16 @@ def rep_prefix(host: str, port: int = DEFAULT_PORT) -> str:
     return f"{subdomain}/{first}" if port == DEFAULT_PORT else f"{subdomain}/{first}.{port}"
 
 
-def rep_suffix(ticks: int) -> str:
-    """The suffix of a date: seconds only if there are any, a fraction only if there is one (Algorithm 2, GEN-18)."""
+def rep_suffix(ticks: int, *, shows_seconds: bool = False) -> str:
+    """The suffix of a date: seconds only if there are any, a fraction only if there is one (Algorithm 2, GEN-18).
+
+    With `shows_seconds` a full minute shows its seconds too: the beginning of a suffix with a fraction.
+    """
     year, month, day, hour, minute, second, fraction = civil(ticks)
     suffix = f"{year}/{month}.{day}.{hour}.{minute}"
     if fraction:
         return f"{suffix}.{second}.{fraction}"
-    return suffix if second == "00" else f"{suffix}.{second}"
+    return suffix if second == "00" and not shows_seconds else f"{suffix}.{second}"
 
 
 def _fault(text: str) -> ParseError:

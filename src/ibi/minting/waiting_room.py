@@ -1,12 +1,11 @@
-"""The waiting room: one label at a time, never the same twice, whatever crashes (G15 chapter 6, GEN-40 to GEN-44).
+"""The waiting room: no label twice, whatever crashes (G15 chapter 6, GEN-40 to GEN-44).
 
-    lock · read the last date · distribute (pure) · COMMIT · THEN WAIT for the creation date · release
+    lock · read the last date · distribute (pure) · COMMIT · release the lock · THEN WAIT until the dates are due
 
-A crash before the commit loses nothing; a crash after it burns a label that nobody has seen. So it stands in
-DIR/minting:
-
-    lock     held by the one who draws; it also keeps a copy of the last record, as a witness
-    state    the last record: version, last date, clock then, how many drawn, and a checksum; integers only
+A crash before the commit loses nothing; a crash after it burns labels that nobody has seen. The commit costs one
+sync, for one label or for a whole batch: dates drawn together at one moment. A batch runs at most AHEAD of the clock
+and so does, for whoever draws next, the last date: who asks after a label was handed out gets a later one, from
+whichever process.
 
 One data directory is one waiting room. An Archive that changes its name keeps its order of dates.
 
@@ -15,184 +14,128 @@ Whoever owned the prefix before gave no date later than its own clock; every dat
 *after* the start; so nothing is met again, without any knowledge of the old owner (GEN-06). The price is a wait
 past the next point of the grid that is asked for, the coarsest grid on which the first label can lie: at most one r
 (GEN-33), a second by default and a minute for r = 60.
-
-What it cannot see: a whole directory put back from a backup, state and witness alike.
 """
 
 from __future__ import annotations
 
-import errno
-import fcntl
-import os
-import re
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple, Self
-from zlib import crc32
+from typing import TYPE_CHECKING, Self
 
-from ibi.errors import ClockError, LostState, SetupError
+from ibi.errors import SetupError
 from ibi.identifier.dates import TICKS
-from ibi.identifier.distributor import Slot, distribute
+from ibi.identifier.distributor import coarsest_for, distribute_many
+from ibi.minting.clock import ClockLimits, behind, believe
+from ibi.minting.state import Record, State, locked, make_folder
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Iterator
 
-TOLERANCE = 2 * TICKS
-"""How far a clock may go back before it is called faulty (note 9)."""
+    from ibi.identifier.distributor import Batch
+    from ibi.minting.machine import Machine
 
-OURS = ("archive.toml", "catalogue.sqlite", "col", "resolver.toml", "registry.sqlite")
-"""What Archives and resolvers leave in a data directory: beside these, a missing state is a lost one."""
+AHEAD = TICKS // 5
+"""How far reserved dates may lie ahead of the clock (note 9): a fifth of a second, in ticks."""
 
-_FOLDER = "minting"
-_VERSION = 1
-_WIDTH = 128  # a witness is overwritten in place, so all have one length
-_LINE = re.compile(rb"[0-9]+ ([0-9]{1,30}) ([0-9]{1,30}) ([0-9]{1,30}) [0-9]+ *\n")
-_LONGEST_SLEEP = 1.0  # seconds; then the clock is read again, in case it was set
-
-
-class _Record(NamedTuple):
-    """What is remembered. `last`: the last date given; `seen`: the clock then; both in ticks. `drawn`: a count."""
-
-    last: int
-    seen: int
-    drawn: int
-
-    def line(self) -> bytes:
-        body = f"{_VERSION} {self.last} {self.seen} {self.drawn}"
-        return f"{body} {crc32(body.encode())}".ljust(_WIDTH - 1).encode() + b"\n"
-
-    @classmethod
-    def read(cls, line: bytes) -> _Record | None:
-        """The record that a line holds; None if it is damaged in any way."""
-        match = _LINE.fullmatch(line)
-        record = cls(*map(int, match.groups())) if match else None
-        return record if record and record.line() == line else None
+_LONGEST_SLEEP = TICKS  # then the clock is read again, in case it was set
+_LIMITS = ClockLimits()
 
 
 class WaitingRoom:
     """The waiting room of one data directory; enter it with `with`, then draw. Processes and threads share it safely.
 
-    `now` tells the clock in ticks (nanoseconds of POSIX time); `sleep` takes seconds. Raises SetupError where the
-    directory cannot be used and LostState where the last date is missing or damaged.
+    Raises SetupError where the directory cannot be used and LostState where the last date is not to be trusted.
     """
 
-    def __init__(
-        self, directory: Path | str, now: Callable[[], int], sleep: Callable[[float], object]
-    ) -> None:
+    def __init__(self, directory: Path | str, machine: Machine, limits: ClockLimits = _LIMITS) -> None:
         self._directory = Path(directory)
-        self._folder = self._directory / _FOLDER
-        self._now = now
-        self._sleep = sleep
+        self._machine = machine
+        self._limits = limits
 
     def __enter__(self) -> Self:
-        with _usable(self._directory):
-            new = not self._folder.exists()
-            self._folder.mkdir(parents=True, exist_ok=True, mode=0o700)
-            if new:
-                _flush_folder(self._directory)
-            with self._locked() as lock:
-                self._recall(lock)
+        with usable(self._directory):
+            make_folder(self._directory)
+            with self._locked() as state:
+                state.trusted()
         return self
 
     def __exit__(self, *_: object) -> None:
         """Nothing stays open between draws."""
 
-    def draw(self, granularity: int) -> Slot:
-        """Draw the next date and wait until it has come (Algorithm 4). `granularity` in ticks, one of GRANULARITIES.
+    def reserve(self, granularity: int | None, count: int) -> Batch:
+        """Draw up to `count` dates at once, at least one; they are durable, but not yet due.
 
-        Raises LostState, ClockError when the clock has gone back by more than TOLERANCE, and SetupError when the
-        disk fails; after an error, no label was given.
+        `granularity` in ticks, one of GRANULARITIES; None: the coarsest that gives `count` labels in a second. Fewer
+        dates are given where more would run further than AHEAD of the clock. Returns once the first date is at most
+        AHEAD; whoever hands out a label first waits until it is due (GEN-40). Raises LostState, ClockError, and
+        SetupError when the disk fails; after an error, no date was given.
         """
-        with _usable(self._directory), self._locked() as lock:
-            record, now = self._recall(lock), self._now()
-            if now < record.seen - TOLERANCE:
-                raise _clock_error(record.seen - now)
-            slot = distribute(record.last, granularity, now)
-            self._commit(lock, _Record(slot.date, now, record.drawn + 1))
-            self._wait(slot)
-            if slot.wait > TOLERANCE:  # the clock has moved on meanwhile, so a later fault would be seen
-                self._commit(lock, _Record(slot.date, slot.creation, record.drawn + 2))
-        return slot
+        step = granularity or coarsest_for(count)
+        with usable(self._directory), self._locked() as state:
+            while True:
+                record, now = state.trusted(), self._machine.now()
+                believe(record, now, self._machine, self._limits)
+                batch = distribute_many(record.last, step, now, count, now + AHEAD)
+                early = 0 if batch.head else batch.tail.start - AHEAD - now
+                if early <= 0:
+                    state.commit(self._record(batch.last, record, now, len(batch)))
+                    return batch
+                if early > step + self._limits.back:
+                    raise behind(early - step)
+                self._sleep(early)
 
-    def _wait(self, slot: Slot) -> None:
-        """Until the clock has reached the creation date: a sleep may end early (GEN-40)."""
-        while (left := slot.creation - self._now()) > 0:
-            if left > slot.wait + TOLERANCE:
-                raise _clock_error(left - slot.wait)
-            self._sleep(min(left / TICKS, _LONGEST_SLEEP))
+    def draw(self, granularity: int) -> int:
+        """Draw the next date and wait until it is due (Algorithm 4); raises as `reserve`."""
+        batch = self.reserve(granularity, 1)
+        if batch.tail:
+            self.wait_until(batch.last)
+        return batch.last
+
+    def now(self) -> int:
+        """The clock, in ticks."""
+        return self._machine.now()
+
+    def wait_until(self, moment: int) -> None:
+        """Return when the clock has reached `moment` (ticks): a sleep may end early (GEN-40).
+
+        Raises ClockError if the clock goes back meanwhile.
+        """
+        latest = now = self._machine.now()
+        while now < moment:
+            if now < latest - self._limits.back:
+                raise behind(latest - now)
+            latest = max(latest, now)
+            self._sleep(moment - now)
+            now = self._machine.now()
+
+    def _sleep(self, ticks: int) -> None:
+        self._machine.sleep(min(ticks, _LONGEST_SLEEP) / TICKS)
 
     @contextmanager
-    def _locked(self) -> Iterator[int]:
-        """The lock file, open and ours alone; opened anew each time, so that threads exclude each other too."""
-        lock = os.open(self._folder / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-        try:
-            fcntl.flock(lock, fcntl.LOCK_EX)
-            yield lock
-        finally:
-            os.close(lock)
-
-    def _recall(self, lock: int) -> _Record:
-        """The last record; in a new directory, the first."""
-        witness = os.pread(lock, _WIDTH + 1, 0)
-        try:
-            state = (self._folder / "state").read_bytes()
-        except FileNotFoundError:
-            if witness or any((self._directory / name).exists() for name in OURS):
-                problem = (
-                    "the minting state in {directory} is missing, so the next label might be a second one"
+    def _locked(self) -> Iterator[State]:
+        with locked(self._directory, self._machine.identity) as state:
+            if state.new:
+                now = self._machine.now()
+                first = Record(
+                    now, now, self._machine.running(), 0, self._machine.boot, self._machine.identity
                 )
-                raise LostState(problem, directory=self._folder) from None
-            now = self._now()
-            first = _Record(now, now, 0)
-            self._commit(lock, first)
-            os.fsync(lock)
-            _flush_folder(self._folder)
-            return first
-        record, copy = _Record.read(state), _Record.read(witness)
-        if record is None or (copy is None and (witness or record.drawn)):
-            problem = "the minting state in {directory} is damaged, so the next label might be a second one"
-            raise LostState(problem, directory=self._folder)
-        if copy is not None and copy.drawn > record.drawn:
-            problem = (
-                "the minting state in {directory} is older than the last label given: was a backup put back?"
-            )
-            raise LostState(problem, directory=self._folder)
-        return record
+                believe(first, now, self._machine, self._limits)
+                state.found(first)
+            yield state
 
-    def _commit(self, lock: int, record: _Record) -> None:
-        """Write the record durably: aside, flushed, moved into place, the folder flushed; then the witness."""
-        aside = self._folder / "state.new"
-        handle = os.open(aside, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
-        try:
-            if os.write(handle, record.line()) != _WIDTH:
-                raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
-            os.fsync(handle)
-        finally:
-            os.close(handle)
-        aside.replace(self._folder / "state")
-        _flush_folder(self._folder)
-        # A witness that lags behind after a power cut is harmless; only one that is ahead speaks against the state.
-        os.pwrite(lock, record.line(), 0)
+    def _record(self, last: int, before: Record, now: int, count: int) -> Record:
+        """What is to be remembered; of two clocks the later one, so that small steps back do not add up."""
+        after = before._replace(last=last, drawn=before.drawn + count)
+        if now < before.seen:
+            return after
+        return after._replace(seen=now, running=self._machine.running(), boot=self._machine.boot)
 
 
 @contextmanager
-def _usable(directory: Path) -> Iterator[None]:
+def usable(directory: Path) -> Iterator[None]:
+    """Turn what the system says about a data directory into a SetupError."""
     try:
         yield
     except OSError as error:
         problem = "labels cannot be made in {path}: {reason}"
         raise SetupError(problem, path=directory, reason=error.strerror or error) from error
-
-
-def _clock_error(behind: int) -> ClockError:
-    problem = "the clock is {seconds} seconds behind the moment of the last label; no label is given until it is right"
-    return ClockError(problem, seconds=behind // TICKS)
-
-
-def _flush_folder(folder: Path) -> None:
-    handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-    try:
-        with suppress(OSError):  # some file systems cannot flush a folder
-            os.fsync(handle)
-    finally:
-        os.close(handle)

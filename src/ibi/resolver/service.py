@@ -13,7 +13,7 @@ import logging
 from typing import TYPE_CHECKING, Any, Final, cast
 
 from ibi.errors import ForbiddenAddress, ParseError
-from ibi.exchange import Response, hosts_of, link, pairs, redirect
+from ibi.exchange import NO_STORE, PLAIN, Response, hosts_of, link, pairs, redirect
 from ibi.protocol.language import LanguagePreference
 from ibi.protocol.messages import ExclusionRequest, InclusionRequest, read_request
 from ibi.protocol.persistent_url import PersistentURL
@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from ipaddress import IPv4Network, IPv6Network
 
     from ibi.exchange import Form
+    from ibi.nonce import Nonce
     from ibi.resolver.fanout import Thanks
     from ibi.resolver.registry import IncludedArchive, Registry
     from ibi.resolver.resolution import Redirect
@@ -44,6 +45,7 @@ LONGEST_URL: Final = 8192
 """Characters of path and query that are read."""
 
 _EXPLAIN: Final = "/-/explain/"
+_NONCE: Final = "/-/nonce"
 _BARE_TRANSLATION: Final = Step(StepKind.TRANSLATION)
 
 _log = logging.getLogger("ibi.resolver.service")
@@ -53,10 +55,11 @@ class ResolverService:
     """The ASGI application of one resolver. It takes over `registry`, `client` and `thanks`, and closes them.
 
     `trusted`: networks of proxies whose word about the reader's address is taken. `listening`: further addresses at
-    which this process is reached, which no Archive may have. `pages`: without them, all answers are plain.
+    which this process is reached, which no Archive may have. `pages`: without them, all answers are plain. `nonce`:
+    without it, nobody can prove that a name leads here.
     """
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - a resolver is made of so many parts, all of them given
         self,
         settings: ResolverSettings,
         registry: Registry,
@@ -67,8 +70,10 @@ class ResolverService:
         trusted: Sequence[IPv4Network | IPv6Network] = (),
         listening: Sequence[str] = (),
         pages: Pages | None = None,
+        nonce: Nonce | None = None,
     ) -> None:
         self._settings = settings
+        self._nonce = nonce
         self._registry = registry
         self._client = client
         self._thanks = thanks
@@ -109,6 +114,8 @@ class ResolverService:
         self._registry.close()
 
     async def _answer(self, visitor: Visitor) -> Response:
+        if visitor.path == _NONCE and visitor.reads and self._nonce is not None:  # under any host name
+            return Response(*self._nonce.answer(), PLAIN, NO_STORE)
         refused = self._refuse(visitor)
         if refused is not None:
             return self._site.alert(visitor, Alert(refused))

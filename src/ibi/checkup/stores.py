@@ -1,0 +1,108 @@
+"""What a data directory keeps: settings and databases. Which kind of directory it is shows in its files."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from ibi.archive import schema
+from ibi.checkup.finding import Finding, Verdict
+from ibi.database import check_version, open_engine, quick_check
+from ibi.errors import IbiError, SetupError
+from ibi.resolver.registry import MIGRATIONS, RegisteredArchive, Registry
+from ibi.settings import ArchiveSettings, ResolverSettings
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+_SETTINGS: Final = "settings"
+_DATABASE: Final = "database"
+_OTHERS_EYES: Final = 0o077
+
+
+class Kind(StrEnum):
+    """What a data directory is for."""
+
+    ARCHIVE = "archive"
+    RESOLVER = "resolver"
+    MINTING = "minting"
+
+
+_FILES: Final = {
+    Kind.ARCHIVE: (ArchiveSettings.FILE, "catalogue.sqlite"),
+    Kind.RESOLVER: (ResolverSettings.FILE, "registry.sqlite"),
+    Kind.MINTING: ("minting",),
+}
+_MIGRATIONS: Final = {Kind.ARCHIVE: schema.MIGRATIONS, Kind.RESOLVER: MIGRATIONS}
+
+
+def kinds_of(data: Path) -> list[Kind]:
+    """What a directory is, by the files of ours that it has; [] for one that is none of ours."""
+    return [kind for kind, names in _FILES.items() if any((data / name).exists() for name in names)]
+
+
+def check_settings(data: Path, kind: Kind) -> Iterator[Finding]:
+    """Whether the settings can be read, by us and by nobody else."""
+    path = data / _FILES[kind][0]
+    advice = IbiError("mend {path}, or put it back from a backup", path=path)
+    try:
+        if kind is Kind.ARCHIVE:
+            ArchiveSettings.read(data)
+        else:
+            ResolverSettings.read(data)
+        mode = path.stat().st_mode
+    except SetupError as error:
+        yield Finding(_SETTINGS, Verdict.FAULT, error, advice)
+        return
+    except OSError as error:
+        sentence = IbiError("{path} cannot be read: {reason}", path=path, reason=error.strerror)
+        yield Finding(_SETTINGS, Verdict.FAULT, sentence, advice)
+        return
+    if mode & _OTHERS_EYES:
+        sentence = IbiError("{path} holds secrets, and others may read it", path=path)
+        yield Finding(_SETTINGS, Verdict.WARNING, sentence, IbiError("chmod 600 {path}", path=path))
+    else:
+        yield Finding(_SETTINGS, Verdict.OK, IbiError("{path} is in order", path=path))
+
+
+def check_database(data: Path, kind: Kind, seconds: float) -> Iterator[Finding]:
+    """Whether the database is there, of this version, and whole; its inside is looked at for so many seconds."""
+    path = data / _FILES[kind][1]
+    advice = IbiError("stop the service, keep this file aside, and put back a backup")
+    if not path.exists():
+        yield Finding(_DATABASE, Verdict.FAULT, SetupError("{path} does not exist", path=path), advice)
+        return
+    engine = open_engine(path)
+    try:
+        check_version(engine, _MIGRATIONS[kind])
+        problems = quick_check(engine, seconds)
+    except SetupError as error:
+        yield Finding(_DATABASE, Verdict.FAULT, error, advice)
+    except TimeoutError:
+        sentence = IbiError(
+            "{path} is too large to be looked through in {seconds:g} s", path=path, seconds=seconds
+        )
+        yield Finding(_DATABASE, Verdict.NOT_PROVEN, sentence)
+    else:
+        if problems:
+            sentence = IbiError("{path} is damaged: {reason}", path=path, reason=problems[0])
+            yield Finding(_DATABASE, Verdict.FAULT, sentence, advice)
+        else:
+            yield Finding(_DATABASE, Verdict.OK, IbiError("{path} is whole and of this version", path=path))
+    finally:
+        engine.dispose()
+
+
+def registered_archives(data: Path) -> list[RegisteredArchive]:
+    """The Archives that a resolver's directory knows, [] where its database cannot be used: that is another finding."""
+    path = data / _FILES[Kind.RESOLVER][1]
+    if not path.exists():
+        return []
+    registry = Registry(open_engine(path), lambda: 0.0)  # nothing is written here, so no moment is needed
+    try:
+        return registry.registered()
+    except IbiError:
+        return []
+    finally:
+        registry.close()

@@ -1,0 +1,101 @@
+"""`ibi doctor`: what is well in a data directory, what is not, and what to do about it."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+from ibi.cli import arguments
+from ibi.errors import SetupError
+from ibi.texts import say
+
+if TYPE_CHECKING:
+    from ibi.checkup.finding import Finding
+
+_WORDS: Final = {
+    "ok": "ok",
+    "warning": "warning",
+    "fault": "fault",
+    "not proven": "not proven",
+    "settings": "settings",
+    "clock": "clock",
+    "disk": "disk",
+    "minting": "minting",
+    "database": "database",
+    "network": "network",
+    "address": "address",
+    "archive": "Archive",
+    "resolver": "resolver",
+    "certificate": "certificate",
+}
+"""Verdicts, and what was looked at."""
+
+
+def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    """Add `doctor` to the commands."""
+    parser = commands.add_parser(
+        "doctor",
+        help="see whether a data directory, its clock, disk, names and peers are well",
+        description="Checks what can go wrong around a data directory of an Archive, a resolver or a mint, and says "
+        "what to do; it leaves nothing behind. A name is proven to lead here when the running service tells what was "
+        "written into its directory a moment ago.",
+    )
+    parser.add_argument("--data", type=Path, required=True, metavar="DIR", help="the data directory")
+    parser.add_argument("--host", default="", metavar="HOST", help="a further host name that must lead here")
+    parser.add_argument(
+        "--port",
+        type=arguments.port,
+        default=80,
+        metavar="PORT",
+        help="where it answers (default: %(default)s)",
+    )
+    parser.add_argument("--ip", default="", metavar="IP", help="a further IP address that must lead here")
+    parser.add_argument(
+        "--url", default="", metavar="URL", help="its https address: is the certificate valid?"
+    )
+    parser.add_argument("--json", action="store_true", help="one JSON document")
+    parser.set_defaults(run=run)
+
+
+def run(args: argparse.Namespace) -> int:
+    """Print the findings; status 1 if one of them is a fault. Raises SetupError for a directory that is not ours."""
+    from ibi.checkup.finding import Verdict
+    from ibi.checkup.visit import Visit, Wishes
+    from ibi.minting.machine import this_machine
+
+    if not args.data.is_dir():
+        raise SetupError("{path} does not exist", path=args.data)
+    visit = Visit(args.data, this_machine(), Wishes(args.host, args.port, args.ip, args.url))
+    findings = visit.findings()
+    faults = sum(finding.verdict is Verdict.FAULT for finding in findings)
+    if args.json:
+        print(json.dumps({
+            "kinds": visit.kinds,
+            "faults": faults,
+            "findings": [_described(finding) for finding in findings],
+        }, ensure_ascii=False, indent=1))  # fmt: skip
+    else:
+        for finding in findings:
+            print(_line(finding))
+    if faults:
+        print(say("faults found: {count}", count=faults), file=sys.stderr)
+    return 1 if faults else 0
+
+
+def _line(finding: Finding) -> str:
+    sentence = say(finding.sentence)
+    advice = f" -> {say(finding.advice)}" if finding.advice else ""
+    line = f"{say(_WORDS[finding.verdict]):<11} {say(_WORDS[finding.name]):<14} {sentence}{advice}"
+    return " ".join(line.splitlines())
+
+
+def _described(finding: Finding) -> dict[str, Any]:
+    return {
+        "name": finding.name,
+        "verdict": finding.verdict,
+        "sentence": say(finding.sentence),
+        "advice": say(finding.advice) if finding.advice else None,
+    }

@@ -1,0 +1,80 @@
+"""Repair of a state that mints nothing: a new last date, proven not to be earlier than any label given (AMB-18).
+
+The proof is whatever can still be found: the state and its witness where they can be read, the labels of the items
+that are held, and the present clock. The clock counts because no label ever left before its moment; so the repair
+is right as long as this clock is not behind the one that the lost labels were given by. A state that looks sound is
+moved on to the present too: that is what a machine needs that was set back as a whole.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from ibi.errors import ClockError, LostState, SetupError
+from ibi.identifier.dates import date_text
+from ibi.minting.clock import ClockLimits, believe
+from ibi.minting.state import FOLDER, OURS, SENTENCES, Fault, Record, locked, make_folder
+from ibi.minting.waiting_room import AHEAD, usable
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from ibi.minting.machine import Machine
+
+
+@dataclass(frozen=True)
+class Recovery:
+    """What was found, all dates in ticks and None where nothing was, and the last date from now on."""
+
+    fault: Fault | None
+    state: int | None
+    witness: int | None
+    labels: int | None
+    last: int
+
+
+def recover(
+    directory: Path,
+    machine: Machine,
+    labels: int | None = None,
+    *,
+    moved: bool = False,
+    clock_right: bool = False,
+) -> Recovery:
+    """Repair the state of a data directory.
+
+    `labels`: the latest date of all labels that are known from elsewhere, in ticks. `moved`: the operator knows that
+    nobody else mints from the original of a copied state any more. `clock_right`: that the clock may be believed
+    although it has leapt. Raises LostState and ClockError where only the operator can know, and SetupError where
+    there is nothing to repair.
+    """
+    if not any((directory / name).exists() for name in (FOLDER, *OURS)):
+        raise SetupError("there is nothing to recover in {path}: no label was given there", path=directory)
+    with usable(directory):
+        make_folder(directory)
+        with locked(directory, machine.identity) as state:
+            now = machine.now()
+            if state.fault in {Fault.MOVED, Fault.COPIED} and not moved:
+                problem = (
+                    "{found}. If the other one will never give a label again, say so with --moved; if it goes on, "
+                    "use another host name or port here, in a new directory"
+                )
+                raise LostState(
+                    problem, found=LostState(SENTENCES[state.fault], directory=directory / FOLDER)
+                )
+            in_state = state.record.last if state.record else None
+            in_witness = state.witness.last if state.witness else None
+            last = max(now, labels or 0, in_state or 0, in_witness or 0)
+            fresh = Record(last, now, machine.running(), 0, machine.boot, machine.identity)
+            believe(fresh if clock_right else state.record or fresh, now, machine, ClockLimits())
+            if last > now + AHEAD:
+                problem = "a label of {date} has been given, and the clock says {now}: it is behind, or was far ahead then"
+                raise ClockError(problem, date=date_text(last), now=date_text(now))
+            found = Recovery(state.fault, in_state, in_witness, labels, last)
+            state.found(fresh._replace(drawn=1 + max(_drawn(state.record), _drawn(state.witness))))
+            return found
+
+
+def _drawn(record: Record | None) -> int:
+    return record.drawn if record else 0

@@ -1,0 +1,172 @@
+"""Which clocks are believed, and that a false one neither spells a label nor poisons the state."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from ibi.errors import ClockError
+from ibi.identifier.dates import MINUTE, TICKS
+from ibi.minting import WaitingRoom
+from ibi.minting.clock import ClockLimits
+from support.machine import START, FalseMachine
+
+TOLERANCE = ClockLimits().back
+MILLISECOND = TICKS // 1000
+
+
+def room_at(directory: Path, clock: FalseMachine) -> WaitingRoom:
+    return WaitingRoom(directory, clock.machine)
+
+
+@pytest.mark.proves("GEN-44", "AMB-18")
+def test_a_clock_far_behind_is_an_error_and_one_a_little_behind_a_wait(tmp_path: Path) -> None:
+    clock = FalseMachine()
+    with room_at(tmp_path, clock) as room:
+        shown = clock.at
+        date = room.draw(TICKS)
+        clock.at = shown - TOLERANCE - 3600 * TICKS
+        with pytest.raises(ClockError, match="3602 seconds behind"):
+            room.draw(TICKS)
+        clock.at = shown - TICKS
+        assert room.draw(TICKS) > date
+
+
+@pytest.mark.proves("GEN-44")
+def test_a_clock_set_back_after_a_long_wait_is_noticed(tmp_path: Path) -> None:
+    clock = FalseMachine()
+    with room_at(tmp_path, clock) as room:
+        room.draw(MINUTE)
+        assert clock.slept > 2
+        clock.at = START
+        with pytest.raises(ClockError):
+            room.draw(MINUTE)
+
+
+@pytest.mark.proves("GEN-44")
+def test_a_clock_set_back_during_the_wait_is_noticed(tmp_path: Path) -> None:
+    clock = FalseMachine()
+
+    def sleep_and_set_back(seconds: float) -> None:
+        clock.sleep(seconds)
+        clock.at -= 3600 * TICKS
+
+    machine = replace(clock.machine, sleep=sleep_and_set_back)
+    with WaitingRoom(tmp_path, machine) as room:
+        with pytest.raises(ClockError):
+            room.draw(MINUTE)
+        with pytest.raises(ClockError):
+            room.wait_until(clock.at + MINUTE)
+
+
+@pytest.mark.proves("GEN-44")
+def test_a_crash_during_a_long_wait_burns_nothing_and_is_no_fault_of_the_clock(tmp_path: Path) -> None:
+    clock = FalseMachine()
+
+    def crash(seconds: float) -> None:
+        raise KeyboardInterrupt(seconds)
+
+    with WaitingRoom(tmp_path, replace(clock.machine, sleep=crash)) as room, pytest.raises(KeyboardInterrupt):
+        room.draw(MINUTE)
+    clock.pass_by(TICKS)
+    with room_at(tmp_path, clock) as room:
+        assert room.draw(MINUTE) == START - START % MINUTE + MINUTE
+
+
+DAY = 86400 * TICKS
+
+
+@pytest.mark.proves("GEN-44", "AMB-18")
+def test_a_clock_that_leaps_far_ahead_of_the_running_machine_spells_no_label(tmp_path: Path) -> None:
+    clock = FalseMachine()
+    with room_at(tmp_path, clock) as room:
+        before = room.draw(TICKS)
+        clock.at += 3650 * DAY
+        with pytest.raises(ClockError, match="3650 days ahead"):
+            room.draw(TICKS)
+        clock.at -= 3650 * DAY  # and the state is not poisoned
+        assert room.draw(TICKS) - before <= 2 * TICKS
+
+
+def test_a_quiet_month_is_no_leap(tmp_path: Path) -> None:
+    clock = FalseMachine()
+    with room_at(tmp_path, clock) as room:
+        room.draw(TICKS)
+        clock.pass_by(31 * DAY)
+        assert room.draw(TICKS)
+
+
+def test_less_than_a_day_ahead_is_believed(tmp_path: Path) -> None:
+    clock = FalseMachine()
+    with room_at(tmp_path, clock) as room:
+        room.draw(TICKS)
+        clock.at += 23 * 3600 * TICKS
+        assert room.draw(TICKS)
+
+
+@pytest.mark.proves("GEN-44")
+@pytest.mark.parametrize(("synchronised", "believed"), [(True, True), (None, True), (False, False)])
+def test_after_days_switched_off_a_clock_that_somebody_keeps_is_believed(
+    tmp_path: Path, synchronised: bool | None, believed: bool
+) -> None:
+    clock = FalseMachine()
+    with room_at(tmp_path, clock) as room:
+        room.draw(TICKS)
+    clock.restart("second-boot")
+    clock.at += 5 * DAY
+    clock.synchronised = synchronised
+    with room_at(tmp_path, clock) as room:
+        if believed:
+            assert room.draw(TICKS)
+        else:
+            with pytest.raises(ClockError, match="5 days ahead"):
+                room.draw(TICKS)
+
+
+def test_an_operator_may_ask_for_a_clock_that_is_kept(tmp_path: Path) -> None:
+    clock = FalseMachine()
+    clock.synchronised = False
+    strict = WaitingRoom(tmp_path, clock.machine, ClockLimits(synchronised=True))
+    with pytest.raises(ClockError, match="not synchronised"):
+        strict.__enter__()
+    clock.synchronised = True
+    with strict as room:
+        assert room.draw(TICKS)
+
+
+@pytest.mark.proves("GEN-70")
+def test_a_clock_that_has_not_been_set_starts_nothing(tmp_path: Path) -> None:
+    clock = FalseMachine(at=3 * DAY)
+    with (
+        pytest.raises(ClockError, match="1970-01-04T00:00:00Z: it has not been set"),
+        room_at(tmp_path, clock),
+    ):
+        pass
+    clock.at = START
+    with room_at(tmp_path, clock) as room:
+        assert room.draw(TICKS)
+
+
+def test_small_steps_back_cost_two_seconds_each_and_do_not_add_up(tmp_path: Path) -> None:
+    clock = FalseMachine()
+    with room_at(tmp_path, clock) as room:
+        for _ in range(20):
+            slept = clock.slept
+            room.draw(MILLISECOND)
+            assert clock.slept - slept <= 2
+            clock.at -= 19 * TICKS // 10
+
+
+@pytest.mark.proves("GEN-38")
+def test_a_leap_second_and_a_slew_are_nothing_special(tmp_path: Path) -> None:
+    clock = FalseMachine()
+    with room_at(tmp_path, clock) as room:
+        dates = []
+        for turn in range(200):
+            dates.append(room.draw(TICKS // 10))
+            if turn == 100:
+                clock.at -= TICKS
+            clock.at += turn * 10_000
+    assert dates == sorted(set(dates))

@@ -1,0 +1,162 @@
+"""What speaks against the state of minting, and that no label is given then."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from pathlib import Path
+
+import pytest
+
+from ibi.errors import LostState
+from ibi.identifier.dates import TICKS
+from ibi.minting import WaitingRoom
+from ibi.minting.state import OURS
+from support.machine import FalseMachine
+
+
+def room_at(directory: Path, clock: FalseMachine) -> WaitingRoom:
+    return WaitingRoom(directory, clock.machine)
+
+
+@pytest.mark.proves("GEN-44", "AMB-18")
+def test_a_missing_state_beside_its_witness_is_lost(tmp_path: Path) -> None:
+    clock = FalseMachine()
+    with room_at(tmp_path, clock) as room:
+        room.draw(TICKS)
+        (tmp_path / "minting/state").unlink()
+        with pytest.raises(LostState, match="missing"):
+            room.draw(TICKS)
+    with pytest.raises(LostState, match="missing"), room_at(tmp_path, clock):
+        pass
+
+
+@pytest.mark.proves("GEN-44", "AMB-18")
+@pytest.mark.parametrize("name", OURS)
+def test_a_missing_state_beside_other_files_of_ours_is_lost(tmp_path: Path, name: str) -> None:
+    (tmp_path / name).mkdir()
+    with pytest.raises(LostState, match="missing"), room_at(tmp_path, FalseMachine()):
+        pass
+
+
+@pytest.mark.proves("GEN-44", "AMB-18")
+def test_a_state_that_lost_or_changed_any_character_is_damaged(tmp_path: Path) -> None:
+    clock = FalseMachine()
+    with room_at(tmp_path, clock) as room:
+        room.draw(TICKS)
+        path = tmp_path / "minting/state"
+        whole = path.read_bytes()
+        damaged = [whole[:length] for length in range(len(whole))]
+        damaged += [whole[:at] + b"7" + whole[at + 1 :] for at in range(len(whole)) if whole[at] != ord("7")]
+        damaged += [whole + b"\n", whole + whole, b"\0" * len(whole), b"1 " * 64]
+        for content in damaged:
+            path.write_bytes(content)
+            with pytest.raises(LostState, match="damaged"):
+                room.draw(TICKS)
+        path.write_bytes(whole)
+        with pytest.raises(LostState, match="touched"):
+            room.draw(TICKS)
+
+
+@pytest.mark.proves("GEN-44", "AMB-18")
+def test_an_older_state_put_back_is_noticed(tmp_path: Path) -> None:
+    clock = FalseMachine()
+    with room_at(tmp_path, clock) as room:
+        room.draw(TICKS)
+        older = (tmp_path / "minting/state").read_bytes()
+        room.draw(TICKS)
+        (tmp_path / "minting/state").write_bytes(older)
+        with pytest.raises(LostState, match="older"):
+            room.draw(TICKS)
+
+
+@pytest.mark.proves("GEN-44", "AMB-18")
+@pytest.mark.parametrize("content", [b"", b"1 2 3 4 5\n", b"\0" * 128, b"\0" * 288])
+def test_a_state_without_its_witness_is_not_believed(tmp_path: Path, content: bytes) -> None:
+    clock = FalseMachine()
+    with room_at(tmp_path, clock) as room:
+        room.draw(TICKS)
+        (tmp_path / "minting/lock").write_bytes(content)
+        with pytest.raises(LostState, match="damaged"):
+            room.draw(TICKS)
+
+
+def test_a_witness_that_lags_behind_is_harmless(tmp_path: Path) -> None:
+    clock = FalseMachine()
+    with room_at(tmp_path, clock) as room:
+        first = room.draw(TICKS)
+        older = (tmp_path / "minting/lock").read_bytes()
+        second = room.draw(TICKS)
+        (tmp_path / "minting/lock").write_bytes(older)
+        assert room.draw(TICKS) > second > first
+
+
+@pytest.mark.proves("GEN-44", "AMB-18")
+def test_a_copied_directory_mints_nothing(tmp_path: Path) -> None:
+    clock = FalseMachine()
+    with room_at(tmp_path / "one", clock) as room:
+        room.draw(TICKS)
+    shutil.copytree(tmp_path / "one", tmp_path / "two")
+    with pytest.raises(LostState, match="is a copy"), room_at(tmp_path / "two", clock):
+        pass
+    with room_at(tmp_path / "one", clock) as room:
+        assert room.draw(TICKS)
+
+
+@pytest.mark.proves("GEN-44", "AMB-18")
+def test_a_directory_put_back_from_a_backup_mints_nothing(tmp_path: Path) -> None:
+    clock = FalseMachine()
+    data, backup = tmp_path / "data", tmp_path / "backup"
+    with room_at(data, clock) as room:
+        room.draw(TICKS)
+        shutil.copytree(data, backup)
+        room.draw(TICKS)
+    shutil.rmtree(data)
+    shutil.copytree(backup, data)
+    with pytest.raises(LostState), room_at(data, clock):
+        pass
+
+
+@pytest.mark.proves("GEN-44", "AMB-18")
+def test_both_files_put_back_in_place_mint_nothing(tmp_path: Path) -> None:
+    clock = FalseMachine()
+    with room_at(tmp_path, clock) as room:
+        room.draw(TICKS)
+        older = {name: (tmp_path / "minting" / name).read_bytes() for name in ("state", "lock")}
+        room.draw(TICKS)
+        for name, content in older.items():
+            with (tmp_path / "minting" / name).open("r+b") as file:
+                file.write(content)
+        with pytest.raises(LostState, match="touched"):
+            room.draw(TICKS)
+
+
+@pytest.mark.proves("GEN-44", "AMB-18")
+def test_another_machine_mints_nothing_from_this_state(tmp_path: Path) -> None:
+    clock, other = FalseMachine(), FalseMachine()
+    other.identity = "another-machine"
+    with room_at(tmp_path, clock) as room:
+        room.draw(TICKS)
+    with pytest.raises(LostState, match="another machine"), room_at(tmp_path, other):
+        pass
+
+
+def test_a_directory_may_be_renamed(tmp_path: Path) -> None:
+    clock = FalseMachine()
+    with room_at(tmp_path / "old", clock) as room:
+        first = room.draw(TICKS)
+    (tmp_path / "old").rename(tmp_path / "new")
+    with room_at(tmp_path / "new", clock) as room:
+        assert room.draw(TICKS) > first
+
+
+def test_a_crash_between_the_state_and_its_witness_is_no_fault(tmp_path: Path) -> None:
+    clock = FalseMachine()
+    with room_at(tmp_path, clock) as room:
+        room.draw(TICKS)
+        witness = (tmp_path / "minting/lock").read_bytes()
+        second = room.draw(TICKS)
+        os.truncate(tmp_path / "minting/lock", 0)
+        with (tmp_path / "minting/lock").open("r+b") as file:
+            file.write(witness)
+        assert room.draw(TICKS) > second
