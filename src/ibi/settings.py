@@ -118,8 +118,8 @@ class ArchiveSettings(_Settings):
     mint_ip: str = ""
     """The IP address that new IBIps spell; "" for labels in repository form alone."""
     mint_ip_port: int = 800
-    granularity: str = "1"
-    """Seconds between labels at the finest: "60", "1", "0.1", ..."""
+    granularity: str = "auto"
+    """Seconds between labels at the finest: "60", "1", "0.1", ... or "auto", which follows the demand."""
     for_trying: bool = False
     """Whether labels may be minted under names and addresses that nobody owns."""
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
 
@@ -11,15 +12,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from archive.world import WHEN, NewArchive
+from archive.world import NOW, WHEN, NewArchive, settings_for
 from ibi.archive.answer import ArchiveIdentity, url_list
+from ibi.archive.directory import ArchiveDirectory
 from ibi.archive.importing import BATCH, Importer
 from ibi.archive.item_lines import LONGEST_LINE, read_line, write_item
-from ibi.errors import HoldingError, IbiError, ParseError, SetupError
+from ibi.errors import HoldingError, IbiError, NotOurs, ParseError, SetupError
 from ibi.identifier.forms import IBIForms, parse_name
 from ibi.protocol.messages import UrlRequest
 from ibi.protocol.relation import Relation
 from ibi.protocol.verb_list import VerbList
+from support.machine import FalseMachine
 from support.oracles.vectors import load
 
 REP = "a.example/b/2010/01.01.00.00"
@@ -119,6 +122,33 @@ def test_an_item_without_names_is_minted_once_however_often_and_wherever_it_stan
     swapped = {"language": "en", "url": "http://far.example/unnamed"}
     assert totals(archive, line, swapped, ITEM, line) == (2, 2, 0)
     assert archive.minted == 1
+
+
+def test_thousands_without_names_are_named_within_seconds(tmp_path: Path) -> None:
+    clock = FalseMachine()
+    directory = ArchiveDirectory(tmp_path / "data", clock.machine)
+    directory.begin()
+    directory.make(settings_for("archive.example", mint_host="archive.example", for_trying=True))
+    lines = tmp_path / "lines.jsonl"
+    lines.write_text("".join(f'{{"url": "http://far.example/{n}"}}\n' for n in range(3000)), encoding="utf-8")
+    with directory.catalogue() as catalogue:
+        importer = Importer(catalogue, directory.storage(), directory.minter(), lambda: NOW, lambda _: None)
+        report = importer.run(lines)
+        assert (report.added, report.refused) == (3000, 0)
+        names = {str(holding.forms.rep) for holding in catalogue.all()}
+    assert len(names) == 3001
+    assert clock.slept < 5
+
+
+def test_where_no_label_can_be_given_every_line_without_a_name_is_refused(archive: NewArchive) -> None:
+    def refuse(_count: int) -> Iterator[IBIForms]:
+        raise NotOurs("this Archive has no name to mint under: set mint_host in {path}", path="archive.toml")
+
+    lines = archive.data / "lines.jsonl"
+    lines.write_text('{"url": "http://far.example/1"}\n{"url": "http://far.example/2"}\n', encoding="utf-8")
+    importer = Importer(archive.catalogue, archive.storage, refuse, lambda: NOW, archive.refused.append)
+    assert importer.run(lines).refused == 2
+    assert {line for line, _ in archive.refused} == {1, 2}
 
 
 def test_names_that_were_given_are_kept_and_the_other_form_is_not_made(archive: NewArchive) -> None:

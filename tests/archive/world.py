@@ -63,9 +63,10 @@ class NewArchive:
     refused: list[Refused] = field(default_factory=list)
     minted: int = 0
 
-    def mint(self) -> IBIForms:
-        self.minted += 1
-        return IBIForms.parse(f"rep archive.example/w/2022/01.01.00.00.{self.minted:02}")
+    def mint(self, count: int) -> Iterator[IBIForms]:
+        for _ in range(count):
+            self.minted += 1
+            yield IBIForms.parse(f"rep archive.example/w/2022/01.01.00.00.{self.minted:02}")
 
     def load(self, *lines: object, file: str = "items.jsonl") -> Report:
         """Import lines: objects, or bytes as they are."""

@@ -15,10 +15,11 @@ from ibi.archive.item_lines import timestamp_text
 from ibi.archive.storage import Storage, alone
 from ibi.database import migrate, open_engine
 from ibi.errors import NotOurs, SetupError
-from ibi.identifier.dates import TICKS, parse_granularity
+from ibi.identifier.dates import TICKS
 from ibi.identifier.forms import parse_ibi
 from ibi.identifier.generator import LabelGenerator
-from ibi.minting import WaitingRoom
+from ibi.minting import Subsystem, WaitingRoom
+from ibi.minting.subsystem import granularity_of
 from ibi.settings import ArchiveSettings
 
 if TYPE_CHECKING:
@@ -60,10 +61,11 @@ class ArchiveDirectory:
         """Hold the right to serve: of two, the one that stops would switch the other off. Raises SetupError."""
         return alone(self._path / "serve.lock", SetupError("this Archive is being served already"))
 
-    def label(self, generator: LabelGenerator, granularity: str) -> IBIForms:
-        """A new label; returns when its moment has come. Raises MintingError."""
-        with WaitingRoom(self._path, self._machine) as room:
-            return generator.label(room.draw(parse_granularity(granularity)))
+    def labels(self, generator: LabelGenerator, granularity: str, count: int) -> Iterator[IBIForms]:
+        """New labels, each when its moment has come. Raises MintingError."""
+        room = WaitingRoom(self._path, self._machine)
+        with Subsystem(room, generator, granularity_of(granularity)) as subsystem:
+            yield from subsystem.mint_many(count)
 
     def make(self, settings: ArchiveSettings) -> None:
         """Make folders and catalogue with the Archive service in it; the settings come last: now it is there.
@@ -115,16 +117,19 @@ class ArchiveDirectory:
             for prefix in generator.prefixes if generator else ():
                 yield from map(parse_ibi, catalogue.names_under(prefix))
 
-    def minter(self) -> Callable[[], IBIForms]:
-        """What gives new labels of this Archive. Calling it raises NotOurs where it has no name to mint under."""
+    def minter(self) -> Callable[[int], Iterator[IBIForms]]:
+        """What gives so many new labels of this Archive.
+
+        Asking it for one raises NotOurs where the Archive has no name to mint under.
+        """
         settings = self.settings()
 
-        def give() -> IBIForms:
+        def give(count: int) -> Iterator[IBIForms]:
             generator = generator_of(settings)
             if generator is None:
                 problem = "this Archive has no name to mint under: set mint_host in {path}"
                 raise NotOurs(problem, path=self._path / ArchiveSettings.FILE)
-            return self.label(generator, settings.granularity)
+            yield from self.labels(generator, settings.granularity, count)
 
         return give
 

@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, Final
 from ibi.archive.directory import generator_of
 from ibi.archive.membership import resolver_address
 from ibi.errors import IbiError, MintingError, NotOurs, ParseError, SetupError
-from ibi.identifier.dates import parse_granularity
 from ibi.identifier.forms import IBIForms, parse_ibi
 from ibi.identifier.generator import is_public_ip
 from ibi.identifier.ibip import canonical_ip
+from ibi.minting.subsystem import granularity_of
 from ibi.protocol.messages import is_key, split_hostport
 from ibi.settings import ArchiveSettings
 
@@ -40,7 +40,7 @@ class Wishes:
     mint_port: int | None = None
     mint_ip: str | None = None
     mint_ip_port: int = 800
-    granularity: str = "1"
+    granularity: str = "auto"
     for_trying: bool = False
     admin: str = ""
     platform_software: str | None = None
@@ -58,7 +58,7 @@ def found(directory: ArchiveDirectory, wishes: Wishes) -> tuple[ArchiveSettings,
     if not wishes.service_ibi:
         generator = generator_of(settings)
         assert generator is not None  # noqa: S101 - _settings saw to it
-        settings = replace(settings, service=directory.label(generator, settings.granularity))
+        settings = replace(settings, service=next(directory.labels(generator, settings.granularity, 1)))
     directory.make(settings)
     return settings, warnings
 
@@ -84,7 +84,7 @@ def mail_text(settings: ArchiveSettings) -> str:
 
 def _settings(wishes: Wishes) -> tuple[ArchiveSettings, list[IbiError]]:
     host, port = split_hostport(wishes.address)
-    parse_granularity(wishes.granularity)
+    granularity_of(wishes.granularity)
     settings = ArchiveSettings(
         address=wishes.address,
         ip=canonical_ip(wishes.ip),

@@ -59,15 +59,15 @@ class _Ready:
 class Importer:
     """Takes items into one Archive.
 
-    `mint` gives labels to items that have none; `now` gives POSIX seconds; `refused` is told every line that is not
-    taken in, and `progress` how many bytes of the file have been dealt with.
+    `mint` gives so many labels, for items that have none; `now` gives POSIX seconds; `refused` is told every line that
+    is not taken in, and `progress` how many bytes of the file have been dealt with.
     """
 
     def __init__(
         self,
         catalogue: Catalogue,
         storage: Storage,
-        mint: Callable[[], IBIForms],
+        mint: Callable[[int], Iterator[IBIForms]],
         now: Callable[[], float],
         refused: Callable[[Refused], None],
         progress: Callable[[int], None] = lambda _: None,
@@ -100,7 +100,7 @@ class Importer:
                 self._refuse(number, error)
                 continue
             batch.append((number, draft))
-            if len(batch) >= BATCH or draft.files or draft.forms is None:
+            if len(batch) >= BATCH or draft.files:
                 self._take(batch, folder)
                 batch = []
                 self._progress(lines.tell())
@@ -110,8 +110,12 @@ class Importer:
     def _take(self, batch: list[tuple[int, Draft]], folder: Path) -> None:
         """Prepare the items of a batch, then put them in with one transaction."""
         now = timestamp_text(self._now())
+        named = self._named([draft.key for _, draft in batch if draft.forms is None])
         with ExitStack() as leftovers:
-            prepared = (self._prepare(number, draft, now, folder, leftovers) for number, draft in batch)
+            prepared = (
+                self._prepare(number, draft, draft.forms or named[draft.key], now, folder, leftovers)
+                for number, draft in batch
+            )
             ready = [item for item in prepared if item]
             if ready:
                 with self._catalogue.writing() as writer:
@@ -121,16 +125,32 @@ class Importer:
                         except IbiError as error:
                             self._refuse(item.line, error)
 
+    def _named(self, keys: list[str]) -> dict[str, IBIForms | IbiError]:
+        """The names of the items that came under these keys, or why there are none: those they have, or new ones."""
+        held = {key: self._catalogue.holding_of_key(key) for key in keys}
+        new = [key for key, holding in held.items() if holding is None]
+        named: dict[str, IBIForms | IbiError] = {
+            key: holding.forms for key, holding in held.items() if holding
+        }
+        try:
+            return named | dict(zip(new, self._mint(len(new)), strict=True)) if new else named
+        except IbiError as error:
+            return named | dict.fromkeys(new, error)
+
     def _prepare(
-        self, line: int, draft: Draft, now: str, folder: Path, leftovers: ExitStack
+        self,
+        line: int,
+        draft: Draft,
+        forms: IBIForms | IbiError,
+        now: str,
+        folder: Path,
+        leftovers: ExitStack,
     ) -> _Ready | None:
-        """Find or make the labels, and copy the files in; None if the line had to be refused."""
+        """Copy the files in; None if the line had to be refused."""
         try:
             _check_files(draft)
-            forms = draft.forms
-            if forms is None:
-                known = self._catalogue.holding_of_key(draft.key)
-                forms = known.forms if known else self._mint()
+            if isinstance(forms, IbiError):
+                raise forms
             staged = []
             for name, source in draft.files.items():
                 staged.append(self._storage.stage(forms, name, _inside(folder, source)))

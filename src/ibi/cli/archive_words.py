@@ -95,7 +95,10 @@ def _add_init(actions: argparse._SubParsersAction[argparse.ArgumentParser]) -> N
         "--mint-ip-port", type=port, default=800, metavar="P", help="and its port (default: 800)"
     )
     parser.add_argument(
-        "--granularity", default="1", metavar="S", help="seconds between labels: 60, 1 (default), 0.1, …"
+        "--granularity",
+        default="auto",
+        metavar="S",
+        help="seconds between labels: 60, 1, 0.1, … or auto (default)",
     )
     parser.add_argument(
         "--for-trying", action="store_true", help="mint under names and addresses that nobody owns"

@@ -69,7 +69,7 @@ def recover(
             fresh = Record(last, now, machine.running(), 0, machine.boot, machine.identity)
             believe(fresh if clock_right else state.record or fresh, now, machine, ClockLimits())
             if last > now + AHEAD:
-                problem = "a label of {date} has been given, and the clock says {now}: it is behind, or was far ahead then"
+                problem = "a label of {date} has been given, and the clock says {now}: it is behind, or was far ahead"
                 raise ClockError(problem, date=date_text(last), now=date_text(now))
             found = Recovery(state.fault, in_state, in_witness, labels, last)
             state.found(fresh._replace(drawn=1 + max(_drawn(state.record), _drawn(state.witness))))

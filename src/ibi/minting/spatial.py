@@ -15,9 +15,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Generic, TypeVar
 
 from ibi.errors import NotOurs, SetupError
-from ibi.identifier.dates import parse_granularity
 from ibi.identifier.generator import LabelGenerator
-from ibi.minting.subsystem import AUTOMATIC, Subsystem
+from ibi.minting.subsystem import Subsystem, granularity_of
 from ibi.minting.waiting_room import WaitingRoom
 from ibi.settings import SubsystemSettings
 
@@ -90,10 +89,10 @@ def open_places(data: Path, machine: Machine, limits: ClockLimits) -> list[Place
         )
         for prefix in generator.prefixes:
             if prefix in taken:
-                problem = "two subsystems would make labels that begin with {prefix}; each needs its own host and address"
+                problem = "two subsystems would make labels that begin with {prefix}; each needs its own host and IP"
                 raise SetupError(problem, prefix=prefix)
             taken.add(prefix)
-        step = None if settings.granularity == AUTOMATIC else parse_granularity(settings.granularity)
+        step = granularity_of(settings.granularity)
         subsystem = Subsystem(WaitingRoom(data / name, machine, limits), generator, step)
         places.append(Place(subsystem, frozenset(settings.collections)))
     return places

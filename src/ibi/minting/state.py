@@ -65,7 +65,7 @@ SENTENCES = {
     Fault.OLDER: "the minting state in {directory} is older than the last label given: was a backup put back?",
     Fault.MOVED: "the minting state in {directory} was made by another machine; two must never mint from one state",
     Fault.COPIED: "the minting state in {directory} is a copy; two directories must never mint from one state",
-    Fault.TOUCHED: "the minting state in {directory} was touched from outside after the last label: was a backup put back?",
+    Fault.TOUCHED: "the minting state in {directory} was touched from outside since the last label: a backup put back?",
 }
 """The faults for people; all of them are repaired by `ibi mint recover`."""
 
@@ -96,8 +96,9 @@ class Record(NamedTuple):
         match = _LINE.fullmatch(line)
         if match is None:
             return None
-        numbers, words = map(int, match.groups()[:4]), (word.decode() for word in match.groups()[4:])
-        record = cls(*numbers, *words)
+        last, seen, running, drawn = map(int, match.groups()[:4])
+        boot, machine, file = (word.decode() for word in match.groups()[4:])
+        record = cls(last, seen, running, drawn, boot, machine, file)
         return record if record.line() == line else None
 
 

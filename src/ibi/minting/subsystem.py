@@ -21,6 +21,11 @@ AUTOMATIC = "auto"
 """The granularity that follows the demand: the coarsest at which all labels asked for are due within a second."""
 
 
+def granularity_of(text: str) -> int | None:
+    """A granularity in ticks as `parse_granularity` reads it; None for the automatic one. Raises ParseError."""
+    return None if text == AUTOMATIC else parse_granularity(text)
+
+
 class Label(NamedTuple):
     """One new label: its date in ticks, and the texts of its forms; `ibip` is None without an IP address."""
 
@@ -52,7 +57,7 @@ class Subsystem:
     def __init__(self, room: WaitingRoom, generator: LabelGenerator, granularity: int | None) -> None:
         self.room = room
         self.generator = generator
-        self._granularity = granularity
+        self.granularity = granularity
 
     @classmethod
     def open(
@@ -72,8 +77,7 @@ class Subsystem:
         labels are not made under, SetupError and LostState for directories they are not made in.
         """
         generator = LabelGenerator(host, port, ip, ip_port, for_trying=for_trying)
-        step = None if granularity == AUTOMATIC else parse_granularity(granularity)
-        return cls(WaitingRoom(path, this_machine()), generator, step)
+        return cls(WaitingRoom(path, this_machine()), generator, granularity_of(granularity))
 
     def __enter__(self) -> Self:
         self.room.__enter__()
@@ -100,7 +104,7 @@ class Subsystem:
 
         The dates of a list are durable long before it is given: one sync serves all that fit into a fifth of a second.
         """
-        step = self._granularity or coarsest_for(count)
+        step = self.granularity or coarsest_for(count)
         while count > 0:
             batch = self.room.reserve(step, count)
             count -= len(batch)
