@@ -14,7 +14,12 @@ from ibi.archive.membership import Membership
 from ibi.archive.pages import Renderer
 from ibi.archive.service import ArchiveService
 from ibi.database import check_version, migrate, open_engine
+from ibi.exchange import NO_STORE, PLAIN, Response
+from ibi.minting.desk import Desk
 from ibi.minting.machine import this_machine
+from ibi.minting.service import MintingService
+from ibi.minting.spatial import Place, SpatialDistributor
+from ibi.minting.tokens import Tokens
 from ibi.nonce import Nonce
 from ibi.resolver.fanout import Thanks
 from ibi.resolver.registry import MIGRATIONS, Registry
@@ -31,6 +36,7 @@ if TYPE_CHECKING:
     from ipaddress import IPv4Network, IPv6Network
     from pathlib import Path
 
+    from ibi.minting import Subsystem
     from ibi.transport.client import Names
 
 
@@ -103,6 +109,25 @@ def archive_service(data: Path, *, names: Names | None = None, tls: tuple[str, s
         await app.close()
 
     return Service(app, membership.switch_on, membership.switch_off, close, tls)
+
+
+def mint_service(
+    data: Path, places: Sequence[Place[Subsystem]], *, workers: int = 1, tls: tuple[str, str] | None = None
+) -> Service:
+    """The minting service of a data directory, ready to be served: one of `workers` that draw from its subsystems."""
+    desks = [
+        Place(Desk(place.who.room, place.who.generator, place.who.granularity, workers), place.collections)
+        for place in places
+    ]
+    spatial = SpatialDistributor(desks)
+    nonce = Nonce(data, time.time)
+    app = MintingService(
+        [place.who for place in desks],
+        Tokens(data),
+        lambda collection: spatial.choose(collection, lambda desk: desk.delay(1)),
+        {"/-/nonce": lambda: Response(*nonce.answer(), PLAIN, NO_STORE)},
+    )
+    return Service(app, stopping=app.stop, tls=tls)
 
 
 def _pages() -> Pages:

@@ -14,7 +14,7 @@ import sys
 from typing import TYPE_CHECKING
 
 import ibi
-from ibi.cli import archive, doctor, inspect, mint, resolve, resolver, up
+from ibi.cli import archive, doctor, inspect, mint, mint_serve, resolve, resolver, up
 from ibi.cli.arguments import Parser
 from ibi.errors import IbiError
 from ibi.texts import say
@@ -60,7 +60,7 @@ def _parser() -> argparse.ArgumentParser:
     )
     parser.add_argument("--version", action="version", version=f"ibi {ibi.__version__}")
     commands = parser.add_subparsers(title="commands", metavar="COMMAND", required=True, parser_class=Parser)
-    for command in (inspect, mint, archive, resolver, resolve, doctor, up):
+    for command in (inspect, mint, mint_serve, archive, resolver, resolve, doctor, up):
         command.add_parser(commands)
     return parser
 

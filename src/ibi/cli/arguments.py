@@ -5,7 +5,7 @@ from __future__ import annotations
 from argparse import ArgumentParser, ArgumentTypeError, Namespace
 from typing import TYPE_CHECKING, Any, Final
 
-from ibi.errors import ParseError
+from ibi.errors import ParseError, SetupError
 from ibi.identifier.dates import TICKS, parse_granularity
 from ibi.identifier.repository import LAST_PORT
 
@@ -75,3 +75,20 @@ def number(text: str, most: int, problem: str) -> int:
     if not 0 < found <= most:
         raise ArgumentTypeError(problem)
     return found
+
+
+def tls_files(args: Namespace) -> tuple[str, str] | None:
+    """The certificate and key files, tried here so that a wrong one is a sentence. Raises SetupError."""
+    import ssl
+
+    if args.tls_cert is None and args.tls_key is None:
+        return None
+    if args.tls_cert is None or args.tls_key is None:
+        raise SetupError("--tls-cert and --tls-key belong together")
+    try:
+        ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER).load_cert_chain(args.tls_cert, args.tls_key)
+    except (OSError, ssl.SSLError) as error:
+        problem = "the certificate {cert} with the key {key} cannot be used: {reason}"
+        reason = error.strerror or error
+        raise SetupError(problem, cert=args.tls_cert, key=args.tls_key, reason=reason) from None
+    return str(args.tls_cert), str(args.tls_key)

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ibi.cli import resolver_words
+from ibi.cli.arguments import tls_files
 from ibi.errors import IbiError, ParseError, SetupError
 from ibi.identifier.forms import IBIForms, parse_ibi
 from ibi.protocol.messages import split_hostport
@@ -199,7 +200,7 @@ def _serve(args: argparse.Namespace) -> int:
     from ibi import assembly
     from ibi.serving.workers import serve
 
-    tls = _tls(args)
+    tls = tls_files(args)
     with _registry(args.data):
         pass  # a fault shows here, before any process is started
     logging.basicConfig(
@@ -215,21 +216,3 @@ def _serve(args: argparse.Namespace) -> int:
         args.workers,
     )
     return 0
-
-
-def _tls(args: argparse.Namespace) -> tuple[str, str] | None:
-    """The certificate and key files, tried here so that a wrong one is a sentence."""
-    import ssl
-
-    if args.tls_cert is None and args.tls_key is None:
-        return None
-    if args.tls_cert is None or args.tls_key is None:
-        raise SetupError("--tls-cert and --tls-key belong together")
-    try:
-        ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER).load_cert_chain(args.tls_cert, args.tls_key)
-    except (OSError, ssl.SSLError) as error:
-        problem = "the certificate {cert} with the key {key} cannot be used: {reason}"
-        raise SetupError(
-            problem, cert=args.tls_cert, key=args.tls_key, reason=error.strerror or error
-        ) from None
-    return str(args.tls_cert), str(args.tls_key)

@@ -1,0 +1,148 @@
+"""`ibi mint serve` and `ibi mint token`: labels over HTTP, and the tokens of those who may ask for them."""
+
+from __future__ import annotations
+
+import argparse
+import ipaddress
+import logging
+import sys
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from ibi.cli import arguments, mint
+from ibi.errors import SetupError
+from ibi.identifier.dates import MINUTE, TICKS, date_text
+from ibi.texts import say
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from ibi.minting import Subsystem
+    from ibi.minting.spatial import Place
+
+_TURN = 0.0001
+"""Seconds for which one thread may keep the others waiting. By default it is so long that the thread which reserves
+dates, and has to wait its turn after every word with the disk, would take many times as long as the disk."""
+
+
+def add_parser(commands: argparse._SubParsersAction[arguments.Parser]) -> None:
+    """Add `serve` and `token` to the words of `mint`, which is already among the commands."""
+    words = commands.choices["mint"]
+    _add_serve(words.add_word("serve", "give labels over HTTP to those who have a token"))
+    _add_token(words.add_word("token", "say who may ask for labels over HTTP"))
+
+
+def _add_serve(parser: argparse.ArgumentParser) -> None:
+    mint.add_subsystem(parser, granularity=arguments.AUTOMATIC, host_required=False)
+    parser.add_argument("--bind", default="127.0.0.1:8090", metavar="HOST:PORT", help="where to listen")
+    parser.add_argument(
+        "--workers", type=arguments.workers, default=1, metavar="N", help="processes that share the work"
+    )
+    parser.add_argument(
+        "--tls-cert", type=Path, metavar="FILE", help="serve HTTPS with this certificate chain"
+    )
+    parser.add_argument("--tls-key", type=Path, metavar="FILE", help="and this private key")
+    parser.set_defaults(run=run_serve)
+
+
+def _add_token(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--data", type=Path, required=True, metavar="DIR", help="the data directory that labels are made in"
+    )
+    what = parser.add_mutually_exclusive_group(required=True)
+    what.add_argument("--name", metavar="NAME", help="make a token under this name; it is shown only now")
+    what.add_argument("--list", action="store_true", help="the names of the tokens, and when they were made")
+    what.add_argument("--revoke", metavar="NAME", help="let nobody mint with this token any more")
+    parser.set_defaults(run=run_token)
+
+
+def run_token(args: argparse.Namespace) -> int:
+    """Make, list or revoke tokens. Raises ParseError or SetupError where that cannot be done."""
+    from ibi.minting.tokens import Tokens
+
+    tokens = Tokens(args.data)
+    if args.list:
+        for known in tokens.all():
+            print(f"{known.name}  {known.made}")
+    elif args.revoke is not None:
+        tokens.revoke(args.revoke)
+    else:
+        token = tokens.make(args.name, date_text(time.time_ns() // TICKS * TICKS))
+        print(say("the token {name} is shown only now:", name=args.name), file=sys.stderr)
+        print(token)
+    return 0
+
+
+def run_serve(args: argparse.Namespace) -> int:
+    """Serve until SIGTERM or Ctrl-C. Raises ParseError, MintingError or SetupError where nothing can be minted."""
+    from ibi import assembly
+    from ibi.serving.workers import serve
+
+    tls = arguments.tls_files(args)
+    places = _checked(args)
+    logging.basicConfig(
+        level=logging.INFO, stream=sys.stderr, format="%(asctime)s %(levelname)s %(name)s: %(message)s"
+    )
+    logging.getLogger("uvicorn").setLevel(
+        logging.CRITICAL
+    )  # that a client does not read is said by the service
+    sys.setswitchinterval(_TURN)  # also for the workers
+    serve(
+        lambda: [assembly.mint_service(args.data, places, workers=args.workers, tls=tls)],
+        [args.bind],
+        lambda urls: print(f"ready {urls[0]}", flush=True),
+        args.workers,
+    )
+    return 0
+
+
+def _checked(args: argparse.Namespace) -> Sequence[Place[Subsystem]]:
+    """The subsystems; faults show here, before any process is started."""
+    from ibi.minting.tokens import Tokens
+
+    if not Tokens(args.data).all():
+        problem = "nobody may mint here yet; make a token: ibi mint token --data {data} --name NAME"
+        raise SetupError(problem, data=args.data)
+    if args.tls_cert is None and not _is_loopback(args.bind):
+        sentence = (
+            "tokens travel unencrypted to {bind}; give --tls-cert and --tls-key, or let a proxy encrypt"
+        )
+        print(say(sentence, bind=args.bind), file=sys.stderr)
+    places = _places(args)
+    for place in places:
+        if place.who.granularity == MINUTE:
+            raise SetupError(
+                "with a granularity of 60 seconds no answer comes in time; 1 is the coarsest here"
+            )
+        with place.who:
+            pass
+    return places
+
+
+def _places(args: argparse.Namespace) -> Sequence[Place[Subsystem]]:
+    """The subsystem that the options describe, or those that the data directory lists."""
+    from ibi.minting.clock import ClockLimits
+    from ibi.minting.machine import this_machine
+    from ibi.minting.spatial import Place, open_places
+    from ibi.settings import SubsystemSettings
+
+    several = args.data / SubsystemSettings.FILE
+    if not several.exists():
+        if args.host is None:
+            raise SetupError(
+                "what are the labels to spell? Say --host, or list subsystems in {path}", path=several
+            )
+        return [Place(mint.open_subsystem(args))]
+    if args.host is not None or args.ip is not None:
+        raise SetupError("{path} lists what is minted under; leave out --host and --ip", path=several)
+    limits = ClockLimits(back=args.clock_back, synchronised=args.synchronised)
+    return open_places(args.data, this_machine(), limits)
+
+
+def _is_loopback(bind: str) -> bool:
+    host = bind.rpartition(":")[0].strip("[]") or "127.0.0.1"
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"

@@ -1,0 +1,177 @@
+"""An order for labels as it comes over HTTP, and the labels as they go back.
+
+There:    {"count": 3, "forms": "both", "collection": "theses"}    every field may be left out, and so may the body
+Back:     {"labels": [{"rep": ..., "ibip": ..., "datetime": ...}, ...]}
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
+
+from ibi.errors import IbiError
+from ibi.identifier.dates import TICKS, date_text, fraction_digits
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable, Iterable, Iterator
+
+    from ibi.exchange import Asked
+    from ibi.identifier.distributor import Batch
+    from ibi.identifier.generator import LabelGenerator
+
+MOST_LABELS: Final = 10_000
+"""Labels of one request."""
+LONGEST_BODY: Final = 4 * 1024
+"""Bytes of a request's body."""
+LONGEST_COLLECTION: Final = 200
+"""Characters of the name of a collection."""
+
+_FIELDS: Final = ("count", "forms", "collection")
+_FORMS: Final = ("both", "rep", "ibip")
+_EXAMPLE: Final = '{"count": 10}'
+_SHOWN: Final = 40  # characters of a faulty name that are worth showing
+_PIECE: Final = 1000  # labels that are written in one go; then others have their turn
+
+
+class Refusal(Exception):
+    """A request that gets no labels: the status, why, and further headers."""
+
+    def __init__(self, status: int, why: IbiError, *headers: tuple[str, str]) -> None:
+        super().__init__(str(why))
+        self.status = status
+        self.why = why
+        self.headers = headers
+
+
+@dataclass(frozen=True, slots=True)
+class Order:
+    """So many labels, in these forms (None: in all that there are), perhaps for an item of a collection."""
+
+    count: int = 1
+    forms: str | None = None
+    collection: str | None = None
+    as_text: bool = False
+
+    @classmethod
+    def read(cls, asked: Asked, body: bytes) -> Order:
+        """What a request asks for. Raises Refusal."""
+        if asked.query:
+            raise Refusal(400, IbiError("what is asked for stands in the body, not in the address"))
+        accept = asked.header(b"accept").lower()
+        as_text = "text/plain" in accept and "json" not in accept
+        return cls(**_fields(body), as_text=as_text) if body.strip() else cls(as_text=as_text)
+
+    def check(self, generator: LabelGenerator) -> None:
+        """Refuse forms that a subsystem does not have."""
+        if self.forms in {"both", "ibip"} and generator.ip is None:
+            raise Refusal(
+                400, IbiError("there is no IP address here to make IBIps from; ask for the form rep")
+            )
+
+
+async def read_body(asked: Asked, read: Callable[[], Awaitable[tuple[bytes, bool]]]) -> bytes:
+    """The body of a request; `read` gives the next piece, and whether there are more. Raises Refusal."""
+    too_long = Refusal(
+        413, IbiError("the body is too long: at most {most} bytes are read", most=LONGEST_BODY)
+    )
+    announced = asked.header(b"content-length")
+    if announced.isdecimal() and int(announced[:20]) > LONGEST_BODY:
+        raise too_long
+    body, more = await read()
+    while more and len(body) <= LONGEST_BODY:
+        piece, more = await read()
+        body += piece
+    if len(body) > LONGEST_BODY:
+        raise too_long
+    kind = asked.header(b"content-type").partition(";")[0].strip().lower()
+    if body and (kind != "application/json" or asked.header(b"content-encoding")):
+        raise Refusal(415, IbiError("the body must be plain JSON: Content-Type: application/json"))
+    return body
+
+
+def _fields(body: bytes) -> dict[str, Any]:
+    try:
+        pairs = json.loads(body.decode(), object_pairs_hook=_once)  # UTF-8 only (RFC 8259)
+    except (ValueError, RecursionError):
+        raise _bad("the body is not JSON") from None
+    if not isinstance(pairs, _Pairs):
+        raise _bad("the body must be a JSON object like {example}", example=_EXAMPLE)
+    fields = dict(pairs)
+    count, forms, collection = (fields.get(name) for name in _FIELDS)
+    if "count" in fields and (type(count) is not int or not 1 <= count <= MOST_LABELS):
+        raise _bad("count must be a whole number from 1 to {most}", most=MOST_LABELS)
+    if "forms" in fields and forms not in _FORMS:
+        raise _bad("forms must be one of: {forms}", forms=", ".join(_FORMS))
+    if "collection" in fields and not _is_name(collection):
+        raise _bad("collection must be a text of at most {most} characters", most=LONGEST_COLLECTION)
+    return fields
+
+
+class _Pairs(list[tuple[str, Any]]):
+    """A JSON object as it was written."""
+
+
+def _once(pairs: list[tuple[str, Any]]) -> _Pairs:
+    """An object in which every field is one of ours and stands once."""
+    names = [name for name, _ in pairs]
+    for name in names:
+        if name not in _FIELDS:
+            shown = name[:_SHOWN].encode("ascii", "backslashreplace").decode()
+            raise _bad("there is no field {name}; there are: {fields}", name=shown, fields=", ".join(_FIELDS))
+        if names.count(name) > 1:
+            raise _bad("the field {name} is there twice", name=name)
+    return _Pairs(pairs)
+
+
+def _is_name(value: object) -> bool:
+    return isinstance(value, str) and 0 < len(value) <= LONGEST_COLLECTION and value.isprintable()
+
+
+def _bad(problem: str, **details: object) -> Refusal:
+    return Refusal(400, IbiError(problem, **details))
+
+
+async def write_labels(generator: LabelGenerator, batches: Iterable[Batch], order: Order) -> bytes:
+    """The labels of these dates as an answer; long ones are written bit by bit, so that nobody else has to wait."""
+    write = _as_text if order.as_text else _as_json
+    pieces = []
+    for batch in batches:
+        while len(batch):
+            piece, batch = batch.split(_PIECE)  # noqa: PLW2901 - what is left of it
+            pieces.append(write(generator, piece, order.forms))
+            if len(batch):
+                await asyncio.sleep(0)
+    if order.as_text:
+        return "".join(pieces).encode()
+    return f'{{"labels":[{",".join(pieces)}]}}'.encode()
+
+
+def _as_json(generator: LabelGenerator, batch: Batch, forms: str | None) -> str:
+    """Labels as JSON objects. They, and their dates, are plain ASCII without quotation marks."""
+    rows = zip(generator.spell(batch), _moments(batch), strict=True)
+    if forms == "rep" or generator.ip is None:
+        return ",".join([f'{{"rep":"{rep}","ibip":null,"datetime":"{when}"}}' for (rep, _), when in rows])
+    if forms == "ibip":
+        return ",".join([f'{{"rep":null,"ibip":"{ibip}","datetime":"{when}"}}' for (_, ibip), when in rows])
+    return ",".join([f'{{"rep":"{rep}","ibip":"{ibip}","datetime":"{when}"}}' for (rep, ibip), when in rows])
+
+
+def _as_text(generator: LabelGenerator, batch: Batch, forms: str | None) -> str:
+    """Labels as `ibi mint` prints them: one a line."""
+    if forms == "rep" or generator.ip is None:
+        return "".join([f"{rep}\n" for rep, _ in generator.spell(batch)])
+    if forms == "ibip":
+        return "".join([f"{ibip}\n" for _, ibip in generator.spell(batch)])
+    return "".join([f"{rep} {ibip}\n" for rep, ibip in generator.spell(batch)])
+
+
+def _moments(dates: Iterable[int]) -> Iterator[str]:
+    """What `date_text` gives, for dates by the thousand: those of one second share all but their fraction."""
+    second, text = -1, ""
+    for date in dates:
+        seconds, rest = divmod(date, TICKS)
+        if seconds != second:
+            second, text = seconds, date_text(seconds * TICKS).removesuffix("Z")
+        yield f"{text}.{fraction_digits(rest)}Z" if rest else f"{text}Z"

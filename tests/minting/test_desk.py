@@ -1,0 +1,328 @@
+"""The desk: many are served with one write, nobody twice, and nobody waits for what will not come."""
+
+from __future__ import annotations
+
+import asyncio
+import fcntl
+import time
+from contextlib import contextmanager
+from dataclasses import replace
+from itertools import pairwise
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from ibi.errors import ClockError, IbiError, LostState, SetupError
+from ibi.identifier.dates import TICKS
+from ibi.identifier.generator import LabelGenerator
+from ibi.minting import WaitingRoom
+from ibi.minting.desk import LONGEST_WAIT, MOST_WAITING, PATIENCE, Busy, Desk
+from ibi.minting.machine import this_machine
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from ibi.identifier.distributor import Batch
+
+GENERATOR = LabelGenerator("mint.example.org", ip="150.163.34.243")
+MICRO, MILLI = TICKS // 10**6, TICKS // 10**3
+
+
+class Clock:
+    """The clock of this machine, set wrong by so many seconds."""
+
+    def __init__(self) -> None:
+        self.wrong = 0.0
+        self.machine = replace(this_machine(), now=self.now)
+
+    def now(self) -> int:
+        return time.time_ns() + int(self.wrong * TICKS)
+
+
+class WatchedRoom(WaitingRoom):
+    """A waiting room that knows what it has given; `then` is done before anybody hears of it."""
+
+    def __init__(self, *what: Any) -> None:
+        super().__init__(*what)
+        self.given: list[list[int]] = []
+        self.then: Callable[[], None] | None = None
+
+    def reserve(self, granularity: int | None, count: int) -> Batch:
+        batch = super().reserve(granularity, count)
+        self.given.append(list(batch))
+        if self.then is not None:
+            self.then()
+        return batch
+
+
+def opened(data: Path, clock: Clock | None = None) -> WatchedRoom:
+    with WatchedRoom(data, (clock or Clock()).machine) as room:
+        return room
+
+
+def desk_of(data: Path, granularity: int | None = MICRO, clock: Clock | None = None, **more: Any) -> Desk:
+    return Desk(opened(data, clock), GENERATOR, granularity, **more)
+
+
+def dates(batches: list[Batch]) -> list[int]:
+    return [date for batch in batches for date in batch]
+
+
+@contextmanager
+def locked(data: Path) -> Iterator[None]:
+    """Another one holds the lock."""
+    with (data / "minting" / "lock").open("r+b") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        yield
+
+
+async def outcome(desk: Desk, count: int = 1) -> list[int] | Exception:
+    """The dates, or why there are none."""
+    try:
+        return dates(await desk.draw(count))
+    except (Busy, IbiError) as error:
+        return error
+
+
+@pytest.mark.proves("GEN-41", "GEN-44")
+def test_many_who_ask_at_once_share_one_write(tmp_path: Path) -> None:
+    room = opened(tmp_path)
+    desk = Desk(room, GENERATOR, MICRO)
+
+    async def ask() -> list[list[Batch]]:
+        return await asyncio.gather(*[desk.draw(3) for _ in range(200)])
+
+    given = [dates(batches) for batches in asyncio.run(ask())]
+    assert len(room.given) == 1
+    assert {len(each) for each in given} == {3}
+    in_order = [date for each in given for date in each]
+    assert all(earlier < later for earlier, later in pairwise(in_order))
+    assert str(in_order[-1]).encode() in (tmp_path / "minting" / "state").read_bytes().split()
+    assert desk.waiting == 0
+
+
+@pytest.mark.proves("GEN-40")
+@pytest.mark.parametrize("granularity", [None, TICKS, TICKS // 10, MILLI, MICRO])
+@pytest.mark.long
+def test_no_date_leaves_before_the_clock_has_reached_it(tmp_path: Path, granularity: int | None) -> None:
+    desk = desk_of(tmp_path, granularity)
+
+    async def ask(count: int) -> int:
+        last = dates(await desk.draw(count))[-1]
+        return time.time_ns() - last
+
+    async def ask_all() -> list[int]:
+        return list(await asyncio.gather(ask(1), ask(2), ask(1)))
+
+    assert min(asyncio.run(ask_all())) >= 0
+
+
+@pytest.mark.proves("GEN-43", "GEN-46")
+def test_a_large_order_keeps_the_granularity_it_began_with(tmp_path: Path) -> None:
+    """What is left of it is no smaller demand: else its last labels would take as long as all the others."""
+    desk = desk_of(tmp_path, None)
+    given = dates(asyncio.run(desk.draw(1000)))
+    assert len(given) == 1000
+    assert given[-1] - given[0] <= 3 * TICKS // 2
+    assert {later - earlier for earlier, later in pairwise(given[10:])} == {MILLI}
+
+
+@pytest.mark.proves("GEN-43")
+def test_automatic_granularity_follows_those_who_wait_and_those_at_other_desks(tmp_path: Path) -> None:
+    async def drawn(desk: Desk, count: int) -> int:
+        await desk.draw(1)
+        given = dates(await desk.draw(count))
+        return given[-1] - given[-2]
+
+    assert asyncio.run(drawn(desk_of(tmp_path / "one", None), 20)) == TICKS // 100
+    assert asyncio.run(drawn(desk_of(tmp_path / "four", None, sharers=8), 20)) == TICKS // 1000
+
+
+@pytest.mark.proves("GEN-44")
+def test_several_desks_of_one_directory_never_give_a_date_twice(tmp_path: Path) -> None:
+    desks = [desk_of(tmp_path) for _ in range(3)]
+
+    async def ask() -> list[list[Batch]]:
+        return await asyncio.gather(*[desks[n % 3].draw(1 + n % 7) for n in range(300)])
+
+    given = [date for batches in asyncio.run(ask()) for date in dates(batches)]
+    assert len(given) == sum(1 + n % 7 for n in range(300))
+    assert len(set(given)) == len(given)
+
+
+# --- backpressure ------------------------------------------------------------------------------------------------
+
+
+def test_who_would_have_to_wait_too_long_is_refused_at_once(tmp_path: Path) -> None:
+    room = opened(tmp_path)
+    desk = Desk(room, GENERATOR, TICKS)
+    refused = asyncio.run(outcome(desk, LONGEST_WAIT + 1))
+    assert isinstance(refused, Busy)
+    assert refused.seconds >= 1
+    assert room.given == []
+
+    async def crowd() -> list[int] | Exception:
+        with locked(tmp_path):
+            asking = [asyncio.ensure_future(outcome(desk, count)) for count in (LONGEST_WAIT - 1, 1)]
+            await asyncio.sleep(0.01)
+            assert desk.waiting == LONGEST_WAIT
+            one_more = await outcome(desk)
+            for one in asking:
+                one.cancel()
+            await asyncio.wait(asking)
+        assert desk.waiting == 0
+        return one_more
+
+    assert isinstance(asyncio.run(crowd()), Busy)
+
+
+def test_what_nobody_could_spell_in_time_is_refused(tmp_path: Path) -> None:
+    room = opened(tmp_path)
+    assert isinstance(asyncio.run(outcome(Desk(room, GENERATOR, 1), MOST_WAITING + 1)), Busy)
+    assert room.given == []
+
+
+@pytest.mark.long
+def test_while_another_holds_the_lock_everybody_is_told_to_come_back(tmp_path: Path) -> None:
+    room = opened(tmp_path)
+    desk = Desk(room, GENERATOR, MICRO)
+
+    async def ask() -> tuple[list[list[int] | Exception], list[int] | Exception]:
+        with locked(tmp_path):
+            first = [asyncio.ensure_future(outcome(desk)) for _ in range(3)]
+            await asyncio.sleep(PATIENCE / 2)
+            later = asyncio.ensure_future(outcome(desk, 5))
+            async with asyncio.timeout(20):
+                refused = await asyncio.gather(*first)
+            assert not later.done()  # it has its own patience
+        return refused, await later
+
+    refused, later = asyncio.run(ask())
+    assert all(isinstance(one, Busy) for one in refused)
+    assert isinstance(later, list)
+    assert len(set(later)) == 5
+    assert desk.waiting == 0
+
+
+# --- faults ------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.proves("GEN-44", "AMB-18")
+@pytest.mark.parametrize("wrong", [-3600.0, 2 * 86400.0, -(10.0**9)])
+def test_a_faulty_clock_gives_an_error_to_all_and_labels_again_when_it_is_right(
+    tmp_path: Path, wrong: float
+) -> None:
+    clock = Clock()
+    desk = desk_of(tmp_path, MICRO, clock)
+
+    async def ask() -> tuple[list[int], ...]:
+        before = dates(await desk.draw(10))
+        clock.wrong = wrong
+        refused = await asyncio.gather(*[outcome(desk) for _ in range(10)])
+        assert all(isinstance(one, ClockError) for one in refused)
+        clock.wrong = 0.0
+        return before, dates(await desk.draw(10))
+
+    before, after = asyncio.run(ask())
+    assert before[-1] < after[0]
+
+
+@pytest.mark.proves("GEN-40", "GEN-44")
+@pytest.mark.long
+def test_a_clock_that_goes_back_before_the_moment_has_come_burns_what_was_reserved(tmp_path: Path) -> None:
+    clock = Clock()
+    room = opened(tmp_path, clock)
+    desk = Desk(room, GENERATOR, TICKS)
+
+    async def ask() -> tuple[list[int] | Exception, list[int]]:
+        await desk.draw(1)
+        room.then = lambda: setattr(clock, "wrong", -60.0)
+        refused = await outcome(desk)
+        clock.wrong, room.then = 0.0, None
+        return refused, dates(await desk.draw(2))
+
+    refused, following = asyncio.run(ask())
+    assert isinstance(refused, ClockError)
+    burned, *given = room.given[1:]
+    assert burned[-1] < following[0]
+    assert [date for batch in given for date in batch] == following
+
+
+@pytest.mark.proves("AMB-18")
+def test_a_lost_state_is_said_to_all_who_wait(tmp_path: Path) -> None:
+    desk = desk_of(tmp_path)
+
+    async def ask() -> list[list[int] | Exception]:
+        await desk.draw(1)
+        (tmp_path / "minting" / "state").unlink()
+        return await asyncio.gather(*[outcome(desk) for _ in range(3)], outcome(desk, 100))
+
+    assert all(isinstance(one, LostState) for one in asyncio.run(ask()))
+    assert desk.waiting == 0
+
+
+def test_a_disk_that_fails_is_said_and_the_next_who_ask_are_served(tmp_path: Path) -> None:
+    desk = desk_of(tmp_path)
+
+    async def ask() -> tuple[list[int] | Exception, ...]:
+        (tmp_path / "minting").rename(tmp_path / "elsewhere")
+        first = await outcome(desk)
+        (tmp_path / "elsewhere").rename(tmp_path / "minting")
+        return first, await outcome(desk)
+
+    failed, served = asyncio.run(ask())
+    assert isinstance(failed, SetupError)
+    assert isinstance(served, list)
+
+
+# --- going away, and the end -------------------------------------------------------------------------------------
+
+
+def test_who_goes_away_leaves_the_line_and_burns_what_was_theirs(tmp_path: Path) -> None:
+    desk = desk_of(tmp_path, TICKS)
+
+    async def ask() -> list[int]:
+        with locked(tmp_path):
+            leaving = [asyncio.ensure_future(desk.draw(3)) for _ in range(3)]
+            await asyncio.sleep(0.01)
+            assert desk.waiting == 9
+            for one in leaving:
+                one.cancel()
+            await asyncio.wait(leaving)
+            assert desk.waiting == 0
+        return dates(await desk.draw(2))
+
+    given = asyncio.run(ask())
+    assert len(set(given)) == 2
+
+
+@pytest.mark.long
+def test_at_the_end_what_is_reserved_is_handed_out_and_the_rest_is_refused(tmp_path: Path) -> None:
+    desk = desk_of(tmp_path, TICKS)
+
+    async def ask() -> list[list[int] | Exception]:
+        await desk.draw(1)
+        asking = [asyncio.ensure_future(outcome(desk, count)) for count in (1, 2)]
+        while desk.waiting != 2:  # noqa: ASYNC110 - nobody tells of it
+            await asyncio.sleep(0.001)
+        desk.stop()
+        asking.append(asyncio.ensure_future(outcome(desk)))
+        return await asyncio.gather(*asking)
+
+    reserved, waiting, late = asyncio.run(ask())
+    assert isinstance(reserved, list)
+    assert isinstance(waiting, Busy)
+    assert isinstance(late, Busy)
+
+
+def test_the_program_can_end_while_another_holds_the_lock(tmp_path: Path) -> None:
+    desk = desk_of(tmp_path)
+
+    async def ask() -> None:
+        with locked(tmp_path), pytest.raises(TimeoutError):
+            async with asyncio.timeout(0.05):
+                await desk.draw(1)
+
+    asyncio.run(ask())
+    assert dates(asyncio.run(desk_of(tmp_path).draw(1)))
