@@ -1,5 +1,5 @@
 # Short names for what is done often. `./try.sh` and `./test.sh` do the same on a machine without make.
-.PHONY: help try test test-313 docs format lock bench
+.PHONY: help try test test-313 docs format lock bench proofs
 
 help:  ## show this list
 	@grep -hE '^[a-z0-9-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
@@ -23,6 +23,9 @@ docs:  ## write the generated parts of the documents anew
 
 bench:  ## every figure and ratio, printed
 	.venv/bin/python -m bench
+
+proofs:  ## the long proofs that no label is given twice (half an hour)
+	.venv/bin/python -m proofs.minting --full
 
 lock:  ## resolve pyproject.toml anew (needs uv)
 	uv pip compile pyproject.toml --extra node --group build --universal --python-version 3.11 \

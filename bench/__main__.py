@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
-from bench import pure
+from bench import minting, minting_http, pure
 
 pure.main()
+minting.main()
+minting_http.main()

@@ -135,7 +135,7 @@ UNFINISHED = re.compile(r"\b(?:TO" r"DO|FIX" r"ME|X" r"XX|HA" r"CK)\b|\bNotImple
 
 
 def _python_files() -> list[Path]:
-    places = ("src", "tests", "conformance", "bench", "tools")
+    places = ("src", "tests", "conformance", "proofs", "bench", "tools")
     return sorted(path for place in places for path in (ROOT / place).rglob("*.py"))
 
 

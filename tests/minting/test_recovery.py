@@ -12,6 +12,7 @@ from ibi.identifier.dates import TICKS
 from ibi.minting import WaitingRoom
 from ibi.minting.recovery import recover
 from ibi.minting.state import Fault
+from ibi.minting.waiting_room import AHEAD
 from support.machine import START, FalseMachine
 
 DAY = 86400 * TICKS
@@ -81,7 +82,7 @@ def test_labels_known_from_elsewhere_prove_a_floor(tmp_path: Path) -> None:
     (tmp_path / "archive.toml").touch()
     found = recover(tmp_path, clock.machine, clock.at - DAY)
     assert (found.labels, found.state, found.witness) == (clock.at - DAY, None, None)
-    assert found.last == clock.at
+    assert found.last == clock.at + AHEAD
 
 
 def test_a_label_later_than_the_clock_is_not_taken_lightly(tmp_path: Path) -> None:
@@ -119,7 +120,7 @@ def test_a_state_that_looks_sound_is_moved_on_to_the_present(tmp_path: Path) -> 
     draw(tmp_path, clock)
     clock.pass_by(DAY)  # on which labels were given that this state knows nothing of
     found = recover(tmp_path, clock.machine)
-    assert (found.fault, found.last) == (None, clock.at)
+    assert (found.fault, found.last) == (None, clock.at + AHEAD)
     assert draw(tmp_path, clock) > START + DAY
 
 

@@ -22,9 +22,10 @@ ERRORS = {
 SAYERS = {"say", "_"}
 
 PASSED_ON = frozenset(
-    "errors.py texts.py identifier/peeling.py resolver/alerts.py resolver/explanation.py web/archive_pages.py "
-    "web/rendering.py web/resolver_pages.py cli/__init__.py cli/archive.py cli/doctor.py cli/inspect.py cli/resolver.py "
-    "cli/mint.py cli/mint_recover.py cli/up.py minting/recovery.py minting/service.py minting/state.py settings.py".split()
+    "errors.py texts.py identifier/peeling.py resolver/alerts.py resolver/explanation.py "
+    "web/archive_pages.py web/rendering.py web/resolver_pages.py cli/__init__.py cli/archive.py "
+    "cli/doctor.py cli/inspect.py cli/resolver.py cli/mint.py cli/mint_recover.py cli/up.py "
+    "minting/recovery.py minting/service.py minting/state.py settings.py".split()
 )
 """Rooms that pass on the sentences of other rooms."""
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import closing
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -9,7 +10,8 @@ from ibi.checkup.finding import Finding, Verdict
 from ibi.errors import ClockError, IbiError, LostState
 from ibi.identifier.dates import date_text
 from ibi.minting.clock import ClockLimits, believe
-from ibi.minting.state import FOLDER, Record, locked
+from ibi.minting.record import Record
+from ibi.minting.state import FOLDER, StateFiles
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -51,7 +53,7 @@ def check_minting(data: Path, machine: Machine, *, expected: bool) -> Iterator[F
             yield Finding(_MINTING, Verdict.FAULT, LostState(problem, directory=folder), advice)
         return
     try:
-        with locked(data, machine.identity) as state:
+        with closing(StateFiles(data, machine.identity, machine.running)) as files, files.locked() as state:
             record = None if state.new else state.trusted()
     except LostState as lost:
         yield Finding(_MINTING, Verdict.FAULT, lost, advice)

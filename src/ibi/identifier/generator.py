@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from ipaddress import IPv6Address, IPv6Network, ip_address
 from typing import TYPE_CHECKING
 
@@ -38,18 +38,22 @@ class LabelGenerator:
     ip: str | None = None
     ip_port: int = ip_form.DEFAULT_PORT
     for_trying: bool = False
+    prefixes: tuple[str, ...] = field(init=False, repr=False, compare=False)
+    """The prefix of each form: all labels of this generator begin with one of them and a slash."""
 
     def __post_init__(self) -> None:
         if len(self.host) > _LONGEST_HOST:
             raise ParseError(
                 "host name", self.host, "a host name has at most {limit} characters", limit=_LONGEST_HOST
             )
-        rep_form.rep_prefix(self.host, self.port)
+        rep = rep_form.rep_prefix(self.host, self.port)
         for port in (self.port, self.ip_port):
             if not 0 < port <= rep_form.LAST_PORT:
                 raise ParseError("port", str(port), "a port is a number from 1 to 65535")
         if self.ip is not None:
             object.__setattr__(self, "ip", canonical_ip(self.ip))
+        ibip = (ip_form.ibip_prefix(self.ip, self.ip_port),) if self.ip else ()
+        object.__setattr__(self, "prefixes", (rep, *ibip))
         problem = self.why_not_ours
         if problem and not self.for_trying:
             raise NotOurs(problem, host=self.host, ip=self.ip)
@@ -63,16 +67,11 @@ class LabelGenerator:
             return "the address {ip} is not public, so its labels are only for trying out"
         return None
 
-    @property
-    def prefixes(self) -> tuple[str, ...]:
-        """The prefix of each form: all labels of this generator begin with one of them and a slash."""
-        rep = rep_form.rep_prefix(self.host, self.port)
-        return (rep, ip_form.ibip_prefix(self.ip, self.ip_port)) if self.ip else (rep,)
-
     def label(self, ticks: int) -> IBIForms:
         """Both forms (one if the subsystem has no IP address) for one date of the distributor."""
-        rep = UniformRepositoryName.make(self.host, self.port, ticks)
-        return IBIForms(rep, IBIp.make(self.ip, self.ip_port, ticks) if self.ip else None)
+        rep, *ibip = self.prefixes
+        name = UniformRepositoryName.known(f"{rep}/{rep_form.rep_suffix(ticks)}")
+        return IBIForms(name, IBIp.known(f"{ibip[0]}/{ip_form.ibip_suffix(ticks)}") if ibip else None)
 
     def spell(self, dates: Iterable[int]) -> Iterator[tuple[str, str | None]]:
         """The texts of both forms for each date: what `label` gives, for dates by the thousand.
@@ -80,7 +79,8 @@ class LabelGenerator:
         Dates of one second share all but their fraction, so that is spelled once. Raises ParseError as `label`.
         """
         rep_prefix, ibip_prefix = (*self.prefixes, "")[:2]
-        second, rep, ibip = -1, "", ""
+        second: int | None = None
+        rep = ibip = ""
         for date in dates:
             seconds, rest = divmod(date, TICKS)
             if seconds != second:

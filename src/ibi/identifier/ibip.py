@@ -51,6 +51,11 @@ class IBIp(TimeOrdered):
         """Read a label (GEN-63). Raises ParseError, which tells the character at fault."""
         if len(text) > _grammar.MAX_LABEL or _grammar.ibip_match(text) is None:
             raise _fault(text)
+        return cls.known(text)
+
+    @classmethod
+    def known(cls, text: str) -> IBIp:
+        """The label of a text that is known to be one, as our own spelling is; nothing is checked."""
         label = object.__new__(cls)
         _set_text(label, text)
         _set_canonical(label, text.upper())
@@ -59,7 +64,7 @@ class IBIp(TimeOrdered):
     @classmethod
     def make(cls, ip: str, port: int, ticks: int) -> IBIp:
         """The label born at an IP address and port for a date that the distributor gave (Algorithms 5 to 7)."""
-        return cls.parse(f"{ibip_prefix(ip, port)}/{ibip_suffix(ticks)}")
+        return cls.known(f"{ibip_prefix(ip, port)}/{ibip_suffix(ticks)}")
 
     @property
     def prefix(self) -> str:

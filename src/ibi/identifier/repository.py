@@ -46,6 +46,11 @@ class UniformRepositoryName(TimeOrdered):
         """Read a name (GEN-10). Raises ParseError, which tells the part at fault."""
         if len(text) > _grammar.MAX_LABEL or _grammar.repository_match(text) is None:
             raise _fault(text)
+        return cls.known(text)
+
+    @classmethod
+    def known(cls, text: str) -> UniformRepositoryName:
+        """The name of a text that is known to be one, as our own spelling is; nothing is checked."""
         name = object.__new__(cls)
         _set_text(name, text)
         _set_canonical(name, text.lower())
@@ -54,7 +59,7 @@ class UniformRepositoryName(TimeOrdered):
     @classmethod
     def make(cls, host: str, port: int, ticks: int) -> UniformRepositoryName:
         """The name born at a host and port for a date that the distributor gave (Algorithms 1 to 3)."""
-        return cls.parse(f"{rep_prefix(host, port)}/{rep_suffix(ticks)}")
+        return cls.known(f"{rep_prefix(host, port)}/{rep_suffix(ticks)}")
 
     @property
     def path(self) -> tuple[str, str, str, str]:

@@ -21,7 +21,7 @@ from ibi.identifier.ibip import EPOCH
 
 if TYPE_CHECKING:
     from ibi.minting.machine import Machine
-    from ibi.minting.state import Record
+    from ibi.minting.record import Record
 
 
 @dataclass(frozen=True)

@@ -8,13 +8,15 @@ moved on to the present too: that is what a machine needs that was set back as a
 
 from __future__ import annotations
 
+from contextlib import closing
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from ibi.errors import ClockError, LostState, SetupError
 from ibi.identifier.dates import date_text
 from ibi.minting.clock import ClockLimits, believe
-from ibi.minting.state import FOLDER, OURS, SENTENCES, Fault, Record, locked, make_folder
+from ibi.minting.record import Record
+from ibi.minting.state import FOLDER, OURS, SENTENCES, Fault, StateFiles, make_folder
 from ibi.minting.waiting_room import AHEAD, usable
 
 if TYPE_CHECKING:
@@ -53,7 +55,10 @@ def recover(
         raise SetupError("there is nothing to recover in {path}: no label was given there", path=directory)
     with usable(directory):
         make_folder(directory)
-        with locked(directory, machine.identity) as state:
+        with (
+            closing(StateFiles(directory, machine.identity, machine.running)) as files,
+            files.locked() as state,
+        ):
             now = machine.now()
             if state.fault in {Fault.MOVED, Fault.COPIED} and not moved:
                 problem = (
@@ -65,7 +70,7 @@ def recover(
                 )
             in_state = state.record.last if state.record else None
             in_witness = state.witness.last if state.witness else None
-            last = max(now, labels or 0, in_state or 0, in_witness or 0)
+            last = max(now + AHEAD, labels or 0, in_state or 0, in_witness or 0)
             fresh = Record(last, now, machine.running(), 0, machine.boot, machine.identity)
             believe(fresh if clock_right else state.record or fresh, now, machine, ClockLimits())
             if last > now + AHEAD:

@@ -13,6 +13,10 @@ been done to these files from outside speaks against them, and then no label is 
     copied     the file is another one: copied, or put back from a backup
     touched    the file was changed after our last write
 
+The witness notes when the state was last changed, which the system moves whenever anybody writes. Where it could not
+be noted, the first draw of a process takes the present clock for the last date, as in a new directory: whatever the
+file may have missed, no label was ever given before its moment.
+
 What cannot be seen: a whole machine or disk set back to an earlier moment.
 """
 
@@ -21,31 +25,29 @@ from __future__ import annotations
 import errno
 import fcntl
 import os
-import re
 from contextlib import contextmanager, suppress
 from enum import Enum
-from typing import TYPE_CHECKING, NamedTuple
-from zlib import crc32
+from typing import TYPE_CHECKING
 
 from ibi.errors import LostState
+from ibi.identifier.dates import TICKS
 from ibi.minting.machine import file_identity
+from ibi.minting.record import WIDTH, Record, checked, unchecked
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
     from pathlib import Path
 
 OURS = ("archive.toml", "catalogue.sqlite", "col", "resolver.toml", "registry.sqlite")
 """What Archives and resolvers leave in a data directory: beside these, a missing state is a lost one."""
 
 FOLDER = "minting"
-_VERSION = 1
-_WIDTH = 256
-_LINE = re.compile(
-    rb"1 ([0-9]{1,30}) ([0-9]{1,30}) ([0-9]{1,30}) ([0-9]{1,30}) ([!-~]{1,64}) ([!-~]{1,32}) ([!-~]{1,64}) "
-    rb"[0-9]{1,10} *\n"
-)
-_CHANGED = re.compile(rb"([0-9]{1,30}) *\n")
-_CHANGED_WIDTH = 32
+_NOTE_WIDTH = 64
+_UNNOTED = b"-"
+_NOTHING_NOTED = checked(_UNNOTED, _NOTE_WIDTH)
+_NOTED_EVERY = TICKS // 20
+_STRAIGHT = TICKS // 1000
+_UNABLE = frozenset({errno.EINVAL, errno.ENOTSUP})
 
 
 class Fault(Enum):
@@ -70,145 +72,197 @@ SENTENCES = {
 """The faults for people; all of them are repaired by `ibi mint recover`."""
 
 
-class Record(NamedTuple):
-    """What is remembered.
+class StateFiles:
+    """The two files of one data directory, for one process; the state is kept open from one draw to the next.
 
-    `last`: the last date given. `seen`: the latest clock shown, and `running`: how long the machine had been running
-    then, in its run called `boot`; all in ticks. `drawn`: how many labels. `machine`, `file`: where this was written.
+    `machine` is the identity of the machine, `running` tells its running time in ticks.
     """
 
-    last: int
-    seen: int
-    running: int
-    drawn: int
-    boot: str
-    machine: str
-    file: str = ""
+    def __init__(self, directory: Path, machine: str, running: Callable[[], int]) -> None:
+        self.directory = directory
+        self.machine = machine
+        self.running = running
+        self.path = str(directory / FOLDER / "state")
+        self.handle: int | None = None
+        self.identity = ""
+        self.drawn = self.witnessed = 0
+        self.noted = -_NOTED_EVERY
+        self._lock = str(directory / FOLDER / "lock")
+        self._written = b""
+        self._said: tuple[Record | None, bytes | None] = (None, None)
 
-    def line(self) -> bytes:
-        """The record as it stands on disk: words, a checksum, blanks, a line end."""
-        body = " ".join(map(str, (_VERSION, *self)))
-        return f"{body} {crc32(body.encode())}".ljust(_WIDTH - 1).encode() + b"\n"
+    @contextmanager
+    def locked(self) -> Iterator[State]:
+        """The state, under its lock; that is opened anew each time, so that threads and forks exclude each other.
 
-    @classmethod
-    def read(cls, line: bytes) -> Record | None:
-        """The record that a line holds; None if it is damaged in any way."""
-        match = _LINE.fullmatch(line)
-        if match is None:
-            return None
-        last, seen, running, drawn = map(int, match.groups()[:4])
-        boot, machine, file = (word.decode() for word in match.groups()[4:])
-        record = cls(last, seen, running, drawn, boot, machine, file)
-        return record if record.line() == line else None
+        Raises OSError.
+        """
+        began = self.running()
+        lock = os.open(self._lock, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            yield State(self, lock, began)
+        finally:
+            with suppress(OSError):
+                fcntl.flock(lock, fcntl.LOCK_UN)  # a child that was forked meanwhile has it open too
+            os.close(lock)
+
+    def said(self, written: bytes) -> tuple[Record | None, bytes | None]:
+        """The record and the note of the lock file; the same bytes are read once."""
+        if written != self._written:
+            self._written = written
+            self._said = Record.read(written[:WIDTH]), unchecked(written[WIDTH:])
+        return self._said
+
+    def wrote(self, written: bytes, record: Record, note: bytes) -> None:
+        """Bytes that we have written, and so need not read."""
+        self._written, self._said = written, (record, note)
+
+    def open(self) -> None:
+        """Open the state that lies there now, if there is one."""
+        self.close()
+        with suppress(FileNotFoundError):
+            self.adopt(os.open(self.path, os.O_RDWR | os.O_CLOEXEC))
+
+    def adopt(self, handle: int) -> None:
+        """Take an open file for the state."""
+        identity = file_identity(handle)
+        if identity != self.identity:  # a repair starts a new file, and what we saw of the old one is over
+            self.drawn = self.witnessed = 0
+        self.handle, self.identity = handle, identity
+
+    def close(self) -> None:
+        """Close the state; the next draw opens it again."""
+        if self.handle is not None:
+            os.close(self.handle)
+            self.handle = None
 
 
 class State:
-    """The two files of one data directory, while their lock is held.
+    """What the files say, while their lock is held.
 
-    `record` and `witness` are what they say, None where there is nothing to be read; `fault` is what speaks against
-    them. A directory without either, and without other files of ours, is `new`.
+    `record` and `witness`: None where there is nothing to be read; `fault`: what speaks against them. A directory
+    without either, and without other files of ours, is `new`. `vouched`: the witness has noted when the file was
+    written, and so it was; otherwise (after a kill, a power cut, or while others draw) nobody knows.
     """
 
-    def __init__(self, directory: Path, machine: str, lock: int) -> None:
-        self._folder = directory / FOLDER
-        self._machine = machine
+    def __init__(self, files: StateFiles, lock: int, began: int) -> None:
+        self._files = files
         self._lock = lock
-        self._state = _open(self._folder / "state")
-        written = os.pread(lock, _WIDTH + _CHANGED_WIDTH + 1, 0)
-        changed = _CHANGED.fullmatch(written[_WIDTH:])
-        self.witness = Record.read(written[:_WIDTH]) if changed else None
+        self._began = began
+        written = os.pread(lock, WIDTH + _NOTE_WIDTH + 1, 0)
+        self.witness, note = files.said(written)
+        if files.handle is None or self.witness is None or self.witness.file != files.identity:
+            files.open()
         self.record: Record | None = None
-        self.new = False
+        self.new = self.vouched = False
         self.fault: Fault | None = None
-        if self._state is None:
-            self.new = not written and not any((directory / name).exists() for name in OURS)
+        if files.handle is None:
+            self.new = not written and not any((files.directory / name).exists() for name in OURS)
             self.fault = None if self.new else Fault.MISSING
             return
-        self.record = Record.read(os.pread(self._state, _WIDTH + 1, 0))
-        self.fault = self._judge(damaged_witness=bool(written) and self.witness is None, changed=changed)
+        line = os.pread(files.handle, WIDTH + 1, 0)
+        self.record = self.witness if line == written[:WIDTH] else Record.read(line)
+        damaged = bool(written) and (self.witness is None or not note or len(written) != WIDTH + _NOTE_WIDTH)
+        self.fault = Fault.DAMAGED if damaged else self._judge(note)
+        if self.record is not None and self.fault is None:
+            files.drawn = self.record.drawn
+            files.witnessed = self.witness.drawn if self.witness else 0
 
-    def _judge(self, *, damaged_witness: bool, changed: re.Match[bytes] | None) -> Fault | None:
-        record, witness, state = self.record, self.witness, self._state
-        assert state is not None  # noqa: S101 - there is a record only in a file
-        if record is None or damaged_witness or (witness is None and record.drawn):
+    def _judge(self, note: bytes | None) -> Fault | None:
+        record, witness, files = self.record, self.witness, self._files
+        if record is None or (witness is None and record.drawn):
             return Fault.DAMAGED
-        if record.machine != self._machine:
+        if record.machine != files.machine:
             return Fault.MOVED
-        if record.file != file_identity(state):
+        if record.file != files.identity:
             return Fault.COPIED
-        if witness is not None and witness.drawn > record.drawn:
+        witnessed = witness.drawn if witness else 0
+        if record.drawn < max(files.drawn, witnessed) or witnessed < files.witnessed:
             return Fault.OLDER
-        if witness is None or changed is None or witness.drawn < record.drawn:
-            return (
-                None  # a kill came between the two, or a power cut: nobody knows when the state was written
-            )
-        return Fault.TOUCHED if os.fstat(state).st_ctime_ns > int(changed[1]) else None
+        if witness is None or witness.drawn < record.drawn or note is None or note == _UNNOTED:
+            return None
+        self.vouched = os.fstat(self._handle).st_ctime_ns <= int(note)
+        return None if self.vouched else Fault.TOUCHED
 
     def trusted(self) -> Record:
         """The record, if nothing speaks against it. Raises LostState."""
         if self.fault is not None or self.record is None:
-            raise LostState(SENTENCES[self.fault or Fault.MISSING], directory=self._folder)
+            raise LostState(SENTENCES[self.fault or Fault.MISSING], directory=self._files.directory / FOLDER)
         return self.record
 
-    def commit(self, record: Record) -> Record:
-        """Make a later record durable: one write in place and one sync. Returns it as it was written."""
-        assert self._state is not None  # noqa: S101 - commits follow a trusted record
-        record = record._replace(file=self.trusted().file)
-        _write(self._state, record.line(), 0)
-        os.fdatasync(self._state)
-        self._bear_witness(record)
-        self.record = record
-        return record
+    def commit(self, record: Record) -> None:
+        """Make a later record of the same file durable: one write in place and one sync. Raises LostState and OSError.
 
-    def found(self, record: Record) -> Record:
+        To ask when a file was changed makes the next sync half as dear again, so in a burst of draws it is not noted.
+        """
+        line = record.line()
+        _write(self._handle, line)
+        os.fdatasync(self._handle)
+        if not self._in_place():
+            self._files.close()
+            raise LostState(SENTENCES[Fault.MISSING], directory=self._files.directory / FOLDER)
+        self._files.drawn = record.drawn
+        now = self._files.running()
+        note = now - self._files.noted >= _NOTED_EVERY
+        self._bear_witness(record, line, note=note)
+        if note:
+            self._files.noted = now
+
+    def settle(self) -> None:
+        """Note when the file was written, where that was left out: nobody draws any more."""
+        if self.fault is None and self.record and self.record == self.witness and not self.vouched:
+            self._bear_witness(self.record, self.record.line(), note=True)
+
+    def found(self, record: Record) -> None:
         """Write the first record of a state, or the one that repairs it, into a new file: aside, synced, moved."""
-        aside = self._folder / "state.new"
+        folder = self._files.directory / FOLDER
+        aside = folder / "state.new"
         handle = os.open(aside, os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
         try:
-            record = record._replace(file=file_identity(handle))
-            _write(handle, record.line(), 0)
+            self.record = record._replace(file=file_identity(handle))
+            _write(handle, self.record.line())
             os.fsync(handle)
-            aside.replace(self._folder / "state")
-            flush_folder(self._folder)
+            aside.replace(self._files.path)
+            flush_folder(folder)
         except OSError:
             os.close(handle)
             raise
-        self.close()
-        self._state, self.record, self.fault, self.new = handle, record, None, False
-        os.ftruncate(self._lock, 0)
-        self._bear_witness(record)
+        self._files.close()
+        self._files.adopt(handle)
+        self._files.drawn = record.drawn
+        self.fault, self.new, self.vouched = None, False, True
+        self._bear_witness(self.record, self.record.line(), note=True)
+        os.ftruncate(self._lock, WIDTH + _NOTE_WIDTH)
         os.fsync(self._lock)
-        return record
 
-    def _bear_witness(self, record: Record) -> None:
+    @property
+    def _handle(self) -> int:
+        assert self._files.handle is not None  # noqa: S101 - asked for only where there is a record
+        return self._files.handle
+
+    def _in_place(self) -> bool:
+        """Whether the names still lead to the files that we hold: else somebody may draw from others meanwhile.
+
+        Files do not change places while a draw goes straight through; to look costs as much as the sync.
+        """
+        if self._files.running() - self._began < _STRAIGHT:
+            return True
+        folder = self._files.directory / FOLDER
+        with suppress(FileNotFoundError):
+            return all(
+                os.path.samestat(os.fstat(handle), (folder / name).stat())
+                for name, handle in (("lock", self._lock), ("state", self._handle))
+            )
+        return False
+
+    def _bear_witness(self, record: Record, line: bytes, *, note: bool) -> None:
         """Copy the record into the lock file. Unsynced: a witness that lags behind is harmless."""
-        assert self._state is not None  # noqa: S101 - what was written just now is open
-        changed = str(os.fstat(self._state).st_ctime_ns).ljust(_CHANGED_WIDTH - 1).encode() + b"\n"
-        _write(self._lock, record.line() + changed, 0)
-
-    def close(self) -> None:
-        """Close the state file; the lock stays with whoever holds it."""
-        if self._state is not None:
-            os.close(self._state)
-            self._state = None
-
-
-@contextmanager
-def locked(directory: Path, machine: str) -> Iterator[State]:
-    """The state of a data directory under its lock; opened anew each time, so that threads exclude each other too.
-
-    `machine` is the identity of the machine. Raises OSError.
-    """
-    lock = os.open(directory / FOLDER / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-    try:
-        fcntl.flock(lock, fcntl.LOCK_EX)
-        state = State(directory, machine, lock)
-        try:
-            yield state
-        finally:
-            state.close()
-    finally:
-        os.close(lock)
+        changed = b"%d" % os.fstat(self._handle).st_ctime_ns if note else _UNNOTED
+        written = line + (checked(changed, _NOTE_WIDTH) if note else _NOTHING_NOTED)
+        _write(self._lock, written)
+        self._files.wrote(written, record, changed)
+        self._files.witnessed = record.drawn
 
 
 def make_folder(directory: Path) -> None:
@@ -223,19 +277,14 @@ def flush_folder(folder: Path) -> None:
     """Make the names in a folder durable."""
     handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
-        with suppress(OSError):  # some file systems cannot flush a folder
-            os.fsync(handle)
+        os.fsync(handle)
+    except OSError as error:
+        if error.errno not in _UNABLE:  # some file systems cannot flush a folder
+            raise
     finally:
         os.close(handle)
 
 
-def _open(path: Path) -> int | None:
-    try:
-        return os.open(path, os.O_RDWR | os.O_CLOEXEC)
-    except FileNotFoundError:
-        return None
-
-
-def _write(handle: int, line: bytes, offset: int) -> None:
-    if os.pwrite(handle, line, offset) != len(line):
+def _write(handle: int, line: bytes) -> None:
+    if os.pwrite(handle, line, 0) != len(line):
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))

@@ -41,8 +41,8 @@ class Label(NamedTuple):
     @property
     def forms(self) -> IBIForms:
         """The label as values of the library."""
-        ibip = None if self.ibip is None else IBIp.parse(self.ibip)
-        return IBIForms(UniformRepositoryName.parse(self.rep), ibip)
+        ibip = None if self.ibip is None else IBIp.known(self.ibip)
+        return IBIForms(UniformRepositoryName.known(self.rep), ibip)
 
 
 class Subsystem:
@@ -91,7 +91,7 @@ class Subsystem:
 
         Raises ClockError, LostState or SetupError where no label can be given.
         """
-        return next(self.mint_many(1))
+        return self.generator.label(self.room.draw(self.granularity or coarsest_for(1)))
 
     def mint_many(self, count: int) -> Iterator[IBIForms]:
         """So many new labels, each when its moment has come; raises as `mint`."""

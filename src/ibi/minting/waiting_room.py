@@ -9,24 +9,25 @@ whichever process.
 
 One data directory is one waiting room. An Archive that changes its name keeps its order of dates.
 
-The first date (note 10). A new directory takes the present clock, to the tick, as its last date, and never less.
-Whoever owned the prefix before gave no date later than its own clock; every date given here is on a grid point
-*after* the start; so nothing is met again, without any knowledge of the old owner (GEN-06). The price is a wait
-past the next point of the grid that is asked for, the coarsest grid on which the first label can lie: at most one r
+The first date (note 10). A new directory takes the present clock plus AHEAD, to the tick, as its last date, and never
+less. Whoever minted under the prefix before reserved no date later than that; every date given here is on a grid point
+*after* it; so nothing is met again, without any knowledge of the old owner (GEN-06). The price is a wait past the next
+point of the grid that is asked for, the coarsest grid on which the first label can lie: at most AHEAD and one r
 (GEN-33), a second by default and a minute for r = 60.
 """
 
 from __future__ import annotations
 
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Self
 
-from ibi.errors import SetupError
+from ibi.errors import ClockError, SetupError
 from ibi.identifier.dates import TICKS
 from ibi.identifier.distributor import coarsest_for, distribute_many
 from ibi.minting.clock import ClockLimits, behind, believe
-from ibi.minting.state import Record, State, locked, make_folder
+from ibi.minting.record import Record
+from ibi.minting.state import State, StateFiles, make_folder
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -37,7 +38,8 @@ if TYPE_CHECKING:
 AHEAD = TICKS // 5
 """How far reserved dates may lie ahead of the clock (note 9): a fifth of a second, in ticks."""
 
-_LONGEST_SLEEP = TICKS  # then the clock is read again, in case it was set
+_LONGEST_SLEEP = TICKS // 5  # then the clock is read again, in case it was set
+_SHORTEST_SLEEP = TICKS // 1000
 _LIMITS = ClockLimits()
 
 
@@ -51,6 +53,8 @@ class WaitingRoom:
         self._directory = Path(directory)
         self._machine = machine
         self._limits = limits
+        self._files = StateFiles(self._directory, machine.identity, machine.running)
+        self._has_drawn = False
 
     def __enter__(self) -> Self:
         with usable(self._directory):
@@ -60,7 +64,12 @@ class WaitingRoom:
         return self
 
     def __exit__(self, *_: object) -> None:
-        """Nothing stays open between draws."""
+        """Leave the state so that the next one knows that nobody has touched it since."""
+        with suppress(OSError):
+            if self._has_drawn:
+                with self._files.locked() as state:
+                    state.settle()
+            self._files.close()
 
     def reserve(self, granularity: int | None, count: int) -> Batch:
         """Draw up to `count` dates at once, at least one; they are durable, but not yet due.
@@ -72,17 +81,19 @@ class WaitingRoom:
         """
         step = granularity or coarsest_for(count)
         with usable(self._directory), self._locked() as state:
+            record = state.trusted()
+            sure = state.vouched or self._has_drawn
+            last = record.last if sure else max(record.last, self._machine.now() + AHEAD)
             while True:
-                record, now = state.trusted(), self._machine.now()
+                now = self._machine.now()
                 believe(record, now, self._machine, self._limits)
-                batch = distribute_many(record.last, step, now, count, now + AHEAD)
+                batch = distribute_many(last, step, now, count, now + AHEAD)
                 early = 0 if batch.head else batch.tail.start - AHEAD - now
                 if early <= 0:
                     state.commit(self._record(batch.last, record, now, len(batch)))
+                    self._has_drawn = True
                     return batch
-                if early > step + self._limits.back:
-                    raise behind(early - step)
-                self._sleep(early)
+                self._wait(now + early, longest=step)
 
     def draw(self, granularity: int) -> int:
         """Draw the next date and wait until it is due (Algorithm 4); raises as `reserve`."""
@@ -96,39 +107,42 @@ class WaitingRoom:
         return self._machine.now()
 
     def wait_until(self, moment: int) -> None:
-        """Return when the clock has reached `moment` (ticks): a sleep may end early (GEN-40).
+        """Return when the clock has reached the date of a batch, in ticks: a sleep may end early (GEN-40).
 
-        Raises ClockError if the clock goes back meanwhile.
+        Raises ClockError if the clock has gone back meanwhile, or stands still.
         """
-        latest = now = self._machine.now()
-        while now < moment:
-            if now < latest - self._limits.back:
-                raise behind(latest - now)
-            latest = max(latest, now)
-            self._sleep(moment - now)
-            now = self._machine.now()
+        self._wait(moment, longest=AHEAD)
 
-    def _sleep(self, ticks: int) -> None:
-        self._machine.sleep(min(ticks, _LONGEST_SLEEP) / TICKS)
+    def _wait(self, moment: int, longest: int) -> None:
+        """Wait; a right clock is at most `longest` (ticks) before the moment."""
+        began, most = self._machine.running(), longest + self._limits.back
+        while (left := moment - self._machine.now()) > 0:
+            if left > most:
+                raise behind(left - longest)
+            if self._machine.running() - began > most:
+                raise ClockError(
+                    "the clock of this machine stands still; no label is given until it is right"
+                )
+            self._machine.sleep(max(_SHORTEST_SLEEP, min(left, _LONGEST_SLEEP)) / TICKS)
 
     @contextmanager
     def _locked(self) -> Iterator[State]:
-        with locked(self._directory, self._machine.identity) as state:
+        with self._files.locked() as state:
             if state.new:
                 now = self._machine.now()
-                first = Record(
-                    now, now, self._machine.running(), 0, self._machine.boot, self._machine.identity
-                )
+                machine = self._machine
+                first = Record(now + AHEAD, now, machine.running(), 0, machine.boot, machine.identity)
                 believe(first, now, self._machine, self._limits)
                 state.found(first)
             yield state
 
     def _record(self, last: int, before: Record, now: int, count: int) -> Record:
         """What is to be remembered; of two clocks the later one, so that small steps back do not add up."""
-        after = before._replace(last=last, drawn=before.drawn + count)
+        drawn = before.drawn + count
         if now < before.seen:
-            return after
-        return after._replace(seen=now, running=self._machine.running(), boot=self._machine.boot)
+            return before._replace(last=last, drawn=drawn)
+        machine = self._machine
+        return Record(last, now, machine.running(), drawn, machine.boot, machine.identity, before.file)
 
 
 @contextmanager

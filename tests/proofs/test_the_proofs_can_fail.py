@@ -1,0 +1,142 @@
+"""A proof that cannot fail is worth nothing: each judge is shown what it must not let pass."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable, Iterator
+from fractions import Fraction
+from functools import partial
+
+import pytest
+
+from ibi.identifier.dates import TICKS
+from ibi.identifier.distributor import Batch, Slot, distribute
+from ibi.identifier.generator import LabelGenerator
+from ibi.minting.clock import ClockLimits
+from ibi.minting.waiting_room import WaitingRoom
+from proofs.minting import clocks, codec, faketime, faults, harm, lost_state, small_world
+from proofs.minting.judge import Judge
+from proofs.minting.reading import moment_of_ibip, moment_of_rep
+from proofs.minting.report import Report, Scale
+from proofs.minting.state_file import last_of
+from support.oracles.labels import literal_ibip_suffix
+
+GOOD = b"example.org/mint/2009/02.16.17.46.00.25 8JMKD3MGP8W/34PGRBSWT\n"
+LATER = b"example.org/mint/2009/02.16.17.46.00.26 8JMKD3MGP8W/34PGRBSWU\n"
+
+
+def judged(*texts: bytes, clock: int = 10**20) -> Report:
+    report = Report("trial", "")
+    judge = Judge(report, clock=lambda: clock)
+    for text in texts:
+        judge.hear("somebody", text)
+    return report
+
+
+def test_the_judge_lets_good_labels_pass() -> None:
+    report = judged(GOOD + LATER)
+    assert report.held
+    assert report.counts["labels"] == 2
+
+
+@pytest.mark.parametrize(
+    ("texts", "complaint"),
+    [
+        ((GOOD, GOOD), "given twice"),
+        ((LATER, GOOD), "does not come after"),
+        ((GOOD.split(b" ")[0] + b" " + LATER.split(b" ")[1],), "two moments"),
+        ((GOOD, LATER.split(b" ")[0] + b" " + GOOD.split(b" ")[1]), "given twice"),
+    ],
+)
+def test_the_judge_hears_what_is_wrong(texts: tuple[bytes, ...], complaint: str) -> None:
+    assert complaint in " ".join(judged(*texts).broken)
+
+
+def test_the_judge_hears_a_label_that_is_out_before_its_moment() -> None:
+    assert "before its moment" in judged(GOOD, clock=1234806360 * TICKS).broken[0]
+
+
+def test_labels_are_read_as_the_standard_says() -> None:
+    assert moment_of_rep("sid.inpe.br/mtc-m18/2009/02.16.17.46") == 1234806360 * TICKS
+    assert moment_of_ibip("8JMKD3MGP8W/34PGRBS") == 1234806360 * TICKS
+    assert moment_of_ibip("8JMKD3MGP8W/34PGRBSW28") == 1234806360 * TICKS + TICKS * 6 // 100
+    with pytest.raises(ValueError, match="no fraction"):
+        moment_of_rep("a.b/c/2009/02.16.17.46.00.250")
+
+
+def test_the_small_world_notices_a_distributor_that_is_wrong(monkeypatch: pytest.MonkeyPatch) -> None:
+    def stuck(last: int | None, granularity: int, now: int) -> Slot:
+        slot = distribute(last, granularity, now)
+        return slot if granularity != TICKS // 100 else slot._replace(date=slot.previous)
+
+    monkeypatch.setattr(small_world, "distribute", stuck)
+    report = small_world.prove(Scale.SHORT, 1)
+    assert "goes back" in " ".join(report.broken)
+    assert report.counts["duplicates"] > 0
+
+
+def test_the_small_world_notices_windows_that_are_wrong(monkeypatch: pytest.MonkeyPatch) -> None:
+    def plain(last: int, granularity: int, now: int, count: int, until: int) -> Batch:
+        first = max(last, min(now, until)) // granularity * granularity + granularity
+        return Batch((), range(first, first + count * granularity, granularity))
+
+    monkeypatch.setattr(small_world, "distribute_many", plain)
+    assert "and not" in small_world.prove(Scale.SHORT, 1).broken[0]
+
+
+@pytest.mark.long
+def test_the_codec_notices_two_dates_with_one_label(monkeypatch: pytest.MonkeyPatch) -> None:
+    def literal(self: LabelGenerator, dates: Iterable[int]) -> Iterator[tuple[str, str | None]]:
+        for date in dates:
+            forms = self.label(date)
+            prefix = str(forms.ibip).split("/")[0]
+            yield str(forms.rep), f"{prefix}/{literal_ibip_suffix(Fraction(date, TICKS))}"
+
+    monkeypatch.setattr(LabelGenerator, "spell", literal)
+    report = codec.prove(Scale.SHORT, 1)
+    assert report.counts["duplicates"] > 0
+    assert not report.held
+
+
+def test_false_clocks_find_out_a_room_that_believes_everything(monkeypatch: pytest.MonkeyPatch) -> None:
+    gullible = partial(WaitingRoom, limits=ClockLimits(back=10**18, forward=10**18))
+    monkeypatch.setattr(clocks, "WaitingRoom", gullible)
+    monkeypatch.setattr(clocks, "SCHEDULES", {"ten years": clocks.SCHEDULES["ten years ahead and back"]})
+    monkeypatch.setattr(faketime, "prove", lambda *_: None)
+    assert "a bad clock was believed" in " ".join(clocks.prove(Scale.SHORT, 1).broken)
+
+
+def test_false_clocks_find_out_a_room_that_trusts_nobody(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(clocks, "WaitingRoom", partial(WaitingRoom, limits=ClockLimits(forward=0)))
+    monkeypatch.setattr(clocks, "SCHEDULES", {"small": clocks.SCHEDULES["small steps"]})
+    monkeypatch.setattr(faketime, "prove", lambda *_: None)
+    assert "a good clock was refused" in " ".join(clocks.prove(Scale.SHORT, 1).broken)
+
+
+def test_a_label_written_out_before_the_sync_is_found_in_the_order_of_calls() -> None:
+    label = faults.Call("write", "out", '1</out>, "example.org/mint/2009/02.16.17.46 8J/34PGRBS\\n", 42', 42)
+    record = faults.Call("pwrite64", "minting/state", f'3</s>, "1 {1234806360 * TICKS} 5", 256, 0', 256)
+    synced, failed = (faults.Call("fdatasync", "minting/state", "3</s>", result) for result in (0, -1))
+    assert list(faults.released_early([record, synced, label])) == []
+    for calls in ([label], [record, label], [record, failed, label], [record, label, synced]):
+        assert list(faults.released_early(calls)) == [1234806360 * TICKS]
+
+
+def test_a_harm_that_does_nothing_is_found_not_to_be_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(harm, "damages", lambda *_: [("nothing", lambda data, _: data)])
+    for others in ("put_back", "copies", "harmless", "total_losses", "pulled_away"):
+        monkeypatch.setattr(harm, others, list)
+    assert "nothing (0): not refused" in lost_state.prove(Scale.SHORT, 1).broken
+
+
+def test_a_state_that_is_not_whole_is_not_read() -> None:
+    with pytest.raises(ValueError, match="not whole"):
+        last_of(b"1 5 5 5 5 boot machine 1-2 99".ljust(255) + b"\n")
+
+
+def test_the_clock_of_the_judge_is_that_of_the_machine() -> None:
+    report = Report("trial", "")
+    ahead = time.time_ns() // TICKS * TICKS + 3600 * TICKS
+    rep, ibip = next(iter(LabelGenerator("mint.example.org", ip="150.163.34.243").spell([ahead])))
+    Judge(report).hear("somebody", f"{rep} {ibip}\n".encode())
+    assert not report.held
