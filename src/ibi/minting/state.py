@@ -85,7 +85,7 @@ class StateFiles:
         self.path = str(directory / FOLDER / "state")
         self.handle: int | None = None
         self.identity = ""
-        self.drawn = self.witnessed = 0
+        self.drawn = self.witnessed = self.own = 0
         self.noted = -_NOTED_EVERY
         self._lock = str(directory / FOLDER / "lock")
         self._written = b""
@@ -128,7 +128,7 @@ class StateFiles:
         """Take an open file for the state."""
         identity = file_identity(handle)
         if identity != self.identity:  # a repair starts a new file, and what we saw of the old one is over
-            self.drawn = self.witnessed = 0
+            self.drawn = self.witnessed = self.own = 0
         self.handle, self.identity = handle, identity
 
     def close(self) -> None:
@@ -202,7 +202,7 @@ class State:
         if not self._in_place():
             self._files.close()
             raise LostState(SENTENCES[Fault.MISSING], directory=self._files.directory / FOLDER)
-        self._files.drawn = record.drawn
+        self._files.drawn = self._files.own = record.drawn
         now = self._files.running()
         note = now - self._files.noted >= _NOTED_EVERY
         self._bear_witness(record, line, note=note)
@@ -210,9 +210,10 @@ class State:
             self._files.noted = now
 
     def settle(self) -> None:
-        """Note when the file was written, where that was left out: nobody draws any more."""
-        if self.fault is None and self.record and self.record == self.witness and not self.vouched:
-            self._bear_witness(self.record, self.record.line(), note=True)
+        """Note when the file was written, where that was left out, if the last to write it were we."""
+        record = self.record
+        if self.fault is None and record and record.drawn == self._files.own and not self.vouched:
+            self._bear_witness(record, record.line(), note=True)
 
     def found(self, record: Record) -> None:
         """Write the first record of a state, or the one that repairs it, into a new file: aside, synced, moved."""

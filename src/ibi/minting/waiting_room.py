@@ -69,7 +69,7 @@ class WaitingRoom:
             if self._has_drawn:
                 with self._files.locked() as state:
                     state.settle()
-            self._files.close()
+        self._files.close()
 
     def reserve(self, granularity: int | None, count: int) -> Batch:
         """Draw up to `count` dates at once, at least one; they are durable, but not yet due.
