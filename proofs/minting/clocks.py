@@ -26,6 +26,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ibi.errors import ClockError
+from ibi.identifier.distributor import coarsest_for
 from ibi.minting.waiting_room import AHEAD, WaitingRoom
 from proofs.minting import faketime
 from proofs.minting.false_clock import Endless, Event, FalseClocks
@@ -194,7 +195,7 @@ class _Play:
         room = WaitingRoom(self.directory, world.machine(who))
         try:
             with room:
-                dates = list(room.reserve(grain, count))
+                dates = list(room.reserve(grain or coarsest_for(count), count))
                 self._remember(who)
                 self._take(dates, before)
                 if self.chance.random() < 1 / 5:

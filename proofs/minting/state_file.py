@@ -1,6 +1,6 @@
 """The state on disk, read by somebody who did not write it: the judge's own look at DIR/minting/state.
 
-One line of 256 bytes: version, last date, clock, running time, count, three words, CRC-32 of all before, blanks.
+One line of 256 bytes: version, last date, clock, running time, count, four words, CRC-32 of all before, blanks.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from pathlib import Path
 from zlib import crc32
 
 WIDTH = 256
-_WORDS = 9
+_WORDS = 10
 
 
 def last_date(directory: Path) -> int | None:

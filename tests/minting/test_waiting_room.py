@@ -148,17 +148,6 @@ def test_who_comes_when_all_of_it_is_taken_waits_until_there_is_place(tmp_path: 
         assert later.last <= clock.at + AHEAD
 
 
-@pytest.mark.proves("GEN-36", "GEN-43", "GEN-46")
-def test_automatic_granularity_is_the_coarsest_that_keeps_up(tmp_path: Path) -> None:
-    clock = FalseMachine()
-    with room_at(tmp_path, clock) as room:
-        assert room.reserve(None, 1).last % TICKS == 0
-        clock.pass_by(10 * TICKS)
-        assert room.reserve(None, 150).tail.step == MILLISECOND
-        clock.pass_by(10 * TICKS)
-        assert room.reserve(None, 10**6).tail.step == 1000
-
-
 @pytest.mark.proves("GEN-44")
 def test_a_crash_burns_the_batch_and_never_repeats_it(tmp_path: Path) -> None:
     clock = FalseMachine()

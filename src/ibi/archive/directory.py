@@ -63,7 +63,7 @@ class ArchiveDirectory:
 
     def labels(self, generator: LabelGenerator, granularity: str, count: int) -> Iterator[IBIForms]:
         """New labels, each when its moment has come. Raises MintingError."""
-        room = WaitingRoom(self._path, self._machine)
+        room = WaitingRoom(self._path, self._machine, prefixes=generator.prefixes)
         with Subsystem(room, generator, granularity_of(granularity)) as subsystem:
             yield from subsystem.mint_many(count)
 

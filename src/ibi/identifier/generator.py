@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from ipaddress import IPv6Address, IPv6Network, ip_address
+from ipaddress import ip_address, ip_network
 from typing import TYPE_CHECKING
 
 from ibi.errors import NotOurs, ParseError
@@ -18,7 +18,23 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
 TRIAL_DOMAINS = frozenset(
-    {"localhost", "test", "example", "invalid", "local", "internal", "alt", "arpa", "onion"}
+    {
+        "localhost",
+        "test",
+        "example",
+        "invalid",
+        "local",
+        "internal",
+        "alt",
+        "arpa",
+        "onion",
+        "home",
+        "lan",
+        "corp",
+        "intranet",
+        "private",
+        "localdomain",
+    }
 )
 """Last words of host names that nobody owns; labels under them are only for trying out."""
 
@@ -100,11 +116,29 @@ def is_public_ip(ip: str) -> bool:
     IPv6 addresses that carry an IPv4 address inside are never taken for public.
     """
     address = ip_address(ip)
-    if isinstance(address, IPv6Address) and any(address in network for network in _CARRIERS):
+    if any(address in network for network in _NOBODYS):
         return False
     return address.is_global and not address.is_multicast and not address.is_reserved
 
 
-_CARRIERS = tuple(
-    map(IPv6Network, ("::/96", "::ffff:0:0/96", "64:ff9b::/96", "64:ff9b:1::/48", "2001::/32", "2002::/16"))
+_NOBODYS = tuple(
+    map(
+        ip_network,
+        (
+            *(
+                "::/96",
+                "::ffff:0:0/96",
+                "64:ff9b::/96",
+                "64:ff9b:1::/48",
+                "2001::/32",
+                "2002::/16",
+            ),  # IPv4 inside
+            *(
+                "fec0::/10",
+                "3fff::/20",
+                "192.0.0.0/24",
+                "192.88.99.0/24",
+            ),  # given up, for books, for everybody's relay
+        ),
+    )
 )

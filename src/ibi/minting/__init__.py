@@ -1,6 +1,6 @@
 """Giving names: the durable side of the generation standard.
 
-with Subsystem.open(path, host="archive.example.org", ip="150.163.34.243") as subsystem:
+with Subsystem.open(path, host="archive.example.org", ip=ADDRESS) as subsystem:
     print(subsystem.mint())
 """
 

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING
 from ibi.errors import ClockError
 from ibi.identifier.dates import TICKS, date_text
 from ibi.identifier.ibip import EPOCH
+from ibi.minting.machine import UNKNOWN
 
 if TYPE_CHECKING:
     from ibi.minting.machine import Machine
@@ -61,6 +62,6 @@ def behind(ticks: int) -> ClockError:
 def _unexplained(record: Record, now: int, machine: Machine) -> int:
     """How far the clock has moved on, less what the machine's running time, or a kept clock, vouches for."""
     passed = now - record.seen
-    if record.boot == machine.boot:
+    if record.boot == machine.boot != UNKNOWN:
         return passed - (machine.running() - record.running)
     return 0 if machine.synchronised() is not False else passed

@@ -21,7 +21,8 @@ _BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
 _GET_VERSION = (2 << 30) | (struct.calcsize("l") << 16) | (ord("v") << 8) | 1  # FS_IOC_GETVERSION
 _TIMEX_BYTES = 512  # struct timex has 208; the kernel writes no more than its own
 _TIME_ERROR = 5  # what adjtimex returns while nobody disciplines the clock
-_UNKNOWN = "-"
+UNKNOWN = "-"
+"""What stands for a name that the machine does not tell."""
 
 
 @dataclass(frozen=True)
@@ -68,16 +69,16 @@ def _identity() -> str:
     """A hash: machine ids are not to be shown to strangers (machine-id(5))."""
     for path in _MACHINE_ID:
         found = _word(path)
-        if found != _UNKNOWN:
+        if found != UNKNOWN:
             return sha256(f"ibi {found}".encode()).hexdigest()[:16]
-    return _UNKNOWN
+    return UNKNOWN
 
 
 def _word(path: Path) -> str:
     with suppress(OSError, UnicodeDecodeError):
         words = path.read_text("ascii").split()
-        return words[0] if words else _UNKNOWN
-    return _UNKNOWN
+        return words[0] if words else UNKNOWN
+    return UNKNOWN
 
 
 def _synchronised() -> bool | None:

@@ -16,6 +16,7 @@ class Record(NamedTuple):
 
     `last`: the last date given. `seen`: the latest clock shown, and `running`: how long the machine had been running
     then, in its run called `boot`; all in ticks. `drawn`: how many labels. `machine`, `file`: where this was written.
+    `names`: a hash of the prefixes that the labels had.
     """
 
     last: int
@@ -24,12 +25,13 @@ class Record(NamedTuple):
     drawn: int
     boot: str
     machine: str
+    names: str = "-"
     file: str = ""
 
     def line(self) -> bytes:
         """The record as it stands on disk: words, a checksum, blanks, a line end."""
         numbers = f"{self.last} {self.seen} {self.running} {self.drawn}"
-        return checked(f"{_VERSION} {numbers} {self.boot} {self.machine} {self.file}".encode())
+        return checked(f"{_VERSION} {numbers} {self.boot} {self.machine} {self.names} {self.file}".encode())
 
     @classmethod
     def read(cls, line: bytes) -> Record | None:
@@ -39,8 +41,8 @@ class Record(NamedTuple):
         if len(line) != WIDTH or not words or words[0] != _VERSION.encode():
             return None
         last, seen, running, drawn = map(int, words[1:5])
-        boot, machine, file = (word.decode() for word in words[5:])
-        return cls(last, seen, running, drawn, boot, machine, file)
+        boot, machine, names, file = (word.decode() for word in words[5:])
+        return cls(last, seen, running, drawn, boot, machine, names, file)
 
 
 def checked(body: bytes, width: int = WIDTH) -> bytes:

@@ -15,14 +15,16 @@ from typing import TYPE_CHECKING
 from ibi.errors import ClockError, LostState, SetupError
 from ibi.identifier.dates import date_text
 from ibi.minting.clock import ClockLimits, believe
+from ibi.minting.machine import UNKNOWN
 from ibi.minting.record import Record
 from ibi.minting.state import FOLDER, OURS, SENTENCES, Fault, StateFiles, make_folder
-from ibi.minting.waiting_room import AHEAD, usable
+from ibi.minting.waiting_room import AHEAD, unusable
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     from ibi.minting.machine import Machine
+    from ibi.minting.state import State
 
 
 @dataclass(frozen=True)
@@ -53,32 +55,47 @@ def recover(
     """
     if not any((directory / name).exists() for name in (FOLDER, *OURS)):
         raise SetupError("there is nothing to recover in {path}: no label was given there", path=directory)
-    with usable(directory):
+    try:
         make_folder(directory)
-        with (
-            closing(StateFiles(directory, machine.identity, machine.running)) as files,
-            files.locked() as state,
-        ):
-            now = machine.now()
-            if state.fault in {Fault.MOVED, Fault.COPIED} and not moved:
+        files = StateFiles(directory, machine.identity, machine.running)
+        with closing(files), files.locked() as state:
+            if _elsewhere(state, machine) and not moved:
+                found = LostState(SENTENCES[state.fault or Fault.MOVED], directory=directory / FOLDER)
                 problem = (
                     "{found}. If the other one will never give a label again, say so with --moved; if it goes on, "
                     "use another host name or port here, in a new directory"
                 )
-                raise LostState(
-                    problem, found=LostState(SENTENCES[state.fault], directory=directory / FOLDER)
-                )
-            in_state = state.record.last if state.record else None
-            in_witness = state.witness.last if state.witness else None
-            last = max(now + AHEAD, labels or 0, in_state or 0, in_witness or 0)
-            fresh = Record(last, now, machine.running(), 0, machine.boot, machine.identity)
-            believe(fresh if clock_right else state.record or fresh, now, machine, ClockLimits())
-            if last > now + AHEAD:
-                problem = "a label of {date} has been given, and the clock says {now}: it is behind, or was far ahead"
-                raise ClockError(problem, date=date_text(last), now=date_text(now))
-            found = Recovery(state.fault, in_state, in_witness, labels, last)
-            state.found(fresh._replace(drawn=1 + max(_drawn(state.record), _drawn(state.witness))))
-            return found
+                raise LostState(problem, found=found)
+            return _repair(state, machine, labels or 0, clock_right=clock_right)
+    except OSError as error:
+        raise unusable(directory, error) from error
+
+
+def _repair(state: State, machine: Machine, labels: int, *, clock_right: bool) -> Recovery:
+    now = machine.now()
+    known = state.record or state.witness
+    in_state = state.record.last if state.record else None
+    in_witness = state.witness.last if state.witness else None
+    last = max(now + AHEAD, labels, in_state or 0, in_witness or 0)
+    names = known.names if known else UNKNOWN
+    drawn = 1 + max(_drawn(state.record), _drawn(state.witness))
+    fresh = Record(last, now, machine.running(), drawn, machine.boot, machine.identity, names)
+    believe(fresh if clock_right else known or fresh, now, machine, ClockLimits())
+    if last > now + AHEAD:
+        problem = "a label of {date} has been given, and the clock says {now}: it is behind, or was far ahead"
+        raise ClockError(problem, date=date_text(last), now=date_text(now))
+    found = Recovery(state.fault, in_state, in_witness, labels or None, last)
+    state.found(fresh)
+    return found
+
+
+def _elsewhere(state: State, machine: Machine) -> bool:
+    """Whether the state, or what is left of it, was made in another place."""
+    if state.fault in {Fault.MOVED, Fault.COPIED}:
+        return True
+    return any(
+        each is not None and each.machine != machine.identity for each in (state.record, state.witness)
+    )
 
 
 def _drawn(record: Record | None) -> int:

@@ -93,6 +93,6 @@ def open_places(data: Path, machine: Machine, limits: ClockLimits) -> list[Place
                 raise SetupError(problem, prefix=prefix)
             taken.add(prefix)
         step = granularity_of(settings.granularity)
-        subsystem = Subsystem(WaitingRoom(data / name, machine, limits), generator, step)
+        subsystem = Subsystem(WaitingRoom(data / name, machine, limits, generator.prefixes), generator, step)
         places.append(Place(subsystem, frozenset(settings.collections)))
     return places

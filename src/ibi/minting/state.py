@@ -92,15 +92,15 @@ class StateFiles:
         self._said: tuple[Record | None, bytes | None] = (None, None)
 
     @contextmanager
-    def locked(self) -> Iterator[State]:
+    def locked(self, *, wait: bool = True) -> Iterator[State]:
         """The state, under its lock; that is opened anew each time, so that threads and forks exclude each other.
 
-        Raises OSError.
+        Raises OSError; without `wait`, BlockingIOError where somebody draws just now.
         """
         began = self.running()
         lock = os.open(self._lock, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         try:
-            fcntl.flock(lock, fcntl.LOCK_EX)
+            fcntl.flock(lock, fcntl.LOCK_EX if wait else fcntl.LOCK_EX | fcntl.LOCK_NB)
             yield State(self, lock, began)
         finally:
             with suppress(OSError):
@@ -132,10 +132,14 @@ class StateFiles:
         self.handle, self.identity = handle, identity
 
     def close(self) -> None:
-        """Close the state; the next draw opens it again."""
-        if self.handle is not None:
-            os.close(self.handle)
-            self.handle = None
+        """Close the state, under its lock, for others may use it; the next draw opens it again."""
+        handle, self.handle = self.handle, None
+        if handle is not None:
+            os.close(handle)
+
+    def __del__(self) -> None:
+        """Whoever left while others drew could not close it."""
+        self.close()
 
 
 class State:
@@ -148,6 +152,7 @@ class State:
 
     def __init__(self, files: StateFiles, lock: int, began: int) -> None:
         self._files = files
+        self._folder = files.directory / FOLDER
         self._lock = lock
         self._began = began
         written = os.pread(lock, WIDTH + _NOTE_WIDTH + 1, 0)
@@ -188,7 +193,7 @@ class State:
     def trusted(self) -> Record:
         """The record, if nothing speaks against it. Raises LostState."""
         if self.fault is not None or self.record is None:
-            raise LostState(SENTENCES[self.fault or Fault.MISSING], directory=self._files.directory / FOLDER)
+            raise LostState(SENTENCES[self.fault or Fault.MISSING], directory=self._folder)
         return self.record
 
     def commit(self, record: Record) -> None:
@@ -201,11 +206,11 @@ class State:
         os.fdatasync(self._handle)
         if not self._in_place():
             self._files.close()
-            raise LostState(SENTENCES[Fault.MISSING], directory=self._files.directory / FOLDER)
+            raise LostState(SENTENCES[Fault.MISSING], directory=self._folder)
         self._files.drawn = self._files.own = record.drawn
         now = self._files.running()
         note = now - self._files.noted >= _NOTED_EVERY
-        self._bear_witness(record, line, note=note)
+        self._bear_witness(record, line, self._handle if note else None)
         if note:
             self._files.noted = now
 
@@ -213,29 +218,48 @@ class State:
         """Note when the file was written, where that was left out, if the last to write it were we."""
         record = self.record
         if self.fault is None and record and record.drawn == self._files.own and not self.vouched:
-            self._bear_witness(record, record.line(), note=True)
+            self._bear_witness(record, record.line(), self._handle)
 
     def found(self, record: Record) -> None:
-        """Write the first record of a state, or the one that repairs it, into a new file: aside, synced, moved."""
-        folder = self._files.directory / FOLDER
-        aside = folder / "state.new"
-        handle = os.open(aside, os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
+        """Write the first record of a state, or the one that repairs it, into a new file; raises OSError.
+
+        If a repair breaks off, the witness already tells of it: who has the old file open draws no more.
+        """
+        handle, record = self._write_aside(record)
         try:
-            self.record = record._replace(file=file_identity(handle))
-            _write(handle, self.record.line())
-            os.fsync(handle)
-            aside.replace(self._files.path)
-            flush_folder(folder)
-        except OSError:
+            if not self.new:
+                self._bear_witness(record, record.line(), None)
+                os.fsync(self._lock)
+            (self._folder / "state.new").replace(self._folder / "state")
+            flush_folder(self._folder)
+            self._bear_witness(record, record.line(), handle)
+            os.ftruncate(self._lock, WIDTH + _NOTE_WIDTH)
+            os.fsync(self._lock)
+        except BaseException:
             os.close(handle)
             raise
         self._files.close()
         self._files.adopt(handle)
-        self._files.drawn = record.drawn
-        self.fault, self.new, self.vouched = None, False, True
-        self._bear_witness(self.record, self.record.line(), note=True)
-        os.ftruncate(self._lock, WIDTH + _NOTE_WIDTH)
-        os.fsync(self._lock)
+        self._files.drawn = self._files.witnessed = record.drawn
+        self.record, self.fault, self.new, self.vouched = record, None, False, True
+
+    def _write_aside(self, record: Record) -> tuple[int, Record]:
+        """A new file with the record, synced; whoever repairs as root leaves it to the owner of the folder."""
+        handle = os.open(
+            self._folder / "state.new", os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600
+        )
+        try:
+            if os.geteuid() == 0:
+                owner = self._folder.stat()
+                for ours in (handle, self._lock):
+                    os.fchown(ours, owner.st_uid, owner.st_gid)
+            record = record._replace(file=file_identity(handle))
+            _write(handle, record.line())
+            os.fsync(handle)
+        except BaseException:
+            os.close(handle)
+            raise
+        return handle, record
 
     @property
     def _handle(self) -> int:
@@ -249,29 +273,32 @@ class State:
         """
         if self._files.running() - self._began < _STRAIGHT:
             return True
-        folder = self._files.directory / FOLDER
         with suppress(FileNotFoundError):
             return all(
-                os.path.samestat(os.fstat(handle), (folder / name).stat())
+                os.path.samestat(os.fstat(handle), (self._folder / name).stat())
                 for name, handle in (("lock", self._lock), ("state", self._handle))
             )
         return False
 
-    def _bear_witness(self, record: Record, line: bytes, *, note: bool) -> None:
-        """Copy the record into the lock file. Unsynced: a witness that lags behind is harmless."""
-        changed = b"%d" % os.fstat(self._handle).st_ctime_ns if note else _UNNOTED
-        written = line + (checked(changed, _NOTE_WIDTH) if note else _NOTHING_NOTED)
+    def _bear_witness(self, record: Record, line: bytes, noted: int | None) -> None:
+        """Copy the record, which is written like this, into the lock file, and note when the file `noted` was changed.
+
+        Unsynced: a witness that lags behind is harmless.
+        """
+        changed = _UNNOTED if noted is None else b"%d" % os.fstat(noted).st_ctime_ns
+        written = line + (_NOTHING_NOTED if noted is None else checked(changed, _NOTE_WIDTH))
         _write(self._lock, written)
         self._files.wrote(written, record, changed)
         self._files.witnessed = record.drawn
 
 
 def make_folder(directory: Path) -> None:
-    """Make DIR/minting, for its owner only, where it is not there yet."""
+    """Make DIR/minting, for its owner only, where it is not there yet, and every folder above it durably."""
     folder = directory / FOLDER
-    if not folder.exists():
-        folder.mkdir(parents=True, exist_ok=True, mode=0o700)
-        flush_folder(directory)
+    missing = [each for each in (folder, *folder.parents) if not each.exists()]
+    folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+    for each in missing:
+        flush_folder(each.parent)
 
 
 def flush_folder(folder: Path) -> None:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import os
 from typing import TYPE_CHECKING, NamedTuple, Self
 
+from ibi.errors import MintingError
 from ibi.identifier.dates import date_text, parse_granularity
 from ibi.identifier.distributor import coarsest_for
 from ibi.identifier.forms import IBIForms
@@ -19,6 +21,9 @@ if TYPE_CHECKING:
 
 AUTOMATIC = "auto"
 """The granularity that follows the demand: the coarsest at which all labels asked for are due within a second."""
+
+
+_LONGEST_LIST = 10_000
 
 
 def granularity_of(text: str) -> int | None:
@@ -48,7 +53,7 @@ class Label(NamedTuple):
 class Subsystem:
     """One identification subsystem, ready to mint.
 
-        with Subsystem.open("/var/lib/labels", host="archive.example.org", ip="150.163.34.243") as subsystem:
+        with Subsystem.open("/var/lib/labels", host="archive.example.org", ip=ADDRESS) as subsystem:
             forms = subsystem.mint()
 
     Threads may share it, and processes may open the same directory.
@@ -77,7 +82,8 @@ class Subsystem:
         labels are not made under, SetupError and LostState for directories they are not made in.
         """
         generator = LabelGenerator(host, port, ip, ip_port, for_trying=for_trying)
-        return cls(WaitingRoom(path, this_machine()), generator, granularity_of(granularity))
+        room = WaitingRoom(path, this_machine(), prefixes=generator.prefixes)
+        return cls(room, generator, granularity_of(granularity))
 
     def __enter__(self) -> Self:
         self.room.__enter__()
@@ -91,12 +97,14 @@ class Subsystem:
 
         Raises ClockError, LostState or SetupError where no label can be given.
         """
-        return self.generator.label(self.room.draw(self.granularity or coarsest_for(1)))
+        return self.generator.label(self.room.draw(self._step(1)))
 
     def mint_many(self, count: int) -> Iterator[IBIForms]:
         """So many new labels, each when its moment has come; raises as `mint`."""
+        process = os.getpid()
         for chunk in self.chunks(count):
             for label in chunk:
+                _only_for(process)
                 yield label.forms
 
     def chunks(self, count: int) -> Iterator[list[Label]]:
@@ -104,16 +112,27 @@ class Subsystem:
 
         The dates of a list are durable long before it is given: one sync serves all that fit into a fifth of a second.
         """
-        step = self.granularity or coarsest_for(count)
+        step = self._step(count)
+        process = os.getpid()
         while count > 0:
             batch = self.room.reserve(step, count)
             count -= len(batch)
             while len(batch):
-                due, batch = batch.split(batch.due(self.room.now()))
+                _only_for(process)
+                due, batch = batch.split(min(batch.due(self.room.now()), _LONGEST_LIST))
                 if len(due):
-                    yield [
-                        Label(date, *forms)
-                        for date, forms in zip(due, self.generator.spell(due), strict=True)
-                    ]
+                    spelled = zip(due, self.generator.spell(due), strict=True)
+                    yield [Label(date, *forms) for date, forms in spelled]
                 else:
                     self.room.wait_until(batch.tail.start)
+
+    def _step(self, count: int) -> int:
+        return self.granularity or coarsest_for(count)
+
+
+def _only_for(process: int) -> None:
+    """Raise MintingError in a child that was forked between two labels: the parent goes on with the same ones."""
+    if os.getpid() != process:
+        raise MintingError(
+            "labels that were asked for before a fork belong to the parent; ask for others here"
+        )

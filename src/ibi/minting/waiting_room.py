@@ -18,19 +18,21 @@ point of the grid that is asked for, the coarsest grid on which the first label 
 
 from __future__ import annotations
 
-from contextlib import contextmanager, suppress
+from contextlib import suppress
+from hashlib import sha256
 from pathlib import Path
 from typing import TYPE_CHECKING, Self
 
 from ibi.errors import ClockError, SetupError
 from ibi.identifier.dates import TICKS
-from ibi.identifier.distributor import coarsest_for, distribute_many
+from ibi.identifier.distributor import distribute_many
 from ibi.minting.clock import ClockLimits, behind, believe
 from ibi.minting.record import Record
 from ibi.minting.state import State, StateFiles, make_folder
+from ibi.settings import SubsystemSettings
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Sequence
 
     from ibi.identifier.distributor import Batch
     from ibi.minting.machine import Machine
@@ -46,54 +48,77 @@ _LIMITS = ClockLimits()
 class WaitingRoom:
     """The waiting room of one data directory; enter it with `with`, then draw. Processes and threads share it safely.
 
+    `prefixes` are those of the labels: where they change, the present clock is taken for the last date, since labels
+    under the new ones may have been given elsewhere. `machine` tells the clock.
+
     Raises SetupError where the directory cannot be used and LostState where the last date is not to be trusted.
     """
 
-    def __init__(self, directory: Path | str, machine: Machine, limits: ClockLimits = _LIMITS) -> None:
-        self._directory = Path(directory)
+    def __init__(
+        self,
+        directory: Path | str,
+        machine: Machine,
+        limits: ClockLimits = _LIMITS,
+        prefixes: Sequence[str] = (),
+    ) -> None:
+        self._directory = Path(directory).absolute()
         self._machine = machine
         self._limits = limits
+        self._names = sha256(" ".join(prefixes).encode()).hexdigest()[:16]
         self._files = StateFiles(self._directory, machine.identity, machine.running)
         self._has_drawn = False
 
     def __enter__(self) -> Self:
-        with usable(self._directory):
+        several = self._directory / SubsystemSettings.FILE
+        if several.exists():
+            raise SetupError(
+                "{path} lists several subsystems, each with a directory of its own", path=several
+            )
+        try:
             make_folder(self._directory)
-            with self._locked() as state:
-                state.trusted()
+            with self._files.locked() as state:
+                self._begun(state)
+        except OSError as error:
+            raise unusable(self._directory, error) from error
         return self
 
     def __exit__(self, *_: object) -> None:
         """Leave the state so that the next one knows that nobody has touched it since."""
-        with suppress(OSError):
-            if self._has_drawn:
-                with self._files.locked() as state:
-                    state.settle()
-        self._files.close()
+        with (
+            suppress(OSError),
+            self._files.locked(wait=False) as state,
+        ):  # else somebody draws, and will leave after us
+            state.settle()
+            self._files.close()
 
-    def reserve(self, granularity: int | None, count: int) -> Batch:
+    def reserve(self, granularity: int, count: int) -> Batch:
         """Draw up to `count` dates at once, at least one; they are durable, but not yet due.
 
-        `granularity` in ticks, one of GRANULARITIES; None: the coarsest that gives `count` labels in a second. Fewer
-        dates are given where more would run further than AHEAD of the clock. Returns once the first date is at most
+        `granularity` in ticks, one of GRANULARITIES. Fewer dates are given where more would run further than AHEAD of
+        the clock. Returns once the first date is at most
         AHEAD; whoever hands out a label first waits until it is due (GEN-40). Raises LostState, ClockError, and
         SetupError when the disk fails; after an error, no date was given.
         """
-        step = granularity or coarsest_for(count)
-        with usable(self._directory), self._locked() as state:
-            record = state.trusted()
-            sure = state.vouched or self._has_drawn
-            last = record.last if sure else max(record.last, self._machine.now() + AHEAD)
-            while True:
-                now = self._machine.now()
-                believe(record, now, self._machine, self._limits)
-                batch = distribute_many(last, step, now, count, now + AHEAD)
-                early = 0 if batch.head else batch.tail.start - AHEAD - now
-                if early <= 0:
-                    state.commit(self._record(batch.last, record, now, len(batch)))
-                    self._has_drawn = True
-                    return batch
-                self._wait(now + early, longest=step)
+        try:
+            with self._files.locked() as state:
+                return self._reserve(state, granularity, count)
+        except OSError as error:
+            raise unusable(self._directory, error) from error
+
+    def _reserve(self, state: State, granularity: int, count: int) -> Batch:
+        record = self._begun(state)
+        sure = (state.vouched or self._has_drawn) and record.names == self._names
+        last = record.last if sure else max(record.last, self._machine.now() + AHEAD)
+        while True:
+            now = self._machine.now()
+            believe(record, now, self._machine, self._limits)
+            batch = distribute_many(last, granularity, now, count, now + AHEAD)
+            early = 0 if batch.head else batch.tail.start - AHEAD - now
+            if early <= 0:
+                state.commit(self._record(batch.last, record, now, len(batch)))
+                self._has_drawn = True
+                return batch
+            self._wait(now + early, longest=granularity)
 
     def draw(self, granularity: int) -> int:
         """Draw the next date and wait until it is due (Algorithm 4); raises as `reserve`."""
@@ -101,6 +126,11 @@ class WaitingRoom:
         if batch.tail:
             self.wait_until(batch.last)
         return batch.last
+
+    @property
+    def furthest(self) -> int:
+        """How far a reserved date may be ahead of a clock that is right, in ticks."""
+        return AHEAD + self._limits.back
 
     def now(self) -> int:
         """The clock, in ticks."""
@@ -125,31 +155,28 @@ class WaitingRoom:
                 )
             self._machine.sleep(max(_SHORTEST_SLEEP, min(left, _LONGEST_SLEEP)) / TICKS)
 
-    @contextmanager
-    def _locked(self) -> Iterator[State]:
-        with self._files.locked() as state:
-            if state.new:
-                now = self._machine.now()
-                machine = self._machine
-                first = Record(now + AHEAD, now, machine.running(), 0, machine.boot, machine.identity)
-                believe(first, now, self._machine, self._limits)
-                state.found(first)
-            yield state
+    def _begun(self, state: State) -> Record:
+        """The last record; in a new directory, the first."""
+        if state.new:
+            machine, now = self._machine, self._machine.now()
+            first = Record(
+                now + AHEAD, now, machine.running(), 0, machine.boot, machine.identity, self._names
+            )
+            believe(first, now, machine, self._limits)
+            state.found(first)
+        return state.trusted()
 
     def _record(self, last: int, before: Record, now: int, count: int) -> Record:
         """What is to be remembered; of two clocks the later one, so that small steps back do not add up."""
         drawn = before.drawn + count
         if now < before.seen:
-            return before._replace(last=last, drawn=drawn)
+            return before._replace(last=last, drawn=drawn, names=self._names)
         machine = self._machine
-        return Record(last, now, machine.running(), drawn, machine.boot, machine.identity, before.file)
+        running = machine.running()
+        return Record(last, now, running, drawn, machine.boot, machine.identity, self._names, before.file)
 
 
-@contextmanager
-def usable(directory: Path) -> Iterator[None]:
-    """Turn what the system says about a data directory into a SetupError."""
-    try:
-        yield
-    except OSError as error:
-        problem = "labels cannot be made in {path}: {reason}"
-        raise SetupError(problem, path=directory, reason=error.strerror or error) from error
+def unusable(directory: Path, error: OSError) -> SetupError:
+    """What the system says about a data directory, for people."""
+    problem = "labels cannot be made in {path}: {reason}"
+    return SetupError(problem, path=directory, reason=error.strerror or error)
