@@ -22,11 +22,14 @@ from ibi import serving
 from ibi.serving.workers import serve
 
 serving.REQUEST_SECONDS = 1
+drained = asyncio.Event()
 
 async def app(scope, receive, send):
     path = scope["raw_path"]
     if path == b"/slow":
         await asyncio.sleep(1)
+    if path == b"/waiting":
+        await drained.wait()
     if path == b"/broken":
         raise RuntimeError("a fault of ours")
     body = repr((path, scope["query_string"], os.getpid())).encode()
@@ -42,11 +45,15 @@ async def stopping():
     os.write(1, b"stopping\n")
     raise RuntimeError("nobody listens")
 
+async def draining():
+    os.write(1, b"draining\n")
+    drained.set()
+
 async def close():
     os.write(1, b"closed\n")
 
 def make():
-    return [serving.Service(app, started, stopping, close)]
+    return [serving.Service(app, started, stopping, close, draining=draining)]
 
 serve(make, [sys.argv[1]], lambda urls: print("ready", *urls, flush=True), int(sys.argv[2]))
 """
@@ -160,7 +167,7 @@ def test_on_a_signal_it_says_goodbye_finishes_what_runs_and_closes(by: signal.Si
     with door.open() as connection:
         connection.sendall(b"GET /slow HTTP/1.1\r\nHost: a\r\n\r\n")
         assert door.say(_get(b"/")).startswith(b"HTTP/1.1 200 OK")  # so the slow request has been read by now
-        assert door.stop(by) == (0, ["closed", "started", "stopping"])
+        assert door.stop(by) == (0, ["closed", "draining", "started", "stopping"])
         assert _all(connection).startswith(b"HTTP/1.1 200 OK")
 
 
@@ -168,7 +175,22 @@ def test_workers_share_the_address_and_only_one_speaks_for_the_service() -> None
     door = Door(workers=2)
     answered = {door.say(_get(b"/")).rpartition(b" ")[2] for _ in range(60)}
     assert len(answered) == 2
-    assert door.stop() == (0, ["closed", "closed", "started", "stopping"])
+    assert door.stop() == (0, ["closed", "closed", "draining", "draining", "started", "stopping"])
+
+
+def test_every_worker_drains_before_requests_are_cut_off() -> None:
+    door = Door(workers=2)
+    waiting = []
+    for _ in range(40):
+        waiting.append(door.open())
+        waiting[-1].sendall(_get(b"/waiting"))
+        door.say(_get(b"/"))
+    assert door.stop()[0] == 0
+    answers = [_all(connection) for connection in waiting]
+    for connection in waiting:
+        connection.close()
+    assert all(answer.startswith(b"HTTP/1.1 200 OK") for answer in answers)
+    assert len({answer.rpartition(b" ")[2] for answer in answers}) == 2
 
 
 def test_a_worker_that_dies_ends_all_of_them() -> None:

@@ -124,10 +124,10 @@ def mint_service(
     app = MintingService(
         [place.who for place in desks],
         Tokens(data),
-        lambda collection: spatial.choose(collection, lambda desk: desk.delay(1)),
+        lambda order: spatial.choose(order.collection, lambda desk: desk.delay(order.count), order.able),
         {"/-/nonce": lambda: Response(*nonce.answer(), PLAIN, NO_STORE)},
     )
-    return Service(app, stopping=app.stop, tls=tls)
+    return Service(app, draining=app.stop, tls=tls)
 
 
 def _pages() -> Pages:

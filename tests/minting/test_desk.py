@@ -17,6 +17,7 @@ from ibi.errors import ClockError, IbiError, LostState, SetupError
 from ibi.identifier.dates import TICKS
 from ibi.identifier.generator import LabelGenerator
 from ibi.minting import WaitingRoom
+from ibi.minting.clock import ClockLimits
 from ibi.minting.desk import LONGEST_WAIT, MOST_WAITING, PATIENCE, Busy, Desk
 from ibi.minting.machine import this_machine
 
@@ -48,7 +49,7 @@ class WatchedRoom(WaitingRoom):
         self.given: list[list[int]] = []
         self.then: Callable[[], None] | None = None
 
-    def reserve(self, granularity: int | None, count: int) -> Batch:
+    def reserve(self, granularity: int, count: int) -> Batch:
         batch = super().reserve(granularity, count)
         self.given.append(list(batch))
         if self.then is not None:
@@ -205,6 +206,31 @@ def test_while_another_holds_the_lock_everybody_is_told_to_come_back(tmp_path: P
     assert desk.waiting == 0
 
 
+@pytest.mark.long
+def test_who_shares_a_coarse_granularity_is_not_refused_before_the_turn_can_have_come(tmp_path: Path) -> None:
+    desk = desk_of(tmp_path, TICKS, sharers=2)
+
+    async def ask() -> list[int] | Exception:
+        with locked(tmp_path):
+            asking = asyncio.ensure_future(outcome(desk))
+            await asyncio.sleep(PATIENCE + 0.5)
+            assert not asking.done()
+        return await asking
+
+    assert isinstance(asyncio.run(ask()), list)
+
+
+@pytest.mark.parametrize(
+    ("granularity", "sharers", "most"), [(TICKS, 1, 10), (TICKS, 4, 2), (TICKS, 11, 0), (MILLI, 3, 3333)]
+)
+def test_the_largest_order_is_served_and_a_larger_one_never_is(
+    tmp_path: Path, granularity: int, sharers: int, most: int
+) -> None:
+    desk = desk_of(tmp_path, granularity, sharers=sharers)
+    assert desk.most == most
+    assert desk.delay(most) <= LONGEST_WAIT < desk.delay(most + 1)
+
+
 # --- faults ------------------------------------------------------------------------------------------------------
 
 
@@ -247,6 +273,25 @@ def test_a_clock_that_goes_back_before_the_moment_has_come_burns_what_was_reserv
     burned, *given = room.given[1:]
     assert burned[-1] < following[0]
     assert [date for batch in given for date in batch] == following
+
+
+@pytest.mark.proves("GEN-40")
+def test_a_clock_that_goes_back_no_further_than_it_may_burns_nothing(tmp_path: Path) -> None:
+    clock = Clock()
+    with WatchedRoom(tmp_path, clock.machine, ClockLimits(back=60 * TICKS)) as room:
+        desk = Desk(room, GENERATOR, TICKS // 10)
+
+    async def ask() -> list[int]:
+        await desk.draw(1)
+        room.then = lambda: setattr(clock, "wrong", -30.0)
+        asking = asyncio.ensure_future(desk.draw(1))
+        while clock.wrong == 0.0:  # noqa: ASYNC110 - nobody tells of it
+            await asyncio.sleep(0.001)
+        await asyncio.sleep(0.05)
+        clock.wrong = 0.0
+        return dates(await asking)
+
+    assert asyncio.run(ask()) == room.given[-1]
 
 
 @pytest.mark.proves("AMB-18")

@@ -8,6 +8,7 @@ import json
 import logging
 import socket
 import struct
+import threading
 import time
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, replace
@@ -24,7 +25,7 @@ from ibi.identifier.generator import LabelGenerator
 from ibi.minting import WaitingRoom
 from ibi.minting.desk import PATIENCE, Desk
 from ibi.minting.machine import this_machine
-from ibi.minting.order import LONGEST_BODY, LONGEST_COLLECTION, MOST_LABELS
+from ibi.minting.order import LONGEST_BODY, LONGEST_COLLECTION, MOST_LABELS, Order
 from ibi.minting.service import MOST_LABELS_PER_CLIENT, MOST_REQUESTS_PER_CLIENT, MintingService
 from ibi.minting.tokens import Tokens
 from ibi.serving import Service, listen, run
@@ -117,7 +118,7 @@ async def minting(
     granularity: int | None = MICRO,
     *generators: LabelGenerator,
     clock: Clock | None = None,
-    choose: Callable[[list[Desk]], Callable[[str | None], Desk]] | None = None,
+    choose: Callable[[list[Desk]], Callable[[Order], Desk]] | None = None,
     pages: Mapping[str, Callable[[], Response]] | None = None,
     send_buffer: int = 0,
 ) -> AsyncIterator[Running]:
@@ -136,7 +137,7 @@ async def minting(
         listener.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, send_buffer)
     port = listener.getsockname()[1]
     serving = asyncio.create_task(
-        run([Service(app, stopping=app.stop)], [listener], lambda _: ready.set(), stop)
+        run([Service(app, draining=app.stop)], [listener], lambda _: ready.set(), stop)
     )
     await ready.wait()
     try:
@@ -237,11 +238,11 @@ def test_plain_text_is_one_label_a_line_for_those_who_ask_for_it(tmp_path: Path)
 
 
 def test_the_collection_says_which_subsystem_gives_the_label(tmp_path: Path) -> None:
-    def choose(desks: list[Desk]) -> Callable[[str | None], Desk]:
-        def chosen(collection: str | None) -> Desk:
-            if collection == "unknown":
-                raise IbiError("nothing is minted for the collection {name}", name=collection)
-            return desks[collection == "teses é livros"]
+    def choose(desks: list[Desk]) -> Callable[[Order], Desk]:
+        def chosen(order: Order) -> Desk:
+            if order.collection == "unknown":
+                raise IbiError("nothing is minted for the collection {name}", name=order.collection)
+            return desks[order.collection == "teses é livros"]
 
         return chosen
 
@@ -255,6 +256,16 @@ def test_the_collection_says_which_subsystem_gives_the_label(tmp_path: Path) -> 
 
     hosts = [LabelGenerator(f"{name}.example.org") for name in "ab"]
     with_service(tmp_path, work, MICRO, *hosts, choose=choose)
+
+
+def test_an_order_goes_to_a_subsystem_that_has_the_forms(tmp_path: Path) -> None:
+    async def work(service: Running) -> None:
+        for forms, host in ((None, "a"), ("rep", "a"), ("both", "mint"), ("ibip", "mint")):
+            (label,) = (await service.mint({"forms": forms} if forms else {})).labels
+            assert label["rep"] is None or label["rep"].startswith(f"example.org/{host}/")
+            assert (label["ibip"] is not None) == (host == "mint")
+
+    with_service(tmp_path, work, MICRO, LabelGenerator("a.example.org"), BOTH)
 
 
 # --- what is refused ---------------------------------------------------------------------------------------------
@@ -466,12 +477,30 @@ def test_while_another_process_holds_the_lock_everybody_is_told_to_come_back(tmp
     with_service(tmp_path, work)
 
 
+def test_without_a_thread_it_is_503_and_later_all_is_well(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    def fail(_: threading.Thread) -> None:
+        raise RuntimeError("can't start new thread")
+
+    async def work(service: Running) -> None:
+        with monkeypatch.context() as patch:
+            patch.setattr(threading.Thread, "start", fail)
+            answer = await service.mint()
+        assert (answer.status, answer.headers["retry-after"]) == (503, "10")
+        assert "thread" not in answer.problem
+        assert (await service.mint()).status == 200
+
+    with_service(tmp_path, work)
+    assert "can't start new thread" in caplog.text
+
+
 def test_a_fault_of_ours_shows_nothing_of_its_insides(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    def choose(_: list[Desk]) -> Callable[[str | None], Desk]:
-        def broken(collection: str | None) -> Desk:
-            msg = f"secret {collection}"
+    def choose(_: list[Desk]) -> Callable[[Order], Desk]:
+        def broken(order: Order) -> Desk:
+            msg = f"secret {order.collection}"
             raise RuntimeError(msg)
 
         return broken
@@ -550,10 +579,31 @@ def test_a_request_that_is_answered_frees_its_own_place_and_no_other(
 
 def test_a_line_that_is_too_long_is_told_to_come_back(tmp_path: Path) -> None:
     async def work(service: Running) -> None:
-        answer = await service.mint({"count": 11})
-        assert answer.status == 503
-        assert 1 <= int(answer.headers["retry-after"]) <= 10
-        assert "more labels" in answer.problem
+        with (tmp_path / "0" / "minting" / "lock").open("r+b") as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            first = asyncio.ensure_future(service.mint({"count": 9}))
+            await _until(lambda: service.desks[0].waiting == 9)
+            answer = await service.mint({"count": 2})
+            assert answer.status == 503
+            assert 1 <= int(answer.headers["retry-after"]) <= 10
+            assert "more labels" in answer.problem
+            service.stop.set()
+        await first
+
+    with_service(tmp_path, work, TICKS)
+
+
+def test_an_order_that_no_subsystem_can_ever_serve_is_told_how_many_it_may_be(tmp_path: Path) -> None:
+    async def work(service: Running) -> None:
+        with WaitingRoom(tmp_path / "finer", this_machine()) as room:
+            service.desks.append(Desk(room, LabelGenerator("finer.example.org"), TICKS // 10))
+        for order, most in (({"count": 101}, 100), ({"count": 11, "forms": "ibip"}, 10)):
+            refused = await service.mint(order)
+            assert refused.status == 400
+            assert "retry-after" not in refused.headers
+            assert f"at most {most} " in refused.problem
+        (label, *_) = (await service.mint({"count": 11})).labels
+        assert label["rep"].startswith("example.org/finer/")
 
     with_service(tmp_path, work, TICKS)
 
@@ -657,7 +707,7 @@ def test_at_the_end_what_is_reserved_is_handed_out_and_what_waits_is_told_so(tmp
 
 @pytest.mark.long
 def test_a_server_that_waits_no_longer_says_so(tmp_path: Path) -> None:
-    """Workers other than the first are not told that the end is near: their requests are cut off after a while."""
+    """What lasts longer than the server waits for is cut off."""
 
     async def work(service: Running) -> None:
         await service.mint()

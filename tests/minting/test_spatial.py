@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
@@ -68,6 +69,19 @@ def test_who_has_fewer_waiting_comes_first() -> None:
     waiting = {"a": 5, "b": 0, "c": 5}
     distributor = SpatialDistributor([Place(name) for name in waiting])
     assert {distributor.choose(None, waiting.__getitem__) for _ in range(4)} == {"b"}
+
+
+def test_only_those_who_are_able_are_chosen_from_each_in_turn() -> None:
+    distributor = SpatialDistributor([Place("a"), Place("b"), Place("c"), Place("d", frozenset({"maps"}))])
+    asked: list[list[str]] = []
+
+    def able(namers: Sequence[str]) -> list[str]:
+        asked.append(sorted(namers))
+        return [namer for namer in namers if namer != "b"]
+
+    assert [distributor.choose(None, able=able) for _ in range(4)] == ["a", "c", "a", "c"]
+    assert asked == [["a", "b", "c"]] * 4
+    assert [distributor.choose() for _ in range(3)] == ["b", "a", "c"]
 
 
 def test_where_all_are_for_certain_collections_others_are_refused() -> None:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from ibi.cli import arguments, mint
 from ibi.errors import SetupError
-from ibi.identifier.dates import MINUTE, TICKS, date_text
+from ibi.identifier.dates import TICKS, date_text, granularity_text
 from ibi.texts import say
 
 if TYPE_CHECKING:
@@ -99,6 +99,7 @@ def run_serve(args: argparse.Namespace) -> int:
 
 def _checked(args: argparse.Namespace) -> Sequence[Place[Subsystem]]:
     """The subsystems; faults show here, before any process is started."""
+    from ibi.minting.desk import LONGEST_WAIT
     from ibi.minting.tokens import Tokens
 
     if not Tokens(args.data).all():
@@ -111,9 +112,12 @@ def _checked(args: argparse.Namespace) -> Sequence[Place[Subsystem]]:
         print(say(sentence, bind=args.bind), file=sys.stderr)
     places = _places(args)
     for place in places:
-        if place.who.granularity == MINUTE:
+        step = place.who.granularity or 1
+        if step * args.workers > LONGEST_WAIT * TICKS:
             raise SetupError(
-                "with a granularity of 60 seconds no answer comes in time; 1 is the coarsest here"
+                "with a granularity of {granularity} seconds and --workers {workers} no answer comes in time",
+                granularity=granularity_text(step),
+                workers=args.workers,
             )
         with place.who:
             pass

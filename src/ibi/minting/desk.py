@@ -1,7 +1,7 @@
 """The desk: many ask for labels at once, and one durable write serves them all (GEN-41, GEN-44, threat T31).
 
     requests   line up; while one reservation is under way, the next ones gather
-    reserve    dates for all who wait, in a thread, with one sync
+    reserve    dates for all who wait, in a thread of the desk, with one sync
     share      the batch, in the order of arrival: later requests get later dates
     release    each request once the clock has reached its last date (GEN-40)
 
@@ -18,12 +18,13 @@ from collections import deque
 from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
+from queue import SimpleQueue
 from typing import TYPE_CHECKING, Final
 
 from ibi.errors import MintingError
 from ibi.identifier.dates import TICKS
 from ibi.identifier.distributor import coarsest_for
-from ibi.minting.clock import ClockLimits, behind
+from ibi.minting.clock import behind
 from ibi.minting.waiting_room import AHEAD
 
 if TYPE_CHECKING:
@@ -36,12 +37,11 @@ if TYPE_CHECKING:
 LONGEST_WAIT: Final = 10
 """Seconds that a request may have to wait for its labels; if it would be more, it is refused at once."""
 PATIENCE: Final = 2
-"""Seconds without any new label after which those who wait are refused (note 9)."""
+"""Seconds without any new label after which those who wait are refused (note 9), where their turn comes sooner."""
 MOST_WAITING: Final = 200_000
 """Labels that may be waited for at one desk: more cannot be spelled in time."""
 
 _LONGEST_SLEEP = 1.0  # seconds; then the clock is read again, in case it was set
-_FURTHEST = AHEAD + ClockLimits().back  # a reserved date is further ahead only if the clock has gone back
 
 
 class Busy(Exception):
@@ -62,10 +62,6 @@ class _Request:
     asked: float
     answer: asyncio.Future[list[Batch]]
     batches: list[Batch] = field(default_factory=list)
-
-    def deadline(self, moved: float) -> float:
-        """When its patience ends, if the line has last moved at `moved`."""
-        return min(max(self.asked, moved) + PATIENCE, self.asked + LONGEST_WAIT + PATIENCE)
 
     def refuse(self, why: Exception) -> None:
         if not self.answer.done():
@@ -90,6 +86,8 @@ class Desk:
         self.granularity = granularity
         self._room = room
         self._sharers = sharers
+        self._turn = sharers * (granularity or 1)  # ticks between two of our labels, if all desks have work
+        self._patience = max(PATIENCE, math.ceil(2 * self._turn / TICKS))
         self._line: deque[_Request] = deque()
         self._reserved: deque[_Request] = deque()  # in the order of their dates
         self._waiting = 0
@@ -97,11 +95,17 @@ class Desk:
         self._serving: asyncio.Task[None] | None = None
         self._release: asyncio.TimerHandle | None = None
         self._stopping = False
+        self._clerk = _Clerk()
 
     @property
     def waiting(self) -> int:
         """How many labels are waited for that have no date yet."""
         return self._waiting
+
+    @property
+    def most(self) -> int:
+        """How many labels can ever be given to one request within LONGEST_WAIT."""
+        return LONGEST_WAIT * TICKS // self._turn
 
     def delay(self, count: int) -> float:
         """About how many seconds `count` labels more would take."""
@@ -146,21 +150,30 @@ class Desk:
 
     async def _serve(self) -> None:
         """Reserve for all in the line, again and again until it is empty."""
-        loop = asyncio.get_running_loop()
         while self._line:
-            step = min(request.step for request in self._line)  # not of what is left: that would never end
-            reserving = _in_thread(partial(self._room.reserve, step, self._waiting))
-            while not reserving.done():
-                soonest = self._line[0].deadline(self._moved) if self._line else loop.time() + PATIENCE
-                await asyncio.wait({reserving}, timeout=max(0, soonest - loop.time()))
-                self._refuse_impatient(loop.time())
-            self._moved = loop.time()
             try:
-                self._share(reserving.result())
+                self._share(await self._reserve())
             except Exception as error:  # noqa: BLE001 - raised again by each request; the desk serves the next ones
                 self._refuse(self._line, error)
             if self._stopping:
                 self._refuse(self._line, _stopping())
+
+    async def _reserve(self) -> Batch:
+        """Dates for those in the line, of whom some may lose their patience meanwhile."""
+        loop = asyncio.get_running_loop()
+        step = min(request.step for request in self._line)  # not of what is left: that would never end
+        reserving = self._clerk.do(partial(self._room.reserve, step, self._waiting))
+        while not reserving.done():
+            soonest = self._deadline(self._line[0]) if self._line else loop.time() + PATIENCE
+            await asyncio.wait({reserving}, timeout=max(0, soonest - loop.time()))
+            self._refuse_impatient(loop.time())
+        self._moved = loop.time()
+        return reserving.result()
+
+    def _deadline(self, request: _Request) -> float:
+        """When the patience of a request ends: long after its turn should have come, and always in the end."""
+        moved = max(request.asked, self._moved)
+        return min(moved + self._patience, request.asked + LONGEST_WAIT + PATIENCE)
 
     def _share(self, batch: Batch) -> None:
         """Give the dates to those who wait, first come, first served; what is left over is burned."""
@@ -180,7 +193,7 @@ class Desk:
         self._release = None
         while self._reserved:
             left = self._reserved[0].batches[-1].last - self._room.now()
-            if left > _FURTHEST:
+            if left > self._room.furthest:  # the clock has gone back
                 self._refuse(self._reserved, behind(left - AHEAD))
             elif left > 0:
                 loop = asyncio.get_running_loop()
@@ -193,7 +206,7 @@ class Desk:
 
     def _refuse_impatient(self, now: float) -> None:
         impatient = []
-        while self._line and self._line[0].deadline(self._moved) <= now:
+        while self._line and self._deadline(self._line[0]) <= now:
             impatient.append(self._line.popleft())
         why = MintingError("no label came in time; ask again later")
         self._refuse(impatient, Busy(why, PATIENCE))
@@ -212,18 +225,33 @@ def _stopping() -> Busy:
     return Busy(MintingError("this service is stopping; ask again later"), PATIENCE)
 
 
-def _in_thread(work: Callable[[], Batch]) -> asyncio.Future[Batch]:
-    """Do something that may block for long. The program may end meanwhile: the thread holds nothing but a lock."""
-    loop = asyncio.get_running_loop()
-    outcome: asyncio.Future[Batch] = loop.create_future()
+class _Clerk:
+    """A thread for what may block for long. The program may end meanwhile: the thread holds nothing but a lock."""
 
-    def run() -> None:
-        try:
-            settle = partial(outcome.set_result, work())
-        except BaseException as error:  # noqa: BLE001 - it is raised again where the outcome is asked for
-            settle = partial(outcome.set_exception, error)
-        with suppress(RuntimeError):  # the loop has ended: nobody asks any more
-            loop.call_soon_threadsafe(settle)
+    def __init__(self) -> None:
+        self._thread: threading.Thread | None = None
+        self._tasks: SimpleQueue[Callable[[], None]] = SimpleQueue()
 
-    threading.Thread(target=run, name="reserving labels", daemon=True).start()
-    return outcome
+    def do(self, work: Callable[[], Batch]) -> asyncio.Future[Batch]:
+        """Do something after all that was asked for before. Raises RuntimeError if the thread cannot be started."""
+        if self._thread is None:
+            thread = threading.Thread(target=self._run, name="reserving labels", daemon=True)
+            thread.start()
+            self._thread = thread
+        loop = asyncio.get_running_loop()
+        outcome: asyncio.Future[Batch] = loop.create_future()
+
+        def task() -> None:
+            try:
+                settle = partial(outcome.set_result, work())
+            except BaseException as error:  # noqa: BLE001 - it is raised again where the outcome is asked for
+                settle = partial(outcome.set_exception, error)
+            with suppress(RuntimeError):  # the loop has ended: nobody asks any more
+                loop.call_soon_threadsafe(settle)
+
+        self._tasks.put(task)
+        return outcome
+
+    def _run(self) -> None:
+        while True:
+            self._tasks.get()()

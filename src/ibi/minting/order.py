@@ -13,13 +13,15 @@ from typing import TYPE_CHECKING, Any, Final
 
 from ibi.errors import IbiError
 from ibi.identifier.dates import TICKS, date_text, fraction_digits
+from ibi.minting.desk import LONGEST_WAIT
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Iterable, Iterator
+    from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
 
     from ibi.exchange import Asked
     from ibi.identifier.distributor import Batch
     from ibi.identifier.generator import LabelGenerator
+    from ibi.minting.desk import Desk
 
 MOST_LABELS: Final = 10_000
 """Labels of one request."""
@@ -63,12 +65,16 @@ class Order:
         as_text = "text/plain" in accept and "json" not in accept
         return cls(**_fields(body), as_text=as_text) if body.strip() else cls(as_text=as_text)
 
-    def check(self, generator: LabelGenerator) -> None:
-        """Refuse forms that a subsystem does not have."""
-        if self.forms in {"both", "ibip"} and generator.ip is None:
-            raise Refusal(
-                400, IbiError("there is no IP address here to make IBIps from; ask for the form rep")
-            )
+    def able(self, desks: Sequence[Desk]) -> list[Desk]:
+        """Those desks that have these forms and can give so many labels in time. Raises Refusal where none can."""
+        having = [desk for desk in desks if self.forms in {None, "rep"} or desk.generator.ip is not None]
+        if not having:
+            raise _bad("there is no IP address here to make IBIps from; ask for the form rep")
+        most = max(desk.most for desk in having)
+        if self.count > most:
+            problem = "count may be at most {most} here: more cannot be given in {seconds} seconds"
+            raise _bad(problem, most=most, seconds=LONGEST_WAIT)
+        return [desk for desk in having if self.count <= desk.most]
 
 
 async def read_body(asked: Asked, read: Callable[[], Awaitable[tuple[bytes, bool]]]) -> bytes:
@@ -93,12 +99,11 @@ async def read_body(asked: Asked, read: Callable[[], Awaitable[tuple[bytes, bool
 
 def _fields(body: bytes) -> dict[str, Any]:
     try:
-        pairs = json.loads(body.decode(), object_pairs_hook=_once)  # UTF-8 only (RFC 8259)
+        fields = json.loads(body.decode(), object_pairs_hook=_once)  # UTF-8 only (RFC 8259)
     except (ValueError, RecursionError):
         raise _bad("the body is not JSON") from None
-    if not isinstance(pairs, _Pairs):
+    if not isinstance(fields, dict):
         raise _bad("the body must be a JSON object like {example}", example=_EXAMPLE)
-    fields = dict(pairs)
     count, forms, collection = (fields.get(name) for name in _FIELDS)
     if "count" in fields and (type(count) is not int or not 1 <= count <= MOST_LABELS):
         raise _bad("count must be a whole number from 1 to {most}", most=MOST_LABELS)
@@ -109,12 +114,8 @@ def _fields(body: bytes) -> dict[str, Any]:
     return fields
 
 
-class _Pairs(list[tuple[str, Any]]):
-    """A JSON object as it was written."""
-
-
-def _once(pairs: list[tuple[str, Any]]) -> _Pairs:
-    """An object in which every field is one of ours and stands once."""
+def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """A JSON object in which every field is one of ours and stands once."""
     names = [name for name, _ in pairs]
     for name in names:
         if name not in _FIELDS:
@@ -122,7 +123,7 @@ def _once(pairs: list[tuple[str, Any]]) -> _Pairs:
             raise _bad("there is no field {name}; there are: {fields}", name=shown, fields=", ".join(_FIELDS))
         if names.count(name) > 1:
             raise _bad("the field {name} is there twice", name=name)
-    return _Pairs(pairs)
+    return dict(pairs)
 
 
 def _is_name(value: object) -> bool:

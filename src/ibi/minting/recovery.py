@@ -15,9 +15,10 @@ from typing import TYPE_CHECKING
 from ibi.errors import ClockError, LostState, SetupError
 from ibi.identifier.dates import date_text
 from ibi.minting.clock import ClockLimits, believe
+from ibi.minting.durable import make_folder
 from ibi.minting.machine import UNKNOWN
 from ibi.minting.record import Record
-from ibi.minting.state import FOLDER, OURS, SENTENCES, Fault, StateFiles, make_folder
+from ibi.minting.state import FOLDER, OURS, SENTENCES, Fault, StateFiles
 from ibi.minting.waiting_room import AHEAD, unusable
 
 if TYPE_CHECKING:
@@ -56,7 +57,7 @@ def recover(
     if not any((directory / name).exists() for name in (FOLDER, *OURS)):
         raise SetupError("there is nothing to recover in {path}: no label was given there", path=directory)
     try:
-        make_folder(directory)
+        make_folder(directory / FOLDER)
         files = StateFiles(directory, machine.identity, machine.running)
         with closing(files), files.locked() as state:
             if _elsewhere(state, machine) and not moved:

@@ -53,20 +53,20 @@ class _ClientGone(Exception):
 class MintingService:
     """The ASGI application that mints.
 
-    `desks`, at least one: what is minted under. `choose` says which desk serves an item, by its collection, and may
-    raise an IbiError; without it, it is always the first. `pages`: what else is shown, by path.
+    `desks`, at least one: what is minted under. `choose` says which desk serves an order, and may raise an IbiError
+    or a Refusal; without it, it is the first that can. `pages`: what else is shown, by path.
     """
 
     def __init__(
         self,
         desks: Sequence[Desk],
         tokens: Tokens,
-        choose: Callable[[str | None], Desk] | None = None,
+        choose: Callable[[Order], Desk] | None = None,
         pages: Mapping[str, Page] | None = None,
     ) -> None:
         self._desks = desks
         self._tokens = tokens
-        self._choose = choose or (lambda _: desks[0])
+        self._choose = choose or (lambda order: order.able(desks)[0])
         self._clients = _Clients()
         self._trouble = ""
         self._pages: dict[str, Page] = {"/-/healthz": _health, "/-/about": self._about, **(pages or {})}
@@ -115,8 +115,7 @@ class MintingService:
             raise Refusal(405, IbiError(why), ("allow", "POST"))
         client = self._client(asked)
         order = Order.read(asked, await read_body(asked, _reader(receive)))
-        desk = self._desk(order.collection)
-        order.check(desk.generator)
+        desk = self._desk(order)
         place.enter_context(self._clients.waiting(client, order.count))
         batches = await self._draw(desk, order.count)
         body = await write_labels(desk.generator, batches, order)
@@ -139,9 +138,9 @@ class MintingService:
             raise Refusal(401, why, ("www-authenticate", 'Bearer error="invalid_token"'))
         return owner
 
-    def _desk(self, collection: str | None) -> Desk:
+    def _desk(self, order: Order) -> Desk:
         try:
-            return self._choose(collection)
+            return self._choose(order)
         except IbiError as error:
             raise Refusal(400, error) from None
 

@@ -48,25 +48,30 @@ class SpatialDistributor(Generic[_T]):
         self._listed = frozenset().union(*(place.collections for place in places))
         self._turn = list(places)  # who has rested longest comes first
 
-    def choose(self, collection: str | None = None, waiting: Callable[[_T], float] = lambda _: 0) -> _T:
+    def choose(
+        self,
+        collection: str | None = None,
+        waiting: Callable[[_T], float] = lambda _: 0,
+        able: Callable[[Sequence[_T]], Sequence[_T]] = lambda namers: namers,
+    ) -> _T:
         """Who names an item of this collection.
 
-        `waiting` tells how much is waited for at a place. Raises NotOurs where nobody names such items.
+        `waiting` tells how much is waited for at a place. Of those who name such items `able` leaves those who can
+        name this one, at least one, or raises. Raises NotOurs where nobody names such items.
         """
         listed = collection in self._listed
-        able = [
-            place
+        namers = [
+            place.who
             for place in self._turn
             if (collection in place.collections if listed else not place.collections)
         ]
-        if not able:
+        if not namers:
             if collection is None:
                 raise NotOurs("every subsystem here is for certain collections; name one")
             raise NotOurs("no subsystem here names items of the collection {name}", name=collection)
-        chosen = min(able, key=lambda place: waiting(place.who))
-        self._turn.remove(chosen)
-        self._turn.append(chosen)
-        return chosen.who
+        chosen = min(able(namers), key=waiting)
+        self._turn.sort(key=lambda place: place.who is chosen)  # to the end; the others keep their order
+        return chosen
 
 
 def open_places(data: Path, machine: Machine, limits: ClockLimits) -> list[Place[Subsystem]]:

@@ -22,7 +22,6 @@ What cannot be seen: a whole machine or disk set back to an earlier moment.
 
 from __future__ import annotations
 
-import errno
 import fcntl
 import os
 from contextlib import contextmanager, suppress
@@ -31,6 +30,7 @@ from typing import TYPE_CHECKING
 
 from ibi.errors import LostState
 from ibi.identifier.dates import TICKS
+from ibi.minting.durable import flush_folder, overwrite
 from ibi.minting.machine import file_identity
 from ibi.minting.record import WIDTH, Record, checked, unchecked
 
@@ -47,7 +47,6 @@ _UNNOTED = b"-"
 _NOTHING_NOTED = checked(_UNNOTED, _NOTE_WIDTH)
 _NOTED_EVERY = TICKS // 20
 _STRAIGHT = TICKS // 1000
-_UNABLE = frozenset({errno.EINVAL, errno.ENOTSUP})
 
 
 class Fault(Enum):
@@ -202,7 +201,7 @@ class State:
         To ask when a file was changed makes the next sync half as dear again, so in a burst of draws it is not noted.
         """
         line = record.line()
-        _write(self._handle, line)
+        overwrite(self._handle, line)
         os.fdatasync(self._handle)
         if not self._in_place():
             self._files.close()
@@ -254,7 +253,7 @@ class State:
                 for ours in (handle, self._lock):
                     os.fchown(ours, owner.st_uid, owner.st_gid)
             record = record._replace(file=file_identity(handle))
-            _write(handle, record.line())
+            overwrite(handle, record.line())
             os.fsync(handle)
         except BaseException:
             os.close(handle)
@@ -287,32 +286,6 @@ class State:
         """
         changed = _UNNOTED if noted is None else b"%d" % os.fstat(noted).st_ctime_ns
         written = line + (_NOTHING_NOTED if noted is None else checked(changed, _NOTE_WIDTH))
-        _write(self._lock, written)
+        overwrite(self._lock, written)
         self._files.wrote(written, record, changed)
         self._files.witnessed = record.drawn
-
-
-def make_folder(directory: Path) -> None:
-    """Make DIR/minting, for its owner only, where it is not there yet, and every folder above it durably."""
-    folder = directory / FOLDER
-    missing = [each for each in (folder, *folder.parents) if not each.exists()]
-    folder.mkdir(parents=True, exist_ok=True, mode=0o700)
-    for each in missing:
-        flush_folder(each.parent)
-
-
-def flush_folder(folder: Path) -> None:
-    """Make the names in a folder durable."""
-    handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-    try:
-        os.fsync(handle)
-    except OSError as error:
-        if error.errno not in _UNABLE:  # some file systems cannot flush a folder
-            raise
-    finally:
-        os.close(handle)
-
-
-def _write(handle: int, line: bytes) -> None:
-    if os.pwrite(handle, line, 0) != len(line):
-        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))

@@ -18,7 +18,8 @@ from hashlib import sha256
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from ibi.errors import ParseError, SetupError
-from ibi.minting.state import FOLDER, flush_folder, make_folder
+from ibi.minting.durable import flush_folder, make_folder
+from ibi.minting.state import FOLDER
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -102,7 +103,7 @@ class Tokens:
     def _changing(self) -> Iterator[list[Token]]:
         """All tokens, to be changed in place; then written, unless there was an error. One change at a time."""
         try:
-            make_folder(self._data)
+            make_folder(self._path.parent)
             flags = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC
             lock = os.open(self._path.with_name("tokens.lock"), flags, 0o600)
             try:

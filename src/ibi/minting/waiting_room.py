@@ -27,8 +27,9 @@ from ibi.errors import ClockError, SetupError
 from ibi.identifier.dates import TICKS
 from ibi.identifier.distributor import distribute_many
 from ibi.minting.clock import ClockLimits, behind, believe
+from ibi.minting.durable import make_folder
 from ibi.minting.record import Record
-from ibi.minting.state import State, StateFiles, make_folder
+from ibi.minting.state import FOLDER, State, StateFiles
 from ibi.settings import SubsystemSettings
 
 if TYPE_CHECKING:
@@ -75,7 +76,7 @@ class WaitingRoom:
                 "{path} lists several subsystems, each with a directory of its own", path=several
             )
         try:
-            make_folder(self._directory)
+            make_folder(self._directory / FOLDER)
             with self._files.locked() as state:
                 self._begun(state)
         except OSError as error:

@@ -42,7 +42,8 @@ class Service:
     """One ASGI application and what it does besides answering.
 
     `started` runs once connections are accepted (an Archive switches on: the resolver calls back while it waits,
-    REG-04); `stopping` runs before they are refused; `close` runs last.
+    REG-04); `stopping` runs before they are refused, and so does `draining`; `close` runs last. Of several workers
+    all drain and close, and the first speaks for the service: it alone runs `started` and `stopping`.
     """
 
     app: Any
@@ -51,6 +52,7 @@ class Service:
     close: Hook | None = None
     tls: tuple[str, str] | None = None
     """The files of the certificate chain and of its private key."""
+    draining: Hook | None = None
 
 
 class _Protocol(HttpToolsProtocol):
@@ -202,7 +204,8 @@ async def run(
         for hook in hooks:
             hook.cancel()
         await asyncio.gather(*hooks, return_exceptions=True)
-        await _all_within(FAREWELL_SECONDS, [service.stopping for service in services])
+        farewells = [hook for service in services for hook in (service.stopping, service.draining)]
+        await _all_within(FAREWELL_SECONDS, farewells)
         for server in servers:
             server.should_exit = True
         await asyncio.gather(*serving)

@@ -68,7 +68,7 @@ def _fork(
     listeners: Sequence[socket.socket],
     ready: Callable[[list[str]], None] | None,
 ) -> int:
-    """Start one worker; returns its process id. Only the worker that is `ready` runs the hooks."""
+    """Start one worker; returns its process id. Only the one that is `ready` runs `started` and `stopping`."""
     child = os.fork()
     if child:
         return child
