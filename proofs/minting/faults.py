@@ -9,6 +9,8 @@ that touch DIR/minting or the output count. After each trial, without faults:
   after `ibi mint recover`, and then it has said LostState;
 - in the order of the calls themselves, no label was written out before a sync of a state that covers it had succeeded.
 
+The service is tried in the same way (service_faults).
+
 What it cannot show: disks that lie about syncs, and power cuts.
 """
 
@@ -16,8 +18,6 @@ from __future__ import annotations
 
 import os
 import random
-import re
-import shutil
 import subprocess
 import sys
 import tempfile
@@ -27,9 +27,18 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from ibi.errors import IbiError, LostState
-from proofs.minting import worker
+from proofs.minting import service_faults, worker
+from proofs.minting.calls import (
+    FAULTS,
+    Call,
+    files_of,
+    moments_in,
+    read_log,
+    released_early,
+    strace,
+    why_not,
+)
 from proofs.minting.judge import Judge
-from proofs.minting.reading import moment_of_rep
 from proofs.minting.report import Report, Scale
 from proofs.minting.running import environment
 from proofs.minting.state_file import last_date
@@ -38,15 +47,10 @@ NAME = "P-M2"
 HOLDS = "no label twice; none out before it is durable; no kill needs a repair"
 
 GRANULARITY = "0.001"
-CALLS = ("openat", "mkdir", "flock", "pwrite64", "fsync", "fdatasync", "rename", "ftruncate", "write")
 _MUST_BE_NOTICED = ("fsync", "fdatasync", "rename", "write")
 """To unlock, and to note the time at the end, may fail in silence: no label depends on it."""
-FAULTS = ("signal=SIGKILL", "error=EIO", "error=ENOSPC")
 _WRITES = 5  # of one window to its reader; more are all alike
 _PATIENCE = 60  # seconds for one process
-
-_LINE = re.compile(r"\d+ +(\w+)\((.*)\) += (-?\d+|\?)")
-_PLACE = re.compile(r'\d+<([^>]*)>|(?:AT_FDCWD<[^>]*>, )?"([^"]*)"')
 
 
 @dataclass(frozen=True)
@@ -68,17 +72,17 @@ SCENES = (
 )
 
 
-@dataclass(frozen=True)
-class Call:
-    """One system call as strace tells it; `result` is None where the process did not live to see it."""
-
-    name: str
-    place: str
-    words: str
-    result: int | None
-
-
 def prove(scale: Scale, seed: int) -> Report:
+    """The library and the command, then the service."""
+    report = prove_processes(scale, seed)
+    if not report.unshown:
+        served = service_faults.prove(scale, seed)
+        report.add(served)
+        report.unshown += served.unshown
+    return report
+
+
+def prove_processes(scale: Scale, seed: int) -> Report:
     """Go through every call of every scene; in the short form, through some of them."""
     report = Report(NAME, HOLDS)
     report.count("faults", 0)
@@ -97,14 +101,6 @@ def prove(scale: Scale, seed: int) -> Report:
     return report
 
 
-def why_not() -> str | None:
-    """Why this proof cannot be given here; None if it can."""
-    if shutil.which("strace") is None:
-        return "strace is not installed"
-    tried = subprocess.run(["strace", "-o", os.devnull, "true"], check=False, capture_output=True)
-    return None if tried.returncode == 0 else "strace may not trace here"
-
-
 def _boundaries(report: Report, judge: Judge, scene: Scene) -> Iterator[str]:
     """What strace is to do wrong, for each call of a run in which nothing is wrong: "fsync:error=EIO:when=2"."""
     trial = _Trial(report, judge, scene, None)
@@ -114,8 +110,7 @@ def _boundaries(report: Report, judge: Judge, scene: Scene) -> Iterator[str]:
         numbers[call.name] += 1
         if call.name == "write" and numbers["write"] > _WRITES:
             continue
-        makes = call.name != "openat" or "O_CREAT" in call.words
-        for fault in FAULTS if makes else FAULTS[:1]:
+        for fault in FAULTS if call.may_fail else FAULTS[:1]:
             yield f"{call.name}:{fault}:when={numbers[call.name]}"
 
 
@@ -147,7 +142,7 @@ class _Trial:
         reader, writer = os.open(out, os.O_RDONLY | os.O_NONBLOCK), os.open(out, os.O_WRONLY)
         try:
             done = subprocess.run(
-                [*self._strace(data, out, log), *self._command(data)],
+                [*strace(log, [*files_of(data), out], self._fault), *self._command(data)],
                 stdout=writer, stderr=subprocess.PIPE, env=environment(), cwd=folder,
                 check=False, timeout=_PATIENCE,
             )  # fmt: skip
@@ -156,31 +151,8 @@ class _Trial:
         with os.fdopen(reader, "rb") as pipe:
             text = pipe.read()
         self._judge.hear(self._name, text[: text.rfind(b"\n") + 1])
-        self.calls = list(_read_log(log))
+        self.calls = read_log(log)
         return done
-
-    def _strace(self, data: Path, out: Path, log: Path) -> list[str]:
-        files = (
-            data,
-            data / "minting",
-            *(data / "minting" / name for name in ("lock", "state", "state.new")),
-            out,
-        )
-        paths = [word for path in files for word in ("-P", str(path))]
-        inject = ["-e", f"inject={self._fault}"] if self._fault else []
-        return [
-            "strace",
-            "-f",
-            "-y",
-            "-s",
-            "100000",
-            "-o",
-            str(log),
-            "-e",
-            f"trace={','.join(CALLS)}",
-            *paths,
-            *inject,
-        ]
 
     def _command(self, data: Path) -> list[str]:
         count = str(self._scene.count)
@@ -198,7 +170,7 @@ class _Trial:
             synced = last_date(data) or 0
         except ValueError as error:
             self._report.violate(f"{self._name}: {error}")
-        latest = max((moment for call in self.calls for moment in _labels_in(call)), default=0)
+        latest = max((moment for call in self.calls for moment in moments_in(call)), default=0)
         self._report.demand(latest <= synced, f"{self._name}: {latest} was out, the disk knows {synced}")
         if self._fault is None:
             self._report.demand(done.returncode == 0, f"{self._name}: failed: {done.stderr.decode()[-300:]}")
@@ -228,41 +200,7 @@ class _Trial:
 
     def _mint_on(self, data: Path, count: int, when: str) -> None:
         """So many labels by a process without faults: this one."""
-        later_than = 0 if when == "before" else max((m for c in self.calls for m in _labels_in(c)), default=0)
+        later_than = 0 if when == "before" else max((m for c in self.calls for m in moments_in(c)), default=0)
         with worker.opened(data, GRANULARITY) as subsystem:
             lines = "".join(worker.lines(subsystem, count))
         self._judge.hear(f"{self._name} {id(self)} {when}", lines.encode(), later_than)
-
-
-def _read_log(log: Path) -> Iterator[Call]:
-    for line in log.read_text("utf-8", "replace").splitlines():
-        match = _LINE.match(line)
-        if match and match[1] in CALLS:
-            place = _PLACE.match(match[2])
-            where = (place[1] or place[2]) if place else ""
-            yield Call(match[1], where, match[2], None if match[3] == "?" else int(match[3]))
-
-
-def _labels_in(call: Call) -> Iterator[int]:
-    """The moments of the labels that a call has brought to their reader."""
-    if call.name == "write" and call.result is not None and call.result > 0:
-        yield from (
-            moment_of_rep(word)
-            for word in re.findall(r"[^ \"]+/\d{4}/[\d.]+", call.words.replace("\\n", " "))
-        )
-
-
-def released_early(calls: list[Call]) -> Iterator[int]:
-    """Moments of labels written out before a sync of a state that covers them had succeeded.
-
-    A trial that starts on a used directory starts with a durable state, but gives only later labels.
-    """
-    written = durable = 0
-    for call in calls:
-        at_state = Path(call.place).name in {"state", "state.new"}
-        if call.name == "pwrite64" and at_state and call.result is not None and call.result > 0:
-            written = int(call.words.split('"')[1].split()[1])
-        elif call.name in {"fsync", "fdatasync"} and at_state and call.result == 0:
-            durable = written
-        else:
-            yield from (moment for moment in _labels_in(call) if moment > durable)

@@ -406,6 +406,62 @@ def test_somebody_who_holds_the_lock_holds_up_one_check_only(labels: Path) -> No
     assert only("address", seen, "not proven")
 
 
+# ---- several subsystems in one directory
+
+
+@pytest.fixture
+def several(tmp_path: Path, port: int) -> Path:
+    """A directory that lists two subsystems, of which the first has given a label."""
+    data = tmp_path / "several"
+    data.mkdir()
+    tables = f'[first]\nhost = "one.test"\nport = {port}\nip = "127.0.0.1"\nfor_trying = true\n'
+    (data / "subsystems.toml").write_text(f'{tables}[second]\nhost = "two.test"\nfor_trying = true\n')
+    with Subsystem.open(data / "first", host="one.test", port=port, for_trying=True) as first:
+        first.mint()
+    return data
+
+
+@pytest.mark.proves("AMB-10", "AMB-18")
+def test_every_listed_subsystem_is_looked_at_under_its_own_name(several: Path, port: int) -> None:
+    seen = visit(several)
+    assert only("settings", seen, "ok") == f"{several / 'subsystems.toml'} is in order"
+    [first] = of("minting", seen)
+    assert first[1].startswith("first: labels given: 1; the last carries 20")
+    asked = [f"one.test:{port} ", f"127.0.0.1:{port} ", "two.test "]
+    for name, (verdict, sentence) in zip(asked, of("address", seen), strict=True):
+        assert verdict == "not proven"
+        assert name in sentence
+    (several / "first/minting/state").write_bytes(b"x")
+    [fault] = [each for each in visit(several) if each.verdict is Verdict.FAULT]
+    assert str(fault.sentence).startswith(f"first: the minting state in {several / 'first'}")
+    assert f"ibi mint recover --data {several / 'first'}" in str(fault.advice)
+
+
+@pytest.mark.parametrize(
+    "table", ["[first]\n", "x", '[first]\nhost = "a.test"\n', '[../first]\nhost = "a.your.domain"\n']
+)
+def test_a_list_that_nothing_can_be_minted_by_is_a_fault(several: Path, table: str) -> None:
+    (several / "subsystems.toml").write_text(table)
+    seen = visit(several)
+    assert str(several / "subsystems.toml") in only("settings", seen, "fault")
+    assert len(faults(seen)) == 1
+
+
+@pytest.mark.long
+def test_a_lock_that_is_held_hides_no_fault_of_another_subsystem(several: Path) -> None:
+    with Subsystem.open(several / "second", host="two.test", for_trying=True) as second:
+        second.mint()
+    (several / "second/minting/state").write_bytes(b"x")
+    handle = os.open(several / "first/minting/lock", os.O_RDWR)
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX)
+        seen = of("minting", visit(several))
+    finally:
+        os.close(handle)
+    assert [verdict for verdict, _ in seen] == ["not proven", "fault"]
+    assert seen[0][1] == "first: nothing could be found out within 3 s"
+
+
 # ---- the disk
 
 

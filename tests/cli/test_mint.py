@@ -5,10 +5,12 @@ from __future__ import annotations
 import json
 import os
 import pty
+import re
 import shutil
 import signal
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -16,6 +18,7 @@ import pytest
 from ibi.identifier.forms import IBIForms, parse_ibi
 from ibi.identifier.repository import UniformRepositoryName
 
+PAGE = (Path(__file__).parents[2] / "docs/minting.md").read_text(encoding="utf-8")
 HOST = ("--host", "mint.example.org", "--ip", "150.163.34.243")
 
 
@@ -213,3 +216,182 @@ def test_recover_finds_the_labels_of_the_items_of_an_archive(tmp_path: Path) -> 
     done = ibi("mint", "recover", "--data", data)
     assert (done.returncode, done.stderr) == (0, "")
     assert "items held: 2 labels" in done.stdout
+
+
+def test_recover_reads_labels_in_any_text_and_says_how_many_lines_have_none(tmp_path: Path) -> None:
+    rep, ibip = mint(tmp_path / "data", *HOST).stdout.split()
+    given = tmp_path / "given.txt"
+    lines = [
+        f'{{"labels":[{{"rep":"{rep}","ibip":"{ibip}"}},{{"rep":"{rep}","ibip":null}}]}}',
+        f"https://urlib.net/{ibip}?ibiurl.language=pt and http://x.org/?u=http%3A%2F%2Furlib.net%2F{rep}%3F",
+        "a" * 5000 + f"/{rep}/doc/a.pdf",
+        "few/less than a/b, and 8JMKD3MGP8W/",
+        "",
+    ]
+    given.write_text("\n".join(lines), encoding="utf-8")
+    done = ibi("mint", "recover", "--data", str(tmp_path / "data"), "--given", str(given))
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout.startswith(f"{given}: 6 labels\n    lines without a label: 1\n    the latest: 20")
+
+
+def test_a_path_of_very_many_folders_is_one_sentence(tmp_path: Path) -> None:
+    done = mint(tmp_path.joinpath(*["d"] * 1500), *HOST)
+    assert (done.returncode, done.stdout) == (1, "")
+    assert done.stderr == "ibi: a path has too many folders in it, or a file is nested too deeply\n"
+
+
+# ---- several subsystems in one directory
+
+
+@pytest.fixture
+def several(tmp_path: Path) -> Path:
+    (tmp_path / "subsystems.toml").write_text(
+        '[first]\nhost = "mint.example.org"\ngranularity = "0.1"\n'
+        '[second]\nhost = "mint.example.org"\nport = 8080\nip = "150.163.34.243"\n'
+    )
+    return tmp_path
+
+
+@pytest.mark.proves("GEN-04", "GEN-44")
+def test_a_listed_subsystem_gives_labels_of_its_own_room_names_and_granularity(several: Path) -> None:
+    done = mint(several, "--subsystem", "first", "--count", "2")
+    assert (done.returncode, done.stderr) == (0, "")
+    assert re.fullmatch(r"(example\.org/mint/2\d{3}/\d\d(\.\d\d){4}(\.\d)?\n){2}", done.stdout)
+    assert (several / "first/minting/state").exists()
+    rep, ibip = mint(several, "--subsystem", "second", "--granularity", "0.001").stdout.split()
+    assert rep.startswith("example.org/mint.8080/")
+    assert ibip.startswith("8JMKD3MGP8W/")
+    assert not (several / "minting").exists()
+
+
+@pytest.mark.proves("GEN-44")
+@pytest.mark.parametrize(
+    ("words", "status", "said"),
+    [
+        (
+            ("--host", "mint.example.org"),
+            1,
+            "leave out --host, and say --subsystem and one of: first, second",
+        ),
+        (("--subsystem", "third"), 1, "it lists: first, second"),
+        (("--subsystem", "first", "--port", "80"), 1, "leave out --port"),
+        (("--subsystem", "first", "--for-trying", "--ip", "8.8.8.8"), 1, "leave out --for-trying, --ip"),
+        (("--subsystem", "first", "--host", "mint.example.org"), 2, "not allowed with"),
+        ((), 2, "--host --subsystem"),
+    ],
+)
+def test_where_subsystems_are_listed_one_of_them_is_named_and_nothing_else(
+    several: Path, words: tuple[str, ...], status: int, said: str
+) -> None:
+    done = mint(several, *words)
+    assert (done.returncode, done.stdout) == (status, "")
+    assert said in done.stderr
+    assert [path.name for path in several.iterdir()] == ["subsystems.toml"]
+
+
+def test_a_subsystem_of_a_directory_without_a_list_is_one_sentence(tmp_path: Path) -> None:
+    for words in (("mint",), ("mint", "recover")):
+        done = ibi(*words, "--data", str(tmp_path), "--subsystem", "first")
+        assert (done.returncode, done.stdout, done.stderr.count("\n")) == (1, "", 1)
+
+
+@pytest.mark.proves("AMB-18")
+def test_recover_goes_through_every_listed_subsystem(several: Path) -> None:
+    words = ("mint", "recover", "--data", str(several))
+    mint(several, "--subsystem", "first")
+    (several / "first/minting/state").write_bytes(b"x")
+    done = ibi(*words)
+    assert (done.returncode, done.stderr) == (0, "")
+    first, second = done.stdout.split("second:\n")
+    assert first.startswith(f"first:\nthe minting state in {several / 'first'} is damaged")
+    assert "repaired: the next label is later than" in first
+    assert second == "no label has been given here yet\n"
+    assert mint(several, "--subsystem", "first").returncode == 0
+    mint(several, "--subsystem", "second")
+    for name in ("first", "second"):
+        (several / name / "minting/state").write_bytes(b"x")
+    assert ibi(*words, "--subsystem", "second").stdout.startswith("second:\n")
+    assert [mint(several, "--subsystem", name).returncode for name in ("first", "second")] == [1, 0]
+
+
+@pytest.mark.proves("AMB-18")
+def test_a_subsystem_that_cannot_be_repaired_does_not_hold_up_the_others(several: Path) -> None:
+    for name in ("first", "second"):
+        mint(several, "--subsystem", name)
+    shutil.copytree(several / "first", several / "copy")
+    shutil.rmtree(several / "first")
+    (several / "copy").rename(several / "first")
+    (several / "second/minting/state").write_bytes(b"x")
+    done = ibi("mint", "recover", "--data", str(several))
+    assert done.returncode == 1
+    assert done.stderr.startswith("ibi: first: the minting state in ")
+    assert done.stderr.count("\n") == 1
+    assert [mint(several, "--subsystem", name).returncode for name in ("first", "second")] == [1, 0]
+
+
+# ---- stopped while somebody, or nobody, reads
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_what_is_stopped_while_its_reader_sleeps_counts_every_whole_line(
+    tmp_path: Path, number: signal.Signals
+) -> None:
+    words = command(tmp_path, *HOST, "--granularity", "0.00001", "--count", "1000000")
+    environment = {**os.environ, "LANGUAGE": "en"}
+    with subprocess.Popen(
+        words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment
+    ) as process:
+        assert process.stdout is not None
+        assert process.stderr is not None
+        first = process.stdout.read(1)
+        time.sleep(1)  # the pipe is full now
+        process.send_signal(number)
+        told = process.stderr.read()  # to the end of the process, while nobody reads labels
+        lines = (first + process.stdout.read()).splitlines(keepends=True)
+    assert process.returncode == 130
+    assert told == f"stopped after {len(lines)} labels\n"
+    assert len(lines) > 100
+    assert all(line.endswith("\n") and len(line.split()) == 2 for line in lines)
+
+
+def test_ctrl_c_ends_it_between_two_lines_while_a_bar_is_shown(tmp_path: Path) -> None:
+    screen, terminal = pty.openpty()
+    words = command(tmp_path, *HOST, "--granularity", "0.00001", "--count", "1000000")
+    environment = {**os.environ, "TERM": "xterm", "COLUMNS": "80", "LANGUAGE": "en"}
+    with subprocess.Popen(
+        words, stdout=subprocess.PIPE, stderr=terminal, text=True, env=environment
+    ) as process:
+        os.close(terminal)
+        assert process.stdout is not None
+        lines = [process.stdout.readline() for _ in range(2000)]
+        process.send_signal(signal.SIGTERM)
+        lines += process.stdout.readlines()
+        shown = b""
+        while piece := _piece(screen):
+            shown += piece
+    os.close(screen)
+    assert process.returncode == 130
+    assert f"stopped after {len(lines)} labels" in shown.decode()
+    assert all(line.endswith("\n") and len(line.split()) == 2 for line in lines)
+
+
+# ---- the page
+
+
+def test_the_commands_of_the_page_give_labels_under_the_reader_s_names(tmp_path: Path) -> None:
+    table = re.search(r"((?:^    .*\n|^\n)*^    \[theses\](?:\n|.)*?)^`ibi", PAGE, re.MULTILINE)
+    assert table
+    (tmp_path / "several").mkdir()
+    own = {"ADDRESS": "150.163.34.243", "HOST": "repository.your.domain", "1000000": "3"}
+    listed = table[1].replace("    ", "").replace("ADDRESS", own["ADDRESS"])
+    (tmp_path / "several/subsystems.toml").write_text(listed, encoding="utf-8")
+    prefixes = []
+    for line in re.findall(r"^    ibi mint (--data [^>\n]+)", PAGE, re.MULTILINE):
+        words = [own.get(word, word) for word in line.split()]
+        words[1] = str(tmp_path / words[1])
+        done = ibi("mint", *words)
+        assert done.returncode == 0, done.stderr
+        prefixes.append({word.split("/2")[0] for word in done.stdout.split()})
+    assert len(prefixes) == 4
+    assert prefixes[1] & prefixes[2]
+    assert not prefixes[1] & prefixes[3]

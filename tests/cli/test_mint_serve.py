@@ -242,6 +242,7 @@ def test_without_any_token_it_says_how_to_make_one(
         (["--host", "mint.localhost"], "only for trying out"),
         (["--host", "localhost"], ""),
         ([*HOST, "--granularity", "60"], "60 seconds"),
+        ([*HOST, "--granularity", "1", "--workers", "11"], "--workers 11"),
         ([*HOST, "--bind", "nowhere"], "cannot listen"),
         ([*HOST, "--tls-cert", "x"], "--tls-key"),
         ([*HOST, "--tls-cert", "x", "--tls-key", "y"], "cannot be used"),

@@ -256,9 +256,7 @@ def test_recover_does_not_say_repaired_while_a_listed_subsystem_is_not(harmed: P
 
 
 @pytest.mark.proves("AMB-10")
-@pytest.mark.parametrize(
-    "host", ["a.example.org", "example.com", "x.example.net", "localhost.localdomain", "nas.lan"]
-)
+@pytest.mark.parametrize("host", ["localhost.localdomain", "nas.lan", "in-addr.arpa", "x.onion"])
 def test_names_that_are_kept_for_nobody_are_for_trying_only(host: str) -> None:
     assert LabelGenerator(f"www.{host}", for_trying=True).why_not_ours
 
@@ -271,6 +269,4 @@ def test_addresses_that_are_no_machines_are_not_public(ip: str) -> None:
 
 def test_the_commands_on_the_page_about_minting_are_not_refused() -> None:
     lines = [line for line in DOCS.read_text(encoding="utf-8").splitlines() if "--for-trying" not in line]
-    addresses = {ip for line in lines for ip in re.findall(r"--ip (\S+)", line)}
-    assert addresses
-    assert all(map(is_public_ip, addresses))
+    assert {ip for line in lines for ip in re.findall(r"--ip (\S+)", line)} == {"ADDRESS"}, "the reader's own"

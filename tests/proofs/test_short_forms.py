@@ -8,7 +8,7 @@ import sys
 
 import pytest
 
-from proofs.minting import clocks, codec, faults, kills, lost_state, small_world
+from proofs.minting import clocks, codec, faults, kills, lost_state, service_faults, small_world
 from proofs.minting.report import Report, Scale
 from proofs.minting.running import environment
 
@@ -35,9 +35,18 @@ def test_no_label_comes_twice_whoever_is_killed() -> None:
 @pytest.mark.long
 @pytest.mark.proves("GEN-44", "AMB-18")
 def test_no_label_leaves_before_it_is_durable_whatever_call_fails() -> None:
-    report = faults.prove(Scale.SHORT, SEED)
+    report = faults.prove_processes(Scale.SHORT, SEED)
     assert held(report)
     assert report.counts["faults"] >= 30
+
+
+@pytest.mark.long
+@pytest.mark.proves("GEN-41", "GEN-44", "AMB-18")
+def test_no_label_of_the_service_is_sent_before_it_is_durable_whatever_call_fails() -> None:
+    report = service_faults.prove(Scale.SHORT, SEED)
+    assert held(report)
+    assert report.counts["faults of the service"] >= 11
+    assert report.counts["labels"] >= 500
 
 
 @pytest.mark.long

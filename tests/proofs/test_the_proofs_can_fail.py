@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import sys
+import textwrap
 import time
 from collections.abc import Iterable, Iterator
 from fractions import Fraction
 from functools import partial
+from pathlib import Path
 
 import pytest
 
@@ -14,10 +17,13 @@ from ibi.identifier.distributor import Batch, Slot, distribute
 from ibi.identifier.generator import LabelGenerator
 from ibi.minting.clock import ClockLimits
 from ibi.minting.waiting_room import WaitingRoom
-from proofs.minting import clocks, codec, faketime, faults, harm, lost_state, small_world
+from proofs.minting import calls as syscalls
+from proofs.minting import clocks, codec, faketime, harm, lost_state, service, small_world
 from proofs.minting.judge import Judge
 from proofs.minting.reading import moment_of_ibip, moment_of_rep
 from proofs.minting.report import Report, Scale
+from proofs.minting.service_faults import why_no_conversation
+from proofs.minting.service_trials import Place, stage
 from proofs.minting.state_file import last_of
 from support.oracles.labels import literal_ibip_suffix
 
@@ -114,12 +120,96 @@ def test_false_clocks_find_out_a_room_that_trusts_nobody(monkeypatch: pytest.Mon
 
 
 def test_a_label_written_out_before_the_sync_is_found_in_the_order_of_calls() -> None:
-    label = faults.Call("write", "out", '1</out>, "example.org/mint/2009/02.16.17.46 8J/34PGRBS\\n", 42', 42)
-    record = faults.Call("pwrite64", "minting/state", f'3</s>, "1 {1234806360 * TICKS} 5", 256, 0', 256)
-    synced, failed = (faults.Call("fdatasync", "minting/state", "3</s>", result) for result in (0, -1))
-    assert list(faults.released_early([record, synced, label])) == []
-    for calls in ([label], [record, label], [record, failed, label], [record, label, synced]):
-        assert list(faults.released_early(calls)) == [1234806360 * TICKS]
+    words = '1</out>, "example.org/mint/2009/02.16.17.46 8J/34PGRBS\\n", 42'
+    record = syscalls.Call("pwrite64", "minting/state", f'3</s>, "1 {1234806360 * TICKS} 5", 256, 0', 256)
+    synced, failed = (syscalls.Call("fdatasync", "minting/state", "3</s>", result) for result in (0, -1))
+    for send in syscalls.SENDS:
+        label = syscalls.Call(send, "out", words, 42)
+        assert list(syscalls.released_early([record, synced, label])) == []
+        for calls in ([label], [record, label], [record, failed, label], [record, label, synced]):
+            assert list(syscalls.released_early(calls)) == [1234806360 * TICKS]
+
+
+def test_a_call_that_was_interrupted_is_read_whole_and_one_that_sends_stands_where_it_began(
+    tmp_path: Path,
+) -> None:
+    log = tmp_path / "log"
+    log.write_text(
+        "7 fdatasync(4</d/state> <unfinished ...>\n"
+        '5 write(9<socket:[1]>, "a", 1 <unfinished ...>\n'
+        "7 <... fdatasync resumed>) = 0\n"
+        "5 <... write resumed>) = -1 EIO (INJECTED)\n"
+        "5 fsync(4</d/state> <unfinished ...>) = ?\n"
+    )
+    told = [(call.thread, call.name, call.place, call.result) for call in syscalls.read_log(log)]
+    sent, synced = (5, "write", "socket:[1]", -1), (7, "fdatasync", "/d/state", 0)
+    assert told == [sent, synced, (5, "fsync", "/d/state", None)]
+
+
+BROKEN_SERVICES = {
+    "it does not notice that a sync fails": """
+        sync = os.fdatasync
+        def deaf(handle):
+            with contextlib.suppress(OSError):
+                sync(handle)
+        os.fdatasync = deaf
+        """,
+    "it hands out what it has not yet written": """
+        commit = State.commit
+        State.commit = lambda *what: threading.Timer(1, commit, what).start()
+        """,
+    "it gives the last labels of each answer once more": """
+        reserve = WaitingRoom.reserve
+        def again(self, *what):
+            self.kept = getattr(self, "kept", None) or reserve(self, *what)
+            return self.kept
+        WaitingRoom.reserve = again
+        """,
+}
+
+
+traced = pytest.mark.skipif(
+    bool(syscalls.why_not() or why_no_conversation()), reason="processes may not be traced here"
+)
+
+
+@traced
+@pytest.mark.long
+@pytest.mark.parametrize(
+    ("fault", "harm_done", "complaint"),
+    [
+        ("fdatasync:error=EIO:when=1", "it does not notice that a sync fails", "before it was durable"),
+        (None, "it hands out what it has not yet written", "the disk knows"),
+        (None, "it gives the last labels of each answer once more", "given twice"),
+    ],
+)
+def test_a_broken_service_is_found_out(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, fault: str | None, harm_done: str, complaint: str
+) -> None:
+    program = tmp_path / "broken.py"
+    program.write_text(
+        "import contextlib, os, sys, threading\n"
+        "from ibi.cli import main\n"
+        "from ibi.minting.state import State\n"
+        "from ibi.minting.waiting_room import WaitingRoom\n"
+        + textwrap.dedent(BROKEN_SERVICES[harm_done])
+        + "sys.exit(main())\n"
+    )
+    monkeypatch.setattr(service, "PROGRAM", (sys.executable, str(program)))
+    report = Report("trial", "")
+    with stage(report, Judge(report)) as trials:
+        trials.run(Place(0, fault))
+    assert complaint in " ".join(report.broken)
+
+
+@traced
+@pytest.mark.long
+def test_labels_that_could_not_be_sent_are_told_to_the_judge_so_that_nobody_else_may_have_them() -> None:
+    report = Report("trial", "")
+    with stage(report, Judge(report)) as trials:
+        trials.run(Place(1, "write:error=EIO:when=2"))
+    assert report.held, report.broken
+    assert report.counts["labels burned"] == 30
 
 
 def test_a_harm_that_does_nothing_is_found_not_to_be_refused(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from ibi.resolver.registry import IncludedArchive, RegisteredArchive
-    from ibi.settings import ArchiveSettings, ResolverSettings
+    from ibi.settings import ArchiveSettings, ResolverSettings, SubsystemSettings
     from ibi.transport import Client
 
 DEADLINE: Final = 3.0
@@ -48,6 +48,11 @@ def addresses_of_archive(settings: ArchiveSettings) -> list[str]:
 def addresses_of_resolver(settings: ResolverSettings) -> list[str]:
     """What should lead to a resolver: its address and its other names."""
     return _each_once([settings.address, *settings.aliases])
+
+
+def addresses_of_subsystem(settings: SubsystemSettings) -> list[str]:
+    """What should lead to the service of one of several subsystems: the host and the IP that its labels spell."""
+    return _each_once(host_port(host, settings.port) for host in (settings.host, settings.ip) if host)
 
 
 def host_port(host: str, port: int) -> str:

@@ -10,11 +10,15 @@ from ibi.archive import schema
 from ibi.checkup.finding import Finding, Verdict
 from ibi.database import check_version, open_engine, quick_check
 from ibi.errors import IbiError, SetupError
+from ibi.minting.clock import ClockLimits
+from ibi.minting.spatial import open_places
 from ibi.resolver.registry import MIGRATIONS, RegisteredArchive, Registry
-from ibi.settings import ArchiveSettings, ResolverSettings
+from ibi.settings import ArchiveSettings, ResolverSettings, SubsystemSettings
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+
+    from ibi.minting.machine import Machine
 
 _SETTINGS: Final = "settings"
 _DATABASE: Final = "database"
@@ -32,7 +36,7 @@ class Kind(StrEnum):
 _FILES: Final = {
     Kind.ARCHIVE: (ArchiveSettings.FILE, "catalogue.sqlite"),
     Kind.RESOLVER: (ResolverSettings.FILE, "registry.sqlite"),
-    Kind.MINTING: ("minting",),
+    Kind.MINTING: ("minting", SubsystemSettings.FILE),
 }
 _MIGRATIONS: Final = {Kind.ARCHIVE: schema.MIGRATIONS, Kind.RESOLVER: MIGRATIONS}
 
@@ -64,6 +68,28 @@ def check_settings(data: Path, kind: Kind) -> Iterator[Finding]:
         yield Finding(_SETTINGS, Verdict.WARNING, sentence, IbiError("chmod 600 {path}", path=path))
     else:
         yield Finding(_SETTINGS, Verdict.OK, IbiError("{path} is in order", path=path))
+
+
+def check_subsystems(data: Path, machine: Machine) -> Iterator[Finding]:
+    """Whether labels can be made under everything that the list of subsystems says, if there is one."""
+    path = data / SubsystemSettings.FILE
+    if not path.exists():
+        return
+    try:
+        open_places(data, machine, ClockLimits())
+    except IbiError as error:
+        advice = IbiError("mend {path}, or put it back from a backup", path=path)
+        sentence = IbiError("{path}: {reason}", path=path, reason=error)
+        yield Finding(_SETTINGS, Verdict.FAULT, sentence, advice)
+    else:
+        yield Finding(_SETTINGS, Verdict.OK, IbiError("{path} is in order", path=path))
+
+
+def subsystems_of(data: Path, machine: Machine) -> dict[str, SubsystemSettings]:
+    """The listed subsystems by their names; {} where there is no list in order: what is wrong is another finding."""
+    if any(finding.verdict is not Verdict.OK for finding in check_subsystems(data, machine)):
+        return {}
+    return SubsystemSettings.read_all(data) if SubsystemSettings.exists(data) else {}
 
 
 def check_database(data: Path, kind: Kind, seconds: float) -> Iterator[Finding]:

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from dataclasses import dataclass
+import time
+from dataclasses import dataclass, replace
+from functools import partial
 from queue import Empty, SimpleQueue
 from typing import TYPE_CHECKING, Final, TypeVar
 
@@ -13,7 +15,15 @@ from ibi.checkup.certificate import check_certificate, https_address
 from ibi.checkup.clock import check_clock, check_minting
 from ibi.checkup.disk import check_disk
 from ibi.checkup.finding import Finding, Verdict
-from ibi.checkup.stores import Kind, check_database, check_settings, kinds_of, registered_archives
+from ibi.checkup.stores import (
+    Kind,
+    check_database,
+    check_settings,
+    check_subsystems,
+    kinds_of,
+    registered_archives,
+    subsystems_of,
+)
 from ibi.errors import IbiError, SetupError
 from ibi.identifier.dates import TICKS
 from ibi.nonce import Nonce
@@ -21,11 +31,13 @@ from ibi.settings import ArchiveSettings, ResolverSettings
 from ibi.transport import AddressPolicy, Client
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Iterable, Mapping
     from pathlib import Path
 
     from ibi.minting.machine import Machine
     from ibi.transport.client import Names
+
+    Look = Callable[[], Iterable[Finding]]
 
 _Known = TypeVar("_Known", ArchiveSettings, ResolverSettings)
 
@@ -68,6 +80,7 @@ class Visit:
         if wishes.url:
             https_address(wishes.url)
         self._data = data
+        self._subsystems = subsystems_of(data, machine)
         self._machine = machine
         self._wishes = wishes
         self._names = names
@@ -75,23 +88,34 @@ class Visit:
 
     def findings(self) -> list[Finding]:
         """What every check found, in order; it takes half a minute at most."""
-        parts: dict[str, Callable[[], Iterable[Finding]]] = {
-            "settings": self._settings,
-            "clock": lambda: check_clock(self._machine),
-            "disk": lambda: check_disk(self._data),
-            "minting": lambda: check_minting(self._data, self._machine, expected=Kind.ARCHIVE in self.kinds),
-            "database": self._databases,
-            "network": self._network,
+        parts: dict[str, Mapping[str, Look]] = {
+            "settings": {"": self._settings},
+            "clock": {"": lambda: check_clock(self._machine)},
+            "disk": {"": lambda: check_disk(self._data)},
+            "minting": self._minting(),
+            "database": {"": self._databases},
+            "network": {"": self._network},
         }
         if self._wishes.url:
-            parts["certificate"] = self._certificate
-        return [finding for name, look in parts.items() for finding in _in_time(name, look)]
+            parts["certificate"] = {"": self._certificate}
+        return [finding for name, looks in parts.items() for finding in _in_time(name, looks)]
 
     def _stored(self) -> list[Kind]:
         return [kind for kind in self.kinds if kind is not Kind.MINTING]
 
     def _settings(self) -> Iterable[Finding]:
-        return [finding for kind in self._stored() for finding in check_settings(self._data, kind)]
+        found = [finding for kind in self._stored() for finding in check_settings(self._data, kind)]
+        return [*found, *check_subsystems(self._data, self._machine)]
+
+    def _minting(self) -> Mapping[str, Look]:
+        """A look at each subsystem that is listed, or at the one that the directory is."""
+        if not self._subsystems:
+            expected = Kind.ARCHIVE in self.kinds
+            return {"": partial(check_minting, self._data, self._machine, expected=expected)}
+        return {
+            name: partial(check_minting, self._data / name, self._machine, expected=False)
+            for name in self._subsystems
+        }
 
     def _databases(self) -> Iterable[Finding]:
         kinds = self._stored()
@@ -107,6 +131,8 @@ class Visit:
         addresses = self._wishes.addresses()
         addresses += reach.addresses_of_archive(archive) if archive else []
         addresses += reach.addresses_of_resolver(resolver) if resolver else []
+        for subsystem in self._subsystems.values():
+            addresses += reach.addresses_of_subsystem(subsystem)
         # An operator asks about what is his; an Archive names its own address, so there the resolver's policy holds.
         own = Client(AddressPolicy(allow_private=True), self._names)
         strangers = Client(
@@ -154,8 +180,21 @@ def _without_nonce(error: SetupError) -> Finding:
     return Finding("address", Verdict.NOT_PROVEN, error, IbiError("run this as the user of the service"))
 
 
-def _in_time(name: str, look: Callable[[], Iterable[Finding]]) -> list[Finding]:
-    """What a part of the visit finds in its time; a disk that hangs holds up nothing but itself."""
+def _in_time(name: str, looks: Mapping[str, Look]) -> Iterable[Finding]:
+    """What a part of the visit finds in its time; a disk that hangs holds up nothing but itself.
+
+    `looks`, all taken at once, by the name of the subsystem that is looked at; "" where that is nothing special.
+    """
+    boxes = {subsystem: _begun(name, look) for subsystem, look in looks.items()}
+    end = time.monotonic() + _SECONDS[name]
+    for subsystem, box in boxes.items():
+        for finding in _found(name, box, max(0, end - time.monotonic())):
+            sentence = IbiError("{name}: {finding}", name=subsystem, finding=finding.sentence)
+            yield replace(finding, sentence=sentence) if subsystem else finding
+
+
+def _begun(name: str, look: Look) -> SimpleQueue[list[Finding] | BaseException]:
+    """Begin to look, and give the box in which the findings will lie."""
     box: SimpleQueue[list[Finding] | BaseException] = SimpleQueue()
 
     def work() -> None:
@@ -165,8 +204,12 @@ def _in_time(name: str, look: Callable[[], Iterable[Finding]]) -> list[Finding]:
             box.put(error)
 
     threading.Thread(target=work, name=name, daemon=True).start()
+    return box
+
+
+def _found(name: str, box: SimpleQueue[list[Finding] | BaseException], seconds: float) -> list[Finding]:
     try:
-        found = box.get(timeout=_SECONDS[name])
+        found = box.get(timeout=seconds)
     except Empty:
         sentence = IbiError("nothing could be found out within {seconds:g} s", seconds=_SECONDS[name])
         advice = IbiError(

@@ -48,9 +48,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         return FAILED
     except KeyboardInterrupt:
         return INTERRUPTED
-    except OSError as error:
-        reason = error.strerror or str(error)
-        return _fail(f"{error.filename}: {reason}" if error.filename else reason)
+    except (OSError, RecursionError) as error:
+        return _fail(_reason(error))
     return status
 
 
@@ -63,6 +62,13 @@ def _parser() -> argparse.ArgumentParser:
     for command in (inspect, mint, mint_serve, archive, resolver, resolve, doctor, up):
         command.add_parser(commands)
     return parser
+
+
+def _reason(error: OSError | RecursionError) -> str:
+    if isinstance(error, RecursionError):
+        return say("a path has too many folders in it, or a file is nested too deeply")
+    reason = error.strerror or str(error)
+    return f"{error.filename}: {reason}" if error.filename else reason
 
 
 def _fail(sentence: str) -> int:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from argparse import ArgumentParser, ArgumentTypeError, Namespace
+from argparse import Action, ArgumentParser, ArgumentTypeError, Namespace
 from typing import TYPE_CHECKING, Any, Final
 
 from ibi.errors import ParseError, SetupError
@@ -11,6 +11,10 @@ from ibi.identifier.repository import LAST_PORT
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+    from pathlib import Path
+
+    from ibi.minting import Subsystem
+    from ibi.minting.clock import ClockLimits
 
 AUTOMATIC: Final = "auto"
 
@@ -43,6 +47,17 @@ class Parser(ArgumentParser):
         return super().parse_known_args(args, namespace)
 
 
+class Noted(Action):
+    """Stores a value, and notes in `said` that it was given: a default may be equal to it."""
+
+    def __call__(
+        self, _parser: ArgumentParser, namespace: Namespace, values: object, _option: str | None = None
+    ) -> None:
+        """Called where the option was given; `nargs=0` stands for a constant."""
+        setattr(namespace, self.dest, self.const if self.nargs == 0 else values)
+        namespace.said = (*namespace.said, self.option_strings[-1])
+
+
 def workers(text: str) -> int:
     """A number of processes."""
     return number(text, _MOST_WORKERS, f"not a number of processes: {text}")
@@ -53,14 +68,14 @@ def port(text: str) -> int:
     return number(text, LAST_PORT, f"not a port: {text}")
 
 
-def granularity(text: str) -> int | None:
-    """A granularity in ticks; None for the automatic one."""
-    if text == AUTOMATIC:
-        return None
+def granularity(text: str) -> str:
+    """A granularity in seconds, or the word for the automatic one."""
     try:
-        return parse_granularity(text)
+        if text != AUTOMATIC:
+            parse_granularity(text)
     except ParseError as error:
         raise ArgumentTypeError(f"{error}, or {AUTOMATIC}: {text}") from None
+    return text
 
 
 def clock_back(text: str) -> int:
@@ -75,6 +90,29 @@ def number(text: str, most: int, problem: str) -> int:
     if not 0 < found <= most:
         raise ArgumentTypeError(problem)
     return found
+
+
+def listed_subsystems(data: Path, limits: ClockLimits, name: str | None = None) -> dict[str, Subsystem]:
+    """The subsystems that DIR/subsystems.toml lists, by their names, or the one of this name; {} without such a file.
+
+    Raises SetupError where there is none of the name; SetupError, ParseError and NotOurs as `open_places`.
+    """
+    from ibi.minting.machine import this_machine
+    from ibi.minting.spatial import open_places
+    from ibi.settings import SubsystemSettings
+
+    listed: dict[str, Subsystem] = {}
+    if SubsystemSettings.exists(data):
+        places = open_places(data, this_machine(), limits)  # in the order of the file
+        names = SubsystemSettings.read_all(data)
+        listed = {each: place.who for each, place in zip(names, places, strict=False)}
+    if name is None:
+        return listed
+    if name not in listed:
+        path, names_listed = data / SubsystemSettings.FILE, ", ".join(listed) or "-"
+        problem = "there is no subsystem {name} in {path}; it lists: {names}"
+        raise SetupError(problem, name=name, path=path, names=names_listed)
+    return {name: listed[name]}
 
 
 def tls_files(args: Namespace) -> tuple[str, str] | None:

@@ -4,24 +4,30 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
+import select
 import signal
 import sys
-from contextlib import contextmanager, nullcontext
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ibi.cli import arguments, mint_recover
+from ibi.errors import SetupError
+from ibi.identifier import ibip, repository
 from ibi.texts import say
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from contextlib import AbstractContextManager
+    from collections.abc import Iterable, Iterator
 
     from ibi.cli.progress import Progress
+    from ibi.identifier.generator import LabelGenerator
     from ibi.minting import Label, Subsystem
+    from ibi.minting.clock import ClockLimits
 
 _MOST = 10**12  # labels of one command; more are a slip of the finger
 _WORTH_A_BAR = 1000  # labels
+_GRANULARITY = "--granularity"
 
 
 def add_parser(commands: argparse._SubParsersAction[arguments.Parser]) -> None:
@@ -38,30 +44,49 @@ def add_parser(commands: argparse._SubParsersAction[arguments.Parser]) -> None:
 
 
 def add_subsystem(parser: argparse.ArgumentParser, granularity: str, *, host_required: bool = True) -> None:
-    """Add what says where and under which names labels are made."""
+    """Add what says where and under which names labels are made.
+
+    Where a host is required, the name of a listed subsystem will do instead.
+    """
+    parser.set_defaults(said=())
+    noted = arguments.Noted
     parser.add_argument(
         "--data", type=Path, required=True, metavar="DIR", help="where the last date is kept; empty: a start"
     )
+    names = parser.add_mutually_exclusive_group(required=host_required)
+    names.add_argument("--host", action=noted, metavar="HOST", help="the host name that the labels spell")
+    if host_required:
+        help_text = "one that DIR/subsystems.toml lists, with its names and its granularity"
+        names.add_argument("--subsystem", metavar="NAME", help=help_text)
+    help_text = "the IP address that IBIps spell; without it there are none"
+    parser.add_argument("--ip", action=noted, metavar="IP", help=help_text)
+    help_text = "the port of the {} (default: %(default)s)"
+    for option, usual, whose in (
+        ("--port", repository.DEFAULT_PORT, "host"),
+        ("--ip-port", ibip.DEFAULT_PORT, "IP"),
+    ):
+        parser.add_argument(
+            option,
+            action=noted,
+            type=arguments.port,
+            default=usual,
+            metavar="PORT",
+            help=help_text.format(whose),
+        )
+    help_text = "under a name or address that nobody owns"
+    parser.add_argument("--for-trying", action=noted, nargs=0, const=True, default=False, help=help_text)
     parser.add_argument(
-        "--host", required=host_required, metavar="HOST", help="the host name that the labels spell"
-    )
-    parser.add_argument(
-        "--port", type=arguments.port, default=80, metavar="PORT", help="its port (default: %(default)s)"
-    )
-    parser.add_argument(
-        "--ip", metavar="IP", help="the IP address that IBIps spell; without it there are none"
-    )
-    parser.add_argument(
-        "--ip-port", type=arguments.port, default=800, metavar="PORT", help="its port (default: %(default)s)"
-    )
-    parser.add_argument(
-        "--granularity",
+        _GRANULARITY,
+        action=noted,
         type=arguments.granularity,
         default=granularity,
         metavar="SECONDS",
         help="60, 1, 0.1, 0.01 ..., or auto: the coarsest that keeps up (default: %(default)s)",
     )
-    parser.add_argument("--for-trying", action="store_true", help="under a name or address that nobody owns")
+    _add_clock(parser)
+
+
+def _add_clock(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--clock-back",
         type=arguments.clock_back,
@@ -83,14 +108,25 @@ def open_subsystem(args: argparse.Namespace) -> Subsystem:
     """
     from ibi.identifier.generator import LabelGenerator
     from ibi.minting import Subsystem, WaitingRoom
-    from ibi.minting.clock import ClockLimits
     from ibi.minting.machine import this_machine
+    from ibi.minting.subsystem import granularity_of
 
     generator = LabelGenerator(args.host, args.port, args.ip, args.ip_port, for_trying=args.for_trying)
-    if generator.why_not_ours is not None:
-        print(say(generator.why_not_ours, host=generator.host, ip=generator.ip), file=sys.stderr)
-    limits = ClockLimits(back=args.clock_back, synchronised=args.synchronised)
-    return Subsystem(WaitingRoom(args.data, this_machine(), limits), generator, args.granularity)
+    _warn(generator)
+    room = WaitingRoom(args.data, this_machine(), limits(args), generator.prefixes)
+    return Subsystem(room, generator, granularity_of(args.granularity))
+
+
+def spelled(args: argparse.Namespace) -> str:
+    """The options that were given and say what labels spell; a list of subsystems says it in their place."""
+    return ", ".join(name for name in dict.fromkeys(args.said) if name != _GRANULARITY)
+
+
+def limits(args: argparse.Namespace) -> ClockLimits:
+    """When the clock is to be believed."""
+    from ibi.minting.clock import ClockLimits
+
+    return ClockLimits(back=args.clock_back, synchronised=args.synchronised)
 
 
 def run(args: argparse.Namespace) -> int:
@@ -98,19 +134,65 @@ def run(args: argparse.Namespace) -> int:
     write = _described if args.json else _line
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     printed = 0
+    out = sys.stdout.fileno()
     try:
-        with open_subsystem(args) as subsystem, _bar(args.count) as bar:
+        with _chosen(args) as subsystem, _bar(args.count) as bar:
             for chunk in subsystem.chunks(args.count):
-                with _uninterrupted():
-                    sys.stdout.write("".join(map(write, chunk)))
-                    sys.stdout.flush()
-                    printed += len(chunk)
+                for piece in _pieces(map(write, chunk)):
+                    select.select((), (out,), ())  # a reader may sleep for long: here we can be stopped
+                    with _uninterrupted():
+                        _put(out, piece)
+                        printed += piece.count(b"\n")
                 if bar:
                     bar.at(printed)
     except KeyboardInterrupt:
         print(say("stopped after {count} labels", count=printed), file=sys.stderr)
         raise
     return 0
+
+
+def _chosen(args: argparse.Namespace) -> Subsystem:
+    """The subsystem that is named, or described where none is listed. Raises as `open_subsystem`, and SetupError."""
+    from ibi.minting.subsystem import granularity_of
+    from ibi.settings import SubsystemSettings
+
+    path = args.data / SubsystemSettings.FILE
+    if args.subsystem is None:
+        if path.exists():
+            problem = "{path} lists what is minted under; leave out {options}, and say --subsystem and one of: {names}"
+            names = ", ".join(SubsystemSettings.read_all(args.data))
+            raise SetupError(problem, path=path, options=spelled(args), names=names)
+        return open_subsystem(args)
+    if spelled(args):
+        problem = "{path} lists what is minted under; leave out {options}"
+        raise SetupError(problem, path=path, options=spelled(args))
+    subsystem = arguments.listed_subsystems(args.data, limits(args), args.subsystem)[args.subsystem]
+    if _GRANULARITY in args.said:
+        subsystem.granularity = granularity_of(args.granularity)
+    _warn(subsystem.generator)
+    return subsystem
+
+
+def _warn(generator: LabelGenerator) -> None:
+    if generator.why_not_ours is not None:
+        print(say(generator.why_not_ours, host=generator.host, ip=generator.ip), file=sys.stderr)
+
+
+def _pieces(lines: Iterable[str]) -> Iterator[bytes]:
+    """Whole lines, in pieces so small that a pipe which is ready takes one without any wait."""
+    piece = b""
+    for line in map(str.encode, lines):
+        if len(piece) + len(line) > select.PIPE_BUF:
+            yield piece
+            piece = b""
+        piece += line
+    yield piece
+
+
+def _put(out: int, piece: bytes) -> None:
+    """Write all of it: a file may take less at a time, and a descriptor that does not block none for a while."""
+    while piece := piece[os.write(out, piece) :]:
+        select.select((), (out,), ())
 
 
 @contextmanager
@@ -123,13 +205,18 @@ def _uninterrupted() -> Iterator[None]:
         signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
-def _bar(count: int) -> AbstractContextManager[Progress | None]:
+@contextmanager
+def _bar(count: int) -> Iterator[Progress | None]:
     """A bar for many labels, where they do not run through the same terminal."""
     if count < _WORTH_A_BAR or sys.stdout.isatty() or not sys.stderr.isatty():
-        return nullcontext()
+        yield None
+        return
     from ibi.cli.progress import Progress
 
-    return Progress("ibi mint", count)
+    with ExitStack() as stack:
+        with _uninterrupted():  # and so is its thread for ever, which else would take signals that we put off
+            bar = stack.enter_context(Progress("ibi mint", count))
+        yield bar
 
 
 def _line(label: Label) -> str:

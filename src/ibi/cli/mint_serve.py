@@ -126,7 +126,6 @@ def _checked(args: argparse.Namespace) -> Sequence[Place[Subsystem]]:
 
 def _places(args: argparse.Namespace) -> Sequence[Place[Subsystem]]:
     """The subsystem that the options describe, or those that the data directory lists."""
-    from ibi.minting.clock import ClockLimits
     from ibi.minting.machine import this_machine
     from ibi.minting.spatial import Place, open_places
     from ibi.settings import SubsystemSettings
@@ -138,10 +137,10 @@ def _places(args: argparse.Namespace) -> Sequence[Place[Subsystem]]:
                 "what are the labels to spell? Say --host, or list subsystems in {path}", path=several
             )
         return [Place(mint.open_subsystem(args))]
-    if args.host is not None or args.ip is not None:
-        raise SetupError("{path} lists what is minted under; leave out --host and --ip", path=several)
-    limits = ClockLimits(back=args.clock_back, synchronised=args.synchronised)
-    return open_places(args.data, this_machine(), limits)
+    if args.said:
+        problem = "{path} lists what is minted under; leave out {options}"
+        raise SetupError(problem, path=several, options=", ".join(dict.fromkeys(args.said)))
+    return open_places(args.data, this_machine(), mint.limits(args))
 
 
 def _is_loopback(bind: str) -> bool:
