@@ -11,14 +11,10 @@ from ibi.errors import ClockError
 from ibi.identifier.dates import MINUTE, TICKS
 from ibi.minting import WaitingRoom
 from ibi.minting.clock import ClockLimits
-from support.machine import START, FalseMachine
+from support.machine import START, FalseMachine, room_at
 
 TOLERANCE = ClockLimits().back
 MILLISECOND = TICKS // 1000
-
-
-def room_at(directory: Path, clock: FalseMachine) -> WaitingRoom:
-    return WaitingRoom(directory, clock.machine)
 
 
 @pytest.mark.proves("GEN-44", "AMB-18")

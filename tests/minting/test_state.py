@@ -14,11 +14,7 @@ from ibi.minting import WaitingRoom
 from ibi.minting.recovery import recover
 from ibi.minting.state import OURS
 from ibi.minting.waiting_room import AHEAD
-from support.machine import FalseMachine
-
-
-def room_at(directory: Path, clock: FalseMachine) -> WaitingRoom:
-    return WaitingRoom(directory, clock.machine)
+from support.machine import FalseMachine, room_at
 
 
 @pytest.mark.proves("GEN-44", "AMB-18")

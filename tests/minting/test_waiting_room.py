@@ -19,15 +19,11 @@ from ibi.minting import WaitingRoom
 from ibi.minting.clock import ClockLimits
 from ibi.minting.machine import this_machine
 from ibi.minting.waiting_room import AHEAD
-from support.machine import START, FalseMachine
+from support.machine import START, FalseMachine, room_at
 
 SCRIPT = Path(__file__).with_name("draw_labels.py")
 MILLISECOND = TICKS // 1000
 TOLERANCE = ClockLimits().back
-
-
-def room_at(directory: Path, clock: FalseMachine) -> WaitingRoom:
-    return WaitingRoom(directory, clock.machine)
 
 
 def drawing(directory: Path, granularity: int, count: int) -> subprocess.Popen[str]:

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 from ibi.identifier.dates import TICKS
+from ibi.minting import WaitingRoom
 from ibi.minting.machine import Machine
 
 START = 1288585092 * TICKS + 345678901  # 2010-11-01T04:18:12.345678901Z
@@ -43,3 +46,8 @@ class FalseMachine:
         return Machine(
             self.now, self.sleep, lambda: self.up, self.boot, self.identity, lambda: self.synchronised
         )
+
+
+def room_at(directory: Path, clock: FalseMachine) -> WaitingRoom:
+    """The waiting room of a directory on such a machine."""
+    return WaitingRoom(directory, clock.machine)
