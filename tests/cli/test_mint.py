@@ -11,7 +11,10 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
+from typing import IO
 
 import pytest
 
@@ -30,6 +33,18 @@ def ibi(*words: str) -> subprocess.CompletedProcess[str]:
     environment = {**os.environ, "LANGUAGE": "en"}
     command = [sys.executable, "-m", "ibi", *words]
     return subprocess.run(command, capture_output=True, text=True, timeout=60, check=False, env=environment)
+
+
+@contextmanager
+def running(words: list[str]) -> Iterator[tuple[subprocess.Popen[str], IO[str], IO[str]]]:
+    """A command at work: the process, what it prints, and what it says."""
+    environment = {**os.environ, "LANGUAGE": "en"}
+    with subprocess.Popen(
+        words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment
+    ) as process:
+        assert process.stdout is not None
+        assert process.stderr is not None
+        yield process, process.stdout, process.stderr
 
 
 def mint(data: Path, *words: str) -> subprocess.CompletedProcess[str]:
@@ -142,16 +157,11 @@ def test_automatic_granularity_gives_many_within_seconds(tmp_path: Path) -> None
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_ctrl_c_ends_it_between_two_lines(tmp_path: Path, number: signal.Signals) -> None:
     words = command(tmp_path, *HOST, "--granularity", "0.00001", "--count", "10000000")
-    environment = {**os.environ, "LANGUAGE": "en"}
-    with subprocess.Popen(
-        words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment
-    ) as process:
-        assert process.stdout is not None
-        assert process.stderr is not None
-        lines = [process.stdout.readline() for _ in range(100)]
+    with running(words) as (process, labels, messages):
+        lines = [labels.readline() for _ in range(100)]
         process.send_signal(number)
-        lines += process.stdout.readlines()
-        told = process.stderr.read()
+        lines += labels.readlines()
+        told = messages.read()
     assert process.returncode == 130
     assert told == f"stopped after {len(lines)} labels\n"
     assert all(line.endswith("\n") and len(line.split()) == 2 for line in lines)
@@ -337,17 +347,12 @@ def test_what_is_stopped_while_its_reader_sleeps_counts_every_whole_line(
     tmp_path: Path, number: signal.Signals
 ) -> None:
     words = command(tmp_path, *HOST, "--granularity", "0.00001", "--count", "1000000")
-    environment = {**os.environ, "LANGUAGE": "en"}
-    with subprocess.Popen(
-        words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment
-    ) as process:
-        assert process.stdout is not None
-        assert process.stderr is not None
-        first = process.stdout.read(1)
+    with running(words) as (process, labels, messages):
+        first = labels.read(1)
         time.sleep(1)  # the pipe is full now
         process.send_signal(number)
-        told = process.stderr.read()  # to the end of the process, while nobody reads labels
-        lines = (first + process.stdout.read()).splitlines(keepends=True)
+        told = messages.read()  # to the end of the process, while nobody reads labels
+        lines = (first + labels.read()).splitlines(keepends=True)
     assert process.returncode == 130
     assert told == f"stopped after {len(lines)} labels\n"
     assert len(lines) > 100

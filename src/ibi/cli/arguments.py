@@ -103,9 +103,7 @@ def listed_subsystems(data: Path, limits: ClockLimits, name: str | None = None) 
 
     listed: dict[str, Subsystem] = {}
     if SubsystemSettings.exists(data):
-        places = open_places(data, this_machine(), limits)  # in the order of the file
-        names = SubsystemSettings.read_all(data)
-        listed = {each: place.who for each, place in zip(names, places, strict=False)}
+        listed = {place.name: place.who for place in open_places(data, this_machine(), limits)}
     if name is None:
         return listed
     if name not in listed:

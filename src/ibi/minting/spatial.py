@@ -35,10 +35,14 @@ _TAKEN = frozenset({"minting", "col"})
 
 @dataclass(frozen=True)
 class Place(Generic[_T]):
-    """Somebody who names items; those of some collections, or, without any, of all that nobody lists."""
+    """Somebody who names items; those of some collections, or, without any, of all that nobody lists.
+
+    `name`: what the place is called in a list.
+    """
 
     who: _T
     collections: frozenset[str] = frozenset()
+    name: str = ""
 
 
 class SpatialDistributor(Generic[_T]):
@@ -99,5 +103,5 @@ def open_places(data: Path, machine: Machine, limits: ClockLimits) -> list[Place
             taken.add(prefix)
         step = granularity_of(settings.granularity)
         subsystem = Subsystem(WaitingRoom(data / name, machine, limits, generator.prefixes), generator, step)
-        places.append(Place(subsystem, frozenset(settings.collections)))
+        places.append(Place(subsystem, frozenset(settings.collections), name))
     return places

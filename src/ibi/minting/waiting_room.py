@@ -85,10 +85,8 @@ class WaitingRoom:
 
     def __exit__(self, *_: object) -> None:
         """Leave the state so that the next one knows that nobody has touched it since."""
-        with (
-            suppress(OSError),
-            self._files.locked(wait=False) as state,
-        ):  # else somebody draws, and will leave after us
+        # Where somebody else draws just now, that one will leave after us.
+        with suppress(OSError), self._files.locked(wait=False) as state:
             state.settle()
             self._files.close()
 
@@ -96,9 +94,8 @@ class WaitingRoom:
         """Draw up to `count` dates at once, at least one; they are durable, but not yet due.
 
         `granularity` in ticks, one of GRANULARITIES. Fewer dates are given where more would run further than AHEAD of
-        the clock. Returns once the first date is at most
-        AHEAD; whoever hands out a label first waits until it is due (GEN-40). Raises LostState, ClockError, and
-        SetupError when the disk fails; after an error, no date was given.
+        the clock. Returns once the first date is at most AHEAD; whoever hands out a label first waits until it is due
+        (GEN-40). Raises LostState, ClockError, and SetupError when the disk fails; after an error, no date was given.
         """
         try:
             with self._files.locked() as state:
