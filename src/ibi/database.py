@@ -28,6 +28,8 @@ if TYPE_CHECKING:
     from sqlalchemy import Connection, Engine
 
 _UNUSABLE = "the database {path} cannot be used: {reason}"
+_ONLY_READING = "only_reading"
+"""An option of connections: whoever only looks at the version waits for no writer."""
 _PRAGMAS = (
     "PRAGMA journal_mode = WAL",
     "PRAGMA synchronous = FULL",
@@ -49,7 +51,8 @@ def open_engine(path: Path) -> Engine:
 
     @event.listens_for(engine, "begin")
     def begin(connection: Connection) -> None:
-        connection.exec_driver_sql("BEGIN IMMEDIATE")
+        only_reading = connection.get_execution_options().get(_ONLY_READING)
+        connection.exec_driver_sql("BEGIN" if only_reading else "BEGIN IMMEDIATE")
 
     return engine
 
@@ -78,7 +81,7 @@ def check_version(engine: Engine, migrations: Path) -> None:
     """
     newest = ScriptDirectory.from_config(_config(migrations)).get_current_head()
     try:
-        with engine.connect() as connection:
+        with engine.connect().execution_options(**{_ONLY_READING: True}) as connection:
             found = MigrationContext.configure(connection).get_current_revision()
     except DatabaseError as error:
         raise _unusable(engine, error) from None
@@ -93,6 +96,20 @@ def check_version(engine: Engine, migrations: Path) -> None:
         "{path} has version {found}, but this program needs version {newest}: it was written by another version",
         path=path, found=found, newest=newest,
     )  # fmt: skip
+
+
+def upgrade(engine: Engine, migrations: Path) -> None:
+    """Bring a database of an older version of this program to the newest. Raises SetupError for any other."""
+    scripts = ScriptDirectory.from_config(_config(migrations))
+    try:
+        with engine.connect().execution_options(**{_ONLY_READING: True}) as connection:
+            found = MigrationContext.configure(connection).get_current_revision()
+    except DatabaseError as error:
+        raise _unusable(engine, error) from None
+    finally:
+        engine.dispose()
+    if found != scripts.get_current_head() and found in {step.revision for step in scripts.walk_revisions()}:
+        migrate(engine, migrations)
 
 
 def quick_check(engine: Engine, seconds: float) -> list[str]:

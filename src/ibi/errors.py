@@ -9,6 +9,7 @@
     ├── HoldingError        the Archive cannot do this with this item
     │   ├── NotHeld
     │   ├── AlreadyHeld
+    │   ├── Conflict        the item was changed by somebody else meanwhile
     │   └── BadItem         the description of an item contradicts itself or the rules
     ├── PeerError           another machine failed us
     │   ├── ForbiddenAddress    it is at an address that must never be contacted
@@ -105,6 +106,10 @@ class NotHeld(HoldingError):
 
 class AlreadyHeld(HoldingError):
     """The Archive already holds an item of this name (ARC-01, ARC-04)."""
+
+
+class Conflict(HoldingError):
+    """The item was changed by somebody else meanwhile."""
 
 
 class BadItem(HoldingError):

@@ -137,29 +137,15 @@ def test_a_failed_transaction_leaves_nothing(archive: NewArchive) -> None:
     assert archive.catalogue.put(WHOLE).files == WHOLE.files
 
 
-def test_an_item_is_changed_as_a_whole(archive: NewArchive) -> None:
+def test_an_item_is_changed_as_a_whole_but_keeps_every_name(archive: NewArchive) -> None:
     put = archive.catalogue.put(WHOLE)
     changed = replace(PLAIN, number=put.number, state=State.DELETED)
     with archive.catalogue.writing() as writer:
-        writer.change(changed)
+        writer.change(put, changed)
     assert archive.catalogue.holding(BOTH.main) == changed
-    assert archive.catalogue.holding(WHOLE.aliases[0]) is None
+    assert archive.catalogue.holding(WHOLE.aliases[0]) == changed
     with archive.catalogue.writing() as writer, pytest.raises(NotHeld):
-        writer.change(replace(changed, number=999))
-
-
-@pytest.mark.proves("SVC-20", "SVC-21")
-def test_thanks_count_once_for_each_key(archive: NewArchive) -> None:
-    number = archive.catalogue.put(PLAIN).number
-    with archive.catalogue.writing() as writer:
-        assert writer.thank("1700000000-1234567890", number, 100)
-        assert not writer.thank("1700000000-1234567890", number, 100)
-        assert writer.thank("1700000000-1234567891", number, 300)
-    assert archive.catalogue.thanks(number) == 2
-    with archive.catalogue.writing() as writer:
-        writer.forget_thanked(200)
-        assert writer.thank("1700000000-1234567890", number, 100), "forgotten: its age is refused elsewhere"
-        assert not writer.thank("1700000000-1234567891", number, 300)
+        writer.change(replace(put, number=999), changed)
 
 
 def test_a_reader_sees_what_another_process_has_written(archive: NewArchive) -> None:

@@ -7,8 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from ibi.archive.holding import StoredFile
-from ibi.archive.storage import Storage, file_parts, media_type
+from archive.world import NewArchive
+from ibi.archive.file_names import file_parts, media_type
+from ibi.archive.holding import Holding, StoredFile
+from ibi.archive.storage import Storage
 from ibi.errors import BadItem
 from ibi.identifier.forms import IBIForms
 
@@ -16,20 +18,16 @@ REP = IBIForms.parse("rep A.Example/B@80/2010/01.01.00.00 ibip LK47B6W/362SFKH")
 IBIP = IBIForms.parse("ibip lk47b6w/362sfkj")
 
 
-@pytest.fixture
-def storage(tmp_path: Path) -> Storage:
-    made = Storage(tmp_path)
-    made.make()
-    return made
-
-
-def store(storage: Storage, forms: IBIForms, name: str, content: bytes, tmp_path: Path) -> StoredFile:
-    source = tmp_path / "source"
+def store(archive: NewArchive, forms: IBIForms, name: str, content: bytes) -> StoredFile:
+    source = archive.data / "source"
     source.write_bytes(content)
-    with storage.ingesting():
-        staged = storage.stage(forms, name, source)
-        storage.place(forms, staged)
-    return staged.file
+    with archive.keeper.working():
+        staged = archive.storage.stage(name, source)
+        with archive.keeper.changing("tester") as hand:
+            hand.add(Holding(forms=forms, timestamp="2020-01-01T00:00:00Z"), [staged])
+    held = archive.catalogue.holding(forms.main)
+    assert held is not None
+    return held.files[0]
 
 
 @pytest.mark.proves("GEN-11", "SVC-11")
@@ -43,57 +41,58 @@ def store(storage: Storage, forms: IBIForms, name: str, content: bytes, tmp_path
     ],
 )
 def test_files_lie_in_the_folders_of_the_canonical_name(
-    storage: Storage, tmp_path: Path, forms: IBIForms, name: str, path: bytes
+    archive: NewArchive, forms: IBIForms, name: str, path: bytes
 ) -> None:
-    file = store(storage, forms, name, b"content", tmp_path)
-    with open(bytes(tmp_path) + b"/col/" + path, "rb") as found:  # noqa: PTH123 - a path of bytes
+    file = store(archive, forms, name, b"content")
+    with open(bytes(archive.data) + b"/col/" + path, "rb") as found:  # noqa: PTH123 - a path of bytes
         assert found.read() == b"content"
     assert (file.size, file.sha256) == (7, hashlib.sha256(b"content").hexdigest())
-    with storage.open(forms, file) as opened:
+    with archive.storage.open(forms, file) as opened:
         assert opened.read() == b"content"
 
 
 @pytest.mark.parametrize("name", ["", "/", "a//b", "a/../b", "..", "a/.", "a%2F..%2Fb", "a%5cb", "a%0ab", "a%7f", "a?b",
                                   "a b", "%2e%2e", "a%2", "{a}", "\u00e9", "x" * 1025, "%41" * 256,
                                   "a/" * 300])  # fmt: skip
-def test_names_that_could_lead_elsewhere_are_refused(storage: Storage, name: str) -> None:
+def test_names_that_could_lead_elsewhere_are_refused(tmp_path: Path, name: str) -> None:
     with pytest.raises(BadItem):
         file_parts(name)
     with pytest.raises((BadItem, OSError)):
-        storage.open(REP, StoredFile(name, 0, "", ""))
+        Storage(tmp_path).open(REP, StoredFile(name, 0, "", ""))
 
 
-def test_a_symbolic_link_is_never_followed(storage: Storage, tmp_path: Path) -> None:
-    file = store(storage, REP, "figures/one.png", b"1234567", tmp_path)
-    doc = tmp_path / "col/a.example/b@80/2010/01.01.00.00/doc"
+def test_a_symbolic_link_is_never_followed(archive: NewArchive, tmp_path: Path) -> None:
+    file = store(archive, REP, "figures/one.png", b"1234567")
+    doc = archive.data / "col/a.example/b@80/2010/01.01.00.00/doc"
     (tmp_path / "secret").write_bytes(b"7654321")
     (doc / "figures/one.png").unlink()
     (doc / "figures/one.png").symlink_to(tmp_path / "secret")
     with pytest.raises(OSError, match="symbolic"):
-        storage.open(REP, file)
+        archive.storage.open(REP, file)
     (doc / "figures/one.png").unlink()
     (doc / "figures").rename(tmp_path / "moved")
     (doc / "figures").symlink_to(tmp_path / "moved")
     with pytest.raises(OSError, match="irectory"):
-        storage.open(REP, file)
+        archive.storage.open(REP, file)
 
 
-def test_a_file_of_another_size_is_not_the_one_that_was_listed(storage: Storage, tmp_path: Path) -> None:
-    file = store(storage, REP, "a.txt", b"content", tmp_path)
-    (tmp_path / "col/a.example/b@80/2010/01.01.00.00/doc/a.txt").write_bytes(b"longer content")
+def test_a_file_of_another_size_is_not_the_one_that_was_listed(archive: NewArchive) -> None:
+    file = store(archive, REP, "a.txt", b"content")
+    (archive.data / "col/a.example/b@80/2010/01.01.00.00/doc/a.txt").write_bytes(b"longer content")
     with pytest.raises(OSError, match="not the one"):
-        storage.open(REP, file)
+        archive.storage.open(REP, file)
 
 
-def test_removal_takes_the_files_of_one_item_and_may_come_twice(storage: Storage, tmp_path: Path) -> None:
-    first = store(storage, REP, "a.txt", b"1", tmp_path)
-    second = store(storage, IBIP, "a.txt", b"2", tmp_path)
-    storage.remove(REP)
-    storage.remove(REP)
+def test_removal_takes_the_files_of_one_item_and_their_folders(archive: NewArchive) -> None:
+    first = store(archive, REP, "sub/a.txt", b"1")
+    second = store(archive, IBIP, "a.txt", b"2")
+    with archive.keeper.changing("tester") as hand:
+        hand.remove(hand.held(REP.main))
     with pytest.raises(FileNotFoundError):
-        storage.open(REP, first)
-    with storage.open(IBIP, second) as opened:
+        archive.storage.open(REP, first)
+    with archive.storage.open(IBIP, second) as opened:
         assert opened.read() == b"2"
+    assert [path.name for path in (archive.data / "col" / REP.main.canonical).iterdir()] == ["item.json"]
 
 
 @pytest.mark.parametrize(

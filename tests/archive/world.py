@@ -14,6 +14,7 @@ from pathlib import Path
 
 from ibi.archive.catalogue import Catalogue
 from ibi.archive.importing import Importer, Refused, Report
+from ibi.archive.keeper import Keeper
 from ibi.archive.pages import Renderer
 from ibi.archive.service import ArchiveService
 from ibi.archive.storage import Storage
@@ -73,8 +74,20 @@ class NewArchive:
         path = self.data / file
         path.write_bytes(b"\n".join(x if isinstance(x, bytes) else json.dumps(x).encode() for x in lines))
         self.refused.clear()
-        importer = Importer(self.catalogue, self.storage, self.mint, self.clock.seconds, self.refused.append)
-        return importer.run(path)
+        return Importer(self.keeper, "tester", self.refused.append).run(path)
+
+    @property
+    def keeper(self) -> Keeper:
+        """What changes the items of this Archive."""
+        settings = self.settings
+        return Keeper(
+            self.catalogue,
+            self.storage,
+            self.mint,
+            self.clock.seconds,
+            settings.service,
+            retired=settings.retired,
+        )
 
 
 def settings_for(address: str, **more: object) -> ArchiveSettings:

@@ -12,8 +12,9 @@ from ibi.archive import schema
 from ibi.archive.catalogue import Catalogue
 from ibi.archive.holding import Holding
 from ibi.archive.item_lines import timestamp_text
+from ibi.archive.keeper import Keeper
 from ibi.archive.storage import Storage, alone
-from ibi.database import migrate, open_engine
+from ibi.database import migrate, open_engine, upgrade
 from ibi.errors import NotOurs, SetupError
 from ibi.identifier.dates import TICKS
 from ibi.identifier.forms import parse_ibi
@@ -38,6 +39,15 @@ class ArchiveDirectory:
     def __init__(self, path: Path, machine: Machine) -> None:
         self._path = path
         self._machine = machine
+
+    @property
+    def path(self) -> Path:
+        """Where it is."""
+        return self._path
+
+    def now(self) -> float:
+        """What time it is on that machine, in POSIX seconds."""
+        return self._machine.now() / TICKS
 
     def begin(self) -> None:
         """Begin a new Archive in an empty or absent directory: its waiting room comes before anything else in it.
@@ -104,7 +114,29 @@ class ArchiveDirectory:
         path = self._path / _CATALOGUE
         if not path.exists():
             raise SetupError("{path} does not exist", path=path)
-        return Catalogue(open_engine(path))
+        engine = open_engine(path)
+        upgrade(engine, schema.MIGRATIONS)
+        return Catalogue(engine)
+
+    @contextmanager
+    def keeper(self) -> Iterator[Keeper]:
+        """The keeper of what is held here, with the right to take files in. Raises SetupError."""
+        settings = self.settings()
+        with self.catalogue() as catalogue:
+            keeper = self.keeper_of(catalogue, settings)
+            with keeper.working():
+                yield keeper
+
+    def keeper_of(self, catalogue: Catalogue, settings: ArchiveSettings) -> Keeper:
+        """The keeper of a catalogue that is open already, as the settings are."""
+        return Keeper(
+            catalogue,
+            self.storage(),
+            self.minter(),
+            self.now,
+            settings.service,
+            retired=settings.retired,
+        )
 
     def storage(self) -> Storage:
         """The files of items."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from enum import StrEnum
 from typing import TYPE_CHECKING, NamedTuple
 from urllib.parse import unquote_to_bytes
 
@@ -13,6 +14,17 @@ if TYPE_CHECKING:
 
     from ibi.identifier.forms import IBIForms, Name
     from ibi.identifier.legacy import LegacyId
+
+
+class Access(StrEnum):
+    """Who may have the data of an item; its metadata are everybody's."""
+
+    OPEN = "open"
+    EMBARGOED = "embargoed"
+    """Nobody before a certain day, then everybody."""
+    RESTRICTED = "restricted"
+    """Readers in the networks that the Archive names."""
+    CLOSED = "closed"
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,6 +39,8 @@ class StoredFile:
     size: int
     sha256: str
     media_type: str
+    staged: str = ""
+    """Under what name its bytes still lie in staging; "" once they are in their place."""
 
     @property
     def raw(self) -> bytes:
@@ -71,6 +85,20 @@ class Holding:
     """Dublin Core, by element."""
     formats: Mapping[str, str] = field(default_factory=dict)
     """Where metadata lie in other formats, by format: {"oai_dc": url}."""
+    access: Access = Access.OPEN
+    embargo: str = ""
+    """The day from whose beginning (UTC) on an embargoed item is open: "2027-01-01"; "" otherwise."""
+    rights: str = ""
+    """What may be done with it, in the depositor's words."""
+    licence: str = ""
+    """The URL of a licence."""
+    reason: str = ""
+    """Why it was removed."""
+
+    def access_on(self, day: str) -> Access:
+        """Its access on a day ("2026-11-21", UTC): an embargo that is over has become open."""
+        over = self.access is Access.EMBARGOED and self.embargo <= day
+        return Access.OPEN if over else self.access
 
     @property
     def names(self) -> tuple[Name, ...]:

@@ -1,7 +1,8 @@
 """Items as JSON lines: one object a line, as docs and `ibi archive import --help` describe them (pure).
 
     rep, ibip, aliases, key, state, contenttype, timestamp, language, transferable, url, files, target,
-    file_list_public, next_edition, translations, metadata_item, metadata, formats
+    file_list_public, next_edition, translations, metadata_item, metadata, formats,
+    access, embargo, rights, licence, reason
 
 A link is an IBI ("sid.inpe.br/…"), or both its forms where the answers shall say both ("rep … ibip …").
 """
@@ -10,25 +11,19 @@ from __future__ import annotations
 
 import hashlib
 import json
-import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Final
 
-from ibi.archive.dublin_core import read_dublin_core
+from ibi.archive.facts import FACTS, check_facts, read_facts, read_mapping, read_text
 from ibi.archive.holding import Holding
 from ibi.errors import BadItem
-from ibi.identifier.forms import IBIForms, parse_ibi
+from ibi.identifier.forms import IBIForms
 from ibi.identifier.ibip import IBIp
-from ibi.identifier.legacy import LegacyId
 from ibi.identifier.repository import UniformRepositoryName
-from ibi.protocol.language import canonical_language
-from ibi.protocol.messages import split_hostport
-from ibi.protocol.relation import Kind, Relation, Step
-from ibi.protocol.vocabulary import ContentType, State
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Mapping
 
     from ibi.archive.holding import Statement, StoredFile
 
@@ -36,8 +31,6 @@ LONGEST_LINE: Final = 1 << 20
 """Bytes of the longest line that is read."""
 
 _LONGEST_KEY = 512
-_LONGEST_URL = 8192
-_URL = re.compile(r"https?://([^/?#@\\]+)(?:[/?#][!-\[\]-z|~]*)?", re.IGNORECASE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +56,7 @@ class Draft:
 def read_line(line: bytes) -> Draft:
     """Read one line. Raises BadItem or ParseError, which say what is wrong with it."""
     try:
-        value = json.loads(line, object_pairs_hook=_once)
+        value = _DECODER.decode(line.decode())
     except (ValueError, RecursionError):
         raise BadItem("the line is not JSON") from None
     if not isinstance(value, dict):
@@ -71,7 +64,15 @@ def read_line(line: bytes) -> Draft:
     draft = read_item(value)
     if b"\\u" in line:
         _whole_characters(value)
-    return draft
+    return keyed(draft, value)
+
+
+def keyed(draft: Draft, value: Mapping[str, Any]) -> Draft:
+    """The draft of an object that may come again: without names and key, what it says is its key (note 11)."""
+    if draft.forms is not None or draft.key:
+        return draft
+    canonical = json.dumps(value, sort_keys=True, separators=(",", ":"))
+    return replace(draft, key=f"sha256:{hashlib.sha256(canonical.encode()).hexdigest()}")
 
 
 def _whole_characters(value: Any) -> None:
@@ -102,13 +103,10 @@ def read_item(value: Mapping[str, Any]) -> Draft:
             UniformRepositoryName.parse(rep) if rep is not None else None,
             IBIp.parse(ibip) if ibip is not None else None,
         )
-    facts = {fact: read(value[name], name) for name, (fact, read) in _FACTS.items() if name in value}
-    files = _mapping(value.get("files", {}), "files")
-    _check_together(facts, files)
+    facts = read_facts(value)
+    files = read_mapping(value.get("files", {}), "files")
+    check_facts(facts, files)
     key = _key(value.get("key", ""), "key")
-    if forms is None and not key:
-        canonical = json.dumps(value, sort_keys=True, separators=(",", ":"))
-        key = f"sha256:{hashlib.sha256(canonical.encode()).hexdigest()}"
     timestamp = _timestamp(value["timestamp"], "timestamp") if "timestamp" in value else None
     return Draft(forms, key, timestamp, files, facts)
 
@@ -140,6 +138,11 @@ def write_item(holding: Holding) -> dict[str, Any]:
             name: [_said(each) for each in values] for name, values in (holding.metadata or {}).items()
         },
         "formats": dict(holding.formats),
+        "access": holding.access.value,
+        "embargo": holding.embargo,
+        "rights": holding.rights,
+        "licence": holding.licence,
+        "reason": holding.reason,
     }
     return {name: each for name, each in value.items() if each not in (None, "", [], {}, _USUAL.get(name))}
 
@@ -154,7 +157,9 @@ def _said(statement: Statement) -> Any:
     return {"value": statement.value, "lang": statement.language} if statement.language else statement.value
 
 
-_USUAL = {"state": "Original", "contenttype": "Data", "transferable": True, "file_list_public": True}
+_USUAL = {
+    "state": "Original", "contenttype": "Data", "transferable": True, "file_list_public": True, "access": "open",
+}  # fmt: skip
 
 
 def timestamp_text(seconds: float) -> str:
@@ -162,62 +167,21 @@ def timestamp_text(seconds: float) -> str:
     return f"{datetime.fromtimestamp(seconds, UTC):%Y-%m-%dT%H:%M:%SZ}"
 
 
-def _check_together(facts: Mapping[str, Any], files: Mapping[str, str]) -> None:
-    if facts.get("url") and files:
-        raise BadItem("an item lives at a url or has files, not both")
-    if facts.get("target") and facts["target"] not in files:
-        raise BadItem("the target {name} is not among the files", name=facts["target"])
-    if facts.get("state") is State.DELETED and (files or facts.get("url")):
-        raise BadItem("a removed item has neither url nor files")
-
-
-def _text(value: Any, name: str) -> str:
-    if not isinstance(value, str):
-        raise BadItem("{name} is a text in quotes", name=name)
-    return value
-
-
 def _optional_text(value: Mapping[str, Any], name: str) -> str | None:
-    return _text(value[name], name) if name in value else None
-
-
-def _truth(value: Any, name: str) -> bool:
-    if not isinstance(value, bool):
-        raise BadItem("{name} is true or false", name=name)
-    return value
-
-
-def _mapping(value: Any, name: str) -> dict[str, str]:
-    if not isinstance(value, dict) or not all(isinstance(each, str) for each in value.values()):
-        raise BadItem("{name} is an object of texts", name=name)
-    return value
+    return read_text(value[name], name) if name in value else None
 
 
 def _key(value: Any, name: str) -> str:
-    text = _text(value, name)
+    text = read_text(value, name)
     if len(text) > _LONGEST_KEY or not text.isprintable():
         raise BadItem("{name} is a short printable text", name=name)
     return text
 
 
-def _state(value: Any, name: str) -> State:
-    try:
-        return State(value)
-    except ValueError:
-        raise BadItem("{name} is Original, Copy or Deleted", name=name) from None
-
-
-def _content_type(value: Any, name: str) -> ContentType:
-    try:
-        return ContentType(value)
-    except ValueError:
-        raise BadItem("{name} is Data or Metadata", name=name) from None
-
-
 def _timestamp(value: Any, name: str) -> str:
     """Any ISO 8601 moment, in UTC and without a fraction (AMB-57)."""
     try:
-        moment = datetime.fromisoformat(_text(value, name))
+        moment = datetime.fromisoformat(read_text(value, name))
         if moment.tzinfo is None:
             moment = moment.replace(tzinfo=UTC)
         return f"{moment.astimezone(UTC).replace(microsecond=0, tzinfo=None).isoformat()}Z"
@@ -225,62 +189,5 @@ def _timestamp(value: Any, name: str) -> str:
         raise BadItem("{name} is a moment such as 2009-07-21T13:23:45Z", name=name) from None
 
 
-def _language(value: Any, name: str) -> str:
-    return canonical_language(_text(value, name))
-
-
-def _url(value: Any, name: str) -> str:
-    """A URL that a redirect may lead to (note 4) and that fits into a pair."""
-    text = _text(value, name)
-    match = _URL.fullmatch(text) if len(text) <= _LONGEST_URL else None
-    if match is None:
-        raise BadItem("{name} is an http or https URL in ASCII, without user, blanks or braces", name=name)
-    split_hostport(match[1])
-    return text
-
-
-def _link(value: Any, name: str) -> IBIForms:
-    text = _text(value, name)
-    return IBIForms.parse(text) if " " in text else IBIForms.of(parse_ibi(text))
-
-
-def _translations(value: Any, name: str) -> dict[str, IBIForms]:
-    links = _mapping(value, name)
-    return {canonical_language(tag) if tag else "": _link(link, name) for tag, link in links.items()}
-
-
-def _aliases(value: Any, name: str) -> tuple[LegacyId, ...]:
-    if not isinstance(value, list):
-        raise BadItem("{name} is a list of older opaque ids", name=name)
-    return tuple(dict.fromkeys(LegacyId.parse(_text(alias, name)) for alias in value))
-
-
-def _formats(value: Any, name: str) -> dict[str, str]:
-    urls = {metadata_format: _url(url, name) for metadata_format, url in _mapping(value, name).items()}
-    for metadata_format in urls:
-        Relation.from_qualifier(Relation((Step(Kind.METADATA, metadata_format),)).qualifier)
-    return urls
-
-
-def _metadata(value: Any, _name: str) -> Any:
-    return read_dublin_core(value) or None
-
-
-_FACTS: dict[str, tuple[str, Callable[[Any, str], Any]]] = {
-    "aliases": ("aliases", _aliases),
-    "state": ("state", _state),
-    "contenttype": ("content_type", _content_type),
-    "language": ("language", _language),
-    "transferable": ("transferable", _truth),
-    "url": ("url", _url),
-    "target": ("target", _text),
-    "file_list_public": ("file_list_public", _truth),
-    "next_edition": ("next_edition", _link),
-    "translations": ("translations", _translations),
-    "metadata_item": ("metadata_item", _link),
-    "metadata": ("metadata", _metadata),
-    "formats": ("formats", _formats),
-}
-"""The fields that are facts of a holding: under which name, and how they are read."""
-
-_FIELDS = frozenset({*_FACTS, "rep", "ibip", "key", "timestamp", "files"})
+_DECODER = json.JSONDecoder(object_pairs_hook=_once)  # made once: json.loads would make one for each line
+_FIELDS = frozenset({*FACTS, "rep", "ibip", "key", "timestamp", "files"})

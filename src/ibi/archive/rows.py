@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any, Final
 
-from ibi.archive.holding import Holding, Statement, StoredFile
+from ibi.archive.holding import Access, Holding, Statement, StoredFile
 from ibi.identifier.forms import IBIForms
 from ibi.identifier.ibip import IBIp
 from ibi.identifier.legacy import LegacyId
@@ -24,12 +24,13 @@ if TYPE_CHECKING:
 ITEM_COLUMNS: Final = (
     "rep", "ibip", "aliases", "key", "state", "content_type", "timestamp", "language", "transferable", "url",
     "target", "file_list_public", "file_count", "next_edition", "translations", "metadata_item", "metadata",
-    "formats",
+    "formats", "access", "embargo", "rights", "licence", "reason",
 )  # fmt: skip
 """The columns of an item, in the order in which `write` gives them; `read` takes the number before them."""
 
 FILE_COUNT: Final = 1 + ITEM_COLUMNS.index("file_count")
 
+_ACCESS = {access.value: access for access in Access}
 _STATES = {state.value: state for state in State}
 _CONTENT_TYPES = {content_type.value: content_type for content_type in ContentType}
 
@@ -68,6 +69,11 @@ def write(holding: Holding) -> tuple[Any, ...]:
         str(holding.metadata_item) if holding.metadata_item else None,
         _json(holding.metadata),
         _json(holding.formats),
+        holding.access.value,
+        holding.embargo or None,
+        holding.rights or None,
+        holding.licence or None,
+        holding.reason or None,
     )
 
 
@@ -76,12 +82,10 @@ def read(row: Sequence[Any], files: Iterable[Sequence[Any]]) -> Holding:
     (
         number, rep, ibip, aliases, key, state, content_type, timestamp, language, transferable, url,
         target, file_list_public, _, next_edition, translations, metadata_item, metadata, formats,
+        access, embargo, rights, licence, reason,
     ) = row  # fmt: skip
     return Holding(
-        forms=IBIForms(
-            UniformRepositoryName.parse(rep) if rep else None,
-            IBIp.parse(ibip) if ibip else None,
-        ),
+        forms=forms_of(rep, ibip),
         number=number,
         aliases=tuple(map(LegacyId.parse, aliases.split(" "))) if aliases else (),
         key=key or "",
@@ -91,7 +95,10 @@ def read(row: Sequence[Any], files: Iterable[Sequence[Any]]) -> Holding:
         language=language,
         transferable=bool(transferable),
         url=url or "",
-        files=tuple(StoredFile(*file) for file in files),
+        files=tuple(
+            StoredFile(name, size, sha256, media_type, staged or "")
+            for name, size, sha256, media_type, staged in files
+        ),
         target=target or "",
         file_list_public=bool(file_list_public),
         next_edition=IBIForms.parse(next_edition) if next_edition else None,
@@ -99,7 +106,17 @@ def read(row: Sequence[Any], files: Iterable[Sequence[Any]]) -> Holding:
         metadata_item=IBIForms.parse(metadata_item) if metadata_item else None,
         metadata=_metadata(metadata) if metadata else None,
         formats=json.loads(formats) if formats else {},
+        access=_ACCESS[access],
+        embargo=embargo or "",
+        rights=rights or "",
+        licence=licence or "",
+        reason=reason or "",
     )
+
+
+def forms_of(rep: str | None, ibip: str | None) -> IBIForms:
+    """The names of an item as two columns keep them."""
+    return IBIForms(UniformRepositoryName.parse(rep) if rep else None, IBIp.parse(ibip) if ibip else None)
 
 
 def _json(value: Mapping[str, Any] | None) -> str | None:

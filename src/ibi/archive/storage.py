@@ -5,7 +5,11 @@
 
 Only canonical names become folders, so that two spellings never become two folders, nor one on a file system that
 does not see case. Folders are entered one by one and never through a symbolic link. What is not in the catalogue's
-manifest is never served, so a file without its entry harms nobody: files are put here first, then listed.
+manifest is never served.
+
+A file is staged: copied, hashed, flushed. The catalogue lists it, with its name in staging, in one transaction with
+all else that changes; from then on it is there, and can be read. Then it is settled: moved to its place, and listed
+as placed. Whatever is interrupted is settled by whoever comes next; what was staged and never listed is cleared away.
 """
 
 from __future__ import annotations
@@ -13,75 +17,62 @@ from __future__ import annotations
 import errno
 import fcntl
 import hashlib
-import mimetypes
 import os
-import re
-import shutil
 import stat
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, BinaryIO
-from urllib.parse import quote, unquote_to_bytes
 
+from ibi.archive.file_names import LONGEST_PART, file_parts, media_type
 from ibi.archive.holding import StoredFile
 from ibi.errors import BadItem, SetupError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
     from pathlib import Path
 
+    from ibi.archive.catalogue import Catalogue, Staged
     from ibi.identifier.forms import IBIForms
 
-_NAME = re.compile(r"(?:[A-Za-z0-9._~!$&'()*+,;=:@/-]|%[0-9A-Fa-f]{2})+")
-_LONGEST_PART = 255  # bytes; what file systems take
-_LONGEST_NAME = 1024
-_REFUSED_BYTES = re.compile(rb"[\x00-\x1f\x7f\\]")
 _CHUNK = 1 << 20
 _OUR_DISK = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EFBIG})
 _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
-_TYPES = mimetypes.MimeTypes(filenames=())  # its own table: the same types on every machine
-_TYPES_READ_AS = {"application/javascript": "text/javascript", "text/xml": "application/xml"}
 
 
-@dataclass(frozen=True, slots=True)
-class StagedFile:
-    """A file that was copied, hashed and flushed, and waits to be moved to its item."""
+class Staging:
+    """A file on its way into staging, piece by piece."""
 
-    file: StoredFile
-    path: Path
+    def __init__(self, folder: Path, name: str) -> None:
+        self._name = name
+        self._digest, self._size = hashlib.sha256(), 0
+        self._path = folder / os.urandom(16).hex()
+        self._file = self._path.open("xb")
 
+    def write(self, chunk: bytes | memoryview) -> None:
+        """Take in more of it. Raises OSError."""
+        self._digest.update(chunk)
+        self._size += len(chunk)
+        self._file.write(chunk)
 
-def file_parts(name: str) -> tuple[bytes, ...]:
-    """The folders and the file that a percent-encoded name means. Raises BadItem for names that are refused.
+    def finish(self) -> StoredFile:
+        """All of it has come; durable when this returns. Raises OSError."""
+        self._file.flush()
+        os.fsync(self._file.fileno())
+        self._file.close()
+        _flush_folder(self._path.parent)
+        digest = self._digest.hexdigest()
+        return StoredFile(self._name, self._size, digest, media_type(self._name), self._path.name)
 
-    Decoded once; no empty, "." or ".." parts, no backslash, no control characters (SVC-13, threat T21).
-    """
-    if len(name) > _LONGEST_NAME or not _NAME.fullmatch(name):
-        raise BadItem(
-            "the file name {name} is not percent-encoded, as it must stand in a URL; write {proposal}",
-            name=name, proposal=quote(name[:_LONGEST_NAME], safe="/%!$&'()*+,;=:@~"),
-        )  # fmt: skip
-    parts = tuple(unquote_to_bytes(name).split(b"/"))
-    for part in parts:
-        if part in {b"", b".", b".."} or len(part) > _LONGEST_PART:
-            raise BadItem("the file name {name} has an empty, relative or overlong part", name=name)
-        if _REFUSED_BYTES.search(part):
-            raise BadItem("the file name {name} holds a backslash or a control character", name=name)
-    return parts
-
-
-def media_type(name: str) -> str:
-    """What a file is served as, told by the end of its name."""
-    guessed, packed = _TYPES.guess_type(name)
-    if guessed is None or packed:
-        return "application/octet-stream"
-    return _TYPES_READ_AS.get(guessed, guessed)
+    def discard(self) -> None:
+        """It will not be needed."""
+        self._file.close()
+        self._path.unlink(missing_ok=True)
 
 
 class Storage:
     """The files of one Archive."""
 
     def __init__(self, data: Path) -> None:
+        self._data = data
         self._root = data / "col"
         self._staging = data / "staging"
 
@@ -91,71 +82,163 @@ class Storage:
             folder.mkdir(parents=True, exist_ok=True)
 
     @contextmanager
-    def ingesting(self) -> Iterator[None]:
-        """Hold the right to take files in: one process at a time; what an interrupted one left is removed first.
+    def working(self, catalogue: Catalogue) -> Iterator[None]:
+        """Be one of those who take files in. Whoever finds nobody else at work, when coming or going, clears up.
 
-        Raises SetupError if another process holds it.
+        Raises SetupError where the folders cannot be used.
         """
-        self.make()
-        taken = SetupError("another import or deletion is at work in this Archive")
-        with alone(self._staging.parent / "ingest.lock", taken):
-            for left in self._staging.iterdir():
-                left.unlink()
-            yield
-
-    def stage(self, forms: IBIForms, name: str, source: Path) -> StagedFile:
-        """Copy a regular file in, hash it and flush it; `name` is its name in the item. Raises BadItem."""
-        self._parts(forms, name)
-        path = self._staging / os.urandom(16).hex()
         try:
-            with _open_regular(source) as reader:
-                size, digest = _copy(reader, path)
+            self.make()
+            lock = os.open(self._data / "ingest.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         except OSError as error:
-            path.unlink(missing_ok=True)
-            if error.errno in _OUR_DISK:
-                full = "no file can be kept in {path}: {reason}"
-                raise SetupError(full, path=self._staging, reason=error.strerror) from None
+            raise self._unusable(error) from None
+        try:
+            self._clear_if_alone(lock, catalogue)
+            fcntl.flock(lock, fcntl.LOCK_SH)
+            try:
+                yield
+            finally:
+                with suppress(SetupError):  # whoever comes next is told
+                    self._clear_if_alone(lock, catalogue)
+        finally:
+            os.close(lock)
+
+    def stage(self, name: str, source: Path) -> StoredFile:
+        """Copy a regular file in, hash it and flush it; `name` is its name in the item. Raises BadItem, SetupError."""
+        file_parts(name)
+        try:
+            reader = _open_regular(source)
+        except OSError as error:
             raise BadItem("{path} cannot be read: {reason}", path=source, reason=error.strerror) from None
-        return StagedFile(StoredFile(name, size, digest, media_type(name)), path)
+        with reader:
+            staging = self.stage_stream(name)
+            try:
+                while chunk := reader.read(_CHUNK):
+                    staging.write(chunk)
+                return staging.finish()
+            except OSError as error:
+                staging.discard()
+                if error.errno in _OUR_DISK:
+                    raise self._unusable(error) from None
+                raise BadItem("{path} cannot be read: {reason}", path=source, reason=error.strerror) from None
+            except BaseException:
+                staging.discard()
+                raise
 
-    def discard(self, staged: StagedFile) -> None:
-        """Forget a staged file."""
-        staged.path.unlink(missing_ok=True)
+    def stage_stream(self, name: str) -> Staging:
+        """Begin a file that comes piece by piece. Raises BadItem for its name, SetupError where none can be made."""
+        file_parts(name)
+        try:
+            return Staging(self._staging, name)
+        except OSError as error:
+            raise self._unusable(error) from None
 
-    def place(self, forms: IBIForms, staged: StagedFile) -> None:
-        """Move a staged file to its item; durable when this returns. The catalogue must not list it before."""
-        *folders, last = self._parts(forms, staged.file.name)
-        with self._folder(folders, create=True) as folder:
-            os.rename(staged.path, last, dst_dir_fd=folder)
-            os.fsync(folder)
+    def discard(self, staged: StoredFile) -> None:
+        """Forget a staged file that was not listed."""
+        (self._staging / staged.staged).unlink(missing_ok=True)
+
+    def relative(self, forms: IBIForms, name: str) -> bytes:
+        """The path of a file below DIR/col, as it would be seen under /col/, decoded. Raises BadItem."""
+        parts = (*(part.encode() for part in forms.main.canonical.split("/")), b"doc", *file_parts(name))
+        if any(len(part) > LONGEST_PART for part in parts):
+            raise BadItem("the name {name} is too long for a folder", name=forms.main)
+        return b"/".join(parts)
+
+    def path_of(self, forms: IBIForms, file: StoredFile) -> Path:
+        """Where a listed file lies now."""
+        if file.staged and (staged := self._staging / file.staged).exists():
+            return staged
+        return self._root / os.fsdecode(self.relative(forms, file.name))
 
     def open(self, forms: IBIForms, file: StoredFile) -> BinaryIO:
         """Open a listed file. Raises OSError if it is not there as it was listed."""
-        *folders, last = self._parts(forms, file.name)
-        with self._folder(folders) as folder:
-            handle = os.open(last, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, dir_fd=folder)
-        opened = open(handle, "rb", buffering=0)  # noqa: PTH123, SIM115 - a descriptor; the caller closes it
+        flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+        handle = -1
+        if file.staged:
+            with suppress(FileNotFoundError):  # it has been moved meanwhile
+                handle = os.open(self._staging / file.staged, flags)
+        if handle < 0:
+            *folders, last = self.relative(forms, file.name).split(b"/")
+            with self._folder(folders) as folder:
+                handle = os.open(last, flags, dir_fd=folder)
         found = os.fstat(handle)
-        if not stat.S_ISREG(found.st_mode) or found.st_size != file.size:
-            opened.close()
-            msg = "the stored file is not the one that was listed"
-            raise OSError(msg)
-        return opened
+        if stat.S_ISREG(found.st_mode) and found.st_size == file.size:
+            return open(handle, "rb", buffering=0)  # noqa: PTH123 - a descriptor; the caller closes it
+        os.close(handle)
+        msg = "the stored file is not the one that was listed"
+        raise OSError(msg)
 
-    def remove(self, forms: IBIForms) -> None:
-        """Remove all files of an item, after the catalogue has stopped listing them."""
-        *folders, name = self._item(forms)
-        with suppress(FileNotFoundError), self._folder(folders) as folder:
-            shutil.rmtree(name, dir_fd=folder)
+    def settle(self, catalogue: Catalogue) -> None:
+        """Move what is listed to its place, and remove what is no longer listed. One at a time; can be repeated.
 
-    def _item(self, forms: IBIForms) -> tuple[bytes, ...]:
-        return tuple(part.encode() for part in forms.main.canonical.split("/"))
+        Raises SetupError, after which all is as listed still, and a later call goes on.
+        """
+        try:
+            with self._settling():
+                while True:
+                    staged = catalogue.staged()  # before the others: what has to go for these is known then
+                    while paths := catalogue.leaving():  # they go first: a file may come where a folder was
+                        for path in paths:
+                            self._remove(path)
+                        with catalogue.writing() as writer:
+                            for path in paths:
+                                writer.stays(path)
+                    if not staged:
+                        break
+                    self._place(staged)
+                    with catalogue.writing() as writer:
+                        for each in staged:
+                            writer.placed(each)
+        except OSError as error:
+            raise self._unusable(error) from None
 
-    def _parts(self, forms: IBIForms, name: str) -> tuple[bytes, ...]:
-        parts = (*self._item(forms), b"doc", *file_parts(name))
-        if any(len(part) > _LONGEST_PART for part in parts):
-            raise BadItem("the name {name} is too long for a folder", name=forms.main)
-        return parts
+    @contextmanager
+    def _settling(self) -> Iterator[None]:
+        lock = os.open(self._data / "settle.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            yield
+        finally:
+            os.close(lock)
+
+    def _place(self, staged: Iterable[Staged]) -> None:
+        for each in staged:
+            *folders, last = self.relative(each.forms, each.file.name).split(b"/")
+            with self._folder(folders, create=True) as folder:
+                with suppress(FileNotFoundError):  # moved before, and interrupted then
+                    os.rename(self._staging / each.file.staged, last, dst_dir_fd=folder)
+                os.fsync(folder)
+
+    def _remove(self, path: bytes) -> None:
+        """Remove a file, and the folders that become empty by it."""
+        parts = path.split(b"/")
+        for end in range(len(parts) - 1, -1, -1):
+            try:
+                with self._folder(parts[:end]) as folder:
+                    if end == len(parts) - 1:
+                        os.unlink(parts[end], dir_fd=folder)
+                    else:
+                        os.rmdir(parts[end], dir_fd=folder)
+                    os.fsync(folder)  # or a power cut brings it back when nobody remembers that it has to go
+            except (FileNotFoundError, IsADirectoryError, NotADirectoryError):
+                continue  # a file that never came to its place, or was removed before; there may be a folder, or a file
+            except OSError as error:
+                if error.errno in {errno.ENOTEMPTY, errno.EEXIST}:
+                    return
+                raise
+
+    def _clear_if_alone(self, lock: int, catalogue: Catalogue) -> None:
+        """Settle what is listed, and remove what was staged and never listed, unless somebody else is at work."""
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return
+        self.settle(catalogue)
+        try:
+            for left in self._staging.iterdir():
+                left.unlink()
+        except OSError as error:
+            raise self._unusable(error) from None
 
     @contextmanager
     def _folder(self, parts: list[bytes], *, create: bool = False) -> Iterator[int]:
@@ -173,6 +256,11 @@ class Storage:
             yield at
         finally:
             os.close(at)
+
+    def _unusable(self, error: OSError) -> SetupError:
+        return SetupError(
+            "no file can be kept in {path}: {reason}", path=self._data, reason=error.strerror or error
+        )
 
 
 @contextmanager
@@ -202,14 +290,9 @@ def _open_regular(path: Path) -> BinaryIO:
     return os.fdopen(handle, "rb")
 
 
-def _copy(reader: BinaryIO, path: Path) -> tuple[int, str]:
-    """Copy to a new file and flush it; returns the size and the SHA-256."""
-    digest, size = hashlib.sha256(), 0
-    with path.open("xb") as writer:
-        while chunk := reader.read(_CHUNK):
-            digest.update(chunk)
-            size += len(chunk)
-            writer.write(chunk)
-        writer.flush()
-        os.fsync(writer.fileno())
-    return size, digest.hexdigest()
+def _flush_folder(path: Path) -> None:
+    folder = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        os.fsync(folder)
+    finally:
+        os.close(folder)

@@ -16,13 +16,14 @@ from typing import TYPE_CHECKING
 import ibi
 from ibi.cli import archive, doctor, inspect, mint, mint_serve, resolve, resolver, up
 from ibi.cli.arguments import Parser
-from ibi.errors import IbiError
+from ibi.errors import IbiError, ParseError
 from ibi.texts import say
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
 DONE, FAILED, INTERRUPTED = 0, 1, 130
+_SHOWN = 80  # characters of a faulty text that are worth showing
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -33,7 +34,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         status: int = args.run(args)
         sys.stdout.flush()
     except IbiError as error:
-        return _fail(say(error))
+        return _fail(_sentence(error))
     except ModuleNotFoundError as error:
         if error.name is None or error.name.partition(".")[0] == "ibi":
             raise
@@ -62,6 +63,13 @@ def _parser() -> argparse.ArgumentParser:
     for command in (inspect, mint, mint_serve, archive, resolver, resolve, doctor, up):
         command.add_parser(commands)
     return parser
+
+
+def _sentence(error: IbiError) -> str:
+    """What is wrong; of a text that is not what it should be, also which text."""
+    if isinstance(error, ParseError) and error.text:
+        return say("{text}: {reason}", text=error.text[:_SHOWN], reason=error)
+    return say(error)
 
 
 def _reason(error: OSError | RecursionError) -> str:

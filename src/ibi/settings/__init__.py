@@ -1,32 +1,40 @@
 """Settings: what an operator decided, kept as TOML in the data directory; and the environment (floor 3).
 
     DIR/archive.toml     ArchiveSettings
+    DIR/resolvers.toml   JoinedResolver, a table for each further resolver
+    DIR/peers.toml       Peer, a table for each
     DIR/resolver.toml    ResolverSettings
     DIR/subsystems.toml  SubsystemSettings, a table for each
 
-The first two hold secrets, so only their owner may read them. Nothing else in the house reads the environment.
+All but the last hold secrets, so only their owner may read them. Nothing else in the house reads the environment.
 """
 
 from __future__ import annotations
 
 import os
-import tomllib
-from dataclasses import MISSING, dataclass, fields
-from typing import TYPE_CHECKING, Any, ClassVar, Self
+from dataclasses import dataclass
+from ipaddress import ip_network
+from typing import TYPE_CHECKING, ClassVar, Self
 
 from ibi.errors import ParseError, SetupError
 from ibi.identifier.forms import IBIForms
 from ibi.protocol.messages import InclusionRequest, read_request, split_hostport
+from ibi.settings.file import Setting, Settings
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
     from pathlib import Path
 
-Setting = str | bool | int | float | tuple[str, ...] | IBIForms | None
-"""What a setting can be."""
+__all__ = [
+    "ArchiveSettings",
+    "JoinedResolver",
+    "Peer",
+    "ResolverSettings",
+    "Setting",
+    "SubsystemSettings",
+    "environment_language",
+]
 
 _SHOWN = 120  # characters of a faulty value that are worth showing
-_TOML_ESCAPES = {'"': '\\"', "\\": "\\\\"}
 
 
 def environment_language() -> str | None:
@@ -39,53 +47,7 @@ def environment_language() -> str | None:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Settings:
-    """A frozen set of settings with its file in the data directory."""
-
-    FILE: ClassVar[str]
-
-    @classmethod
-    def read(cls, data: Path) -> Self:
-        """The settings of a data directory. Raises SetupError where there are none, or odd ones."""
-        path = data / cls.FILE
-        return cls._of_table(_read_toml(path), path)
-
-    @classmethod
-    def exists(cls, data: Path) -> bool:
-        """Whether the data directory has such settings."""
-        return (data / cls.FILE).exists()
-
-    def write(self, data: Path) -> None:
-        """Keep the settings, whole or not at all. Raises SetupError where the directory cannot be written."""
-        path = data / self.FILE
-        lines = [
-            f"{field.name} = {_toml(value)}\n"
-            for field in fields(self)
-            if (value := getattr(self, field.name)) is not None
-        ]
-        try:
-            data.mkdir(parents=True, exist_ok=True)
-            _replace_file(path, "".join(lines).encode())
-        except OSError as error:
-            raise SetupError("{path} cannot be written: {reason}", path=path, reason=error.strerror) from None
-
-    @classmethod
-    def _of_table(cls, table: Mapping[str, Any], path: Path) -> Self:
-        known = {field.name: field for field in fields(cls)}
-        odd = sorted(set(table) - set(known))
-        if odd:
-            raise SetupError("{path}: there is no setting {name}", path=path, name=odd[0])
-        values: dict[str, Any] = {}
-        for name, field in known.items():
-            if name in table:
-                values[name] = _READERS[str(field.type)](table[name], f"{path}: {name}")
-            elif field.default is MISSING:
-                raise SetupError("{path}: the setting {name} is missing", path=path, name=name)
-        return cls(**values)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ArchiveSettings(_Settings):
+class ArchiveSettings(Settings):
     """How one Archive presents itself, and under what it mints."""
 
     FILE: ClassVar[str] = "archive.toml"
@@ -122,9 +84,33 @@ class ArchiveSettings(_Settings):
     """Seconds between labels at the finest: "60", "1", "0.1", ... or "auto", which follows the demand."""
     for_trying: bool = False
     """Whether labels may be minted under names and addresses that nobody owns."""
+    networks: tuple[str, ...] = ()
+    """The networks, such as "10.0.0.0/8", whose readers may have what is restricted (SVC-10)."""
+    trusted_resolvers: tuple[str, ...] = ()
+    """The networks of resolvers whose word about a reader's address is believed (AMB-54)."""
+    trusted_proxies: tuple[str, ...] = ()
+    """The networks of proxies in front of this Archive, whose X-Forwarded-For is believed."""
+    reuse_seconds: int = 60
+    """How long resolvers may reuse an answer that depends on no reader; 0: not at all (note 1)."""
+    largest_upload: int = 8 << 30
+    """Bytes of the largest file that is taken in over HTTP."""
+    audit_days: int = 30
+    """Within how many days every stored file is read again and compared with its SHA-256; 0: only on demand."""
+    refresh_hours: int = 24
+    """How often copies are compared with their originals; 0: only on demand."""
+    geo_database: str = ""
+    """The path of a MaxMind database by which readers' countries are told, "" for none."""
+    accel_prefix: str = ""
+    """The internal location under which nginx serves DIR/col (X-Accel-Redirect), "" where there is none."""
+    switched_on: bool = True
+    """Whether the Archive takes part at its resolvers."""
+    retired: bool = False
+    """Whether the Archive has left for good."""
 
     def __post_init__(self) -> None:
         _check(self.inclusion_request("1").query(), self.aliases)
+        for text in (*self.networks, *self.trusted_resolvers, *self.trusted_proxies):
+            _check_network(text)
 
     def inclusion_request(self, version: str) -> InclusionRequest:
         """What the Archive says of itself when it switches on; `version` is that of its software."""
@@ -132,7 +118,31 @@ class ArchiveSettings(_Settings):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ResolverSettings(_Settings):
+class JoinedResolver(Settings):
+    """A further resolver that an Archive takes part in, under a key of its own."""
+
+    FILE: ClassVar[str] = "resolvers.toml"
+
+    url: str
+    """Its root URL."""
+    key: str
+    """The registration key agreed with it; a secret."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Peer(Settings):
+    """An Archive that originals are given to."""
+
+    FILE: ClassVar[str] = "peers.toml"
+
+    address: str
+    """Its root URL."""
+    token: str
+    """What it gave us to be let in with; a secret."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ResolverSettings(Settings):
     """How one resolver presents itself, whom it contacts and how long it waits."""
 
     FILE: ClassVar[str] = "resolver.toml"
@@ -161,7 +171,7 @@ class ResolverSettings(_Settings):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class SubsystemSettings(_Settings):
+class SubsystemSettings(Settings):
     """One of several subsystems in a data directory: what it mints under, and for which items."""
 
     FILE: ClassVar[str] = "subsystems.toml"
@@ -182,40 +192,11 @@ class SubsystemSettings(_Settings):
     @classmethod
     def read_all(cls, data: Path) -> dict[str, Self]:
         """All subsystems by their names, in the order of the file. Raises SetupError where there is none."""
-        path = data / cls.FILE
-        tables = _read_toml(path)
-        if not tables or not all(isinstance(table, dict) for table in tables.values()):
+        tables = cls.read_tables(data)
+        if not tables:
+            path = data / cls.FILE
             raise SetupError("{path} has a table for each subsystem: [name], host = ...", path=path)
-        return {name: cls._of_table(table, path) for name, table in tables.items()}
-
-
-def _read_toml(path: Path) -> dict[str, Any]:
-    try:
-        return tomllib.loads(path.read_text(encoding="utf-8"))
-    except FileNotFoundError:
-        raise SetupError("{path} does not exist: nothing was made here with `init` yet", path=path) from None
-    except (OSError, ValueError, RecursionError) as error:
-        raise SetupError("{path} cannot be read: {reason}", path=path, reason=error) from None
-
-
-def _replace_file(path: Path, content: bytes) -> None:
-    """Write a file of ours for our eyes only: aside, flushed, then moved into place."""
-    aside = path.with_name(f"{path.name}.{os.getpid()}.new")
-    handle = os.open(aside, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
-    try:
-        with os.fdopen(handle, "wb") as file:
-            file.write(content)
-            file.flush()
-            os.fsync(file.fileno())
-        aside.replace(path)
-    except BaseException:
-        aside.unlink(missing_ok=True)
-        raise
-    folder = os.open(path.parent, os.O_RDONLY | os.O_DIRECTORY)
-    try:
-        os.fsync(folder)
-    finally:
-        os.close(folder)
+        return tables
 
 
 def _check(query: str, addresses: tuple[str, ...]) -> None:
@@ -231,66 +212,8 @@ def _check(query: str, addresses: tuple[str, ...]) -> None:
         raise SetupError("{reason}: {text}", reason=error, text=error.text[:_SHOWN]) from None
 
 
-def _toml(value: object) -> str:
-    """One value in TOML."""
-    if isinstance(value, bool):
-        return "true" if value else "false"
-    if isinstance(value, int | float):
-        return repr(value)
-    if isinstance(value, tuple):
-        return f"[{', '.join(_toml(item) for item in value)}]"
-    return f'"{"".join(_toml_char(char) for char in str(value))}"'
-
-
-def _toml_char(char: str) -> str:
-    return _TOML_ESCAPES.get(char) or (f"\\u{ord(char):04x}" if char < " " or char == "\x7f" else char)
-
-
-def _text(value: Any, where: str) -> str:
-    if not isinstance(value, str):
-        raise SetupError("{where} must be a text in quotes", where=where)
-    return value
-
-
-def _truth(value: Any, where: str) -> bool:
-    if not isinstance(value, bool):
-        raise SetupError("{where} must be true or false", where=where)
-    return value
-
-
-def _whole(value: Any, where: str) -> int:
-    if not isinstance(value, int) or isinstance(value, bool):
-        raise SetupError("{where} must be a whole number", where=where)
-    return value
-
-
-def _number(value: Any, where: str) -> float:
-    if not isinstance(value, int | float) or isinstance(value, bool):
-        raise SetupError("{where} must be a number", where=where)
-    return float(value)
-
-
-def _texts(value: Any, where: str) -> tuple[str, ...]:
-    if not isinstance(value, list):
-        raise SetupError("{where} must be a list of texts", where=where)
-    return tuple(_text(item, where) for item in value)
-
-
-def _forms(value: Any, where: str) -> IBIForms:
+def _check_network(text: str) -> None:
     try:
-        return IBIForms.parse(_text(value, where))
-    except ParseError as error:
-        raise SetupError("{where}: {reason}", where=where, reason=error) from None
-
-
-_READERS: dict[str, Callable[[Any, str], Setting]] = {
-    "str": _text,
-    "bool": _truth,
-    "int": _whole,
-    "float": _number,
-    "tuple[str, ...]": _texts,
-    "tuple[str, ...] | None": _texts,
-    "IBIForms": _forms,
-    "IBIForms | None": _forms,
-}
-"""How a setting is read, by the type that its field declares."""
+        ip_network(text)
+    except ValueError as error:
+        raise SetupError("{text} is no address or network: {reason}", text=text, reason=error) from None
