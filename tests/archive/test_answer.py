@@ -242,6 +242,97 @@ def test_a_format_that_is_not_offered_has_no_url_and_no_ibi() -> None:
     )
 
 
+RECORD = item(2, url="", content_type=ContentType.METADATA, metadata=DUBLIN_CORE)
+
+
+@pytest.mark.proves("URL-17", "SVC-08")
+def test_an_item_that_is_dublin_core_itself_is_its_own_page_of_metadata() -> None:
+    own = answer(Shelf(RECORD), rep(2)).pairs
+    assert own["url"] == f"{BASE}/-/metadata/{rep(2)}"
+    assert own["contenttype"] == "Metadata"
+    asked = answer(Shelf(RECORD), rep(2), "GetMetadata(oai_dc)").pairs
+    assert asked["url.metadata(oai_dc)"] == f"{BASE}/-/metadata/{rep(2)}?format=oai_dc"
+
+
+@pytest.mark.proves("URL-17", "SVC-06", "SVC-23")
+@pytest.mark.parametrize("own", [None, {"title": (Statement("Of the item"),)}])
+def test_the_dublin_core_of_an_item_is_that_of_the_item_that_is_its_metadata(own: Any) -> None:
+    described = item(1, metadata_item=forms(2), metadata=own)
+    found = answer(Shelf(described, RECORD), rep(1), filtered=False).pairs
+    assert found["url.metadata"] == f"{BASE}/-/metadata/{rep(2)}"
+    assert found["url.metadata(oai_dc)"] == f"{BASE}/-/metadata/{rep(2)}?format=oai_dc"
+    assert found["ibi.metadata(oai_dc)"] == found["ibi.metadata"] == ("rep", rep(2))
+    assert found["contenttype.metadata(oai_dc)"] == "Metadata"
+    assert found["url.lastedition.metadata(oai_dc)"] == found["url.metadata(oai_dc)"]
+
+
+@pytest.mark.parametrize("more", [{"files": (StoredFile("a.xml", 1, "aa", "text/xml"),)}, {"url": "http://far.example/2"},
+                                  {"content_type": ContentType.DATA}, {"metadata": None}])  # fmt: skip
+def test_other_items_are_where_their_files_or_urls_are(more: dict[str, Any]) -> None:
+    record = replace(RECORD, **more)
+    found = answer(Shelf(item(1, metadata_item=forms(2)), record), rep(1), filtered=False).pairs
+    assert "/-/metadata/" not in found["url.metadata"]
+    assert "url.metadata(oai_dc)" not in found
+
+
+def test_a_format_that_the_metadata_name_themselves_comes_before_the_one_that_we_write() -> None:
+    record = replace(RECORD, formats={"oai_dc": "http://far.example/dc"})
+    found = answer(Shelf(item(1, metadata_item=forms(2)), record), rep(1), "GetMetadata(oai_dc)").pairs
+    assert found["url.metadata(oai_dc)"] == "http://far.example/dc"
+
+
+@pytest.mark.proves("ARC-07")
+def test_removed_metadata_are_named_and_have_no_url_in_any_format() -> None:
+    record = replace(RECORD, state=State.DELETED, formats={"mods": "http://far.example/mods"})
+    found = answer(Shelf(item(1, metadata_item=forms(2)), record), rep(1), filtered=False)
+    assert found.pairs["ibi.metadata"] == ("rep", rep(2))
+    assert names(found, "url") == {"url", "url.lastedition", "url.translation", "url.lastedition.translation",
+                                   "url.translation.lastedition"}  # fmt: skip
+
+
+# The smallest Archive
+
+SMALLEST = replace(HERE, relations=(Relation(),))
+ODD_REQUESTS = [
+    ("GetMetadata", ""), ("GetLastEdition", ""), ("GetTranslation(pt) GetLastEdition", ""), ("GetFileList", ""),
+    ("GetMetadata GetLastEdition", ""), ("", "/absent.pdf"), ("GetTranslation", "/absent.pdf"), ("", "/"),
+]  # fmt: skip
+
+
+@pytest.mark.proves("CON-01", "CON-03", "SVC-07")
+@pytest.mark.parametrize(("verbs", "path"), ODD_REQUESTS)
+@pytest.mark.parametrize("filtered", [True, False])
+def test_the_smallest_archive_has_one_plain_answer_whatever_is_asked(
+    verbs: str, path: str, filtered: bool
+) -> None:
+    shelf = Shelf(item(1, language="en", translations={"pt": forms(2)}, metadata=DUBLIN_CORE), item(2))
+    request = UrlRequest(("192.0.2.1",), parse_name(rep(1)), path, VerbList.parse(verbs))
+    assert (
+        url_list(shelf, SMALLEST, request, KEY, filtered=filtered).pairs
+        == answer(Shelf(item(1)), rep(1)).pairs
+    )
+
+
+@pytest.mark.proves("CON-01", "SVC-03")
+def test_the_smallest_archive_remembers_removals_and_knows_nothing_of_strangers() -> None:
+    shelf = Shelf(item(1, state=State.DELETED, url=""))
+    for verbs in ("", "GetLastEdition", "GetMetadata GetLastEdition"):
+        request = UrlRequest(("192.0.2.1",), parse_name(rep(1)), "", VerbList.parse(verbs))
+        assert url_list(shelf, SMALLEST, request, KEY).state is State.DELETED
+        strange = replace(request, ibi=parse_name(rep(2)))
+        assert url_list(shelf, SMALLEST, strange, KEY).body() == b""
+
+
+@pytest.mark.proves("CON-02")
+def test_the_smallest_archive_leads_to_a_file_that_it_lists() -> None:
+    stored = item(1, url="", files=TWO_FILES, target=TWO_FILES[0].name)
+    for path, file in (("/figures/one.png", "figures/one.png"), ("/absent", TWO_FILES[0].name)):
+        request = UrlRequest(("192.0.2.1",), parse_name(rep(1)), path)
+        assert (
+            url_list(Shelf(stored), SMALLEST, request, KEY).pairs["url"] == f"{BASE}/col/{rep(1)}/doc/{file}"
+        )
+
+
 # Files, pages, and which URL is wanted
 
 TWO_FILES = (
@@ -351,7 +442,7 @@ def _verb_lists() -> list[str]:
     verbs=st.sampled_from(_verb_lists()),
     path=st.sampled_from(["", "/figures/one.png", "/absent"]),
     some=st.none() | st.sets(st.sampled_from([".lastedition", ".translation", ".translation(pt)", ".metadata",
-                                              ".lastedition.metadata(oai_dc)", ".metadata.translation"])),
+                                              ".lastedition.metadata(oai_dc)", ".metadata.translation"]), min_size=1),
 )  # fmt: skip
 @settings(max_examples=400, deadline=None)
 def test_an_answer_worked_out_for_a_request_is_the_full_one_filtered(

@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
+from typing import Any
 
 import pytest
 
 from archive.world import GONE, LAST, REP, SERVICE, NewArchive, Served, fill, listener, serving
+from ibi.archive.service import LONGEST_URL, ArchiveService
+from ibi.exchange import Asked, Response
 from ibi.identifier.forms import parse_name
 from ibi.protocol.messages import Acknowledgment, UrlRequest
 from ibi.protocol.url_list import UrlList
 from ibi.protocol.verb_list import VerbList
 from ibi.protocol.vocabulary import ContentType, State
+from ibi.serving import Service
 from support.oracles.vectors import Vector, runs
 
 PATH = f"/{SERVICE.rep}"
@@ -149,7 +153,7 @@ def test_only_a_get_that_is_meant_counts(own: Served) -> None:
 
 def test_a_key_that_is_too_old_counts_no_more(own: Served) -> None:
     old, new = ask(own, REP).url_key or "", ""
-    own.archive.clock.now += 601
+    own.archive.clock.now += own.archive.settings.reuse_seconds + 601
     new = ask(own, REP).url_key or ""
     thank(own, old)
     thank(own, new)
@@ -196,6 +200,46 @@ def test_head_is_get_without_its_body(full: Served, target: str) -> None:
     assert int(get.headers["content-length"]) == len(get.body)
 
 
+@pytest.mark.parametrize(
+    "query", ["x=servicesubject", "servicesubjects=urlRequest", "xservicesubject=urlRequest"]
+)
+def test_a_query_that_only_holds_our_word_is_no_message(full: Served, query: str) -> None:
+    address = full.archive.settings.address
+    assert full.get(f"{PATH}?{query}").headers["location"] == f"http://{address}/-/item/{SERVICE.rep}?{query}"
+    assert full.get(f"/{REP}?{query}").headers["location"].endswith(f"/doc/index.html?{query}")
+
+
+async def _echo(asked: Asked, receive: Callable[[], Awaitable[Any]]) -> Response:
+    """An interface for programs that says what it was asked."""
+    body = b""
+    while True:
+        message = await receive()
+        body += message.get("body", b"")
+        if not message.get("more_body"):
+            return Response(201, f"{asked.method} {asked.target} {asked.peer} ".encode() + body, "text/plain")
+
+
+def test_what_is_below_the_interface_for_programs_is_passed_on_whatever_the_method(
+    new_archive: Callable[..., NewArchive],
+) -> None:
+    made = listener()
+    archive = new_archive(f"127.0.0.1:{made.getsockname()[1]}")
+    app = ArchiveService(
+        archive.settings, archive.catalogue, archive.storage, archive.clock.seconds, api=_echo
+    )
+    with serving(archive, made, Service(app, close=app.close)) as served:
+        for method in ("GET", "POST", "PUT", "PATCH", "DELETE"):
+            answer = served.get("/-/api/items?servicesubject=x", method, content_length="0")
+            assert (answer.status, answer.text) == (201, f"{method} /-/api/items?servicesubject=x 127.0.0.1 ")
+        assert served.get("/-/api/items", "HEAD").body == b""
+        assert served.get("/-/api/items", host="evil.example").status == 421
+        assert served.get("/-/api/" + "x" * LONGEST_URL).status in {414, 431}
+        assert served.get("/-/apis", "POST").status == 405
+    with serving(archive, listener()) as served:
+        assert served.get("/-/api/items").status == 404
+        assert served.get("/-/api/items", "POST").status == 405
+
+
 # Files
 
 
@@ -203,7 +247,7 @@ def test_head_is_get_without_its_body(full: Served, target: str) -> None:
 def test_stored_files_are_served_with_digest_and_type(full: Served) -> None:
     answer = full.get(f"/col/{REP}/doc/a%20b.txt")
     assert (answer.status, answer.body) == (200, b"aaa")
-    assert answer.headers["content-type"] == "text/plain"
+    assert answer.headers["content-type"] == "text/plain; charset=utf-8"
     assert answer.headers["x-content-type-options"] == "nosniff"
     assert answer.headers["content-language"] == "en"
     tag = answer.headers["etag"]

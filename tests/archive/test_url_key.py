@@ -7,8 +7,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from archive.world import NOW, Clock
-from ibi.archive.url_key import LIFETIME, Thanked, UrlKeys
-from ibi.protocol.messages import is_key
+from ibi.archive.url_key import LIFETIME, Thanks, UrlKeys
+from ibi.protocol.messages import Acknowledgment, is_key
+from ibi.protocol.vocabulary import ContentType, State
 
 SECRET = b"s" * 32
 
@@ -17,12 +18,21 @@ def keys(clock: Clock, secret: bytes = SECRET) -> UrlKeys:
     return UrlKeys(secret, clock.seconds)
 
 
+def read(maker: UrlKeys, key: str, readers: int = 1, event: str = "", *, many: bool = True) -> Thanks | None:
+    """What an acknowledgment with this key comes to."""
+    url = "http://far.example/"
+    message = Acknowledgment(
+        ("192.0.2.1",), ContentType.DATA, State.ORIGINAL, url, url, key, count=readers, event=event
+    )
+    return maker.read(message, many=many)
+
+
 @pytest.mark.proves("MSG-21", "SVC-21", "AMB-57")
 @given(st.integers(0, 2**63))
 def test_a_key_has_the_standards_form_and_tells_its_item(number: int) -> None:
     made = keys(Clock()).make(number)
     assert is_key(made)
-    assert keys(Clock()).read(made) == Thanked(number, NOW + LIFETIME)
+    assert read(keys(Clock()), made) == Thanks(number, made, NOW + LIFETIME, 1)
 
 
 @pytest.mark.proves("SVC-21")
@@ -35,25 +45,59 @@ def test_a_key_grows_old() -> None:
     clock = Clock()
     made = keys(clock).make(7)
     clock.now += LIFETIME
-    assert keys(clock).read(made) is not None
+    assert read(keys(clock), made) is not None
     clock.now += 1
-    assert keys(clock).read(made) is None
+    assert read(keys(clock), made) is None
 
 
 def test_a_key_of_another_archive_is_none_of_ours() -> None:
-    assert keys(Clock(), b"t" * 32).read(keys(Clock()).make(7)) is None
+    assert read(keys(Clock(), b"t" * 32), keys(Clock()).make(7)) is None
 
 
-@given(st.integers(0, 78), st.sampled_from("0123456789"))
-def test_a_key_with_one_digit_changed_is_none_of_ours(at: int, digit: str) -> None:
-    made = keys(Clock()).make(7)
+@given(st.integers(0, 88), st.sampled_from("0123456789"), st.sampled_from([0, 60]))
+def test_a_key_with_one_digit_changed_is_none_of_ours(at: int, digit: str, reuse: int) -> None:
+    made = keys(Clock()).make(7, reuse)
     time, _, digits = made.partition("-")
+    assert len(digits) <= 89
     changed = digits[:at] + digit + digits[at + 1 :]
-    assert (keys(Clock()).read(f"{time}-{changed}") is None) == (changed != digits)
-    assert keys(Clock()).read(f"{int(time) + 1}-{digits}") is None
+    assert (read(keys(Clock()), f"{time}-{changed}") is None) == (changed != digits)
+    assert read(keys(Clock()), f"{int(time) + 1}-{digits}") is None
+    assert read(keys(Clock()), f"0{made}") is None
+
+
+# Keys of answers that may be reused
+
+
+def test_the_key_of_a_reused_answer_is_good_for_ten_minutes_after_its_last_use() -> None:
+    clock = Clock()
+    made = keys(clock).make(7, 60)
+    clock.now += 60 + LIFETIME
+    assert read(keys(clock), made, 5, "1") == Thanks(7, f"{made} 1", NOW + 60 + LIFETIME, 5)
+    clock.now += 1
+    assert read(keys(clock), made, 5, "1") is None
+
+
+def test_the_acknowledgments_of_a_reused_answer_are_told_apart_by_their_ids() -> None:
+    maker = keys(Clock())
+    made = maker.make(7, 60)
+    heard = [read(maker, made, 1, event) for event in ("", "1", "2", "01")]
+    assert len({thanks.once for thanks in heard if thanks}) == 4
+
+
+def test_a_key_for_one_reader_stands_for_one_whatever_the_acknowledgment_says() -> None:
+    maker = keys(Clock())
+    made = maker.make(7)
+    assert read(maker, made, 100_000, "1") == read(maker, made, 3, "2") == Thanks(7, made, NOW + LIFETIME, 1)
+
+
+def test_who_is_not_believed_speaks_for_one_reader_with_any_key() -> None:
+    maker = keys(Clock())
+    made = maker.make(7, 60)
+    first, second = (read(maker, made, 100_000, event, many=False) for event in ("1", "2"))
+    assert first == second == Thanks(7, made, NOW + 60 + LIFETIME, 1)
 
 
 @pytest.mark.parametrize("text", ["", "-", "1", "1700000000", "1700000000-", "1700000000-1234567890", "x" * 99,
                                   "1700000000-" + "9" * 5000, "1700000000-" + "9" * 240])  # fmt: skip
 def test_what_is_no_key_is_no_error_either(text: str) -> None:
-    assert keys(Clock()).read(text) is None
+    assert read(keys(Clock()), text) is None

@@ -132,8 +132,11 @@ class OwnNetwork:
             )  # fmt: skip
             for items in peer.items:
                 _do("archive", "import", "--data", folder, items)
-            if peer.settings:
-                replace(ArchiveSettings.read(folder), **peer.settings).write(folder)  # type: ignore[arg-type]  # by name
+            changed = {
+                "reuse_seconds": 0,
+                **peer.settings,
+            }  # the printed answers know nothing of reuse (note 1)
+            replace(ArchiveSettings.read(folder), **changed).write(folder)  # type: ignore[arg-type]  # by name
             _do("resolver", "register", "--data", resolver, "--archive-service", peer.service, "--key", KEY)
 
     # -- running -----------------------------------------------------------------------------------------------

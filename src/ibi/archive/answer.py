@@ -9,16 +9,18 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from ibi.archive.access import nothing_withheld
 from ibi.archive.related import Related, Walk
 from ibi.protocol import vocabulary as say
-from ibi.protocol.relation import Kind, Relation, Step
+from ibi.protocol.relation import ITEM, Kind, Relation, Step
 from ibi.protocol.url_list import Entry, UrlList, entry_pairs, relations_of
 from ibi.protocol.verb_list import GET_FILE_LIST, VerbList
-from ibi.protocol.vocabulary import State
+from ibi.protocol.vocabulary import ContentType, State
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
+    from ibi.archive.access import Withheld
     from ibi.archive.related import Lookup
     from ibi.identifier.forms import IBIForms
     from ibi.protocol.messages import UrlRequest
@@ -35,28 +37,43 @@ class ArchiveIdentity:
     """What an Archive says of itself in every answer.
 
     `relations`: the relations it answers for (SVC-07); None for all that can be derived from what it holds.
+    `pages`: whether it has the pages and files of this software; without, items and metadata are where they say.
     """
 
     address: str
     service: IBIForms
     platform_software: IBIForms | None = None
     relations: tuple[Relation, ...] | None = None
+    pages: bool = True
 
     @property
     def base(self) -> str:
         """What its URLs begin with: "http://archive.example:8080"."""
         return f"http://{self.address}"
 
+    @property
+    def minimal(self) -> bool:
+        """Whether it answers for items alone, as the smallest Archive does (CON-01)."""
+        return self.relations == (ITEM,)
+
 
 def url_list(
-    lookup: Lookup, identity: ArchiveIdentity, request: UrlRequest, url_key: str, *, filtered: bool = True
+    lookup: Lookup,
+    identity: ArchiveIdentity,
+    request: UrlRequest,
+    url_key: str,
+    *,
+    filtered: bool = True,
+    withheld: Withheld = nothing_withheld,
 ) -> UrlList:
     """The answer to a URL request: empty if the item is not held (SVC-03).
 
     With `filtered` only what the request needs is worked out and said (SVC-18): the same pairs that
-    `filter_url_list` would leave of the full answer. Raises ParseError for verbs that form no relation (URL-10).
+    `filter_url_list` would leave of the full answer. `withheld`: of which items the reader may not have the data
+    (SVC-10). Raises ParseError for verbs that form no relation (URL-10), but in a minimal Archive, which has a plain
+    answer whatever is asked (CON-03).
     """
-    wanted = request.verbs.relation
+    wanted = ITEM if identity.minimal else request.verbs.relation
     holding = lookup(request.ibi)
     if holding is None:
         return UrlList({})
@@ -68,8 +85,10 @@ def url_list(
     }
     if holding.deleted:
         return UrlList(pairs | {say.STATE: State.DELETED.value, say.TIMESTAMP: holding.timestamp})
-    walk = Walk(lookup, identity.base, holding)
+    walk = Walk(lookup, identity.base if identity.pages else None, holding, withheld)
     variant = url_variant(request.file_path, request.verbs.verbs)
+    if identity.minimal and not (variant == FILE_URL and holding.file(request.file_path)):
+        variant = ITEM_URL
     builder = _Builder(walk, identity, request.file_path, variant, pairs)
     if filtered:
         builder.add_filtered(wanted, url_key)
@@ -134,7 +153,8 @@ class _Builder:
             entry = Entry(url, related.forms)
             if url is not None and holding is not None:
                 any_url = True
-                entry = Entry(url, related.forms, holding.state, related.content_type, holding.timestamp)
+                kind = self._content_type(related)
+                entry = Entry(url, related.forms, holding.state, kind, holding.timestamp)
             self.pairs.update(entry_pairs(relation, entry))
         return any_url
 
@@ -148,6 +168,10 @@ class _Builder:
                 related = self.walk.one(relation)
                 if related is not None:
                     yield relation, related
+
+    def _content_type(self, related: Related) -> ContentType:
+        """What is at the URL: for who may not have the data, the page about them (SVC-10)."""
+        return ContentType.METADATA if self.walk.is_withheld(related) else related.content_type
 
     def _url(self, related: Related) -> str | None:
         """The value of the pair `url<relation>`, None if it is not known (CRIARPARURL)."""

@@ -13,6 +13,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, NamedTuple
 
+from ibi.archive.access import nothing_withheld
 from ibi.archive.holding import Holding
 from ibi.identifier.forms import Name
 from ibi.protocol.relation import Kind, Relation, Step, composes
@@ -21,6 +22,8 @@ from ibi.protocol.vocabulary import ContentType
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from ibi.archive.access import Withheld
+    from ibi.archive.holding import StoredFile
     from ibi.identifier.forms import IBIForms
 
 Lookup = Callable[[Name], Holding | None]
@@ -72,11 +75,18 @@ class Edition(NamedTuple):
 
 
 class Walk:
-    """The relations of one item. `lookup` is asked only as far as a caller really walks."""
+    """The relations of one item, for one reader. `lookup` is asked only as far as a caller really walks.
 
-    def __init__(self, lookup: Lookup, base: str, holding: Holding) -> None:
+    `base`: what the URLs of our own pages and files begin with; None where there are none, as behind the library
+    door. `withheld`: of which items this reader may not have the data (SVC-10).
+    """
+
+    def __init__(
+        self, lookup: Lookup, base: str | None, holding: Holding, withheld: Withheld = nothing_withheld
+    ) -> None:
         self._lookup = lookup
         self._base = base
+        self._withheld = withheld
         self.item = Related(holding.forms, holding)
         """The item itself: where every relation begins."""
 
@@ -110,36 +120,61 @@ class Walk:
                         reached.append((longer, further))
 
     def url(self, related: Related) -> str | None:
-        """The URL of what a relation leads to; None if it is elsewhere, removed, or not offered in its format."""
+        """The URL of what a relation leads to; None if it is elsewhere, removed, or not offered in its format.
+
+        Who may not have the data of an item gets the page about it.
+        """
         holding = self._living(related)
         if holding is None:
             return None
         if related.page:
-            wanted = f"?format={related.format}" if related.format else ""
-            return f"{self._base}/-/metadata/{holding.forms.main}{wanted}"
-        if related.format:
-            return holding.formats.get(related.format)
-        if holding.url:
-            return holding.url
-        target = holding.target_file
-        if target is not None:
-            return f"{self._base}/col/{holding.forms.main}/doc/{target.name}"
-        return f"{self._base}/-/item/{holding.forms.main}"
+            return self._page("metadata", holding, f"?format={related.format}" if related.format else "")
+        if self.is_withheld(related):
+            return None if related.format else self._page("item", holding)
+        return holding.formats.get(related.format) if related.format else self._data(holding)
 
     def file_url(self, related: Related, path: str) -> str | None:
-        """The URL of one file; None if no such file is listed. What a linked item consists of is not known here."""
+        """The URL of one file; None if no such file is listed, or if this reader may not have it.
+
+        What a linked item consists of is not known here.
+        """
         holding = self._living(related)
-        if holding is None or related.page or related.format:
+        if holding is None or related.page or related.format or self._withheld(holding):
             return None
         file = holding.file(path)
-        return f"{self._base}/col/{holding.forms.main}/doc/{file.name}" if file else None
+        return self._file(holding, file) if file else None
 
     def file_list_url(self, related: Related) -> str | None:
-        """The URL of the page that lists the files (SVC-08, third variant)."""
+        """The URL of the page that lists the files (SVC-08, third variant); None where file_url has none either."""
         holding = self._living(related)
-        if holding is None or related.page:
+        if holding is None or related.page or self._withheld(holding):
             return None
-        return f"{self._base}/-/files/{holding.forms.main}"
+        return self._page("files", holding)
+
+    def is_withheld(self, related: Related) -> bool:
+        """Whether something stands in for what a relation leads to, because this reader may not have that.
+
+        The metadata that we keep of an item are everybody's; an item that is the metadata of another one is an item.
+        """
+        holding = related.holding
+        if holding is None or related.page:
+            return False
+        if related.format and holding.content_type is not ContentType.METADATA:
+            return False
+        return self._withheld(holding)
+
+    def _data(self, holding: Holding) -> str | None:
+        """Where an item itself is: elsewhere, in a file that stands for it, or on a page of ours."""
+        target = holding.target_file
+        if holding.url or target is None:
+            return holding.url or self._page("metadata" if holds_dublin_core(holding) else "item", holding)
+        return self._file(holding, target)
+
+    def _page(self, page: str, holding: Holding, query: str = "") -> str | None:
+        return None if self._base is None else f"{self._base}/-/{page}/{holding.forms.main}{query}"
+
+    def _file(self, holding: Holding, file: StoredFile) -> str | None:
+        return None if self._base is None else f"{self._base}/col/{holding.forms.main}/doc/{file.name}"
 
     @staticmethod
     def _living(related: Related) -> Holding | None:
@@ -223,5 +258,18 @@ class Walk:
                 yield None, Related(None, holding, page=True)
         for name in sorted(formats):
             yield name, Related(holding.metadata_item, held, name)
-        if DUBLIN_CORE not in formats and holding.metadata is not None:
+        if DUBLIN_CORE in formats:
+            return
+        if held is not None and held is not holding and holds_dublin_core(held):
+            yield DUBLIN_CORE, Related(holding.metadata_item, held, DUBLIN_CORE, page=True)
+        elif holding.metadata is not None:
             yield DUBLIN_CORE, Related(None, holding, DUBLIN_CORE, page=True)
+
+
+def holds_dublin_core(holding: Holding) -> bool:
+    """Whether an item *is* metadata, and what it consists of is the Dublin Core that the catalogue keeps."""
+    return (
+        holding.content_type is ContentType.METADATA
+        and holding.metadata is not None
+        and not (holding.url or holding.files)
+    )

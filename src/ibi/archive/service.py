@@ -1,6 +1,7 @@
 """The Archive service (R15 chapter 9, Algorithm 1): one URL, three subjects; a bare ASGI application.
 
-    /<service IBI>?servicesubject=…     the messages of the standard
+    /<service IBI>?servicesubject=…     the messages of the standard: `subjects`
+    /-/api/…                            what programs may do, with any method: given from above
     /col/…  /-/…  /  /robots.txt        files and pages: `site`
     anything else                       a persistent URL at our own address: `site` too (note 27)
 
@@ -13,35 +14,37 @@ import json
 import logging
 from typing import TYPE_CHECKING, Any
 
-from ibi.archive.answer import ArchiveIdentity, url_list
+from ibi.archive.access import vouched
+from ibi.archive.answer import ArchiveIdentity
 from ibi.archive.site import Site
-from ibi.archive.thanks import Thanks
+from ibi.archive.subjects import NO_SERVICE, Subjects, no_request
+from ibi.archive.thanks import Counting
 from ibi.archive.url_key import UrlKeys
 from ibi.errors import IbiError, ParseError, SetupError
-from ibi.exchange import JSON, NO_STORE, PLAIN, Asked, Response, hosts_of, pairs
-from ibi.protocol.messages import Acknowledgment, ConfirmationRequest, UrlRequest, read_request
+from ibi.exchange import JSON, NO_STORE, PLAIN, Asked, Response, hosts_of
+from ibi.protocol import vocabulary as words
 from ibi.protocol.query_string import unescape
 from ibi.protocol.relation import Relation
-from ibi.protocol.replies import Confirmation, Notice, RequestError
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Mapping
 
     from ibi.archive.catalogue import Catalogue
-    from ibi.archive.holding import Holding
     from ibi.archive.pages import Renderer
+    from ibi.archive.statistics import Visits
     from ibi.archive.storage import Storage
-    from ibi.identifier.forms import Name
     from ibi.nonce import Nonce
     from ibi.settings import ArchiveSettings
+
+    Receive = Callable[[], Awaitable[Any]]
+    Api = Callable[[Asked, Receive], Awaitable[Response]]
+    """What answers below /-/api/, whatever the method."""
 
 LONGEST_URL = 16 * 1024
 """Characters of path and query that are read."""
 
-_HEALTH, _READY, _ABOUT, _NONCE = "/-/healthz", "/-/readyz", "/-/about", "/-/nonce"
-_FOR_ANY_HOST = frozenset({_HEALTH, _READY, _NONCE})  # a proof may ask by a name that our labels spell
-_CONFIRMATION = Confirmation().body()
-_NOTICE = Notice().body()
+_API = "/-/api/"
+_FOR_ANY_HOST = frozenset({"/-/healthz", "/-/readyz", "/-/nonce"})  # a proof may ask by what our labels spell
 
 _log = logging.getLogger(__name__)
 
@@ -63,7 +66,8 @@ class ArchiveService:
     """The ASGI application of one Archive. It takes over `catalogue`, and closes it.
 
     `now` gives POSIX seconds. `renderer`: without it, pages are plain text; `nonce`: without it,
-    nobody can prove that a name leads here.
+    nobody can prove that a name leads here; `api`: without it, there is nothing below /-/api/; `visits`: what counts
+    readers, closed with it.
     """
 
     def __init__(
@@ -74,21 +78,30 @@ class ArchiveService:
         now: Callable[[], float],
         renderer: Renderer | None = None,
         nonce: Nonce | None = None,
+        *,
+        api: Api | None = None,
+        visits: Visits | None = None,
     ) -> None:
         self._settings = settings
         self._nonce = nonce
+        self._api = api
+        self._visits = visits
         self._catalogue = catalogue
-        self._identity = identity_of(settings)
-        self._keys = UrlKeys(bytes.fromhex(settings.secret), now)
-        self._thanks = Thanks(catalogue, self._keys, now)
-        self._site = Site(settings, self._identity, catalogue, storage, renderer)
+        self._thanks = Counting(catalogue, now)
+        identity = identity_of(settings)
+        keys = UrlKeys(bytes.fromhex(settings.secret), now)
+        takes_part = settings.switched_on and not settings.retired
+        self._subjects = Subjects(
+            catalogue.holding, identity, settings, keys, now, self._thanks.hear, confirms=takes_part
+        )
+        self._site = Site(settings, identity, catalogue, storage, renderer, now, visits=visits)
         self._hosts = hosts_of((settings.address, *settings.aliases))
         self._paths = frozenset(f"/{canonical}".lower() for canonical in settings.service.canonicals)
 
     async def __call__(
         self,
         scope: Mapping[str, Any],
-        _receive: Callable[[], Awaitable[Any]],
+        receive: Receive,
         send: Callable[[dict[str, Any]], Awaitable[None]],
     ) -> None:
         """Answer one HTTP request; other kinds of connection are none of ours."""
@@ -96,63 +109,48 @@ class ArchiveService:
             return
         asked = Asked.of(scope)
         try:
-            response = self._answer(asked)
+            response = await self._answer(asked, receive)
         except Exception:  # noqa: BLE001 - a fault of ours: it must not look like an answer, nor show its insides
             _log.exception("a request could not be answered")
             response = self._site.refuse(
                 asked, 503, IbiError("this Archive cannot answer now; try again later")
             )
-        await response.send(send, head_only=asked.method == "HEAD")
+        gone = receive if asked.reads else None  # nothing else is to be received then
+        await response.send(send, head_only=asked.method == "HEAD", receive=gone)
 
     async def close(self) -> None:
-        """Count the thanks that wait, then give up the catalogue."""
+        """Count the thanks and visits that wait, then give up the catalogue."""
         await self._thanks.close()
+        if self._visits is not None:
+            await self._visits.close()
         self._catalogue.close()
 
-    def _answer(self, asked: Asked) -> Response:
-        if not asked.reads:
-            refusal = self._site.refuse(asked, 405, IbiError("only GET and HEAD are understood here"))
-            return refusal.having(("allow", "GET, HEAD"))
-        if len(asked.target) > LONGEST_URL:
+    async def _answer(self, asked: Asked, receive: Receive) -> Response:
+        if len(asked.path) + len(asked.query) > LONGEST_URL:
             return self._site.refuse(asked, 414, IbiError("the address is too long"))
         if asked.path not in _FOR_ANY_HOST and not asked.names(self._hosts):
             return self._site.refuse(asked, 421, IbiError("no Archive of this name is here"))
-        if asked.has_subject:
-            return self._service(asked)
-        if asked.path == _NONCE and self._nonce is not None:
-            return Response(*self._nonce.answer(), PLAIN, NO_STORE)
-        return self._own_page(asked) if asked.path in {_HEALTH, _READY, _ABOUT} else self._site.answer(asked)
+        if self._api is not None and asked.path.startswith(_API):
+            return await self._api(asked, receive)
+        if not asked.reads:
+            refusal = self._site.refuse(asked, 405, IbiError("only GET and HEAD are understood here"))
+            return refusal.having(("allow", "GET, HEAD"))
+        message = self._message(asked) if words.SERVICE_SUBJECT in asked.query else None
+        return message or self._own_page(asked) or self._site.answer(asked)
 
-    def _service(self, asked: Asked) -> Response:
-        """Algorithm 1, MONTARRESPOSTA (SVC-01); what it has no words for is an error (AMB-32)."""
+    def _message(self, asked: Asked) -> Response | None:
+        """The answer to a request to the service (SVC-01); None if this is none. The query is read once."""
         if unescape(asked.path).lower() not in self._paths:
-            return pairs(RequestError("there is no Archive service at this path").body(), 400)
+            return NO_SERVICE if asked.has_subject else None
+        counts = asked.method == "GET" and not asked.only_prefetched
         try:
-            request = read_request(asked.query)
-            if isinstance(request, UrlRequest):
-                return pairs(self._url_list(request))
+            return self._subjects.answer(asked.query, lambda: self._asker(asked), counts=counts)
         except ParseError as error:
-            return pairs(RequestError(f"{error.what}: {error}").body(), 400)
-        if isinstance(request, ConfirmationRequest):
-            return pairs(_CONFIRMATION)
-        if isinstance(request, Acknowledgment):
-            if asked.method == "GET" and not asked.only_prefetched:
-                self._thanks.hear(request.url_key)
-            return pairs(_NOTICE)
-        return pairs(RequestError("this is an Archive, not a resolver").body(), 400)
+            return no_request(error) if asked.has_subject else None
 
-    def _url_list(self, request: UrlRequest) -> bytes:
-        held: dict[Name, Holding | None] = {}
-
-        def lookup(name: Name) -> Holding | None:
-            if name not in held:
-                held[name] = self._catalogue.holding(name)
-            return held[name]
-
-        asked_for = lookup(request.ibi)
-        key = self._keys.make(asked_for.number) if asked_for else ""
-        filtered = self._settings.filter_answers
-        return url_list(lookup, self._identity, request, key, filtered=filtered).body()
+    def _asker(self, asked: Asked) -> str | None:
+        """The address that a request came from, as far as it is vouched for."""
+        return vouched(asked.peer, asked.header(b"x-forwarded-for"), self._settings.trusted_proxies)
 
     def _ready(self) -> Response:
         try:
@@ -161,11 +159,21 @@ class ArchiveService:
             return Response(503, b"the catalogue cannot be read\n", PLAIN, NO_STORE)
         return Response(200, b"ready\n", PLAIN, NO_STORE)
 
-    def _own_page(self, asked: Asked) -> Response:
-        if asked.path == _HEALTH:
-            return Response(200, b"ok\n", PLAIN, NO_STORE)
-        if asked.path == _READY:
-            return self._ready()
+    def _own_page(self, asked: Asked) -> Response | None:
+        """What machines ask of the service itself; None for any other page."""
+        match asked.path:
+            case "/-/healthz":
+                return Response(200, b"ok\n", PLAIN, NO_STORE)
+            case "/-/readyz":
+                return self._ready()
+            case "/-/about":
+                return self._about()
+            case "/-/nonce" if self._nonce is not None:
+                return Response(*self._nonce.answer(), PLAIN, NO_STORE)
+            case _:
+                return None
+
+    def _about(self) -> Response:
         settings = self._settings
         facts = {
             "role": "archive",

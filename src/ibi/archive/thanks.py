@@ -1,7 +1,7 @@
 """Acknowledgments: checked at once, counted a moment later, many in one transaction (SVC-20).
 
-Each urlkey counts once, also where several processes serve one Archive. Whoever thanks gets the same reply in any
-case, so nothing can be learned from it (threat T19).
+Each counts once, and one key for no more readers than it may, also where several processes serve one Archive. Whoever
+thanks gets the same reply in any case, so nothing can be learned from it (threat T19).
 """
 
 from __future__ import annotations
@@ -11,13 +11,15 @@ import logging
 from contextlib import suppress
 from typing import TYPE_CHECKING, Final
 
+from ibi.archive.ledgers import thanks as ledger
+from ibi.archive.statistics import count_sent
 from ibi.errors import SetupError
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from ibi.archive.catalogue import Catalogue
-    from ibi.archive.url_key import Thanked, UrlKeys
+    from ibi.archive.url_key import Thanks
 
 COUNT_AFTER: Final = 1.0
 """Seconds between hearing the first thanks and counting them."""
@@ -28,26 +30,24 @@ MOST_WAITING: Final = 100_000
 _log = logging.getLogger(__name__)
 
 
-class Thanks:
-    """Hears acknowledgments for one Archive. `now` gives POSIX seconds. Belongs to one event loop."""
+class Counting:
+    """Counts the acknowledgments of one Archive. `now` gives POSIX seconds. Belongs to one event loop."""
 
-    def __init__(self, catalogue: Catalogue, keys: UrlKeys, now: Callable[[], float]) -> None:
+    def __init__(self, catalogue: Catalogue, now: Callable[[], float]) -> None:
         self._catalogue = catalogue
-        self._keys = keys
         self._now = now
-        self._waiting: dict[str, Thanked] = {}
+        self._waiting: dict[str, Thanks] = {}
         self._counting: asyncio.Task[None] | None = None
         self._closing = asyncio.Event()
 
-    def hear(self, url_key: str) -> None:
-        """Take an acknowledgment if its urlkey is one of ours and still good."""
-        thanked = self._keys.read(url_key)
-        if thanked is None:
+    def hear(self, thanks: Thanks) -> None:
+        """Take an acknowledgment with a key of ours."""
+        if thanks.once in self._waiting:
             return
         if len(self._waiting) >= MOST_WAITING:
             _log.warning("an acknowledgment was not counted: too many are waiting")
             return
-        self._waiting[url_key] = thanked
+        self._waiting[thanks.once] = thanks
         if self._counting is None:
             self._counting = asyncio.create_task(self._count_all())
 
@@ -65,11 +65,14 @@ class Thanks:
             await asyncio.to_thread(self._count, waiting)
         self._counting = None
 
-    def _count(self, waiting: dict[str, Thanked]) -> None:
+    def _count(self, waiting: dict[str, Thanks]) -> None:
+        now = self._now()
         try:
             with self._catalogue.writing() as writer:
-                for url_key, thanked in waiting.items():
-                    writer.thank(url_key, thanked.number, thanked.expires)
-                writer.forget_thanked(int(self._now()))
+                for thanks in waiting.values():
+                    readers = ledger.count(writer.run, thanks)
+                    if readers:
+                        count_sent(writer.run, thanks._replace(readers=readers), now)
+                ledger.forget(writer.run, int(now))
         except SetupError as error:
             _log.warning("%d acknowledgments were not counted: %s", len(waiting), error)

@@ -3,7 +3,9 @@
     1426203276-<one number: the item, something random, and a seal over both and the time>
 
 A key is made without being written down: it carries the number of its item, and the seal shows that this Archive
-made it. It is good for ten minutes, and the catalogue lets it count once.
+made it. It is good for ten minutes and stands for one reader; the key of an answer that may be reused is good for that
+much longer, and for many acknowledgments that number themselves (note 1). Each counts once, and all of one key
+together for no more readers than is believed of who sends them.
 """
 
 from __future__ import annotations
@@ -17,19 +19,43 @@ from ibi.protocol.messages import is_key
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from ibi.protocol.messages import Acknowledgment
+
 LIFETIME: Final = 600
-"""Seconds during which a key is good."""
+"""Seconds during which a key is good, after those for which its answer may be reused."""
 
-_ITEM, _RANDOM, _SEAL = 8, 8, 16  # bytes
+LONGEST_REUSE: Final = 24 * 3600
+"""The longest time for which an answer may be reused, in seconds."""
+
+MOST_READERS: Final = 1_000_000
+"""Readers for whom one key counts at most, in the acknowledgments of resolvers that are trusted by name."""
+
+MOST_READERS_OF_STRANGERS: Final = 100
+"""The same in the acknowledgments of anybody else."""
+
+_ITEM, _REUSE, _RANDOM, _SEAL = 8, 4, 8, 16  # bytes
 _FIRST = b"\x01"  # keeps leading zeros when the bytes are read as a number
-_SIZE: Final = len(_FIRST) + _ITEM + _RANDOM + _SEAL
+_SIZE: Final = len(_FIRST) + _ITEM + _REUSE + _RANDOM + _SEAL
 
 
-class Thanked(NamedTuple):
-    """What a key says: the catalogue's number of the item, and until when the key is good (POSIX seconds)."""
+class Thanks(NamedTuple):
+    """What an acknowledgment with a key of ours comes to.
+
+    `number`: the catalogue's number of the item; `once`: what must not count a second time before `expires` (POSIX
+    seconds), after which it is refused anyway; `readers`: how many it stands for; `most`: readers for whom its key may
+    count in all, with every acknowledgment that came before: what is beyond does not count.
+    """
 
     number: int
+    once: str
     expires: int
+    readers: int
+    most: int = MOST_READERS
+
+    @property
+    def key(self) -> str:
+        """The key itself: what all acknowledgments of one answer share."""
+        return self.once.partition(" ")[0]
 
 
 class UrlKeys:
@@ -39,14 +65,19 @@ class UrlKeys:
         self._secret = secret
         self._now = now
 
-    def make(self, number: int) -> str:
-        """A new key for an answer about an item."""
+    def make(self, number: int, reuse: int = 0) -> str:
+        """A new key for an answer about an item, which may be reused for so many seconds."""
         time = f"{int(self._now()):010d}"
-        body = number.to_bytes(_ITEM, "big") + secrets.token_bytes(_RANDOM)
+        body = number.to_bytes(_ITEM, "big") + reuse.to_bytes(_REUSE, "big") + secrets.token_bytes(_RANDOM)
         return f"{time}-{int.from_bytes(_FIRST + body + self._seal(time, body), 'big')}"
 
-    def read(self, key: str) -> Thanked | None:
-        """What a key says; None if this Archive did not make it, or it is too old."""
+    def read(self, message: Acknowledgment, *, many: bool = True, most: int = MOST_READERS) -> Thanks | None:
+        """What an acknowledgment comes to; None if this Archive did not make its key, or the key is too old.
+
+        `many`: whether who sends it is believed to speak for many readers, if the key allows that; `most`: for how
+        many at most, with one key.
+        """
+        key = message.url_key
         time, _, digits = key.partition("-")
         if not is_key(key) or not digits:
             return None
@@ -57,8 +88,14 @@ class UrlKeys:
         body, seal = content[1:-_SEAL], content[-_SEAL:]
         if not hmac.compare_digest(seal, self._seal(time, body)) or content[:1] != _FIRST:
             return None
-        expires = int(time) + LIFETIME
-        return Thanked(int.from_bytes(body[:_ITEM], "big"), expires) if self._now() <= expires else None
+        item, reuse = int.from_bytes(body[:_ITEM], "big"), int.from_bytes(body[_ITEM:-_RANDOM], "big")
+        expires = int(time) + reuse + LIFETIME
+        if self._now() > expires:
+            return None
+        if reuse and many:
+            once = f"{key} {message.event}" if message.event else key
+            return Thanks(item, once, expires, min(message.count, most), most)
+        return Thanks(item, key, expires, 1)
 
     def _seal(self, time: str, body: bytes) -> bytes:
         return hmac.digest(self._secret, time.encode() + body, "sha256")[:_SEAL]

@@ -20,6 +20,10 @@ format_match = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,63}").fullmatch
 # Table 7.2: key = number ["-" number] ; number = 10*DIGIT
 key_match = re.compile(r"[0-9]{10,}+(?:-[0-9]{10,}+)?").fullmatch
 
+# Note 1, ours: how many readers an acknowledgment stands for, and its number among those of its key.
+count_match = re.compile(r"[1-9][0-9]{0,4}|100000").fullmatch
+event_match = re.compile(r"[0-9]{0,40}").fullmatch
+
 # RFC 2396 3.2.2 hostport, with host as RFC 3986: a name, an IPv4 address or an IPv6 address in brackets; no user.
 _NAME = (
     r"(?:[A-Za-z0-9](?:[A-Za-z0-9-]{0,61}[A-Za-z0-9])?\.)*[A-Za-z0-9](?:[A-Za-z0-9-]{0,61}[A-Za-z0-9])?\.?"

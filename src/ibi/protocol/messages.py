@@ -68,7 +68,8 @@ class UrlRequest:
 class Acknowledgment:
     """Your URL was chosen. From the resolver to the Archive it came from (MSG-27).
 
-    `state` may be absent only in what others send (AMB-50).
+    `state` may be absent only in what others send (AMB-50). After a reused answer (note 1) it stands for `count`
+    readers, and `event`, a few digits, tells it from the others of its key.
     """
 
     client_addresses: tuple[str, ...]
@@ -78,10 +79,14 @@ class Acknowledgment:
     url_persistent: str
     url_key: str
     forms: IBIForms | None = None
+    count: int = 1
+    event: str = ""
 
     def query(self) -> str:
         """The query string, names in alphabetical order."""
         pairs = [
+            (say.ACKNOWLEDGMENT_COUNT, str(self.count) if self.count > 1 else ""),
+            (say.ACKNOWLEDGMENT_ID, self.event),
             (say.CLIENT_ADDRESSES, " ".join(self.client_addresses)),
             (say.CONTENT_TYPE, self.content_type.value),
             (say.IBI, str(self.forms) if self.forms else ""),
@@ -109,6 +114,7 @@ class Acknowledgment:
             _mandatory(values, say.PERSISTENT_URL),
             key,
             IBIForms.parse(forms) if forms else None,
+            *_marked(values.get(say.ACKNOWLEDGMENT_COUNT, "1"), values.get(say.ACKNOWLEDGMENT_ID, "")),
         )
 
 
@@ -264,6 +270,13 @@ def _held(word: str) -> State:
     if state is State.DELETED:
         raise ParseError("request", word, "nobody is thanked for what was removed")
     return state
+
+
+def _marked(count: str, event: str) -> tuple[int, str]:
+    if not _grammar.count_match(count) or not _grammar.event_match(event):
+        problem = "an acknowledgment counts from 1 to 100000 readers, and its id is a few digits"
+        raise ParseError("request", f"{count} {event}", problem)
+    return int(count), event
 
 
 def _addresses(text: str) -> tuple[str, ...]:
