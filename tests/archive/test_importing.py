@@ -6,6 +6,7 @@ import json
 import os
 from collections.abc import Iterator
 from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -17,7 +18,8 @@ from ibi.archive.answer import ArchiveIdentity, url_list
 from ibi.archive.directory import ArchiveDirectory
 from ibi.archive.importing import BATCH, Importer
 from ibi.archive.item_lines import LONGEST_LINE, read_line, write_item
-from ibi.errors import HoldingError, IbiError, NotOurs, ParseError, SetupError
+from ibi.archive.keeper import Keeper
+from ibi.errors import HoldingError, IbiError, NotOurs, ParseError
 from ibi.identifier.forms import IBIForms, parse_name
 from ibi.protocol.messages import UrlRequest
 from ibi.protocol.relation import Relation
@@ -131,11 +133,10 @@ def test_thousands_without_names_are_named_within_seconds(tmp_path: Path) -> Non
     directory.make(settings_for("archive.example", mint_host="archive.example", for_trying=True))
     lines = tmp_path / "lines.jsonl"
     lines.write_text("".join(f'{{"url": "http://far.example/{n}"}}\n' for n in range(3000)), encoding="utf-8")
-    with directory.catalogue() as catalogue:
-        importer = Importer(catalogue, directory.storage(), directory.minter(), lambda: NOW, lambda _: None)
-        report = importer.run(lines)
+    with directory.keeper() as keeper:
+        report = Importer(keeper, "tester", lambda _: None).run(lines)
         assert (report.added, report.refused) == (3000, 0)
-        names = {str(holding.forms.rep) for holding in catalogue.all()}
+        names = {str(holding.forms.rep) for holding in keeper.catalogue.all()}
     assert len(names) == 3001
     assert clock.slept < 5
 
@@ -146,9 +147,9 @@ def test_where_no_label_can_be_given_every_line_without_a_name_is_refused(archiv
 
     lines = archive.data / "lines.jsonl"
     lines.write_text('{"url": "http://far.example/1"}\n{"url": "http://far.example/2"}\n', encoding="utf-8")
-    importer = Importer(archive.catalogue, archive.storage, refuse, lambda: NOW, archive.refused.append)
-    assert importer.run(lines).refused == 2
-    assert {line for line, _ in archive.refused} == {1, 2}
+    keeper = Keeper(archive.catalogue, archive.storage, refuse, lambda: NOW, archive.settings.service)
+    assert Importer(keeper, "tester", archive.refused.append).run(lines).refused == 2
+    assert {refused.line for refused in archive.refused} == {1, 2}
 
 
 def test_names_that_were_given_are_kept_and_the_other_form_is_not_made(archive: NewArchive) -> None:
@@ -311,16 +312,21 @@ def test_what_an_interrupted_import_left_is_cleared_and_replaced(archive: NewArc
     assert list((archive.data / "staging").iterdir()) == []
 
 
-def test_one_import_at_a_time(archive: NewArchive) -> None:
-    with archive.storage.ingesting(), pytest.raises(SetupError, match="at work"):
-        archive.load(ITEM)
-    assert totals(archive, ITEM) == (1, 0, 0)
+def test_others_who_are_at_work_do_not_hold_up_an_import_and_lose_nothing_by_it(archive: NewArchive) -> None:
+    (archive.data / "x.txt").write_bytes(b"xxx")
+    with archive.keeper.working():
+        staged = archive.storage.stage("x.txt", archive.data / "x.txt")
+        assert totals(archive, ITEM) == (1, 0, 0)
+        with archive.keeper.changing("somebody") as hand:
+            hand.change(hand.held(parse_name(REP)), replace(hand.held(parse_name(REP)), url=""), [staged])
+    holding = archive.catalogue.holding(parse_name(REP))
+    assert holding is not None
+    with archive.storage.open(holding.forms, holding.files[0]) as file:
+        assert file.read() == b"xxx"
 
 
 def test_an_absent_file_of_lines_is_one_sentence(archive: NewArchive) -> None:
-    importer = Importer(
-        archive.catalogue, archive.storage, archive.mint, archive.clock.seconds, archive.refused.append
-    )
+    importer = Importer(archive.keeper, "tester", archive.refused.append)
     with pytest.raises(IbiError, match="No such file"):
         importer.run(archive.data / "absent.jsonl")
 
