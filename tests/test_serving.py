@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import signal
 import socket
@@ -17,11 +18,14 @@ from ibi.errors import SetupError
 from ibi.serving import HEAD_BYTES, listen
 
 PROGRAM = r"""
-import asyncio, os, sys
+import asyncio, os, resource, sys
 from ibi import serving
+from ibi.serving import receiving
 from ibi.serving.workers import serve
 
-serving.REQUEST_SECONDS = 1
+receiving.REQUEST_SECONDS = 1
+receiving.BODY_PAUSE_SECONDS = 2
+receiving.BODY_GRACE_SECONDS = 3
 drained = asyncio.Event()
 
 async def app(scope, receive, send):
@@ -32,7 +36,26 @@ async def app(scope, receive, send):
         await drained.wait()
     if path == b"/broken":
         raise RuntimeError("a fault of ours")
+    if path == b"/take":
+        return await take(scope, receive, send)
     body = repr((path, scope["query_string"], os.getpid())).encode()
+    headers = [(b"content-length", str(len(body)).encode())]
+    await send({"type": "http.response.start", "status": 200, "headers": headers})
+    await send({"type": "http.response.body", "body": body})
+
+async def take(scope, receive, send):
+    # The body, read slowly if so asked: how much came, and how large this process has been.
+    size, largest, message = 0, 0, {"more_body": True}
+    while message.get("more_body"):
+        message = await receive()
+        if message["type"] != "http.request":
+            os.write(1, b"gone\n")
+            return
+        size += len(message["body"])
+        largest = max(largest, len(message["body"]))
+        if scope["query_string"] == b"slowly":
+            await asyncio.sleep(4 if size == len(message["body"]) else 0.01)
+    body = repr((size, largest, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss)).encode()
     headers = [(b"content-length", str(len(body)).encode())]
     await send({"type": "http.response.start", "status": 200, "headers": headers})
     await send({"type": "http.response.body", "body": body})
@@ -53,7 +76,8 @@ async def close():
     os.write(1, b"closed\n")
 
 def make():
-    return [serving.Service(app, started, stopping, close, draining=draining)]
+    more = {"largest_body": int(sys.argv[3])}
+    return [serving.Service(app, started, stopping, close, draining=draining, **more)]
 
 serve(make, [sys.argv[1]], lambda urls: print("ready", *urls, flush=True), int(sys.argv[2]))
 """
@@ -62,14 +86,14 @@ serve(make, [sys.argv[1]], lambda urls: print("ready", *urls, flush=True), int(s
 class Door:
     """A served application in its own process."""
 
-    def __init__(self, workers: int = 1) -> None:
+    def __init__(self, workers: int = 1, largest_body: int = 0) -> None:
         environment = {
             **os.environ,
             "PYTHONPATH": str(Path(__file__).parents[1] / "src"),
             "PYTHONWARNINGS": "error",
         }
         self.process = subprocess.Popen(
-            [sys.executable, "-c", textwrap.dedent(PROGRAM), "127.0.0.1:0", str(workers)],
+            [sys.executable, "-c", textwrap.dedent(PROGRAM), "127.0.0.1:0", str(workers), str(largest_body)],
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
             text=True,
@@ -159,6 +183,174 @@ def test_a_fault_of_the_application_is_not_shown(door: Door) -> None:
     answer = door.say(_get(b"/broken"))
     assert b"RuntimeError" not in answer
     assert b"fault of ours" not in answer
+
+
+# --- bodies ----------------------------------------------------------------------------------------------------------
+
+LARGEST = 1 << 30
+
+
+@pytest.fixture(scope="module")
+def wide() -> Iterator[Door]:
+    """A door through which large bodies may come."""
+    running = Door(largest_body=LARGEST)
+    yield running
+    running.stop()
+
+
+def _put(size: int | None, more: bytes = b"", path: bytes = b"/take", method: bytes = b"PUT") -> bytes:
+    length = b"Transfer-Encoding: chunked" if size is None else b"Content-Length: %d" % size
+    return method + b" " + path + b" HTTP/1.1\r\nHost: a.example\r\n" + length + b"\r\n" + more + b"\r\n"
+
+
+def _answer(connection: socket.socket) -> bytes:
+    """The first answer on a connection that stays open."""
+    received = b""
+    while b"\r\n\r\n" not in received:
+        piece = connection.recv(65536)
+        if not piece:
+            return received
+        received += piece
+    head, _, body = received.partition(b"\r\n\r\n")
+    size = int(head.lower().partition(b"content-length: ")[2].partition(b"\r\n")[0])
+    while len(body) < size:
+        body += connection.recv(65536)
+    return head + b"\r\n\r\n" + body
+
+
+def _taken(answer: bytes) -> tuple[int, int, int]:
+    """Bytes that came, the largest piece of them, and the KiB that the process has ever had in memory."""
+    assert answer.startswith(b"HTTP/1.1 200 "), answer[:200]
+    size, largest, memory = answer.rpartition(b"\r\n\r\n")[2].strip(b"()").split(b", ")
+    return int(size), int(largest), int(memory)
+
+
+@pytest.mark.long
+def test_a_body_of_a_gigabyte_goes_through_flat_memory(wide: Door) -> None:
+    piece = bytes(1 << 20)
+    with wide.open() as connection:
+        connection.sendall(_put(1))
+        connection.sendall(b"a")
+        _, _, before = _taken(_answer(connection))
+        connection.sendall(_put(LARGEST))
+        for _ in range(LARGEST // len(piece)):
+            connection.sendall(piece)
+        size, largest, after = _taken(_answer(connection))
+    assert size == LARGEST
+    assert largest < 1 << 20
+    assert after - before < 16 * 1024
+
+
+@pytest.mark.long
+def test_an_application_that_does_not_read_holds_the_client_back_and_nobody_calls_it_late(wide: Door) -> None:
+    with wide.open() as connection:
+        connection.settimeout(1)
+        connection.sendall(_put(64 << 20, path=b"/take?slowly"))
+        sent = 0
+        with contextlib.suppress(TimeoutError):  # buffers of the kernel fill, and then nothing moves
+            while sent < 32 << 20:
+                sent += connection.send(bytes(1 << 16))
+        assert sent < 32 << 20
+        connection.settimeout(60)
+        connection.sendall(bytes((64 << 20) - sent))
+        assert _taken(_answer(connection))[0] == 64 << 20
+
+
+def test_many_bodies_fit_into_one_connection(wide: Door) -> None:
+    with wide.open() as connection:
+        connection.sendall((_put(40_000) + b"a" * 40_000) * 2 + _put(None) + b"5\r\nabcde\r\n0\r\n\r\n")
+        connection.sendall(_get(b"/last"))
+        received = _all(connection)
+    assert received.count(b"HTTP/1.1 200 OK") == 4
+    assert received.count(b"(40000, ") == 2
+    assert received.count(b"(5, ") == 1
+
+
+def test_a_body_that_is_announced_as_too_large_is_refused_before_it_comes(wide: Door) -> None:
+    for size in (LARGEST + 1, 10**18):
+        with wide.open() as connection:
+            connection.sendall(_put(size, b"Expect: 100-continue\r\n"))
+            assert _answer(connection).startswith(b"HTTP/1.1 413 ")
+
+
+def test_a_body_that_grows_too_large_is_refused_and_the_reader_hears_of_it() -> None:
+    door = Door(largest_body=100_000)
+    with door.open() as connection:
+        connection.sendall(_put(None))
+        for _ in range(20):
+            connection.sendall(b"2000\r\n" + b"a" * 0x2000 + b"\r\n")
+        assert _answer(connection).startswith(b"HTTP/1.1 413 ")
+    assert "gone" in door.stop()[1]
+
+
+@pytest.mark.parametrize("method", [b"GET", b"HEAD", b"OPTIONS"])
+def test_what_only_reads_has_the_small_limits_also_where_bodies_may_be_large(
+    wide: Door, method: bytes
+) -> None:
+    answer = wide.say(_put(900_000, path=b"/slow", method=method) + b"a" * 90_000)
+    assert answer.startswith(b"HTTP/1.1 431 ")
+    assert wide.say(_put(900, path=b"/waiting", method=method) + b"a").startswith(b"HTTP/1.1 408 ")
+
+
+def test_a_long_head_is_refused_also_where_bodies_may_be_large(wide: Door) -> None:
+    assert wide.say(_put(5, b"X: " + b"a" * HEAD_BYTES + b"\r\n") + b"aaaaa").startswith(b"HTTP/1.1 431 ")
+
+
+@pytest.mark.parametrize("framing", [b"1;" + b"x" * 3000 + b"\r\na\r\n", b"0\r\n" + b"X: y\r\n" * 50_000])
+def test_a_body_that_is_all_framing_is_refused(wide: Door, framing: bytes) -> None:
+    with wide.open() as connection:
+        with contextlib.suppress(OSError):  # it is not read to the end
+            connection.sendall(_put(None) + framing * 400)
+        assert _answer(connection)[:13] in {b"HTTP/1.1 431 ", b"HTTP/1.1 400 "}
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("beginning", [b"", b"a", b"a" * 5000])
+def test_a_body_that_stops_coming_is_not_waited_for(wide: Door, beginning: bytes) -> None:
+    with wide.open() as connection:
+        connection.sendall(_put(LARGEST) + beginning)
+        assert _answer(connection).startswith(b"HTTP/1.1 408 ")
+
+
+@pytest.mark.long
+def test_a_body_that_drips_is_not_waited_for_longer_than_the_grace(wide: Door) -> None:
+    with wide.open() as connection:
+        connection.sendall(_put(LARGEST))
+        connection.settimeout(0.5)
+        answer = b""
+        for _ in range(60):
+            with contextlib.suppress(TimeoutError):
+                answer = connection.recv(65536)
+                break
+            connection.sendall(b"a")
+        assert answer.startswith(b"HTTP/1.1 408 ")
+
+
+def test_a_client_that_goes_away_in_the_middle_is_noticed() -> None:
+    door = Door(largest_body=LARGEST)
+    with door.open() as connection:
+        connection.sendall(_put(LARGEST) + b"a" * 5000)
+    with door.open() as connection:
+        connection.sendall(_put(LARGEST) + b"a" * 5000)
+        connection.shutdown(socket.SHUT_WR)
+        assert _all(connection) == b""
+    assert door.stop()[1].count("gone") == 2
+
+
+@pytest.mark.parametrize("more", [b"", b"Connection: close\r\n"])
+def test_who_is_refused_in_the_middle_of_a_body_still_comes_to_read_why(wide: Door, more: bytes) -> None:
+    with wide.open() as connection:
+        connection.sendall(_put(8 << 20, more, path=b"/"))
+        connection.sendall(bytes(8 << 20))  # the application answers without reading any of it
+        assert _answer(connection).startswith(b"HTTP/1.1 200 ")
+
+
+@pytest.mark.long
+def test_a_body_that_nobody_wants_is_not_read_for_ever(wide: Door) -> None:
+    with wide.open() as connection:
+        connection.sendall(_put(LARGEST, path=b"/"))
+        assert _answer(connection).startswith(b"HTTP/1.1 200 ")
+        assert connection.recv(1) == b""
 
 
 @pytest.mark.parametrize("by", [signal.SIGTERM, signal.SIGINT])

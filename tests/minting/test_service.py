@@ -27,8 +27,9 @@ from ibi.minting.desk import PATIENCE, Desk
 from ibi.minting.machine import this_machine
 from ibi.minting.order import LONGEST_BODY, LONGEST_COLLECTION, MOST_LABELS, Order
 from ibi.minting.service import MOST_LABELS_PER_CLIENT, MOST_REQUESTS_PER_CLIENT, MintingService
-from ibi.minting.tokens import Tokens
+from ibi.minting.state import FOLDER
 from ibi.serving import Service, listen, run
+from ibi.tokens import Tokens
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
@@ -128,7 +129,7 @@ async def minting(
     for number, generator in enumerate(generators or (BOTH,)):
         with WaitingRoom(data / str(number), machine) as room:
             desks.append(Desk(room, generator, granularity))
-    tokens = Tokens(data)
+    tokens = Tokens(data / FOLDER)
     token = tokens.make("first", MADE)
     app = MintingService(desks, tokens, choose(desks) if choose else None, pages)
     stop, ready = asyncio.Event(), asyncio.Event()
@@ -291,7 +292,7 @@ def test_without_a_token_nothing_is_given(tmp_path: Path) -> None:
 
 def test_a_running_service_sees_tokens_come_and_go(tmp_path: Path) -> None:
     async def work(service: Running) -> None:
-        others = Tokens(tmp_path)
+        others = Tokens(tmp_path / FOLDER)
         second = others.make("second", MADE)
         assert (await service.mint(token=second)).status == 200
         others.revoke("second")

@@ -59,9 +59,10 @@ def _add_token(parser: argparse.ArgumentParser) -> None:
 
 def run_token(args: argparse.Namespace) -> int:
     """Make, list or revoke tokens. Raises ParseError or SetupError where that cannot be done."""
-    from ibi.minting.tokens import Tokens
+    from ibi.minting.state import FOLDER
+    from ibi.tokens import Tokens
 
-    tokens = Tokens(args.data)
+    tokens = Tokens(args.data / FOLDER)
     if args.list:
         for known in tokens.all():
             print(f"{known.name}  {known.made}")
@@ -100,9 +101,10 @@ def run_serve(args: argparse.Namespace) -> int:
 def _checked(args: argparse.Namespace) -> Sequence[Place[Subsystem]]:
     """The subsystems; faults show here, before any process is started."""
     from ibi.minting.desk import LONGEST_WAIT
-    from ibi.minting.tokens import Tokens
+    from ibi.minting.state import FOLDER
+    from ibi.tokens import Tokens
 
-    if not Tokens(args.data).all():
+    if not Tokens(args.data / FOLDER).all():
         problem = "nobody may mint here yet; make a token: ibi mint token --data {data} --name NAME"
         raise SetupError(problem, data=args.data)
     if args.tls_cert is None and not _is_loopback(args.bind):

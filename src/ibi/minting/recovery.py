@@ -12,10 +12,10 @@ from contextlib import closing
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from ibi.durable import make_folder
 from ibi.errors import ClockError, LostState, SetupError
 from ibi.identifier.dates import date_text
 from ibi.minting.clock import ClockLimits, believe
-from ibi.minting.durable import make_folder
 from ibi.minting.machine import UNKNOWN
 from ibi.minting.record import Record
 from ibi.minting.state import FOLDER, OURS, SENTENCES, Fault, StateFiles

@@ -13,7 +13,6 @@ import asyncio
 import json
 import logging
 from contextlib import ExitStack, contextmanager
-from io import BytesIO
 from typing import TYPE_CHECKING, Any, Final
 
 from ibi.errors import ClockError, IbiError, LostState, MintingError, SetupError
@@ -29,7 +28,7 @@ if TYPE_CHECKING:
 
     from ibi.identifier.distributor import Batch
     from ibi.minting.desk import Desk
-    from ibi.minting.tokens import Tokens
+    from ibi.tokens import Tokens
 
     Page = Callable[[], Response]
     Receive = Callable[[], Awaitable[dict[str, Any]]]
@@ -42,6 +41,7 @@ SENDING_SECONDS: Final = 30
 """How long a client may take to read its labels; then its connection is closed."""
 
 _MINT: Final = "/-/api/mint"
+_PIECE: Final = 256 * 1024  # bytes that are sent in one go
 
 _log = logging.getLogger(__name__)
 
@@ -119,9 +119,12 @@ class MintingService:
         place.enter_context(self._clients.waiting(client, order.count))
         batches = await self._draw(desk, order.count)
         body = await write_labels(desk.generator, batches, order)
-        # As a file it goes out in pieces, and a client that does not read holds up no more than one.
         kind = PLAIN if order.as_text else JSON
-        return Response(200, content_type=kind, headers=_HEADERS, file=BytesIO(body), size=len(body))
+        if len(body) <= _PIECE:
+            return Response(200, body, kind, _HEADERS)
+        # In pieces, so that a client that does not read holds up no more than one.
+        pieces = (body[at : at + _PIECE] for at in range(0, len(body), _PIECE))
+        return Response(200, content_type=kind, headers=_HEADERS, parts=pieces, size=len(body))
 
     def _client(self, asked: Asked) -> str:
         """The name of the token that a request brings."""
@@ -130,13 +133,13 @@ class MintingService:
             why = IbiError("minting needs a token: Authorization: Bearer TOKEN")
             raise Refusal(401, why, ("www-authenticate", "Bearer"))
         try:
-            owner = self._tokens.owner(token.strip())
+            known = self._tokens.find(token.strip())
         except SetupError as error:
             raise self._no_label(error) from None
-        if owner is None:
+        if known is None:
             why = IbiError("this token is unknown, or was revoked")
             raise Refusal(401, why, ("www-authenticate", 'Bearer error="invalid_token"'))
-        return owner
+        return known.name
 
     def _desk(self, order: Order) -> Desk:
         try:

@@ -28,9 +28,9 @@ from contextlib import contextmanager, suppress
 from enum import Enum
 from typing import TYPE_CHECKING
 
+from ibi.durable import flush_folder, overwrite
 from ibi.errors import LostState
 from ibi.identifier.dates import TICKS
-from ibi.minting.durable import flush_folder, overwrite
 from ibi.minting.machine import file_identity
 from ibi.minting.record import WIDTH, Record, checked, unchecked
 

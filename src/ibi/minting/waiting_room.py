@@ -23,11 +23,11 @@ from hashlib import sha256
 from pathlib import Path
 from typing import TYPE_CHECKING, Self
 
+from ibi.durable import make_folder
 from ibi.errors import ClockError, SetupError
 from ibi.identifier.dates import TICKS
 from ibi.identifier.distributor import distribute_many
 from ibi.minting.clock import ClockLimits, behind, believe
-from ibi.minting.durable import make_folder
 from ibi.minting.record import Record
 from ibi.minting.state import FOLDER, State, StateFiles
 from ibi.settings import SubsystemSettings

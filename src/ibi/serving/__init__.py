@@ -15,18 +15,16 @@ from dataclasses import dataclass
 from typing import Any
 
 import uvicorn
-from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from ibi.errors import SetupError
+from ibi.serving.receiving import HEAD_BYTES, REQUEST_SECONDS, Config, Protocol
+
+__all__ = ["HEAD_BYTES", "REQUEST_SECONDS", "Service", "listen", "run"]
 
 logging.getLogger("uvicorn.error").setLevel(logging.ERROR)  # what strangers send is no news
 
 Hook = Callable[[], Awaitable[None]]
 
-HEAD_BYTES = 16 * 1024
-"""The longest request line and headers together; more is answered with 431."""
-REQUEST_SECONDS = 10
-"""How long a client may take to send a whole request."""
 IDLE_SECONDS = 20
 """How long a connection may stay open between two requests."""
 DRAIN_SECONDS = 4
@@ -53,67 +51,8 @@ class Service:
     tls: tuple[str, str] | None = None
     """The files of the certificate chain and of its private key."""
     draining: Hook | None = None
-
-
-class _Protocol(HttpToolsProtocol):
-    """uvicorn's protocol, which by itself waits for ever for an endless request (threat T30)."""
-
-    _received = 0
-    _waiting: asyncio.TimerHandle | None = None
-
-    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]  # as uvicorn does
-        super().connection_made(transport)
-        self._wait()
-
-    def connection_lost(self, exc: Exception | None) -> None:
-        self._stop_waiting()
-        super().connection_lost(exc)
-
-    def data_received(self, data: bytes) -> None:
-        if self._waiting is None:
-            self._wait()
-        self._received += len(data)
-        super().data_received(data)
-        if self._received > HEAD_BYTES and not self.transport.is_closing():
-            self._refuse(431, "the request is too long")
-
-    def eof_received(self) -> bool:  # type: ignore[override]  # asyncio's contract is wider than uvicorn's None
-        """The client will ask nothing more; it still gets the answer that it waits for."""
-        return not getattr(self.cycle, "response_complete", True)
-
-    def on_headers_complete(self) -> None:
-        if len(self.url) + sum(len(name) + len(value) for name, value in self.headers) > HEAD_BYTES:
-            self._refuse(431, "the head of the request is too long")
-        else:
-            super().on_headers_complete()
-
-    def on_body(self, body: bytes) -> None:
-        if not self.transport.is_closing():
-            super().on_body(body)
-
-    def on_message_complete(self) -> None:
-        self._stop_waiting()
-        self._received = 0
-        if not self.transport.is_closing():
-            super().on_message_complete()
-
-    def _wait(self) -> None:
-        self._waiting = self.loop.call_later(
-            REQUEST_SECONDS, self._refuse, 408, "the request did not arrive in time"
-        )
-
-    def _stop_waiting(self) -> None:
-        if self._waiting is not None:
-            self._waiting.cancel()
-            self._waiting = None
-
-    def _refuse(self, status: int, sentence: str) -> None:
-        self._stop_waiting()
-        if not self.transport.is_closing():
-            head = f"HTTP/1.1 {status} Refused\r\ncontent-type: text/plain; charset=utf-8\r\n"
-            size = f"content-length: {len(sentence) + 1}\r\nconnection: close\r\n\r\n"
-            self.transport.write(f"{head}{size}{sentence}\n".encode())
-            self.transport.close()
+    largest_body: int = 0
+    """Bytes that the body of a method that writes may have; 0: what fits into the limits of a head."""
 
 
 class _Server(uvicorn.Server):
@@ -152,24 +91,24 @@ def listen(bind: str) -> socket.socket:
 
 def _server(service: Service) -> _Server:
     cert, key = service.tls or (None, None)
-    return _Server(
-        uvicorn.Config(
-            service.app,
-            http=_Protocol,
-            ws="none",
-            loop="none",
-            lifespan="off",
-            interface="asgi3",
-            log_config=None,
-            access_log=False,
-            server_header=False,
-            proxy_headers=False,  # who is a trusted proxy is the resolver's own question (AMB-54)
-            timeout_keep_alive=IDLE_SECONDS,
-            timeout_graceful_shutdown=DRAIN_SECONDS,
-            ssl_certfile=cert,
-            ssl_keyfile=key,
-        )
+    config = Config(
+        service.app,
+        http=Protocol,
+        ws="none",
+        loop="none",
+        lifespan="off",
+        interface="asgi3",
+        log_config=None,
+        access_log=False,
+        server_header=False,
+        proxy_headers=False,  # who is a trusted proxy is the resolver's own question (AMB-54)
+        timeout_keep_alive=IDLE_SECONDS,
+        timeout_graceful_shutdown=DRAIN_SECONDS,
+        ssl_certfile=cert,
+        ssl_keyfile=key,
     )
+    config.largest_body = service.largest_body
+    return _Server(config)
 
 
 def _url(service: Service, listener: socket.socket) -> str:

@@ -1,6 +1,7 @@
-"""The tokens of those who may mint over HTTP: made strong, shown once, kept only as SHA-256 (threats T15 and T16).
+"""The tokens of those who may do something over HTTP: made strong, shown once, kept only as SHA-256 (threats T15, T16).
 
-    DIR/minting/tokens.json    {"version": 1, "tokens": [{"name": ..., "sha256": ..., "made": ...}, ...]}
+    DIR/tokens.json            of an Archive: {"version": 1, "tokens": [{"name", "sha256", "made", "scopes"}, ...]}
+    DIR/minting/tokens.json    of a minting service: the same without scopes, since all that it does is mint
 
 A token has 256 random bits, so one plain hash is enough: there is nothing to guess. The file is its owner's only, and
 is replaced as a whole; a running service sees the change at its next request.
@@ -14,15 +15,15 @@ import os
 import re
 import secrets
 from contextlib import contextmanager, suppress
+from enum import StrEnum
 from hashlib import sha256
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
+from ibi.durable import flush_folder, make_folder
 from ibi.errors import ParseError, SetupError
-from ibi.minting.durable import flush_folder, make_folder
-from ibi.minting.state import FOLDER
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
     from pathlib import Path
 
 LONGEST_NAME: Final = 64
@@ -35,25 +36,48 @@ _HASH = re.compile(r"[0-9a-f]{64}")
 _MADE = re.compile(r"[0-9TZ:.-]{20,30}")
 
 
+class Scope(StrEnum):
+    """What a token lets its owner do with an Archive."""
+
+    READ = "read"
+    DEPOSIT = "deposit"
+    EDIT = "edit"
+    DELETE = "delete"
+    TRANSFER = "transfer"
+    ADMIN = "admin"
+
+
+def scopes_of(text: str) -> tuple[Scope, ...]:
+    """Read "read,deposit", each once and in the order of Scope. Raises ParseError."""
+    words = [word.strip() for word in text.split(",")]
+    if not all(word in set(Scope) for word in words):
+        raise ParseError("scope", text, "a scope is one or more of: {scopes}", scopes=", ".join(Scope))
+    return tuple(scope for scope in Scope if scope in words)
+
+
 class Token(NamedTuple):
-    """What is kept of a token. `made`: when, RFC 3339 in UTC."""
+    """What is kept of a token. `made`: when, RFC 3339 in UTC; `scopes`: what it is good for."""
 
     name: str
     sha256: str
     made: str
+    scopes: tuple[Scope, ...] = ()
+
+    def may(self, scope: Scope) -> bool:
+        """Whether it is good for this; an administrator's is good for everything."""
+        return scope in self.scopes or Scope.ADMIN in self.scopes
 
 
 class Tokens:
-    """The tokens of one data directory. Raises SetupError where their file cannot be used."""
+    """The tokens that a folder keeps. Raises SetupError where their file cannot be used."""
 
-    def __init__(self, data: Path) -> None:
-        self._data = data
-        self._path = data / FOLDER / "tokens.json"
-        self._seen: tuple[int, ...] = ()  # the file that `_owners` was read from
-        self._owners: dict[str, str] = {}
+    def __init__(self, folder: Path) -> None:
+        self._path = folder / "tokens.json"
+        self._seen: tuple[int, ...] = ()  # the file that `_known` was read from
+        self._known: dict[str, Token] = {}
 
-    def make(self, name: str, made: str) -> str:
-        """Make a new token under a name of its own, and give it: nobody can see it again. `made` as in Token.
+    def make(self, name: str, made: str, scopes: Iterable[Scope] = ()) -> str:
+        """Make a new token under a name of its own, and give it: nobody can see it again. `made`, `scopes` as in Token.
 
         Raises ParseError for a name that is none, and SetupError for one that is taken.
         """
@@ -66,7 +90,7 @@ class Tokens:
         with self._changing() as tokens:
             if any(known.name == name for known in tokens):
                 raise SetupError("there is a token of the name {name} already", name=name)
-            tokens.append(Token(name, _hash(token), made))
+            tokens.append(Token(name, _hash(token), made, tuple(scopes)))
         return token
 
     def revoke(self, name: str) -> None:
@@ -85,8 +109,8 @@ class Tokens:
         except (OSError, UnicodeDecodeError) as error:
             raise self._unusable("{path} cannot be read: {reason}", error) from None
 
-    def owner(self, token: str) -> str | None:
-        """The name of a token; None if nobody may mint with it. Looks whether the file has changed."""
+    def find(self, token: str) -> Token | None:
+        """What is kept of a token; None if it is good for nothing. Looks whether the file has changed."""
         try:
             file = self._path.stat()
             seen = (file.st_ino, file.st_size, file.st_mtime_ns, file.st_ctime_ns)
@@ -95,9 +119,9 @@ class Tokens:
         except OSError as error:
             raise self._unusable("{path} cannot be read: {reason}", error) from None
         if seen != self._seen:
-            self._owners = {known.sha256: known.name for known in self.all()}
+            self._known = {known.sha256: known for known in self.all()}
             self._seen = seen  # taken before reading: a change in between is seen next time
-        return self._owners.get(_hash(token))
+        return self._known.get(_hash(token))
 
     @contextmanager
     def _changing(self) -> Iterator[list[Token]]:
@@ -118,7 +142,8 @@ class Tokens:
 
     def _write(self, tokens: Sequence[Token]) -> None:
         """Write aside, sync, move into place, sync the folder."""
-        content = json.dumps({"version": _VERSION, "tokens": [token._asdict() for token in tokens]}, indent=1)
+        rows = [{name: value for name, value in token._asdict().items() if value != ()} for token in tokens]
+        content = json.dumps({"version": _VERSION, "tokens": rows}, indent=1)
         aside = self._path.with_name(f"tokens.{os.getpid()}.new")
         handle = os.open(aside, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
         try:
@@ -149,11 +174,13 @@ def _read(text: str, path: Path) -> list[Token]:
         content: Any = json.loads(text)
         if content["version"] != _VERSION:
             raise damaged
-        tokens = [Token(**row) for row in content["tokens"]]
+        tokens = [
+            Token(**{**row, "scopes": tuple(map(Scope, row.get("scopes", ())))}) for row in content["tokens"]
+        ]
         sound = all(
             _NAME.fullmatch(t.name) and _HASH.fullmatch(t.sha256) and _MADE.fullmatch(t.made) for t in tokens
         )
-    except (ValueError, TypeError, KeyError, RecursionError):
+    except (ValueError, TypeError, KeyError, AttributeError, RecursionError):
         raise damaged from None
     if not sound:
         raise damaged

@@ -1,0 +1,123 @@
+"""The body of a request, read piece by piece and never further than its limit (threats T12 and T30)."""
+
+from __future__ import annotations
+
+import json
+import math
+from typing import TYPE_CHECKING, Any, Final
+
+from ibi.archive.api.refusal import Refusal
+from ibi.errors import IbiError
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Awaitable, Callable
+
+    from ibi.exchange import Asked
+
+    Receive = Callable[[], Awaitable[dict[str, Any]]]
+
+LONGEST_JSON: Final = 1 << 20
+"""Bytes of a JSON body."""
+
+_BATCH: Final = 1 << 20  # bytes that are handed on at a time, so that a thread has something to do
+_JSON: Final = frozenset({"application/json", "application/merge-patch+json"})
+
+
+class ClientGone(Exception):
+    """The client went away before its request was complete."""
+
+
+class Body:
+    """The body of one request; `longest` is the most that is read of one that is no JSON, in bytes."""
+
+    def __init__(self, asked: Asked, receive: Receive, longest: int) -> None:
+        self._headers = asked
+        self._receive = receive
+        self._longest = longest
+
+    @property
+    def kind(self) -> str:
+        """Its media type in lower case, without parameters; "" if none was sent."""
+        return self._headers.header(b"content-type").partition(";")[0].strip().lower()
+
+    @property
+    def announced(self) -> bool:
+        """Whether the head says that there is a body, and how it ends."""
+        headers = self._headers.headers
+        return b"content-length" in headers or b"transfer-encoding" in headers
+
+    async def pieces(self, longest: int | None = None) -> AsyncIterator[bytes]:
+        """The bytes, about a mebibyte at a time. Raises Refusal (413, 415) and ClientGone."""
+        most = self._longest if longest is None else longest
+        length = self._headers.header(b"content-length")
+        if length.isdecimal() and int(length[:20]) > most:
+            raise _too_long(most)
+        if self._headers.header(b"content-encoding").lower() not in {"", "identity"}:
+            raise Refusal(415, IbiError("the body must not be compressed"))
+        size, waiting, more = 0, bytearray(), True
+        while more:
+            message = await self._receive()
+            if message["type"] != "http.request":
+                if waiting:
+                    yield bytes(waiting)
+                raise ClientGone
+            waiting += message.get("body", b"")
+            more = message.get("more_body", False)
+            if size + len(waiting) > most:
+                raise _too_long(most)
+            if len(waiting) >= _BATCH or not more:
+                size += len(waiting)
+                yield bytes(waiting)
+                waiting.clear()
+
+    async def json(self) -> Any:
+        """The JSON value of the body, None if there is no body. Raises Refusal and ClientGone."""
+        body = b"".join([piece async for piece in self.pieces(LONGEST_JSON)])
+        if not body:
+            return None
+        if self.kind not in _JSON:
+            raise Refusal(415, IbiError("the body must be plain JSON: Content-Type: application/json"))
+        return read_json(body)
+
+
+def read_json(body: bytes | bytearray) -> Any:
+    """A JSON value: UTF-8, whole characters, finite numbers, and no name twice in an object. Raises Refusal (400)."""
+    try:
+        value = json.loads(
+            body.decode(), object_pairs_hook=_once, parse_constant=_no_number, parse_float=_finite
+        )
+        json.dumps(
+            value, ensure_ascii=False
+        ).encode()  # half a character can be written in JSON, and kept nowhere
+    except (ValueError, RecursionError):
+        raise Refusal(400, IbiError("the body is not JSON")) from None
+    return value
+
+
+def json_object(value: Any) -> dict[str, Any]:
+    """The body, which must be a JSON object. Raises Refusal (422)."""
+    if not isinstance(value, dict):
+        raise Refusal(422, IbiError("the body must be a JSON object"))
+    return value
+
+
+def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    value = dict(pairs)
+    if len(value) < len(pairs):
+        raise Refusal(400, IbiError("a name stands twice in one object"))
+    return value
+
+
+def _no_number(text: str) -> float:
+    raise ValueError(text)
+
+
+def _finite(text: str) -> float:
+    number = float(text)
+    if not math.isfinite(number):
+        raise ValueError(text)
+    return number
+
+
+def _too_long(most: int) -> Refusal:
+    return Refusal(413, IbiError("the body is too long: at most {most} bytes are read", most=most))

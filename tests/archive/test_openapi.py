@@ -1,0 +1,196 @@
+"""The description of the JSON interface: it is valid, it is complete, and what is asked as it says is answered so."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from openapi_schema_validator import OAS31Validator
+from openapi_spec_validator import OpenAPIV31SpecValidator
+
+from archive.api_world import FORM, Asking, asking, file_part, form, item_part
+from archive.conftest import _make
+from archive.test_api import TITLE, deposited, said
+from archive.world import NewArchive, fill
+from ibi.archive.api.openapi import routes
+from ibi.archive.api.routes import Route, answer, in_thread
+from ibi.archive.directory import ArchiveDirectory
+from ibi.assembly.archive_api import archive_api
+from ibi.tokens import Scope
+
+
+@pytest.fixture(scope="module")
+def api(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Asking]:
+    def make(address: str, **more: object) -> NewArchive:
+        archive = _make(tmp_path_factory.mktemp("full") / "archive", address, more)
+        fill(archive)
+        return archive
+
+    with asking(make) as made:
+        yield made
+
+
+@pytest.fixture(scope="module")
+def document(api: Asking) -> Any:
+    told = api.ask("GET", "/openapi.json")
+    assert (told.status, told.headers["content-type"]) == (200, "application/json")
+    return said(told)
+
+
+def table_of(archive: NewArchive) -> tuple[Route, ...]:
+    """The table of an Archive as it is put together for its users, with what all rooms add."""
+    directory = ArchiveDirectory(archive.data, archive.clock.machine)
+    api, _ = archive_api(directory, archive.settings, archive.catalogue)
+    return tuple(route for _, methods in api._table for route in methods.values())
+
+
+def test_it_is_openapi(document: Any) -> None:
+    assert document["openapi"].startswith("3.1")
+    assert list(OpenAPIV31SpecValidator(document).iter_errors()) == []
+
+
+def test_every_route_is_in_it_and_nothing_else(archive: NewArchive) -> None:
+    table = table_of(archive)
+    own = next(route for route in table if route.pattern == "/openapi.json")
+    import asyncio
+
+    told = json.loads(asyncio.run(own.act(None)).body)  # type: ignore[arg-type]  # it looks at nothing
+    assert list(OpenAPIV31SpecValidator(told).iter_errors()) == []
+    described = {
+        (method.upper(), path)
+        for path, methods in told["paths"].items()
+        for method in methods
+        if method != "parameters"
+    }
+    assert described == {(route.method, re.sub(r"<([a-z]+)>", r"{\1}", route.pattern)) for route in table}
+    names = [
+        methods[method]["operationId"]
+        for methods in told["paths"].values()
+        for method in methods
+        if method != "parameters"
+    ]
+    assert len(names) == len(set(names))
+
+
+def test_a_table_of_another_room_is_described_with_it() -> None:
+    schema = {"type": "object", "properties": {"name": {"type": "string"}}}
+    added = Route(
+        "PUT", "/members/<word>", Scope.ADMIN, in_thread(lambda _call, value: answer(value)), "add a member",
+        takes=schema, gives=schema, status=201, refusals=(409,), query={"dry": {"type": "boolean"}},
+    )  # fmt: skip
+    import asyncio
+
+    document = json.loads(asyncio.run(routes((added,), "7")[-1].act(None)).body)  # type: ignore[arg-type]  # it looks at nothing
+    assert list(OpenAPIV31SpecValidator(document).iter_errors()) == []
+    put = document["paths"]["/members/{word}"]["put"]
+    assert put["security"] == [{"token": ["admin"]}]
+    assert put["requestBody"]["content"]["application/json"]["schema"] == schema
+    assert {"201", "401", "403", "409", "413"} <= put["responses"].keys()
+
+
+def _valid(document: Any, name: str, value: Any) -> None:
+    schema = {"$ref": f"#/components/schemas/{name}", "components": document["components"]}
+    assert list(OAS31Validator(schema).iter_errors(value)) == []
+
+
+def test_items_and_problems_have_the_shape_that_it_says(api: Asking, document: Any) -> None:
+    for item in said(api.ask("GET", "/items", None, Scope.READ))["items"]:
+        _valid(document, "item", item)
+        _valid(document, "history", item["history"])
+    _valid(document, "problem", said(api.ask("GET", "/items/x")))
+    _valid(document, "problem", said(api.ask("GET", "/items/a.example/b/2012/01.01.00.00")))
+
+
+def test_a_deposit_as_it_says_is_taken(api: Asking, document: Any) -> None:
+    value = {
+        **TITLE, "language": "pt", "access": "embargoed", "embargo": "2030-01-01", "rights": "©", "key": "openapi",
+        "licence": "https://creativecommons.org/licenses/by/4.0/", "target": "a.txt", "file_list_public": False,
+    }  # fmt: skip
+    _valid(document, "deposit", value)
+    body = form(item_part(value), file_part("a.txt"))
+    answer = api.ask("POST", "/items", body, Scope.DEPOSIT, content_type=FORM)
+    assert answer.status == 201
+    _valid(document, "item", said(answer))
+    facts = {"rights": None, "language": "en"}
+    _valid(document, "edit", facts)
+    path = answer.headers["location"].removeprefix("/-/api")
+    edited = api.ask("PATCH", path, facts, Scope.EDIT, if_match="*")
+    assert (edited.status, "rights" in said(edited)) == (200, False)
+
+
+FUZZ = """
+import sys
+import schemathesis
+from hypothesis import HealthCheck, Phase, settings
+from schemathesis import GenerationMode
+from schemathesis.checks import CHECKS, not_a_server_error, load_all_checks
+
+load_all_checks()
+
+@schemathesis.serializer("application/offset+octet-stream", "application/octet-stream")
+def plain_bytes(ctx, value):
+    return value if isinstance(value, bytes) else str(value).encode()
+
+names = ["status_code_conformance", "content_type_conformance", "response_schema_conformance"]
+schema = schemathesis.openapi.from_url(sys.argv[1])
+checks = [not_a_server_error, *CHECKS.get_by_names(names)]
+broken, cases, statuses = [], 0, {}
+there = {"ibi": sys.argv[4], "word": sys.argv[5]}
+
+def one(operation):
+    @settings(max_examples=int(sys.argv[3]), deadline=None, database=None, derandomize=True,
+              suppress_health_check=list(HealthCheck), phases=[Phase.generate])
+    @__import__("hypothesis").given(case=operation.as_strategy(generation_mode=GenerationMode.POSITIVE)
+                                    | operation.as_strategy(generation_mode=GenerationMode.NEGATIVE))
+    def walk(case):
+        global cases
+        cases += 1
+        if cases % 2 and operation.method != "delete":  # also what is there
+            case.path_parameters.update({name: there[name] for name in case.path_parameters if name in there})
+        for headers in ({"Authorization": "Bearer " + sys.argv[2], "If-Match": "*"}, {}):
+            try:
+                response = case.call(headers=headers)
+                statuses[response.status_code] = statuses.get(response.status_code, 0) + 1
+                case.validate_response(response, checks=checks)
+            except (UnicodeError, ValueError) as error:
+                if "header" not in str(error).lower():
+                    raise
+    walk()
+
+for result in schema.get_all_operations():
+    operation = result.ok()
+    if operation.path == "/openapi.json":
+        continue
+    try:
+        one(operation)
+    except Exception as error:
+        broken.append(f"{operation.label}: {error}")
+print(cases, statuses)
+print("\\n".join(broken))
+sys.exit(bool(broken))
+"""
+
+
+@pytest.mark.long
+def test_what_a_machine_makes_up_finds_no_fault_of_ours_and_nothing_undocumented(
+    new_archive: Callable[..., NewArchive],
+) -> None:
+    with asking(new_archive) as api:
+        item = deposited(api, TITLE, ("a.txt", b"abc")).removeprefix("/items/")
+        begun = api.ask("POST", "/uploads", None, Scope.ADMIN, upload_length="1000000")
+        upload = begun.headers["location"].rpartition("/")[2]
+        url = f"http://127.0.0.1:{api.served.port}/-/api/openapi.json"
+        command = [sys.executable, "-c", FUZZ, url, api.token(Scope.ADMIN), "30", item, upload]
+        environment = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[2] / "src")}
+        done = subprocess.run(
+            command, capture_output=True, text=True, env=environment, check=False, timeout=110
+        )
+        assert done.returncode == 0, done.stdout + done.stderr
+        assert api.staging == []
