@@ -7,7 +7,9 @@ from __future__ import annotations
 
 import asyncio
 import io
+import os
 import re
+from contextlib import aclosing
 from dataclasses import dataclass, field, replace
 from ipaddress import ip_address
 from typing import TYPE_CHECKING, Any, BinaryIO, Final, Literal
@@ -17,7 +19,9 @@ from ibi.protocol import vocabulary as words
 from ibi.protocol.query_string import read_query
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Iterable, Mapping
+    from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Iterator, Mapping
+
+    Send = Callable[[dict[str, Any]], Awaitable[None]]
 
 HTML: Final = "text/html; charset=utf-8"
 JSON: Final = "application/json"
@@ -32,18 +36,24 @@ NO_STORE: Final[Headers] = (("cache-control", "no-store"),)
 
 _ALWAYS: Final[Headers] = (("x-content-type-options", "nosniff"), ("referrer-policy", "no-referrer"))
 _NEVER_KEPT: Final[Headers] = (*NO_STORE, ("x-robots-tag", "noindex, nofollow"))
-_CHUNK: Final = 256 * 1024
+_CHUNK: Final = 512 * 1024  # of a slow reader's file, one of these is in memory
+_NO_WAIT: Final[int | None] = getattr(os, "RWF_NOWAIT", None)  # Linux only
+_BODILESS: Final = frozenset({204, 304})
 _QUALITY = re.compile(r"\s*q\s*=\s*([01](?:\.[0-9]{0,3})?)\s*", re.ASCII | re.IGNORECASE)
 
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """One request. `path` and `query` are raw, one character for each byte; nothing is decoded yet (threat T27)."""
+    """One request. `path` and `query` are raw, one character for each byte; nothing is decoded yet (threat T27).
+
+    `peer`: the address at the other end of the connection, "" where there is none.
+    """
 
     method: str
     path: str
     query: str
     headers: Mapping[bytes, bytes]
+    peer: str = field(default="", kw_only=True)
 
     @classmethod
     def of(cls, scope: Mapping[str, Any]) -> Asked:
@@ -56,6 +66,7 @@ class Asked:
             scope["raw_path"].partition(b"?")[0].decode("latin-1"),
             scope["query_string"].decode("latin-1"),
             headers,
+            peer=(scope.get("client") or ("",))[0],
         )
 
     @property
@@ -115,8 +126,9 @@ class Asked:
 
 @dataclass(frozen=True, slots=True)
 class Response:
-    """One answer; its body is bytes, or an open file of a known size, which is closed after sending.
+    """One answer; its body is bytes, or `size` bytes of an open file from `start` on, or `size` bytes in `parts`.
 
+    The file is closed after sending. `parts` may wait for a disk: they are made in another thread, one at a time.
     `afterwards` is called once it has gone out. Of headers set twice, the first counts; links add up.
     """
 
@@ -127,19 +139,30 @@ class Response:
     file: BinaryIO | None = field(default=None, repr=False)
     size: int = 0
     afterwards: Callable[[], None] | None = field(default=None, repr=False)
+    start: int = 0
+    parts: Iterator[bytes] | None = field(default=None, repr=False)
 
     def having(self, *headers: tuple[str, str]) -> Response:
         """The same answer with more headers."""
         return replace(self, headers=(*self.headers, *headers))
 
-    async def send(self, send: Callable[[dict[str, Any]], Awaitable[None]], *, head_only: bool) -> None:
-        """Send it as ASGI messages; to HEAD without its body."""
+    async def send(
+        self, send: Send, *, head_only: bool, receive: Callable[[], Awaitable[Any]] | None = None
+    ) -> None:
+        """Send it as ASGI messages; to HEAD without its body.
+
+        With `receive`, from which nothing more must be wanted, a long body ends when its reader goes away.
+        """
         try:
             await send({"type": "http.response.start", "status": self.status, "headers": self._written()})
-            if self.file is None or head_only:
-                await send({"type": "http.response.body", "body": b"" if head_only else self.body})
+            if head_only:
+                await send({"type": "http.response.body", "body": b""})
+            elif self.file is not None:
+                await _send_all(_file_parts(self.file, self.start, self.size), self.size, send, receive)
+            elif self.parts is not None:
+                await _send_all(_made_parts(self.parts), self.size, send, receive)
             else:
-                await _send_file(self.file, self.size, send)
+                await send({"type": "http.response.body", "body": self.body})
         finally:
             if self.file is not None:
                 self.file.close()
@@ -148,7 +171,8 @@ class Response:
 
     def _written(self) -> list[tuple[bytes, bytes]]:
         kind: Headers = (("content-type", self.content_type),) if self.content_type else ()
-        size: Headers = (("content-length", str(self.size if self.file else len(self.body))),)
+        length = len(self.body) if self.file is None and self.parts is None else self.size
+        size: Headers = () if self.status in _BODILESS else (("content-length", str(length)),)
         written: list[tuple[bytes, bytes]] = []
         seen: set[str] = set()
         for name, value in (*kind, *size, *self.headers, *_ALWAYS):
@@ -167,8 +191,8 @@ def redirect(
 
 
 def pairs(body: bytes, status: int = 200, *headers: tuple[str, str]) -> Response:
-    """The answer of a service: a pair list that nobody keeps or indexes (MSG-10, threat T38)."""
-    return Response(status, body, PAIRS, (*_NEVER_KEPT, *headers))
+    """The answer of a service: a pair list that nobody indexes, nor keeps unless `headers` say so (MSG-10, T38)."""
+    return Response(status, body, PAIRS, (*headers, *_NEVER_KEPT))
 
 
 def link(url: str, relation: str, language: str = "") -> tuple[str, str]:
@@ -197,19 +221,67 @@ def hosts_of(addresses: Iterable[str]) -> frozenset[str]:
     return frozenset(map(host_of, addresses))
 
 
-async def _send_file(file: BinaryIO, size: int, send: Callable[[dict[str, Any]], Awaitable[None]]) -> None:
-    """Send exactly `size` bytes; a file that has become shorter breaks the connection rather than lie."""
-    left = size
-    while left:
-        small = left <= _CHUNK
-        chunk = file.read(left) if small else await asyncio.to_thread(file.read, _CHUNK)
-        if not chunk:
-            msg = "a stored file ended too early"
-            raise io.UnsupportedOperation(msg)
-        left -= len(chunk)
-        await send({"type": "http.response.body", "body": chunk, "more_body": left > 0})
+async def _send_all(
+    parts: AsyncGenerator[bytes, None], size: int, send: Send, receive: Callable[[], Awaitable[Any]] | None
+) -> None:
+    """Send exactly `size` bytes; what ends early breaks the connection rather than lie."""
     if not size:
         await send({"type": "http.response.body", "body": b""})
+        return
+    left = size
+    gone = asyncio.ensure_future(_gone(receive)) if receive and size > _CHUNK else None
+    try:
+        async with aclosing(parts):
+            async for part in parts:
+                left -= len(part)
+                await send({"type": "http.response.body", "body": part, "more_body": left > 0})
+                if left:  # returns when the part is nearly gone, so that the next one is not read before
+                    await send({"type": "http.response.body", "body": b"", "more_body": True})
+                    await asyncio.sleep(0)  # others have their turn, also while a fast reader never waits
+                if gone is not None and gone.done():
+                    return
+    finally:
+        if gone is not None:
+            gone.cancel()
+    if left:
+        raise io.UnsupportedOperation("a stored file ended too early")
+
+
+async def _gone(receive: Callable[[], Awaitable[Any]]) -> None:
+    """Wait until the reader has gone away."""
+    while (await receive())["type"] != "http.disconnect":
+        pass
+
+
+async def _file_parts(file: BinaryIO, start: int, size: int) -> AsyncGenerator[bytes, None]:
+    """A piece of a file; another thread reads what is not in memory, and only that, since it costs more."""
+    handle, at, end = file.fileno(), start, start + size
+    while at < end:
+        most = min(_CHUNK, end - at)
+        if _in_memory(handle, at, most):
+            part = os.pread(handle, most, at)
+        else:
+            part = await asyncio.to_thread(os.pread, handle, most, at)
+        if not part:
+            return
+        at += len(part)
+        yield part
+
+
+def _in_memory(handle: int, at: int, size: int) -> bool:
+    """Whether both ends of a piece of a file can be read without waiting for a disk, as far as the system tells."""
+    if _NO_WAIT is None:
+        return False
+    try:
+        return all(os.preadv(handle, [bytearray(1)], place, _NO_WAIT) for place in {at, at + size - 1})
+    except OSError:  # it would have to wait, or the file system cannot tell
+        return False
+
+
+async def _made_parts(parts: Iterator[bytes]) -> AsyncGenerator[bytes, None]:
+    """Parts that are made in another thread, one at a time."""
+    while part := await asyncio.to_thread(next, parts, b""):
+        yield part
 
 
 def _encoded(char: str) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from ibi.archive.holding import Holding, Statement, StoredFile
+from ibi.archive.holding import Access, Holding, Statement, StoredFile
 from ibi.archive.pages import ArchivePage, FileListPage, ItemPage, MetadataPage, NoticePage
 from ibi.errors import NotHeld, ParseError
 from ibi.identifier.forms import IBIForms
@@ -93,6 +93,68 @@ def test_states_and_contents_have_words_in_both_languages(
     page = ItemPage(_holding(**facts), None, "")
     assert english in Page(render(page, "en")).words
     assert portuguese in Page(render(page, "pt-BR")).words
+
+
+@pytest.mark.proves("ARC-07")
+def test_what_is_left_of_an_item_is_its_title_the_date_and_the_reason_of_its_removal() -> None:
+    holding = _holding(
+        state=State.DELETED,
+        files=(),
+        target="",
+        url="",
+        reason="Withdrawn <by> its author.",
+        access=Access.CLOSED,
+    )
+    page = Page(render(ItemPage(holding, None, "http://r.example", status=410), "en"))
+    assert page.heading == "Names that stay"
+    assert {"Removed", "Removed on", "Reason of the removal", "Withdrawn <by> its author."} <= page.words
+    assert any(word.startswith("September 14, 2026") for word in page.words)
+    assert "Access" not in page.words  # nothing is left to be let in to
+    portuguese = Page(render(ItemPage(holding, None, "http://r.example", status=410), "pt-BR"))
+    assert {"Removido", "Motivo da remoção"} <= portuguese.words
+
+
+@pytest.mark.proves("SVC-10")
+@pytest.mark.parametrize(
+    ("facts", "english", "portuguese"),
+    [
+        ({"access": Access.CLOSED}, "Kept here, but not given", "Guardado aqui, mas não dado"),
+        ({"access": Access.RESTRICTED}, "Only in networks", "Apenas em redes"),
+        (
+            {"access": Access.EMBARGOED, "embargo": "2027-01-01"},
+            "until January 1, 2027",
+            "até 1 de janeiro de 2027",
+        ),
+    ],
+)
+def test_a_page_says_who_may_have_the_data_and_offers_them_to_nobody_else(
+    facts: dict[str, object], english: str, portuguese: str
+) -> None:
+    holding = _holding(**facts)
+    kept_back = ItemPage(holding, None, "", access=holding.access)
+    for language, words in (("en", english), ("pt-BR", portuguese)):
+        page = Page(render(kept_back, language))
+        assert any(words in word for word in page.words)
+        assert not any(link.startswith(("/-/files", "/-/zip")) for link in page.links)
+    opened = Page(render(ItemPage(holding, f"{BASE}/index.html", ""), "en"))
+    assert f"/-/zip/{FORMS.main}" in opened.links
+    over = holding.access is Access.EMBARGOED
+    assert any(english in word for word in opened.words) is not over
+
+
+def test_rights_and_licence_stand_on_the_page_and_an_open_item_needs_no_word_of_access() -> None:
+    holding = _holding(rights="All may <read> it.", licence="https://licence.example/by/4.0/")
+    page = Page(render(ItemPage(holding, f"{BASE}/index.html", ""), "en"))
+    assert {"Rights", "All may <read> it.", "Licence"} <= page.words
+    assert page.links["https://licence.example/by/4.0/"] == "https://licence.example/by/4.0/"
+    assert "Access" not in page.words
+    assert b"javascript" not in render(ItemPage(_holding(licence=""), None, ""), "en")
+
+
+def test_the_list_of_files_leads_to_all_of_them_in_one() -> None:
+    assert f"/-/zip/{FORMS.main}" in Page(render(_file_list(), "en")).links
+    hidden = Page(render(ItemPage(_holding(file_list_public=False), f"{BASE}/index.html", ""), "en"))
+    assert not any(link.startswith(("/-/files", "/-/zip")) for link in hidden.links)
 
 
 def test_metadata_keep_the_language_of_each_value_and_the_order_of_dublin_core() -> None:

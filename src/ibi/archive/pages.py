@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from ibi.archive.holding import Access
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
@@ -28,13 +30,14 @@ class ItemPage:
 
     `url`: where it can be read (None if only this page stands for it); `resolver`: the root URL under which its
     persistent URL works, "" if the Archive has joined none; `related`: the pairs of relation and URL that are known
-    here (".translation(pt)", "http://…").
+    here (".translation(pt)", "http://…"); `access`: OPEN if this reader may have the data, else what keeps them back.
     """
 
     holding: Holding
     url: str | None
     resolver: str
     related: tuple[tuple[str, str], ...] = ()
+    access: Access = Access.OPEN
     status: int = 200
 
 

@@ -6,11 +6,13 @@ from functools import singledispatch
 from typing import TYPE_CHECKING
 
 from ibi.archive.dublin_core import ELEMENTS
+from ibi.archive.holding import Access
 from ibi.archive.pages import ArchivePage, FileListPage, ItemPage, MetadataPage, NoticePage
 from ibi.errors import ParseError
 from ibi.protocol.language import LanguagePreference
 from ibi.texts import say
 from ibi.web.rendering import html, web_link
+from ibi.web.wording import moment
 
 if TYPE_CHECKING:
     from ibi.archive.holding import Holding
@@ -46,6 +48,14 @@ NOTICE_TITLES = {
 """What a notice is headed with, by its status; 0 for any other."""
 
 
+ACCESS_WORDS = {
+    Access.EMBARGOED: "Under embargo until {moment}",
+    Access.RESTRICTED: "Only in networks that have a licence",
+    Access.CLOSED: "Kept here, but not given to readers",
+}
+"""Who may have the data of an item that is not open to everybody."""
+
+
 @singledispatch
 def render(page: object, language: str) -> bytes:
     """A page (one of `ibi.archive.pages.Page`) as HTML in one of our languages."""
@@ -70,6 +80,7 @@ def _(page: ItemPage, language: str) -> bytes:
         root=root,
         persistent=names,
         main=page.holding.forms.main,
+        access=_access(page, language),
     )
 
 
@@ -109,6 +120,16 @@ def _(page: NoticePage, language: str) -> bytes:
 def title(holding: Holding, language: str) -> str:
     """What an item is called in the reader's language, or its name where it has no title."""
     return _best(holding, "title", language) or str(holding.forms.main)
+
+
+def _access(page: ItemPage, language: str) -> str:
+    """Who may have the data; "" where nothing keeps them back from anybody, or nothing is left."""
+    holding = page.holding
+    over = holding.access is Access.EMBARGOED and page.access is Access.OPEN
+    if holding.deleted or over or holding.access is Access.OPEN:
+        return ""
+    begin = moment(f"{holding.embargo}T00:00:00Z", language)
+    return say(ACCESS_WORDS[holding.access], language, moment=begin)
 
 
 def _best(holding: Holding, element: str, language: str) -> str:
