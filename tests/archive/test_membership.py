@@ -1,94 +1,54 @@
-"""An Archive switches itself on and off at a resolver that follows a script, over real sockets."""
+"""An Archive at its resolvers, which follow scripts, over real sockets."""
 
 from __future__ import annotations
 
 import asyncio
-import json
-from typing import Self
-from urllib.parse import parse_qs, urlsplit
+import logging
+from urllib.parse import urlsplit
 
 import pytest
 
-from archive.world import SERVICE, settings_for
-from ibi.archive import membership
-from ibi.archive.membership import Membership, resolver_address
+from archive.membership_world import (
+    EXCLUDED,
+    INCLUDED,
+    KEY,
+    REFUSED,
+    RESOLVER_SERVICE,
+    UNCONFIRMED,
+    Here,
+    ScriptedResolver,
+    Step,
+    request_of,
+    until,
+)
+from archive.world import SERVICE
+from ibi.archive import membership, networks
+from ibi.archive.ledgers.memberships import Member, Standing
+from ibi.archive.membership import resolver_address
 from ibi.errors import SetupError
-from ibi.transport import AddressPolicy, Client
-
-RESOLVER_SERVICE = "J8LNKB5R7W/3FUQHC5"
-INCLUDED = b"status.archive included status.confirmation successful"
+from ibi.serving import FAREWELL_SECONDS
 
 
-class ScriptedResolver:
-    """Answers each request with the next line of its script, then with the last one for ever."""
-
-    def __init__(self, *script: tuple[int, bytes] | None) -> None:
-        self.script = list(script)
-        self.targets: list[str] = []
-        self.about = json.dumps({"service_ibi": RESOLVER_SERVICE}).encode()
-
-    async def __aenter__(self) -> Self:
-        self.server = await asyncio.start_server(self._serve, "127.0.0.1", 0)
-        self.address = f"127.0.0.1:{self.server.sockets[0].getsockname()[1]}"
-        return self
-
-    async def __aexit__(self, *_: object) -> None:
-        self.server.close()
-
-    @property
-    def subjects(self) -> list[str]:
-        """What was asked of its service, in order."""
-        queries = [parse_qs(urlsplit(target).query) for target in self.targets]
-        return [query["servicesubject"][0] for query in queries if query]
-
-    async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        head = await reader.readuntil(b"\r\n\r\n")
-        target = head.split(b" ", 2)[1].decode()
-        self.targets.append(target)
-        if target == "/-/about":
-            step: tuple[int, bytes] | None = (200, self.about)
-        else:
-            step = self.script.pop(0) if len(self.script) > 1 else self.script[0]
-        if step is not None:
-            status, body = step
-            writer.write(
-                b"HTTP/1.1 %d X\r\nconnection: close\r\ncontent-length: %d\r\n\r\n%s"
-                % (status, len(body), body)
-            )
-            await writer.drain()
-        writer.close()
+@pytest.fixture(autouse=True)
+def fast(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Pauses of hundredths of a second."""
+    monkeypatch.setattr(membership, "FIRST_PAUSE", 0.01)
+    monkeypatch.setattr(membership, "LONGEST_PAUSE", 0.05)
+    monkeypatch.setattr(networks, "LOOK_EVERY", 0.01)
 
 
-def archive_at(resolver: str, **more: object) -> Membership:
-    settings = settings_for("archive.example:8080", resolver=f"http://{resolver}" if resolver else "", **more)
-    return Membership(settings, Client(AddressPolicy(allow_private=True)), "0.1.0")
-
-
-def play(script: ScriptedResolver) -> None:
-    """Switch on, then off, at a resolver."""
-
-    async def run() -> None:
-        async with script:
-            archive = archive_at(script.address)
-            try:
-                async with asyncio.timeout(20):
-                    await archive.switch_on()
-                    await archive.switch_off()
-            finally:
-                await archive.close()
-
-    asyncio.run(run())
-
-
-@pytest.mark.proves("REG-03", "MSG-20", "REG-01")
+@pytest.mark.proves("REG-03", "MSG-20", "REG-01", "ARC-10")
 def test_an_archive_says_all_eight_pairs_when_it_switches_on_and_off() -> None:
-    script = ScriptedResolver((200, INCLUDED), (200, b"status.archive excluded"))
-    play(script)
-    assert script.subjects == ["inclusionRequest", "exclusionRequest"]
-    for target in script.targets[1:]:
-        url = urlsplit(target)
-        assert url.path == f"/{RESOLVER_SERVICE}"
-        query = {name: values[0] for name, values in parse_qs(url.query, keep_blank_values=True).items()}
+    async def run() -> ScriptedResolver:
+        async with ScriptedResolver(INCLUDED, EXCLUDED) as resolver:
+            async with Here({resolver.url: request_of()}) as here:
+                await until(lambda: here.ledger.get(resolver.url))
+            return resolver
+
+    resolver = asyncio.run(run())
+    assert resolver.subjects == ["inclusionRequest", "exclusionRequest"]
+    assert {urlsplit(target).path for target in resolver.targets} == {"/-/about", f"/{RESOLVER_SERVICE}"}
+    for query in resolver.queries:
         del query["servicesubject"]
         assert query == {
             "archiveaddress": "archive.example:8080",
@@ -97,69 +57,232 @@ def test_an_archive_says_all_eight_pairs_when_it_switches_on_and_off() -> None:
             "archiveprotocol": "HTTP",
             "archiveplatformversion": "0.1.0",
             "archiveadmemailaddress": "admin@archive.example",
-            "registrationkey": "12345678901234567890",
+            "registrationkey": KEY,
         }
 
 
 @pytest.mark.proves("REG-04", "REG-06", "AMB-33")
 @pytest.mark.parametrize(
-    "bad",
+    ("bad", "standing"),
     [
-        (403, b"status.archive refused"),
-        (200, b"status.archive excluded"),
-        (200, b"hello"),
-        (200, b""),
-        (302, b""),
-        (503, b"later"),
-        None,
+        (REFUSED, Standing.REFUSED),
+        (EXCLUDED, Standing.WAITING),
+        ((200, b"hello"), Standing.WAITING),
+        ((200, b""), Standing.WAITING),
+        ((302, b""), Standing.WAITING),
+        ((503, b"later"), Standing.WAITING),
+        (None, Standing.WAITING),
     ],
     ids=["refused", "another status", "no status", "nothing", "redirect", "busy", "closed"],
 )
 def test_an_archive_asks_again_until_it_is_included(
-    bad: tuple[int, bytes] | None, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+    bad: Step, standing: Standing, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr(membership, "FIRST_PAUSE", 0.01)
-    script = ScriptedResolver(bad, bad, (200, INCLUDED), (200, b"status.archive excluded"))
-    play(script)
-    assert script.subjects[-1] == "exclusionRequest"
-    assert script.subjects.count("inclusionRequest") >= 3
-    assert "12345678901234567890" not in caplog.text
+    caplog.set_level(logging.INFO)
+
+    async def run() -> None:
+        async with ScriptedResolver(bad) as resolver, Here({resolver.url: request_of()}) as here:
+            await until(lambda: len(resolver.subjects) > 4)
+            member = here.ledger[resolver.url]
+            assert member.standing is standing
+            assert member.problem is not None
+            resolver.script = [INCLUDED]
+            await until(lambda: here.ledger[resolver.url].standing is Standing.INCLUDED)
+            assert here.ledger[resolver.url].problem is None
+            resolver.script = [EXCLUDED]
+
+    asyncio.run(run())
+    assert KEY not in caplog.text
+    assert len(caplog.records) <= 4  # each piece of news once, not each try
 
 
 @pytest.mark.proves("REG-05")
 def test_an_unconfirmed_inclusion_is_one_too() -> None:
-    script = ScriptedResolver((200, b"status.archive included status.confirmation unsuccessful"), (200, b"x"))
-    play(script)
-    assert script.subjects == ["inclusionRequest", "exclusionRequest"]
+    async def run() -> None:
+        async with ScriptedResolver(UNCONFIRMED) as resolver, Here({resolver.url: request_of()}) as here:
+            await until(lambda: here.ledger.get(resolver.url))
+            assert here.ledger[resolver.url].standing is Standing.UNCONFIRMED
+            await asyncio.sleep(0.2)
+            assert resolver.subjects == ["inclusionRequest"]
+
+    asyncio.run(run())
+
+
+def test_an_included_archive_asks_again_every_minute_and_logs_nothing(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Whoever switched it off by a replayed message did so for a minute (threat T17)."""
+    assert membership.HEARTBEAT == 60
+    monkeypatch.setattr(membership, "HEARTBEAT", 0.02)
+    caplog.set_level(logging.INFO)
+
+    async def run() -> None:
+        async with ScriptedResolver(INCLUDED) as resolver, Here({resolver.url: request_of()}) as here:
+            await until(lambda: here.ledger.get(resolver.url))
+            since = here.ledger[resolver.url].since
+            here.now += 100
+            seen = len(resolver.subjects)
+            await until(lambda: len(resolver.subjects) > seen + 3)
+            assert here.ledger[resolver.url].since == since
+            assert here.ledger[resolver.url].heard > since
+            assert len(caplog.records) == 1
+            resolver.script = [EXCLUDED]
+
+    asyncio.run(run())
+
+
+def test_a_resolver_that_falls_silent_still_counts_as_one_that_asks(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(membership, "HEARTBEAT", 0.02)
+
+    async def run() -> None:
+        async with ScriptedResolver(INCLUDED) as resolver:
+            url = resolver.url
+            async with Here({url: request_of()}) as here:
+                await until(lambda: here.ledger.get(url))
+                await resolver.stop()
+                await until(lambda: here.ledger[url].problem)
+                heard = here.ledger[url].heard
+                here.now += 100
+                noted = here.notes.noted
+                await asyncio.sleep(0.3)
+                assert here.ledger[url].standing is Standing.INCLUDED
+                assert (here.ledger[url].heard, here.notes.noted) == (
+                    heard,
+                    noted,
+                )  # no news is not written down
+                await resolver.start()
+                await until(lambda: here.ledger[url].problem is None)
+                assert here.ledger[url].heard > heard
+
+    asyncio.run(run())
+    warnings = [record for record in caplog.records if record.levelno == logging.WARNING]
+    assert len(warnings) <= 2
+
+
+def test_one_resolver_that_is_down_holds_no_other_up() -> None:
+    async def run() -> None:
+        async with ScriptedResolver(None) as down, ScriptedResolver(INCLUDED) as well:
+            requests = {down.url: request_of("1" * 20), well.url: request_of("2" * 20)}
+            async with Here(requests) as here:
+                await until(lambda: well.url in here.ledger)
+                assert here.ledger[well.url].standing is Standing.INCLUDED
+                await until(lambda: len(down.subjects) > 2)
+            assert {query["registrationkey"] for query in down.queries} == {"1" * 20}
+            assert {query["registrationkey"] for query in well.queries} == {"2" * 20}
+
+    asyncio.run(run())
+
+
+@pytest.mark.proves("ARC-15", "REG-07")
+def test_switched_off_it_says_goodbye_until_it_is_heard_and_on_it_asks_again() -> None:
+    async def run() -> None:
+        async with ScriptedResolver(INCLUDED, None, (503, b""), EXCLUDED, INCLUDED, EXCLUDED) as resolver:
+            async with Here({resolver.url: request_of()}) as here:
+                await until(lambda: here.ledger.get(resolver.url))
+                here.on = False
+                await until(lambda: here.ledger[resolver.url].standing is Standing.EXCLUDED)
+                await asyncio.sleep(0.1)
+                here.on = True
+                await until(lambda: here.ledger[resolver.url].standing is Standing.INCLUDED)
+            assert resolver.subjects == [
+                "inclusionRequest",
+                *["exclusionRequest"] * 3,
+                "inclusionRequest",
+                "exclusionRequest",
+            ]
+
+    asyncio.run(run())
+
+
+def test_a_resolver_that_is_left_is_told_and_forgotten() -> None:
+    async def run() -> None:
+        async with ScriptedResolver(INCLUDED, None, EXCLUDED) as resolver:
+            async with Here({resolver.url: request_of()}) as here:
+                await until(lambda: here.ledger.get(resolver.url))
+                here.requests.clear()
+                await until(lambda: not here.ledger)
+            assert resolver.subjects == ["inclusionRequest", "exclusionRequest", "exclusionRequest"]
+
+    asyncio.run(run())
+
+
+@pytest.mark.parametrize("was_on", [True, False])
+def test_a_resolver_is_left_while_the_archive_is_switched_off(was_on: bool) -> None:
+    async def run() -> None:
+        async with ScriptedResolver(INCLUDED, EXCLUDED) as resolver:
+            async with Here({resolver.url: request_of()}, on=was_on) as here:
+                if was_on:
+                    await until(lambda: here.ledger.get(resolver.url))
+                here.on = False
+                await asyncio.sleep(0.2)
+                here.requests.clear()
+                await until(lambda: not here.all._places)
+                assert here.ledger == {}
+            assert resolver.subjects == (["inclusionRequest", "exclusionRequest"] if was_on else [])
+
+    asyncio.run(run())
+
+
+@pytest.mark.proves("REG-08", "ARC-10")
+def test_a_new_address_is_said_at_once() -> None:
+    async def run() -> None:
+        async with ScriptedResolver(INCLUDED) as resolver, Here({resolver.url: request_of()}) as here:
+            await until(lambda: here.ledger.get(resolver.url))
+            here.requests[resolver.url] = request_of(ip="192.0.2.7")
+            await until(lambda: len(resolver.queries) > 1)
+            assert [query["archiveip"] for query in resolver.queries] == ["127.0.0.1", "192.0.2.7"]
+            assert set(resolver.subjects) == {"inclusionRequest"}  # the new word replaces the old one
+
+    asyncio.run(run())
+
+
+def test_what_was_left_open_by_a_power_cut_is_said_at_the_next_start() -> None:
+    """Switched off while nobody served it, the Archive still stood as included at its resolver."""
+
+    async def run() -> None:
+        async with ScriptedResolver(EXCLUDED) as resolver:
+            known = {resolver.url: Member(resolver.url, Standing.INCLUDED, "2026-01-01T00:00:00Z")}
+            async with Here({resolver.url: request_of()}, on=False, ledger=known) as here:
+                await until(lambda: here.ledger[resolver.url].standing is Standing.EXCLUDED)
+            assert resolver.subjects == ["exclusionRequest"]
+
+    asyncio.run(run())
+
+
+def test_the_end_does_not_wait_for_a_resolver_that_says_nothing() -> None:
+    async def run() -> float:
+        async with ScriptedResolver(INCLUDED) as resolver:
+            async with Here({resolver.url: request_of()}) as here:
+                await until(lambda: here.ledger.get(resolver.url))
+                resolver.mute = True
+                begun = asyncio.get_running_loop().time()
+            return asyncio.get_running_loop().time() - begun
+
+    assert asyncio.run(run()) < FAREWELL_SECONDS
 
 
 @pytest.mark.parametrize("about", [b"", b"[]", b"{}", b'{"service_ibi": 5}', b"[" * 100_000, b"\xff"])
-def test_what_is_no_resolver_is_told_no_key(about: bytes, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(membership, "FIRST_PAUSE", 0.01)
-
+def test_what_is_no_resolver_is_told_no_key(about: bytes) -> None:
     async def run() -> list[str]:
-        async with ScriptedResolver((200, INCLUDED)) as script:
-            script.about = about
-            archive = archive_at(script.address)
-            switching = asyncio.create_task(archive.switch_on())
-            await asyncio.sleep(0.3)
-            assert not switching.done()
-            switching.cancel()
-            await archive.switch_off()
-            await archive.close()
-            return script.targets
+        async with ScriptedResolver(INCLUDED) as resolver:
+            resolver.about = about
+            async with Here({resolver.url: request_of()}):
+                await until(lambda: len(resolver.targets) > 2)
+            return resolver.targets
 
-    targets = asyncio.run(run())
-    assert len(targets) > 1
-    assert set(targets) == {"/-/about"}
+    assert set(asyncio.run(run())) == {"/-/about"}
 
 
-def test_an_archive_that_has_joined_no_resolver_asks_nobody() -> None:
+def test_a_resolver_that_was_made_anew_is_found_under_its_new_name() -> None:
     async def run() -> None:
-        archive = archive_at("")
-        await archive.switch_on()
-        await archive.switch_off()
-        await archive.close()
+        async with ScriptedResolver((400, b"")) as resolver, Here({resolver.url: request_of()}) as here:
+            await until(lambda: resolver.subjects)
+            resolver.about = b'{"service_ibi": "urlib.net/www/2020/01.01.00.00"}'
+            await until(lambda: resolver.targets[-1].startswith("/urlib.net/"))
+            resolver.script = [INCLUDED]
+            await until(lambda: here.ledger[resolver.url].standing is Standing.INCLUDED)
 
     asyncio.run(run())
 

@@ -266,7 +266,9 @@ def several(tmp_path: Path) -> Path:
 def test_a_listed_subsystem_gives_labels_of_its_own_room_names_and_granularity(several: Path) -> None:
     done = mint(several, "--subsystem", "first", "--count", "2")
     assert (done.returncode, done.stderr) == (0, "")
-    label = r"example\.org/mint/2\d{3}/\d\d(\.\d\d){1,4}(\.\d)?\n"  # trailing zeros of the moment are left out
+    label = (
+        r"example\.org/mint/2\d{3}/\d\d(\.\d\d){1,4}(\.\d)?\n"  # trailing zeros of the moment are left out
+    )
     assert re.fullmatch(f"({label}){{2}}", done.stdout)
     assert (several / "first/minting/state").exists()
     rep, ibip = mint(several, "--subsystem", "second", "--granularity", "0.001").stdout.split()

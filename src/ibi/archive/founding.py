@@ -8,20 +8,17 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
 from ibi.archive.directory import generator_of
-from ibi.archive.membership import resolver_address
+from ibi.archive.joining import checked_key, key_warnings, new_key, root
 from ibi.errors import IbiError, MintingError, NotOurs, ParseError, SetupError
 from ibi.identifier.forms import IBIForms, parse_ibi
-from ibi.identifier.generator import is_public_ip
+from ibi.identifier.generator import LabelGenerator, is_public_ip
 from ibi.identifier.ibip import canonical_ip
 from ibi.minting.subsystem import granularity_of
-from ibi.protocol.messages import is_key, split_hostport
+from ibi.protocol.messages import split_hostport
 from ibi.settings import ArchiveSettings
 
 if TYPE_CHECKING:
     from ibi.archive.directory import ArchiveDirectory
-
-STRONG_KEY: Final = 20
-"""Digits of the keys that we make; shorter ones can be guessed (note 34)."""
 
 MAIL_SUBJECT: Final = "Solicitação de cadastro de um novo Arquivo"
 """What registration mails are headed with (R15 Example 7.1)."""
@@ -63,23 +60,59 @@ def found(directory: ArchiveDirectory, wishes: Wishes) -> tuple[ArchiveSettings,
     return settings, warnings
 
 
-def joined(
-    settings: ArchiveSettings, resolver: str, key: str | None
-) -> tuple[ArchiveSettings, list[IbiError]]:
-    """The settings of an Archive that takes part at a resolver, and warnings. Raises SetupError."""
-    changed = replace(settings, resolver=_root(resolver), key=_key(key) if key else settings.key)
-    return changed, _warnings(changed)
+@dataclass(frozen=True, slots=True)
+class Answers:
+    """Checks one answer of an administrator at a time; each gives it back as it is kept, or raises an IbiError.
+
+    `mints_host`, `mints_ip`: whether new labels will spell the address, and the IP address.
+    """
+
+    mints_host: bool
+    mints_ip: bool
+    for_trying: bool
+
+    def address(self, text: str) -> str:
+        """Where the Archive will answer."""
+        host, port = split_hostport(text)
+        if self.mints_host:
+            LabelGenerator(host, port or 80, for_trying=self.for_trying)
+        return text
+
+    def ip(self, text: str) -> str:
+        """The IP address of its server."""
+        found = canonical_ip(text)
+        if self.mints_ip and not self.for_trying and not is_public_ip(found):
+            raise NotOurs("the address {ip} is not public, so its labels are only for trying out", ip=found)
+        return found
+
+    @staticmethod
+    def admin(text: str) -> str:
+        """The administrator's mail address."""
+        ArchiveSettings(
+            address="archive.example",
+            ip="192.0.2.1",
+            service=_PLACEHOLDER,
+            key=new_key(),
+            secret="",
+            admin=text,
+        )
+        return text
+
+    @staticmethod
+    def resolver(text: str) -> str:
+        """The root of a resolver, or nothing yet."""
+        return root(text) if text else ""
 
 
-def register_command(settings: ArchiveSettings) -> str:
-    """The line with which the resolver's administrator registers the Archive."""
-    words = ["--archive-service", str(settings.service.main), "--key", settings.key]
+def register_command(service: IBIForms, key: str) -> str:
+    """The line with which a resolver's administrator registers an Archive."""
+    words = ["--archive-service", str(service.main), "--key", key]
     return f"ibi resolver register --data DIR {shlex.join(words)}"
 
 
-def mail_text(settings: ArchiveSettings) -> str:
+def mail_text(service: IBIForms, key: str) -> str:
     """The text of the registration mail (REG-01)."""
-    return f"archiveserviceibi = {settings.service.main}\nregistrationkey = {settings.key}\n"
+    return f"archiveserviceibi = {service.main}\nregistrationkey = {key}\n"
 
 
 def _settings(wishes: Wishes) -> tuple[ArchiveSettings, list[IbiError]]:
@@ -89,13 +122,13 @@ def _settings(wishes: Wishes) -> tuple[ArchiveSettings, list[IbiError]]:
         address=wishes.address,
         ip=canonical_ip(wishes.ip),
         service=IBIForms.of(parse_ibi(wishes.service_ibi)) if wishes.service_ibi else _PLACEHOLDER,
-        key=_key(wishes.key) if wishes.key else str(secrets.randbelow(10**STRONG_KEY)).zfill(STRONG_KEY),
+        key=checked_key(wishes.key) if wishes.key else new_key(),
         secret=secrets.token_hex(32),
         admin=wishes.admin or f"admin@{host}",
         platform_software=IBIForms.of(parse_ibi(wishes.platform_software))
         if wishes.platform_software
         else None,
-        resolver=_root(wishes.resolver) if wishes.resolver else "",
+        resolver=root(wishes.resolver) if wishes.resolver else "",
         mint_host=(wishes.mint_host or host).lower(),
         mint_port=wishes.mint_port or (80 if wishes.mint_host else port or 80),
         mint_ip=canonical_ip(wishes.mint_ip or wishes.ip),
@@ -103,7 +136,7 @@ def _settings(wishes: Wishes) -> tuple[ArchiveSettings, list[IbiError]]:
         granularity=wishes.granularity,
         for_trying=wishes.for_trying,
     )
-    warnings = _warnings(settings)
+    warnings = key_warnings(settings.resolver, settings.key)
     if not wishes.admin:
         warnings.append(IbiError("no --admin was given; the resolver is told {mail}", mail=settings.admin))
     try:
@@ -121,36 +154,3 @@ def _cannot_mint(error: IbiError, *, given: bool) -> IbiError:
         return SetupError("no labels can be made under this name ({reason}): see --mint-host", reason=error)
     problem = "{reason}; give --mint-host and --mint-ip of your own, or --service-ibi, or --for-trying"
     return NotOurs(problem, reason=error)
-
-
-def _root(resolver: str) -> str:
-    return f"http://{resolver_address(resolver)}"
-
-
-def _key(text: str) -> str:
-    if not is_key(text):
-        raise SetupError("a key is ten digits or more, perhaps twice with a hyphen between")
-    return text
-
-
-def _warnings(settings: ArchiveSettings) -> list[IbiError]:
-    found: list[IbiError] = []
-    if sum(char.isdigit() for char in settings.key) < STRONG_KEY:
-        found.append(IbiError("a key of fewer than {digits} digits can be guessed", digits=STRONG_KEY))
-    if settings.resolver and not _private(settings.resolver):
-        found.append(
-            IbiError(
-                "the key travels to {resolver} over plain http, where it can be read",
-                resolver=settings.resolver,
-            )
-        )
-    return found
-
-
-def _private(root: str) -> bool:
-    """Whether a resolver is on this machine or a network of the house, as far as its address tells."""
-    host = split_hostport(resolver_address(root))[0]
-    try:
-        return not is_public_ip(canonical_ip(host))
-    except ParseError:
-        return "." not in host

@@ -1,7 +1,8 @@
-"""An Archive takes part in a network: it switches itself on and off at its resolver (R15 chapter 7, REG-03, REG-04).
+"""The place of an Archive at one resolver: switched on, kept, and switched off (R15 chapter 7, REG-03).
 
-The resolver calls back while the inclusion request is still open, so this runs only once the Archive answers
-requests. A resolver that cannot be reached, or does not know the Archive yet, is asked again and again.
+A resolver calls back while the inclusion request is still open (REG-04), so this runs only once the Archive answers
+requests. A resolver that cannot be reached, or does not know the Archive yet, is asked for ever, with patience. What
+came of it is kept in the ledger of memberships, and logged when it changes.
 """
 
 from __future__ import annotations
@@ -9,29 +10,47 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
+import random
 from typing import TYPE_CHECKING, Final
 from urllib.parse import urlsplit
 
+from ibi.archive.item_lines import timestamp_text
+from ibi.archive.ledgers.memberships import Member, Standing
 from ibi.errors import ParseError, PeerError, PeerGarbled, SetupError
 from ibi.identifier.forms import parse_ibi
 from ibi.protocol.messages import ExclusionRequest
 from ibi.protocol.replies import ExclusionStatus, InclusionStatus
 
 if TYPE_CHECKING:
-    from ibi.settings import ArchiveSettings
+    from collections.abc import Awaitable, Callable
+
+    from ibi.errors import IbiError
+    from ibi.protocol.messages import InclusionRequest
     from ibi.transport import Client
 
 INCLUSION_SECONDS: Final = 10.0
-"""How long the resolver may take; it calls back meanwhile."""
+"""How long a resolver may take; it calls back meanwhile."""
 
 EXCLUSION_SECONDS: Final = 1.5
 """How long saying goodbye may take: an Archive stops within ten seconds."""
 
 FIRST_PAUSE, LONGEST_PAUSE = 0.5, 60.0
-"""Seconds between tries: twice as many each time."""
+"""Seconds between tries: twice as many each time, and up to half of them less by chance."""
+
+HEARTBEAT = 60.0
+"""Seconds after which an included Archive asks for inclusion anew: whoever switched it off by a replayed message, or
+included another machine in its place, did so for no longer than this (threat T17)."""
 
 _OK, _FORBIDDEN = 200, 403
 _log = logging.getLogger(__name__)
+
+
+class Refused(Exception):
+    """The resolver will not have this Archive, or not with this key."""
+
+    def __init__(self) -> None:
+        self.problem = PeerGarbled("it does not know this Archive, or not with this key")
+        super().__init__(str(self.problem))
 
 
 def resolver_address(root: str) -> str:
@@ -49,75 +68,134 @@ def resolver_address(root: str) -> str:
 
 
 class Membership:
-    """The place of one Archive at its resolver. `version` is that of our software; `client` is closed by `close`."""
+    """The place of one Archive at one resolver.
 
-    def __init__(self, settings: ArchiveSettings, client: Client, version: str) -> None:
-        self._request = settings.inclusion_request(version)
-        self._resolver = resolver_address(settings.resolver) if settings.resolver else ""
+    `request` is what the Archive says of itself there, with the key for this resolver; `member` how it stood when it
+    was last heard of. `keep` keeps how it stands now; `now` gives POSIX seconds.
+    """
+
+    def __init__(
+        self,
+        request: InclusionRequest,
+        member: Member,
+        client: Client,
+        keep: Callable[[Member], Awaitable[None]],
+        now: Callable[[], float],
+    ) -> None:
+        self.request = request
+        self.member = member
+        self._address = resolver_address(member.resolver)
         self._client = client
+        self._keep = keep
+        self._now = now
         self._service = ""
-        self._tried = False
+        self.asked = member.standing.included
+        """Whether the resolver may think that the Archive is there."""
 
-    async def switch_on(self) -> None:
-        """Ask for inclusion until it is granted; returns at once where no resolver is joined."""
+    async def stay(self) -> None:
+        """Ask for inclusion until it is granted, and again every minute, for ever."""
         pause = FIRST_PAUSE
-        while self._resolver:
-            self._tried = True
+        while True:
             try:
                 status = await self._include()
-            except PeerError as error:
-                _log.warning("not included by %s, trying again in %g s: %s", self._resolver, pause, error)
+            except (PeerError, Refused) as error:
+                await self._failed(error)
+                await asyncio.sleep(_about(pause))
+                pause = min(2 * pause, LONGEST_PAUSE)
             else:
-                outcome = "confirmed" if status.confirmed else "but it could not reach this Archive"
-                _log.info("included by %s, %s", self._resolver, outcome)
-                return
-            await asyncio.sleep(pause)
+                await self._stands(Standing.INCLUDED if status.confirmed else Standing.UNCONFIRMED)
+                pause = FIRST_PAUSE
+                await asyncio.sleep(_about(HEARTBEAT, 0.9))
+
+    async def leave(self) -> None:
+        """Ask for exclusion until it is granted; a resolver that does not know us need not be asked again."""
+        pause = FIRST_PAUSE
+        while not await self.say_goodbye():
+            await asyncio.sleep(_about(pause))
             pause = min(2 * pause, LONGEST_PAUSE)
 
-    async def switch_off(self) -> None:
-        """Ask for exclusion, once; whatever comes of it, this Archive stops."""
-        if not self._tried:
-            return
-        request = self._request
+    async def say_goodbye(self) -> bool:
+        """Ask for exclusion once, if anything was ever asked here; whether nothing is left to say."""
+        if not self.asked:
+            return True
+        request = self.request
         goodbye = ExclusionRequest(
-            request.address,
-            request.service_ibi,
-            request.ip,
-            request.platform_version,
-            request.admin_mail,
+            request.address, request.service_ibi, request.ip, request.platform_version, request.admin_mail,
             request.key,
-        )
+        )  # fmt: skip
         try:
             ExclusionStatus.read(await self._ask(goodbye.query(), EXCLUSION_SECONDS))
-        except (PeerError, ParseError) as error:
-            _log.warning("not excluded by %s: %s", self._resolver, error)
-        else:
-            _log.info("excluded by %s", self._resolver)
-
-    async def close(self) -> None:
-        """End the connections."""
-        await self._client.close()
+        except ParseError:
+            await self._failed(PeerGarbled("its reply is no exclusion status"))
+            return False
+        except (PeerError, Refused) as error:
+            await self._failed(error)
+            return isinstance(error, Refused)
+        await self._stands(Standing.EXCLUDED)
+        self.asked = False
+        return True
 
     async def _include(self) -> InclusionStatus:
+        query = self.request.query()
         try:
-            return InclusionStatus.read(await self._ask(self._request.query(), INCLUSION_SECONDS))
+            return InclusionStatus.read(await self._ask(query, INCLUSION_SECONDS))
         except ParseError:
             raise PeerGarbled("its reply is no inclusion status") from None
 
     async def _ask(self, query: str, seconds: float) -> bytes:
-        if not self._service:
-            self._service = await self._find_service()
-        reply = await self._client.get(self._resolver, f"/{self._service}?{query}", seconds)
+        """Send a message to the resolver's service, which is looked up anew after every failure."""
+        service = self._service or await self._find_service(seconds)
+        self._service = ""
+        self.asked = True
+        reply = await self._client.get(self._address, f"/{service}?{query}", seconds)
         if reply.status == _FORBIDDEN:
-            raise PeerGarbled("it does not know this Archive, or not with this key")
+            raise Refused
         if reply.status != _OK:
             raise PeerGarbled("it answered with status {status}", status=reply.status)
+        self._service = service
         return reply.body
 
-    async def _find_service(self) -> str:
+    async def _find_service(self, seconds: float) -> str:
         """The resolver's service IBI, which it tells at /-/about (note 24)."""
-        reply = await self._client.get(self._resolver, "/-/about", INCLUSION_SECONDS)
+        reply = await self._client.get(self._address, "/-/about", seconds)
         try:
             return str(parse_ibi(str(json.loads(reply.body)["service_ibi"])))
         except (ValueError, LookupError, TypeError, RecursionError):
             raise PeerGarbled("it does not tell its service IBI at /-/about: is it a resolver?") from None
+
+    async def _failed(self, error: PeerError | Refused) -> None:
+        """Whoever says nothing still thinks what it thought before."""
+        if isinstance(error, Refused):
+            await self._stands(Standing.REFUSED, error.problem, heard=True)
+        else:
+            included = self.member.standing.included
+            await self._stands(self.member.standing if included else Standing.WAITING, error)
+
+    async def _stands(
+        self, standing: Standing, problem: IbiError | None = None, *, heard: bool = False
+    ) -> None:
+        """Keep how the Archive stands; log it where it is news."""
+        before, moment = self.member, timestamp_text(int(self._now()))
+        heard = heard or problem is None
+        self.member = Member(
+            before.resolver,
+            standing,
+            before.since if standing is before.standing else moment,
+            moment if heard else before.heard,
+            problem,
+        )
+        news = standing is not before.standing or str(problem) != str(before.problem)
+        if news:
+            level = logging.WARNING if problem else logging.INFO
+            reason = f": {problem}" if problem else ""
+            _log.log(level, "%s at %s: %s%s", self.request.service_ibi, before.resolver, standing, reason)
+        if news or heard:
+            try:
+                await self._keep(self.member)
+            except SetupError as error:
+                _log.warning("%s at %s was not noted: %s", self.request.service_ibi, before.resolver, error)
+
+
+def _about(seconds: float, least: float = 0.5) -> float:
+    """So many seconds or some less: Archives that lost their resolver together do not come back together."""
+    return seconds * random.uniform(least, 1.0)  # noqa: S311 - nothing secret hangs on it

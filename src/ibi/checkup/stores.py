@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from enum import StrEnum
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -13,10 +14,10 @@ from ibi.errors import IbiError, SetupError
 from ibi.minting.clock import ClockLimits
 from ibi.minting.spatial import open_places
 from ibi.resolver.registry import MIGRATIONS, RegisteredArchive, Registry
-from ibi.settings import ArchiveSettings, ResolverSettings, SubsystemSettings
+from ibi.settings import ArchiveSettings, JoinedResolver, Peer, ResolverSettings, SubsystemSettings
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
     from ibi.minting.machine import Machine
 
@@ -48,26 +49,29 @@ def kinds_of(data: Path) -> list[Kind]:
 
 def check_settings(data: Path, kind: Kind) -> Iterator[Finding]:
     """Whether the settings can be read, by us and by nobody else."""
-    path = data / _FILES[kind][0]
+    if kind is Kind.ARCHIVE:
+        yield _check_file(data / ArchiveSettings.FILE, lambda: ArchiveSettings.read(data))
+        for further in (JoinedResolver, Peer):
+            if (data / further.FILE).exists():
+                yield _check_file(data / further.FILE, partial(further.read_tables, data))
+    else:
+        yield _check_file(data / ResolverSettings.FILE, lambda: ResolverSettings.read(data))
+
+
+def _check_file(path: Path, read: Callable[[], object]) -> Finding:
     advice = IbiError("mend {path}, or put it back from a backup", path=path)
     try:
-        if kind is Kind.ARCHIVE:
-            ArchiveSettings.read(data)
-        else:
-            ResolverSettings.read(data)
+        read()
         mode = path.stat().st_mode
     except SetupError as error:
-        yield Finding(_SETTINGS, Verdict.FAULT, error, advice)
-        return
+        return Finding(_SETTINGS, Verdict.FAULT, error, advice)
     except OSError as error:
         sentence = IbiError("{path} cannot be read: {reason}", path=path, reason=error.strerror)
-        yield Finding(_SETTINGS, Verdict.FAULT, sentence, advice)
-        return
+        return Finding(_SETTINGS, Verdict.FAULT, sentence, advice)
     if mode & _OTHERS_EYES:
         sentence = IbiError("{path} holds secrets, and others may read it", path=path)
-        yield Finding(_SETTINGS, Verdict.WARNING, sentence, IbiError("chmod 600 {path}", path=path))
-    else:
-        yield Finding(_SETTINGS, Verdict.OK, IbiError("{path} is in order", path=path))
+        return Finding(_SETTINGS, Verdict.WARNING, sentence, IbiError("chmod 600 {path}", path=path))
+    return Finding(_SETTINGS, Verdict.OK, IbiError("{path} is in order", path=path))
 
 
 def check_subsystems(data: Path, machine: Machine) -> Iterator[Finding]:

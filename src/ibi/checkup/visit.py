@@ -11,6 +11,7 @@ from queue import Empty, SimpleQueue
 from typing import TYPE_CHECKING, Final, TypeVar
 
 from ibi.checkup import reach
+from ibi.checkup.archive import check_memberships, check_service, resolvers_of
 from ibi.checkup.certificate import check_certificate, https_address
 from ibi.checkup.clock import check_clock, check_minting
 from ibi.checkup.disk import check_disk
@@ -86,15 +87,18 @@ class Visit:
         self._names = names
         self._nonce = Nonce(data, lambda: machine.now() / TICKS)
 
-    def findings(self) -> list[Finding]:
-        """What every check found, in order; it takes half a minute at most."""
+    def findings(self, *, served: bool = True) -> list[Finding]:
+        """What every check found, in order; it takes half a minute at most.
+
+        Without a service that runs (not `served`) it is not asked whether names lead here.
+        """
         parts: dict[str, Mapping[str, Look]] = {
             "settings": {"": self._settings},
             "clock": {"": lambda: check_clock(self._machine)},
             "disk": {"": lambda: check_disk(self._data)},
             "minting": self._minting(),
             "database": {"": self._databases},
-            "network": {"": self._network},
+            "network": {"": partial(self._network, served=served)},
         }
         if self._wishes.url:
             parts["certificate"] = {"": self._certificate}
@@ -120,12 +124,14 @@ class Visit:
     def _databases(self) -> Iterable[Finding]:
         kinds = self._stored()
         seconds = (_SECONDS["database"] - 1) / max(1, len(kinds))
-        return [finding for kind in kinds for finding in check_database(self._data, kind, seconds)]
+        found = [finding for kind in kinds for finding in check_database(self._data, kind, seconds)]
+        return [*found, *check_service(self._data)] if Kind.ARCHIVE in self.kinds else found
 
-    def _network(self) -> Iterable[Finding]:
-        return asyncio.run(self._reached())
+    def _network(self, *, served: bool) -> Iterable[Finding]:
+        found = asyncio.run(self._reached(served=served))
+        return [*found, *check_memberships(self._data)] if Kind.ARCHIVE in self.kinds else found
 
-    async def _reached(self) -> list[Finding]:
+    async def _reached(self, *, served: bool) -> list[Finding]:
         """Who can be reached, all asked at once."""
         archive, resolver = _known(ArchiveSettings, self._data), _known(ResolverSettings, self._data)
         addresses = self._wishes.addresses()
@@ -138,9 +144,8 @@ class Visit:
         strangers = Client(
             AddressPolicy(allow_private=bool(resolver and resolver.allow_private_archives)), self._names
         )
-        parts = [self._proofs(own, list(dict.fromkeys(addresses)))]
-        if archive and archive.resolver:
-            parts.append(reach.check_resolver(own, archive.resolver))
+        parts = [self._proofs(own, list(dict.fromkeys(addresses)))] if served else []
+        parts += [reach.check_resolver(own, url) for url in resolvers_of(self._data)]
         if resolver:
             parts.append(reach.check_archives(strangers, registered_archives(self._data)))
         try:

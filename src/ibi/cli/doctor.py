@@ -75,24 +75,26 @@ def run(args: argparse.Namespace) -> int:
         print(json.dumps({
             "kinds": visit.kinds,
             "faults": faults,
-            "findings": [_described(finding) for finding in findings],
+            "findings": [described(finding) for finding in findings],
         }, ensure_ascii=False, indent=1))  # fmt: skip
     else:
         for finding in findings:
-            print(_line(finding))
+            print(line(finding))
     if faults:
         print(say("faults found: {count}", count=faults), file=sys.stderr)
     return 1 if faults else 0
 
 
-def _line(finding: Finding) -> str:
+def line(finding: Finding) -> str:
+    """A finding as one line, in the reader's language."""
     sentence = say(finding.sentence)
     advice = f" -> {say(finding.advice)}" if finding.advice else ""
-    line = f"{say(_WORDS[finding.verdict]):<11} {say(_WORDS[finding.name]):<14} {sentence}{advice}"
-    return " ".join(line.splitlines())
+    words = f"{say(_WORDS[finding.verdict]):<11} {say(_WORDS[finding.name]):<14} {sentence}{advice}"
+    return " ".join(words.splitlines())
 
 
-def _described(finding: Finding) -> dict[str, Any]:
+def described(finding: Finding) -> dict[str, Any]:
+    """A finding as a part of a JSON document."""
     return {
         "name": finding.name,
         "verdict": finding.verdict,

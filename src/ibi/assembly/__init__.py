@@ -8,18 +8,13 @@ from __future__ import annotations
 import time
 from typing import TYPE_CHECKING
 
-import ibi
-from ibi.archive.directory import ArchiveDirectory
-from ibi.archive.membership import Membership
-from ibi.archive.pages import Renderer
-from ibi.archive.service import ArchiveService
+from ibi.assembly.archive import archive_directory, archive_service, check_archive, farewell
 from ibi.database import check_version, migrate, open_engine
 from ibi.exchange import NO_STORE, PLAIN, Response
 from ibi.minting.desk import Desk
-from ibi.minting.machine import this_machine
 from ibi.minting.service import MintingService
 from ibi.minting.spatial import Place, SpatialDistributor
-from ibi.minting.tokens import Tokens
+from ibi.minting.state import FOLDER
 from ibi.nonce import Nonce
 from ibi.resolver.fanout import Thanks
 from ibi.resolver.registry import MIGRATIONS, Registry
@@ -27,8 +22,9 @@ from ibi.resolver.service import ResolverService
 from ibi.resolver.site import Pages
 from ibi.serving import Service
 from ibi.settings import ResolverSettings
+from ibi.tokens import Tokens
 from ibi.transport import AddressPolicy, Client, Limits
-from ibi.web import archive_pages, resolver_pages
+from ibi.web import resolver_pages
 from ibi.web.rendering import page_headers, page_language, sayer
 
 if TYPE_CHECKING:
@@ -38,6 +34,16 @@ if TYPE_CHECKING:
 
     from ibi.minting import Subsystem
     from ibi.transport.client import Names
+
+__all__ = [
+    "archive_directory",
+    "archive_service",
+    "check_archive",
+    "farewell",
+    "mint_service",
+    "registry",
+    "resolver_service",
+]
 
 
 def registry(data: Path, *, new: bool = False) -> Registry:
@@ -84,33 +90,6 @@ def resolver_service(
     return Service(app, close=app.close, tls=tls)
 
 
-def archive_directory(data: Path) -> ArchiveDirectory:
-    """The data directory of an Archive, with the real clock for its labels."""
-    return ArchiveDirectory(data, this_machine())
-
-
-def archive_service(data: Path, *, names: Names | None = None, tls: tuple[str, str] | None = None) -> Service:
-    """The Archive of a data directory, ready to be served; it switches itself on and off at its resolver.
-
-    Its resolver was chosen by its administrator, so it may be at any address. `names` stands in for this machine's
-    own look-up of host names. Raises SetupError.
-    """
-    directory = archive_directory(data)
-    settings = directory.settings()
-    membership = Membership(settings, Client(AddressPolicy(allow_private=True), names), ibi.__version__)
-    renderer = Renderer(archive_pages.render, page_headers, page_language, sayer)
-    nonce = Nonce(data, time.time)
-    app = ArchiveService(
-        settings, directory.open_catalogue(), directory.storage(), time.time, renderer, nonce
-    )
-
-    async def close() -> None:
-        await membership.close()
-        await app.close()
-
-    return Service(app, membership.switch_on, membership.switch_off, close, tls)
-
-
 def mint_service(
     data: Path, places: Sequence[Place[Subsystem]], *, workers: int = 1, tls: tuple[str, str] | None = None
 ) -> Service:
@@ -123,7 +102,7 @@ def mint_service(
     nonce = Nonce(data, time.time)
     app = MintingService(
         [place.who for place in desks],
-        Tokens(data),
+        Tokens(data / FOLDER),
         lambda order: spatial.choose(order.collection, lambda desk: desk.delay(order.count), order.able),
         {"/-/nonce": lambda: Response(*nonce.answer(), PLAIN, NO_STORE)},
     )

@@ -1,0 +1,203 @@
+"""`ibi archive attest`, `verify`, `export`, `import-bag`: items and what is said of them, for others to keep."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from ibi.cli.archive.common import directory, tell, whoever
+from ibi.errors import BadItem, NotHeld, SetupError
+from ibi.texts import say
+
+if TYPE_CHECKING:
+    import argparse
+
+    from ibi.archive.attestation import Receipt
+    from ibi.archive.catalogue import Catalogue
+    from ibi.archive.directory import ArchiveDirectory
+    from ibi.archive.holding import Holding
+    from ibi.archive.ledgers.history import Event
+    from ibi.cli.archive.common import Actions
+
+
+def add(actions: Actions) -> None:
+    """Add the subcommands."""
+    attest = actions.add("attest", "write a signed receipt about an item, to be checked offline", _attest)
+    attest.add_argument("ibi", metavar="IBI")
+    attest.add_argument("--out", type=Path, metavar="FILE", help="where to write it (default: stdout)")
+    verify = actions.add_bare("verify", "check a receipt, offline and without an Archive", _verify)
+    verify.add_argument("receipt", type=Path, metavar="RECEIPT", help="the file")
+    verify.add_argument("--key", metavar="KEY", help="the Archive's key, as it tells it at /-/about")
+    verify.add_argument("--files", type=Path, metavar="DIR", help="compare the attested files with these")
+    verify.add_argument("--json", action="store_true", help="one JSON document")
+    export = actions.add("export", "write an item, or all items, as BagIt bags", _export)
+    export.add_argument("ibi", nargs="?", metavar="IBI", help="the item")
+    export.add_argument("--all", action="store_true", help="every item, one bag each, and a list of them")
+    export.add_argument(
+        "--to", type=Path, required=True, metavar="PATH",
+        help="a folder that is not there yet, or a file .zip; with --all a folder for the bags",
+    )  # fmt: skip
+    export.add_argument("--zip", action="store_true", help="with --all: each bag as a zip file")
+    take = actions.add("import-bag", "take in a BagIt bag as an item: a folder, a zip or a tar file", _take)
+    take.add_argument("file", type=Path, metavar="FILE", help="the bag")
+    take.add_argument("--json", action="store_true", help="one JSON document: the item")
+
+
+def _attest(args: argparse.Namespace) -> int:
+    from ibi.archive.attestation import Issuer, receipt, signed
+    from ibi.archive.item_lines import timestamp_text
+    from ibi.archive.signing import signer
+
+    here = directory(args)
+    settings = here.settings()
+    with here.catalogue() as catalogue:
+        holding, events = _one(catalogue, args.ibi)
+    issuer = Issuer(settings.service, settings.address)
+    content = receipt(holding, events, issuer, timestamp_text(here.now()))
+    text = signed(content, signer(args.data))
+    if args.out is None:
+        sys.stdout.buffer.write(text)
+        return 0
+    args.out.write_bytes(text)
+    tell(say("the receipt is in {path}", path=args.out))
+    return 0
+
+
+def _one(catalogue: Catalogue, text: str) -> tuple[Holding, list[Event]]:
+    from ibi.archive.ledgers import history
+    from ibi.identifier.forms import parse_name
+
+    name = parse_name(text)
+    holding = catalogue.holding(name)
+    if holding is None:
+        raise NotHeld("{name} is not held here", name=name)
+    with catalogue.reading() as run:
+        return holding, history.events_of(run, holding.number)
+
+
+def _verify(args: argparse.Namespace) -> int:
+    from ibi.archive.attestation import LONGEST, compare, read_receipt, same_key
+
+    with args.receipt.open("rb") as file:
+        text = file.read(LONGEST + 1)
+    if len(text) > LONGEST:
+        raise BadItem("this is not a receipt")
+    receipt = read_receipt(text)
+    trusted = same_key(receipt, args.key.strip().lower()) if args.key else None
+    files = list(compare(receipt, args.files)) if args.files else []
+    wrong = [problem for _, problem in files if problem]
+    right = trusted is not False and not wrong
+    if args.json:
+        print(json.dumps({
+            "valid": trusted is not False,
+            "key": receipt.key,
+            "key_is": {True: "the one given", False: "another one", None: "not compared"}[trusted],
+            "receipt": receipt.content,
+            "files": {name: say(problem) if problem else "ok" for name, problem in files},
+        }))  # fmt: skip
+        return 0 if right else 1
+    _say_receipt(receipt, trusted=trusted)
+    for name, problem in files:
+        print(_shown(f"{name}: {say(problem) if problem else say('as attested')}"))
+    return 0 if right else 1
+
+
+def _shown(text: str) -> str:
+    """A text from a stranger, so that it cannot speak to the terminal."""
+    return "".join(char if char.isprintable() else "?" for char in text)
+
+
+def _say_receipt(receipt: Receipt, *, trusted: bool | None) -> None:
+    if trusted is False:
+        print(say("not valid: it was signed with another key than the one given"))
+        return
+    content = receipt.content
+    holder, item = content["holder"], content["item"]
+    sentence = "valid: {holder} ({address}) says of {item} on {date}: {state}, deposited by {who} on {when}"
+    details = {
+        "holder": holder["service"].get("rep") or holder["service"].get("ibip"),
+        "address": holder.get("address"),
+        "item": item.get("rep") or item.get("ibip"),
+        "date": content.get("issued"),
+        "state": content.get("state"),
+        "who": content.get("depositor") or "-",
+        "when": content.get("deposited") or "-",
+    }
+    print(_shown(say(sentence, **details)))
+    if trusted is None:
+        sentence = (
+            "the key {key} is only the receipt's own word: compare it with the Archive's, or give --key"
+        )
+        tell(say(sentence, key=receipt.key))
+
+
+def _export(args: argparse.Namespace) -> int:
+    here = directory(args)
+    if bool(args.ibi) == args.all:
+        raise SetupError("export takes one IBI, or --all")
+    if args.zip and not args.all:
+        raise SetupError("--zip belongs to --all; a single bag is a zip file if its name ends in .zip")
+    with here.catalogue() as catalogue:
+        if args.all:
+            return _export_all(here, catalogue, args)
+        holding, events = _one(catalogue, args.ibi)
+        _write(here, holding, events, args.to)
+    tell(say("{name} is in {path}", name=holding.forms.main, path=args.to))
+    return 0
+
+
+def _export_all(here: ArchiveDirectory, catalogue: Catalogue, args: argparse.Namespace) -> int:
+    """Every item in a bag of its own."""
+    from ibi.archive.bagging import bag_name
+    from ibi.archive.item_lines import write_item
+    from ibi.archive.ledgers import history
+    from ibi.cli.progress import Progress
+
+    args.to.mkdir(parents=True, exist_ok=True)
+    if any(args.to.iterdir()):
+        raise SetupError("{path} is not empty", path=args.to)
+    failed = done = 0
+    with (
+        (args.to / "items.jsonl").open("w", encoding="utf-8") as listing,
+        Progress(args.to.name, catalogue.count()) as progress,
+    ):
+        for holding in catalogue.all():
+            target = args.to / (bag_name(holding) + (".zip" if args.zip else ""))
+            with catalogue.reading() as run:
+                events = history.events_of(run, holding.number)
+            try:
+                _write(here, holding, events, target)
+                done += 1
+            except SetupError as error:
+                failed += 1
+                tell(f"{holding.forms.main}: {say(error)}")
+                continue
+            progress.at(done)
+            print(json.dumps({**write_item(holding), "bag": target.name}), file=listing)
+    print(say("{count} bags, {failed} items left out", count=done, failed=failed))
+    return 1 if failed else 0
+
+
+def _write(here: ArchiveDirectory, holding: Holding, events: list[Event], target: Path) -> None:
+    from ibi.archive.bagging import bag_at, write_bag
+    from ibi.archive.item_lines import timestamp_text
+
+    settings = here.settings()
+    source = f"{settings.address} ({settings.service.main})"
+    with bag_at(target) as sink:
+        write_bag(sink, here.storage(), holding, events, source, timestamp_text(here.now()))
+
+
+def _take(args: argparse.Namespace) -> int:
+    from ibi.archive.item_lines import write_item
+    from ibi.archive.unbagging import take_bag
+
+    with directory(args).keeper() as keeper:
+        taken = take_bag(keeper, args.file, whoever())
+    if args.json:
+        print(json.dumps(write_item(taken)))
+    else:
+        print(taken.forms.main)
+    return 0

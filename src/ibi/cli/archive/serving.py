@@ -1,0 +1,113 @@
+"""`ibi archive serve`: run one Archive, or several in one process."""
+
+from __future__ import annotations
+
+import logging
+import sys
+from contextlib import ExitStack
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from ibi.cli.archive.common import directory_at, tell
+from ibi.cli.arguments import tls_files, workers
+from ibi.errors import SetupError
+from ibi.texts import say
+
+if TYPE_CHECKING:
+    import argparse
+
+    from ibi.cli.archive.common import Actions
+    from ibi.serving import Service
+
+_BIND: Final = "127.0.0.1:8081"
+
+
+def add(actions: Actions) -> None:
+    """Add the subcommand."""
+    serve = actions.add_bare("serve", "run the Archive, or several", _serve)
+    serve.add_argument(
+        "--data",
+        type=Path,
+        action="append",
+        required=True,
+        metavar="DIR",
+        help="the Archive's data directory; once for each Archive",
+    )
+    serve.add_argument(
+        "--bind",
+        action="append",
+        metavar="HOST:PORT",
+        help=f"where to listen (default: {_BIND}); once for each Archive, in their order",
+    )
+    serve.add_argument(
+        "--workers", type=workers, default=1, metavar="N", help="processes that share the work"
+    )
+    serve.add_argument(
+        "--trusted-proxy",
+        action="append",
+        default=[],
+        metavar="CIDR",
+        help="a proxy in front whose X-Forwarded-For is believed; may be repeated",
+    )
+    serve.add_argument(
+        "--tls-cert", type=Path, metavar="FILE", help="serve HTTPS with this certificate chain"
+    )
+    serve.add_argument("--tls-key", type=Path, metavar="FILE", help="and this private key")
+    serve.add_argument(
+        "--plain-bind",
+        action="append",
+        default=[],
+        metavar="HOST:PORT",
+        help="where to listen without TLS besides, for resolvers; once for each Archive",
+    )
+
+
+def _serve(args: argparse.Namespace) -> int:
+    from ibi import assembly
+    from ibi.serving.workers import serve
+
+    tls = tls_files(args)
+    binds = _binds(args, tls=tls is not None)
+    logging.basicConfig(
+        level=logging.INFO, stream=sys.stderr, format="%(asctime)s %(levelname)s %(name)s: %(message)s"
+    )
+    logging.getLogger("uvicorn").setLevel(logging.ERROR)
+    with ExitStack() as stack:
+        for data in args.data:
+            settings = assembly.check_archive(data, args.trusted_proxy)  # before any process is started
+            if settings.retired:
+                tell(say("{path} has retired: it answers, but takes part at no resolver", path=data))
+            stack.enter_context(directory_at(data).serving())
+
+        def make() -> list[Service]:
+            services = [
+                assembly.archive_service(data, tls=tls, trusted=args.trusted_proxy) for data in args.data
+            ]
+            plain = services if args.plain_bind else []
+            return [
+                *services,
+                *(replace(each, started=None, stopping=None, close=None, tls=None) for each in plain),
+            ]
+
+        serve(
+            make,
+            binds,
+            lambda urls: print("\n".join(f"ready {url}" for url in urls), flush=True),
+            args.workers,
+        )
+    return 0
+
+
+def _binds(args: argparse.Namespace, *, tls: bool) -> list[str]:
+    """Where to listen: for each Archive, and then for each of them again without TLS. Raises SetupError."""
+    binds = args.bind or [_BIND]
+    if len(binds) != len(args.data):
+        raise SetupError("each Archive needs a --bind of its own, in the order of --data")
+    if args.plain_bind and not tls:
+        raise SetupError("--plain-bind belongs to --tls-cert and --tls-key")
+    if args.plain_bind and len(args.plain_bind) != len(args.data):
+        raise SetupError("each Archive needs a --plain-bind of its own, in the order of --data")
+    if tls and not args.plain_bind:
+        tell(say("resolvers ask Archives over plain http: see --plain-bind, or put a proxy in front"))
+    return [*binds, *args.plain_bind]
