@@ -1,0 +1,1 @@
+"""What was acknowledged is kept whole: proofs, `python -m proofs.deposit [--short|--full] [--seed N] [NAME ...]`."""
