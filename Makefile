@@ -24,8 +24,11 @@ docs:  ## write the generated parts of the documents anew
 bench:  ## every figure and ratio, printed
 	.venv/bin/python -m bench
 
-proofs:  ## the long proofs that no label is given twice (half an hour)
+proofs:  ## the long proofs: no label twice, nothing half, nothing lost, one original (some hours)
 	.venv/bin/python -m proofs.minting --full
+	.venv/bin/python -m proofs.deposit --full
+	.venv/bin/python -m proofs.transfer --full
+	.venv/bin/python -m proofs.keeping --full
 
 lock:  ## resolve pyproject.toml anew (needs uv)
 	uv pip compile pyproject.toml --extra node --group build --universal --python-version 3.11 \

@@ -28,8 +28,8 @@ FLOORS = (  # from the ground up
     Floor("names: the generation standard", ("identifier",), pure=True),
     Floor("messages: the resolution standard", ("protocol",), pure=True),
     Floor("front door", ("",), pure=True),  # ibi/__init__.py: the promised names
-    Floor("what this machine was told", ("settings",)),
-    Floor("doors to the world", ("transport", "exchange", "serving", "database", "texts", "nonce")),
+    Floor("what this machine was told", ("settings", "durable")),
+    Floor("doors to the world", ("transport", "exchange", "serving", "database", "texts", "nonce", "tokens")),
     Floor("minting", ("minting",)),
     Floor("the neighbours, who meet only over HTTP", ("archive", "resolver")),
     Floor("pages", ("web",)),
@@ -41,6 +41,7 @@ FLOORS = (  # from the ground up
 
 # Rooms higher up that decide without doing, and so are as pure as the first floors.
 PURE_UPSTAIRS = (
+    "archive.access",
     "archive.holding",
     "archive.related",
     "archive.answer",

@@ -26,6 +26,7 @@ SQL_ROOMS = (
     "archive.schema",
     "resolver.schema",
     "archive.catalogue",
+    "archive.ledgers",
     "archive.migrations",
     "resolver.registry",
     "resolver.location_index",
