@@ -92,7 +92,7 @@ def api_of(archive: NewArchive, largest: int = LARGEST) -> Api:
     """The JSON interface of an Archive."""
     under_way = Uploads(archive.data / "uploads", archive.clock.seconds, largest)
     table = (
-        *items.routes(archive.catalogue),
+        *items.routes(archive.catalogue, archive.clock.seconds),
         *editing.routes(archive.keeper, under_way),
         *uploads.routes(under_way),
     )

@@ -135,9 +135,12 @@ class Archive:
         """Answer at its address until the end of the block."""
         settings, directory = self.settings, self.directory
         catalogue = directory.open_catalogue()
-        keeper = Keeper(catalogue, directory.storage(), directory.minter(), directory.now, settings.service)
+        keeper = directory.keeper_of(catalogue, settings)
         receiver = Receiver(keeper, self.data, LARGEST)
-        tables = (*routes(Giver(keeper, self.data, self.root), receiver), *items.routes(catalogue))
+        tables = (
+            *routes(Giver(keeper, self.data, self.root), receiver),
+            *items.routes(catalogue, directory.now),
+        )
         api = Api(tables, Tokens(self.data), LARGEST)
         app = ArchiveService(
             settings, catalogue, directory.storage(), directory.now, RENDERER, api=api.answer

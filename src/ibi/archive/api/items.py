@@ -39,8 +39,8 @@ _DIGEST: Final = 16  # hexadecimal digits of the second half of an ETag
 _FILES: Final = ("files", "target")
 
 
-def routes(catalogue: Catalogue, now: Callable[[], float] | None = None) -> tuple[Route, ...]:
-    """The table of what is read. `now` gives POSIX seconds; without it, no embargo is ever over."""
+def routes(catalogue: Catalogue, now: Callable[[], float]) -> tuple[Route, ...]:
+    """The table of what is read. `now` gives POSIX seconds."""
     reading = _Reading(catalogue, now)
     query = {
         "after": {"type": "string", "maxLength": _LONGEST_AFTER},
@@ -119,7 +119,7 @@ def told(catalogue: Catalogue, holding: Holding, call: Call, day: str, status: i
 class _Reading:
     """The functions of the table."""
 
-    def __init__(self, catalogue: Catalogue, now: Callable[[], float] | None) -> None:
+    def __init__(self, catalogue: Catalogue, now: Callable[[], float]) -> None:
         self._catalogue = catalogue
         self._now = now
 
@@ -164,7 +164,7 @@ class _Reading:
 
     @property
     def _day(self) -> str:
-        return day_of(self._now()) if self._now else ""
+        return day_of(self._now())
 
 
 def _events(run: Any, holding: Holding) -> list[dict[str, Any]]:
