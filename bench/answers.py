@@ -24,7 +24,7 @@ from bench.disk import add_option, surroundings, workplace
 from bench.figures import figure, table
 from bench.processes import LOAD_CORE, NotStarted, Server, serving
 from ibi.archive.directory import ArchiveDirectory
-from ibi.archive.importing import Importer
+from ibi.archive.intake.importing import Importer
 from ibi.identifier.forms import IBIForms
 from ibi.minting.machine import this_machine
 from ibi.settings import ArchiveSettings

@@ -27,8 +27,8 @@ from bench.disk import add_option, surroundings, workplace
 from bench.figures import table
 from ibi.archive import rows
 from ibi.archive.directory import ArchiveDirectory
-from ibi.archive.importing import BATCH, Importer
-from ibi.archive.sources.json_lines import read_json_lines
+from ibi.archive.intake.importing import BATCH, Importer
+from ibi.archive.intake.sources.json_lines import read_json_lines
 from ibi.identifier.forms import IBIForms
 from ibi.identifier.generator import LabelGenerator
 from ibi.minting.machine import this_machine

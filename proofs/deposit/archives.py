@@ -9,7 +9,7 @@ import shutil
 from collections.abc import Mapping
 from pathlib import Path
 
-from ibi.archive.check import check
+from ibi.archive.care.check import check
 from ibi.archive.deposit import Place, deposit
 from ibi.archive.directory import ArchiveDirectory
 from ibi.archive.holding import Holding, StoredFile

@@ -15,12 +15,12 @@ from http.client import HTTPConnection
 from pathlib import Path
 from typing import Any
 
+from ibi.archive.care.sidecars import write_owed
 from ibi.archive.deposit import deposit
 from ibi.archive.directory import ArchiveDirectory
 from ibi.archive.item_lines import read_item, write_item
 from ibi.archive.keeper import Keeper
 from ibi.archive.ledgers import history
-from ibi.archive.sidecars import write_owed
 from ibi.cli import main
 from ibi.identifier.forms import IBIForms
 from ibi.minting.machine import this_machine

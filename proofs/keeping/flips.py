@@ -11,7 +11,7 @@ import tempfile
 from itertools import count
 from pathlib import Path
 
-from ibi.archive.audit import Audit
+from ibi.archive.care.audit import Audit
 from proofs.keeping.archives import Server, Trial, differences, fill, make, served
 from proofs.minting.report import Report, Scale
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 import random
 from collections import Counter
 
-from ibi.archive.handover import Given
+from ibi.archive.sharing.handover import Given
 from ibi.protocol.vocabulary import State
 from proofs.minting.report import Report, Scale
 from proofs.transfer.world import Rules, World

@@ -20,7 +20,7 @@ import time
 from dataclasses import dataclass
 from pathlib import Path
 
-from ibi.archive.giving import Giver
+from ibi.archive.sharing.giving import Giver
 from ibi.identifier.forms import parse_ibi
 from ibi.protocol.vocabulary import State
 from ibi.settings import Peer

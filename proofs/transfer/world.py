@@ -10,8 +10,8 @@ import random
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from ibi.archive import handover
-from ibi.archive.handover import Deed, Given, Reply, Step, Taken, Word
+from ibi.archive.sharing import handover
+from ibi.archive.sharing.handover import Deed, Given, Reply, Step, Taken, Word
 from ibi.protocol.vocabulary import State
 
 RUNNERS = 2

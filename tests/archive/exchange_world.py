@@ -15,19 +15,19 @@ from typing import Any
 from archive.world import RENDERER, Served, listener, serving, settings_for
 from ibi.archive.api import items
 from ibi.archive.api.dispatch import Api
-from ibi.archive.copying import Copier
 from ibi.archive.deposit import deposit
 from ibi.archive.directory import ArchiveDirectory
 from ibi.archive.editing import edit
-from ibi.archive.giving import Giver
 from ibi.archive.holding import Holding
 from ibi.archive.item_lines import read_item
 from ibi.archive.keeper import Keeper
 from ibi.archive.ledgers import copies, history
-from ibi.archive.receiving import Receiver
-from ibi.archive.refreshing import refresh
 from ibi.archive.service import ArchiveService
-from ibi.archive.transfer import routes
+from ibi.archive.sharing.copying import Copier
+from ibi.archive.sharing.giving import Giver
+from ibi.archive.sharing.receiving import Receiver
+from ibi.archive.sharing.refreshing import refresh
+from ibi.archive.sharing.transfer import routes
 from ibi.identifier.forms import IBIForms, parse_ibi
 from ibi.minting.machine import this_machine
 from ibi.serving import Service

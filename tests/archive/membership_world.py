@@ -11,7 +11,7 @@ from urllib.parse import parse_qs, urlsplit
 
 from archive.world import settings_for
 from ibi.archive.ledgers.memberships import Member
-from ibi.archive.networks import Kept, Memberships, Wanted
+from ibi.archive.networking.networks import Kept, Memberships, Wanted
 from ibi.protocol.messages import InclusionRequest
 from ibi.transport import AddressPolicy, Client
 

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from archive.keeping_world import NAME, OTHER, WHO, Kept, flip, make_archive
-from ibi.archive.audit import Audit, known_fault, repair
-from ibi.archive.audit_duty import PORTION, AuditDuty
+from ibi.archive.care.audit import Audit, known_fault, repair
+from ibi.archive.care.audit_duty import PORTION, AuditDuty
 from ibi.archive.ledgers import fixity
 from ibi.archive.ledgers.fixity import Fault, Found
 from ibi.errors import BadItem, HoldingError

@@ -19,11 +19,11 @@ from pathlib import Path
 import pytest
 
 from archive.keeping_world import LINKED, NAME, OTHER, WHO, Kept, flip, make_archive
-from ibi.archive.backup import Backup, Saved
-from ibi.archive.backup_store import Store
-from ibi.archive.check import check
-from ibi.archive.restore import Restoring, verify
-from ibi.archive.signing import signer
+from ibi.archive.care.backup import Backup, Saved
+from ibi.archive.care.backup_store import Store
+from ibi.archive.care.check import check
+from ibi.archive.care.restore import Restoring, verify
+from ibi.archive.care.signing import signer
 from ibi.errors import LostState, SetupError
 from ibi.identifier.forms import parse_ibi
 from ibi.minting.machine import this_machine

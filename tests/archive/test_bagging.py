@@ -15,10 +15,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from archive.keeping_world import LINKED, NAME, OTHER, WHO, Kept, make_archive
-from ibi.archive.bagging import bag_at, bag_name, payload_paths, write_bag
+from ibi.archive.care.bagging import bag_at, bag_name, payload_paths, write_bag
+from ibi.archive.care.unbagging import take_bag
 from ibi.archive.holding import StoredFile
 from ibi.archive.ledgers import history
-from ibi.archive.unbagging import take_bag
 from ibi.errors import BadItem, SetupError
 from ibi.identifier.forms import parse_ibi
 

@@ -12,10 +12,10 @@ from pathlib import Path
 import pytest
 
 from archive.keeping_world import LINKED, NAME, OTHER, WHO, Kept, flip, make_archive
-from ibi.archive import sidecars
-from ibi.archive.audit import Audit
-from ibi.archive.check import check
-from ibi.archive.check_files import Difference
+from ibi.archive.care import sidecars
+from ibi.archive.care.audit import Audit
+from ibi.archive.care.check import check
+from ibi.archive.care.check_files import Difference
 from ibi.identifier.forms import IBIForms, parse_ibi
 from ibi.minting.machine import this_machine
 

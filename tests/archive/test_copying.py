@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 
 from archive.exchange_world import FILES, LARGEST, NAME, Archive, Elsewhere, make_archive
-from ibi.archive.copying import Copier
 from ibi.archive.editing import edit, remove
-from ibi.archive.refreshing import refresh_due
+from ibi.archive.sharing.copying import Copier
+from ibi.archive.sharing.refreshing import refresh_due
 from ibi.errors import AlreadyHeld, ForbiddenAddress, HoldingError, PeerGarbled, PeerSilent
 from ibi.identifier.forms import parse_ibi
 from ibi.protocol.vocabulary import State

@@ -8,8 +8,8 @@ from collections.abc import Awaitable, Callable, Sequence
 
 import pytest
 
-from ibi.archive import duties as module
-from ibi.archive.duties import Duties, Duty
+from ibi.archive.networking import duties as module
+from ibi.archive.networking.duties import Duties, Duty
 from ibi.errors import SetupError
 
 

@@ -22,10 +22,10 @@ from typing import BinaryIO
 import pytest
 
 from archive.world import WHEN, Answer, NewArchive, Served, listener, serving
-from ibi.archive.bundle import MOST_OPEN
 from ibi.archive.editing import edit, remove
 from ibi.archive.holding import StoredFile
 from ibi.archive.storage import Storage
+from ibi.archive.website.bundle import MOST_OPEN
 from ibi.identifier.forms import IBIForms, parse_ibi
 
 IBI = "a.example/b/2010/01.01.00.00"

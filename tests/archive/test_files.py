@@ -20,9 +20,9 @@ from urllib.parse import urljoin
 import pytest
 
 from archive.world import WHEN, NewArchive, Served, listener, serving
-from ibi.archive.bundle import names_in_bundle
 from ibi.archive.holding import StoredFile
-from ibi.archive.media import SAMPLE, UNKNOWN, served_as
+from ibi.archive.website.bundle import names_in_bundle
+from ibi.archive.website.media import SAMPLE, UNKNOWN, served_as
 
 IBI = "a.example/b/2010/01.01.00.00"
 DATA = bytes(range(256)) * 5000

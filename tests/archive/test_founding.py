@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 
 from archive.world import settings_for
-from ibi.archive.adjusting import adjusted
-from ibi.archive.founding import Answers, mail_text, register_command
-from ibi.archive.joining import Resolvers, key_warnings
+from ibi.archive.networking.adjusting import adjusted
+from ibi.archive.networking.founding import Answers, mail_text, register_command
+from ibi.archive.networking.joining import Resolvers, key_warnings
 from ibi.errors import IbiError, SetupError
 from ibi.settings import ArchiveSettings, JoinedResolver
 

@@ -9,9 +9,9 @@ import pytest
 
 from archive.oai_world import DC, Entry, Repository, answering, article
 from archive.world import NewArchive
-from ibi.archive.batch import Report
-from ibi.archive.harvesting import Harvester
 from ibi.archive.holding import Holding
+from ibi.archive.intake.batch import Report
+from ibi.archive.intake.harvesting import Harvester
 from ibi.archive.ledgers import harvests, history
 from ibi.errors import BadItem, ForbiddenAddress, PeerError, PeerGarbled, PeerSilent
 from ibi.protocol.vocabulary import State

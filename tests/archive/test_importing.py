@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from archive.world import NOW, WHEN, NewArchive, settings_for
 from ibi.archive.answer import ArchiveIdentity, url_list
 from ibi.archive.directory import ArchiveDirectory
-from ibi.archive.importing import BATCH, Importer
+from ibi.archive.intake.importing import BATCH, Importer
 from ibi.archive.item_lines import LONGEST_LINE, read_line, write_item
 from ibi.archive.keeper import Keeper
 from ibi.errors import HoldingError, IbiError, NotOurs, ParseError

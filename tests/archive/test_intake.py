@@ -17,10 +17,10 @@ import pytest
 
 from archive.oai_world import Repository, answering, article
 from archive.world import NewArchive
-from ibi.archive.check import check
+from ibi.archive.care.check import check
 from ibi.archive.directory import ArchiveDirectory
 from ibi.archive.holding import Holding
-from ibi.archive.importing import BATCH, Importer, format_of
+from ibi.archive.intake.importing import BATCH, Importer, format_of
 from ibi.archive.ledgers import history
 from ibi.archive.storage import Storage
 from ibi.cli import main

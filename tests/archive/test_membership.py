@@ -22,9 +22,9 @@ from archive.membership_world import (
     until,
 )
 from archive.world import SERVICE
-from ibi.archive import membership, networks
 from ibi.archive.ledgers.memberships import Member, Standing
-from ibi.archive.membership import resolver_address
+from ibi.archive.networking import membership, networks
+from ibi.archive.networking.membership import resolver_address
 from ibi.errors import SetupError
 from ibi.serving import FAREWELL_SECONDS
 

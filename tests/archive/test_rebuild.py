@@ -12,12 +12,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from archive.keeping_world import LINKED, NAME, OTHER, WHO, Kept, make_archive
-from ibi.archive import sidecars
-from ibi.archive.check import check
+from ibi.archive.care import sidecars
+from ibi.archive.care.check import check
+from ibi.archive.care.rebuild import rebuild
+from ibi.archive.care.sidecars import read_sidecar, sidecar, write_owed
 from ibi.archive.holding import Access, Holding, Statement, StoredFile
 from ibi.archive.ledgers.history import Event
-from ibi.archive.rebuild import rebuild
-from ibi.archive.sidecars import read_sidecar, sidecar, write_owed
 from ibi.errors import BadItem, IbiError, SetupError
 from ibi.identifier.forms import IBIForms, parse_ibi
 from ibi.identifier.legacy import LegacyId

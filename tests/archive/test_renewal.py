@@ -12,8 +12,8 @@ from typing import Any
 import pytest
 
 from archive.world import settings_for
-from ibi.archive import renewal
-from ibi.archive.renewal import Renewing, Watched
+from ibi.archive.networking import renewal
+from ibi.archive.networking.renewal import Renewing, Watched
 from ibi.errors import SetupError
 from ibi.identifier.forms import IBIForms
 from ibi.settings import ArchiveSettings, JoinedResolver

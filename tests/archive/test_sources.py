@@ -14,14 +14,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ibi.archive.holding import Statement
+from ibi.archive.intake.sources.bibtex import LONGEST_ENTRY, read_bibtex
+from ibi.archive.intake.sources.bibtex_fields import plain
+from ibi.archive.intake.sources.json_lines import read_json_lines
+from ibi.archive.intake.sources.record import Record
+from ibi.archive.intake.sources.table import read_table
+from ibi.archive.intake.sources.text_lines import encoding_of
+from ibi.archive.intake.sources.values import doi_address, is_persistent, language_of, names_in, web_address
 from ibi.archive.item_lines import LONGEST_LINE, Draft
-from ibi.archive.sources.bibtex import LONGEST_ENTRY, read_bibtex
-from ibi.archive.sources.bibtex_fields import plain
-from ibi.archive.sources.json_lines import read_json_lines
-from ibi.archive.sources.record import Record
-from ibi.archive.sources.table import read_table
-from ibi.archive.sources.text_lines import encoding_of
-from ibi.archive.sources.values import doi_address, is_persistent, language_of, names_in, web_address
 from ibi.errors import BadItem, IbiError
 from ibi.identifier.peeling import peel
 

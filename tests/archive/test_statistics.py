@@ -25,10 +25,10 @@ from netaddr import IPSet
 from archive.world import NOW, RENDERER, WHEN, NewArchive, Served, listener, serving
 from ibi.archive.ledgers import visits as ledger
 from ibi.archive.ledgers.visits import Counts
-from ibi.archive.reports import Statistics, facts
 from ibi.archive.service import ArchiveService
-from ibi.archive.statistics import Visit, Visits
-from ibi.archive.visitors import Countries, is_program
+from ibi.archive.website.reports import Statistics, facts
+from ibi.archive.website.statistics import Visit, Visits
+from ibi.archive.website.visitors import Countries, is_program
 from ibi.cli import main
 from ibi.errors import ParseError
 from ibi.identifier.forms import parse_name
@@ -208,7 +208,7 @@ def test_several_processes_count_a_double_click_once(filled: NewArchive) -> None
 def test_more_visits_than_can_wait_are_lost_and_the_log_says_so(
     filled: NewArchive, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr("ibi.archive.statistics.MOST_WAITING", 2)
+    monkeypatch.setattr("ibi.archive.website.statistics.MOST_WAITING", 2)
 
     async def hear() -> None:
         visits = Visits(filled.catalogue, filled.clock.seconds)

@@ -12,11 +12,11 @@ import pytest
 
 from archive.exchange_world import FILES, LARGEST, NAME, Archive, make_archive
 from ibi.archive.editing import remove
-from ibi.archive.handover import Given, Reply, fingerprint, seal_of
 from ibi.archive.item_lines import read_item
 from ibi.archive.ledgers import transfers
 from ibi.archive.ledgers.transfers import Giving
-from ibi.archive.receiving import Receiver
+from ibi.archive.sharing.handover import Given, Reply, fingerprint, seal_of
+from ibi.archive.sharing.receiving import Receiver
 from ibi.errors import BadItem, HoldingError, ParseError, PeerSilent, SetupError
 from ibi.identifier.forms import IBIForms, parse_ibi
 from ibi.protocol.vocabulary import State

@@ -13,11 +13,11 @@ from http.client import HTTPConnection
 from pathlib import Path
 
 from ibi.archive.catalogue import Catalogue
-from ibi.archive.importing import Importer, Refused, Report
+from ibi.archive.intake.importing import Importer, Refused, Report
 from ibi.archive.keeper import Keeper
-from ibi.archive.pages import Renderer
 from ibi.archive.service import ArchiveService
 from ibi.archive.storage import Storage
+from ibi.archive.website.pages import Renderer
 from ibi.identifier.forms import IBIForms
 from ibi.minting.machine import Machine
 from ibi.serving import Service, run

@@ -10,8 +10,8 @@ from typing import Any, NamedTuple
 import pytest
 
 from archive.keeping_world import NAME, OTHER, Kept, flip, make_archive
-from ibi.archive.attestation import Issuer, receipt, signed
-from ibi.archive.signing import public_key, signer
+from ibi.archive.care.attestation import Issuer, receipt, signed
+from ibi.archive.care.signing import public_key, signer
 from ibi.cli import main
 
 

@@ -23,7 +23,7 @@ from cli.archive_serving import (
     until,
 )
 from ibi import assembly
-from ibi.archive import membership
+from ibi.archive.networking import membership
 from ibi.cli import main
 from ibi.protocol.messages import ExclusionRequest, InclusionRequest
 from ibi.settings import ArchiveSettings, JoinedResolver, ResolverSettings

@@ -16,9 +16,9 @@ from pathlib import Path
 import pytest
 
 from archive.keeping_world import NAME, Kept, make_archive
-from ibi.archive.bagging import DECLARATION
-from ibi.archive.packages import Limits
-from ibi.archive.unbagging import take_bag
+from ibi.archive.care.bagging import DECLARATION
+from ibi.archive.care.packages import Limits
+from ibi.archive.care.unbagging import take_bag
 from ibi.errors import AlreadyHeld, BadItem, IbiError, ParseError
 
 ITEM = {"rep": NAME, "files": {"a.txt": {"path": "data/a.txt"}}}

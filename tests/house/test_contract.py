@@ -17,7 +17,7 @@ from ibi.cli.inspect import inspect
 from ibi.resolver.alerts import STATUS
 
 PAGE = (ROOT / "docs/contract.md").read_text(encoding="utf-8")
-SERVICES = ("archive.site", "archive.service", "resolver.site", "resolver.service", "minting.service")
+SERVICES = ("archive.website.site", "archive.service", "resolver.site", "resolver.service", "minting.service")
 
 
 def _commands(

@@ -11,8 +11,8 @@ from typing import Any
 
 import pytest
 
-from ibi.archive import handover
-from ibi.archive.handover import Deed, Reply, Step, Taken, Word
+from ibi.archive.sharing import handover
+from ibi.archive.sharing.handover import Deed, Reply, Step, Taken, Word
 from ibi.protocol.vocabulary import State
 from proofs.minting.report import Report, Scale
 from proofs.minting.running import environment

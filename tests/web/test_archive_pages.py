@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from ibi.archive.holding import Access, Holding, Statement, StoredFile
-from ibi.archive.pages import ArchivePage, FileListPage, ItemPage, MetadataPage, NoticePage
+from ibi.archive.website.pages import ArchivePage, FileListPage, ItemPage, MetadataPage, NoticePage
 from ibi.errors import NotHeld, ParseError
 from ibi.identifier.forms import IBIForms
 from ibi.identifier.legacy import LegacyId

@@ -17,11 +17,11 @@ from dataclasses import replace
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
+from ibi.archive.care.sidecars import write_owed
 from ibi.archive.file_names import check_names
 from ibi.archive.item_lines import timestamp_text
 from ibi.archive.ledgers import history
 from ibi.archive.related import LONGEST_CHAIN
-from ibi.archive.sidecars import write_owed
 from ibi.errors import BadItem, HoldingError, NotHeld, SetupError
 from ibi.protocol.vocabulary import State
 

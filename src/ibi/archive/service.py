@@ -16,10 +16,10 @@ from typing import TYPE_CHECKING, Any
 
 from ibi.archive.access import vouched
 from ibi.archive.answer import ArchiveIdentity
-from ibi.archive.site import Site
 from ibi.archive.subjects import NO_SERVICE, Subjects, no_request
 from ibi.archive.thanks import Counting
 from ibi.archive.url_key import UrlKeys
+from ibi.archive.website.site import Site
 from ibi.errors import IbiError, ParseError, SetupError
 from ibi.exchange import JSON, NO_STORE, PLAIN, Asked, Response, hosts_of
 from ibi.protocol import vocabulary as words
@@ -30,9 +30,9 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Mapping
 
     from ibi.archive.catalogue import Catalogue
-    from ibi.archive.pages import Renderer
-    from ibi.archive.statistics import Visits
     from ibi.archive.storage import Storage
+    from ibi.archive.website.pages import Renderer
+    from ibi.archive.website.statistics import Visits
     from ibi.nonce import Nonce
     from ibi.settings import ArchiveSettings
 

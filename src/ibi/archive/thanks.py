@@ -12,7 +12,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Final
 
 from ibi.archive.ledgers import thanks as ledger
-from ibi.archive.statistics import count_sent
+from ibi.archive.website.statistics import count_sent
 from ibi.errors import SetupError
 
 if TYPE_CHECKING:

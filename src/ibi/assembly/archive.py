@@ -9,18 +9,20 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Final
 
 import ibi
-from ibi.archive import audit_duty, networks, refreshing, transfer
-from ibi.archive.audit_duty import AuditDuty
-from ibi.archive.copying import Copier
+from ibi.archive.care import audit_duty
+from ibi.archive.care.audit_duty import AuditDuty
 from ibi.archive.directory import ArchiveDirectory
-from ibi.archive.duties import Duties, Duty
-from ibi.archive.giving import Giver
-from ibi.archive.joining import Resolvers
-from ibi.archive.networks import Kept, Memberships
-from ibi.archive.pages import Renderer
-from ibi.archive.renewal import Renewing, Watched
+from ibi.archive.networking import networks
+from ibi.archive.networking.duties import Duties, Duty
+from ibi.archive.networking.joining import Resolvers
+from ibi.archive.networking.networks import Kept, Memberships
+from ibi.archive.networking.renewal import Renewing, Watched
 from ibi.archive.service import ArchiveService, identity_of
-from ibi.archive.statistics import Visits
+from ibi.archive.sharing import refreshing, transfer
+from ibi.archive.sharing.copying import Copier
+from ibi.archive.sharing.giving import Giver
+from ibi.archive.website.pages import Renderer
+from ibi.archive.website.statistics import Visits
 from ibi.assembly.archive_api import archive_api, largest_body, upload_store
 from ibi.errors import SetupError
 from ibi.minting.machine import this_machine

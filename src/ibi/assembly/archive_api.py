@@ -7,12 +7,13 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Final
 
 import ibi
-from ibi.archive import reports, transfer
 from ibi.archive.api import editing, items, openapi, uploads
 from ibi.archive.api.dispatch import Api
 from ibi.archive.api.upload_store import Uploads
-from ibi.archive.giving import Giver
-from ibi.archive.receiving import Receiver
+from ibi.archive.sharing import transfer
+from ibi.archive.sharing.giving import Giver
+from ibi.archive.sharing.receiving import Receiver
+from ibi.archive.website import reports
 from ibi.errors import SetupError
 from ibi.tokens import Tokens
 

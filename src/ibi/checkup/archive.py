@@ -6,8 +6,8 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from ibi.archive.catalogue import Catalogue
-from ibi.archive.joining import Resolvers
 from ibi.archive.ledgers.memberships import Member, Standing, members
+from ibi.archive.networking.joining import Resolvers
 from ibi.checkup.finding import Finding, Verdict
 from ibi.database import open_engine
 from ibi.errors import IbiError

@@ -8,7 +8,7 @@ import re
 import time
 from typing import TYPE_CHECKING, Final
 
-from ibi.archive.membership import resolver_address
+from ibi.archive.networking.membership import resolver_address
 from ibi.checkup.finding import Finding, Verdict
 from ibi.errors import IbiError, ParseError, PeerError, PeerGarbled, SetupError
 from ibi.identifier.generator import TRIAL_DOMAINS, is_public_ip

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from ibi.archive.dublin_core import ELEMENTS
 from ibi.archive.holding import Access
-from ibi.archive.pages import ArchivePage, FileListPage, ItemPage, MetadataPage, NoticePage
+from ibi.archive.website.pages import ArchivePage, FileListPage, ItemPage, MetadataPage, NoticePage
 from ibi.errors import ParseError
 from ibi.protocol.language import LanguagePreference
 from ibi.texts import say
@@ -58,7 +58,7 @@ ACCESS_WORDS = {
 
 @singledispatch
 def render(page: object, language: str) -> bytes:
-    """A page (one of `ibi.archive.pages.Page`) as HTML in one of our languages."""
+    """A page (one of `ibi.archive.website.pages.Page`) as HTML in one of our languages."""
     raise TypeError(page, language)  # a kind of page nobody has written a template for
 
 

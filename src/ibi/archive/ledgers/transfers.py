@@ -10,8 +10,8 @@ import json
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from ibi.archive.handover import Given, Taken
 from ibi.archive.ledgers.problems import read_problem, write_problem
+from ibi.archive.sharing.handover import Given, Taken
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -76,7 +76,7 @@ def add(actions: Actions) -> None:
 
 
 def _set(args: argparse.Namespace) -> int:
-    from ibi.archive.adjusting import adjusted
+    from ibi.archive.networking.adjusting import adjusted
     from ibi.settings import ArchiveSettings
 
     ours = {"data", "json", "do", "run", "action"}

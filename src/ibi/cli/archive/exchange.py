@@ -16,10 +16,10 @@ from ibi.texts import say
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from ibi.archive.copying import Copier
-    from ibi.archive.giving import Giver
     from ibi.archive.ledgers.copies import Source
     from ibi.archive.ledgers.transfers import Giving
+    from ibi.archive.sharing.copying import Copier
+    from ibi.archive.sharing.giving import Giver
     from ibi.cli.archive.common import Actions
     from ibi.identifier.forms import Name
 
@@ -101,7 +101,7 @@ def _copy(args: argparse.Namespace) -> int:
 
 
 def _refresh(args: argparse.Namespace) -> int:
-    from ibi.archive.refreshing import refresh
+    from ibi.archive.sharing.refreshing import refresh
 
     status = 0
     with _copier(args) as copier:
@@ -158,7 +158,7 @@ def _carry_on(giver: Giver, giving: Giving, *, as_json: bool) -> int:
 
 
 async def _until_done(giver: Giver, giving: Giving) -> Giving:
-    from ibi.archive.handover import Reply
+    from ibi.archive.sharing.handover import Reply
 
     pause, failures = _FIRST_PAUSE, 0
     while True:
@@ -172,7 +172,7 @@ async def _until_done(giver: Giver, giving: Giving) -> Giving:
 
 def _show_giving(giver: Giver, giving: Giving, *, as_json: bool, cancelled: bool = False) -> int:
     """Tell how far a hand-over is; 0 if it is as was wished."""
-    from ibi.archive.handover import Given
+    from ibi.archive.sharing.handover import Given
 
     holding = giver.find(giving.id)[1]
     name = holding.forms.main
@@ -218,7 +218,7 @@ def _peer(args: argparse.Namespace) -> int:
 
 @contextmanager
 def _copier(args: argparse.Namespace) -> Iterator[Copier]:
-    from ibi.archive.copying import Copier
+    from ibi.archive.sharing.copying import Copier
 
     data = directory(args)
     settings = data.settings()
@@ -228,7 +228,7 @@ def _copier(args: argparse.Namespace) -> Iterator[Copier]:
 
 @contextmanager
 def _giver(args: argparse.Namespace) -> Iterator[Giver]:
-    from ibi.archive.giving import Giver
+    from ibi.archive.sharing.giving import Giver
 
     data = directory(args)
     settings = data.settings()

@@ -64,7 +64,7 @@ def add(actions: Actions) -> None:
 
 
 def _init(args: argparse.Namespace) -> int:
-    from ibi.archive.founding import Wishes, found
+    from ibi.archive.networking.founding import Wishes, found
 
     if args.address is None or args.ip is None:
         if not somebody_is_there():
@@ -97,7 +97,7 @@ def _init(args: argparse.Namespace) -> int:
 
 def _ask(args: argparse.Namespace) -> None:
     """The four questions, those left out that options answer."""
-    from ibi.archive.founding import Answers
+    from ibi.archive.networking.founding import Answers
 
     check = Answers(
         mints_host=not (args.mint_host or args.service_ibi),
@@ -142,7 +142,7 @@ def print_registration(
     settings: ArchiveSettings, key: str, *, as_json: bool, findings: Sequence[Finding] | None = None
 ) -> None:
     """What a resolver's administrator needs: the command, and the mail of REG-01."""
-    from ibi.archive.founding import MAIL_SUBJECT, mail_text, register_command
+    from ibi.archive.networking.founding import MAIL_SUBJECT, mail_text, register_command
     from ibi.cli.doctor import described
 
     command, text = register_command(settings.service, key), mail_text(settings.service, key)

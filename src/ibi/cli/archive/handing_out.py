@@ -14,7 +14,7 @@ from ibi.texts import say
 if TYPE_CHECKING:
     import argparse
 
-    from ibi.archive.attestation import Receipt
+    from ibi.archive.care.attestation import Receipt
     from ibi.archive.catalogue import Catalogue
     from ibi.archive.directory import ArchiveDirectory
     from ibi.archive.holding import Holding
@@ -46,9 +46,9 @@ def add(actions: Actions) -> None:
 
 
 def _attest(args: argparse.Namespace) -> int:
-    from ibi.archive.attestation import Issuer, receipt, signed
+    from ibi.archive.care.attestation import Issuer, receipt, signed
+    from ibi.archive.care.signing import signer
     from ibi.archive.item_lines import timestamp_text
-    from ibi.archive.signing import signer
 
     here = directory(args)
     settings = here.settings()
@@ -78,7 +78,7 @@ def _one(catalogue: Catalogue, text: str) -> tuple[Holding, list[Event]]:
 
 
 def _verify(args: argparse.Namespace) -> int:
-    from ibi.archive.attestation import LONGEST, compare, read_receipt, same_key
+    from ibi.archive.care.attestation import LONGEST, compare, read_receipt, same_key
 
     with args.receipt.open("rb") as file:
         text = file.read(LONGEST + 1)
@@ -150,7 +150,7 @@ def _export(args: argparse.Namespace) -> int:
 
 def _export_all(here: ArchiveDirectory, catalogue: Catalogue, args: argparse.Namespace) -> int:
     """Every item in a bag of its own."""
-    from ibi.archive.bagging import bag_name
+    from ibi.archive.care.bagging import bag_name
     from ibi.archive.item_lines import write_item
     from ibi.archive.ledgers import history
     from ibi.cli.progress import Progress
@@ -181,7 +181,7 @@ def _export_all(here: ArchiveDirectory, catalogue: Catalogue, args: argparse.Nam
 
 
 def _write(here: ArchiveDirectory, holding: Holding, events: list[Event], target: Path) -> None:
-    from ibi.archive.bagging import bag_at, write_bag
+    from ibi.archive.care.bagging import bag_at, write_bag
     from ibi.archive.item_lines import timestamp_text
 
     settings = here.settings()
@@ -191,8 +191,8 @@ def _write(here: ArchiveDirectory, holding: Holding, events: list[Event], target
 
 
 def _take(args: argparse.Namespace) -> int:
+    from ibi.archive.care.unbagging import take_bag
     from ibi.archive.item_lines import write_item
-    from ibi.archive.unbagging import take_bag
 
     with directory(args).keeper() as keeper:
         taken = take_bag(keeper, args.file, whoever())

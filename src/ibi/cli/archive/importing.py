@@ -16,8 +16,8 @@ if TYPE_CHECKING:
     import argparse
     from collections.abc import Callable, Iterator
 
-    from ibi.archive.batch import Report
-    from ibi.archive.intake import Refused
+    from ibi.archive.intake.batch import Report
+    from ibi.archive.intake.taking import Refused
     from ibi.cli.archive.common import Actions
 
 _FIELDS = """\
@@ -98,7 +98,7 @@ def _add_report(parser: argparse.ArgumentParser) -> None:
 
 
 def _import(args: argparse.Namespace) -> int:
-    from ibi.archive.importing import Importer
+    from ibi.archive.intake.importing import Importer
     from ibi.cli.progress import Progress
 
     size = args.file.stat().st_size if args.file.is_file() else None
@@ -116,7 +116,7 @@ def _import(args: argparse.Namespace) -> int:
 def _harvest(args: argparse.Namespace) -> int:
     import asyncio
 
-    from ibi.archive.harvesting import Harvester
+    from ibi.archive.intake.harvesting import Harvester
     from ibi.cli.progress import Progress
     from ibi.transport.address import AddressPolicy
     from ibi.transport.download import Downloads

@@ -16,8 +16,8 @@ if TYPE_CHECKING:
     import argparse
     from collections.abc import Iterable, Iterator
 
-    from ibi.archive.audit import Audit
-    from ibi.archive.backup import Saved
+    from ibi.archive.care.audit import Audit
+    from ibi.archive.care.backup import Saved
     from ibi.archive.ledgers.fixity import Found
     from ibi.cli.archive.common import Actions
 
@@ -69,7 +69,7 @@ def _count(text: str) -> int:
 
 
 def _audit(args: argparse.Namespace) -> int:
-    from ibi.archive.audit import Audit
+    from ibi.archive.care.audit import Audit
     from ibi.archive.ledgers import fixity
     from ibi.cli.progress import Progress
     from ibi.identifier.forms import parse_name
@@ -101,7 +101,7 @@ def _audit(args: argparse.Namespace) -> int:
 
 def _faults(walk: Iterable[Found], audit: Audit, progress: Any, *, as_json: bool) -> list[Found]:
     """Go through an audit, and say every fault when it is found."""
-    from ibi.archive.audit import said
+    from ibi.archive.care.audit import said
 
     faults = []
     for found in walk:
@@ -131,7 +131,7 @@ def _audit_report(audit: Audit, faults: Iterable[Found], good: Iterable[str]) ->
 
 
 def _repair(args: argparse.Namespace) -> int:
-    from ibi.archive.audit import repair
+    from ibi.archive.care.audit import repair
     from ibi.identifier.forms import parse_name
 
     name = parse_name(args.ibi)
@@ -142,7 +142,7 @@ def _repair(args: argparse.Namespace) -> int:
 
 
 def _check(args: argparse.Namespace) -> int:
-    from ibi.archive.check import check
+    from ibi.archive.care.check import check
     from ibi.minting.machine import this_machine
 
     if not args.data.is_dir():
@@ -166,7 +166,7 @@ def _check(args: argparse.Namespace) -> int:
 
 
 def _rebuild(args: argparse.Namespace) -> int:
-    from ibi.archive.rebuild import rebuild
+    from ibi.archive.care.rebuild import rebuild
 
     rebuilt = rebuild(directory(args))
     for problem in rebuilt.problems:
@@ -178,10 +178,10 @@ def _rebuild(args: argparse.Namespace) -> int:
 
 
 def _backup(args: argparse.Namespace) -> int:
-    from ibi.archive.backup import Backup
-    from ibi.archive.backup_store import Store
+    from ibi.archive.care.backup import Backup
+    from ibi.archive.care.backup_store import Store
+    from ibi.archive.care.restore import verify
     from ibi.archive.ledgers import fixity
-    from ibi.archive.restore import verify
     from ibi.cli.progress import Progress
 
     here, store = directory(args), Store(args.to)
@@ -211,8 +211,8 @@ def _tell_saved(saved: Saved, *, as_json: bool) -> None:
 
 
 def _restore(args: argparse.Namespace) -> int:
-    from ibi.archive.backup_store import Store
-    from ibi.archive.restore import Restoring
+    from ibi.archive.care.backup_store import Store
+    from ibi.archive.care.restore import Restoring
     from ibi.cli.progress import Progress
 
     store = Store(args.source)

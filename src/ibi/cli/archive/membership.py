@@ -20,8 +20,8 @@ if TYPE_CHECKING:
 
     from ibi.archive.catalogue import Run
     from ibi.archive.directory import ArchiveDirectory
-    from ibi.archive.joining import Resolvers
     from ibi.archive.ledgers.memberships import Member
+    from ibi.archive.networking.joining import Resolvers
     from ibi.cli.archive.common import Actions
 
 _STANDINGS: Final = {
@@ -61,7 +61,7 @@ def _add_resolver(parser: argparse.ArgumentParser) -> None:
 
 
 def _join(args: argparse.Namespace) -> int:
-    from ibi.archive.joining import Resolvers, key_warnings, root
+    from ibi.archive.networking.joining import Resolvers, key_warnings, root
 
     joined = Resolvers.read(args.data).joining(args.resolver, args.key, also=args.also)
     joined.write(args.data)
@@ -73,7 +73,7 @@ def _join(args: argparse.Namespace) -> int:
 
 
 def _leave(args: argparse.Namespace) -> int:
-    from ibi.archive.joining import Resolvers, root
+    from ibi.archive.networking.joining import Resolvers, root
 
     url = root(args.resolver)
     before = Resolvers.read(args.data)
@@ -87,7 +87,7 @@ def _leave(args: argparse.Namespace) -> int:
 
 
 def _switch(args: argparse.Namespace) -> int:
-    from ibi.archive.joining import Resolvers
+    from ibi.archive.networking.joining import Resolvers
 
     resolvers = Resolvers.read(args.data)
     on = args.which == "on"
@@ -168,7 +168,7 @@ def _line(member: Member) -> str:
 
 def show_archive(args: argparse.Namespace) -> int:
     """Show the Archive itself: who it is, what it holds, how it stands at its resolvers, what goes on."""
-    from ibi.archive.joining import Resolvers
+    from ibi.archive.networking.joining import Resolvers
 
     here = directory(args)
     resolvers = Resolvers.read(args.data)
@@ -258,7 +258,7 @@ def _copies(run: Run, _all: Resolvers) -> dict[str, int | str]:
 
 
 def _audit(run: Run, _all: Resolvers) -> dict[str, int | str]:
-    from ibi.archive.audit_duty import WALK
+    from ibi.archive.care.audit_duty import WALK
     from ibi.archive.item_lines import timestamp_text
     from ibi.archive.ledgers.fixity import faults, place_of, total
 

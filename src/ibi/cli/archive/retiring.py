@@ -18,8 +18,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from ibi.archive.catalogue import Catalogue
-    from ibi.archive.giving import Giver
     from ibi.archive.ledgers.transfers import Giving
+    from ibi.archive.sharing.giving import Giver
     from ibi.cli.archive.common import Actions
 
 _PAUSES: Final = (0.1, 0.2, 0.4, 0.8, 1.6)
@@ -48,7 +48,7 @@ def add(actions: Actions) -> None:
 
 
 def _retire(args: argparse.Namespace) -> int:
-    from ibi.archive.giving import Giver
+    from ibi.archive.sharing.giving import Giver
 
     here = directory(args)
     settings = here.settings()
@@ -119,7 +119,7 @@ def _move(giver: Giver, to: str) -> tuple[int, list[tuple[str, IbiError]]]:
 
 def _hand_over(giver: Giver, name: str, to: str) -> IbiError | None:
     """Hand one original over; None if it is one no more, else why it is."""
-    from ibi.archive.handover import Given
+    from ibi.archive.sharing.handover import Given
 
     try:
         giving = asyncio.run(_carry(giver, giver.offer(parse_name(name), to, whoever())))
@@ -134,7 +134,7 @@ def _hand_over(giver: Giver, name: str, to: str) -> IbiError | None:
 
 async def _carry(giver: Giver, giving: Giving) -> Giving:
     """Go on with a hand-over until it is at its end, or the other Archive has failed for a while."""
-    from ibi.archive.handover import Reply
+    from ibi.archive.sharing.handover import Reply
 
     failures = 0
     while True:
@@ -147,7 +147,7 @@ async def _carry(giver: Giver, giving: Giving) -> Giving:
 
 def _leave_for_good(args: argparse.Namespace) -> int:
     """Switch off for ever; first nothing is taken in any more, then it is seen whether something just was."""
-    from ibi.archive.joining import Resolvers
+    from ibi.archive.networking.joining import Resolvers
 
     here = directory(args)
     resolvers = Resolvers.read(args.data)

@@ -40,7 +40,7 @@ def add(actions: Actions) -> None:
 
 
 def _statistics(args: argparse.Namespace) -> int:
-    from ibi.archive.reports import Statistics
+    from ibi.archive.website.reports import Statistics
 
     with directory(args).catalogue() as catalogue:
         statistics = Statistics(catalogue, args.first, args.last)
@@ -62,7 +62,7 @@ def _statistics(args: argparse.Namespace) -> int:
 
 
 def _print_json(lines: Iterable[Line]) -> None:
-    from ibi.archive.reports import facts
+    from ibi.archive.website.reports import facts
 
     for line in lines:
         print(json.dumps(facts(line)))
@@ -78,7 +78,7 @@ def _print_csv(lines: Iterable[Line]) -> None:
 
 
 def _print_table(lines: Iterable[Line]) -> None:
-    from ibi.archive.reports import by_month
+    from ibi.archive.website.reports import by_month
 
     months = by_month(lines)
     if not months:

@@ -1,0 +1,1 @@
+"""Many items at once: from files and from other repositories."""

@@ -1,0 +1,228 @@
+"""Everything at an Archive's address that is no message of the standard: files, pages, and persistent URLs.
+
+    /col/<ibi>/doc/<file>                          a stored file
+    /-/item/<ibi>  /-/files/<ibi>  /-/zip/<ibi>  /-/metadata/<ibi>[?format=oai_dc]
+    /                                              the front page
+    anything else                                  a persistent URL: here if held, else at the resolver (note 27)
+
+Pages are values; a renderer given from above writes them. Without it they are plain text.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import TYPE_CHECKING, Final
+
+from ibi.archive.access import withheld
+from ibi.archive.answer import url_list
+from ibi.archive.care.audit import known_fault
+from ibi.archive.dublin_core import write_oai_dc
+from ibi.archive.holding import Access
+from ibi.archive.related import DUBLIN_CORE, Walk
+from ibi.archive.website.delivery import COL, Delivery
+from ibi.archive.website.pages import ArchivePage, ItemPage, MetadataPage
+from ibi.archive.website.showing import Showing
+from ibi.errors import HoldingError, NotHeld, ParseError, SetupError
+from ibi.exchange import PLAIN, Response, redirect
+from ibi.identifier.forms import parse_name
+from ibi.protocol.choice import wanted, without_bare_translation
+from ibi.protocol.language import LanguagePreference
+from ibi.protocol.messages import UrlRequest
+from ibi.protocol.persistent_url import PersistentURL
+from ibi.protocol.query_string import read_query, unescape, with_query
+from ibi.protocol.verb_list import VerbList
+from ibi.protocol.vocabulary import State
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from ibi.archive.access import Withheld
+    from ibi.archive.answer import ArchiveIdentity
+    from ibi.archive.catalogue import Catalogue
+    from ibi.archive.holding import Holding
+    from ibi.archive.storage import Storage
+    from ibi.archive.website.pages import Renderer
+    from ibi.archive.website.statistics import Visits
+    from ibi.errors import IbiError
+    from ibi.exchange import Asked
+    from ibi.protocol.relation import Relation
+    from ibi.settings import ArchiveSettings
+
+_ROBOTS: Final = b"User-agent: *\nDisallow: /-/files/\nDisallow: /-/zip/\n"
+
+
+class Site:
+    """Files, pages and persistent URLs of one Archive.
+
+    `now` gives POSIX seconds; `visits`: what counts readers, if anything does.
+    """
+
+    def __init__(
+        self,
+        settings: ArchiveSettings,
+        identity: ArchiveIdentity,
+        catalogue: Catalogue,
+        storage: Storage,
+        renderer: Renderer | None,
+        now: Callable[[], float],
+        *,
+        visits: Visits | None = None,
+    ) -> None:
+        self._settings = settings
+        self._identity = identity
+        self._catalogue = catalogue
+        self._now = now
+        self._showing = Showing(renderer)
+        self._delivery = Delivery(
+            settings,
+            identity.base,
+            storage,
+            self._showing,
+            now,
+            visits,
+            partial(known_fault, catalogue),
+            catalogue.holding,
+        )
+        self._pages: dict[str, Callable[[Asked, Holding], Response]] = {
+            "item": self._item,
+            "files": self._delivery.listing,
+            "zip": self._delivery.bundle,
+            "metadata": self._metadata,
+        }
+
+    def answer(self, asked: Asked) -> Response:
+        """The answer to anything that is no message."""
+        try:
+            return self._answer(asked)
+        except ParseError as error:
+            return self.refuse(asked, 400, error)
+        except NotHeld as error:
+            return self.refuse(asked, 404, error)
+        except HoldingError as error:
+            return self.refuse(asked, 403, error)
+        except SetupError as error:
+            return self.refuse(asked, 503, error)
+
+    def refuse(self, asked: Asked, status: int, why: IbiError) -> Response:
+        """Say why there is nothing else, in the form and language that suit who asks."""
+        return self._showing.refuse(asked, status, why)
+
+    def _answer(self, asked: Asked) -> Response:
+        path = asked.path
+        if path.startswith(COL):
+            return self._file(asked)
+        if path.startswith("/-/"):
+            word, _, name = path.removeprefix("/-/").partition("/")
+            if word in self._pages and name:
+                return self._page_of(word, asked, self._held(name))
+        elif path == "/":
+            return self._front(asked)
+        elif path == "/robots.txt":
+            return Response(200, _ROBOTS, PLAIN)
+        elif path not in {"/favicon.ico", "/sitemap.xml"} and not path.startswith("/.well-known/"):
+            return self._persistent(asked)
+        raise NotHeld("there is no such page here")
+
+    def _held(self, raw_name: str) -> Holding:
+        name = parse_name(unescape(raw_name))
+        holding = self._catalogue.holding(name)
+        if holding is None:
+            raise NotHeld("this Archive does not hold {name}", name=name)
+        return holding
+
+    def _page_of(self, word: str, asked: Asked, holding: Holding) -> Response:
+        if holding.deleted and word != "metadata":
+            return self._delivery.removed(asked, holding)
+        return self._pages[word](asked, holding)
+
+    def _withheld(self, asked: Asked) -> Withheld:
+        """Of which items who asks may not have the data."""
+        return withheld(self._settings, lambda: self._delivery.reader(asked), self._now)
+
+    def _persistent(self, asked: Asked) -> Response:
+        """A persistent URL at our own address: here if we can answer it, otherwise at the resolver (note 27)."""
+        url = PersistentURL.parse(asked.path, asked.query)
+        holding = self._catalogue.holding(url.ibi)
+        found = self._own_answer(asked, url) if holding and not holding.deleted else None
+        if found is not None:
+            return redirect(with_query(found, url.foreign_query), ("vary", "Accept-Language"))
+        if self._settings.resolver:
+            return redirect(f"{self._settings.resolver.rstrip('/')}{asked.target}")
+        if holding is None:
+            raise NotHeld("this Archive does not hold {name}", name=url.ibi)
+        if holding.deleted:
+            return self._delivery.removed(asked, holding)
+        raise NotHeld("this Archive holds {name}, but not what the URL asks for", name=url.ibi)
+
+    def _own_answer(self, asked: Asked, url: PersistentURL) -> str | None:
+        """Where a persistent URL of an item that is held here leads; None if this Archive cannot tell."""
+        preference = LanguagePreference.parse(asked.header(b"accept-language"))
+        relation: Relation | None = url.relation
+        while relation is not None:
+            verbs = VerbList.of(relation, file_list=url.file_list)
+            request = UrlRequest((), url.ibi, url.file_path, verbs)
+            answer = url_list(
+                self._catalogue.holding, self._identity, request, "", withheld=self._withheld(asked)
+            )
+            chosen = wanted(answer, relation, preference, answer.relations())
+            if chosen is not None:
+                refused = url.original_required and chosen.entry.state is not State.ORIGINAL
+                return None if refused else chosen.entry.url
+            if self._settings.resolver:  # it can follow what is only named here
+                return None
+            relation = without_bare_translation(relation)  # then in the language it has (AMB-46)
+        return None
+
+    def _file(self, asked: Asked) -> Response:
+        """A file of an item, or the resolver's word for where the item has gone."""
+        ibi, slash, path = asked.path.removeprefix(COL).partition("/doc/")
+        name = parse_name(unescape(ibi))
+        holding = self._catalogue.holding(name)
+        if holding is None and self._settings.resolver and slash:
+            return redirect(f"{self._settings.resolver.rstrip('/')}/{name}{f'/{path}' if path else ''}")
+        if holding is None:
+            raise NotHeld("this Archive does not hold {name}", name=name)
+        if holding.deleted:
+            return self._delivery.removed(asked, holding)
+        return self._delivery.file(asked, holding, path)
+
+    def _item(self, asked: Asked, holding: Holding) -> Response:
+        walk = Walk(self._catalogue.holding, self._identity.base, holding, self._withheld(asked))
+        access = self._delivery.access(asked, holding)
+        url = holding.url or (walk.url(walk.item) if holding.target_file else None)
+        known = [
+            (relation.qualifier, found)
+            for relation, there in walk.all(None, longest=1)
+            if not there.is_same(walk.item) and (found := walk.url(there))
+        ]
+        readable = url if access is Access.OPEN else None
+        page = ItemPage(holding, readable, self._settings.resolver, tuple(known), access)
+        return self._delivery.seen(asked, holding, self._showing.page(asked, page))
+
+    def _metadata(self, asked: Asked, holding: Holding) -> Response:
+        """Dublin Core as a page or as oai_dc; an unknown format is answered with those that exist (note 19).
+
+        Those of a removed item stay.
+        """
+        formats = dict(holding.formats)
+        if holding.metadata is not None:
+            formats.setdefault(DUBLIN_CORE, f"/-/metadata/{holding.forms.main}?format={DUBLIN_CORE}")
+        wanted = dict(read_query(asked.query)).get("format", "")
+        if wanted in holding.formats:
+            return redirect(holding.formats[wanted])
+        if holding.metadata is None:
+            raise NotHeld("this Archive keeps no metadata of {name} itself", name=holding.forms.main)
+        if wanted == DUBLIN_CORE:
+            record = Response(200, write_oai_dc(holding.metadata), "application/xml")
+            return self._delivery.seen(asked, holding, record)
+        if wanted:
+            problem = "there are no metadata of {name} in this format; there are: {formats}"
+            raise NotHeld(problem, name=holding.forms.main, formats=", ".join(formats))
+        page = self._showing.page(asked, MetadataPage(holding, holding.metadata, formats))
+        return self._delivery.seen(asked, holding, page)
+
+    def _front(self, asked: Asked) -> Response:
+        settings = self._settings
+        service = str(settings.service.main)
+        page = ArchivePage(settings.address, service, settings.resolver, self._catalogue.count())
+        return self._showing.page(asked, page)
