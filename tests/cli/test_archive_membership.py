@@ -177,6 +177,7 @@ def test_the_doctor_tells_how_the_archive_stands(
     data, port, _ = joined
     with serving("--data", data, "--bind", f"127.0.0.1:{port}"):
         until(lambda: shown(data, capsys)["resolvers"][1]["problem"])
+        until(lambda: "included" in shown(data, capsys)["resolvers"][0]["standing"])
         main(["doctor", "--data", str(data)])
         said = capsys.readouterr().out
         assert ": included since " in said

@@ -162,11 +162,11 @@ class Storage:
             with self._folder(folders) as folder:
                 handle = os.open(last, flags, dir_fd=folder)
         found = os.fstat(handle)
-        if stat.S_ISREG(found.st_mode) and found.st_size == file.size:
+        if (regular := stat.S_ISREG(found.st_mode)) and found.st_size == file.size:
             return open(handle, "rb", buffering=0)  # noqa: PTH123 - a descriptor; the caller closes it
         os.close(handle)
-        msg = "the stored file is not the one that was listed"
-        raise OSError(msg)
+        what = "the stored file is not the one that was listed"
+        raise OSError(what) if regular else OSError(errno.EISDIR, what)
 
     def settle(self, catalogue: Catalogue) -> None:
         """Move what is listed to its place, and remove what is no longer listed. One at a time; can be repeated.
@@ -235,8 +235,10 @@ class Storage:
             return
         self.settle(catalogue)
         try:
-            for left in self._staging.iterdir():
-                left.unlink()
+            if left := list(self._staging.iterdir()):
+                catalogue.overtake()
+            for each in left:
+                each.unlink()
         except OSError as error:
             raise self._unusable(error) from None
 

@@ -6,6 +6,7 @@ from contextlib import ExitStack
 from hashlib import sha256
 from typing import TYPE_CHECKING, Any, Final
 
+from ibi.archive.api.intake import listed, offered
 from ibi.archive.api.multipart import MOST_FILES
 from ibi.archive.api.refusal import Refusal, removed
 from ibi.archive.deposit import Place, deposit
@@ -56,7 +57,9 @@ class Depositing:
                 files[name] = self._keeper.storage.stage(name, path)
             # With the digests: without a key, items differ that differ in the bytes of their files only.
             draft = read_item({**value, "files": {name: file.sha256 for name, file in files.items()}})
-            holding, new = self._deposited(call, draft, files, place)
+            with offered(files):
+                holding, new = self._deposited(call, draft, files, place)
+            listed(files, holding)
         for upload in uploads.values():
             self._uploads.forget(upload, call.who)
         return holding, new

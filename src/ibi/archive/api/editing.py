@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from ibi.archive.api.bodies import json_object, read_json
 from ibi.archive.api.deposits import Depositing
-from ibi.archive.api.intake import listed, read_file, read_form, taking_in
+from ibi.archive.api.intake import listed, offered, read_file, read_form, taking_in
 from ibi.archive.api.items import held, timestamp_of, told
 from ibi.archive.api.refusal import Refusal
 from ibi.archive.api.routes import Route, aside, in_thread, in_turn, ref
@@ -99,7 +99,6 @@ class _Changing:
 
     def _deposit(self, call: Call, value: dict[str, Any], files: Files) -> Response:
         holding, new = self._depositing.take(call, value, files)
-        listed(files, holding)
         return self._told(holding, call, 201 if new else 200)
 
     def edit(self, call: Call, value: Any) -> Response:
@@ -134,9 +133,10 @@ class _Changing:
                 files[name] = self._keeper.storage.stage(name, path)
             before = self._held(call)
             since = self._since(call, before)
-            holding = edit(
-                self._keeper, call.name, {}, call.who, staged=files.values(), unchanged_since=since
-            )
+            with offered(files):
+                holding = edit(
+                    self._keeper, call.name, {}, call.who, staged=files.values(), unchanged_since=since
+                )
             listed(files, holding)
         if upload is not None:
             self._uploads.forget(upload, call.who)

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from contextlib import ExitStack, asynccontextmanager, suppress
+from contextlib import ExitStack, asynccontextmanager, contextmanager, suppress
 from typing import TYPE_CHECKING
 
 from ibi.archive.api.multipart import Form
 from ibi.archive.api.routes import aside, in_turn
 from ibi.archive.holding import StoredFile
+from ibi.errors import SetupError
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
+    from collections.abc import AsyncIterator, Iterator
 
     from ibi.archive.api.routes import Call
     from ibi.archive.holding import Holding
@@ -31,6 +32,20 @@ async def taking_in(keeper: Keeper) -> AsyncIterator[Files]:
         yield files
     finally:
         await in_turn(stack.close)
+
+
+@contextmanager
+def offered(files: Files) -> Iterator[None]:
+    """Have the catalogue list them. Where disk or database fail, it may have done so: then they stay.
+
+    A transaction whose flush has failed can come back after a crash. Whoever is at work next clears away what is not
+    listed.
+    """
+    try:
+        yield
+    except SetupError:
+        files.clear()
+        raise
 
 
 def listed(files: Files, holding: Holding) -> None:

@@ -21,6 +21,7 @@ from ibi.archive.care.packages import SAFE, Limits, Package
 from ibi.archive.deposit import deposit
 from ibi.archive.item_lines import read_line
 from ibi.errors import BadItem, IbiError, SetupError
+from ibi.protocol.vocabulary import State
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -53,9 +54,9 @@ class _Bag:
 
 
 def take_bag(keeper: Keeper, path: Path, who: str, limits: Limits | None = None) -> Holding:
-    """Take in the bag at a path as a new item of whoever it is; returns the item as it is held.
+    """Take in the bag at a path as a new item; the keeper must be at work.
 
-    The keeper must be at work. Raises BadItem and the errors of `deposit`; then nothing is kept of it.
+    Raises BadItem and the errors of `deposit`; then nothing is kept of it.
     """
     try:
         package = Package(path, limits or Limits())
@@ -70,14 +71,21 @@ def take_bag(keeper: Keeper, path: Path, who: str, limits: Limits | None = None)
         _discard(keeper.storage, staged, ())
         raise
     try:
-        taken = deposit(keeper, draft, staged, who)
-    except SetupError:  # it may be listed already: whoever is at work next clears up
-        raise
-    except IbiError:
-        _discard(keeper.storage, staged, ())
+        taken = _taken(keeper, draft, staged, who)
+    except IbiError as error:
+        if not isinstance(error, SetupError):  # then it may be listed: whoever is at work next clears up
+            _discard(keeper.storage, staged, ())
         raise
     _discard(keeper.storage, staged, taken.files)
     return taken
+
+
+def _taken(keeper: Keeper, draft: Draft, staged: list[StoredFile], who: str) -> Holding:
+    """An original by a deposit; a copy, and what is left of a removed item, as the bag tells it."""
+    if draft.forms is None or draft.facts.get("state", State.ORIGINAL) is State.ORIGINAL:
+        return deposit(keeper, draft, staged, who)
+    with keeper.changing(who) as hand:
+        return hand.add(draft.holding(draft.forms, keeper.moment), staged, "imported")
 
 
 def _discard(storage: Storage, staged: list[StoredFile], listed: tuple[StoredFile, ...]) -> None:
