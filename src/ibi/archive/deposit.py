@@ -54,6 +54,17 @@ def deposit(
     held = _of_key(keeper, draft)
     if held is not None:
         return held
+    try:
+        return _deposited(keeper, draft, staged, who, place)
+    except AlreadyHeld:
+        held = _of_key(keeper, draft)  # it may have come at the same time by somebody else
+        if held is None:
+            raise
+        return held
+
+
+def _deposited(keeper: Keeper, draft: Draft, staged: Iterable[StoredFile], who: str, place: Place) -> Holding:
+    """Name an item, and put it into its place."""
     labels = keeper.mint((draft.forms is None) + place.metadata_as_item)
     forms = draft.forms or next(labels)
     own_metadata = next(labels) if place.metadata_as_item else None
