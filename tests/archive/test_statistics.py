@@ -14,7 +14,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -171,12 +171,12 @@ def test_no_address_is_kept_and_nothing_for_longer_than_an_hour(filled: NewArchi
     kept = b"".join(path.read_bytes() for path in filled.data.glob("catalogue.sqlite*"))
     for trace in (b"203.0.113.77", b"2001:db8::7777", FIREFOX.encode()):
         assert trace not in kept
-    with sqlite3.connect(filled.data / "catalogue.sqlite") as database:
+    with closing(sqlite3.connect(filled.data / "catalogue.sqlite")) as database:
         marks = database.execute("SELECT max(until) FROM visit_mark").fetchone()[0]
         assert NOW < marks <= NOW + 3600
     filled.clock.now += 3601
     Visits(filled.catalogue, filled.clock.seconds)  # as when a process starts
-    with sqlite3.connect(filled.data / "catalogue.sqlite") as database:
+    with closing(sqlite3.connect(filled.data / "catalogue.sqlite")) as database:
         assert database.execute("SELECT count(*) FROM visit_mark").fetchone()[0] == 0
 
 
