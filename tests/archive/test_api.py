@@ -622,13 +622,14 @@ def test_a_copy_is_edited_where_its_original_is(api: Asking) -> None:
 # --- bad input -------------------------------------------------------------------------------------------------------
 
 DEEP = b"[" * 200_000 + b"]" * 200_000
+DEEP_OBJECT = b'{"a":' * 150_000 + b"1" + b"}" * 150_000
 
 
 @pytest.mark.parametrize(
     ("body", "status"),
     [
         (b"", 422), (b"{", 400), (b"nonsense", 400), (b"\xff\xfe", 400), (b"\xef\xbb\xbf{}", 400), (b"{}x", 400),
-        (DEEP, 400), (b'{"a":' * 150_000 + b"1" + b"}" * 150_000, 400), (b'{"url": NaN}', 400), (b'{"url": -Infinity}', 400),
+        (DEEP, 400), (DEEP_OBJECT, 400), (b'{"url": NaN}', 400), (b'{"url": -Infinity}', 400),
         (b'{"url": 1e999}', 400), (b'{"url": ' + b"9" * 5000 + b"}", 400), (b'{"key": "\\ud800"}', 400),
         (b'{"key": "a", "key": "b"}', 400), (b'{"odd": {"a": 1, "a": 2}}', 400), (b"[]", 422), (b"7", 422),
         (b'"x"', 422), (b"null", 422), (b'{"url": 1e3}', 422), (b'{"odd": 1}', 422), (b'{"files": {}}', 422),
