@@ -12,7 +12,6 @@ import argparse
 import json
 import re
 import shutil
-import subprocess
 import sys
 import tempfile
 import time
@@ -22,7 +21,7 @@ from typing import TYPE_CHECKING
 
 from bench.disk import add_option, surroundings, workplace
 from bench.figures import figure, table
-from bench.processes import LOAD_CORE, NotStarted, Server, serving
+from bench.processes import NotStarted, Server, serving, wrk
 from ibi.archive.directory import ArchiveDirectory
 from ibi.archive.intake.importing import Importer
 from ibi.identifier.forms import IBIForms
@@ -178,24 +177,11 @@ def _asked(case: Case, server: Server, seed: int, folder: Path) -> float:
     """Answers a second of one run."""
     script = folder / "ask.lua"
     script.write_text(_SCRIPT % (case.items, _FIRST, case.relations, seed))
-    words = [
-        "taskset",
-        "-c",
-        str(LOAD_CORE),
-        "wrk",
-        "-t1",
-        f"-c{CONNECTIONS}",
-        f"-d{SECONDS}s",
-        "-s",
-        str(script),
-    ]
-    run = subprocess.run(  # noqa: S603 - our own command
-        [*words, f"http://127.0.0.1:{server.port}"], check=True, capture_output=True, text=True
-    )
-    errors = _ERRORS.search(run.stdout)
-    rate = _RATE.search(run.stdout)
+    printed = wrk(server.port, script, CONNECTIONS, SECONDS)
+    errors = _ERRORS.search(printed)
+    rate = _RATE.search(printed)
     if rate is None or errors is None or errors[1] != "0":
-        raise NotStarted(f"the load did not run clean: {run.stdout}")
+        raise NotStarted(f"the load did not run clean: {printed}")
     return float(rate[1])
 
 

@@ -14,7 +14,6 @@ import os
 import re
 import shutil
 import socket
-import subprocess
 import sys
 from contextlib import ExitStack
 from dataclasses import dataclass
@@ -23,7 +22,7 @@ from typing import TYPE_CHECKING
 
 from bench.disk import add_option, surroundings, workplace
 from bench.figures import figure, table
-from bench.processes import LOAD_CORE, NotStarted, serving
+from bench.processes import NotStarted, serving, wrk
 from ibi.archive.directory import ArchiveDirectory
 from ibi.archive.intake.importing import Importer
 from ibi.identifier.forms import IBIForms
@@ -201,23 +200,10 @@ def _measure(name: str, path: str, size: int, ports: tuple[int, int, int], place
 
 
 def _asked(port: int, script: Path) -> Run:
-    words = [
-        "taskset",
-        "-c",
-        str(LOAD_CORE),
-        "wrk",
-        "-t1",
-        f"-c{CONNECTIONS}",
-        f"-d{SECONDS}s",
-        "-s",
-        str(script),
-    ]
-    run = subprocess.run(  # noqa: S603 - our own command
-        [*words, f"http://127.0.0.1:{port}"], check=True, capture_output=True, text=True
-    )
-    said, rate = _SAID.search(run.stdout), _RATE.search(run.stdout)
+    printed = wrk(port, script, CONNECTIONS, SECONDS)
+    said, rate = _SAID.search(printed), _RATE.search(printed)
     if said is None or rate is None or said[1] != "0":
-        raise NotStarted(f"the load did not run clean: {run.stdout}")
+        raise NotStarted(f"the load did not run clean: {printed}")
     return Run(float(rate[1]), float(said[2]), float(said[3]))
 
 

@@ -124,3 +124,21 @@ def _family(first: int) -> list[int]:
 def hold_this_process() -> None:
     """Let this process, which makes the load, run on LOAD_CORE alone, away from the servers."""
     os.sched_setaffinity(0, {LOAD_CORE})
+
+
+def wrk(port: int, script: Path, connections: int, seconds: int) -> str:
+    """Load a server of this machine from LOAD_CORE with a script for wrk; what wrk prints about it."""
+    words = [
+        "taskset",
+        "-c",
+        str(LOAD_CORE),
+        "wrk",
+        "-t1",
+        f"-c{connections}",
+        f"-d{seconds}s",
+        "-s",
+        str(script),
+    ]
+    url = f"http://127.0.0.1:{port}"
+    run = subprocess.run([*words, url], check=True, capture_output=True, text=True)  # noqa: S603 - our own command
+    return run.stdout
