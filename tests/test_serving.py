@@ -296,11 +296,12 @@ def test_a_long_head_is_refused_also_where_bodies_may_be_large(wide: Door) -> No
     assert wide.say(_put(5, b"X: " + b"a" * HEAD_BYTES + b"\r\n") + b"aaaaa").startswith(b"HTTP/1.1 431 ")
 
 
-@pytest.mark.parametrize("framing", [b"1;" + b"x" * 3000 + b"\r\na\r\n", b"0\r\n" + b"X: y\r\n" * 50_000])
+@pytest.mark.parametrize("framing", [b"1;" + b"x" * 3000 + b"\r\na\r\n", b"0\r\n" + b"X: y\r\n" * 500])
 def test_a_body_that_is_all_framing_is_refused(wide: Door, framing: bytes) -> None:
+    request = _put(None) + framing * 400  # made before the clock of the connection runs
     with wide.open() as connection:
         with contextlib.suppress(OSError):  # it is not read to the end
-            connection.sendall(_put(None) + framing * 400)
+            connection.sendall(request)
         assert _answer(connection)[:13] in {b"HTTP/1.1 431 ", b"HTTP/1.1 400 "}
 
 

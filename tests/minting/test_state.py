@@ -165,6 +165,22 @@ def test_a_live_process_notices_a_witness_from_before(tmp_path: Path) -> None:
 
 
 @pytest.mark.proves("GEN-44", "AMB-18")
+def test_a_live_process_gives_no_label_from_a_state_that_was_replaced(tmp_path: Path) -> None:
+    clock = FalseMachine()
+    with room_at(tmp_path, clock) as first:
+        first.draw(TICKS)
+    shutil.copytree(tmp_path / "minting", tmp_path / "backup")
+    with room_at(tmp_path, clock) as there:
+        with room_at(tmp_path, clock) as another:
+            another.draw(TICKS)
+        for name in ("state", "lock"):
+            (tmp_path / "minting" / name).unlink()
+            shutil.copy2(tmp_path / "backup" / name, tmp_path / "minting" / name)
+        with pytest.raises(LostState, match="copy"):
+            there.reserve(1, 1)  # which waits for nothing, so that nothing else would notice
+
+
+@pytest.mark.proves("GEN-44", "AMB-18")
 def test_where_nobody_noted_when_the_state_was_written_the_clock_is_taken(tmp_path: Path) -> None:
     """In a burst it is not noted; files copied in a burst and put back later look whole."""
     clock = FalseMachine()

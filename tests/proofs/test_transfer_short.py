@@ -99,4 +99,4 @@ def test_the_command_prints_a_table_and_its_seed() -> None:
     done = subprocess.run(line, capture_output=True, text=True, timeout=60, env=environment(), check=False)
     assert done.returncode == 0, done.stderr
     assert "seed 3" in done.stdout
-    assert "| P-D4 simulated | hand-overs 400" in done.stdout
+    assert "| simulated | hand-overs 400" in done.stdout

@@ -158,20 +158,28 @@ class State:
         self.witness, note = files.said(written)
         if files.handle is None or self.witness is None or self.witness.file != files.identity:
             files.open()
-        self.record: Record | None = None
+        self.record = self._read(written[:WIDTH])
         self.new = self.vouched = False
         self.fault: Fault | None = None
+        if self.record and self.witness and self.witness.drawn < self.record.drawn:
+            files.open()  # a kill came before the witness; or it was put back, and then perhaps the state was as well
+            self.record = self._read(written[:WIDTH])
         if files.handle is None:
             self.new = not written and not any((files.directory / name).exists() for name in OURS)
             self.fault = None if self.new else Fault.MISSING
             return
-        line = os.pread(files.handle, WIDTH + 1, 0)
-        self.record = self.witness if line == written[:WIDTH] else Record.read(line)
         damaged = bool(written) and (self.witness is None or not note or len(written) != WIDTH + _NOTE_WIDTH)
         self.fault = Fault.DAMAGED if damaged else self._judge(note)
         if self.record is not None and self.fault is None:
             files.drawn = self.record.drawn
             files.witnessed = self.witness.drawn if self.witness else 0
+
+    def _read(self, witnessed: bytes) -> Record | None:
+        """The record of the open file; the line of the witness is not read twice."""
+        if self._files.handle is None:
+            return None
+        line = os.pread(self._files.handle, WIDTH + 1, 0)
+        return self.witness if line == witnessed else Record.read(line)
 
     def _judge(self, note: bytes | None) -> Fault | None:
         record, witness, files = self.record, self.witness, self._files
