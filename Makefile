@@ -1,5 +1,5 @@
 # Short names for what is done often. `./try.sh` and `./test.sh` do the same on a machine without make.
-.PHONY: help try test test-313 docs format lock bench proofs
+.PHONY: help try test test-313 docs format lock bench bench-full proofs
 
 help:  ## show this list
 	@grep -hE '^[a-z0-9-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
@@ -21,8 +21,11 @@ docs:  ## write the generated parts of the documents anew
 	.venv/bin/python tools/room_table.py
 	.venv/bin/python tools/coverage_table.py
 
-bench:  ## every figure and ratio, printed
+bench:  ## every figure and ratio, printed (ten minutes)
 	.venv/bin/python -m bench
+
+bench-full:  ## the same with a million items, and longer runs (half an hour)
+	.venv/bin/python -m bench --full
 
 proofs:  ## the long proofs: no label twice, nothing half, nothing lost, one original (some hours)
 	.venv/bin/python -m proofs.minting --full

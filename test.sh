@@ -9,4 +9,7 @@ if [ $# -eq 0 ]; then
     "$bin/python" -m ruff check .
     "$bin/python" -m mypy
 fi
-exec "$bin/python" -m pytest --numprocesses=auto "$@"
+# The tests start a thousand processes of ours; each would read the sources anew where no bytecode may be written.
+unset PYTHONDONTWRITEBYTECODE
+"$bin/python" -m compileall -q src proofs tests
+exec "$bin/python" -m pytest --numprocesses=auto --dist=worksteal "$@"

@@ -1,9 +1,20 @@
-"""Print every ratio: `python -m bench`."""
+"""Print every table: `python -m bench [--full]`; with `--full`, of large catalogues too, and of longer runs.
+
+Each benchmark is a process of its own, so that none inherits the memory of another.
+"""
 
 from __future__ import annotations
 
-from bench import minting, minting_http, pure
+import argparse
+import subprocess
+import sys
 
-pure.main()
-minting.main()
-minting_http.main()
+SHORT_AND_FULL = ("answers", "importing", "files")
+ALWAYS_THE_SAME = ("pure", "minting", "minting_http")
+
+parser = argparse.ArgumentParser(prog="python -m bench", description="every figure and ratio")
+parser.add_argument("--full", action="store_true", help="half an hour instead of ten minutes")
+options = ["--full"] if parser.parse_args().full else []
+for name in (*ALWAYS_THE_SAME, *SHORT_AND_FULL):
+    words = [sys.executable, "-m", f"bench.{name}", *(options if name in SHORT_AND_FULL else ())]
+    subprocess.run(words, check=True)  # noqa: S603 - our own command

@@ -1,9 +1,10 @@
 """Stored files over HTTP beside nginx: a file of 1 MB, and many small ones. Both serve the same bytes of one Archive.
 
-    python -m bench.files
+    python -m bench.files [--full]
 
-Each server runs on one core, as its keeper runs it, and wrk asks from the other core; they take turns. In the third
-column nginx stands in front of the Archive, which sees who may have the file and leaves the sending to nginx.
+Each server runs on one core, as its keeper runs it, and wrk asks from the other core; they take turns, each for a
+second, with `--full` for three. In the third column nginx stands in front of the Archive, which sees who may have the
+file and leaves the sending to nginx.
 """
 
 from __future__ import annotations
@@ -33,7 +34,6 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
 RUNS = 5
-SECONDS = 3
 CONNECTIONS = 16
 LARGE, SMALL, MANY = 1_000_000, 4_000, 1_000
 _SERVICE = IBIForms.parse("rep archive.example/w/2020/01.01.00.00")
@@ -88,6 +88,7 @@ class Run:
 def main() -> None:
     """Measure and print."""
     parser = argparse.ArgumentParser(prog="python -m bench.files", description=__doc__)
+    parser.add_argument("--full", action="store_true", help="runs of three seconds")
     add_option(parser)
     args = parser.parse_args()
     nginx = shutil.which("nginx", path="/usr/sbin:/usr/bin:/usr/local/sbin:/usr/local/bin")
@@ -101,7 +102,7 @@ def main() -> None:
             (f"a file of {LARGE:,} bytes", _LARGE_FILE, LARGE),
             (f"{MANY // 60 * 60} files of {SMALL:,} bytes", _SMALL_FILES, SMALL),
         ):
-            _measure(name, path, size, ports, place)
+            _measure(name, path, size, 3 if args.full else 1, ports, place)
 
 
 def _started(stack: ExitStack, place: Path, nginx: str) -> tuple[int, int, int]:
@@ -171,14 +172,14 @@ def _fill(data: Path) -> None:
         raise NotStarted(f"only {report.added} of {len(lines)} items were taken in")
 
 
-def _measure(name: str, path: str, size: int, ports: tuple[int, int, int], place: Path) -> None:
+def _measure(name: str, path: str, size: int, seconds: int, ports: tuple[int, int, int], place: Path) -> None:
     """All servers turn about, and their table."""
     script = place / "ask.lua"
     script.write_text(_SCRIPT % path.replace("%%", "%"))
     runs: list[list[Run]] = [[] for _ in ports]
     for turn in range(RUNS + 1):
         for mine, port in zip(runs, ports, strict=True):
-            run = _asked(port, script)
+            run = _asked(port, script, seconds)
             if turn:  # the first only warms
                 mine.append(run)
     rates = [figure(run.rate for run in mine) for mine in runs]
@@ -199,8 +200,8 @@ def _measure(name: str, path: str, size: int, ports: tuple[int, int, int], place
     table((name, "files/s", "MB/s", "of nginx", "ms, median", "ms, 99 in 100"), lines)
 
 
-def _asked(port: int, script: Path) -> Run:
-    printed = wrk(port, script, CONNECTIONS, SECONDS)
+def _asked(port: int, script: Path, seconds: int) -> Run:
+    printed = wrk(port, script, CONNECTIONS, seconds)
     said, rate = _SAID.search(printed), _RATE.search(printed)
     if said is None or rate is None or said[1] != "0":
         raise NotStarted(f"the load did not run clean: {printed}")

@@ -21,7 +21,14 @@ NO_SKIPS = os.environ.get("IBI_NO_SKIPS") == "1"  # set by .ci/run: there, every
 settings.register_profile(
     "house", deadline=None, suppress_health_check=[HealthCheck.too_slow], print_blob=True
 )
+settings.register_profile("fewer", settings.get_profile("house"), max_examples=20)  # on a second Python
 settings.load_profile("house")
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_auto_num_workers() -> int:
+    """More than there are cores: a test waits for disks, sockets and processes for much of its time."""
+    return (os.cpu_count() or 1) + 2
 
 
 def _is_ours(address: object) -> bool:
@@ -88,3 +95,15 @@ def chromium_path() -> str:
     path = chromium()
     assert path is not None
     return path
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _new_databases_are_made_once() -> Generator[None]:
+    """Let each process run the migrations of a new database once: see `support.new_databases`."""
+    from alembic import command
+
+    from support import new_databases
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(command, "upgrade", new_databases.upgrade)
+        yield

@@ -41,7 +41,9 @@ _PRAGMAS = (
 
 def open_engine(path: Path) -> Engine:
     """An engine for the SQLite file at a path. Nothing is opened or made yet."""
-    engine = create_engine(f"sqlite:///{path}", connect_args={"check_same_thread": False, "timeout": 10})
+    engine = create_engine(
+        f"sqlite:///{path}", hide_parameters=True, connect_args={"check_same_thread": False, "timeout": 10}
+    )
 
     @event.listens_for(engine, "connect")
     def prepare(connection: Any, _record: object) -> None:

@@ -154,7 +154,7 @@ class Response:
         With `receive`, from which nothing more must be wanted, a long body ends when its reader goes away.
         """
         try:
-            await send({"type": "http.response.start", "status": self.status, "headers": self._written()})
+            await send({"type": "http.response.start", "status": self.status, "headers": self._head()})
             if head_only:
                 await send({"type": "http.response.body", "body": b""})
             elif self.file is not None:
@@ -169,7 +169,7 @@ class Response:
         if self.afterwards is not None:
             self.afterwards()
 
-    def _written(self) -> list[tuple[bytes, bytes]]:
+    def _head(self) -> list[tuple[bytes, bytes]]:
         kind: Headers = (("content-type", self.content_type),) if self.content_type else ()
         length = len(self.body) if self.file is None and self.parts is None else self.size
         size: Headers = () if self.status in _BODILESS else (("content-length", str(length)),)
@@ -177,7 +177,7 @@ class Response:
         seen: set[str] = set()
         for name, value in (*kind, *size, *self.headers, *_ALWAYS):
             if name not in seen or name == "link":
-                written.append((name.encode("ascii"), _harmless(value)))
+                written.append(_READY.get((name, value)) or _written(name, value))
                 seen.add(name)
         return written
 
@@ -289,8 +289,12 @@ def _encoded(char: str) -> str:
     return "".join(f"%{byte:02X}" for byte in raw)
 
 
-def _harmless(value: str) -> bytes:
-    """A header value that ends no header: blanks and visible ASCII."""
-    if value.isascii() and value.isprintable():
-        return value.encode("ascii")
-    return "".join(char if " " <= char <= "~" else "?" for char in value).encode("ascii")
+def _written(name: str, value: str) -> tuple[bytes, bytes]:
+    """A header whose value ends no header: blanks and visible ASCII."""
+    if not (value.isascii() and value.isprintable()):
+        value = "".join(char if " " <= char <= "~" else "?" for char in value)
+    return name.encode("ascii"), value.encode("ascii")
+
+
+_READY: Final = {header: _written(*header) for header in (("content-type", PAIRS), *_NEVER_KEPT, *_ALWAYS)}
+"""What nearly every answer of a service carries, written once."""

@@ -12,13 +12,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from archive.keeping_world import NAME, SERVICE, Kept, make_archive
-from ibi.archive.care import signing
+from ibi import signing
 from ibi.archive.care.attestation import Issuer, compare, read_receipt, receipt, same_key, signed
-from ibi.archive.care.canonical import canonical
-from ibi.archive.care.signing import is_signed, public_key, signer
 from ibi.archive.ledgers import history
+from ibi.canonical import canonical
 from ibi.errors import BadItem, SetupError
 from ibi.identifier.forms import IBIForms
+from ibi.signing import is_signed, public_key, signer
 
 WHEN = "2026-11-21T10:00:00Z"
 ISSUER = Issuer(IBIForms.parse(SERVICE), "archive.example")

@@ -23,11 +23,11 @@ from ibi.archive.care.backup import Backup, Saved
 from ibi.archive.care.backup_store import Store
 from ibi.archive.care.check import check
 from ibi.archive.care.restore import Restoring, verify
-from ibi.archive.care.signing import signer
 from ibi.errors import LostState, SetupError
 from ibi.identifier.forms import parse_ibi
 from ibi.minting.machine import this_machine
 from ibi.minting.recovery import recover
+from ibi.signing import signer
 
 MINTING = {"mint_host": "archive.example", "mint_ip": "127.0.0.1", "for_trying": True}
 

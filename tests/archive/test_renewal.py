@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from archive.world import settings_for
-from ibi.archive.networking import renewal
+from ibi import renewing
 from ibi.archive.networking.renewal import Renewing, Watched
 from ibi.errors import SetupError
 from ibi.identifier.forms import IBIForms
@@ -23,7 +23,7 @@ OTHER_SERVICE = IBIForms.parse("rep archive.example/w/2021/01.01.00.00")
 
 @pytest.fixture
 def settings(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> ArchiveSettings:
-    monkeypatch.setattr(renewal, "LOOK_EVERY", 0.0)
+    monkeypatch.setattr(renewing, "LOOK_EVERY", 0.0)
     made = settings_for("archive.example")
     made.write(tmp_path)
     return made

@@ -11,8 +11,8 @@ import pytest
 
 from archive.keeping_world import NAME, OTHER, Kept, flip, make_archive
 from ibi.archive.care.attestation import Issuer, receipt, signed
-from ibi.archive.care.signing import public_key, signer
 from ibi.cli import main
+from ibi.signing import public_key, signer
 
 
 class Done(NamedTuple):

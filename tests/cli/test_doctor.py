@@ -16,6 +16,7 @@ from dataclasses import replace
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from threading import Thread
+from typing import Any
 
 import pytest
 
@@ -28,7 +29,8 @@ from ibi.database import open_engine, quick_check
 from ibi.minting import Subsystem
 from ibi.minting.machine import Machine, this_machine
 from ibi.nonce import Nonce
-from ibi.settings import ArchiveSettings
+from ibi.resolver.evidence import Evidence
+from ibi.settings import ArchiveSettings, ResolverSettings
 from network.running import free_port
 from support.machine import FalseMachine
 from support.served import served
@@ -330,6 +332,66 @@ def test_a_certificate_that_nobody_accepts_is_a_fault(
     assert "is not accepted: self" in only("certificate", seen, "fault")
 
 
+@pytest.mark.parametrize(("days", "verdict"), [(90, "ok"), (10, "warning"), (-3, "fault")])
+def test_the_file_of_a_certificate_tells_how_long_it_is_valid(
+    ibi: Ibi, labels: Path, certificate: Callable[[int], tuple[str, str]], days: int, verdict: str
+) -> None:
+    path = Path(certificate(abs(days))[0])
+    later = replace(KEPT, now=lambda: time.time_ns() + (6 * DAY if days < 0 else 0))
+    assert str(path) in only("certificate", visit(labels, later, certificate=path), verdict)
+    assert f"{verdict:<11} certificate " in ibi("doctor", "--data", labels, "--tls-cert", path)[1] or days < 0
+
+
+@pytest.mark.parametrize(
+    "content", [None, b"", b"-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n"]
+)
+def test_what_is_no_certificate_is_a_fault(labels: Path, tmp_path: Path, content: bytes | None) -> None:
+    path = tmp_path / "no.pem"
+    if content is not None:
+        path.write_bytes(content)
+    assert f"{path} cannot be read: " in only("certificate", visit(labels, certificate=path), "fault")
+
+
+# ---- a resolver's own affairs
+
+
+def test_the_evidence_is_looked_through(resolver: Path) -> None:
+    path = resolver / "evidence.jsonl"
+    path.unlink(missing_ok=True)
+    path.with_suffix(".head").unlink(missing_ok=True)
+    assert only("evidence", visit(resolver), "ok") == f"nothing was written into {path} yet"
+    evidence = Evidence(path, time.time)
+    for name in ("a", "b", "c"):
+        evidence.write("excluded", ibi=name)
+    evidence.close()
+    assert only("evidence", visit(resolver), "ok") == f"{path} has 3 entries, all as they were written"
+    lines = path.read_bytes().splitlines(keepends=True)
+    path.write_bytes(lines[0] + lines[2])
+    assert "some are missing" in only("evidence", visit(resolver), "fault")
+
+
+def test_settings_that_are_allowed_and_weak_are_warnings(resolver: Path) -> None:
+    good = replace(ResolverSettings.read(resolver), admin="a@resolver.test")
+    good.write(resolver)
+    assert {verdict for verdict, _ in of("settings", visit(resolver))} == {"ok"}
+    weak: list[dict[str, Any]] = [
+        {"policy": "strict"},
+        {"address": "urlib.net"},
+        {"overall_seconds": 20.0},
+        {"archive_seconds": 6.0},
+        {"request_rate": 1e6},
+        {"admin": ""},
+        {"smtp": "127.0.0.1:25"},
+    ]
+    for settings in weak:
+        replace(good, **settings).write(resolver)
+        [warning] = [
+            each for each in visit(resolver) if each.name == "settings" and each.verdict is not Verdict.OK
+        ]
+        assert warning.verdict is Verdict.WARNING
+        assert str(warning.advice).startswith("in resolver.toml: ")
+
+
 def test_an_https_url_where_nobody_answers_is_not_proven(ibi: Ibi, labels: Path, port: int) -> None:
     for url in (f"https://127.0.0.1:{port}", "https://a..b/"):
         status, out, _ = ibi("doctor", "--data", labels, "--url", url)
@@ -590,7 +652,7 @@ def test_each_kind_of_directory_gets_the_checks_that_apply(
 ) -> None:
     expected = {
         archive: {"settings", "clock", "disk", "minting", "database", "address", "resolver"},
-        resolver: {"settings", "clock", "disk", "database", "address", "archive"},
+        resolver: {"settings", "clock", "disk", "database", "evidence", "address", "archive"},
         labels: {"clock", "disk", "minting", "address"},
     }
     for data, names in expected.items():

@@ -8,7 +8,7 @@ from ibi.archive.answer import ArchiveIdentity, filter_url_list, url_list, url_v
 from ibi.archive.holding import Holding, StoredFile
 from ibi.identifier.forms import IBIForms, Name, parse_ibi
 from ibi.protocol.messages import UrlRequest
-from ibi.protocol.pair_list import write_pair
+from ibi.protocol.pair_list import write_pairs
 from ibi.protocol.url_list import UrlList
 from ibi.protocol.verb_list import VerbList
 from support.oracles.vectors import Vector, runs
@@ -75,7 +75,7 @@ def test_service_call(vector: Vector) -> None:
     forms, path, verbs, name = CALLS[vector.id]
     assert str(forms.ibip) in vector.input["call"]
     assert f'"{path.strip("/")}"' in vector.input["call"] or not path
-    pair = write_pair(name, asked(str(forms.ibip), path, verbs).pairs[name])
+    pair = write_pairs({name: asked(str(forms.ibip), path, verbs).pairs[name]}).decode()
     if vector.id == "call-08":  # where the page of the file list lies is every platform's own business
         assert vector.expected.startswith("url http://mtc-m16d.sid.inpe.br/displaydoccontent.cgi/")
         assert pair == "url http://mtc-m16d.sid.inpe.br/-/files/iconet.com.br/banon/2009/09.09.22.01"

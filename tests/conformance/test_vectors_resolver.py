@@ -14,7 +14,7 @@ from ibi.protocol.query_string import read_query
 from ibi.protocol.url_list import UrlList
 from ibi.resolver.alerts import Alert
 from ibi.resolver.resolution import AskAgain, Redirect, Resolution
-from ibi.resolver.selection import Policy
+from ibi.resolver.policy import Policy
 from support.oracles.vectors import Vector, runs
 
 TOLD = {

@@ -7,7 +7,9 @@ is made from it.
 from __future__ import annotations
 
 import ast
+from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cache, cached_property
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -28,8 +30,22 @@ FLOORS = (  # from the ground up
     Floor("names: the generation standard", ("identifier",), pure=True),
     Floor("messages: the resolution standard", ("protocol",), pure=True),
     Floor("front door", ("",), pure=True),  # ibi/__init__.py: the promised names
-    Floor("what this machine was told", ("settings", "durable")),
-    Floor("doors to the world", ("transport", "exchange", "serving", "database", "texts", "nonce", "tokens")),
+    Floor("what this machine was told, and what it tells", ("settings", "durable", "logs")),
+    Floor(
+        "doors to the world",
+        (
+            "transport",
+            "exchange",
+            "serving",
+            "database",
+            "texts",
+            "nonce",
+            "tokens",
+            "signing",
+            "canonical",
+            "renewing",
+        ),
+    ),
     Floor("minting", ("minting",)),
     Floor("the neighbours, who meet only over HTTP", ("archive", "resolver")),
     Floor("pages", ("web",)),
@@ -51,6 +67,14 @@ PURE_UPSTAIRS = (
     "resolver.explanation",
     "resolver.resolution",
     "resolver.health",
+    "resolver.hops",
+    "resolver.originals",
+    "resolver.policy",
+    "resolver.plan",
+    "resolver.budget",
+    "resolver.asked",
+    "resolver.chain",
+    "resolver.holders",
 )
 
 
@@ -62,7 +86,11 @@ class Room:
     path: Path
     package: bool
     text: str
-    tree: ast.Module
+
+    @cached_property
+    def tree(self) -> ast.Module:
+        """What Python reads in it; asked for only by tests that run, as every worker collects all of them."""
+        return ast.parse(self.text, filename=str(self.path))
 
     @property
     def full(self) -> str:
@@ -81,12 +109,32 @@ def _room(path: Path) -> Room:
     if package:
         parts.pop()
     text = path.read_text(encoding="utf-8")
-    return Room(".".join(parts), path, package, text, ast.parse(text, filename=str(path)))
+    return Room(".".join(parts), path, package, text)
 
 
+@cache
 def rooms() -> dict[str, Room]:
     """Every module in src/ibi, by its name below `ibi`."""
     return {room.name: room for room in map(_room, sorted(SOURCE.rglob("*.py")))}
+
+
+def each_room(check: Callable[[Room], None]) -> Callable[[], None]:
+    """One test that a check holds for every room; it tells all that are at fault.
+
+    Not one test for each: there would be more of them than of all others together.
+    """
+
+    def test() -> None:
+        faults = []
+        for room in rooms().values():
+            try:
+                check(room)
+            except AssertionError as fault:
+                faults.append(f"{room.shown}: {fault}")
+        assert not faults, "\n".join(faults)
+
+    test.__name__, test.__doc__ = check.__name__, check.__doc__
+    return test
 
 
 def within(name: str, place: str) -> bool:

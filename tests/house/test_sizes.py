@@ -7,11 +7,12 @@ import io
 import re
 import tokenize
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 
 import pytest
 
-from house.floors import ROOT, Room, rooms
+from house.floors import ROOT, Room, each_room, rooms
 
 ROOMS = rooms()
 
@@ -28,10 +29,6 @@ LONG_FUNCTIONS: dict[str, tuple[int, str]] = {
 }
 
 Definition = ast.FunctionDef | ast.AsyncFunctionDef
-
-
-def _each() -> pytest.MarkDecorator:
-    return pytest.mark.parametrize("room", ROOMS.values(), ids=lambda room: room.name or "ibi")
 
 
 def _functions(node: ast.AST, prefix: str) -> Iterator[tuple[str, Definition]]:
@@ -57,7 +54,11 @@ def _length(function: Definition) -> int:
     return whole - (first.end_lineno - first.lineno + 1)
 
 
-FUNCTION_SIZES = {name: _length(f) for room in ROOMS.values() for name, f in _functions(room.tree, room.name)}
+@cache
+def _function_sizes() -> dict[str, int]:
+    return {name: _length(f) for room in ROOMS.values() for name, f in _functions(room.tree, room.name)}
+
+
 MODULE_SIZES = {room.name: len(room.text.splitlines()) for room in ROOMS.values()}
 
 
@@ -67,14 +68,15 @@ def test_modules_are_of_human_size() -> None:
 
 
 def test_functions_fit_on_a_screen() -> None:
-    allowed = {name: LONG_FUNCTIONS.get(name, (FUNCTION_LINES, ""))[0] for name in FUNCTION_SIZES}
-    assert {n: size for n, size in FUNCTION_SIZES.items() if size > allowed[n]} == {}
+    allowed = {name: LONG_FUNCTIONS.get(name, (FUNCTION_LINES, ""))[0] for name in _function_sizes()}
+    assert {n: size for n, size in _function_sizes().items() if size > allowed[n]} == {}
 
 
 def test_every_exception_is_still_needed_and_has_a_reason() -> None:
     modules = {n: MODULE_SIZES.get(n, 0) > MODULE_LINES and bool(why) for n, (_, why) in LONG_MODULES.items()}
     functions = {
-        n: FUNCTION_SIZES.get(n, 0) > FUNCTION_LINES and bool(why) for n, (_, why) in LONG_FUNCTIONS.items()
+        n: _function_sizes().get(n, 0) > FUNCTION_LINES and bool(why)
+        for n, (_, why) in LONG_FUNCTIONS.items()
     }
     assert [name for name, needed in (modules | functions).items() if not needed] == []
 
@@ -93,7 +95,7 @@ def _public(node: ast.Module | ast.ClassDef, prefix: str) -> Iterator[tuple[str,
                 yield from _public(child, f"{prefix}.{child.name}")
 
 
-@_each()
+@each_room
 def test_everything_public_says_what_it_is(room: Room) -> None:
     silent = [] if ast.get_docstring(room.tree) or room.text == "" else [room.shown]
     silent += [
@@ -108,7 +110,7 @@ def _is_overload(node: Described) -> bool:
     return any(isinstance(d, ast.Name) and d.id in {"overload", "override"} for d in node.decorator_list)
 
 
-@_each()
+@each_room
 def test_every_parameter_and_result_is_annotated(room: Room) -> None:
     bare = []
     for name, function in _functions(room.tree, room.name):
@@ -139,22 +141,25 @@ def _python_files() -> list[Path]:
     return sorted(path for place in places for path in (ROOT / place).rglob("*.py"))
 
 
-@pytest.mark.parametrize("path", _python_files(), ids=lambda path: path.relative_to(ROOT).as_posix())
-def test_a_silenced_check_names_its_code_and_its_reason(path: Path) -> None:
-    text = path.read_text(encoding="utf-8")
-    comments = [t for t in tokenize.generate_tokens(io.StringIO(text).readline) if t.type == tokenize.COMMENT]
-    mute = [
-        f"{t.start[0]}: {t.string}"
-        for t in comments
-        if SILENCED.search(t.string) and not WITH_REASON.search(t.string)
-    ]
+def test_a_silenced_check_names_its_code_and_its_reason() -> None:
+    mute = []
+    for path in _python_files():
+        text = path.read_text(encoding="utf-8")
+        for token in tokenize.generate_tokens(io.StringIO(text).readline):
+            comment = token.string if token.type == tokenize.COMMENT else ""
+            if SILENCED.search(comment) and not WITH_REASON.search(comment):
+                mute.append(f"{path.relative_to(ROOT)}:{token.start[0]}: {comment}")
     assert mute == []
 
 
-@pytest.mark.parametrize("path", _python_files(), ids=lambda path: path.relative_to(ROOT).as_posix())
-def test_nothing_is_left_for_later_in_the_code(path: Path) -> None:
-    lines = path.read_text(encoding="utf-8").splitlines()
-    assert [f"{n}: {line.strip()}" for n, line in enumerate(lines, 1) if UNFINISHED.search(line)] == []
+def test_nothing_is_left_for_later_in_the_code() -> None:
+    unfinished = [
+        f"{path.relative_to(ROOT)}:{number}: {line.strip()}"
+        for path in _python_files()
+        for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), 1)
+        if UNFINISHED.search(line)
+    ]
+    assert unfinished == []
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from house.floors import FLOORS, PURE_UPSTAIRS, Room, height, imported, is_pure, rooms, within
+from house.floors import FLOORS, PURE_UPSTAIRS, Room, each_room, height, imported, is_pure, rooms, within
 
 ROOMS = rooms()
 
@@ -43,10 +43,6 @@ CLOCKS = frozenset(
 CLOCK_METHODS = frozenset({"now", "utcnow", "today"})  # of datetime and date
 
 
-def _each(test: Callable[[Room], None]) -> Callable[[Room], None]:
-    return pytest.mark.parametrize("room", ROOMS.values(), ids=lambda room: room.name or "ibi")(test)
-
-
 def _ours(room: Room) -> Iterator[tuple[str, int]]:
     """(Name below `ibi`, line) of every module of ours that this one imports."""
     for name, line in imported(room, ROOMS).items():
@@ -70,7 +66,7 @@ def _faults(room: Room, wrong: Callable[[ast.AST], str | None]) -> list[str]:
     return [f"{room.shown}:{getattr(node, 'lineno', 0)} {what}" for node, what in found if what]
 
 
-@_each
+@each_room
 def test_every_room_stands_on_a_floor(room: Room) -> None:
     assert height(room.name) is not None, f"{room.shown} is on no floor of tests/house/floors.py"
 
@@ -80,7 +76,7 @@ def test_no_floor_names_a_room_twice() -> None:
     assert len(places) == len(set(places))
 
 
-@_each
+@each_room
 def test_imports_go_only_down(room: Room) -> None:
     here = height(room.name)
     assert here is not None
@@ -92,7 +88,7 @@ def test_imports_go_only_down(room: Room) -> None:
     assert climbs == []
 
 
-@_each
+@each_room
 def test_neighbours_never_import_each_other(room: Room) -> None:
     here = height(room.name)
     assert here is not None
@@ -105,7 +101,7 @@ def test_neighbours_never_import_each_other(room: Room) -> None:
     assert visits == []
 
 
-@_each
+@each_room
 def test_pure_rooms_import_nothing_of_the_world(room: Room) -> None:
     if not is_pure(room.name):
         return
@@ -153,14 +149,14 @@ def _calls(node: ast.AST, name: str) -> bool:
     return isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == name
 
 
-@_each
+@each_room
 def test_only_the_command_line_prints(room: Room) -> None:
     if within(room.name, "cli"):
         return
     assert _faults(room, lambda node: "prints" if _calls(node, "print") else None) == []
 
 
-@_each
+@each_room
 def test_only_settings_reads_the_environment(room: Room) -> None:
     if within(room.name, "settings"):
         return
@@ -175,7 +171,7 @@ def test_only_settings_reads_the_environment(room: Room) -> None:
     assert _faults(room, reads) == []
 
 
-@_each
+@each_room
 def test_the_real_clock_is_read_only_where_the_house_is_put_together(room: Room) -> None:
     if any(within(room.name, place) for place in ("assembly", "cli", "minting.machine")):
         return
@@ -203,7 +199,7 @@ def _docstrings(tree: ast.Module) -> set[ast.AST]:
     }
 
 
-@_each
+@each_room
 def test_sql_is_written_and_spoken_only_in_its_rooms(room: Room) -> None:
     if any(within(room.name, place) for place in SQL_ROOMS):
         return
@@ -223,7 +219,7 @@ def test_sql_is_written_and_spoken_only_in_its_rooms(room: Room) -> None:
     assert spoken == []
 
 
-@_each
+@each_room
 def test_the_epoch_of_the_standard_has_one_home(room: Room) -> None:
     if within(room.name, "identifier.ibip"):
         return
@@ -251,8 +247,8 @@ def test_the_watch_for_sql_knows_sql_when_it_sees_it(text: str, is_sql: bool) ->
 
 def test_the_walls_would_fall_on_a_fault() -> None:
     """The checks above are themselves checked, on a module that breaks what they guard."""
-    bad = ast.parse("import socket\nfrom ibi.cli import main\nprint(1)\nimport os\nos.environ['A']\n")
-    room = Room("identifier.bad", ROOMS["errors"].path, package=False, text="", tree=bad)
+    bad = "import socket\nfrom ibi.cli import main\nprint(1)\nimport os\nos.environ['A']\n"
+    room = Room("identifier.bad", ROOMS["errors"].path, package=False, text=bad)
     assert {"socket", "ibi.cli"} <= imported(room, ROOMS | {"cli": room}).keys()
     assert _faults(room, lambda node: "prints" if _calls(node, "print") else None) == [
         "src/ibi/errors.py:3 prints"

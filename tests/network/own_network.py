@@ -17,7 +17,7 @@ from ibi import assembly
 from ibi.cli import main
 from ibi.protocol.query_string import read_query
 from ibi.serving import listen, run
-from ibi.settings import ArchiveSettings
+from ibi.settings import ArchiveSettings, ResolverSettings
 from network.running import Answer, get
 
 if TYPE_CHECKING:
@@ -123,6 +123,8 @@ class OwnNetwork:
             "resolver", "init", "--data", resolver, "--address", RESOLVER, "--service-ibi", RESOLVER_SERVICE,
             "--allow-private-archives",
         )  # fmt: skip
+        settings = ResolverSettings.read(resolver)
+        replace(settings, request_rate=0.0).write(resolver)  # a test is a busy reader
         for peer in self._peers:
             folder = self._data / peer.host
             _do(

@@ -16,8 +16,8 @@ from ibi.identifier.forms import IBI, IBIForms, parse_ibi
 from ibi.protocol.language import LanguagePreference
 from ibi.protocol.persistent_url import PersistentURL
 from ibi.protocol.vocabulary import ContentType
+from ibi.resolver.policy import Policy
 from ibi.resolver.resolution import AskAgain, Redirect, Resolution
-from ibi.resolver.selection import Policy
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

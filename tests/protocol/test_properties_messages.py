@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 
 from ibi.errors import ParseError
 from ibi.identifier.forms import IBIForms, parse_ibi
+from ibi.identifier.ibip import canonical_ip
 from ibi.protocol.messages import (
     Acknowledgment,
     ConfirmationRequest,
@@ -109,6 +110,29 @@ def test_any_query_is_a_request_or_the_one_parse_error(query: str) -> None:
         assert str(message)
         return
     assert read_request(message.query()) == message
+
+
+@pytest.mark.proves("MSG-25", "AMB-08")
+@given(
+    st.ip_addresses(v=4).map(str)
+    | st.lists(
+        st.sampled_from(["0", "00", "07", "9", "99", "100", "199", "249", "255", "256", "300", ""]),
+        max_size=5,
+    )
+    .map(".".join)
+    .filter(bool)
+)
+@example("127.0.0.1.")
+@example("192.0.2.7%1")
+@MANY
+def test_an_address_in_a_request_has_the_spelling_that_every_address_has(text: str) -> None:
+    query = f"clientinformation.ipaddress={text}&parsedibiurl.ibi=a.b/c/2020/01.01.00.00&servicesubject=urlRequest"
+    request, expected = attempt(read_request, query), attempt(canonical_ip, text)
+    if isinstance(expected, ParseError):
+        assert isinstance(request, ParseError)
+    else:
+        assert isinstance(request, UrlRequest)
+        assert request.client_addresses == (expected,)
 
 
 @pytest.mark.proves("MSG-05", "MSG-20", "MSG-25", "MSG-27", "AMB-32")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import ipaddress
+import time
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -11,17 +12,21 @@ from typing import TYPE_CHECKING, Any
 from ibi.database import migrate, open_engine
 from ibi.identifier.forms import IBIForms, parse_ibi
 from ibi.protocol.messages import InclusionRequest
-from ibi.resolver.fanout import Thanks
+from ibi.resolver.registration import LARGEST_BODY
 from ibi.resolver.registry import MIGRATIONS, Registry
 from ibi.resolver.service import ResolverService
+from ibi.resolver.thanks import Thanks
 from ibi.serving import Service, listen, run
 from ibi.settings import ResolverSettings
-from ibi.transport import AddressPolicy, Client
+from ibi.transport import AddressPolicy
 from support.archives import Neighbourhood, ScriptedArchive
+from support.knowing import doors, stores
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Mapping, Sequence
     from pathlib import Path
+
+    from ibi.resolver.knowledge import Knowledge
 
 KEY = "12345678901234567890"
 SERVICE = IBIForms.parse("rep urlib.net/www/2014/03.22.01.53 ibip J8LNKB5R7W/3FUQHC5")
@@ -50,6 +55,7 @@ class Running:
     registry: Registry
     thanks: Thanks
     service: ResolverService
+    knows: Knowledge
 
     async def ask(self, target: str, *headers: str, method: str = "GET", host: str = "urlib.net") -> Answer:
         lines = [
@@ -93,8 +99,9 @@ async def resolver(
     *,
     included: bool = True,
     absent: frozenset[str] = frozenset(),
-    policy: AddressPolicy | None = None,
+    addresses: AddressPolicy | None = None,
     trusted: Sequence[Any] = (),
+    now: Callable[[], float] = time.time,
     **settings: Any,
 ) -> AsyncIterator[Running]:
     """Run one, with these Archives registered (and included) under KEY."""
@@ -104,23 +111,23 @@ async def resolver(
     for archive in archives:
         enter(registry, archive, included=included)
     async with Neighbourhood(tuple(archives), absent) as neighbourhood:
-        judge = policy or AddressPolicy(public=[LOOPBACK])
-        client = Client(judge, neighbourhood.names)
-        thanks = Thanks(client)
+        judge = addresses or AddressPolicy(public=[LOOPBACK])
+        outside = doors(judge, neighbourhood.names)
+        kept = stores(registry, data, neighbourhood.names, now)
         given = {"address": "urlib.net", "service": SERVICE, "aliases": ("www.urlib.net",), **settings}
-        app = ResolverService(ResolverSettings(**given), registry, client, thanks, judge, trusted=trusted)
+        app = ResolverService(ResolverSettings(**given), kept, outside, trusted=trusted)
         stop, ready = asyncio.Event(), asyncio.Event()
         listener = listen("127.0.0.1:0")
         port = listener.getsockname()[1]
-        serving = asyncio.create_task(
-            run([Service(app, close=app.close)], [listener], lambda _: ready.set(), stop)
-        )
+        service = Service(app, close=app.close, largest_body=LARGEST_BODY)
+        serving = asyncio.create_task(run([service], [listener], lambda _: ready.set(), stop))
         await ready.wait()
         try:
-            yield Running(port, registry, thanks, app)
+            yield Running(port, registry, outside.thanks, app, kept.knowledge)
         finally:
             stop.set()
             await serving
+            kept.close()
 
 
 def enter(registry: Registry, archive: ScriptedArchive, *, included: bool = True) -> None:

@@ -233,7 +233,7 @@ def test_an_address_that_is_not_public_is_refused_even_with_the_right_key(
         assert (answer.status, answer.body) == (403, b"status.archive refused")
         assert running.registry.archives() == ()
 
-    play(tmp_path, m21(), scene, policy=AddressPolicy())
+    play(tmp_path, m21(), scene, addresses=AddressPolicy())
 
 
 def test_a_name_that_leads_to_a_private_address_is_refused(tmp_path: Path) -> None:
@@ -244,7 +244,7 @@ def test_a_name_that_leads_to_a_private_address_is_refused(tmp_path: Path) -> No
         assert archive.told == []
         assert archive.connections == 0
 
-    play(tmp_path, archive, scene, policy=AddressPolicy())
+    play(tmp_path, archive, scene, addresses=AddressPolicy())
 
 
 @pytest.mark.parametrize("address", ["urlib.net", "URLIB.NET:80", "www.urlib.net", "urlib.net."])

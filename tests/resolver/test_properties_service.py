@@ -12,12 +12,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ibi.database import migrate, open_engine
-from ibi.resolver.fanout import Thanks
 from ibi.resolver.registry import MIGRATIONS, Registry
 from ibi.resolver.service import ResolverService
 from ibi.settings import ResolverSettings
-from ibi.transport import AddressPolicy, Client
+from ibi.transport import AddressPolicy
+from ibi.transport.names import system_names
 from resolver.running import SERVICE
+from support.knowing import doors, stores
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -61,12 +62,12 @@ def service() -> Iterator[ResolverService]:
         engine = open_engine(Path(folder) / "registry.sqlite")
         migrate(engine, MIGRATIONS)
         registry = Registry(engine, lambda: 0.0)
-        policy = AddressPolicy()
-        client = Client(policy)
-        yield ResolverService(
-            ResolverSettings(address="urlib.net", service=SERVICE), registry, client, Thanks(client), policy
-        )
-        registry.close()
+        settings = ResolverSettings(address="urlib.net", service=SERVICE, request_rate=0.0)
+        kept = stores(registry, Path(folder), system_names)
+        app = ResolverService(settings, kept, doors(AddressPolicy(), system_names))
+        yield app
+        asyncio.run(app.close())
+        kept.close()
 
 
 async def _ask(service: ResolverService, request: dict[str, Any]) -> list[dict[str, Any]]:

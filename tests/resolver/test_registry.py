@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING
 import pytest
 
 import ibi.resolver
-from ibi.database import check_version, migrate, open_engine
+from ibi.database import check_version, migrate, open_engine, upgrade
 from ibi.errors import ParseError, SetupError
 from ibi.identifier.forms import parse_ibi
 from ibi.protocol.messages import InclusionRequest, is_key
-from ibi.resolver.keys import is_weak_key, strong_key
+from ibi.resolver.keys import hash_key, is_weak_key, strong_key
 from ibi.resolver.registry import MIGRATIONS, Registry
 
 if TYPE_CHECKING:
@@ -239,3 +239,35 @@ def test_a_database_of_another_version_is_refused(path: Path) -> None:
     with pytest.raises(SetupError, match="another version"):
         check_version(engine, MIGRATIONS)
     engine.dispose()
+
+
+@pytest.mark.proves("REG-08")
+def test_a_registry_of_the_first_version_keeps_its_archives(path: Path) -> None:
+    engine = open_engine(path)
+    with engine.begin() as connection:
+        connection.exec_driver_sql(
+            "CREATE TABLE archives (service_ibi VARCHAR PRIMARY KEY, spelling VARCHAR NOT NULL,"
+            " key_hash VARCHAR NOT NULL, url_hosts VARCHAR NOT NULL, registered_at VARCHAR NOT NULL,"
+            " included BOOLEAN NOT NULL, confirmed BOOLEAN NOT NULL, address VARCHAR, ip VARCHAR,"
+            " protocol VARCHAR, platform_version VARCHAR, admin_mail VARCHAR, changed_at VARCHAR,"
+            " change INTEGER NOT NULL)"
+        )
+        connection.exec_driver_sql("CREATE TABLE alembic_version (version_num VARCHAR(32))")
+        connection.exec_driver_sql("INSERT INTO alembic_version VALUES ('registry_0001')")
+        connection.exec_driver_sql(
+            "INSERT INTO archives VALUES (?, ?, ?, '', '2026-01-01T00:00:00Z', 1, 1, 'old.example', '192.0.2.1',"
+            " 'HTTP', '1', 'admin@archive.example', '2026-01-02T00:00:00Z', 7)",
+            (SERVICE.canonical, str(SERVICE), hash_key("1234567890")),
+        )
+    engine.dispose()
+    upgrade(open_engine(path), MIGRATIONS)
+    check_version(open_engine(path), MIGRATIONS)
+    registry = opened(path)
+    (archive,) = registry.archives()
+    assert (archive.address, archive.confirmed, archive.since) == ("old.example", True, 1_767_312_000.0)
+    known = registry.entry(SERVICE)
+    assert known is not None
+    assert (known.applied, known.confirmed_address, known.change) == (False, "old.example", 7)
+    assert registry.check_key(SERVICE, "1234567890")
+    assert include(registry)
+    registry.close()

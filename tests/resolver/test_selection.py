@@ -11,8 +11,8 @@ from ibi.protocol.messages import UrlRequest
 from ibi.protocol.query_string import with_query
 from ibi.protocol.relation import Relation
 from ibi.protocol.url_list import UrlList
+from ibi.resolver.policy import Policy
 from ibi.resolver.selection import (
-    Policy,
     is_safe_url,
     living_relations,
     next_requests,
@@ -29,7 +29,7 @@ class Holder:
 
 
 def choose(answer: UrlList, modifier: str, header: str = "") -> str | None:
-    usable = living_relations(Holder(), answer, Policy())
+    usable = living_relations(Holder(), answer, Policy().leads)
     found = wanted(answer, Relation.from_modifier(modifier), LanguagePreference.parse(header), usable)
     return found.entry.url if found else None
 

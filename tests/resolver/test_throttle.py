@@ -1,48 +1,98 @@
-"""The throttle for wrong keys, with a clock of its own."""
+"""The throttle, with a clock of its own and several processes."""
 
 from __future__ import annotations
 
-from ibi.resolver.throttle import WINDOW, Throttle
+import subprocess
+import sys
+from typing import TYPE_CHECKING
+
+import pytest
+
+import ibi.resolver
+from ibi.errors import SetupError
+from ibi.resolver.throttle import MOST_NAMES, Limit, Throttle
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+TWO = Limit("two", 2, 60.0)
+ONE = Limit("one", 1, 60.0)
 
 
 class Clock:
     def __init__(self) -> None:
-        self.now = 0.0
+        self.now = 1_000.0
 
     def __call__(self) -> float:
         return self.now
 
 
-def test_failures_are_forgotten_after_a_minute_and_not_before() -> None:
-    clock = Clock()
-    throttle = Throttle(2, clock)
-    throttle.failed("a")
-    clock.now = 10.0
-    throttle.failed("a")
-    assert throttle.wait("a") == WINDOW - 10.0
-    clock.now = WINDOW - 0.1
-    assert throttle.wait("a") > 0
-    clock.now = WINDOW
-    assert throttle.wait("a") == 0.0
-    throttle.failed("a")
-    assert throttle.wait("a") == 10.0
+@pytest.fixture
+def clock() -> Clock:
+    return Clock()
 
 
-def test_names_are_counted_apart_and_successes_not_at_all() -> None:
-    throttle = Throttle(1, Clock())
-    throttle.failed("a")
-    assert throttle.wait("a") > 0
-    assert throttle.wait("b") == 0.0
-    throttle.succeeded("a")
-    assert throttle.wait("a") == 0.0
-    throttle.succeeded("never seen")
-    assert throttle.wait("never seen") == 0.0
+@pytest.fixture
+def throttle(tmp_path: Path, clock: Clock) -> Iterator[Throttle]:
+    throttle = Throttle(tmp_path / "attempts", clock)
+    yield throttle
+    throttle.close()
 
 
-def test_its_memory_has_an_end() -> None:
-    throttle = Throttle(1, Clock())
-    for number in range(30_000):
-        throttle.failed(str(number))
-    assert len(throttle._failures) == 20_000
-    assert throttle.wait("29999") > 0
-    assert throttle.wait("0") == 0.0
+def test_failures_are_forgotten_after_a_minute_and_not_before(throttle: Throttle, clock: Clock) -> None:
+    throttle.failed(TWO, "a")
+    clock.now += 10.0
+    throttle.failed(TWO, "a")
+    assert throttle.wait(TWO, "a") == 50.0
+    clock.now += 49.9
+    assert throttle.wait(TWO, "a") > 0
+    clock.now += 0.1
+    assert throttle.wait(TWO, "a") == 0.0
+    throttle.failed(TWO, "a")
+    assert throttle.wait(TWO, "a") == 10.0
+
+
+def test_names_and_kinds_are_counted_apart_and_successes_not_at_all(throttle: Throttle) -> None:
+    throttle.failed(ONE, "a")
+    assert throttle.wait(ONE, "a") > 0
+    assert throttle.wait(ONE, "b") == 0.0
+    assert throttle.wait(Limit("other", 1, 60.0), "a") == 0.0
+    throttle.succeeded(ONE, "a")
+    assert throttle.wait(ONE, "a") == 0.0
+    throttle.succeeded(ONE, "never seen")
+    assert throttle.wait(ONE, "never seen") == 0.0
+
+
+def test_a_clock_that_is_set_back_locks_nobody_out(throttle: Throttle, clock: Clock) -> None:
+    throttle.failed(ONE, "a")
+    clock.now -= 500.0
+    assert throttle.wait(ONE, "a") == 0.0
+
+
+def test_what_another_process_counts_counts_here_too(throttle: Throttle, tmp_path: Path) -> None:
+    program = (
+        "import sys; from pathlib import Path; from ibi.resolver.throttle import Limit, Throttle\n"
+        "throttle = Throttle(Path(sys.argv[1]), lambda: 1000.0)\n"
+        "[throttle.failed(Limit('two', 2, 60.0), 'a') for _ in range(2)]\n"
+    )
+    source = str(next(iter(ibi.resolver.__path__)).removesuffix("/ibi/resolver"))
+    command = [sys.executable, "-c", program, str(tmp_path / "attempts")]
+    subprocess.run(command, check=True, env={"PYTHONPATH": source})
+    assert throttle.wait(TWO, "a") == 60.0
+
+
+def test_its_memory_has_an_end(throttle: Throttle, clock: Clock) -> None:
+    for number in range(MOST_NAMES + 5):
+        clock.now += 0.001
+        throttle.failed(ONE, str(number))
+    with throttle._env.begin() as transaction:
+        assert transaction.stat()["entries"] <= MOST_NAMES
+    assert throttle.wait(ONE, str(MOST_NAMES + 4)) > 0
+    assert throttle.wait(ONE, "0") == 0.0
+
+
+def test_a_path_that_cannot_be_used_is_one_clear_sentence(tmp_path: Path, clock: Clock) -> None:
+    (tmp_path / "file").write_text("")
+    with pytest.raises(SetupError, match="cannot be used"):
+        Throttle(tmp_path / "file", clock)

@@ -80,13 +80,15 @@ class Told:
 class Conduct:
     """How an Archive answers one question, or (as its `manner`) all that the script does not mention.
 
-    `after` and `drip` (between bytes) are in seconds of the loop. `lie` is a name of LIES, "silence", "reset" or None.
+    `after` and `drip` (between bytes) are in seconds of the loop. `lie` is a name of LIES, "silence", "reset" or None;
+    `headers` are lines of an honest answer.
     """
 
     body: bytes = b""
     after: float = 0.0
     drip: float = 0.0
     lie: str | None = None
+    headers: tuple[str, ...] = ()
 
 
 @dataclass
@@ -215,7 +217,8 @@ class ScriptedArchive:
         if conduct.lie == "reset":
             line.reset()
             return
-        pieces: Iterable[bytes] = LIES[conduct.lie](conduct.body) if conduct.lie else [answer(conduct.body)]
+        honest = [answer(conduct.body, "200 OK", "text/plain", *conduct.headers)]
+        pieces: Iterable[bytes] = LIES[conduct.lie](conduct.body) if conduct.lie else honest
         for piece in pieces:
             if conduct.drip:
                 for byte in piece:

@@ -18,12 +18,12 @@ from ibi.assembly import registry as registry_of
 from ibi.identifier.forms import IBIForms, parse_ibi
 from ibi.protocol.messages import InclusionRequest
 from ibi.protocol.pair_list import write_pairs
-from ibi.resolver.fanout import Thanks
 from ibi.resolver.service import ResolverService
 from ibi.serving import Service, listen, run
 from ibi.settings import ResolverSettings
-from ibi.transport import AddressPolicy, Client
+from ibi.transport import AddressPolicy
 from support.archives import LANGUAGE_CANARY, Conduct, Neighbourhood, ScriptedArchive, Told
+from support.knowing import doors, stores
 from support.plays import Expectation, Line, Play, User
 
 if TYPE_CHECKING:
@@ -100,13 +100,14 @@ class Stage:
         await self._around.__aenter__()
         known = await asyncio.to_thread(self._registry, Path(self._folder.name))
         policy = AddressPolicy(public=(PUBLIC,))
-        client = Client(policy, self._around.names)
         settings = ResolverSettings(
             address=self.address, service=IBIForms.parse(f"ibip {RESOLVER_SERVICE}"), policy=self.policy
         )
         trusted = (ipaddress.ip_network("127.0.0.0/8"),)
-        self.thanks = Thanks(client)
-        app = ResolverService(settings, known, client, self.thanks, policy, trusted=trusted)
+        outside = doors(policy, self._around.names)
+        self.thanks = outside.thanks
+        self._stores = stores(known, Path(self._folder.name), self._around.names)
+        app = ResolverService(settings, self._stores, outside, trusted=trusted)
         listener = listen("127.0.0.1:0")
         self.port = listener.getsockname()[1]
         self._stop, ready = asyncio.Event(), asyncio.Event()
@@ -119,6 +120,7 @@ class Stage:
     async def __aexit__(self, *_: object) -> None:
         self._stop.set()
         await self._serving
+        self._stores.close()
         await self._around.__aexit__()
         self._folder.cleanup()
 

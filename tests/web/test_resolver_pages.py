@@ -96,7 +96,7 @@ def test_what_others_wrote_is_never_markup() -> None:
 
 def _story(**outcome: object) -> Explanation:
     story = Explanation(URL, "hardened", original_required=False, **outcome)  # type: ignore[arg-type]  # likewise its outcome
-    told = RoundTold(FIRST, ("GetLastEdition",), "", (ARCHIVE, OTHER, "x.example/y/2026/01.01.00.00"))
+    told = RoundTold(FIRST, ("GetLastEdition",), "", "hint", (ARCHIVE, OTHER, "x.example/y/2026/01.01.00.00"))
     told.statements = [
         Statement(
             ARCHIVE,

@@ -7,6 +7,7 @@ room `related` takes the steps, this room puts them into a pair list.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 from ibi.archive.access import nothing_withheld
@@ -32,7 +33,7 @@ ITEM_URL, FILE_URL, FILE_LIST_URL = 1, 2, 3
 _ALWAYS = frozenset({say.ARCHIVE_ADDRESS, say.IBI, say.ARCHIVE_SERVICE, say.PLATFORM_SOFTWARE})
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class ArchiveIdentity:
     """What an Archive says of itself in every answer.
 
@@ -46,12 +47,21 @@ class ArchiveIdentity:
     relations: tuple[Relation, ...] | None = None
     pages: bool = True
 
-    @property
+    @cached_property
+    def pairs(self) -> PairList:
+        """What every answer says."""
+        return {
+            say.ARCHIVE_ADDRESS: self.address,
+            say.ARCHIVE_SERVICE: self.service.words,
+            say.PLATFORM_SOFTWARE: self.platform_software.words if self.platform_software else (),
+        }
+
+    @cached_property
     def base(self) -> str:
         """What its URLs begin with: "http://archive.example:8080"."""
         return f"http://{self.address}"
 
-    @property
+    @cached_property
     def minimal(self) -> bool:
         """Whether it answers for items alone, as the smallest Archive does (CON-01)."""
         return self.relations == (ITEM,)
@@ -77,12 +87,7 @@ def url_list(
     holding = lookup(request.ibi)
     if holding is None:
         return UrlList({})
-    pairs: PairList = {
-        say.ARCHIVE_ADDRESS: identity.address,
-        say.IBI: holding.forms.words,
-        say.ARCHIVE_SERVICE: identity.service.words,
-        say.PLATFORM_SOFTWARE: identity.platform_software.words if identity.platform_software else (),
-    }
+    pairs: PairList = identity.pairs | {say.IBI: holding.forms.words}
     if holding.deleted:
         return UrlList(pairs | {say.STATE: State.DELETED.value, say.TIMESTAMP: holding.timestamp})
     walk = Walk(lookup, identity.base if identity.pages else None, holding, withheld)
@@ -97,7 +102,7 @@ def url_list(
     return UrlList(pairs)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class _Builder:
     """The second half of Algorithm 2: the pairs of each relation."""
 
@@ -150,8 +155,9 @@ class _Builder:
         any_url = False
         for relation, related in self._derive(pattern):
             url, holding = self._url(related), related.holding
-            entry = Entry(url, related.forms)
-            if url is not None and holding is not None:
+            if url is None or holding is None:
+                entry = Entry(url, related.forms)
+            else:
                 any_url = True
                 kind = self._content_type(related)
                 entry = Entry(url, related.forms, holding.state, kind, holding.timestamp)
@@ -159,6 +165,9 @@ class _Builder:
         return any_url
 
     def _derive(self, pattern: Relation | None) -> Iterator[tuple[Relation, Related]]:
+        if pattern == ITEM:  # every Archive answers for the item itself
+            yield ITEM, self.walk.item
+            return
         configured = self.identity.relations
         if configured is None:
             yield from self.walk.all(pattern)

@@ -165,9 +165,11 @@ class Walk:
 
     def _data(self, holding: Holding) -> str | None:
         """Where an item itself is: elsewhere, in a file that stands for it, or on a page of ours."""
+        if holding.url:
+            return holding.url
         target = holding.target_file
-        if holding.url or target is None:
-            return holding.url or self._page("metadata" if holds_dublin_core(holding) else "item", holding)
+        if target is None:
+            return self._page("metadata" if holds_dublin_core(holding) else "item", holding)
         return self._file(holding, target)
 
     def _page(self, page: str, holding: Holding, query: str = "") -> str | None:

@@ -105,6 +105,10 @@ event = Table(
     sqlite_with_rowid=False,
 )
 
+changed = Table(  # `number` goes up with each transaction that commits
+    "changed", metadata, Column("number", Integer, primary_key=True), Column("item", Integer, nullable=False)
+)
+
 fixity = Table(
     "fixity",
     metadata,

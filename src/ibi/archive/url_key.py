@@ -62,7 +62,7 @@ class UrlKeys:
     """Makes and reads the keys of one Archive. `secret` is its own; `now` gives POSIX seconds."""
 
     def __init__(self, secret: bytes, now: Callable[[], float]) -> None:
-        self._secret = secret
+        self._keyed = hmac.new(secret, digestmod="sha256")
         self._now = now
 
     def make(self, number: int, reuse: int = 0) -> str:
@@ -98,4 +98,6 @@ class UrlKeys:
         return Thanks(item, key, expires, 1)
 
     def _seal(self, time: str, body: bytes) -> bytes:
-        return hmac.digest(self._secret, time.encode() + body, "sha256")[:_SEAL]
+        seal = self._keyed.copy()
+        seal.update(time.encode() + body)
+        return seal.digest()[:_SEAL]

@@ -33,7 +33,7 @@ from ibi.web import archive_pages
 from ibi.web.rendering import page_headers, page_language, sayer
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Coroutine, Mapping, Sequence
     from pathlib import Path
 
     from ibi.archive.catalogue import Catalogue
@@ -87,7 +87,7 @@ def archive_service(
         ledger.close()
 
     largest = largest_body(watched.look().settings)
-    return Service(app, started, part.stop, close, tls, largest_body=largest)
+    return Service(app, started, part.stop, close, tls, largest_body=largest, renew=app.look)
 
 
 def check_archive(data: Path, trusted: Sequence[str] = ()) -> ArchiveSettings:
@@ -120,8 +120,8 @@ class _Answering:
             visits=Visits(catalogue, time.time, settings.geo_database),
         )
 
-    async def __call__(self, scope: Mapping[str, Any], receive: Any, send: Any) -> None:
-        await self._service(scope, receive, send)
+    def __call__(self, scope: Mapping[str, Any], receive: Any, send: Any) -> Coroutine[Any, Any, None]:
+        return self._service(scope, receive, send)
 
     async def close(self) -> None:
         await self._receiver.close()

@@ -1,4 +1,4 @@
-"""The certificate of a service that readers reach over https, and whether that URL leads here."""
+"""The certificate of a service that readers reach over https: as it is shown to them, and as it lies in its file."""
 
 from __future__ import annotations
 
@@ -7,17 +7,21 @@ import ssl
 from typing import TYPE_CHECKING, Final
 from urllib.parse import urlsplit
 
+from cryptography import x509
+
 from ibi.checkup.finding import Finding, Verdict
 from ibi.checkup.reach import DEADLINE, judge_answer, not_reached
 from ibi.errors import IbiError, SetupError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from pathlib import Path
 
 _DAY: Final = 86_400
 _SOON: Final = 14
 """Days before its end when a certificate should have been renewed: those of a quarter are renewed after two months."""
 _LONGEST_ANSWER: Final = 4096
+_RENEW: Final = "renew the certificate, and see that the service or its proxy has taken the new one"
 
 
 def https_address(url: str) -> tuple[str, int]:
@@ -39,11 +43,11 @@ def check_certificate(url: str, nonce: str, now: float) -> Iterator[Finding]:
     connection = http.client.HTTPSConnection(
         host, port, timeout=DEADLINE, context=ssl.create_default_context()
     )
-    advice = IbiError("renew the certificate, and see that the service or its proxy has taken the new one")
+    advice = IbiError(_RENEW)
     try:
         connection.connect()
         end = ssl.cert_time_to_seconds(str((connection.sock.getpeercert() or {})["notAfter"]))
-        yield _judge_end(host, int((end - now) // _DAY), advice)
+        yield _judge_end(host, int((end - now) // _DAY))
         connection.request("GET", "/-/nonce")
         reply = connection.getresponse()
         yield judge_answer(f"{host}:{port}", reply.status, reply.read(_LONGEST_ANSWER), nonce)
@@ -61,8 +65,23 @@ def check_certificate(url: str, nonce: str, now: float) -> Iterator[Finding]:
         connection.close()
 
 
-def _judge_end(host: str, days: int, advice: IbiError) -> Finding:
+def check_certificate_file(path: Path, now: float) -> Iterator[Finding]:
+    """How long the first certificate in a PEM file is valid: that of the service; `now` in POSIX seconds."""
+    try:
+        first = x509.load_pem_x509_certificates(path.read_bytes())[0]
+    except (OSError, ValueError) as error:
+        reason = (error.strerror if isinstance(error, OSError) else None) or "not a certificate"
+        sentence = IbiError("{path} cannot be read: {reason}", path=path, reason=reason)
+        yield Finding("certificate", Verdict.FAULT, sentence)
+        return
+    yield _judge_end(str(path), int((first.not_valid_after_utc.timestamp() - now) // _DAY))
+
+
+def _judge_end(host: str, days: int) -> Finding:
+    if days < 0:
+        sentence = IbiError("the certificate of {host} is not valid any more", host=host)
+        return Finding("certificate", Verdict.FAULT, sentence, IbiError(_RENEW))
     sentence = IbiError("the certificate of {host} is valid for {days} more days", host=host, days=days)
     if days < _SOON:
-        return Finding("certificate", Verdict.WARNING, sentence, advice)
+        return Finding("certificate", Verdict.WARNING, sentence, IbiError(_RENEW))
     return Finding("certificate", Verdict.OK, sentence)

@@ -12,10 +12,11 @@ from typing import TYPE_CHECKING, Final, TypeVar
 
 from ibi.checkup import reach
 from ibi.checkup.archive import check_memberships, check_service, resolvers_of
-from ibi.checkup.certificate import check_certificate, https_address
+from ibi.checkup.certificate import check_certificate, check_certificate_file, https_address
 from ibi.checkup.clock import check_clock, check_minting
 from ibi.checkup.disk import check_disk
 from ibi.checkup.finding import Finding, Verdict
+from ibi.checkup.resolver import check_evidence, check_policy
 from ibi.checkup.stores import (
     Kind,
     check_database,
@@ -48,20 +49,25 @@ _SECONDS: Final = {
     "disk": 5.0,
     "minting": 3.0,
     "database": 7.0,
+    "evidence": 5.0,
     "network": 7.0,
     "certificate": 5.0,
 }
-"""How long each part of a visit may take: 30 together."""
+"""How long each part of a visit may take: 35 together."""
 
 
 @dataclass(frozen=True, slots=True)
 class Wishes:
-    """What the files of a directory do not tell: a host name with its port, an IP address, and an https URL."""
+    """What the files of a directory do not tell.
+
+    A host name with its port, an IP address, an https URL, and the file of the certificate that is served.
+    """
 
     host: str = ""
     port: int = 80
     ip: str = ""
     url: str = ""
+    certificate: Path | None = None
 
     def addresses(self) -> list[str]:
         """What should lead to the directory's service, as "host[:port]"."""
@@ -88,7 +94,7 @@ class Visit:
         self._nonce = Nonce(data, lambda: machine.now() / TICKS)
 
     def findings(self, *, served: bool = True) -> list[Finding]:
-        """What every check found, in order; it takes half a minute at most.
+        """What every check found, in order; it takes little more than half a minute at most.
 
         Without a service that runs (not `served`) it is not asked whether names lead here.
         """
@@ -99,9 +105,10 @@ class Visit:
             "minting": self._minting(),
             "database": {"": self._databases},
             "network": {"": partial(self._network, served=served)},
+            "certificate": {"": self._certificate},
         }
-        if self._wishes.url:
-            parts["certificate"] = {"": self._certificate}
+        if Kind.RESOLVER in self.kinds:
+            parts["evidence"] = {"": lambda: check_evidence(self._data)}
         return [finding for name, looks in parts.items() for finding in _in_time(name, looks)]
 
     def _stored(self) -> list[Kind]:
@@ -109,6 +116,7 @@ class Visit:
 
     def _settings(self) -> Iterable[Finding]:
         found = [finding for kind in self._stored() for finding in check_settings(self._data, kind)]
+        found += check_policy(self._data) if Kind.RESOLVER in self.kinds else []
         return [*found, *check_subsystems(self._data, self._machine)]
 
     def _minting(self) -> Mapping[str, Look]:
@@ -166,11 +174,15 @@ class Visit:
             return [_without_nonce(error)]
 
     def _certificate(self) -> Iterable[Finding]:
+        now, file = self._machine.now() / TICKS, self._wishes.certificate
+        found = [*check_certificate_file(file, now)] if file is not None else []
+        if not self._wishes.url:
+            return found
         try:
             with self._nonce.laid_out() as nonce:
-                return list(check_certificate(self._wishes.url, nonce, self._machine.now() / TICKS))
+                return [*found, *check_certificate(self._wishes.url, nonce, now)]
         except SetupError as error:
-            return [_without_nonce(error)]
+            return [*found, _without_nonce(error)]
 
 
 def _known(kind: type[_Known], data: Path) -> _Known | None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from argparse import Action, ArgumentParser, ArgumentTypeError, Namespace
 from typing import TYPE_CHECKING, Any, Final
 
+from ibi import logs
 from ibi.errors import ParseError, SetupError
 from ibi.identifier.dates import TICKS, parse_granularity
 from ibi.identifier.repository import LAST_PORT
@@ -128,3 +129,15 @@ def tls_files(args: Namespace) -> tuple[str, str] | None:
         reason = error.strerror or error
         raise SetupError(problem, cert=args.tls_cert, key=args.tls_key, reason=reason) from None
     return str(args.tls_cert), str(args.tls_key)
+
+
+def add_logging(parser: ArgumentParser) -> None:
+    """Add what every server takes for its log."""
+    parser.add_argument(
+        "--log-format", choices=logs.FORMS, default=logs.FORMS[0], help="how events are written on stderr"
+    )
+    parser.add_argument(
+        "--access-log",
+        action="store_true",
+        help="write a line for each request: no query, and no address of who asked",
+    )

@@ -25,6 +25,7 @@ _WORDS: Final = {
     "disk": "disk",
     "minting": "minting",
     "database": "database",
+    "evidence": "evidence",
     "network": "network",
     "address": "address",
     "archive": "Archive",
@@ -56,6 +57,9 @@ def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) ->
     parser.add_argument(
         "--url", default="", metavar="URL", help="its https address: is the certificate valid?"
     )
+    parser.add_argument(
+        "--tls-cert", type=Path, metavar="FILE", help="the certificate that it is served with: is it valid?"
+    )
     parser.add_argument("--json", action="store_true", help="one JSON document")
     parser.set_defaults(run=run)
 
@@ -68,7 +72,7 @@ def run(args: argparse.Namespace) -> int:
 
     if not args.data.is_dir():
         raise SetupError("{path} does not exist", path=args.data)
-    visit = Visit(args.data, this_machine(), Wishes(args.host, args.port, args.ip, args.url))
+    visit = Visit(args.data, this_machine(), Wishes(args.host, args.port, args.ip, args.url, args.tls_cert))
     findings = visit.findings()
     faults = sum(finding.verdict is Verdict.FAULT for finding in findings)
     if args.json:

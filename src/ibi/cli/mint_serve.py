@@ -10,6 +10,7 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from ibi import logs
 from ibi.cli import arguments, mint
 from ibi.errors import SetupError
 from ibi.identifier.dates import TICKS, date_text, granularity_text
@@ -43,6 +44,7 @@ def _add_serve(parser: argparse.ArgumentParser) -> None:
         "--tls-cert", type=Path, metavar="FILE", help="serve HTTPS with this certificate chain"
     )
     parser.add_argument("--tls-key", type=Path, metavar="FILE", help="and this private key")
+    arguments.add_logging(parser)
     parser.set_defaults(run=run_serve)
 
 
@@ -82,18 +84,14 @@ def run_serve(args: argparse.Namespace) -> int:
 
     tls = arguments.tls_files(args)
     places = _checked(args)
-    logging.basicConfig(
-        level=logging.INFO, stream=sys.stderr, format="%(asctime)s %(levelname)s %(name)s: %(message)s"
-    )
-    logging.getLogger("uvicorn").setLevel(
-        logging.CRITICAL
-    )  # that a client does not read is said by the service
+    logs.set_up(args.log_format, libraries=logging.CRITICAL)  # that a client does not read says the service
     sys.setswitchinterval(_TURN)  # also for the workers
     serve(
         lambda: [assembly.mint_service(args.data, places, workers=args.workers, tls=tls)],
         [args.bind],
         lambda urls: print(f"ready {urls[0]}", flush=True),
         args.workers,
+        access_log=args.access_log,
     )
     return 0
 
@@ -102,12 +100,13 @@ def _checked(args: argparse.Namespace) -> Sequence[Place[Subsystem]]:
     """The subsystems; faults show here, before any process is started."""
     from ibi.minting.desk import LONGEST_WAIT
     from ibi.minting.state import FOLDER
+    from ibi.serving import address_of
     from ibi.tokens import Tokens
 
     if not Tokens(args.data / FOLDER).all():
         problem = "nobody may mint here yet; make a token: ibi mint token --data {data} --name NAME"
         raise SetupError(problem, data=args.data)
-    if args.tls_cert is None and not _is_loopback(args.bind):
+    if args.tls_cert is None and not _is_loopback(address_of(args.bind)):
         sentence = (
             "tokens travel unencrypted to {bind}; give --tls-cert and --tls-key, or let a proxy encrypt"
         )

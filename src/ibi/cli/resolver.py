@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import argparse
 import json
-import logging
 import sys
-from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ibi.cli import resolver_words
+from ibi import logs
+from ibi.cli import resolver_members, resolver_words
 from ibi.cli.arguments import tls_files
 from ibi.errors import IbiError, ParseError, SetupError
 from ibi.identifier.forms import IBIForms, parse_ibi
@@ -18,9 +17,7 @@ from ibi.protocol.messages import split_hostport
 from ibi.texts import say
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-
-    from ibi.resolver.registry import RegisteredArchive, Registry
+    from collections.abc import Callable
 
 
 def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
@@ -32,9 +29,14 @@ def run(args: argparse.Namespace) -> int:
     """Do what was asked. Raises IbiError where it cannot be done."""
     actions = {
         "init": _init,
-        "register": _register,
-        "unregister": _unregister,
-        "archives": _archives,
+        "register": resolver_members.register,
+        "unregister": resolver_members.unregister,
+        "archives": resolver_members.archives,
+        "applications": resolver_members.applications,
+        "approve": resolver_members.approve,
+        "refuse": resolver_members.refuse,
+        "rotate": resolver_members.rotate,
+        "allow-move": resolver_members.allow_move,
         "serve": _serve,
     }
     return actions[args.action](args)
@@ -119,100 +121,24 @@ def _literal(host: str) -> str | None:
         return None
 
 
-@contextmanager
-def _registry(data: Path) -> Iterator[Registry]:
-    """The registry of a resolver that was made before. Raises SetupError."""
-    from ibi import assembly
-    from ibi.settings import ResolverSettings
-
-    ResolverSettings.read(data)
-    registry = assembly.registry(data)
-    try:
-        yield registry
-    finally:
-        registry.close()
-
-
-def _register(args: argparse.Namespace) -> int:
-    from ibi.resolver.keys import is_weak_key
-
-    service = parse_ibi(args.archive_service)
-    with _registry(args.data) as registry:
-        key = registry.register(service, args.key, args.url_host)
-    if args.key and is_weak_key(key):
-        print(
-            say("a key of fewer than 20 digits can be guessed; without --key a strong one is made"),
-            file=sys.stderr,
-        )
-    if args.json:
-        print(json.dumps({"service_ibi": str(service), **({} if args.key else {"key": key})}))
-    elif args.key:
-        print(say("{ibi} is registered", ibi=service), file=sys.stderr)
-    else:
-        print(say("{ibi} is registered; its key is shown only now:", ibi=service), file=sys.stderr)
-        print(key)
-    return 0
-
-
-def _unregister(args: argparse.Namespace) -> int:
-    service = parse_ibi(args.archive_service)
-    with _registry(args.data) as registry:
-        registry.unregister(service)
-    return 0
-
-
-def _archives(args: argparse.Namespace) -> int:
-    with _registry(args.data) as registry:
-        archives = registry.registered()
-    if args.json:
-        print(json.dumps([_described(archive) for archive in archives], indent=1))
-        return 0
-    for archive in archives:
-        where = archive.included
-        state = (
-            "not included" if where is None else "included" if where.confirmed else "included, not confirmed"
-        )
-        print(f"{archive.service_ibi}  {where.address if where else '-'}  {say(state)}")
-    return 0
-
-
-def _described(archive: RegisteredArchive) -> dict[str, object]:
-    described: dict[str, object] = {
-        "service_ibi": str(archive.service_ibi),
-        "registered": archive.registered_at,
-        "included": archive.included is not None,
-        "changed": archive.changed_at,
-        "url_hosts": list(archive.url_hosts),
-    }
-    if archive.included is not None:
-        described |= {
-            "address": archive.included.address,
-            "ip": archive.included.ip,
-            "protocol": archive.included.protocol,
-            "platform_version": archive.included.platform_version,
-            "admin_mail": archive.included.admin_mail,
-            "confirmed": archive.included.confirmed,
-        }
-    return described
-
-
 def _serve(args: argparse.Namespace) -> int:
     from ibi import assembly
+    from ibi.serving import address_of
     from ibi.serving.workers import serve
+    from ibi.settings import ResolverSettings
 
     tls = tls_files(args)
-    with _registry(args.data):
-        pass  # a fault shows here, before any process is started
-    logging.basicConfig(
-        level=logging.INFO, stream=sys.stderr, format="%(asctime)s %(levelname)s %(name)s: %(message)s"
-    )
-    logging.getLogger("uvicorn").setLevel(logging.ERROR)
+    ResolverSettings.read(args.data)
+    assembly.registry(args.data).close()  # a fault shows here, before any process is started
+    logs.set_up(args.log_format)
+    listening = address_of(args.bind)
     serve(
         lambda: [
-            assembly.resolver_service(args.data, trusted=args.trusted_proxy, listening=[args.bind], tls=tls)
+            assembly.resolver_service(args.data, trusted=args.trusted_proxy, listening=[listening], tls=tls)
         ],
         [args.bind],
         lambda urls: print(f"ready {urls[0]}", flush=True),
         args.workers,
+        access_log=args.access_log,
     )
     return 0

@@ -7,7 +7,8 @@ from ipaddress import ip_network
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ibi.cli.arguments import workers
+from ibi.cli import resolver_log, resolver_mirror
+from ibi.cli.arguments import add_logging, workers
 
 if TYPE_CHECKING:
     from ipaddress import IPv4Network, IPv6Network
@@ -20,6 +21,8 @@ def describe(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> a
     _add_init(actions)
     _add_registration(actions)
     _add_serve(actions)
+    resolver_log.add_parser(actions)
+    resolver_mirror.add_parser(actions)
     return parser
 
 
@@ -55,13 +58,45 @@ def _add_init(actions: argparse._SubParsersAction[argparse.ArgumentParser]) -> N
 
 
 def _add_registration(actions: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    _add_register(actions)
+    unregister = actions.add_parser("unregister", help="forget an Archive")
+    _add_data(unregister)
+    unregister.add_argument(
+        "--archive-service", required=True, metavar="IBI", help="the IBI of the Archive's service"
+    )
+    for name, help_ in (
+        ("archives", "list the registered Archives"),
+        ("applications", "list the Archives that have applied"),
+    ):
+        lists = actions.add_parser(name, help=help_)
+        _add_data(lists)
+        lists.add_argument("--json", action="store_true", help="one JSON document")
+    for name, help_ in (
+        ("approve", "register an Archive that has applied"),
+        ("refuse", "forget an application"),
+        ("rotate", "give an Archive a new key, printed once; the old one is void"),
+        ("allow-move", "let an Archive move once, though its old address still answers"),
+    ):
+        decides = actions.add_parser(name, help=help_)
+        _add_data(decides)
+        decides.add_argument("archive_service", metavar="IBI", help="the IBI of the Archive's service")
+
+
+def _add_register(actions: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     register = actions.add_parser("register", help="register an Archive")
     _add_data(register)
-    register.add_argument(
-        "--archive-service", required=True, metavar="IBI", help="the IBI of the Archive's service"
+    who = register.add_mutually_exclusive_group(required=True)
+    who.add_argument("--archive-service", metavar="IBI", help="the IBI of the Archive's service")
+    who.add_argument(
+        "--from-mail",
+        metavar="FILE",
+        help="read IBI and key from a registration mail or its text; - is the standard input",
     )
     register.add_argument(
         "--key", help="its registration key; without it, a strong one is made and printed once"
+    )
+    register.add_argument(
+        "--mail", default="", metavar="ADDRESS", help="the mail address of its administrator"
     )
     register.add_argument(
         "--url-host",
@@ -72,14 +107,6 @@ def _add_registration(actions: argparse._SubParsersAction[argparse.ArgumentParse
         help="redirects lead to these hosts only",
     )
     register.add_argument("--json", action="store_true", help="one JSON document")
-    unregister = actions.add_parser("unregister", help="forget an Archive")
-    _add_data(unregister)
-    unregister.add_argument(
-        "--archive-service", required=True, metavar="IBI", help="the IBI of the Archive's service"
-    )
-    archives = actions.add_parser("archives", help="list the registered Archives")
-    _add_data(archives)
-    archives.add_argument("--json", action="store_true", help="one JSON document")
 
 
 def _add_serve(actions: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
@@ -101,6 +128,7 @@ def _add_serve(actions: argparse._SubParsersAction[argparse.ArgumentParser]) -> 
         "--tls-cert", type=Path, metavar="FILE", help="serve HTTPS with this certificate chain"
     )
     parser.add_argument("--tls-key", type=Path, metavar="FILE", help="and this private key")
+    add_logging(parser)
 
 
 def _network(text: str) -> IPv4Network | IPv6Network:

@@ -30,6 +30,10 @@ _NAME = (
 )
 hostport_match = re.compile(rf"({_NAME}|\[[0-9A-Fa-f:.]{{2,45}}\])(?::([0-9]{{1,5}}))?").fullmatch
 
+# An IPv4 address in the one spelling that is ever written (GEN-68); others are read by ibi.identifier.
+_BYTE = r"(?:25[0-5]|2[0-4][0-9]|1[0-9][0-9]|[1-9]?[0-9])"
+ipv4_match = re.compile(rf"{_BYTE}(?:\.{_BYTE}){{3}}").fullmatch
+
 # RFC 3986 authority as the mail address of an administrator: userinfo "@" host.
 mail_match = re.compile(rf"[A-Za-z0-9._~!$&'*+=%-]{{1,64}}@{_NAME}").fullmatch
 
@@ -49,6 +53,7 @@ next_pair = re.compile(
     re.ASCII,
 ).match
 pair_word_match = re.compile(_PAIR_WORD, re.ASCII).fullmatch
+pair_words_match = re.compile(rf"{_PAIR_WORD}(?: {_PAIR_WORD})*+", re.ASCII).fullmatch
 _PRINTED_VALUE = rf"(?:{_PAIR_WORD}|\{{{_PAIR_WORD}(?: ++{_PAIR_WORD})++\}})"
 _PRINTED_PAIR = rf"{_PAIR_WORD} ++{_PRINTED_VALUE}"
 printed_pair_list_match = re.compile(rf"{_PRINTED_PAIR}(?:(?: |\r\n){_PRINTED_PAIR})*+", re.ASCII).fullmatch

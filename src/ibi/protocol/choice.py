@@ -37,7 +37,7 @@ def wanted(
         lead = Relation(candidates[0].steps[:index])
         offered = {candidate.steps[index].parameter for candidate in candidates}
         if step.parameter is None:
-            offered |= _named(answer, relation, index)
+            offered |= _named(answer, lead, relation, index)
         chosen = _choose(answer, lead, step, offered, preference)
         candidates = [candidate for candidate in candidates if candidate.steps[index].parameter in chosen]
     return Found(candidates[0], answer.entry(candidates[0])) if candidates else None
@@ -51,11 +51,15 @@ def without_bare_translation(relation: Relation) -> Relation | None:
     return None
 
 
-def _named(answer: UrlList, relation: Relation, index: int) -> set[str | None]:
-    """The languages for which an answer names a translation, be its URL known or not (URL-11 (b), RES-09)."""
+def _named(answer: UrlList, lead: Relation, relation: Relation, index: int) -> set[str | None]:
+    """The languages for which an answer names a translation after a lead, with a URL or not (URL-11 (b), RES-09)."""
     upto = Relation(relation.steps[: index + 1])
     named = [Relation(each.steps[: index + 1]) for each in relations_of(answer.pairs, say.IBI)]
-    return {each.steps[index].parameter for each in named if upto.accepts(each)}
+    return {
+        each.steps[index].parameter
+        for each in named
+        if upto.accepts(each) and each.steps[:index] == lead.steps
+    }
 
 
 def _choose(

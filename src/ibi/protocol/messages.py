@@ -16,6 +16,7 @@ from ibi.identifier.forms import IBI, IBIForms, Name, parse_ibi, parse_name
 from ibi.identifier.ibip import canonical_ip
 from ibi.protocol import _grammar
 from ibi.protocol import vocabulary as say
+from ibi.protocol.notification import ChangeNotification
 from ibi.protocol.query_string import read_query, write_query
 from ibi.protocol.verb_list import NO_VERBS, VerbList
 from ibi.protocol.vocabulary import ContentType, State, Subject
@@ -178,7 +179,8 @@ class ConfirmationRequest:
         return write_query([(say.SERVICE_SUBJECT, Subject.CONFIRMATION.value)])
 
 
-Request = UrlRequest | Acknowledgment | InclusionRequest | ExclusionRequest | ConfirmationRequest
+_Told = Acknowledgment | ChangeNotification
+Request = UrlRequest | _Told | InclusionRequest | ExclusionRequest | ConfirmationRequest
 
 
 def read_request(raw_query: str) -> Request:
@@ -196,6 +198,8 @@ def read_request(raw_query: str) -> Request:
             return Acknowledgment.of(values)
         case Subject.CONFIRMATION:
             return ConfirmationRequest()
+        case Subject.CHANGE:
+            return ChangeNotification.of(values)
         case Subject.INCLUSION:
             return InclusionRequest(*_switch_values(values))
         case Subject.EXCLUSION:
@@ -283,7 +287,7 @@ def _addresses(text: str) -> tuple[str, ...]:
     addresses = text.split()
     if not 0 < len(addresses) <= _MAX_ADDRESSES:
         raise ParseError("request", text, "a reader has from 1 to {limit} addresses", limit=_MAX_ADDRESSES)
-    return tuple(map(canonical_ip, addresses))
+    return tuple([one if _grammar.ipv4_match(one) else canonical_ip(one) for one in addresses])
 
 
 def _file_path(text: str) -> str:

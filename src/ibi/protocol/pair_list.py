@@ -8,7 +8,7 @@ from ibi.errors import ParseError
 from ibi.protocol import _grammar
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
 Value = str | tuple[str, ...]
 """One word, or the words that stood in braces: `{rep x}` is ("rep", "x") and `{}` is ()."""
@@ -54,20 +54,34 @@ def read_pairs(body: bytes) -> PairList:
 
 
 def write_pairs(pairs: Mapping[str, Value]) -> bytes:
-    """Write a body: names in alphabetical order, CRLF between pairs, braces around none or several words.
+    """Write a body: names in alphabetical order, CRLF between pairs, braces around none or several words (SVC-04).
 
     Raises ParseError for names and words that no body can carry.
     """
-    return "\r\n".join(write_pair(name, pairs[name]) for name in sorted(pairs)).encode("ascii")
+    words: list[str] = []
+    lines: list[str] = []
+    for name in sorted(pairs):
+        value = pairs[name]
+        words.append(name)
+        if isinstance(value, str):
+            words.append(value)
+            lines.append(f"{name} {value}")
+        else:
+            words.extend(value)
+            said = value[0] if len(value) == 1 else f"{{{' '.join(value)}}}"
+            lines.append(f"{name} {said}")
+    _check(words)
+    return "\r\n".join(lines).encode("ascii")
 
 
-def write_pair(name: str, value: Value) -> str:
-    """One pair, as CRIARPAR makes it (SVC-04)."""
-    words = (value,) if isinstance(value, str) else value
-    for word in (name, *words):
+def _check(words: Sequence[str]) -> None:
+    """Raise ParseError if one of them cannot stand in an answer. All are looked at in one go: most are good."""
+    text = " ".join(words)
+    if _grammar.pair_words_match(text) and text.count(" ") < len(words):
+        return
+    for word in words:
         if _grammar.pair_word_match(word) is None:
             raise ParseError(WHAT, word, "a word of an answer is printable ASCII without blanks and braces")
-    return f"{name} {words[0]}" if len(words) == 1 else f"{name} {{{' '.join(words)}}}"
 
 
 def is_printed_pair_list(text: str) -> bool:

@@ -27,11 +27,10 @@ def read_query(raw: str) -> list[tuple[str, str]]:
 
     A pair without "=" has the value "". Raises ParseError for more than MAX_QUERY characters or MAX_PAIRS pairs.
     """
-    elements = split_query(raw)
-    return [
-        (unescape(name), unescape(value))
-        for name, _, value in (element.partition("=") for element in elements)
-    ]
+    pairs = [element.partition("=") for element in split_query(raw)]
+    if "%" not in raw and "+" not in raw:
+        return [(name, value) for name, _, value in pairs]
+    return [(unescape(name), unescape(value)) for name, _, value in pairs]
 
 
 def split_query(raw: str) -> list[str]:

@@ -47,6 +47,24 @@ class Notice:
 
 @final
 @dataclass(frozen=True, slots=True)
+class ChangeReceived:
+    """What you told has changed is no longer remembered (note 46, ours)."""
+
+    pairs: ClassVar[PairList] = {"notice": ("change", "received")}
+
+    def body(self) -> bytes:
+        """The body, exactly."""
+        return write_pairs(self.pairs)
+
+    @classmethod
+    def read(cls, body: bytes) -> ChangeReceived:
+        """Read a body; anything but this one pair is a ParseError."""
+        _expect(body, cls.pairs)
+        return cls()
+
+
+@final
+@dataclass(frozen=True, slots=True)
 class InclusionStatus:
     """You are included; whether your confirmation arrived (REG-06)."""
 

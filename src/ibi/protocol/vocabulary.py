@@ -29,6 +29,7 @@ class Subject(StrEnum):
     CONFIRMATION = "inclusionConfirmationRequest"
     URL = "urlRequest"
     ACKNOWLEDGMENT = "acknowledgment"
+    CHANGE = "changeNotification"
 
 
 SERVICE_SUBJECT: Final = "servicesubject"
@@ -47,6 +48,7 @@ TIMESTAMP: Final = "timestamp"
 URL: Final = "url"
 URL_KEY: Final = "urlkey"
 PERSISTENT_URL: Final = "url.persistent"
+CHANGED: Final = "changed"
 ACKNOWLEDGMENT_BATCH: Final = "acknowledgment.batch"
 ACKNOWLEDGMENT_COUNT: Final = "acknowledgment.count"
 ACKNOWLEDGMENT_ID: Final = "acknowledgment.id"

@@ -37,6 +37,7 @@ class Kind(StrEnum):
     TOO_LONG = "too-long"
     LOOP = "loop"
     BUSY = "busy"
+    TOO_MANY = "too-many"
 
 
 STATUS: Final[dict[Kind, int]] = {
@@ -54,6 +55,7 @@ STATUS: Final[dict[Kind, int]] = {
     Kind.TOO_LONG: 414,
     Kind.LOOP: 508,
     Kind.BUSY: 503,
+    Kind.TOO_MANY: 429,
 }
 """HTTP statuses (docs/contract.md, note 6)."""
 
@@ -72,6 +74,7 @@ TITLE: Final[dict[Kind, str]] = {
     Kind.TOO_LONG: "This URL is too long",
     Kind.LOOP: "A resolver is asking a resolver",
     Kind.BUSY: "This resolver cannot answer now",
+    Kind.TOO_MANY: "Too many links at once",
 }
 
 _SENTENCE: Final[dict[Kind, str]] = {
@@ -86,10 +89,16 @@ _SENTENCE: Final[dict[Kind, str]] = {
     Kind.WRONG_HOST: "The request names another host than this resolver's.",
     Kind.WRONG_METHOD: "Only GET and HEAD are answered here.",
     Kind.TOO_LONG: "URLs of more than 8 KiB are not read.",
-    Kind.LOOP: "The request was sent by a resolver; resolvers ask Archives, never each other.",
+    Kind.LOOP: "The request was sent by a resolver that takes this one for an Archive, or has come by here before.",
     Kind.BUSY: "Please try again in a moment.",
+    Kind.TOO_MANY: "From your address, too many links were followed at once. Please try again in a moment.",
 }
 
+
+_INVESTIGATED: Final = frozenset(
+    {Kind.SUSPECT_ORIGINALS, Kind.NO_ORIGINAL, Kind.NOT_FOUND, Kind.DELETED, Kind.INCOMPLETE, Kind.UNSAFE_URL}
+)
+"""What somebody can look into."""
 
 # Two alerts for which the kind alone says too little.
 _KNOWN_TITLE: Final = "The item is known, but not what was asked of it"
@@ -122,7 +131,9 @@ class Alert:
     `url` is the persistent URL as received; `ibi` the item asked for; `archives` the service IBIs of those whom the
     alert is about (the claimants, the Archive that removed the item); `timestamp` the moment of removal; `alternates`
     pairs of language and persistent URL; `problem` the fault of a URL that is none; `proposals` URLs to try instead;
-    `known` whether the item was found, though not what the URL asks of it.
+    `known` whether the item was found, though not what the URL asks of it; `first` the one of the claimants that showed
+    the original first; `contact` the mail address of whoever can look into it; `elsewhere` what another resolver said;
+    `wait` the seconds after which another try makes sense, where the kind alone does not say it.
     """
 
     kind: Kind
@@ -135,6 +146,10 @@ class Alert:
     problem: ParseError | None = None
     proposals: tuple[str, ...] = ()
     known: bool = False
+    first: str = ""
+    contact: str = ""
+    elsewhere: str = ""
+    wait: int | None = None
 
     @property
     def status(self) -> int:
@@ -144,7 +159,12 @@ class Alert:
     @property
     def retry_after(self) -> int | None:
         """Seconds after which another try makes sense; None if none does."""
-        return {Kind.INCOMPLETE: 30, Kind.BUSY: 5}.get(self.kind)
+        return {Kind.INCOMPLETE: 30, Kind.BUSY: 5}.get(self.kind) if self.wait is None else self.wait
+
+    @property
+    def investigated(self) -> bool:
+        """Whether somebody can look into it."""
+        return self.kind in _INVESTIGATED
 
     def title(self, say: Say) -> str:
         """The alert in a few words."""
@@ -157,6 +177,8 @@ class Alert:
         lines = [self.detail(say)]
         if self.archives:
             lines.append(say("It is about: {archives}", {"archives": ", ".join(self.archives)}))
+        if self.first:
+            lines.append(say("The first to show the original was {archive}", {"archive": self.first}))
         if self.timestamp:
             lines.append(say("Removed on {timestamp}", {"timestamp": self.timestamp}))
         if self.alternates:
@@ -174,6 +196,10 @@ class Alert:
                         {"archive": archive, "why": say(why.problem, why.details)},
                     )
                 )
+        if self.elsewhere:
+            lines.append(say("The other resolver says: {title}", {"title": self.elsewhere}))
+        if self.contact and self.investigated:
+            lines.append(say("Please tell {contact} about it", {"contact": self.contact}))
         return lines
 
     def text(self, say: Say) -> bytes:
@@ -199,6 +225,9 @@ class Alert:
             "timestamp": self.timestamp,
             "alternates": dict(self.alternates),
             "proposals": list(self.proposals),
+            "first": self.first,
+            "contact": self.contact,
+            "elsewhere": self.elsewhere,
         }
         body |= {name: value for name, value in optional.items() if value}
         if self.problem is not None:

@@ -18,8 +18,27 @@ if TYPE_CHECKING:
     from ibi.protocol.pair_list import Value
     from ibi.protocol.url_list import UrlList
     from ibi.resolver.alerts import Alert, Say
+    from ibi.resolver.resolution import Redirect
 
 Said = Literal["url list", "nothing known", "silent"]
+
+FIRST_ASKED: Final[dict[str, str]] = {
+    "everybody": "Everybody was asked at once.",
+    "hint": "First asked: who held the item before.",
+    "filter": "First asked: who publishes that it may hold the item.",
+    "prefix": "First asked: the Archive whose service has the prefix of the item.",
+    "memory": "Nobody was asked: a moment ago, everybody said that they do not know the item.",
+}
+"""Whom a round asked first, and why."""
+
+FIRST: Final = "It was the first answer that satisfies the request."
+KNOWN: Final = "It is the answer of the Archive that is known to hold the original."
+STALE: Final = "Its Archive does not answer now; this is what it said before."
+PASSED_ON: Final = "No Archive here leads to it; another resolver does."
+ONLY_ORIGINAL: Final = "It is the only one among the answers of all Archives that claims to be the original."
+ONLY_ORIGINAL_HEARD: Final = (
+    "It is the only one that claims to be the original; not every Archive has answered."
+)
 
 _SECRET: Final = frozenset({words.URL_KEY})
 
@@ -34,17 +53,20 @@ class Statement:
     milliseconds: int
     why: IbiError | None = None
     """Of a silent one: the reason."""
+    again: bool = False
+    """It said so before, and its Archive allows that this be used again."""
     pairs: dict[str, Value] = field(default_factory=dict)
 
 
 @dataclass(slots=True)
 class RoundTold:
-    """One round: what every Archive was asked, and what was said."""
+    """One round: what was asked, whom (in order), why the first of them, and what was said."""
 
     ibi: str
     verbs: tuple[str, ...]
     file_path: str
-    asked: tuple[str, ...]
+    why: str = "everybody"
+    asked: tuple[str, ...] = ()
     statements: list[Statement] = field(default_factory=list)
 
 
@@ -58,27 +80,55 @@ class Explanation:
     url: str
     policy: str
     original_required: bool
+    differences: tuple[str, ...] = ()
+    """What the policy does beyond the letter of the standard, by name."""
     rounds: list[RoundTold] = field(default_factory=list)
     location: str = ""
     archive: str = ""
     reason: str = ""
+    remembered: str = ""
+    """"fresh" where the answer was given before and may be used again, "stale" where its Archive is silent now."""
     alert: Alert | None = None
     milliseconds: int = 0
 
-    def ask(self, request: UrlRequest, asked: tuple[str, ...]) -> None:
-        """A round begins."""
+    def ask(self, request: UrlRequest, why: str) -> RoundTold:
+        """A round begins; whom it asks becomes known as it goes on."""
         verbs = request.verbs.verbs
-        self.rounds.append(RoundTold(str(request.ibi), tuple(verbs), request.file_path, asked))
+        self.rounds.append(RoundTold(str(request.ibi), tuple(verbs), request.file_path, why))
+        return self.rounds[-1]
 
-    def hear(self, archive: str, address: str, url_list: UrlList, milliseconds: int) -> None:
-        """An Archive has answered."""
+    def hear(
+        self, archive: str, address: str, url_list: UrlList, milliseconds: int, *, again: bool = False
+    ) -> None:
+        """An Archive has answered; `again`: what is used is what it said before."""
         pairs = {name: value for name, value in url_list.pairs.items() if name not in _SECRET}
         said: Said = "url list" if url_list else "nothing known"
-        self.rounds[-1].statements.append(Statement(archive, address, said, milliseconds, pairs=pairs))
+        self.rounds[-1].statements.append(
+            Statement(archive, address, said, milliseconds, again=again, pairs=pairs)
+        )
 
     def silent(self, archive: str, address: str, why: IbiError, milliseconds: int) -> None:
         """An Archive has not answered, or not with an answer."""
         self.rounds[-1].statements.append(Statement(archive, address, "silent", milliseconds, why))
+
+    def redirected(self, decision: Redirect) -> None:
+        """The reader is sent on."""
+        self.location, self.archive = decision.url, str(decision.archive.service_ibi)
+        self.reason = KNOWN if decision.preferred else FIRST
+        self.remembered = "stale" if decision.stale else "fresh" if decision.again else ""
+        if decision.stale:
+            self.reason = STALE
+        elif self.original_required:
+            self.reason = ONLY_ORIGINAL if decision.complete else ONLY_ORIGINAL_HEARD
+
+    def passed_on(self, url: str) -> None:
+        """No Archive here leads to the item, but another resolver does."""
+        self.location, self.reason, self.alert = url, PASSED_ON, None
+
+    @property
+    def made_work(self) -> bool:
+        """Whether any Archive had to be asked."""
+        return any(len(told.asked) > sum(said.again for said in told.statements) for told in self.rounds)
 
     @property
     def status(self) -> int:
@@ -95,6 +145,7 @@ class Explanation:
         return {
             "url": self.url,
             "policy": self.policy,
+            "differences": list(self.differences),
             "original_required": self.original_required,
             "rounds": [_round(told, say) for told in self.rounds],
             "outcome": outcome,
@@ -111,6 +162,7 @@ class Explanation:
         for number, told in enumerate(self.rounds, 1):
             wanted = " ".join((told.ibi, *told.verbs, told.file_path)).rstrip()
             lines += ["", say("Round {number}: {wanted}", {"number": number, "wanted": wanted})]
+            lines += [f"  {say(FIRST_ASKED[told.why], {})}"]
             lines += [_line(statement, say) for statement in told.statements]
             late = [archive for archive in told.asked if all(archive != s.archive for s in told.statements)]
             lines += [f"  {archive}: {say('not waited for', {})}" for archive in late]
@@ -126,6 +178,7 @@ def _round(told: RoundTold, say: Say) -> dict[str, Any]:
         "ibi": told.ibi,
         "verbs": list(told.verbs),
         "file_path": told.file_path,
+        "first": told.why,
         "asked": list(told.asked),
         "statements": [
             {
@@ -134,6 +187,7 @@ def _round(told: RoundTold, say: Say) -> dict[str, Any]:
                 "said": statement.said,
                 "milliseconds": statement.milliseconds,
                 "why": _why(statement, say),
+                "again": statement.again,
                 "pairs": {
                     name: value if isinstance(value, str) else list(value)
                     for name, value in statement.pairs.items()
@@ -150,6 +204,8 @@ def _why(statement: Statement, say: Say) -> str:
 
 def _line(statement: Statement, say: Say) -> str:
     what = _why(statement, say) or say(statement.said, {})
+    if statement.again:
+        what = f"{what} ({say('remembered', {})})"
     urls = [
         f"{name} {value}"
         for name, value in statement.pairs.items()

@@ -3,6 +3,7 @@
 It has no socket, no clock and no task: it says what to ask (`request`), hears who answered what, and decides.
 
     asking ──hear──▶ Redirect              as soon as an answer satisfies (normal mode)
+       │                                   · unless the item's known holder is still awaited: `candidate`, `take`
        │
        └─close_round─▶ Redirect | Alert    when all have answered, or time is up
                     └▶ AskAgain            a new round: an edition, a translation, metadata elsewhere
@@ -15,24 +16,24 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from ibi.protocol.choice import Found, wanted, without_bare_translation
 from ibi.protocol.messages import Acknowledgment, UrlRequest
 from ibi.protocol.query_string import with_query
+from ibi.protocol.relation import ITEM
 from ibi.protocol.relation import Kind as StepKind
 from ibi.protocol.url_list import UrlList
 from ibi.protocol.verb_list import VerbList
 from ibi.protocol.vocabulary import ContentType, State
 from ibi.resolver.alerts import Alert, Kind, Round
-from ibi.resolver.selection import (
-    Archive,
-    Policy,
-    living_relations,
-    next_requests,
-    others,
-)
+from ibi.resolver.asked import Asked
+from ibi.resolver.originals import Offer, contradicting, preferred
+from ibi.resolver.selection import Archive, alternatives, living_relations, next_requests, not_removed
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from ibi.errors import IbiError
-    from ibi.identifier.forms import IBIForms, Name
+    from ibi.identifier.forms import Name
     from ibi.protocol.language import LanguagePreference
     from ibi.protocol.persistent_url import PersistentURL
+    from ibi.resolver.policy import Policy
 
 MAX_ROUNDS: Final = 32
 """Rounds of one resolution (docs/threats.md); circles end earlier, when nothing new is left to ask."""
@@ -41,14 +42,22 @@ MAX_ROUNDS: Final = 32
 class Redirect(NamedTuple):
     """Send the reader to `url`; then thank `archive`, if it gave a key to thank with.
 
-    `complete`: whether everyone had answered when an original was chosen among all answers.
+    `request`: what had been asked; `answer`: what the Archive said. `complete`: whether everyone had answered when an
+    original was chosen among all answers. `preferred`: to a faster answer, for this Archive is known to hold the
+    original. `again`: the answer was given before, and may be used again. `stale`: so was this one, of an Archive that
+    is silent now.
     """
 
     url: str
     archive: Archive
     found: Found
     acknowledgment: Acknowledgment | None
+    request: UrlRequest
+    answer: UrlList
     complete: bool
+    preferred: bool = False
+    again: bool = False
+    stale: bool = False
 
 
 class AskAgain(NamedTuple):
@@ -62,24 +71,12 @@ class _Heard(NamedTuple):
     answer: UrlList
 
 
-class _Offer(NamedTuple):
-    archive: Archive
-    answer: UrlList
-    found: Found
-
-    def contradicts(self, other: _Offer) -> bool:
-        """Whether both cannot be the original: for one relation there is one, and each item has one (ARC-03)."""
-        if other is self:
-            return False
-        mine, theirs = self.found.entry.forms, other.found.entry.forms
-        same_item = mine is None or theirs is None or mine.shares(theirs)
-        return same_item or self.found.relation == other.found.relation
-
-
 class Resolution:
     """The resolution of one persistent URL for one reader.
 
-    `persistent` is that URL as a whole, for the acknowledgment (note 16).
+    `persistent` is that URL as a whole, for the acknowledgment (note 16). `holder` tells which Archive, if it is asked
+    at all, is known to hold the original of an item: the canonical IBI of its service for the canonical name of the
+    item. In normal mode its answer is preferred to a faster one (threat T04), and it may say that the item is deleted.
     """
 
     def __init__(
@@ -89,13 +86,18 @@ class Resolution:
         client_addresses: tuple[str, ...],
         preference: LanguagePreference,
         policy: Policy,
+        holder: Callable[[str], str | None] = lambda _: None,
     ) -> None:
         self._url = url
         self._persistent = persistent
         self._preference = preference
         self._policy = policy
+        self._holder_of = holder
+        self._holder = self._awaited = holder(url.ibi.canonical)
+        self.candidate: Redirect | None = None
+        """What would be chosen if the known holder were not awaited."""
         self._relation = url.relation
-        self._asked: set[tuple[str, tuple[str, ...]]] = set()
+        self._asked = Asked()
         self._heard: list[_Heard] = []
         self._answered: set[str] = set()
         self._silent: dict[str, IbiError] = {}
@@ -105,80 +107,115 @@ class Resolution:
         self.rounds = 0
         self.request = UrlRequest(client_addresses, url.ibi, url.file_path, url.verbs)
         """What every Archive is to be asked in this round."""
-        self._remember(url.ibi.canonical, url.verbs)
+        self._asked.add([url.ibi.canonical], url.verbs)
 
-    def hear(self, archive: Archive, answer: UrlList) -> Redirect | None:
-        """Take an answer. In normal mode the first that satisfies decides (RES-05)."""
+    @property
+    def original_required(self) -> bool:
+        """Whether nothing but the original will do (RES-08)."""
+        return self._url.original_required
+
+    def hear(self, archive: Archive, answer: UrlList, *, again: bool = False) -> Redirect | None:
+        """Take an answer, given before if `again`. In normal mode the first that satisfies decides (RES-05)."""
         doubt = self._policy.disbelief(archive, self.request, answer) if answer else None
         if doubt is not None:
-            self.silent(archive, doubt)
-            return None
+            return self.silent(archive, doubt)
         self._answered.add(str(archive.service_ibi))
-        if not answer:
-            return None
-        self._heard.append(_Heard(archive, answer))
+        if answer:
+            self._heard.append(_Heard(archive, answer))
         if self._url.original_required:
             return None
-        found = self._wanted(archive, answer)
-        return self._redirect(archive, answer, found, complete=True) if found else None
+        found = self._wanted(archive, answer) if answer else None
+        self._await_no_more(archive)
+        if found is None:
+            if answer.state is not State.DELETED and self._found(answer) is not None:
+                self._unsafe.append(archive)
+            return None if self._awaited else self.candidate
+        chosen = self._redirect(archive, answer, found, complete=True)._replace(again=again)
+        if not self._awaited:
+            return chosen._replace(preferred=self.candidate is not None)
+        self.candidate = self.candidate or chosen
+        return None
 
-    def silent(self, archive: Archive, why: IbiError) -> None:
+    def silent(self, archive: Archive, why: IbiError) -> Redirect | None:
         """Take note that an Archive gave no answer that could be read or believed."""
         self._silent[str(archive.service_ibi)] = why
+        self._await_no_more(archive)
+        return None if self._awaited else self.candidate
 
-    def close_round(self) -> Redirect | AskAgain | Alert:
-        """Decide on what was heard; nobody else will answer in this round."""
+    def hear_again(self, archive: Archive, answer: UrlList) -> Redirect | None:
+        """Take an older answer of an Archive that says nothing now: better than nothing, in normal mode."""
+        if self._url.original_required or not answer or self._policy.disbelief(archive, self.request, answer):
+            return None
+        found = self._wanted(archive, answer)
+        if found is None:
+            return None
+        chosen = self._redirect(archive, answer, found, complete=False)
+        return chosen._replace(acknowledgment=None, stale=True)
+
+    def take(self) -> Redirect | None:
+        """The candidate, now that the known holder has been awaited long enough."""
+        self._awaited = None
+        return self.candidate
+
+    def _await_no_more(self, archive: Archive) -> None:
+        if archive.service_ibi.canonical == self._awaited:
+            self._awaited = None
+
+    def close_round(self, *, may_go_on: bool = True) -> Redirect | AskAgain | Alert:
+        """Decide on what was heard; nobody else will answer in this round, nor, without `may_go_on`, in another one."""
         self.rounds += 1
+        if self.candidate is not None:
+            return self.candidate
         living = [heard for heard in self._heard if heard.answer.state is not State.DELETED]
         self._known = self._known or bool(living)
-        decided = self._original(living) if self._url.original_required else None
+        decided = self._original(living, may_go_on=may_go_on) if self._url.original_required else None
         if decided is not None:
             return decided
-        following = self._next(living) if self.rounds < MAX_ROUNDS else None
+        following = self._next(living) if may_go_on and self.rounds < MAX_ROUNDS else None
         if following is not None:
             return following
-        return self._alert(self._kind(living), self._subjects(living))
+        subjects = self._unsafe or [heard.archive for heard in living or self._heard]
+        return self._alert(self._kind(living), subjects)
 
-    def _original(self, living: list[_Heard]) -> Redirect | Alert | None:
-        """The one Original among all answers (RES-08, AMB-51); None if the wanted item is nowhere yet.
-
-        Claims count whether or not a reader may be sent to their URLs: whoever claims is part of the question.
-        """
+    def _original(self, living: list[_Heard], *, may_go_on: bool) -> Redirect | AskAgain | Alert | None:
+        """The one Original among all answers (RES-08, AMB-51); None if the wanted item is nowhere yet."""
         offers = [
-            _Offer(*heard, found) for heard in living if (found := self._found(heard.answer)) is not None
+            Offer(*heard, found) for heard in living if (found := self._found(heard.answer)) is not None
         ]
         claims = [offer for offer in offers if offer.found.entry.state is State.ORIGINAL]
-        suspects = [claim for claim in claims if any(map(claim.contradicts, claims))]
+        suspects = contradicting(claims)
         if suspects:
             return self._alert(Kind.SUSPECT_ORIGINALS, [claim.archive for claim in suspects])
         if claims:
-            claim = self._preferred(claims)
+            claim = preferred(claims, self._relation, self._preference)
             if not self._policy.leads(claim.archive, claim.found.entry.url):
                 return self._alert(Kind.UNSAFE_URL, [claim.archive])
             return self._redirect(*claim, complete=not self._silent)
+        further = self._further(offers) if may_go_on and self._policy.looks_further else None
+        if further is not None:
+            return further
         if offers:
             return self._alert(Kind.NO_ORIGINAL, [offer.archive for offer in offers])
         return None
 
-    def _preferred(self, claims: list[_Offer]) -> _Offer:
-        """Of originals of different items, which only differ in language, the one that suits the reader."""
-        said = {name: value for claim in reversed(claims) for name, value in claim.answer.pairs.items()}
-        relations = [claim.found.relation for claim in claims]
-        found = wanted(UrlList(said), self._relation, self._preference, relations)
-        chosen = found.relation if found else relations[0]
-        return next(claim for claim in claims if claim.found.relation == chosen)
+    def _further(self, offers: list[Offer]) -> AskAgain | None:
+        """Where the wanted item is offered, but not as the original: what is said of it under its own name."""
+        verbs = VerbList.of(ITEM, file_list=self._url.file_list)
+        for offer in offers:
+            forms = offer.found.entry.forms
+            if forms is not None and not self._asked.has(forms.canonicals, verbs):
+                self._asked.add(forms.canonicals, verbs)
+                return self._ask(forms.main, verbs)
+        return None
 
     def _found(self, answer: UrlList) -> Found | None:
-        return wanted(answer, self._relation, self._preference, answer.relations())
+        return wanted(answer, self._relation, self._preference, not_removed(answer))
 
     def _wanted(self, archive: Archive, answer: UrlList) -> Found | None:
         if answer.state is State.DELETED:
             return None
-        usable = living_relations(archive, answer, self._policy)
-        found = wanted(answer, self._relation, self._preference, usable)
-        if found is None and self._found(answer) is not None:
-            self._unsafe.append(archive)
-        return found
+        usable = living_relations(archive, answer, self._policy.leads)
+        return wanted(answer, self._relation, self._preference, usable)
 
     def _next(self, living: list[_Heard]) -> AskAgain | None:
         """The next request: what an answer leads to, else an item in the language it has (RES-09, AMB-46)."""
@@ -189,31 +226,25 @@ class Resolution:
             for forms, verbs in next_requests(
                 heard.answer, self._relation, self._preference, file_list=self._url.file_list
             ):
-                if not any((name, verbs.verbs) in self._asked for name in forms.canonicals):
+                if not self._asked.has(forms.canonicals, verbs):
                     if heard.answer.forms is not None:  # its other name is not asked again (threat T09)
-                        self._remember_all(heard.answer.forms, self.request.verbs)
-                    self._remember_all(forms, verbs)
+                        self._asked.add(heard.answer.forms.canonicals, self.request.verbs)
+                    self._asked.add(forms.canonicals, verbs)
                     return self._ask(forms.main, verbs)
         while self._fallbacks:
             name, verbs = self._fallbacks.pop()
-            if (name.canonical, verbs.verbs) not in self._asked:
-                self._remember(name.canonical, verbs)
+            if not self._asked.has([name.canonical], verbs):
+                self._asked.add([name.canonical], verbs)
                 return self._ask(name, verbs)
         return None
 
     def _ask(self, ibi: Name, verbs: VerbList) -> AskAgain:
         self.request = UrlRequest(self.request.client_addresses, ibi, self.request.file_path, verbs)
         self._relation = verbs.relation
+        self._holder = self._awaited = self._holder_of(ibi.canonical)
         self._heard = []
         self._answered = set()
         return AskAgain(self.request)
-
-    def _remember(self, canonical: str, verbs: VerbList) -> None:
-        self._asked.add((canonical, verbs.verbs))
-
-    def _remember_all(self, forms: IBIForms, verbs: VerbList) -> None:
-        for canonical in forms.canonicals:
-            self._remember(canonical, verbs)
 
     def _redirect(self, archive: Archive, answer: UrlList, found: Found, *, complete: bool) -> Redirect:
         entry = found.entry
@@ -231,7 +262,8 @@ class Resolution:
                 answer.url_key,
                 entry.forms,
             )
-        return Redirect(with_query(url, self._url.foreign_query), archive, found, thanks, complete)
+        location = with_query(url, self._url.foreign_query)
+        return Redirect(location, archive, found, thanks, self.request, answer, complete)
 
     def _kind(self, living: list[_Heard]) -> Kind:
         """Why there is no redirect, as far as that is known (RES-13, note 6)."""
@@ -243,13 +275,11 @@ class Resolution:
             return Kind.NO_TRANSLATION
         return Kind.DELETED if self._heard and not living else Kind.NOT_FOUND
 
-    def _subjects(self, living: list[_Heard]) -> list[Archive]:
-        return self._unsafe or [heard.archive for heard in living or self._heard]
-
     def _alert(self, kind: Kind, archives: list[Archive]) -> Alert:
         asked = len(self._answered | self._silent.keys())
-        if kind is not Kind.SUSPECT_ORIGINALS and (self._silent or not asked):
+        if kind is not Kind.SUSPECT_ORIGINALS and (self._silent or not asked) and not self._removed(kind):
             kind = Kind.INCOMPLETE
+        others = alternatives([heard.answer for heard in self._heard], self._url, self._persistent)
         removed = [heard.answer.timestamp for heard in self._heard if kind is Kind.DELETED]
         return Alert(
             kind,
@@ -258,18 +288,13 @@ class Resolution:
             round=Round(asked, tuple(self._silent.items())),
             archives=tuple(str(archive.service_ibi) for archive in archives),
             timestamp=next((moment for moment in removed if moment), ""),
-            alternates=tuple(sorted(self._others().items())) if kind is Kind.NO_TRANSLATION else (),
-            proposals=tuple(self._others().values()) if kind is Kind.NOT_FOUND else (),
+            alternates=tuple(sorted(others.items())) if kind is Kind.NO_TRANSLATION else (),
+            proposals=tuple(others.values()) if kind is Kind.NOT_FOUND else (),
             known=self._known,
         )
 
-    def _others(self) -> dict[str, str]:
-        """Persistent URLs of what is offered in other languages or formats, by the last of these (note 19)."""
-        root = self._persistent.removesuffix(self._url.text)
-        found: dict[str, str] = {}
-        for heard in self._heard:
-            for relation in others(heard.answer, self._url.relation):
-                parameters = [step.parameter for step in relation.steps if step.parameter]
-                url = f"{root}/{self._url.ibi}{relation.modifier}{self._url.file_path}"
-                found.setdefault(parameters[-1] if parameters else "", url)
-        return found
+    def _removed(self, kind: Kind) -> bool:
+        """Whether the one who may say so says that the item was removed: the known holder (note 6)."""
+        return kind is Kind.DELETED and any(
+            heard.archive.service_ibi.canonical == self._holder for heard in self._heard
+        )

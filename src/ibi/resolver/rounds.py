@@ -6,29 +6,34 @@ All rounds share one deadline, the same in both modes, so that no Archive can te
 from __future__ import annotations
 
 import asyncio
-from contextlib import aclosing
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Final, NamedTuple
 
-from ibi.resolver.alerts import Alert
-from ibi.resolver.fanout import Heard, ask_all
+from ibi.protocol.vocabulary import State
+from ibi.resolver.alerts import Alert, Kind, Round
+from ibi.resolver.fanout import FanOut
+from ibi.resolver.location_index import Place
+from ibi.resolver.questions import Heard
 from ibi.resolver.resolution import AskAgain, Redirect, Resolution
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Sequence
 
     from ibi.protocol.language import LanguagePreference
+    from ibi.protocol.messages import UrlRequest
     from ibi.protocol.persistent_url import PersistentURL
-    from ibi.resolver.explanation import Explanation
+    from ibi.protocol.url_list import UrlList
+    from ibi.resolver.explanation import Explanation, RoundTold
+    from ibi.resolver.knowledge import Knowledge
+    from ibi.resolver.plan import Filters, Members
+    from ibi.resolver.policy import Policy
+    from ibi.resolver.questions import Questions, Silent
     from ibi.resolver.registry import IncludedArchive
-    from ibi.resolver.selection import Policy
-    from ibi.transport import Client
 
-FIRST: Final = "It was the first answer that satisfies the request."
-ONLY_ORIGINAL: Final = "It is the only one among the answers of all Archives that claims to be the original."
-ONLY_ORIGINAL_HEARD: Final = (
-    "It is the only one that claims to be the original; not every Archive has answered."
-)
+MOST_QUESTIONS: Final = 1_000
+"""Questions after which a resolution begins no further round (docs/threats.md)."""
+
+_NOWHERE: Final = Place(None, None)
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,57 +44,232 @@ class Reader:
     preference: LanguagePreference
 
 
-@dataclass(frozen=True, slots=True)
-class Rounds:
-    """How rounds are held: whom to ask, through which door, how long (seconds), and how answers are judged."""
+class Times(NamedTuple):
+    """How long is waited, in seconds (docs/threats.md)."""
 
-    client: Client
-    archives: Callable[[], Iterable[IncludedArchive]]
-    policy: Policy
     per_archive: float
     overall: float
+    hedge: float
+    grace: float
+    stale_after: float
+    negative: int
+
+
+@dataclass(slots=True)
+class _Told:
+    """What came of one round so far, besides what the machine knows."""
+
+    request: UrlRequest
+    round: RoundTold
+    place: Place
+    heard: list[tuple[IncludedArchive, UrlList]] = field(default_factory=list)
+    silent: list[IncludedArchive] = field(default_factory=list)
+
+
+class Rounds:
+    """How rounds are held: whom to ask, how long, and how answers are judged.
+
+    `archives` gives the included Archives, the same tuple while nothing changes; `filters` what they publish about
+    what they hold.
+    """
+
+    def __init__(
+        self,
+        questions: Questions,
+        archives: Callable[[], Sequence[IncludedArchive]],
+        policy: Policy,
+        times: Times,
+        knowledge: Knowledge,
+        filters: Filters | None = None,
+    ) -> None:
+        self._questions = questions
+        self._archives = archives
+        self._policy = policy
+        self._times = times
+        self._knowledge = knowledge
+        self._filters = filters
+        self._seen: Sequence[IncludedArchive] | None = None
+        self._members: Members[IncludedArchive] = policy.members(())
 
     async def resolve(
         self, url: PersistentURL, persistent: str, reader: Reader, story: Explanation
     ) -> Redirect | Alert:
         """Resolve a persistent URL, whose whole text is `persistent`, and write down in `story` how it went."""
-        loop = asyncio.get_running_loop()
-        begun = loop.time()
-        machine = Resolution(url, persistent, reader.addresses, reader.preference, self.policy)
-        while True:
-            decision = await self._round(machine, story, begun + self.overall - loop.time())
-            if not isinstance(decision, AskAgain):
-                break
+        clock = asyncio.get_running_loop().time
+        begun, asked = clock(), 0
+        members = self._who()
+        known = self._policy.holder
+        machine = Resolution(
+            url,
+            persistent,
+            reader.addresses,
+            reader.preference,
+            self._policy,
+            lambda name: known(self._original_of(name)),
+        )
+        remembers = self._policy.remembers and not url.original_required
+        if remembers and self._knowledge.nobody_has(machine.request, members.mark):
+            story.ask(machine.request, "memory")
+            asked_then = Round(len(members.regular))
+            story.alert = Alert(Kind.NOT_FOUND, persistent, str(url.ibi), asked_then)
+            return story.alert
+        since = self._knowledge.memory.since_nobody()
+        decision: Redirect | Alert | AskAgain = AskAgain(machine.request)
+        while isinstance(decision, AskAgain):
+            left = begun + self._times.overall - clock()
+            may_go_on = asked <= MOST_QUESTIONS
+            decision = await self._round(machine, story, left, may_go_on=may_go_on)
+            asked += len(story.rounds[-1].asked)
         story.milliseconds = _since(begun)
-        if isinstance(decision, Redirect):
-            story.location, story.archive = decision.url, str(decision.archive.service_ibi)
-            story.reason = FIRST
-            if url.original_required:
-                story.reason = ONLY_ORIGINAL if decision.complete else ONLY_ORIGINAL_HEARD
-            return decision
-        story.alert = decision
+        if isinstance(decision, Alert):
+            if remembers and machine.rounds == 1 and members is self._who():
+                self._knowledge.absent(decision, machine.request, members.mark, self._times.negative, since)
+            self._knowledge.told(decision, url.ibi)
+            story.alert = decision
+            if decision.kind is Kind.SUSPECT_ORIGINALS:
+                story.alert = replace(decision, first=self._original_of(url.ibi.canonical) or "")
+            return story.alert
+        story.redirected(decision)
         return decision
 
     async def _round(
-        self, machine: Resolution, story: Explanation, left: float
+        self,
+        machine: Resolution,
+        story: Explanation,
+        left: float,
+        *,
+        may_go_on: bool,
     ) -> Redirect | AskAgain | Alert:
         """One round, and what it comes to."""
-        begun = asyncio.get_running_loop().time()
-        archives = tuple(self.archives())
-        story.ask(machine.request, tuple(str(archive.service_ibi) for archive in archives))
-        outcomes = ask_all(self.client, archives, machine.request, per_archive=self.per_archive, overall=left)
-        async with aclosing(outcomes):
-            async for outcome in outcomes:
-                name, address = str(outcome.archive.service_ibi), outcome.archive.address
-                if not isinstance(outcome, Heard):
-                    story.silent(name, address, outcome.why, _since(begun))
-                    machine.silent(outcome.archive, outcome.why)
-                    continue
-                story.hear(name, address, outcome.url_list, _since(begun))
-                decision = machine.hear(outcome.archive, outcome.url_list)
-                if decision is not None:
-                    return decision
-        return machine.close_round()
+        request, policy = machine.request, self._policy
+        place = self._knowledge.index.of(request.ibi.canonical) if policy.remembers else _NOWHERE
+        hinted = [service for service in dict.fromkeys((place.original, place.hint)) if service]
+        required = machine.original_required
+        plan = policy.plan(self._who(), request, hinted, self._filters, original_required=required)
+        told = _Told(request, story.ask(request, plan.why), place)
+        fan_out = FanOut(
+            self._questions,
+            plan,
+            self._who,
+            request,
+            per_archive=self._times.per_archive,
+            overall=left,
+            hedge=self._times.hedge,
+            remembered=policy.remembers and not required,
+        )
+        decision: Redirect | AskAgain | Alert | None = await self._listen(machine, fan_out, told, story)
+        told.round.asked = tuple(str(archive.service_ibi) for archive in fan_out.asked)
+        if decision is None:
+            decision = machine.close_round(may_go_on=may_go_on)
+        if isinstance(decision, Alert) and decision.kind is Kind.INCOMPLETE:
+            decision = self._older(machine, told.silent, story) or decision
+        if policy.remembers:
+            self._learn(told, decision)
+        return decision
+
+    async def _listen(
+        self, machine: Resolution, fan_out: FanOut[IncludedArchive], told: _Told, story: Explanation
+    ) -> Redirect | None:
+        """Hear the answers of a round until one decides."""
+        clock = asyncio.get_running_loop().time
+        begun = clock()
+        never = float("inf")
+        older_at = begun + self._times.stale_after if self._policy.remembers else never
+        take_at = never
+        while not fan_out.over:
+            wake = min(older_at, take_at)
+            outcome = await fan_out.next(None if wake == never else wake)
+            if outcome is not None:
+                decision = self._hear(machine, outcome, told, story, _since(begun))
+            elif clock() >= take_at:
+                decision = machine.take()
+            elif clock() >= older_at:
+                older_at = never
+                decision = self._older(machine, [*told.silent, *fan_out.waiting], story)
+            else:
+                continue
+            if decision is not None:
+                return decision
+            if machine.candidate is None:
+                fan_out.widen()
+            elif take_at == never:
+                take_at = clock() + self._times.grace
+        patient = not any(
+            answer for _, answer in told.heard
+        )  # nobody is told that it is nowhere before they were heard
+        async for outcome in fan_out.aside(begun + self._times.stale_after if patient else clock()):
+            decision = self._hear(machine, outcome, told, story, _since(begun))
+            if decision is not None:
+                return decision
+        return None
+
+    def _hear(
+        self,
+        machine: Resolution,
+        outcome: Heard[IncludedArchive] | Silent[IncludedArchive],
+        told: _Told,
+        story: Explanation,
+        milliseconds: int,
+    ) -> Redirect | None:
+        archive = outcome.archive
+        name = str(archive.service_ibi)
+        if not isinstance(outcome, Heard):
+            told.silent.append(archive)
+            story.silent(name, archive.address, outcome.why, milliseconds)
+            return machine.silent(archive, outcome.why)
+        told.heard.append((archive, outcome.url_list))
+        story.hear(name, archive.address, outcome.url_list, milliseconds, again=outcome.again)
+        return machine.hear(archive, outcome.url_list, again=outcome.again)
+
+    def _older(
+        self, machine: Resolution, silent: Sequence[IncludedArchive], story: Explanation
+    ) -> Redirect | None:
+        """What a silent Archive said before, if it allowed to use that and nothing better is known (RFC 8767)."""
+        if not self._policy.remembers or machine.original_required:
+            return None
+        for archive in silent:
+            answer = self._questions.kept(archive, machine.request, stale=True)
+            decision = machine.hear_again(archive, answer) if answer is not None else None
+            if decision is not None:
+                story.hear(str(archive.service_ibi), archive.address, decision.answer, 0, again=True)
+                return decision
+        return None
+
+    # What is known beforehand, and afterwards
+
+    def _who(self) -> Members[IncludedArchive]:
+        archives = self._archives()
+        if archives is not self._seen:
+            self._seen, self._members = archives, self._policy.members(archives)
+        return self._members
+
+    def _original_of(self, name: str) -> str | None:
+        """The included Archive that is known to hold the original of an item."""
+        if not self._policy.remembers:
+            return None
+        service = self._knowledge.index.of(name).original
+        return service if service in self._who().by_service else None
+
+    def _learn(self, told: _Told, decision: Redirect | AskAgain | Alert) -> None:
+        """Who has the item that this round was about."""
+        if isinstance(decision, Redirect):
+            if decision.stale:
+                return
+            chosen = next((said for said in told.heard if said[0] is decision.archive), None)
+        else:
+            living = [said for said in told.heard if said[1] and said[1].state is not State.DELETED]
+            chosen = living[0] if living else None
+        if chosen is None or self._policy.disbelief(chosen[0], told.request, chosen[1]) is not None:
+            return
+        gone = {
+            archive.service_ibi.canonical
+            for archive, answer in told.heard
+            if answer.state is not State.ORIGINAL
+        }
+        former = told.place.original
+        if former is not None and former not in self._who().by_service:
+            gone.add(former)
+        self._knowledge.learn(told.request, *chosen, told.place, gone)
 
 
 def _since(begun: float) -> int:

@@ -6,13 +6,10 @@ Every function looks at one answer of one Archive. What follows from all of them
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from ipaddress import ip_address
 from typing import TYPE_CHECKING, Final, Protocol
 
-from ibi.errors import IbiError
 from ibi.identifier.generator import TRIAL_DOMAINS, is_public_ip
-from ibi.identifier.legacy import LegacyId
 from ibi.identifier.repository import LAST_PORT
 from ibi.protocol import vocabulary as say
 from ibi.protocol.choice import wanted
@@ -22,11 +19,11 @@ from ibi.protocol.verb_list import VerbList
 from ibi.protocol.vocabulary import State
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Sequence
 
     from ibi.identifier.forms import IBI, IBIForms
     from ibi.protocol.language import LanguagePreference
-    from ibi.protocol.messages import UrlRequest
+    from ibi.protocol.persistent_url import PersistentURL
 
 _LONGEST_URL: Final = 8192
 
@@ -43,49 +40,16 @@ class Archive(Protocol):
         """The only hosts that its URLs may name, in lower case; empty where any may be named (note 4)."""
 
 
-@dataclass(frozen=True, slots=True)
-class Policy:
-    """How the words "that satisfies the request" are read.
-
-    `strict`: to the letter. Otherwise (hardened) an answer must also name the item that was asked for and the Archive
-    that was asked. `private_urls`: whether a redirect may lead to an address that is not public.
-    """
-
-    strict: bool = False
-    private_urls: bool = False
-
-    @property
-    def name(self) -> str:
-        """As the command line calls it."""
-        return "strict" if self.strict else "hardened"
-
-    def disbelief(self, archive: Archive, request: UrlRequest, answer: UrlList) -> IbiError | None:
-        """Why a non-empty answer is not taken for one, None if it is."""
-        if self.strict:
-            return None
-        service = answer.archive_service
-        if service is None or not service.names(archive.service_ibi):
-            return IbiError("the answer is not in the name of this Archive")
-        if isinstance(request.ibi, LegacyId):  # an answer has no place to repeat such a name
-            return None
-        if answer.forms is None or not answer.forms.names(request.ibi):
-            return IbiError("the answer is about another item")
-        return None
-
-    def leads(self, archive: Archive, url: str | None) -> bool:
-        """Whether a reader may be sent to a URL."""
-        if url is None or not is_safe_url(url, allow_private=self.private_urls):
-            return False
-        return not archive.url_hosts or _host(url) in archive.url_hosts
+def not_removed(answer: UrlList) -> list[Relation]:
+    """The relations for which an answer offers an item that it does not call deleted."""
+    return [relation for relation in answer.relations() if answer.entry(relation).state is not State.DELETED]
 
 
-def living_relations(archive: Archive, answer: UrlList, policy: Policy) -> list[Relation]:
-    """The relations for which an answer offers a living item at a URL that a reader may be sent to."""
-    return [
-        relation
-        for relation in answer.relations()
-        if (entry := answer.entry(relation)).state is not State.DELETED and policy.leads(archive, entry.url)
-    ]
+def living_relations(
+    archive: Archive, answer: UrlList, leads: Callable[[Archive, str | None], bool]
+) -> list[Relation]:
+    """The relations for which an answer offers a living item at a URL that a reader may be sent to: `leads` tells."""
+    return [relation for relation in not_removed(answer) if leads(archive, answer.entry(relation).url)]
 
 
 def next_requests(
@@ -113,6 +77,19 @@ def others(answer: UrlList, relation: Relation) -> Iterator[Relation]:
                 yield offered
 
 
+def alternatives(answers: Iterable[UrlList], url: PersistentURL, persistent: str) -> dict[str, str]:
+    """Persistent URLs of what is offered in other languages or formats, by the last of these (note 19)."""
+    root = persistent.removesuffix(url.text)
+    found: dict[str, str] = {}
+    for answer in answers:
+        for relation in others(answer, url.relation):
+            parameters = [step.parameter for step in relation.steps if step.parameter]
+            found.setdefault(
+                parameters[-1] if parameters else "", f"{root}/{url.ibi}{relation.modifier}{url.file_path}"
+            )
+    return found
+
+
 def is_safe_url(url: str, *, allow_private: bool = False) -> bool:
     """Whether a redirect may lead to a URL at all (note 4).
 
@@ -122,10 +99,11 @@ def is_safe_url(url: str, *, allow_private: bool = False) -> bool:
     match = _SAFE(url) if len(url) <= _LONGEST_URL else None
     if match is None or not 0 < int(match[2] or 80) <= LAST_PORT:
         return False
-    return allow_private or _is_public_host(_host(url))
+    return allow_private or _is_public_host(host_of_url(url))
 
 
-def _host(url: str) -> str:
+def host_of_url(url: str) -> str:
+    """The host of a URL that is safe, in lower case; "" for any other."""
     match = _SAFE(url)
     return match[1].lower().removesuffix(".") if match else ""
 

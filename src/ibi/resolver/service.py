@@ -1,99 +1,146 @@
-"""The resolver service: persistent URLs in, redirects and alerts out (R15 chapter 8); a bare ASGI application.
+"""The resolver service (R15 chapter 8): who answers what; a bare ASGI application.
 
     /J8LNKB5R7W/3FUQHC5?servicesubject=...    Archives switch on and off: `membership`
+    /-/register  /-/api/keys                  Archives apply, and get new keys: `admission`
+    /-/explain/...                            how a resolution comes about: `readers`
     /-/...  /  /robots.txt  /favicon.ico      pages of its own: `site` (note 13)
-    anything else                             a persistent URL: `rounds`
+    anything else                             a persistent URL: `readers`
 
 It works on the raw path and the raw query; what they mean is decided by `PersistentURL` alone (threat T27).
 """
 
 from __future__ import annotations
 
+import asyncio
 import logging
-from typing import TYPE_CHECKING, Any, Final, cast
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
 
 from ibi.errors import ForbiddenAddress, ParseError
-from ibi.exchange import NO_STORE, PLAIN, Response, hosts_of, link, pairs, redirect
-from ibi.protocol.language import LanguagePreference
+from ibi.exchange import JSON, NO_STORE, PLAIN, Response, hosts_of, pairs
 from ibi.protocol.messages import ExclusionRequest, InclusionRequest, read_request
 from ibi.protocol.persistent_url import PersistentURL
-from ibi.protocol.relation import Kind as StepKind
-from ibi.protocol.relation import Step
 from ibi.protocol.replies import RequestError
+from ibi.resolver.admission import PATHS, Admission
 from ibi.resolver.alerts import Alert, Kind
-from ibi.resolver.explanation import Explanation
-from ibi.resolver.membership import REFUSED, Membership, Outcome
-from ibi.resolver.rounds import Reader, Rounds
-from ibi.resolver.selection import Policy
+from ibi.resolver.health import Health
+from ibi.resolver.hops import Hops
+from ibi.resolver.membership import REFUSED, Outcome
+from ibi.resolver.policy import Policy
+from ibi.resolver.questions import Questions
+from ibi.resolver.readers import EXPLAIN, Readers
+from ibi.resolver.rounds import Rounds, Times
 from ibi.resolver.site import Pages, Site
+from ibi.resolver.upstream import Upstream
 from ibi.resolver.visitor import Visitor
-from ibi.transport import LOOP_NAME, HostPort
+from ibi.transport import HostPort
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Sequence
     from ipaddress import IPv4Network, IPv6Network
 
-    from ibi.exchange import Form
     from ibi.nonce import Nonce
-    from ibi.resolver.fanout import Thanks
-    from ibi.resolver.registry import IncludedArchive, Registry
-    from ibi.resolver.resolution import Redirect
+    from ibi.resolver.knowledge import Knowledge
+    from ibi.resolver.mail import Mail
+    from ibi.resolver.metrics import Metrics
+    from ibi.resolver.mirror import Publisher
+    from ibi.resolver.readiness import Readiness
+    from ibi.resolver.registry import Registry
+    from ibi.resolver.thanks import Thanks
+    from ibi.resolver.throttle import Throttle
     from ibi.settings import ResolverSettings
     from ibi.transport import AddressPolicy, Client
+    from ibi.transport.client import Names
 
 LONGEST_URL: Final = 8192
 """Characters of path and query that are read."""
 
-_EXPLAIN: Final = "/-/explain/"
 _NONCE: Final = "/-/nonce"
-_BARE_TRANSLATION: Final = Step(StepKind.TRANSLATION)
+_OK: Final = 200
 
 _log = logging.getLogger("ibi.resolver.service")
 
 
+@dataclass(frozen=True, slots=True)
+class Stores:
+    """What a resolver keeps in its data directory, whatever its settings are. `names` looks host names up."""
+
+    registry: Registry
+    readiness: Readiness
+    knowledge: Knowledge
+    metrics: Metrics
+    throttle: Throttle
+    names: Names
+
+    def close(self) -> None:
+        """Write down what waits; not for an event loop."""
+        self.knowledge.close()
+        self.metrics.close()
+        self.throttle.close()
+        self.registry.close()
+
+
+@dataclass(frozen=True, slots=True)
+class Doors:
+    """What leads to the world, as the settings are at one time; a service takes it over, and closes it.
+
+    `addresses` judges where Archives may be; `client` asks them, `upstream` the upstream resolver, which was chosen
+    by the administrator and may be anywhere.
+    """
+
+    addresses: AddressPolicy
+    client: Client
+    upstream: Client
+    thanks: Thanks
+    mail: Mail
+
+
 class ResolverService:
-    """The ASGI application of one resolver. It takes over `registry`, `client` and `thanks`, and closes them.
+    """The ASGI application of one resolver.
 
     `trusted`: networks of proxies whose word about the reader's address is taken. `listening`: further addresses at
     which this process is reached, which no Archive may have. `pages`: without them, all answers are plain. `nonce`:
-    without it, nobody can prove that a name leads here.
+    without it, nobody can prove that a name leads here; `publisher`: without it, nobody can mirror the registry.
+    Raises SetupError for an upstream resolver that cannot be one.
     """
 
-    def __init__(  # noqa: PLR0913 - a resolver is made of so many parts, all of them given
+    def __init__(
         self,
         settings: ResolverSettings,
-        registry: Registry,
-        client: Client,
-        thanks: Thanks,
-        policy: AddressPolicy,
+        stores: Stores,
+        doors: Doors,
         *,
         trusted: Sequence[IPv4Network | IPv6Network] = (),
         listening: Sequence[str] = (),
         pages: Pages | None = None,
         nonce: Nonce | None = None,
+        publisher: Publisher | None = None,
     ) -> None:
         self._settings = settings
+        self._stores = stores
+        self._doors = doors
         self._nonce = nonce
-        self._registry = registry
-        self._client = client
-        self._thanks = thanks
+        self._publisher = publisher
         self._trusted = trusted
-        own = [settings.address, *settings.aliases, *listening]
-        self._hosts = hosts_of(own)
-        self._membership = Membership(registry, client, policy, _host_ports(own))
-        self._site = Site(settings, registry, pages)
-        self._rounds = Rounds(
-            client,
-            registry.archives,
-            Policy(strict=settings.policy == "strict", private_urls=settings.allow_private_archives),
-            settings.archive_seconds,
-            settings.overall_seconds,
-        )
+        addresses = [settings.address, *settings.aliases, *listening]
+        own = host_ports(addresses)
+        self._hosts = hosts_of(addresses)
+        self._names = settings.service.canonicals
+        self._site = Site(settings, stores.registry, pages, stores.readiness)
+        self.admission = _admission(settings, stores, doors, own, self._site)
+        self._health = Health()
+        knows, archives, metrics = stores.knowledge, stores.registry.archives, stores.metrics
+        policy = Policy(strict=settings.policy == "strict", private_urls=settings.allow_private_archives)
+        questions = Questions(doors.client, self._health, knows.memory, metrics, knows.now)
+        rounds = Rounds(questions, archives, policy, _times(settings), knows)
+        upstream = _upstream(settings, doors, own) if settings.upstream else None
+        self._readers = Readers(settings, rounds, policy, doors.thanks, self._site, metrics, upstream)
+        metrics.follow(doors.thanks, lambda: len(archives()), self._asleep)
 
     async def __call__(
         self,
         scope: dict[str, Any],
-        _receive: Callable[[], Awaitable[Any]],
+        receive: Callable[[], Awaitable[Any]],
         send: Callable[[Any], Awaitable[None]],
     ) -> None:
         """Answer one HTTP request; other kinds of connection are none of ours."""
@@ -101,42 +148,64 @@ class ResolverService:
             return
         visitor = Visitor.of(scope, self._trusted)
         try:
-            response = await self._answer(visitor)
+            response = await self._answer(visitor, receive)
         except Exception:  # noqa: BLE001 - a fault of ours must neither look like an answer nor show its insides
             _log.exception("a request could not be answered")
             response = self._site.alert(visitor, Alert(Kind.BUSY))
         await response.send(send, head_only=visitor.method == "HEAD")
 
     async def close(self) -> None:
-        """Deliver the thanks that wait, then end every connection to the outside."""
-        await self._thanks.close()
-        await self._client.close()
-        self._registry.close()
+        """Deliver the thanks that wait, then end every connection to the outside; the stores stay open."""
+        await self._doors.thanks.close()
+        self._stores.metrics.leave(self._doors.thanks)
+        await self.admission.close()
+        await self._doors.client.close()
+        await self._doors.upstream.close()
 
-    async def _answer(self, visitor: Visitor) -> Response:
+    async def _answer(self, visitor: Visitor, receive: Callable[[], Awaitable[Any]]) -> Response:
         if visitor.path == _NONCE and visitor.reads and self._nonce is not None:  # under any host name
             return Response(*self._nonce.answer(), PLAIN, NO_STORE)
         refused = self._refuse(visitor)
         if refused is not None:
             return self._site.alert(visitor, Alert(refused))
-        if visitor.path.startswith(_EXPLAIN):
-            return await self._explain(visitor)
+        if visitor.path in PATHS:
+            return await self.admission.answer(visitor, receive)
+        if visitor.path.startswith(EXPLAIN):
+            return await self._readers.explain(visitor)
         if self._site.owns(visitor.path):
-            return self._site.page(visitor)
-        looping = LOOP_NAME.lower() in visitor.header(b"cdn-loop").lower()
+            return await self._for_machines(visitor) or self._site.page(visitor)
+        return await self._of_the_standard(visitor)
+
+    async def _for_machines(self, visitor: Visitor) -> Response | None:
+        """What other programs read; None for any other page."""
+        if visitor.path == "/-/metrics":
+            return self._stores.metrics.answer(visitor, self._settings.metrics_networks)
+        if visitor.path == "/-/registry" and self._publisher is not None:
+            text = await asyncio.to_thread(self._publisher.text)
+            return Response(200, text, JSON, (("cache-control", "max-age=60"),))
+        return None
+
+    async def _of_the_standard(self, visitor: Visitor) -> Response:
+        """Service requests and persistent URLs."""
+        hops = Hops.read(visitor.header(b"cdn-loop"))
         if visitor.has_subject:
-            outcome = await self._service(visitor, looping=looping)
+            outcome = await self._service(visitor, looping=hops is None)
             later = () if outcome.retry_after is None else (("retry-after", str(outcome.retry_after)),)
             return pairs(outcome.body, outcome.status, *later)
-        return self._site.alert(visitor, Alert(Kind.LOOP)) if looping else await self._persistent(visitor)
+        if hops is None or hops.loops(self._names):
+            return self._site.alert(visitor, Alert(Kind.LOOP))
+        return await self._readers.redirect(visitor)
 
     def _refuse(self, visitor: Visitor) -> Kind | None:
         """Why a request is not even looked at, or None."""
         if len(visitor.path) + len(visitor.query) > LONGEST_URL:
             return Kind.TOO_LONG
-        if not visitor.reads:
+        if not visitor.reads and visitor.path not in PATHS:
             return Kind.WRONG_METHOD
         return None if visitor.names(self._hosts) else Kind.WRONG_HOST
+
+    def _asleep(self) -> int:
+        return len(self._health.asleep(asyncio.get_running_loop().time()))
 
     # Archives
 
@@ -157,7 +226,18 @@ class ResolverService:
             return Outcome(200, b"")  # looking changes nothing (threat T38)
         if visitor.only_prefetched:
             return REFUSED
-        return await self._membership.answer(request, visitor.source)
+        outcome = await self.admission.membership.answer(request, visitor.source)
+        if outcome.status == _OK:
+            await self._changed(request)
+        return outcome
+
+    async def _changed(self, request: InclusionRequest | ExclusionRequest) -> None:
+        """An Archive has come, or says that it is still there; or it has left."""
+        service = request.service_ibi.canonical
+        if isinstance(request, InclusionRequest):
+            self._health.heard(service, asyncio.get_running_loop().time())
+        else:
+            await asyncio.to_thread(self._stores.knowledge.memory.forget, service, None)
 
     def _is_own_service(self, path: str) -> bool:
         try:
@@ -167,74 +247,49 @@ class ResolverService:
         bare = not (url.modifier or url.file_path or url.peeled)
         return bare and self._settings.service.names(url.ibi)
 
-    # Readers
 
-    async def _persistent(self, visitor: Visitor) -> Response:
-        try:
-            url = PersistentURL.parse(visitor.path, visitor.query)
-        except ParseError as error:
-            return self._site.bad_url(visitor, error, visitor.path)
-        if url.inflection is not None:
-            return await self._tell(visitor, url, "json" if url.inflection == "json" else visitor.form)
-        story = self._story(url)
-        outcome = await self._resolve(visitor, url, story)
-        if isinstance(outcome, Alert):
-            return self._site.alert(visitor, outcome)
-        by_language = _BARE_TRANSLATION in url.relation.steps
-        return redirect(
-            outcome.url,
-            link(story.url, "cite-as"),
-            *([("vary", "Accept-Language")] if by_language else []),
-            afterwards=self._gratitude(visitor, outcome),
-        )
-
-    def _gratitude(self, visitor: Visitor, outcome: Redirect) -> Callable[[], None] | None:
-        """The thanks for an answer, to be sent when the reader is on the way (RES-11, RES-12).
-
-        Every GET that is redirected is counted, also where nobody can or should be thanked (note 2).
-        """
-        if visitor.method != "GET":
-            return None
-        message = outcome.acknowledgment
-        archive = cast("IncludedArchive", outcome.archive)  # what the machine was given, it gives back
-        if visitor.only_prefetched:
-            return lambda: self._thanks.skip("only prefetched")
-        if message is None:
-            return lambda: self._thanks.skip("no key to thank with")
-        return lambda: self._thanks.acknowledge(archive, message)
-
-    async def _explain(self, visitor: Visitor) -> Response:
-        path = visitor.path[len(_EXPLAIN) - 1 :]
-        try:
-            url = PersistentURL.parse(path, visitor.query)
-        except ParseError as error:
-            return self._site.bad_url(visitor, error, path)
-        return await self._tell(visitor, url, visitor.form)
-
-    async def _tell(self, visitor: Visitor, url: PersistentURL, form: Form) -> Response:
-        """Resolve without redirecting and without thanking, and tell all."""
-        story = self._story(url)
-        await self._resolve(visitor, url, story)
-        return self._site.explanation(visitor, story, form)
-
-    def _story(self, url: PersistentURL) -> Explanation:
-        """Nothing told yet; its URL is the configured authority, then path and query as received (note 16)."""
-        return Explanation(
-            f"http://{self._settings.address}{url.text}", self._settings.policy, url.original_required
-        )
-
-    async def _resolve(self, visitor: Visitor, url: PersistentURL, story: Explanation) -> Redirect | Alert:
-        preference = LanguagePreference.parse(visitor.header(b"accept-language"))
-        return await self._rounds.resolve(url, story.url, Reader(visitor.addresses, preference), story)
+def _admission(
+    settings: ResolverSettings, stores: Stores, doors: Doors, own: frozenset[HostPort], site: Site
+) -> Admission:
+    return Admission(
+        settings,
+        stores.registry,
+        doors.client,
+        doors.addresses,
+        own,
+        site,
+        names=stores.names,
+        now=stores.knowledge.now,
+        throttle=stores.throttle,
+        witness=stores.knowledge.evidence,
+        mail=doors.mail,
+    )
 
 
-def _host_ports(addresses: Sequence[str]) -> frozenset[HostPort]:
+def _upstream(settings: ResolverSettings, doors: Doors, own: frozenset[HostPort]) -> Upstream:
+    private = settings.allow_private_archives
+    return Upstream(settings.upstream, doors.upstream, settings.service, own, private_urls=private)
+
+
+def _times(settings: ResolverSettings) -> Times:
+    return Times(
+        per_archive=settings.archive_seconds,
+        overall=settings.overall_seconds,
+        hedge=settings.hedge_seconds,
+        grace=settings.grace_seconds,
+        stale_after=settings.stale_after_seconds,
+        negative=settings.negative_seconds,
+    )
+
+
+def host_ports(addresses: Sequence[str]) -> frozenset[HostPort]:
+    """Where a resolver of these addresses answers; those that can never be contacted are left out."""
     found = []
     for address in addresses:
         try:
             found.append(HostPort.parse(address))
         except ForbiddenAddress:
-            continue  # what can never be contacted needs no second refusal
+            continue
     return frozenset(found)
 
 

@@ -15,6 +15,7 @@ from ibi.identifier.peeling import peel
 from ibi.protocol.persistent_url import PersistentURL
 from ibi.protocol.query_string import read_query
 from ibi.resolver.alerts import Alert, Kind, in_english
+from ibi.resolver.policy import Policy
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -22,6 +23,8 @@ if TYPE_CHECKING:
     from ibi.exchange import Form
     from ibi.resolver.alerts import Say
     from ibi.resolver.explanation import Explanation
+    from ibi.resolver.readiness import Readiness
+    from ibi.resolver.registration_page import RegistrationPage
     from ibi.resolver.registry import Registry
     from ibi.resolver.visitor import Visitor
     from ibi.settings import ResolverSettings
@@ -37,6 +40,7 @@ class Pages:
     explanation: Callable[[Explanation, str], bytes]
     find: Callable[[str, str], bytes]
     """(text of a person, language) -> HTML."""
+    registration: Callable[[RegistrationPage, str], bytes]
     headers: Callable[[str, str], Sequence[tuple[bytes, bytes]]]
     """(content type, language) -> what belongs to every page: security policy, language, ..."""
     language: Callable[[Mapping[bytes, bytes]], str]
@@ -48,7 +52,9 @@ class Pages:
 class Site:
     """Answers everything at the resolver that is neither a persistent URL nor a service request."""
 
-    def __init__(self, settings: ResolverSettings, registry: Registry, pages: Pages | None) -> None:
+    def __init__(
+        self, settings: ResolverSettings, registry: Registry, pages: Pages | None, readiness: Readiness
+    ) -> None:
         self._settings = settings
         self._registry = registry
         self._pages = pages
@@ -57,7 +63,7 @@ class Site:
             "/robots.txt": lambda _: Response(200, b"User-agent: *\nDisallow: /-/\n", PLAIN),
             "/favicon.ico": lambda _: Response(204, headers=(("cache-control", "public, max-age=86400"),)),
             "/-/healthz": lambda _: Response(200, b"ok\n", PLAIN, NO_STORE),
-            "/-/readyz": self._readyz,
+            "/-/readyz": lambda _: readiness.answer(),
             "/-/about": self._about,
             "/-/find": self._find,
         }
@@ -88,6 +94,19 @@ class Site:
         alternates = [link(url, "alternate", language) for language, url in alert.alternates]
         return response.having(("vary", "accept, accept-language"), *alternates)
 
+    def shown(
+        self, visitor: Visitor, page: Callable[[Pages, str], bytes], status: int = 200
+    ) -> Response | None:
+        """A page for eyes, made of (pages, language); None for a reader who wants none, or where there are none."""
+        if self._pages is None or visitor.form != "html":
+            return None
+        language = self._language(visitor)
+        return self._html(page(self._pages, language), language, status)
+
+    def say(self, visitor: Visitor) -> Say:
+        """The sentences of a reader's language."""
+        return self._say(self._language(visitor))
+
     def bad_url(self, visitor: Visitor, error: ParseError, path: str) -> Response:
         """400: the caret under the fault, and what was probably meant (note 21)."""
         try:
@@ -116,20 +135,18 @@ class Site:
             200, f"A resolver of persistent URLs: http://{self._settings.address}/<ibi>\n".encode(), PLAIN
         )
 
-    def _readyz(self, _: Visitor) -> Response:
-        if self._registry.ready():
-            return Response(200, b"ready\n", PLAIN, NO_STORE)
-        return Response(503, b"the registry cannot be read\n", PLAIN, NO_STORE)
-
     def _about(self, _: Visitor) -> Response:
         settings = self._settings
+        policy = Policy(strict=settings.policy == "strict")
         facts: dict[str, Any] = {
             "role": "resolver",
             "service_ibi": str(settings.service.main),
             "service": str(settings.service),
             "address": settings.address,
             "aliases": list(settings.aliases),
-            "policy": settings.policy,
+            "policy": policy.name,
+            "differences": {difference.name: difference.sentence for difference in policy.differences},
+            "admin": settings.admin or None,
             "private_archives": settings.allow_private_archives,
             "archives": len(self._registry.archives()),
             "seconds": {"per_archive": settings.archive_seconds, "overall": settings.overall_seconds},

@@ -1,53 +1,118 @@
-"""How often a key may be guessed (threat T16): failures are counted before the next one costs any work."""
+"""How often something may be tried (threat T16): failures are counted before the next one costs any work.
+
+All worker processes count together, in an LMDB file beside the registry. It is not flushed to the disk: what a power
+cut takes is a minute's worth of failures.
+"""
 
 from __future__ import annotations
 
-from collections import OrderedDict, deque
-from typing import TYPE_CHECKING, Final
+import logging
+import struct
+from contextlib import contextmanager
+from hashlib import blake2b
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+import lmdb
+
+from ibi.errors import SetupError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
+    from pathlib import Path
 
-WINDOW: Final = 60.0
-"""Seconds after which a failure is forgotten."""
+MOST_NAMES: Final = 20_000
+"""Names that are remembered at once; beyond this those that failed longest ago are forgotten."""
 
-_MOST_NAMES = 20_000  # beyond this the names that failed longest ago are forgotten: memory has an end
+_KEPT: Final = MOST_NAMES * 3 // 4  # so that forgetting is rare
+_MAP_BYTES: Final = 32 << 20  # for twice as many names, each with twenty moments
+_MOMENT: Final = struct.calcsize("d")
+
+_log = logging.getLogger(__name__)
+
+
+class Limit(NamedTuple):
+    """At most `most` failures of one name in `seconds`. Names of another `kind` are others."""
+
+    kind: str
+    most: int
+    seconds: float
 
 
 class Throttle:
-    """At most `limit` failures for one name in a minute. `clock` gives seconds that never go back."""
+    """The failures of names, shared by all processes that open `path`.
 
-    def __init__(self, limit: int, clock: Callable[[], float]) -> None:
-        self._limit = limit
-        self._clock = clock
-        self._failures: OrderedDict[str, deque[float]] = OrderedDict()
+    `now` gives seconds. Raises SetupError where the file cannot be used.
+    """
 
-    def wait(self, name: str) -> float:
+    def __init__(self, path: Path, now: Callable[[], float]) -> None:
+        try:
+            self._env = lmdb.open(
+                str(path), map_size=_MAP_BYTES, sync=False, metasync=False, max_readers=1024, mode=0o600
+            )
+        except (lmdb.Error, OSError) as error:
+            raise SetupError("{path} cannot be used: {reason}", path=path, reason=error) from None
+        self._now = now
+
+    def wait(self, limit: Limit, name: str) -> float:
         """How many seconds this name has to wait before its next attempt; 0 if it may try now."""
-        moments = self._recent(name)
-        if len(moments) < self._limit:
+        try:
+            with self._env.begin() as transaction:
+                moments = self._recent(transaction.get(_key(limit, name)), limit)
+        except lmdb.Error:  # who cannot be counted waits for nobody's disk
             return 0.0
-        return max(0.0, moments[0] + WINDOW - self._clock())
+        if len(moments) < limit.most:
+            return 0.0
+        return max(0.0, moments[-limit.most] + limit.seconds - self._now())
 
-    def failed(self, name: str) -> None:
+    def failed(self, limit: Limit, name: str) -> None:
         """Count a failure; an attempt under way is counted so too, until `succeeded`."""
-        moments = self._failures.setdefault(name, deque())
-        moments.append(self._clock())
-        self._failures.move_to_end(name)
-        while len(self._failures) > _MOST_NAMES:
-            self._failures.popitem(last=False)
+        with self._writing() as transaction:
+            key = _key(limit, name)
+            known = transaction.get(key)
+            if known is None and transaction.stat()["entries"] >= MOST_NAMES:
+                _forget_the_oldest(transaction)
+            moments = [*self._recent(known, limit), self._now()]
+            transaction.put(key, _packed(moments[-limit.most :]))
 
-    def succeeded(self, name: str) -> None:
+    def succeeded(self, limit: Limit, name: str) -> None:
         """Take back the last failure of this name."""
-        moments = self._recent(name)
-        if moments:
-            moments.pop()
-        if not moments:
-            self._failures.pop(name, None)
+        with self._writing() as transaction:
+            key = _key(limit, name)
+            moments = self._recent(transaction.get(key), limit)[:-1]
+            if moments:
+                transaction.put(key, _packed(moments))
+            else:
+                transaction.delete(key)
 
-    def _recent(self, name: str) -> deque[float]:
-        moments = self._failures.get(name, deque())
-        oldest = self._clock() - WINDOW
-        while moments and moments[0] <= oldest:
-            moments.popleft()
-        return moments
+    def close(self) -> None:
+        """Close the file."""
+        self._env.close()
+
+    @contextmanager
+    def _writing(self) -> Iterator[lmdb.Transaction]:
+        try:
+            with self._env.begin(write=True) as transaction:
+                yield transaction
+        except lmdb.Error as error:
+            _log.error("a failed attempt was not counted: %s", error)
+
+    def _recent(self, packed: bytes | memoryview | None, limit: Limit) -> list[float]:
+        """The failures that still count; moments to come are those of a clock that was set back."""
+        now = self._now()
+        moments = struct.unpack(f"{len(packed) // _MOMENT}d", packed) if packed else ()
+        return [moment for moment in moments if now - limit.seconds < moment <= now]
+
+
+def _key(limit: Limit, name: str) -> bytes:
+    return blake2b(f"{limit.kind} {name}".encode("utf-8", "replace"), digest_size=16).digest()
+
+
+def _packed(moments: list[float]) -> bytes:
+    return struct.pack(f"{len(moments)}d", *moments)
+
+
+def _forget_the_oldest(transaction: lmdb.Transaction) -> None:
+    found = sorted((value[-_MOMENT:], key) for key, value in transaction.cursor())
+    found.sort(key=lambda pair: struct.unpack("d", pair[0]))
+    for _, key in found[: len(found) - _KEPT]:
+        transaction.delete(key)

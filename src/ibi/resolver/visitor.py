@@ -39,6 +39,12 @@ class Visitor(Asked):
         """The last address that is vouched for: whom limits count against."""
         return self.addresses[-1]
 
+    @property
+    def origin(self) -> str:
+        """What counts as one source: an IPv4 address, or the /64 that one IPv6 customer has."""
+        ip = ip_address(self.source)
+        return str(ip) if ip.version == 4 else str(ip.exploded[:19])  # noqa: PLR2004 - IPv4
+
 
 def client_addresses(
     peer: str, forwarded: str, trusted: Sequence[IPv4Network | IPv6Network]

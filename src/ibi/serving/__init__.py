@@ -1,7 +1,7 @@
 """The door through which requests come in (floor 3): uvicorn with limits, several services in one loop.
 
-An access log does not exist: the query strings of inclusion requests carry keys (REG-08) and those of URL requests the
-addresses of readers.
+uvicorn's own access log does not exist: the query strings of inclusion requests carry keys (REG-08) and those of URL
+requests the addresses of readers. Ours, in `access_log`, has neither.
 """
 
 from __future__ import annotations
@@ -17,9 +17,10 @@ from typing import Any
 import uvicorn
 
 from ibi.errors import SetupError
-from ibi.serving.receiving import HEAD_BYTES, REQUEST_SECONDS, Config, Protocol
+from ibi.serving.draining import Config, Protocol
+from ibi.serving.receiving import HEAD_BYTES, REQUEST_SECONDS
 
-__all__ = ["HEAD_BYTES", "REQUEST_SECONDS", "Service", "listen", "run"]
+__all__ = ["HEAD_BYTES", "REQUEST_SECONDS", "Service", "address_of", "listen", "run"]
 
 logging.getLogger("uvicorn.error").setLevel(logging.ERROR)  # what strangers send is no news
 
@@ -33,6 +34,8 @@ FAREWELL_SECONDS = 2.0
 """How long an Archive may try to say goodbye to its resolver."""
 CLOSE_SECONDS = 3.5
 """How long closing may take: a resolver delivers its last thanks."""
+
+_HANDED_DOWN = "fd://"
 
 
 @dataclass(frozen=True)
@@ -53,6 +56,10 @@ class Service:
     draining: Hook | None = None
     largest_body: int = 0
     """Bytes that the body of a method that writes may have; 0: what fits into the limits of a head."""
+    drain_seconds: int = DRAIN_SECONDS
+    """How long running requests may go on after the word to stop."""
+    renew: Callable[[], None] | None = None
+    """Looks at once whether the settings have changed (SIGHUP)."""
 
 
 class _Server(uvicorn.Server):
@@ -62,12 +69,19 @@ class _Server(uvicorn.Server):
     def capture_signals(self) -> Iterator[None]:
         yield
 
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        self.config.draining = True  # type: ignore[attr-defined]  # it is ours
+        await super().shutdown(sockets)
+
 
 def listen(bind: str) -> socket.socket:
-    """A listening socket at "host:port" ("[::1]:8080"; port 0: any free one).
+    """A listening socket at "host:port" ("[::1]:8080"; port 0: any free one), or "fd://3", which was handed down to us.
 
-    Raises SetupError if the address is not one of this machine or is taken.
+    Who hands one down keeps it, so that clients find it open while one process goes and another one comes. Raises
+    SetupError if the address is not one of this machine or is taken.
     """
+    if bind.startswith(_HANDED_DOWN):
+        return _handed_down(bind)
     host, _, port = bind.rpartition(":")
     bracketed = host.startswith("[") and host.endswith("]")
     if host == "[]" or not port.isascii():
@@ -89,6 +103,31 @@ def listen(bind: str) -> socket.socket:
     return listener
 
 
+def address_of(bind: str) -> str:
+    """The "host:port" of what `listen` would listen at. Raises SetupError as it does."""
+    if not bind.startswith(_HANDED_DOWN):
+        return bind
+    listener = _handed_down(bind)
+    host, port = listener.getsockname()[:2]
+    listener.detach()
+    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+
+
+def _handed_down(bind: str) -> socket.socket:
+    """The listening socket with this number. Raises SetupError if it is none."""
+    try:
+        listener = socket.socket(fileno=int(bind.removeprefix(_HANDED_DOWN)))
+    except (OSError, ValueError, OverflowError) as error:
+        raise SetupError("cannot listen on {bind}: {why}", bind=bind, why="not an open socket") from error
+    kind = (listener.family in {socket.AF_INET, socket.AF_INET6}, listener.type == socket.SOCK_STREAM)
+    if not all(kind) or not listener.getsockopt(socket.SOL_SOCKET, socket.SO_ACCEPTCONN):
+        listener.detach()
+        raise SetupError("cannot listen on {bind}: {why}", bind=bind, why="not a listening TCP socket")
+    listener.set_inheritable(False)
+    listener.setblocking(False)  # noqa: FBT003 - the standard library's own
+    return listener
+
+
 def _server(service: Service) -> _Server:
     cert, key = service.tls or (None, None)
     config = Config(
@@ -103,7 +142,7 @@ def _server(service: Service) -> _Server:
         server_header=False,
         proxy_headers=False,  # who is a trusted proxy is the resolver's own question (AMB-54)
         timeout_keep_alive=IDLE_SECONDS,
-        timeout_graceful_shutdown=DRAIN_SECONDS,
+        timeout_graceful_shutdown=service.drain_seconds,
         ssl_certfile=cert,
         ssl_keyfile=key,
     )

@@ -64,13 +64,15 @@ class Protocol(HttpToolsProtocol):
         """Take what came, unless it is too much."""
         if self._refused:
             return
-        if self._waiting is None:
-            self._wait()
         self._received += len(data)
         super().data_received(data)
+        if not self._received or self.transport.is_closing():
+            return
         more = 0 if self._body is None else _FRAMING * self._body
-        if self._received > HEAD_BYTES + more and not self.transport.is_closing():
+        if self._received > HEAD_BYTES + more:
             self._refuse(431, "the request is too long")
+        elif self._waiting is None:  # a request that came as a whole was never waited for
+            self._wait()
 
     def eof_received(self) -> bool:  # type: ignore[override]  # asyncio's contract is wider than uvicorn's None
         """The client will ask nothing more; it still gets the answer that it waits for."""

@@ -13,6 +13,7 @@ import uvloop
 
 from ibi.errors import SetupError
 from ibi.serving import listen, run
+from ibi.serving.access_log import AccessLog
 
 if TYPE_CHECKING:
     import socket
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
     from ibi.serving import Service
 
 _STOPPING = frozenset({signal.SIGTERM, signal.SIGINT})
+_HEARD = _STOPPING | {signal.SIGHUP}
 
 
 def serve(
@@ -28,23 +30,26 @@ def serve(
     binds: Sequence[str],
     ready: Callable[[list[str]], None],
     workers: int = 1,
+    *,
+    access_log: bool = False,
 ) -> None:
     """Serve until SIGTERM or Ctrl-C, in this process or in several children that share the listening sockets.
 
     `make` builds the services, one for each of `binds`, anew in each process; only the first worker runs the hooks
-    `started` and `stopping` and tells `ready` the URLs. Raises SetupError when an address cannot be listened on.
+    `started` and `stopping` and tells `ready` the URLs. On SIGHUP those that can look at their settings at once.
+    Raises SetupError when an address cannot be listened on.
     """
     listeners = [listen(bind) for bind in binds]
+    if access_log:
+        make = _noting(make)
     if workers <= 1:
         uvloop.run(_until_signal(make(), listeners, ready))
         return
-    signal.pthread_sigmask(
-        signal.SIG_BLOCK, _STOPPING
-    )  # a word to stop that comes too early waits until it is heard
+    signal.pthread_sigmask(signal.SIG_BLOCK, _HEARD)  # a word that comes too early waits until it is heard
     children = [_fork(make, listeners, ready if number == 0 else None) for number in range(workers)]
-    for name in _STOPPING:
-        signal.signal(name, lambda *_: _tell(children))
-    signal.pthread_sigmask(signal.SIG_UNBLOCK, _STOPPING)
+    for name in _HEARD:
+        signal.signal(name, lambda name, _: _tell(children, name))
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, _HEARD)
     for listener in listeners:
         listener.close()
     broken = False
@@ -53,14 +58,18 @@ def serve(
         children.remove(child)
         if status != 0:  # the others would hide it
             broken = True
-            _tell(children)
+            _tell(children, signal.SIGTERM)
     if broken:
         raise SetupError("a worker process ended unexpectedly")
 
 
-def _tell(children: Sequence[int]) -> None:
+def _noting(make: Callable[[], Sequence[Service]]) -> Callable[[], Sequence[Service]]:
+    return lambda: [replace(service, app=AccessLog(service.app)) for service in make()]
+
+
+def _tell(children: Sequence[int], name: int) -> None:
     for child in children:
-        os.kill(child, signal.SIGTERM)
+        os.kill(child, signal.SIGTERM if name in _STOPPING else name)
 
 
 def _fork(
@@ -92,5 +101,8 @@ async def _until_signal(
     loop = asyncio.get_running_loop()
     for name in _STOPPING:
         loop.add_signal_handler(name, stop.set)
-    signal.pthread_sigmask(signal.SIG_UNBLOCK, _STOPPING)
+    renewing = [service.renew for service in services if service.renew]
+    if renewing:
+        loop.add_signal_handler(signal.SIGHUP, lambda: [renew() for renew in renewing])
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, _HEARD)
     await run(services, listeners, ready, stop)

@@ -163,6 +163,36 @@ class ResolverSettings(Settings):
     """How long an Archive's whole answer may take."""
     overall_seconds: float = 5.0
     """How long a resolution may take, in either mode."""
+    hedge_seconds: float = 0.1
+    """How long likely holders are waited for before everybody is asked."""
+    grace_seconds: float = 0.15
+    """How long the known holder of an original is waited for when another Archive was faster."""
+    stale_after_seconds: float = 1.8
+    """How long Archives are waited for before an older answer of a silent one is used."""
+    stale_seconds: int = 86_400
+    """How long a remembered answer may be used while its Archive is silent; 0: never."""
+    negative_seconds: int = 60
+    """How long it is remembered that nobody holds an item; 0: never."""
+    request_rate: float = 20.0
+    """Resolutions a second that one reader may have Archives asked for."""
+    request_burst: int = 40
+    """How many of them at once."""
+    admin: str = ""
+    """The mail address of whoever runs it; readers of alerts are told to write there."""
+    upstream: str = ""
+    """The root URL of a resolver that is asked for what nobody here holds."""
+    metrics_networks: tuple[str, ...] = ()
+    """Networks from which /-/metrics may be read; without any, only this machine."""
+    mirror: str = ""
+    """The root URL of a resolver whose list of Archives is taken over, with `mirror_key`."""
+    mirror_key: str = ""
+    """The key with which that list is signed."""
+    registration: str = "closed"
+    """"form" where Archives may apply at /-/register, "closed" where the administrator registers them."""
+    smtp: str = ""
+    """"host:port" of a mail server; without one, no mail is sent."""
+    mail_from: str = ""
+    """The address that mail is sent from."""
 
     def __post_init__(self) -> None:
         _check("", (self.address, *self.aliases))

@@ -88,18 +88,25 @@ class Client:
         self._closed = False
 
     async def get(
-        self, address: str, target: str, deadline: float, headers: Sequence[tuple[str, str]] = ()
+        self,
+        address: str,
+        target: str,
+        deadline: float,
+        headers: Sequence[tuple[str, str]] = (),
+        *,
+        loop: str = LOOP_NAME,
     ) -> Reply:
         """Ask `address` ("host[:port]") for `target` ("/path?query") and return its whole answer, whatever its status.
 
         `deadline` is in seconds and covers everything: waiting for a place, the name, the connection, the last byte.
+        `loop` is the header CDN-Loop, by which a resolver knows what another one has sent.
         Raises ForbiddenAddress, PeerSilent or PeerGarbled. A connection kept from before that the other side had
         closed meanwhile is replaced once.
         """
         if self._closed:
             raise PeerSilent("this client is closed")
         peer = self._peer(address)
-        request = self._request(peer, target, headers)
+        request = self._request(peer, target, headers, loop)
         peer.asking += 1
         try:
             async with asyncio.timeout(deadline), peer.places, self._places:
@@ -142,10 +149,13 @@ class Client:
         if not peer.asking and not peer.idle and peer.lookup is None:
             self._peers.pop(peer.address, None)
 
-    def _request(self, peer: _Peer, target: str, headers: Sequence[tuple[str, str]]) -> bytes:
+    def _request(self, peer: _Peer, target: str, headers: Sequence[tuple[str, str]], loop: str) -> bytes:
         """The whole request. A fault in it is the caller's, so it is a ValueError."""
         if not _TARGET.fullmatch(target) or len(target) > self._limits.target:
             problem = "a target starts with '/' and has only visible ASCII characters, not too many"
+            raise ValueError(problem)
+        if not _VALUE.fullmatch(loop):
+            problem = f"the header CDN-Loop cannot be {loop!r}"
             raise ValueError(problem)
         more = ""
         for name, value in headers:
@@ -153,7 +163,7 @@ class Client:
                 problem = f"the header {name!r} cannot be sent"
                 raise ValueError(problem)
             more += f"{name}: {value}\r\n"
-        return f"GET {target} HTTP/1.1\r\n{peer.head}{more}\r\n".encode("ascii")
+        return f"GET {target} HTTP/1.1\r\n{peer.head}CDN-Loop: {loop}\r\n{more}\r\n".encode("ascii")
 
     async def _ask(self, peer: _Peer, request: bytes) -> Reply:
         connection = self._take(peer)
@@ -268,7 +278,6 @@ def _head(where: HostPort) -> str:
         "Accept: text/plain, */*;q=0.1",
         "Accept-Encoding: identity",
         "Connection: keep-alive",
-        f"CDN-Loop: {LOOP_NAME}",
     ]
     return "".join(f"{line}\r\n" for line in lines)
 

@@ -10,6 +10,7 @@ from ibi.identifier.peeling import peel
 from ibi.identifier.repository import UniformRepositoryName
 from ibi.protocol.persistent_url import PersistentURL
 from ibi.resolver.alerts import Kind
+from ibi.resolver.explanation import FIRST_ASKED
 from ibi.texts import say
 from ibi.web.rendering import html, sayer
 
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
     from ibi.identifier.forms import Name
     from ibi.resolver.alerts import Alert
     from ibi.resolver.explanation import Explanation
+    from ibi.resolver.registration_page import RegistrationPage
 
 SAID: Final = {
     "url list": "it knows the item",
@@ -98,6 +100,7 @@ def explanation(story: Explanation, language: str) -> bytes:
         title=story.alert.title(said) if story.alert else "",
         sentences=story.alert.sentences(said) if story.alert else [],
         said=SAID,
+        first_asked=FIRST_ASKED,
     )
 
 
@@ -117,6 +120,17 @@ def find(text: str, language: str) -> bytes:
         problem=say(problem, language) if problem else "",
         caret=_caret(problem),
         suggestion=problem.suggestion if problem else None,
+    )
+
+
+def registration(page: RegistrationPage, language: str) -> bytes:
+    """The form with which an Archive applies for registration, and its key once that has gone well (REG-01)."""
+    return html(
+        "register.html",
+        language,
+        fields=page.fields,
+        problem=say(page.problem, language) if page.problem else "",
+        key=page.key,
     )
 
 

@@ -12,7 +12,7 @@ from support.oracles.vectors import load
 if TYPE_CHECKING:
     from hypothesis.strategies import SearchStrategy
 
-MANY: Final = settings(max_examples=200, derandomize=True, deadline=None)
+MANY: Final = settings(max_examples=2 * settings().max_examples, derandomize=True, deadline=None)
 """The same examples at each run, enough of them, and no stopwatch."""
 
 LABELS: Final = [

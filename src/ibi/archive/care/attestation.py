@@ -2,7 +2,7 @@
 
     {"receipt": {…}, "signature": "…"}
 
-One line of canonical JSON (`care.canonical`). The signature is Ed25519 over the canonical JSON of the receipt;
+One line of canonical JSON (`ibi.canonical`). The signature is Ed25519 over the canonical JSON of the receipt;
 the receipt names the public key, which the Archive also tells at /-/about. A file that is not spelled to the byte
 as it was issued is refused, so that nothing at all can be changed in it unseen.
 """
@@ -15,20 +15,20 @@ import os
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from ibi.archive.care.canonical import canonical
 from ibi.archive.care.regular import open_regular
-from ibi.archive.care.signing import KEY_TEXT, is_signed
 from ibi.archive.file_names import file_parts
+from ibi.canonical import canonical
 from ibi.errors import BadItem, IbiError
+from ibi.signing import KEY_TEXT, is_signed
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
     from pathlib import Path
 
-    from ibi.archive.care.signing import Signer
     from ibi.archive.holding import Holding
     from ibi.archive.ledgers.history import Event
     from ibi.identifier.forms import IBIForms
+    from ibi.signing import Signer
 
 KIND: Final = "ibi receipt"
 VERSION: Final = 1

@@ -47,8 +47,8 @@ def add(actions: Actions) -> None:
 
 def _attest(args: argparse.Namespace) -> int:
     from ibi.archive.care.attestation import Issuer, receipt, signed
-    from ibi.archive.care.signing import signer
     from ibi.archive.item_lines import timestamp_text
+    from ibi.signing import signer
 
     here = directory(args)
     settings = here.settings()

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import logging
-import sys
 from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
+from ibi import logs
 from ibi.cli.archive.common import directory_at, tell
-from ibi.cli.arguments import tls_files, workers
+from ibi.cli.arguments import add_logging, tls_files, workers
 from ibi.errors import SetupError
 from ibi.texts import say
 
@@ -61,6 +60,7 @@ def add(actions: Actions) -> None:
         metavar="HOST:PORT",
         help="where to listen without TLS besides, for resolvers; once for each Archive",
     )
+    add_logging(serve)
 
 
 def _serve(args: argparse.Namespace) -> int:
@@ -69,10 +69,7 @@ def _serve(args: argparse.Namespace) -> int:
 
     tls = tls_files(args)
     binds = _binds(args, tls=tls is not None)
-    logging.basicConfig(
-        level=logging.INFO, stream=sys.stderr, format="%(asctime)s %(levelname)s %(name)s: %(message)s"
-    )
-    logging.getLogger("uvicorn").setLevel(logging.ERROR)
+    logs.set_up(args.log_format)
     with ExitStack() as stack:
         for data in args.data:
             settings = assembly.check_archive(data, args.trusted_proxy)  # before any process is started
@@ -95,6 +92,7 @@ def _serve(args: argparse.Namespace) -> int:
             binds,
             lambda urls: print("\n".join(f"ready {url}" for url in urls), flush=True),
             args.workers,
+            access_log=args.access_log,
         )
     return 0
 

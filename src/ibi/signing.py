@@ -1,7 +1,8 @@
-"""The key with which an Archive signs what it attests: Ed25519, in DIR/attestation.key, its owner's alone.
+"""The key with which a service signs what it attests: Ed25519, in DIR/attestation.key, its owner's alone (floor 3).
 
-The file holds the 32 bytes of the private key in hexadecimal. It is made when it is first needed, and goes with the
-Archive into its backups: receipts name the public key, so a lost private key loses no receipt.
+An Archive signs receipts, a resolver the list of its Archives. The file holds the 32 bytes of the private key in
+hexadecimal. It is made when it is first needed, and goes with an Archive into its backups: receipts name the public
+key, so a lost private key loses no receipt.
 """
 
 from __future__ import annotations

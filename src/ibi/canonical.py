@@ -1,4 +1,4 @@
-"""JSON in its one spelling, so that a signature over it can be checked anywhere (RFC 8785, without fractions).
+"""JSON in its one spelling, so that a signature over it can be checked anywhere (floor 3; RFC 8785, no fractions).
 
 No blanks; the names of an object in the order of their UTF-16 code units; characters as themselves in UTF-8, but
 for the quotation mark, the backslash and control characters. Numbers are whole: nothing here needs others.

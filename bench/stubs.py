@@ -1,0 +1,202 @@
+"""Many small honest Archives in one process: what they are asked is counted, and nothing else costs them anything.
+
+    python -m bench.stubs ARCHIVES
+
+They listen at one port of 127.20.0.1, 127.20.0.2, ...; each answers for its own items, with nine pairs, and says of all
+others that it does not know them. The name of an item tells who holds it:
+
+    h0007.example/b@80/2010/01.01.00.00.27      Archive 7, whose service has the same prefix
+    n0007.example/b@80/2010/01.01.00.00.27      Archive 7 too, whose prefix tells nothing
+
+Of 20 items, one migrates to the next Archive as soon as a GET of /-/migrated=copy (its giver keeps a Copy) or
+/-/migrated=gone (it keeps nothing) is heard: those whose seconds are 7, 27 or 47. /-/hanging=20 makes so many Archives
+silent, the first one and others at equal distances; /-/reuse=60 lets all answers be used again for so many seconds.
+/-/counts tells how many URL requests and acknowledgments have come, and counts anew.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import re
+import socket
+import sys
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Final, cast
+from urllib.request import urlopen
+
+import uvloop
+
+from bench.processes import LOAD_CORE, serving
+from ibi.identifier.forms import parse_ibi
+from ibi.protocol.messages import UrlRequest
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from contextlib import AbstractContextManager
+
+    from bench.processes import Server
+
+FIRST: Final = 1_262_304_000
+"""2010-01-01: each item of an Archive is named a second after the one before."""
+
+_MIGRATING = frozenset({7, 27, 47})  # seconds of the names
+_READY = re.compile(r"ready (\d+)")
+_ASKED = b"parsedibiurl.ibi="
+_KEY = "1234567890-1234567890"
+
+
+def ip_of(archive: int) -> str:
+    """Where an Archive listens."""
+    return f"127.20.{archive // 250}.{archive % 250 + 1}"
+
+
+def service_of(archive: int) -> str:
+    """The IBI of its service."""
+    return f"h{archive:04}.example/b@80/2020/01.01.00.00"
+
+
+def item_of(archive: int, number: int, kind: str = "n") -> str:
+    """The name of one of its items."""
+    return f"{kind}{archive:04}.example/b@80/{time.strftime('%Y/%m.%d.%H.%M.%S', time.gmtime(FIRST + number))}"
+
+
+def query_of(item: str) -> str:
+    """What a resolver asks every Archive about an item."""
+    return UrlRequest(("127.0.0.1",), parse_ibi(item)).query()
+
+
+def stubs(archives: int, folder: Path) -> AbstractContextManager[Server]:
+    """So many Archives in a process of their own, on the core of the load."""
+    command = ("taskset", "-c", str(LOAD_CORE), sys.executable, "-m", "bench.stubs", str(archives))
+    return serving(command, folder / f"stubs-{archives}.log", _READY)
+
+
+def tell(port: int, what: str) -> dict[str, int]:
+    """Say something to the stubs behind a port, and take what they have counted so far; they count anew."""
+    with urlopen(f"http://{ip_of(0)}:{port}/-/{what}", timeout=10) as answer:  # noqa: S310 - ours
+        return dict(json.load(answer))
+
+
+class _Stubs:
+    """What all of them share."""
+
+    def __init__(self, archives: int, port: int) -> None:
+        self.archives = archives
+        self.port = port
+        self.asked = self.thanked = 0
+        self.migrated = ""
+        self.hanging = frozenset[int]()
+        self.reuse = 0
+        self.empty = _answer(b"")
+        self.notice = _answer(b"notice {acknowledgment received}")
+        self.around: dict[str, list[tuple[bytes, bytes]]] = {"Original": [], "Copy": []}
+        self._prepare()
+
+    def _prepare(self) -> None:
+        """Everything of an answer but the name of the item, which has always the same length."""
+        more = f"Cache-Control: max-age={self.reuse}\r\n" if self.reuse else ""
+        batch = "acknowledgment.batch yes\r\n" if self.reuse else ""
+        for state in self.around:
+            self.around[state] = [self._around(archive, state, more, batch) for archive in range(self.archives)]
+
+    def _around(self, archive: int, state: str, more: str, batch: str) -> tuple[bytes, bytes]:
+        lead = f"{batch}archiveaddress {ip_of(archive)}:{self.port}\r\ncontenttype Data\r\nibi {{rep "
+        end = (
+            f"}}\r\nibi.archiveservice {{rep {service_of(archive)}}}\r\nibi.platformsoftware {{}}\r\n"
+            f"state {state}\r\ntimestamp 2021-01-01T00:00:00Z\r\nurl http://files.example/{archive:04}\r\n"
+            f"urlkey {_KEY}"
+        )
+        size = len(lead) + len(item_of(0, 0)) + len(end)
+        head = f"HTTP/1.1 200 OK\r\nContent-Type: text/plain\r\nContent-Length: {size}\r\n{more}\r\n"
+        return (head + lead).encode(), end.encode()
+
+    def answer(self, archive: int, request: bytes) -> bytes:
+        """What an Archive says; nothing if it hangs."""
+        at = request.find(_ASKED)
+        if at < 0:
+            return self._other(request)
+        self.asked += 1
+        if archive in self.hanging:
+            return b""
+        name = request[at + len(_ASKED) : request.find(b"&", at)]
+        holder, state = int(name[1:5]), "Original"
+        if self.migrated and int(name[-2:]) in _MIGRATING:
+            if archive == holder:
+                state = "Copy" if self.migrated == "copy" else ""
+            else:
+                holder = (holder + 1) % self.archives
+        if archive != holder or not state:
+            return self.empty
+        before, after = self.around[state][archive]
+        return b"%b%b%b" % (before, name, after)
+
+    def _other(self, request: bytes) -> bytes:
+        if b"servicesubject=acknowledgment" in request:
+            self.thanked += 1
+            return self.notice
+        what, _, value = request.split(b" ", 2)[1].decode().removeprefix("/-/").partition("=")
+        counted = json.dumps({"asked": self.asked, "thanked": self.thanked})
+        self.asked = self.thanked = 0
+        if what == "migrated":
+            self.migrated = value
+        elif what == "hanging":
+            count = int(value)
+            self.hanging = frozenset(range(0, self.archives, self.archives // count) if count else ())
+        elif what == "reuse":
+            self.reuse = int(value)
+            self._prepare()
+        return _answer(counted.encode())
+
+
+def _answer(body: bytes) -> bytes:
+    return b"HTTP/1.1 200 OK\r\nContent-Type: text/plain\r\nContent-Length: %d\r\n\r\n%b" % (len(body), body)
+
+
+class _Line(asyncio.Protocol):
+    """One connection to one Archive."""
+
+    def __init__(self, stubs: _Stubs, archive: int) -> None:
+        self._stubs = stubs
+        self._archive = archive
+        self._heard = b""
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self._write = cast("asyncio.Transport", transport).write
+
+    def data_received(self, data: bytes) -> None:
+        if self._heard:
+            data = self._heard + data
+        if not data.endswith(b"\r\n\r\n"):
+            self._heard = data
+            return
+        self._heard = b""
+        answer = self._stubs.answer(self._archive, data)
+        if answer:
+            self._write(answer)
+
+
+def _sockets(archives: int) -> Iterator[socket.socket]:
+    port = 0
+    for archive in range(archives):
+        one = socket.socket()
+        one.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        one.bind((ip_of(archive), port))
+        port = one.getsockname()[1]
+        yield one
+
+
+async def _serve(archives: int) -> None:
+    loop = asyncio.get_running_loop()
+    sockets = list(_sockets(archives))
+    shared = _Stubs(archives, sockets[0].getsockname()[1])
+    for archive, one in enumerate(sockets):
+        await loop.create_server(lambda archive=archive: _Line(shared, archive), sock=one, backlog=200)  # type: ignore[misc]
+    print(f"ready {shared.port}", flush=True)
+    await asyncio.Event().wait()
+
+
+if __name__ == "__main__":
+    with asyncio.Runner(loop_factory=uvloop.new_event_loop) as _runner:
+        _runner.run(_serve(int(sys.argv[1])))

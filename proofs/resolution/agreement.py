@@ -1,0 +1,87 @@
+"""On honest networks both policies come to the same kind of outcome and to the same item (note 7).
+
+One question is asked four times of a world whose Archives all speak the truth in their own time: under the strict
+policy; under the hardened one that knows nothing; again, with what has been learnt and remembered by then; and with
+hints that are wrong.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from typing import TYPE_CHECKING
+
+from proofs.minting.report import Report, Scale
+from proofs.resolution import truth
+from proofs.resolution.answers import names
+from proofs.resolution.cast import Said
+from proofs.resolution.chance import Chance, honest
+from proofs.resolution.oracle import Reader, Tell
+from proofs.resolution.stage import Scene, Stage
+from proofs.resolution.watching import verdict_of
+from proofs.resolution.wire import Conduct, VirtualLoop, Wire
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from proofs.resolution.oracle import Question, Verdict
+
+NAME = "agreement"
+HOLDS = "strict, hardened, with memory, with wrong hints: the same kind of outcome, the same item"
+
+
+def prove(scale: Scale, seed: int) -> Report:
+    """So many worlds, each with a seed of its own."""
+    report = Report(NAME, HOLDS)
+    seeds = random.Random(seed)
+    loop = VirtualLoop()
+    for _ in range(scale.pick(300, 5_000, 100_000)):
+        world_seed = seeds.randrange(1 << 40)
+        report.count("worlds")
+        for fault in differences(world_seed, loop, report):
+            report.violate(f"{fault} (world of seed {world_seed})")
+    loop.close()
+    return report
+
+
+def differences(seed: int, loop: VirtualLoop, report: Report) -> Iterator[str]:
+    """What the four outcomes do not have in common."""
+    loop.now = 1_000.0
+    removals = seed % 3 == 0
+    story = honest(seed, removals=removals)
+    chance = random.Random(seed)
+    reuse = chance.choice((0, 60))
+
+    def conduct(address: str, question: Question) -> Conduct:
+        archive = next(each for each in story.archives if each.address == address)
+        said = story.answer(archive, question) or Said({})
+        return Conduct(chance.choice((0.0, 0.01, 0.03, 0.12)), said, reuse if said.pairs else 0)
+
+    verdicts: list[Verdict] = []
+    stages = [Stage(loop, Wire(loop, conduct), story.archives) for _ in range(3)]
+    for number, way in enumerate(("strict", "hardened", "remembering", "misled")):
+        stage = stages[{"strict": 0, "misled": 2}.get(way, 1)]
+        if way == "misled":
+            for name in names(" ".join(item.text for item in story.world.items)):
+                stage.knows(
+                    name if "." in name.partition("/")[0] else name.upper(),
+                    chance.choice(story.archives).name,
+                )
+        reader = Reader(story.reader.languages, story.reader.original, hardened=way != "strict")
+        verdicts.append(_play(stage, story, reader, number))
+        report.count(type(verdicts[-1]).__name__)
+    for way, verdict in zip(("hardened", "remembering", "misled"), verdicts[1:], strict=True):
+        copies = Tell("no-original") in (verdicts[0], verdict) and bool(story.question.steps)
+        if not copies and not truth.same_kind(verdicts[0], verdict, removals=removals):
+            yield f"strict: {verdicts[0]}, {way}: {verdict}"
+
+
+def _play(stage: Stage, story: Chance, reader: Reader, number: int) -> Verdict:
+    scene = Scene(number, story.question, reader, stage.loop.now, stage.included, story.url)
+    with stage.watching():
+        stage.loop.run_until_complete(stage.resolve(scene))
+    stage.loop.run_until_complete(stage.all_thanks[-1].close())
+    stage.loop.run_until_complete(asyncio.sleep(10))  # whoever was asked may still answer
+    if scene.failed is not None:
+        return Tell(repr(scene.failed))
+    return verdict_of(scene.outcome)

@@ -1,0 +1,82 @@
+"""Seeds without end: stories for the machine alone, plays for the rooms above it, readers who go away in the middle."""
+
+from __future__ import annotations
+
+import random
+from math import inf
+from typing import TYPE_CHECKING
+
+from ibi.resolver.resolution import Resolution
+from proofs.minting.report import Report, Scale
+from proofs.resolution import chance, plays, truth
+from proofs.resolution.playing import perform
+from proofs.resolution.watching import Broken
+from proofs.resolution.wire import VirtualLoop
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+NAME = "random"
+HOLDS = "I1 to I14; what is decided is acceptable, and true where all are honest"
+
+_STORIES, _PLAYS = (1_500, 20_000, 100_000), (1_000, 10_000, 100_000)
+_INTERRUPTED = 0.2
+
+
+def prove(scale: Scale, seed: int) -> Report:
+    """Stories and plays, each with a seed of its own, which is shown with what it broke."""
+    report = Report(NAME, HOLDS)
+    seeds = random.Random(seed)
+    for _ in range(scale.pick(*_STORIES)):
+        tell(seeds.randrange(1 << 40), report)
+    loop = VirtualLoop()
+    for _ in range(scale.pick(*_PLAYS)):
+        gone_at = seeds.randrange(1, 60) if seeds.random() < _INTERRUPTED else 0
+        play(seeds.randrange(1 << 40), report, loop, gone_at=gone_at)
+    loop.close()
+    return report
+
+
+def tell(seed: int, report: Report, machine: type[Resolution] = Resolution) -> None:
+    """One story for the machine, honest or not."""
+    way = random.Random(seed).random()
+    if way < 0.3:
+        story = chance.honest(seed)
+    else:
+        story = chance.honest(seed, silent=0.2, removals=True) if way < 0.5 else chance.lying(seed)
+    report.count("stories")
+    try:
+        ending = perform(story, machine)
+    except Broken as fault:
+        report.violate(f"{fault} (story of seed {seed})\n{story.text()}")
+        return
+    report.count("rounds", ending.rounds)
+    if not story.liars:
+        spoke = way < 0.3
+        for wrong in truth.faults(story.world, story.question, story.reader, ending.verdict, all_spoke=spoke):
+            report.violate(f"{wrong} (story of seed {seed})\n{story.text()}")
+
+
+def play(
+    seed: int,
+    report: Report,
+    loop: VirtualLoop,
+    machine: type[Resolution] = Resolution,
+    *,
+    gone_at: int = 0,
+) -> None:
+    """One play for the rooms; `gone_at`: the step at which the last reader goes away, 0 if none does."""
+    played = plays.perform(seed, loop, machine, gone_at=gone_at)
+    report.count("plays")
+    report.count("resolutions", len(played.play.scenes))
+    report.count("questions", sum(len(scene.exchanges) for scene in played.play.scenes))
+    report.count(
+        "readers gone", sum(scene.ended == inf and scene.failed is None for scene in played.play.scenes)
+    )
+    for sentence in _told(played, gone_at):
+        report.violate(sentence)
+
+
+def _told(played: plays.Played, gone_at: int) -> Iterator[str]:
+    gone = f", gone at step {gone_at}" if gone_at else ""
+    yield from (f"{fault}{gone}\n{played.play.text()}" for fault in played.faults)

@@ -1,0 +1,250 @@
+"""The rooms above the machine at work in a story: rounds, fan-out, memory, hints and thanks; disks are dictionaries."""
+
+from __future__ import annotations
+
+from contextlib import contextmanager
+from dataclasses import dataclass
+from math import inf
+from typing import TYPE_CHECKING, Any
+from unittest.mock import patch
+
+from ibi.protocol.language import LanguagePreference
+from ibi.resolver import rounds as rooms
+from ibi.resolver.explanation import Explanation
+from ibi.resolver.health import Health
+from ibi.resolver.knowledge import Knowledge
+from ibi.resolver.location_index import Place
+from ibi.resolver.memory import Kept
+from ibi.resolver.policy import Policy
+from ibi.resolver.questions import Questions
+from ibi.resolver.resolution import Redirect as Sent
+from ibi.resolver.resolution import Resolution
+from ibi.resolver.thanks import Thanks
+from proofs.resolution.cast import RESOLVER
+from proofs.resolution.watching import Watch, watched
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator, Sequence
+
+    from ibi.protocol.persistent_url import PersistentURL
+    from proofs.resolution.cast import Archive
+    from proofs.resolution.oracle import Question, Reader
+    from proofs.resolution.wire import Exchange, VirtualLoop, Wire
+
+TIMES = rooms.Times(per_archive=3.0, overall=5.0, hedge=0.1, grace=0.15, stale_after=1.8, negative=60)
+STALE = 86_400.0
+
+
+class Index:
+    """Where items are, in a dictionary."""
+
+    def __init__(self) -> None:
+        self.places: dict[str, Place] = {}
+
+    def of(self, canonical: str) -> Place:
+        """What is known of a name."""
+        return self.places.get(canonical, Place(None, None))
+
+    def remember(
+        self, canonicals: Iterable[str], *, hint: str | None = None, original: str | None = None
+    ) -> None:
+        """The first original stays."""
+        for name in canonicals:
+            place = self.of(name)
+            self.places[name] = Place(hint or place.hint, place.original or original)
+
+    def moved(self, canonicals: Iterable[str], original: str) -> None:
+        """The original is elsewhere now."""
+        for name in canonicals:
+            self.places[name] = Place(self.of(name).hint, original)
+
+    def close(self) -> None:
+        """There is nothing to close."""
+
+
+class Memory:
+    """Answers that may be used again, in a dictionary; `now` is the clock on the wall."""
+
+    def __init__(self, clock: Clock) -> None:
+        self._now = clock
+        self._answers: dict[tuple[str, str], Kept] = {}
+
+    def answer(self, archive: str, question: str) -> Kept | None:
+        """What an Archive answered, also if that is stale."""
+        kept = self._answers.get((archive, question))
+        if kept is None or not kept.heard - 60 <= self._now() < kept.fresh_until + STALE:
+            return None
+        return kept
+
+    def keep(self, archive: str, question: str, body: bytes, seconds: float, since: int = 0) -> None:
+        """Keep an answer."""
+        del since
+        self._answers[archive, question] = Kept(body, self._now(), self._now() + seconds)
+
+    def since(self, archive: str) -> int:
+        """Nothing is ever forgotten here."""
+        del archive
+        return 0
+
+    def nobody(self, question: str) -> bool:
+        """Whether nobody had it a moment ago."""
+        kept = self.answer("", question)
+        return kept is not None and self._now() < kept.fresh_until
+
+    def since_nobody(self) -> int:
+        """Nothing is ever forgotten here."""
+        return 0
+
+    def keep_nobody(self, question: str, seconds: float, since: int = 0) -> None:
+        """Keep that nobody has it."""
+        self.keep("", question, b"", seconds, since)
+
+    def close(self) -> None:
+        """There is nothing to close."""
+
+
+class Unread:
+    """Stands for what is only written: evidence and figures."""
+
+    def __getattr__(self, what: str) -> Callable[..., None]:
+        """Whatever is told, nothing comes of it."""
+        return lambda *_told, **_facts: None
+
+
+class Clock:
+    """The clock on the wall, which people set."""
+
+    def __init__(self, loop: VirtualLoop) -> None:
+        self._loop = loop
+        self.offset = 1_700_000_000.0
+
+    def __call__(self) -> float:
+        """POSIX seconds."""
+        return self._loop.now + self.offset
+
+
+@dataclass
+class Scene:
+    """One resolution as it was played. `ended` is inf for a reader who went away."""
+
+    number: int
+    asked: Question
+    reader: Reader
+    begun: float
+    included: tuple[Archive, ...]
+    url: PersistentURL
+    watch: Watch | None = None
+    told: Any = None
+    outcome: Any = None
+    failed: BaseException | None = None
+    ended: float = inf
+    everything: Sequence[Exchange] = ()
+    walls: tuple[float, ...] = ()  # by the clock on the wall, when it began and ended
+
+    @property
+    def exchanges(self) -> list[Exchange]:
+        """What was asked for this reader."""
+        return [exchange for exchange in self.everything if exchange.reader == self.address]
+
+    @property
+    def address(self) -> str:
+        """The reader's."""
+        return f"192.0.2.{self.number + 1}"
+
+
+class Stage:
+    """A resolver that can be started again; `included` are the Archives in its registry at this moment."""
+
+    def __init__(
+        self,
+        loop: VirtualLoop,
+        wire: Wire,
+        included: Sequence[Archive],
+        machine: type[Resolution] = Resolution,
+    ) -> None:
+        self.loop = loop
+        self.wire = wire
+        self.clock = wire.wall = Clock(loop)
+        self.included = tuple(included)
+        self.history: list[tuple[float, tuple[Archive, ...]]] = [(-inf, self.included)]
+        self._machine = watched(machine)
+        self._knowledge: Any = None
+        self._scenes: dict[str, Scene] = {}
+        self.all_thanks: list[Thanks] = []
+        """Those of all its starts, the present one last."""
+        self.start(keeps=False)
+
+    def start(self, *, keeps: bool) -> None:
+        """Begin anew; with `keeps`, what is on disk is still there."""
+        if not keeps:
+            index, memory, evidence = (Index(), Memory(self.clock), Unread())
+            self._knowledge = _knowledge(index, memory, evidence, self.clock)
+        unread: Any = Unread()
+        wire: Any = self.wire
+        questions = Questions(wire, Health(), self._knowledge.memory, unread, self.clock)
+        self._rounds = {
+            hardened: rooms.Rounds(
+                questions,
+                lambda: self.included,  # type: ignore[arg-type,return-value]  # what the rounds need of an Archive
+                Policy(strict=not hardened),
+                TIMES,
+                self._knowledge,
+            )
+            for hardened in (True, False)
+        }
+        self.all_thanks.append(Thanks(wire))
+
+    def knows(self, name: str, archive: str) -> None:
+        """It has seen the original of an item there."""
+        self._knowledge.index.remember([name], original=archive)
+
+    def include(self, archives: Sequence[Archive]) -> None:
+        """Others are in the registry from now on."""
+        self.included = tuple(archives)
+        self.history.append((self.loop.now, self.included))
+
+    async def resolve(self, scene: Scene) -> None:
+        """One reader comes, and is sent on and thanked for, or told something."""
+        preference = LanguagePreference(tuple(language.lower() for language in scene.reader.languages))
+        reader = rooms.Reader((scene.address,), preference)
+        text = f"{RESOLVER}{scene.url.text}"
+        scene.told = story = Explanation(text, "", scene.url.original_required)
+        self._scenes[scene.address] = scene
+        scene.everything, scene.walls = self.wire.exchanges, (self.clock(),)
+        thanks = self.all_thanks[-1]
+        try:
+            outcome = await self._rounds[scene.reader.hardened].resolve(scene.url, text, reader, story)
+        except Exception as fault:  # noqa: BLE001 - whatever it is, it is a finding
+            scene.failed = fault
+            return
+        scene.ended, scene.outcome, scene.walls = self.loop.now, outcome, (*scene.walls, self.clock())
+        if isinstance(outcome, Sent):
+            _thank(thanks, outcome)
+
+    @contextmanager
+    def watching(self) -> Iterator[None]:
+        """While this lasts, all machines are watched."""
+        scenes, machine = self._scenes, self._machine
+
+        class Caught(machine):  # type: ignore[misc,valid-type]  # a class that is given cannot be known to mypy
+            def __init__(self, *given: Any) -> None:
+                super().__init__(*given)
+                scenes[given[2][0]].watch = self.watch
+
+        with patch.object(rooms, "Resolution", Caught):
+            yield
+
+
+def _knowledge(index: Any, memory: Any, evidence: Any, clock: Clock) -> Knowledge:
+    """What the rooms know, in dictionaries."""
+    return Knowledge(index, memory, evidence, clock)
+
+
+def _thank(thanks: Thanks, outcome: Sent) -> None:
+    """As the service does (notes 1 and 2)."""
+    if outcome.stale or outcome.acknowledgment is None:
+        thanks.skip("nobody to thank")
+    elif outcome.again:
+        thanks.again(outcome.archive, outcome.acknowledgment)  # type: ignore[arg-type]  # it was given these Archives
+    else:
+        thanks.acknowledge(outcome.archive, outcome.acknowledgment)  # type: ignore[arg-type]  # the same

@@ -1,0 +1,175 @@
+"""Time and network of a story: a loop whose clock leaps to what comes next, a client whose Archives are scripted."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import dataclass
+from math import inf
+from typing import TYPE_CHECKING, NamedTuple
+from urllib.parse import parse_qs
+
+from ibi.errors import PeerGarbled, PeerSilent
+from ibi.protocol.verb_list import VerbList
+from ibi.transport import Reply
+from proofs.resolution.cast import Said, steps_of
+from proofs.resolution.oracle import Question
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+_NOTICE = b"notice {acknowledgment received}"
+
+
+class _NoSelector:
+    """Stands where a loop waits for sockets: there are none, so time leaps."""
+
+    def __init__(self, loop: VirtualLoop) -> None:
+        self._loop = loop
+
+    def select(self, timeout: float | None) -> list[object]:
+        """Let time pass."""
+        self._loop.steps += 1
+        if self._loop.interruption is not None and self._loop.steps >= self._loop.interrupted_at:
+            interruption, self._loop.interruption = self._loop.interruption, None
+            interruption()
+        elif timeout is None:
+            raise RuntimeError("everybody waits for ever")
+        else:
+            self._loop.now += timeout
+        return []
+
+    def close(self) -> None:
+        """There is nothing to close."""
+
+
+class VirtualLoop(asyncio.BaseEventLoop):
+    """An event loop without sockets. `interruption` is called once, before step `interrupted_at`."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.now = 1_000.0
+        self.steps = 0
+        self.interruption: Callable[[], object] | None = None
+        self.interrupted_at = 0
+        self._selector = _NoSelector(self)
+        self._clock_resolution = 1e-7  # so that rounding keeps no timer from being due
+
+    def time(self) -> float:
+        """The moment it is in the story, in seconds."""
+        return self.now
+
+    def timers(self) -> int:
+        """How many timers wait to be due."""
+        scheduled: list[asyncio.TimerHandle] = vars(self)["_scheduled"]
+        return sum(not handle.cancelled() for handle in scheduled)
+
+    def _process_events(self, event_list: Sequence[object]) -> None:
+        """Nothing comes from outside."""
+
+    def _write_to_self(self) -> None:
+        """Nobody wakes it from another thread."""
+
+
+class Conduct(NamedTuple):
+    """How an Archive answers: after so many seconds (inf: never), what, and for how many it may be used again."""
+
+    after: float
+    said: Said
+    reuse: int = 0
+    status: int = 200
+
+
+@dataclass
+class Exchange:
+    """A question on the wire. `answered` is inf where no answer came within the deadline."""
+
+    address: str
+    reader: str
+    question: Question
+    target: str
+    deadline: float
+    asked: float
+    conduct: Conduct
+    answered: float = inf
+    kept: float = 0.0  # when the answer came, by the clock on the wall
+
+    @property
+    def counts(self) -> bool:
+        """Whether a whole URL list came."""
+        return self.answered < inf and self.conduct.status == 200 and not self.conduct.said.spoilt
+
+
+@dataclass
+class Thanked:
+    """An acknowledgment on the wire."""
+
+    address: str
+    reader: str
+    key: str
+    url: str
+    persistent: str
+    count: int
+    event: str
+
+
+class Wire:
+    """The client of a story: `conduct` tells how an address answers a question that is asked now."""
+
+    def __init__(self, loop: VirtualLoop, conduct: Callable[[str, Question], Conduct]) -> None:
+        self._loop = loop
+        self._conduct = conduct
+        self.wall: Callable[[], float] = loop.time
+        self._kept: set[asyncio.Task[object]] = set()
+        self.exchanges: list[Exchange] = []
+        self.thanked: list[Thanked] = []
+
+    async def get(
+        self, address: str, target: str, deadline: float, headers: Sequence[tuple[str, str]] = ()
+    ) -> Reply:
+        """Ask an Archive, as `ibi.transport.Client` does."""
+        del headers
+        said = {name: values[0] for name, values in parse_qs(target.partition("?")[2]).items()}
+        if said["servicesubject"] == "acknowledgment":
+            self.thanked.append(_thanked(address, said))
+            await asyncio.sleep(0.01)
+            return Reply(200, {b"content-type": b"text/plain"}, _NOTICE, "192.0.2.99")
+        verbs = VerbList.parse(said.get("parsedibiurl.verblist", ""))
+        question = Question(said["parsedibiurl.ibi"].lower(), steps_of(verbs))
+        conduct = self._conduct(address, question)
+        reader = said["clientinformation.ipaddress"]
+        exchange = Exchange(address, reader, question, target, deadline, self._loop.now, conduct)
+        self.exchanges.append(exchange)
+        if conduct.after >= deadline:
+            await asyncio.sleep(deadline)
+            raise PeerSilent("no whole answer within {seconds:g} s", seconds=deadline)
+        await asyncio.sleep(conduct.after)
+        exchange.answered, exchange.kept = self._loop.now, self.wall()
+        if conduct.status == 0:
+            raise PeerGarbled("the answer cannot be read")
+        control = f"max-age={conduct.reuse}" if conduct.reuse else "no-store"
+        fields = {b"content-type": b"text/plain", b"cache-control": control.encode()}
+        return Reply(conduct.status, fields, conduct.said.body, "192.0.2.99")
+
+    def keep(self, task: asyncio.Task[object]) -> None:
+        """Look after a task that nobody waits for."""
+        self._kept.add(task)
+        task.add_done_callback(self._kept.discard)
+
+    async def close(self) -> None:
+        """End what is under way."""
+        tasks = list(self._kept)
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+
+def _thanked(address: str, said: dict[str, str]) -> Thanked:
+    return Thanked(
+        address,
+        said["clientinformation.ipaddress"],
+        said["urlkey"],
+        said["url"],
+        said["url.persistent"],
+        int(said.get("acknowledgment.count", "1")),
+        said.get("acknowledgment.id", ""),
+    )

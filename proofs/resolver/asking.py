@@ -1,0 +1,164 @@
+"""Readers over real connections: one at a time, or a crowd that asks as fast as it is answered, or at a rate."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import random
+import time
+from contextlib import suppress
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+from proofs.resolver import cast as play
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Sequence
+
+PATIENCE: Final = 20.0
+"""Seconds after which an answer is given up."""
+NO_ANSWER: Final = 0
+"""Stands for the status where none came."""
+
+_CANARIES: Final = (
+    f"Accept-Language: es, x-{play.CANARY}",
+    f"Cookie: {play.CANARY}=1",
+    f"Referer: http://{play.CANARY}.example/",
+)
+
+
+class Answer(NamedTuple):
+    """What a reader got for a target, and after how many seconds."""
+
+    target: str
+    status: int
+    location: str
+    body: bytes
+    seconds: float
+
+
+@dataclass
+class Reader:
+    """Somebody with one connection, which is made again where it is needed. `address`: who it says that it is."""
+
+    port: int
+    address: str = ""
+    _pair: tuple[asyncio.StreamReader, asyncio.StreamWriter] | None = None
+
+    async def ask(self, target: str, *headers: str) -> Answer:
+        """Ask for a path and query; no answer has the status NO_ANSWER."""
+        begun = time.monotonic()
+        try:
+            async with asyncio.timeout(PATIENCE):
+                status, location, body = await self._ask(target, headers)
+        except (OSError, EOFError, ValueError, TimeoutError):
+            self.close()
+            status, location, body = NO_ANSWER, "", b""
+        return Answer(target, status, location, body, time.monotonic() - begun)
+
+    async def connect(self) -> None:
+        """Connect, if that is to be done. Raises OSError."""
+        if self._pair is None:
+            self._pair = await asyncio.open_connection("127.0.0.1", self.port)
+
+    async def _ask(self, target: str, headers: Sequence[str]) -> tuple[int, str, bytes]:
+        await self.connect()
+        if self._pair is None:
+            raise EOFError
+        reader, writer = self._pair
+        more = (f"X-Forwarded-For: {self.address}",) if self.address else ()
+        lines = (f"GET /{target} HTTP/1.1", f"Host: {play.ADDRESS}", *more, *_CANARIES, *headers, "", "")
+        writer.write("\r\n".join(lines).encode())
+        head = (await reader.readuntil(b"\r\n\r\n")).decode("latin-1")
+        pairs = (line.partition(": ") for line in head.split("\r\n")[1:])
+        found = {name.lower(): value for name, _, value in pairs}
+        body = await reader.readexactly(int(found.get("content-length", "0")))
+        if found.get("connection", "").lower() == "close":
+            self.close()
+        return int(head.split(" ", 2)[1]), found.get("location", ""), body
+
+    def close(self) -> None:
+        """Hang up."""
+        if self._pair is not None:
+            self._pair[1].close()
+            self._pair = None
+
+
+async def explain(port: int, item: str) -> dict[str, Any]:
+    """How the resolver says that it comes to its answer; an empty one if it does not say."""
+    reader = Reader(port)
+    answer = await reader.ask(f"-/explain/{item}", "Accept: application/json")
+    reader.close()
+    found: dict[str, Any] = json.loads(answer.body) if answer.body.startswith(b"{") else {}
+    return found
+
+
+async def ask_all(
+    port: int, targets: Iterable[str], together: int, addresses: Sequence[str] = ("",)
+) -> list[Answer]:
+    """Have so many readers ask for all of these, each its next one when it has been answered."""
+    todo: Iterator[str] = iter(targets)
+    found: list[Answer] = []
+
+    async def one(reader: Reader) -> None:
+        for target in todo:
+            found.append(await reader.ask(target))
+        reader.close()
+
+    await asyncio.gather(*(one(Reader(port, addresses[each % len(addresses)])) for each in range(together)))
+    return found
+
+
+async def ask_at_once(port: int, targets: Sequence[str]) -> list[Answer]:
+    """Connect first, as many readers as there are targets, and then ask for all of them at the same moment."""
+    readers = [Reader(port) for _ in targets]
+    for reader in readers:
+        with suppress(OSError):
+            await reader.connect()
+    found = await asyncio.gather(
+        *(reader.ask(target) for reader, target in zip(readers, targets, strict=True))
+    )
+    for reader in readers:
+        reader.close()
+    return found
+
+
+@dataclass
+class Stream:
+    """Readers who come at a rate, whether those before them were answered or not, until it is `over`."""
+
+    port: int
+    targets: Sequence[str]
+    rate: float
+    chance: random.Random
+    addresses: Sequence[str] = ("",)
+    over: bool = False
+    answers: list[Answer] = field(default_factory=list)
+    _rest: list[Reader] = field(default_factory=list)
+    _tasks: set[asyncio.Task[None]] = field(default_factory=set)
+
+    async def flow(self) -> None:
+        """Let them come."""
+        clock = asyncio.get_running_loop().time
+        due = clock()
+        while not self.over:
+            due += self.chance.expovariate(self.rate)
+            await asyncio.sleep(max(0.0, due - clock()))
+            task = asyncio.create_task(self._one(self.chance.choice(self.targets)))
+            self._tasks.add(task)
+            task.add_done_callback(self._tasks.discard)
+        await asyncio.gather(*self._tasks)
+        for reader in self._rest:
+            reader.close()
+
+    async def _one(self, target: str) -> None:
+        reader = self._rest.pop() if self._rest else Reader(self.port)
+        reader.address = self.chance.choice(self.addresses)
+        self.answers.append(await reader.ask(target))
+        self._rest.append(reader)
+
+
+def milliseconds(answers: Sequence[Answer], share: float) -> int:
+    """How long the quickest so many of them took at most: 0.5 for the median."""
+    ordered = sorted(answer.seconds for answer in answers) or [0.0]
+    return round(1000 * ordered[min(len(ordered) - 1, int(len(ordered) * share))])

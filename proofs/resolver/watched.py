@@ -1,0 +1,101 @@
+"""A resolver as it is served, with somebody at its bedside: `python -m proofs.resolver.watched DATA SAMPLES PORT ...`.
+
+It listens on a free port, prints "ready URL", and ends in good order on SIGTERM. The Archives are found at the
+addresses of `cast`, at PORT. Every second a line of JSON goes to the file SAMPLES: memory, descriptors, tasks, and how
+long the event loop kept others waiting, by the clock on the wall and in time of this process alone, which does not
+depend on what else the machine does. `--pause` and `--failures` change the breakers (`ibi.resolver.health`), for what
+would take too long, or never come to pass, with theirs.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import gc
+import json
+import os
+import signal
+import time
+from contextlib import suppress
+from ipaddress import ip_network
+from pathlib import Path
+from typing import IO, Final
+
+import uvloop
+
+from ibi import assembly, logs
+from ibi.resolver import health
+from ibi.serving import listen, run
+from proofs.resolver import cast as play
+
+TICK: Final = 0.01
+"""Seconds between two looks at the event loop."""
+
+
+async def main(args: argparse.Namespace) -> None:
+    """Serve, and watch."""
+
+    async def names(name: str, _port: int) -> list[tuple[str, int]]:
+        return [(play.ip(int(name.removeprefix("a").partition(".")[0])), args.port)]
+
+    listener = listen("127.0.0.1:0")
+    trusted = [ip_network("127.0.0.0/8")]
+    service = assembly.resolver_service(args.data, names=names, trusted=trusted)
+    stop = asyncio.Event()
+    asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, stop.set)
+    with args.samples.open("w", encoding="ascii") as samples:
+        watching = asyncio.create_task(_watch(samples))
+        await run([service], [listener], lambda urls: print(f"ready {urls[0]}", flush=True), stop)
+        watching.cancel()
+        with suppress(asyncio.CancelledError):
+            await watching
+    gc.collect()  # so that what nobody has looked at complains
+
+
+async def _watch(samples: IO[str]) -> None:
+    clock = asyncio.get_running_loop().time
+    waits: list[float] = []
+    works: list[float] = []
+    since = clock()
+    while True:
+        begun, worked = clock(), time.thread_time()
+        await asyncio.sleep(TICK)
+        waits.append(max(0.0, clock() - begun - TICK))
+        works.append(time.thread_time() - worked)
+        if clock() - since >= 1:
+            since = clock()
+            samples.write(json.dumps(_sample() | {"waits": _rounded(waits), "works": _rounded(works)}) + "\n")
+            samples.flush()
+            waits.clear()
+            works.clear()
+
+
+def _sample() -> dict[str, float]:
+    pages = int(Path("/proc/self/statm").read_text(encoding="ascii").split()[1])
+    return {
+        "moment": time.monotonic(),
+        "bytes": pages * os.sysconf("SC_PAGE_SIZE"),
+        "descriptors": len(os.listdir("/proc/self/fd")),
+        "tasks": len(asyncio.all_tasks()),
+    }
+
+
+def _rounded(seconds: list[float]) -> list[float]:
+    return [round(each, 4) for each in seconds]
+
+
+def _arguments() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="python -m proofs.resolver.watched")
+    parser.add_argument("data", type=Path)
+    parser.add_argument("samples", type=Path)
+    parser.add_argument("port", type=int)
+    parser.add_argument("--pause", type=float, default=health.PAUSE)
+    parser.add_argument("--failures", type=int, default=health.FAILURES)
+    return parser.parse_args()
+
+
+if __name__ == "__main__":
+    logs.set_up()
+    ARGUMENTS = _arguments()
+    health.PAUSE, health.FAILURES = ARGUMENTS.pause, ARGUMENTS.failures  # type: ignore[misc]  # that is the point
+    uvloop.run(main(ARGUMENTS))

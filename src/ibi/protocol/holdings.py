@@ -1,0 +1,66 @@
+"""Holdings filters: what an Archive publishes so that it need not be asked for what it does not hold (note 45).
+
+The page is one line of ASCII, and then the bits of a Bloom filter over the canonical names of all items that the
+Archive answers for:
+
+    ibi-holdings 1 names=<n> hashes=<k> bits=<m>\\n        and m/8 bytes
+
+A name has k bits; it may be held if all of them are set, and is not held otherwise. Which ones:
+
+    x = the first 16 bytes of SHA-256(canonical name, in ASCII), read as one number, the first byte counting most
+    k times:   x = (x * 47026247687942121848144207491837418733 + 1) mod 2^128
+               position = (floor(x / 2^32) mod 2^64) mod m
+
+Position p is bit p mod 8 of byte floor(p / 8), bit 0 being the one that counts least.
+"""
+
+from __future__ import annotations
+
+import re
+from hashlib import sha256
+from typing import Final, NamedTuple
+
+from ibi.errors import ParseError
+
+PATH: Final = "/-/holdings"
+"""Where an Archive publishes its filter."""
+
+LONGEST: Final = 32 * 1024 * 1024
+"""Bytes of the longest filter that is published or read, with its line."""
+
+MOST_HASHES: Final = 32
+"""Bits of one name."""
+
+_WHAT: Final = "holdings filter"
+_HEAD = re.compile(rb"ibi-holdings 1 names=([0-9]{1,10}) hashes=([0-9]{1,2}) bits=([0-9]{1,10})\n")
+
+
+class HoldingsFilter(NamedTuple):
+    """A filter as it is written: of how many names, how many bits each name has, and the bits."""
+
+    names: int
+    hashes: int
+    bits: bytes
+
+    def text(self) -> bytes:
+        """The whole page."""
+        head = f"ibi-holdings 1 names={self.names} hashes={self.hashes} bits={8 * len(self.bits)}\n"
+        return head.encode("ascii") + self.bits
+
+    @classmethod
+    def read(cls, text: bytes) -> HoldingsFilter:
+        """Read a page. Raises ParseError for anything that departs from the form, or is too large."""
+        if len(text) > LONGEST:
+            raise ParseError(_WHAT, "", "it is longer than {limit} bytes", limit=LONGEST)
+        match = _HEAD.match(text)
+        if match is None:
+            raise ParseError(_WHAT, "", "it does not begin with the line of a holdings filter")
+        names, hashes, bits = map(int, match.groups())
+        if not 0 < hashes <= MOST_HASHES or not bits or bits != 8 * (len(text) - match.end()):
+            raise ParseError(_WHAT, "", "its line and its bits do not fit together")
+        return cls(names, hashes, text[match.end() :])
+
+
+def number_of(canonical: str) -> int:
+    """The number from which the positions of a name are made: 128 bits, as a signed one."""
+    return int.from_bytes(sha256(canonical.encode()).digest()[:16], "big", signed=True)

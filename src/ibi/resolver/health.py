@@ -1,0 +1,95 @@
+"""Who is worth asking now: an Archive that failed five times in a row is left alone for a while (threat T10); pure.
+
+Nothing here says whether an Archive holds an item. One that sleeps was not asked, and an answer without it is no
+proof that nobody holds what was asked for.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from collections.abc import Collection
+
+    from ibi.errors import IbiError
+
+FAILURES: Final = 5
+"""So many failures in a row, and an Archive sleeps (docs/threats.md)."""
+
+PAUSE: Final = 30.0
+"""Seconds of the first pause; the n-th in a row is n times as long."""
+
+LONGEST_PAUSE: Final = 300.0
+"""Seconds that no pause is longer than."""
+
+
+@dataclass(frozen=True, slots=True)
+class Trouble:
+    """What is known of an Archive that failed and has not been heard since.
+
+    `failures`: how many in a row; `why`: the reason of the last one, if it was told; `until`: it sleeps, or slept,
+    until that moment (0 where it never did).
+    """
+
+    failures: int
+    why: IbiError | None
+    until: float
+
+
+class Health:
+    """The Archives that failed since they were last heard. `now` is always in seconds that never go back."""
+
+    def __init__(self) -> None:
+        self._troubled: dict[str, _Troubled] = {}
+
+    def begin(self, name: str, now: float) -> float | None:
+        """None where the Archive may be asked, which must then be reported by `heard` or `failed`.
+
+        Otherwise the moment until which it sleeps. When that has come, one caller may ask it, to see whether it is
+        well again; for the others it sleeps on until that one has reported, or, if that never happens, another PAUSE.
+        """
+        troubled = self._troubled.get(name)
+        if troubled is None or not troubled.pauses:
+            return None
+        if now < troubled.until:
+            return troubled.until
+        troubled.probed = True
+        troubled.until = now + PAUSE
+        return None
+
+    def heard(self, name: str, now: float) -> None:  # noqa: ARG002 - `failed` has the moment too, and callers hold both
+        """It answered: whatever was held against it is forgotten."""
+        self._troubled.pop(name, None)
+
+    def failed(self, name: str, now: float, why: IbiError | None = None) -> None:
+        """It gave no answer that counts. What was asked before it fell asleep, and fails later, adds no pause."""
+        troubled = self._troubled.setdefault(name, _Troubled())
+        troubled.failures += 1
+        troubled.why = why or troubled.why
+        if troubled.probed or (not troubled.pauses and troubled.failures >= FAILURES):
+            troubled.probed = False
+            troubled.pauses += 1
+            troubled.until = now + min(troubled.pauses * PAUSE, LONGEST_PAUSE)
+
+    def asleep(self, now: float) -> dict[str, float]:
+        """The Archives that sleep now, and until when."""
+        return {name: troubled.until for name, troubled in self._troubled.items() if now < troubled.until}
+
+    def trouble(self, name: str) -> Trouble | None:
+        """What is held against an Archive; None where there is nothing."""
+        found = self._troubled.get(name)
+        return Trouble(found.failures, found.why, found.until) if found else None
+
+    def forget(self, included: Collection[str]) -> None:
+        """Keep only what is known of these: an Archive that comes back later begins well."""
+        self._troubled = {name: known for name, known in self._troubled.items() if name in included}
+
+
+@dataclass(slots=True)
+class _Troubled:
+    failures: int = 0
+    why: IbiError | None = None
+    pauses: int = 0  # how many pauses in a row
+    until: float = 0.0
+    probed: bool = False  # somebody was let through and has not reported yet

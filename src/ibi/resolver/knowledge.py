@@ -1,0 +1,101 @@
+"""What a resolver learns from its resolutions: where items are, and who showed an original first.
+
+Everything here may be lost or wrong without a wrong redirect: it changes who is asked first, and which of two right
+answers is preferred.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from ibi.identifier.forms import IBIForms
+from ibi.identifier.legacy import LegacyId
+from ibi.protocol.relation import Kind as StepKind
+from ibi.protocol.vocabulary import State
+from ibi.resolver.alerts import Alert, Kind
+from ibi.resolver.questions import question
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection
+
+    from ibi.identifier.forms import Name
+    from ibi.protocol.messages import UrlRequest
+    from ibi.protocol.url_list import UrlList
+    from ibi.resolver.evidence import Evidence
+    from ibi.resolver.location_index import LocationIndex, Place
+    from ibi.resolver.memory import Memory
+    from ibi.resolver.selection import Archive
+
+_GROWING: Final = frozenset({StepKind.LAST_EDITION, StepKind.TRANSLATION})
+"""Relations to items that may come into being at any moment."""
+
+
+@dataclass(slots=True)
+class Knowledge:
+    """What is known in one data directory. `now` gives POSIX seconds."""
+
+    index: LocationIndex
+    memory: Memory
+    evidence: Evidence
+    now: Callable[[], float]
+
+    def learn(
+        self,
+        request: UrlRequest,
+        archive: Archive,
+        answer: UrlList,
+        place: Place,
+        not_original: Collection[str],
+    ) -> None:
+        """An Archive has answered a request about an item whose `place` was known so far.
+
+        `not_original`: the services of those who certainly do not hold its original now: they said so, or are gone.
+        """
+        service = archive.service_ibi.canonical
+        names = {request.ibi.canonical, *(answer.forms.canonicals if answer.forms else ())}
+        if place.hint != service:
+            self.index.remember(names, hint=service)
+        if answer.state is not State.ORIGINAL or place.original == service:
+            return
+        forms = answer.forms or _forms(request.ibi)
+        if forms is None:
+            return
+        if place.original is None:
+            self.index.remember(names, original=service)
+            self.evidence.original(forms, service)
+        elif place.original in not_original:
+            self.index.moved(names, service)
+            self.evidence.migrated(forms, place.original, service)
+
+    def nobody_has(self, request: UrlRequest, mark: str) -> bool:
+        """Whether all these Archives (`mark`) said a moment ago that they do not know the item."""
+        return self.memory.nobody(f"{question(request)} {mark}")
+
+    def absent(self, alert: Alert, request: UrlRequest, mark: str, seconds: int, since: int) -> None:
+        """Remember that all have said so, for so long; but not that an item has no further edition or translation.
+
+        `since`: what `memory.since_nobody` said before they were asked.
+        """
+        complete = alert.kind is Kind.NOT_FOUND and not alert.known
+        grows = any(step.kind in _GROWING for step in request.verbs.relation.steps)
+        if seconds and complete and not grows:
+            self.memory.keep_nobody(f"{question(request)} {mark}", seconds, since)
+
+    def told(self, alert: Alert, name: Name) -> None:
+        """An alert that may have to be investigated, or a removal."""
+        forms = _forms(name)
+        if alert.kind is Kind.SUSPECT_ORIGINALS:
+            self.evidence.alert(str(alert.kind), str(name), alert.archives)
+        elif alert.kind is Kind.DELETED and forms is not None and alert.archives:
+            self.evidence.deleted(forms, alert.archives[0])
+
+    def close(self) -> None:
+        """Write down what waits."""
+        self.index.close()
+        self.memory.close()
+        self.evidence.close()
+
+
+def _forms(name: Name) -> IBIForms | None:
+    return None if isinstance(name, LegacyId) else IBIForms.of(name)

@@ -1,0 +1,192 @@
+"""Letters to the administrators of Archives: registered, moved, held, a new key (REG-01, threats T17 and T41).
+
+Sent over SMTP by one thread, so that nobody waits for a mail server; without a server, none is sent. A letter never
+has a key in it. It is in every language that we write, since nobody knows which one its reader prefers.
+"""
+
+from __future__ import annotations
+
+import logging
+import re
+import smtplib
+from contextlib import suppress
+from email.headerregistry import Address
+from email.message import EmailMessage
+from email.policy import SMTP
+from email.utils import localtime, make_msgid
+from queue import Full, Queue
+from threading import Thread
+from typing import TYPE_CHECKING, Final
+
+from ibi.exchange import host_of
+from ibi.protocol.messages import split_hostport
+from ibi.texts import LANGUAGES, say
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from ibi.identifier.forms import IBI
+    from ibi.resolver.registry import Move, RegisteredArchive
+
+SMTP_SECONDS: Final = 10.0
+"""How long a mail server may take for each step."""
+
+MOST_LETTERS: Final = 200
+"""Letters that wait; further ones are not sent."""
+
+_RECIPIENT = re.compile(r"[A-Za-z0-9._~$&'*+=-]{1,64}@[A-Za-z0-9][A-Za-z0-9.-]{0,252}")
+_SMTP_PORT = 25
+_SOMEBODY_ELSE = "If you did not move it, somebody else has its key: ask for a new one."
+_MOVED_BY_YOU = (
+    "If you did, switch it off at the old address, or ask whoever runs the resolver to allow the move."
+)
+_NAMES_ANOTHER = (
+    "At the resolver {resolver}, a request with the key of the Archive {ibi} names a new address: {address}."
+)
+_LETTERS: Final = (
+    (
+        "registered",
+        "Your Archive is registered",
+        "The Archive {ibi} is registered at the resolver {resolver}.",
+        "It is included as soon as it is switched on.",
+    ),
+    (
+        "applied",
+        "An Archive has applied for registration",
+        "The Archive {ibi} at {address} has applied for registration at the resolver {resolver}.",
+        "To decide: ibi resolver applications, then ibi resolver approve or refuse.",
+    ),
+    (
+        "moved",
+        "Your Archive answers at a new address",
+        "The resolver {resolver} asks the Archive {ibi} at {address} from now on; before, it was at {before}.",
+        _SOMEBODY_ELSE,
+    ),
+    (
+        "held-answers",
+        "Somebody wants to move your Archive",
+        _NAMES_ANOTHER,
+        "It still answers at {before}, so nothing was changed.",
+        _SOMEBODY_ELSE,
+        _MOVED_BY_YOU,
+    ),
+    (
+        "held-silent",
+        "Somebody wants to move your Archive",
+        _NAMES_ANOTHER,
+        "It is silent at {before}; if it stays so, it is moved.",
+        _SOMEBODY_ELSE,
+        _MOVED_BY_YOU,
+    ),
+    (
+        "rotated",
+        "Your Archive has a new key",
+        "The Archive {ibi} was given a new registration key at the resolver {resolver}; the old one is void.",
+        "If you did not ask for it, write to whoever runs the resolver.",
+    ),
+)
+"""Kind, subject, and the sentences of each letter."""
+
+_log = logging.getLogger(__name__)
+
+
+def is_recipient(text: str) -> bool:
+    """Whether a text is a plain mail address to which letters can be sent."""
+    return _RECIPIENT.fullmatch(text) is not None
+
+
+class Mail:
+    """Sends letters through the mail server `smtp` ("host:port"; "": sends none), from the address `sender`.
+
+    `resolver` is the address at which readers reach the resolver.
+    """
+
+    def __init__(self, smtp: str, sender: str, resolver: str) -> None:
+        self._smtp = smtp
+        self._sender = sender
+        self._resolver = resolver
+        self._waiting: Queue[EmailMessage | None] = Queue(MOST_LETTERS)
+        self._thread: Thread | None = None
+
+    @property
+    def sends(self) -> bool:
+        """Whether letters are sent at all."""
+        return bool(self._smtp and self._sender)
+
+    def registered(self, service_ibi: IBI, to: str) -> None:
+        """The Archive may switch itself on now (REG-01)."""
+        self._post("registered", to, ibi=service_ibi)
+
+    def applied(self, service_ibi: IBI, address: str, to: str) -> None:
+        """To whoever runs the resolver: an Archive wants to be registered."""
+        self._post("applied", to, ibi=service_ibi, address=address)
+
+    def moved(self, known: RegisteredArchive, address: str) -> None:
+        """The Archive is asked at another address from now on."""
+        before = known.confirmed_address
+        self._post("moved", known.mail, ibi=known.service_ibi, address=address, before=before)
+
+    def held(self, known: RegisteredArchive, move: Move, *, answers: bool) -> None:
+        """Somebody with the key wants the Archive to move; its old address may still answer."""
+        kind, before = "held-answers" if answers else "held-silent", known.confirmed_address
+        self._post(kind, known.mail, ibi=known.service_ibi, address=move.address, before=before)
+
+    def rotated(self, known: RegisteredArchive) -> None:
+        """The Archive has a new key; it is told in no letter."""
+        self._post("rotated", known.mail, ibi=known.service_ibi)
+
+    def close(self, seconds: float = SMTP_SECONDS) -> None:
+        """Send what waits, for so long at most."""
+        if self._thread is not None:
+            with suppress(Full):
+                self._waiting.put_nowait(None)
+            self._thread.join(seconds)
+            self._thread = None
+
+    def _post(self, kind: str, to: str, **details: object) -> None:
+        """Have a letter sent when there is a moment; returns at once."""
+        if not self.sends or not to:
+            return
+        try:
+            self._waiting.put_nowait(self._letter(kind, to, details))
+        except ValueError as error:
+            _log.warning("a letter cannot be sent to this address: %s", error)
+            return
+        except Full:
+            _log.warning("a letter was not sent: too many wait")
+            return
+        if self._thread is None:
+            self._thread = Thread(target=self._run, name="mail", daemon=True)
+            self._thread.start()
+
+    def _letter(self, kind: str, to: str, details: Mapping[str, object]) -> EmailMessage:
+        """The letter. Raises ValueError for an address that no header can hold."""
+        if not is_recipient(to):
+            problem = "not a plain mail address"
+            raise ValueError(problem)
+        subject, *sentences = next(letter[1:] for letter in _LETTERS if letter[0] == kind)
+        letter = EmailMessage(policy=SMTP)
+        letter["From"] = Address(addr_spec=self._sender)
+        letter["To"] = Address(addr_spec=to)
+        letter["Subject"] = " / ".join(dict.fromkeys(say(subject, language) for language in LANGUAGES))
+        letter["Date"] = localtime()
+        letter["Message-ID"] = make_msgid(domain=host_of(self._resolver) or None)
+        letter["Auto-Submitted"] = "auto-generated"
+        known = {**details, "resolver": self._resolver}
+        parts = (
+            "\n".join(say(sentence, language, **known) for sentence in sentences) for language in LANGUAGES
+        )
+        letter.set_content("\n\n".join(dict.fromkeys(parts)) + "\n")
+        return letter
+
+    def _run(self) -> None:
+        while (letter := self._waiting.get()) is not None:
+            try:
+                self._send(letter)
+            except (OSError, smtplib.SMTPException, ValueError) as error:
+                _log.warning("a letter was not sent: %s", type(error).__name__)
+
+    def _send(self, letter: EmailMessage) -> None:
+        host, port = split_hostport(self._smtp)
+        with smtplib.SMTP(host, port or _SMTP_PORT, timeout=SMTP_SECONDS) as server:
+            server.send_message(letter)

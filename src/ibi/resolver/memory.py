@@ -1,0 +1,220 @@
+"""What Archives answered and allow to use again, and what nobody had (note 1, threats T20 and T29).
+
+The worker processes share one file. What was forgotten is never answered again, by none of them: the file has a count
+of what each Archive had forgotten; whatever is to be kept bears the count from before it was asked for, and is dropped
+where that has changed meanwhile.
+"""
+
+from __future__ import annotations
+
+import struct
+from contextlib import suppress
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+import lmdb
+
+from ibi.resolver import memory_rows as rows
+from ibi.resolver.memory_rows import Answer, Counts
+from ibi.resolver.shared_file import SharedFile
+from ibi.resolver.write_behind import WriteBehind
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+MOST_BYTES: Final = 256 * 1024 * 1024
+"""So many bytes of answers are kept; beyond that some are dropped, whichever it hits."""
+
+LONGEST_BODY: Final = 256 * 1024
+"""Bytes of an answer that is kept."""
+
+STALE_SECONDS: Final = 86_400
+"""How long an answer is kept after it could be used as it is, for when its Archive is silent."""
+
+_CLOCK_BACK = (
+    60.0  # seconds from the future that are believed: what is younger was kept before the clock was set back
+)
+_NOBODY = ""  # stands for the Archive where none had the item
+_FAULTS = (lmdb.Error, struct.error)
+
+
+class Kept(NamedTuple):
+    """An answer, the moment it was kept, and the one until which it may be used as it is (POSIX seconds)."""
+
+    body: bytes
+    heard: float
+    fresh_until: float
+
+
+class _Waiting(NamedTuple):
+    """An answer that is not in the file yet, and the count of what was forgotten before it was asked for."""
+
+    answer: Answer
+    since: int
+
+
+class Memory:
+    """Answers by Archive and question. Only `forget` and `forget_nobody` wait for a disk, the constructor and `close`.
+
+    `archive` is a canonical service IBI; a question is the canonical name of the item, a blank, and what else was
+    asked. `path` is a folder of its own, to be opened after a fork and once in a process; `now` gives POSIX seconds.
+    Raises SetupError where the folder cannot be used.
+    """
+
+    def __init__(
+        self,
+        path: Path,
+        now: Callable[[], float],
+        most_bytes: int = MOST_BYTES,
+        stale_seconds: float = STALE_SECONDS,
+    ) -> None:
+        self._now = now
+        self._most = most_bytes
+        self._stale = stale_seconds
+        self._file = SharedFile(path, most_bytes, rows.TABLES)
+        self._hand = b""  # where the next round of clearing begins
+        self._behind: WriteBehind[_Waiting] = WriteBehind(
+            "memory", self._write, self._tend, lambda _, new: new
+        )
+
+    @property
+    def dropped(self) -> int:
+        """How many answers this process could not keep: too many at once, forgotten meanwhile, or no file."""
+        return self._behind.dropped
+
+    def answer(self, archive: str, question: str) -> Kept | None:
+        """What an Archive answered, if it is kept; past its `fresh_until` only for when that Archive is silent."""
+        key = rows.key_of(archive, question)
+        waiting = self._behind.pending(key)  # before the file is looked at: it may be written meanwhile
+        opened = self._file.opened
+        if opened is None or self._file.replaced():
+            return None
+        try:
+            with opened.environment.begin() as transaction:
+                counts = rows.counts(transaction, opened, key)
+                if waiting is not None and waiting.since == counts.forgets:
+                    found: Answer | None = waiting.answer
+                else:
+                    found = rows.read(transaction, opened, key, counts.generation)
+        except _FAULTS:  # the thread that writes will meet it too, and mend it
+            return None
+        if found is None or not found.heard - _CLOCK_BACK <= self._now() < found.until:
+            return None
+        return Kept(found.body, found.heard, found.fresh_until)
+
+    def since(self, archive: str) -> int:
+        """A mark to take before an Archive is asked, for `keep`: of what was forgotten meanwhile nothing is kept."""
+        opened = self._file.opened
+        if opened is None:
+            return -1
+        try:
+            with opened.environment.begin() as transaction:
+                return rows.counts(transaction, opened, rows.archive_key(archive)).forgets
+        except _FAULTS:
+            return -1
+
+    def keep(
+        self, archive: str, question: str, body: bytes, seconds: float, since: int | None = None
+    ) -> None:
+        """Keep an answer for so many seconds, and then for when the Archive is silent. Returns at once.
+
+        `since` is the mark taken before the Archive was asked; without it, only what is forgotten from now on counts.
+        An answer that is longer than LONGEST_BODY is not kept.
+        """
+        if len(body) <= LONGEST_BODY:
+            self._keep(archive, question, body, seconds, self._stale, since)
+
+    def forget(self, archive: str, name: str | None) -> None:
+        """Forget what an Archive said about an item, under this canonical name; with None, all that it said.
+
+        When this returns it is forgotten by all processes, and stays so after a power cut. It may wait for a disk.
+        """
+        if self._file.opened is None or self._file.replaced():
+            self._file.mend()
+        opened = self._file.opened
+        if opened is None:
+            self._file.mend(anew=True)  # others may still be able to read it
+            return
+        try:
+            with opened.environment.begin(write=True) as transaction:
+                rows.forget(transaction, opened, archive, name)
+            opened.environment.sync()
+        except _FAULTS as error:  # what cannot be forgotten in part is forgotten as a whole
+            self._file.mend(error, anew=True)
+
+    def nobody(self, question: str) -> bool:
+        """Whether every Archive said a short while ago that it does not have what this asks for."""
+        return self.answer(_NOBODY, question) is not None
+
+    def since_nobody(self) -> int:
+        """As `since`, for `keep_nobody`."""
+        return self.since(_NOBODY)
+
+    def keep_nobody(self, question: str, seconds: float, since: int | None = None) -> None:
+        """Keep for so many seconds that nobody has what this asks for. Returns at once."""
+        self._keep(_NOBODY, question, b"", seconds, 0.0, since)
+
+    def forget_nobody(self, name: str | None) -> None:
+        """Somebody may have this item now; with None, any item. It may wait for a disk, as `forget`."""
+        self.forget(_NOBODY, name)
+
+    def close(self) -> None:
+        """Write what waits, and give the file back."""
+        self._behind.close()
+        self._file.close()
+
+    def _keep(
+        self, archive: str, question: str, body: bytes, seconds: float, stale: float, since: int | None
+    ) -> None:
+        if seconds <= 0:
+            return
+        now = self._now()
+        answer = Answer(body, now, now + seconds, now + seconds + stale)
+        key = rows.key_of(archive, question)
+        mark = self.since(archive) if since is None else since
+        self._behind.put(key, _Waiting(answer, mark), len(key) + len(body))
+
+    def _write(self, batch: dict[bytes, _Waiting]) -> int:
+        """Write a batch; how many of it were written. Runs in the thread that writes."""
+        if self._file.replaced():
+            self._file.mend()
+        opened = self._file.opened
+        if opened is None:
+            return 0
+        written = 0
+        try:
+            with opened.environment.begin(write=True) as transaction:
+                cursor = transaction.cursor(opened.tables[0])
+                for key in sorted(batch):
+                    counts: Counts = rows.counts(transaction, opened, key)
+                    if batch[key].since == counts.forgets:
+                        rows.write(cursor, key, batch[key].answer, counts.generation)
+                        written += 1
+                if opened.used(transaction) > self._most:
+                    rows.make_room(cursor)
+        except (
+            lmdb.MapFullError
+        ):  # somebody reads for so long that no page comes free: room is made, if it can be
+            with suppress(lmdb.Error), opened.environment.begin(write=True) as transaction:
+                rows.make_room(transaction.cursor(opened.tables[0]))
+            return 0
+        except _FAULTS as error:
+            self._file.mend(error)
+            return 0
+        return written
+
+    def _tend(self) -> None:
+        """Clear away what is over, a few rows at a time. Runs in the thread that writes."""
+        self._file.tend()
+        opened = self._file.opened
+        if opened is None:
+            return
+        now = self._now()
+        try:
+            with opened.environment.begin() as transaction:
+                over, self._hand = rows.find_over(transaction, opened, self._hand, now)
+            if over:
+                with opened.environment.begin(write=True) as transaction:
+                    rows.clear(transaction, opened, over, now)
+        except _FAULTS as error:
+            self._file.mend(error)

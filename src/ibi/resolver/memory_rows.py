@@ -1,0 +1,170 @@
+"""How `memory` keeps answers in its file: rows, counts of what was forgotten, and what is cleared away.
+
+A row is named by the digests of Archive, name and question, and a number: a body lies in several rows, so that none
+needs more than one page, and pages that come free can be used for anything. Everything here happens in a transaction
+of the caller and may raise lmdb.Error, and struct.error where a row is not one.
+"""
+
+from __future__ import annotations
+
+import os
+import struct
+from hashlib import blake2b
+from typing import TYPE_CHECKING, Final, NamedTuple
+from zlib import crc32
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    import lmdb
+
+    from ibi.resolver.shared_file import Opened
+
+TABLES: Final = ("answers", "counts")
+
+MOST_OF_A_NAME: Final = 5_000
+"""Rows about one name that are dropped one by one; if there are more, all of that Archive is forgotten."""
+
+_DIGEST = 12
+_KEY = 3 * _DIGEST
+_ROW_BYTES = 4_000
+_SEEN_AT_ONCE = 500
+_DROPPED_AT_ONCE = 10_000
+_HEAD = struct.Struct(">dddQI")  # heard, fresh until, kept until, generation, length
+_CHECKSUM = struct.Struct(">I")  # of the head and the body
+_COUNTS = struct.Struct(">QQ")
+
+
+class Answer(NamedTuple):
+    """An answer as it is kept: its body, and when it was heard, may no longer be used as it is, is over."""
+
+    body: bytes
+    heard: float
+    fresh_until: float
+    until: float
+
+
+class Counts(NamedTuple):
+    """Of one Archive: what was kept under another generation is forgotten; `forgets` changes with all forgetting."""
+
+    generation: int
+    forgets: int
+
+
+def archive_key(archive: str) -> bytes:
+    """The key of the counts of an Archive, with which all its rows begin."""
+    return blake2b(archive.encode(), digest_size=_DIGEST).digest()
+
+
+def name_key(archive: str, name: str) -> bytes:
+    """What the rows begin with that are about one name. A name has no blank in it; what follows one is not read."""
+    return archive_key(archive) + archive_key(name.partition(" ")[0])
+
+
+def key_of(archive: str, question: str) -> bytes:
+    """The key of an answer. The name is the question's first word."""
+    return name_key(archive, question) + archive_key(question)
+
+
+def counts(transaction: lmdb.Transaction[bytes], opened: Opened, key: bytes) -> Counts:
+    """The counts of an Archive; `key` is its own, or that of one of its answers."""
+    row = transaction.get(key[:_DIGEST], db=opened.tables[1])
+    return Counts(opened.epoch, opened.epoch) if row is None else Counts(*_COUNTS.unpack(row))
+
+
+def read(transaction: lmdb.Transaction[bytes], opened: Opened, key: bytes, generation: int) -> Answer | None:
+    """An answer of this generation; None where there is none, or only a part of one."""
+    answers = opened.tables[0]
+    row = transaction.get(key + b"\0", db=answers)
+    if row is None:
+        return None
+    heard, fresh, until, born, length = _HEAD.unpack_from(row)
+    if born != generation:
+        return None
+    start = _HEAD.size + _CHECKSUM.size
+    more = range(1, min(-(-(start + length) // _ROW_BYTES), 256))
+    body = b"".join([row, *(transaction.get(key + bytes([number]), b"", db=answers) for number in more)])[
+        start:
+    ]
+    checksum = _CHECKSUM.unpack_from(row, _HEAD.size)[0]
+    if len(body) != length or checksum != crc32(body, crc32(row[: _HEAD.size])):
+        return None
+    return Answer(body, heard, fresh, until)
+
+
+def write(cursor: lmdb.Cursor[bytes], key: bytes, answer: Answer, generation: int) -> None:
+    """Put an answer in the place of an earlier one."""
+    _delete(cursor, key)
+    for number, row in enumerate(_rows(answer, generation)):
+        cursor.put(key + bytes([number]), row)
+
+
+def forget(transaction: lmdb.Transaction[bytes], opened: Opened, archive: str, name: str | None) -> None:
+    """Forget what an Archive said, all of it or about one name."""
+    key = archive_key(archive)
+    generation, forgets = counts(transaction, opened, key)
+    if name is None or not _delete(transaction.cursor(opened.tables[0]), name_key(archive, name)):
+        generation += 1
+    transaction.put(key, _COUNTS.pack(generation, forgets + 1), db=opened.tables[1])
+
+
+def find_over(
+    transaction: lmdb.Transaction[bytes], opened: Opened, hand: bytes, now: float
+) -> tuple[list[bytes], bytes]:
+    """The keys of answers that are over or forgotten among the next few rows from `hand` on, and the next hand."""
+    cursor = transaction.cursor(opened.tables[0])
+    over = list[bytes]()
+    found = cursor.set_range(hand) if hand else cursor.first()
+    for _ in range(_SEEN_AT_ONCE):
+        if not found:
+            return over, b""
+        key = cursor.key()
+        if key[_KEY] == 0 and is_over(transaction, opened, key[:_KEY], now):
+            over.append(key[:_KEY])
+        found = cursor.next()
+    return over, cursor.key() if found else b""
+
+
+def is_over(transaction: lmdb.Transaction[bytes], opened: Opened, key: bytes, now: float) -> bool:
+    """Whether an answer will never be given again."""
+    row = transaction.get(key + b"\0", db=opened.tables[0])
+    if row is None:
+        return False
+    *_, until, generation, _ = _HEAD.unpack_from(row)
+    return bool(until <= now or generation != counts(transaction, opened, key).generation)
+
+
+def clear(transaction: lmdb.Transaction[bytes], opened: Opened, over: list[bytes], now: float) -> None:
+    """Drop answers that were found to be over, and still are."""
+    cursor = transaction.cursor(opened.tables[0])
+    for key in over:
+        if is_over(transaction, opened, key, now):
+            _delete(cursor, key)
+
+
+def make_room(cursor: lmdb.Cursor[bytes]) -> None:
+    """Drop a stretch of answers that begins anywhere, and ends with a whole one."""
+    if not cursor.set_range(os.urandom(_KEY)):
+        cursor.first()
+    for _ in range(_DROPPED_AT_ONCE):
+        if not cursor.delete() and not cursor.first():
+            return
+    while cursor.key() and cursor.key()[_KEY] != 0:
+        cursor.delete()
+
+
+def _rows(answer: Answer, generation: int) -> Iterator[bytes]:
+    head = _HEAD.pack(answer.heard, answer.fresh_until, answer.until, generation, len(answer.body))
+    whole = head + _CHECKSUM.pack(crc32(answer.body, crc32(head))) + answer.body
+    for start in range(0, len(whole), _ROW_BYTES):
+        yield whole[start : start + _ROW_BYTES]
+
+
+def _delete(cursor: lmdb.Cursor[bytes], begin: bytes) -> bool:
+    """Drop all rows whose keys begin so; False if that were too many, and some are left."""
+    cursor.set_range(begin)
+    for _ in range(MOST_OF_A_NAME):
+        if not cursor.key().startswith(begin):
+            return True
+        cursor.delete()
+    return not cursor.key().startswith(begin)

@@ -1,0 +1,195 @@
+"""One question to one Archive: out of memory, shared with whoever asks the same, or over the network (RES-04).
+
+What goes out does not depend on how the answers will be judged: a `UrlRequest` knows nothing of the reader's language
+or of a required state. No answer that counts is one of our own errors, never a guess about the item.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final, Generic, Protocol, TypeVar, cast
+
+from ibi.errors import IbiError, ParseError, PeerError, PeerGarbled, PeerSilent
+from ibi.protocol import vocabulary as say
+from ibi.protocol.url_list import UrlList
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from ibi.identifier.forms import IBI
+    from ibi.protocol.messages import UrlRequest
+    from ibi.resolver.health import Health
+    from ibi.resolver.memory import Memory
+    from ibi.resolver.metrics import Metrics
+    from ibi.transport import Client, Reply
+
+PER_ARCHIVE: Final = 3.0
+"""Seconds for the whole answer of one Archive (docs/threats.md)."""
+
+LONGEST_REUSE: Final = 3600
+"""Seconds for which an answer is used again at most, whatever its Archive allows."""
+
+_OK = 200
+_SAME_END = 0.5  # seconds: a question under way that ends this much earlier is not joined
+_MAX_AGE = re.compile(r"(?:^|,)\s*max-age=([0-9]{1,9})\s*(?:$|,)", re.ASCII | re.IGNORECASE)
+_NEVER = re.compile(r"(?:^|,)\s*(?:no-store|no-cache|private)\b", re.ASCII | re.IGNORECASE)
+
+
+class Archive(Protocol):
+    """What must be known of an Archive in order to ask it (MSG-03)."""
+
+    @property
+    def service_ibi(self) -> IBI:
+        """The IBI of its Archive service, as registered; its text is the path of the base URL."""
+
+    @property
+    def address(self) -> str:
+        """Its address, "host[:port]"."""
+
+
+_Asked = TypeVar("_Asked", bound=Archive)
+_Asked_co = TypeVar("_Asked_co", bound=Archive, covariant=True)
+
+
+@dataclass(frozen=True, slots=True)
+class Heard(Generic[_Asked_co]):
+    """An Archive has answered; an empty URL list says that it does not know the item.
+
+    `again`: it said so before, and allowed that the answer be used again (note 1).
+    """
+
+    archive: _Asked_co
+    url_list: UrlList
+    again: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Silent(Generic[_Asked_co]):
+    """An Archive gave no answer that counts, for a reason that is one of our own errors.
+
+    `garbled`: it did answer, but not with a URL list (AMB-32). `asleep`: it was not asked, for it failed often lately.
+    """
+
+    archive: _Asked_co
+    why: IbiError
+    garbled: bool = False
+    asleep: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class _Flight:
+    task: asyncio.Task[Heard[Archive] | Silent[Archive]]
+    end: float
+
+
+class Questions:
+    """The questions of one process to Archives. `now` gives POSIX seconds."""
+
+    def __init__(
+        self, client: Client, health: Health, memory: Memory, metrics: Metrics, now: Callable[[], float]
+    ) -> None:
+        self._client = client
+        self._health = health
+        self._memory = memory
+        self._metrics = metrics
+        self._now = now
+        self._flights: dict[tuple[str, str], _Flight] = {}
+
+    def ask(
+        self, archive: _Asked, request: UrlRequest, query: str, seconds: float, *, remembered: bool
+    ) -> asyncio.Future[Heard[_Asked] | Silent[_Asked]]:
+        """Ask an Archive; the answer comes within so many seconds, be it `Silent`.
+
+        `query` is `request.query()`. `remembered`: whether an answer may be used that was given before, or that
+        somebody waits for already. What nobody
+        waits for any longer still ends in its own time, so that no Archive can tell what its answer was for (RES-03).
+        """
+        now = asyncio.get_running_loop().time()
+        if remembered and (kept := self.kept(archive, request)) is not None:
+            return answered(Heard(archive, kept, again=True))
+        if seconds <= 0:
+            return answered(Silent(archive, PeerSilent("no time was left to ask it")))
+        service = archive.service_ibi.canonical
+        key = (f"{service} {archive.address}", query)
+        flight = self._flights.get(key) if remembered else None
+        if flight is None or flight.end < now + seconds - _SAME_END:
+            asleep = self._health.begin(service, now)
+            if asleep is not None:
+                self._metrics.asked("asleep")
+                why = PeerSilent("it did not answer lately, and is not asked for a while")
+                return answered(Silent(archive, why, asleep=True))
+            task = asyncio.create_task(self._ask(archive, request, query, seconds))
+            self._client.keep(cast("asyncio.Task[object]", task))
+            flight = self._flights[key] = _Flight(task, now + seconds)
+            task.add_done_callback(lambda task: self._landed(key, task))
+        return cast("asyncio.Future[Heard[_Asked] | Silent[_Asked]]", flight.task)
+
+    def kept(self, archive: Archive, request: UrlRequest, *, stale: bool = False) -> UrlList | None:
+        """What an Archive said before and allows to use again; with `stale`, also if that was for less time."""
+        kept = self._memory.answer(archive.service_ibi.canonical, question(request))
+        fresh = kept is not None and kept.fresh_until > self._now()
+        return UrlList.read(kept.body) if kept is not None and (stale or fresh) else None
+
+    def _landed(self, key: tuple[str, str], task: asyncio.Task[Heard[Archive] | Silent[Archive]]) -> None:
+        if (flight := self._flights.get(key)) is not None and flight.task is task:
+            del self._flights[key]
+
+    async def _ask(
+        self, archive: _Asked, request: UrlRequest, query: str, seconds: float
+    ) -> Heard[Archive] | Silent[Archive]:
+        service, clock = archive.service_ibi.canonical, asyncio.get_running_loop().time
+        since, begun = self._memory.since(service), clock()
+        outcome: Heard[Archive] | Silent[Archive]
+        try:
+            reply = await self._client.get(archive.address, f"/{archive.service_ibi}?{query}", seconds)
+            answer = UrlList.read(_body(reply))
+        except PeerError as error:
+            outcome = Silent(archive, error, garbled=isinstance(error, PeerGarbled))
+        except ParseError as error:
+            why = IbiError("the answer is not a pair list: {reason}", reason=error)
+            outcome = Silent(archive, why, garbled=True)
+        else:
+            self._health.heard(service, clock())
+            self._metrics.asked("answered", clock() - begun)
+            reuse = reuse_seconds(reply, answer)
+            if reuse:
+                self._memory.keep(service, question(request), reply.body, reuse, since)
+            return Heard(archive, answer)
+        self._health.failed(service, clock(), outcome.why)
+        self._metrics.asked("garbled" if outcome.garbled else "silent", clock() - begun)
+        return outcome
+
+
+def question(request: UrlRequest) -> str:
+    """What distinguishes a question from another one about the same item: all but who asks (note 5)."""
+    return f"{request.ibi.canonical} {'+'.join(request.verbs.verbs)} {request.file_path}"
+
+
+def reuse_seconds(reply: Reply, answer: UrlList) -> int:
+    """For how long an answer may be used again (note 1): its Archive must say so twice."""
+    control = reply.headers.get(b"cache-control", b"").decode("latin-1")
+    found = _MAX_AGE.search(control)
+    if not answer or found is None or _NEVER.search(control):
+        return 0
+    return min(int(found[1]), LONGEST_REUSE) if answer.pairs.get(say.ACKNOWLEDGMENT_BATCH) == "yes" else 0
+
+
+def _body(reply: Reply) -> bytes:
+    """The body of an answer that is one (MSG-10). Raises PeerGarbled."""
+    if reply.status != _OK:
+        raise PeerGarbled("the answer has the status {status}", status=reply.status)
+    if reply.media_type != b"text/plain":
+        raise PeerGarbled("the answer is not text/plain")
+    return reply.body
+
+
+_Result = TypeVar("_Result")
+
+
+def answered(result: _Result) -> asyncio.Future[_Result]:
+    """A future that is over already."""
+    future: asyncio.Future[_Result] = asyncio.get_running_loop().create_future()
+    future.set_result(result)
+    return future

@@ -1,0 +1,259 @@
+"""Thanks on their way to the Archives whose URLs were chosen (RES-11, RES-12, notes 1 and 2).
+
+The thanks for an answer that was asked for one reader leave at once, each by itself. Those for an answer that was
+reused are added up first and sent together: one acknowledgment tells how many readers it stands for, and has an
+id, so that the Archive counts it once however often it comes.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import secrets
+from collections import Counter, deque
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Final
+
+from ibi.errors import PeerError, PeerGarbled
+
+if TYPE_CHECKING:
+    from ibi.protocol.messages import Acknowledgment
+    from ibi.resolver.questions import Archive
+    from ibi.transport import Client
+
+PER_ARCHIVE: Final = 3.0
+"""Seconds for the whole reply of one Archive."""
+
+GATHERING_SECONDS: Final = 1.0
+"""How long thanks for reused answers of one Archive are gathered before they are sent together."""
+
+GATHERED_AT_MOST: Final = 1_000
+"""Readers whose thanks are gathered for one Archive; with so many, they are sent before the time is over."""
+
+TRIES: Final = 3
+"""How often thanks with an id are sent while their reply does not come; those without one are sent once."""
+
+MOST_READERS: Final = 100_000
+"""Readers whom one acknowledgment may stand for (note 1)."""
+
+OLDEST: Final = 600.0
+"""Seconds after which thanks that still wait are not worth sending: their URL key is no longer known (note 1)."""
+
+_PAUSES: Final = (1.0, 3.0)  # seconds before the second try and the third
+_OK: Final = 200
+
+
+async def acknowledge(
+    client: Client, archive: Archive, acknowledgment: Acknowledgment, *, deadline: float = PER_ARCHIVE
+) -> None:
+    """Tell an Archive that its URL was chosen, at its registered base URL (MSG-27, AMB-54).
+
+    Raises PeerError if it cannot be told. Whatever it replies under status 200 will do: the notice says nothing.
+    """
+    reply = await client.get(archive.address, f"/{archive.service_ibi}?{acknowledgment.query()}", deadline)
+    if reply.status != _OK:
+        raise PeerGarbled("the answer has the status {status}", status=reply.status)
+
+
+_Same = tuple[str, str, str]
+"""What thanks must share to be added up: the Archive's service, the URL key and the URL."""
+
+
+@dataclass(slots=True, eq=False)
+class _Parcel:
+    """One acknowledgment to be sent for so many `readers`; `same` is None where it stands for itself alone."""
+
+    archive: Archive
+    acknowledgment: Acknowledgment
+    since: float
+    same: _Same | None = None
+    readers: int = 1
+    due: bool = False
+
+    def sealed(self) -> Acknowledgment:
+        """What is sent, and sent again: from now on no reader comes to it."""
+        if self.same is None:
+            return self.acknowledgment
+        return replace(self.acknowledgment, count=self.readers, event=str(secrets.randbelow(10**20)))
+
+
+@dataclass(slots=True, eq=False)
+class _Line:
+    """The thanks for one Archive: those that are gathered, those that wait for a sender, and how many senders work."""
+
+    gathered: list[_Parcel] = field(default_factory=list)
+    readers: int = 0  # of those gathered
+    timer: asyncio.TimerHandle | None = None
+    waiting: deque[_Parcel] = field(default_factory=deque)
+    growing: dict[_Same, _Parcel] = field(default_factory=dict)  # gathered or waiting: not sent yet
+    senders: int = 0
+
+    @property
+    def places(self) -> int:
+        """Acknowledgments in it."""
+        return len(self.gathered) + len(self.waiting)
+
+
+class Thanks:
+    """Acknowledgments on their way, none of them awaited by a reader (RES-12, note 2).
+
+    Every Archive has a line of its own, so one that takes its time does not hold up the thanks of the others.
+    `delivered` + `queued` + the sum of `dropped` (by reason) is the number of calls of `acknowledge`, `again` and
+    `skip`: an acknowledgment for many readers counts as many.
+    """
+
+    def __init__(
+        self,
+        client: Client,
+        *,
+        most: int = 10_000,
+        most_per_archive: int = 1_000,
+        at_once: int = 4,
+        deadline: float = PER_ARCHIVE,
+    ) -> None:
+        """`most`: acknowledgments that wait, for how many readers each may be; `deadline` in seconds."""
+        self._client = client
+        self._most = most
+        self._most_per_archive = most_per_archive
+        self._at_once = at_once
+        self._deadline = deadline
+        self._lines: dict[str, _Line] = {}
+        self._held = 0
+        self._senders: set[asyncio.Task[None]] = set()
+        self._closing = asyncio.Event()
+        self.delivered = 0
+        self.queued = 0
+        self.dropped: Counter[str] = Counter()
+
+    def acknowledge(self, archive: Archive, acknowledgment: Acknowledgment) -> None:
+        """Send it when there is a moment; return at once. When too many wait already, it is dropped and counted."""
+        line = self._lines.get(archive.address, _Line())
+        parcel = self._take(line, archive, acknowledgment)
+        if parcel is not None:
+            line.waiting.append(parcel)
+            self._set_off(archive.address, line)
+
+    def again(self, archive: Archive, acknowledgment: Acknowledgment) -> None:
+        """Thank for an answer that another reader got before: soon, together with others (note 1); return at once.
+
+        The answer must be one that may be reused. Those with the same URL key and URL become one acknowledgment,
+        which tells the addresses and the persistent URL of the first of them.
+        """
+        line = self._lines.get(archive.address, _Line())
+        same = (str(archive.service_ibi), acknowledgment.url_key, acknowledgment.url)
+        parcel = line.growing.get(same)
+        if parcel is not None and parcel.readers < MOST_READERS and not self._closing.is_set():
+            parcel.readers += 1
+            self.queued += 1
+        else:
+            parcel = self._take(line, archive, acknowledgment, same)
+            if parcel is None:
+                return
+            line.growing[same] = parcel
+            line.gathered.append(parcel)
+        if not parcel.due:
+            self._gather(archive.address, line)
+
+    def skip(self, reason: str) -> None:
+        """Count a redirect that nobody is thanked for: nothing goes uncounted (note 2)."""
+        self.dropped[reason] += 1
+
+    async def close(self, grace: float = PER_ARCHIVE) -> None:
+        """Take no more, deliver what is waiting for `grace` seconds at most, then drop the rest."""
+        self._closing.set()
+        for address, line in list(self._lines.items()):
+            self._flush(address, line)
+        if self._senders:
+            _, late = await asyncio.wait(self._senders, timeout=grace)
+            for sender in late:
+                sender.cancel()
+            await asyncio.gather(*late, return_exceptions=True)
+        self.dropped["closing"] += self.queued
+        self.queued = self._held = 0
+        self.dropped = +self.dropped  # reasons that never occurred are no reasons
+        self._lines.clear()
+
+    # -- taking and gathering ----------------------------------------------------------------------------------
+
+    def _take(
+        self, line: _Line, archive: Archive, acknowledgment: Acknowledgment, same: _Same | None = None
+    ) -> _Parcel | None:
+        """A place for an acknowledgment among those that wait; None, and counted, where there is none."""
+        if self._closing.is_set():
+            self.dropped["closing"] += 1
+            return None
+        if self._held >= self._most or line.places >= self._most_per_archive:
+            self.dropped["too many waiting"] += 1
+            return None
+        self._lines[archive.address] = line
+        self.queued += 1
+        self._held += 1
+        return _Parcel(archive, acknowledgment, asyncio.get_running_loop().time(), same)
+
+    def _gather(self, address: str, line: _Line) -> None:
+        """One more reader is thanked for: the first sets the clock, the last one of many stops it."""
+        line.readers += 1
+        if line.readers >= GATHERED_AT_MOST:
+            self._flush(address, line)
+        elif line.timer is None:
+            loop = asyncio.get_running_loop()
+            line.timer = loop.call_later(GATHERING_SECONDS, self._flush, address, line)
+
+    def _flush(self, address: str, line: _Line) -> None:
+        """What was gathered is due."""
+        if line.timer is not None:
+            line.timer.cancel()
+            line.timer = None
+        for parcel in line.gathered:
+            parcel.due = True
+        line.waiting.extend(line.gathered)
+        line.gathered.clear()
+        line.readers = 0
+        for _ in range(min(len(line.waiting), self._at_once)):
+            self._set_off(address, line)
+
+    # -- sending -----------------------------------------------------------------------------------------------
+
+    def _set_off(self, address: str, line: _Line) -> None:
+        if line.senders < self._at_once:
+            line.senders += 1
+            sender = asyncio.create_task(self._send(address, line))
+            self._senders.add(sender)
+            sender.add_done_callback(self._senders.discard)
+
+    async def _send(self, address: str, line: _Line) -> None:
+        """Send what waits in one line, one after the other, until nothing does."""
+        try:
+            while line.waiting:
+                parcel = line.waiting.popleft()
+                if parcel.same is not None and line.growing.get(parcel.same) is parcel:
+                    del line.growing[parcel.same]
+                self._held -= 1
+                problem = await self._deliver(parcel)
+                if problem:
+                    self.dropped[problem] += parcel.readers
+                else:
+                    self.delivered += parcel.readers
+                self.queued -= parcel.readers
+        finally:
+            line.senders -= 1
+            if not line.senders and not line.places:
+                self._lines.pop(address, None)
+
+    async def _deliver(self, parcel: _Parcel) -> str:
+        """Send one acknowledgment, again with the same id if its reply is lost; "", or why it is not delivered."""
+        if asyncio.get_running_loop().time() - parcel.since > OLDEST:
+            return "too old"
+        message = parcel.sealed()
+        pauses = iter(_PAUSES if message.event else ())
+        while True:
+            try:
+                await acknowledge(self._client, parcel.archive, message, deadline=self._deadline)
+            except PeerError as error:
+                pause = next(pauses, None)
+                if pause is None:
+                    return "garbled" if isinstance(error, PeerGarbled) else "silent"
+            else:
+                return ""
+            with suppress(TimeoutError):
+                await asyncio.wait_for(self._closing.wait(), pause)

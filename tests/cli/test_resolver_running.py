@@ -1,0 +1,136 @@
+"""A resolver as its operator runs it: it follows its settings, says whether it is ready, and counts."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from ibi.cli import main
+from ibi.settings import ResolverSettings
+from network.running import Answer, get
+
+CANARY = "canary7"
+ITEM = "archive.example/w/2021/01.01.00.00"
+
+
+class Running:
+    """A resolver of two processes, at a socket that the test holds."""
+
+    def __init__(self, data: Path, listener: socket.socket) -> None:
+        self.data = data
+        self.root = f"http://127.0.0.1:{listener.getsockname()[1]}"
+        words = f"resolver serve --data {data} --bind fd://{listener.fileno()} --workers 2 --log-format json"
+        self.process = subprocess.Popen(
+            [sys.executable, "-m", "ibi", *words.split(), "--access-log"],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            pass_fds=[listener.fileno()],
+            env={**os.environ, "PYTHONPATH": str(Path(__file__).parents[2] / "src"), "LANGUAGE": "en"},
+        )
+        assert self.process.stdout is not None
+        assert self.process.stdout.readline() == f"ready {self.root}\n"
+
+    def get(self, path: str, **headers: str) -> Answer:
+        return get(f"{self.root}{path}", **headers)
+
+    def change(self, **settings: object) -> None:
+        replace(ResolverSettings.read(self.data), **settings).write(self.data)  # type: ignore[arg-type]  # by name
+
+    def numbers(self) -> dict[str, float]:
+        lines = self.get("/-/metrics").body.decode().splitlines()
+        pairs = [line.rpartition(" ") for line in lines if not line.startswith("#")]
+        return {name.removeprefix("ibi_resolver_"): float(value) for name, _, value in pairs}
+
+    def end(self) -> list[dict[str, object]]:
+        """Stop it; the events that it wrote."""
+        self.process.send_signal(signal.SIGTERM)
+        _, written = self.process.communicate(timeout=20)
+        assert self.process.returncode == 0, written
+        return [json.loads(line) for line in written.splitlines()]
+
+
+def until(happened: Callable[[], object]) -> None:
+    end = time.monotonic() + 20
+    while not happened():
+        assert time.monotonic() < end
+        time.sleep(0.05)
+
+
+@pytest.fixture
+def running(tmp_path: Path) -> Iterator[Running]:
+    words = "--address resolver.test --service-ibi J8LNKB5R7W/3FUQHC5 --allow-private-archives"
+    assert main(["resolver", "init", "--data", str(tmp_path), *words.split()]) == 0
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        made = Running(tmp_path, listener)
+        yield made
+        if made.process.poll() is None:
+            made.process.terminate()
+        made.process.communicate(timeout=20)
+
+
+def admins(running: Running) -> set[str | None]:
+    """Whom its processes name; each connection may come to another one."""
+    return {json.loads(running.get("/-/about").body)["admin"] for _ in range(20)}
+
+
+def test_what_is_written_into_its_settings_counts_in_every_process_and_nothing_else_does(
+    running: Running,
+) -> None:
+    running.change(admin="a@resolver.test")
+    until(lambda: admins(running) == {"a@resolver.test"})
+    (running.data / ResolverSettings.FILE).write_text("address = ")
+    running.process.send_signal(signal.SIGHUP)  # so that both have looked
+    assert admins(running) == {"a@resolver.test"}
+    events = [event for event in running.end() if event["logger"] == "ibi.renewing"]
+    assert "the settings were changed" in [event["message"] for event in events]
+    refused = [event for event in events if event["level"] == "WARNING"]
+    assert len(refused) == 2
+    assert all("cannot be used" in str(event["message"]) for event in refused)
+
+
+def test_on_a_signal_it_looks_at_its_settings_though_nobody_asks(running: Running) -> None:
+    running.change(admin="a@resolver.test")
+    running.process.send_signal(signal.SIGHUP)
+    assert [e["message"] for e in running.end() if e["logger"] == "ibi.renewing"] == [
+        "the settings were changed"
+    ] * 2
+
+
+def test_numbers_of_all_processes_are_told_to_this_machine_alone(running: Running) -> None:
+    for _ in range(12):
+        assert running.get(f"/{ITEM}", host="resolver.test").status == 503
+    seen = running.numbers()
+    assert seen['resolutions_total{outcome="incomplete"}'] == seen["resolution_seconds_count"] == 12
+    assert (seen["workers"], seen["in_flight"]) == (2, 0)
+    assert running.get("/-/metrics", x_forwarded_for="203.0.113.7").status == 404
+    running.change(metrics_networks=("203.0.113.0/24",))
+    until(lambda: running.get("/-/metrics").status == 404)
+
+
+@pytest.mark.proves("REG-08")
+def test_nothing_of_a_reader_or_of_a_key_is_written_down(running: Running) -> None:
+    key = "98765432109876543210"
+    service = "J8LNKB5R7W/3FUQHC5"
+    asked = f"servicesubject=inclusionRequest&archiveaddress={CANARY}.test&registrationkey={key}"
+    for path in (
+        f"/{ITEM}?q={CANARY}",
+        f"/{service}?{asked}",
+        f"/-/explain/{ITEM}?{CANARY}",
+        f"/-/find?text={CANARY}",
+    ):
+        running.get(path, host="resolver.test", x_forwarded_for="203.0.113.7", cookie=CANARY)
+    written = json.dumps(running.end())
+    assert written.count("ibi.access") == 4
+    assert not re.search(rf"{CANARY}|{key}|203\.0\.113|127\.0\.0\.1", written)

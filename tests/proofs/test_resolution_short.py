@@ -1,0 +1,269 @@
+"""The simulation of resolution in its short form, and that it finds what is wrong."""
+
+from __future__ import annotations
+
+import random
+import subprocess
+import sys
+from contextlib import ExitStack
+from typing import TYPE_CHECKING, Any
+from unittest.mock import patch
+
+import pytest
+
+from ibi.protocol.choice import wanted
+from ibi.protocol.vocabulary import State
+from ibi.resolver import resolution as machine_room
+from ibi.resolver import rounds as rooms
+from ibi.resolver.alerts import Kind
+from ibi.resolver.asked import Asked
+from ibi.resolver.fanout import FanOut
+from ibi.resolver.policy import Policy
+from ibi.resolver.questions import Questions
+from ibi.resolver.resolution import Resolution
+from ibi.resolver.thanks import Thanks
+from proofs.minting.report import Report, Scale
+from proofs.minting.running import environment
+from proofs.resolution import exhaustive, originals, simulator
+from proofs.resolution.wire import VirtualLoop
+
+if TYPE_CHECKING:
+    import asyncio
+    from collections.abc import Iterator
+
+SEED = random.randrange(10**6)  # another one in each run; a failure shows it
+
+
+@pytest.fixture
+def loop() -> Iterator[VirtualLoop]:
+    virtual = VirtualLoop()
+    yield virtual
+    virtual.close()
+
+
+@pytest.mark.long
+@pytest.mark.proves("RES-04", "RES-05", "RES-08", "RES-09", "RES-13", "AMB-51", "AMB-52", "AMB-53")
+def test_every_story_of_a_few_archives_ends_as_the_standard_wants() -> None:
+    report = exhaustive.prove(Scale.SHORT, SEED)
+    assert report.broken == [], f"seed {SEED}"
+    assert report.counts["stories"] > 10_000
+
+
+@pytest.mark.long
+@pytest.mark.proves("RES-03", "RES-07", "RES-11", "RES-12", "AMB-46", "AMB-54", "REG-10")
+def test_stories_and_plays_of_chance_keep_the_fourteen_laws() -> None:
+    report = simulator.prove(Scale.SHORT, SEED)
+    assert report.broken == [], f"seed {SEED}"
+    assert report.counts["resolutions"] > 1_500
+    assert report.counts["readers gone"] > 20
+
+
+@pytest.mark.long
+@pytest.mark.proves("RES-08", "RES-10", "AMB-51")
+def test_among_two_hundred_archives_two_claims_are_always_seen_and_one_never_is_accused() -> None:
+    report = originals.prove(Scale.SHORT, SEED)
+    assert report.broken == [], f"seed {SEED}"
+    assert report.counts["several claims"] >= 100
+
+
+# That it can fail: machines and rooms with a fault in them
+
+
+class WaitsForWhoHasSpoken(Resolution):
+    def _await_no_more(self, archive: Any) -> None:
+        """Whoever is awaited is awaited for ever."""
+
+
+class CountsWhatWasRemoved(Resolution):
+    def _found(self, answer: Any) -> Any:
+        return wanted(answer, self._relation, self._preference, answer.relations())
+
+
+class LetsDeletedHideTheLiving(Resolution):
+    def close_round(self, *, may_go_on: bool = True) -> Any:
+        gone = [heard.archive for heard in self._heard if heard.answer.state is State.DELETED]
+        return self._alert(Kind.DELETED, gone) if gone else super().close_round(may_go_on=may_go_on)
+
+
+class BelievesAnybody(Resolution):
+    def __init__(self, *given: Any) -> None:
+        url, text, addresses, preference, _, *holder = given
+        super().__init__(url, text, addresses, preference, Policy(strict=True), *holder)
+
+
+class TakesTheFirstClaim(Resolution):
+    def hear(self, archive: Any, answer: Any, *, again: bool = False) -> Any:
+        decided = super().hear(archive, answer, again=again)
+        found = self._found(answer) if self.original_required and answer else None
+        if found is not None and found.entry.state is State.ORIGINAL:
+            return self.close_round()
+        return decided
+
+
+class AsksTheSameAgain(Resolution):
+    def _ask(self, *given: Any) -> Any:
+        self._asked = Asked()
+        return super()._ask(*given)
+
+
+class ForgetsWhoWasSilent(Resolution):
+    def _ask(self, *given: Any) -> Any:
+        self._silent = {}
+        return super()._ask(*given)
+
+
+class DeniesThoughSomebodyWasSilent(Resolution):
+    def _alert(self, *given: Any) -> Any:
+        silent, self._silent = self._silent, {}
+        alert = super()._alert(*given)
+        self._silent = silent
+        return alert
+
+
+class NotesWhatItDoesNotTake(Resolution):
+    def hear_again(self, archive: Any, answer: Any) -> Any:
+        decided = super().hear_again(archive, answer)
+        if decided is None and self._found(answer) is not None:
+            self._unsafe.append(archive)
+        return decided
+
+
+class ForgetsThatItWasSaidBefore(Resolution):
+    def hear(self, archive: Any, answer: Any, *, again: bool = False) -> Any:
+        del again
+        return super().hear(archive, answer)
+
+
+@pytest.mark.parametrize(
+    "machine",
+    [
+        WaitsForWhoHasSpoken,
+        CountsWhatWasRemoved,
+        LetsDeletedHideTheLiving,
+        BelievesAnybody,
+        TakesTheFirstClaim,
+        AsksTheSameAgain,
+        ForgetsWhoWasSilent,
+        DeniesThoughSomebodyWasSilent,
+    ],
+)
+def test_a_machine_with_a_fault_is_found_out_by_its_stories(machine: type[Resolution]) -> None:
+    report = Report("trial", "")
+    for seed in range(2_000):
+        simulator.tell(seed, report, machine)
+        if report.violations:
+            break
+    assert report.violations
+
+
+def test_who_accuses_nobody_is_found_out() -> None:
+    report = Report("trial", "")
+    with patch.object(machine_room, "contradicting", lambda _claims: []):
+        for seed in range(300):
+            simulator.tell(seed, report)
+    assert any("suspect-originals" in sentence for sentence in report.broken)
+
+
+def _asks_whom_it_knew(self: Any) -> Any:
+    return vars(self).setdefault("first", _WHO(self))
+
+
+def _again(self: Any) -> None:
+    if not self._widened:
+        _WIDEN(self)
+        self._ask(self._plan.first)
+
+
+def _impatient(self: Any, *given: Any, **named: Any) -> None:
+    _FAN_OUT(self, *given, **{**named, "per_archive": 3.0 if named.get("remembered") else 2.0})
+
+
+def _endless(self: Any, *given: Any, **named: Any) -> None:
+    _FAN_OUT(self, *given, **{**named, "per_archive": 30.0, "overall": 30.0})
+
+
+def _for_ever(self: Any, archive: Any, request: Any, *, stale: bool = False) -> Any:
+    del stale
+    return _KEPT(self, archive, request, stale=True)
+
+
+def _twice(self: Any, *given: Any) -> None:
+    _ACKNOWLEDGE(self, *given)
+    _ACKNOWLEDGE(self, *given)
+
+
+_WHO, _FAN_OUT, _WIDEN = rooms.Rounds._who, FanOut.__init__, FanOut.widen
+_KEPT, _ACKNOWLEDGE = Questions.kept, Thanks.acknowledge
+
+
+@pytest.mark.parametrize(
+    ("room", "name", "wrong", "law"),
+    [
+        (rooms.Rounds, "_who", _asks_whom_it_knew, "i13"),
+        (FanOut, "widen", _again, "i6"),
+        (FanOut, "__init__", _impatient, "i11"),
+        (FanOut, "__init__", _endless, "i8"),
+        (Questions, "kept", _for_ever, "i2"),
+        (Thanks, "acknowledge", _twice, "i3"),
+    ],
+)
+def test_a_room_with_a_fault_is_found_out_by_its_plays(
+    loop: VirtualLoop, room: Any, name: str, wrong: Any, law: str
+) -> None:
+    report = Report("trial", "")
+    with patch.object(room, name, wrong):
+        for seed in range(1_500):
+            simulator.play(seed, report, loop)
+            if any(sentence.startswith(law) for sentence in report.broken):
+                return
+    pytest.fail(f"{law}: {report.broken[:3]}")
+
+
+@pytest.mark.parametrize(
+    ("machine", "seed"), [(NotesWhatItDoesNotTake, 4516), (ForgetsThatItWasSaidBefore, 165)]
+)
+def test_a_machine_with_a_fault_that_shows_in_the_rooms_is_found_out_by_its_plays(
+    loop: VirtualLoop, machine: type[Resolution], seed: int
+) -> None:
+    report, sound = Report("trial", ""), Report("sound", "")
+    simulator.play(seed, report, loop, machine)
+    simulator.play(seed, sound, loop)
+    assert report.violations
+    assert not sound.violations
+
+
+def test_a_task_that_is_left_behind_is_found(loop: VirtualLoop) -> None:
+    left: list[asyncio.Task[Any]] = []
+
+    async def stay() -> None:
+        await loop.create_future()
+
+    def leaking(self: Any, *given: Any) -> None:
+        _ACKNOWLEDGE(self, *given)
+        left.append(loop.create_task(stay()))
+
+    report = Report("trial", "")
+    with ExitStack() as stack:
+        stack.enter_context(patch.object(Thanks, "acknowledge", leaking))
+        for seed in range(10):
+            simulator.play(seed, report, loop)
+    for task in left:
+        task.cancel()
+    loop.run_until_complete(_all(left))
+    assert any(sentence.startswith("i12") for sentence in report.broken)
+
+
+async def _all(tasks: list[Any]) -> None:
+    for task in tasks:
+        try:
+            await task
+        except BaseException:  # noqa: BLE001, S112 - they were cancelled
+            continue
+
+
+def test_the_command_prints_a_table_and_its_seed() -> None:
+    line = [sys.executable, "-m", "proofs.resolution", "--short", "--seed", "3", "P-R4"]
+    done = subprocess.run(line, capture_output=True, text=True, timeout=60, env=environment(), check=False)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert "seed 3" in done.stdout
+    assert "| P-R4 | several claims 105" in done.stdout

@@ -1,0 +1,139 @@
+"""Who is worth asking now: five failures in a row, pauses that grow, one probe at a time."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+
+import pytest
+
+from ibi.errors import IbiError
+from ibi.resolver.health import FAILURES, LONGEST_PAUSE, PAUSE, Health, Trouble
+
+
+def asleep(name: str = "a", now: float = 0.0) -> Health:
+    health = Health()
+    for _ in range(FAILURES):
+        health.failed(name, now)
+    return health
+
+
+def test_an_archive_never_heard_of_is_asked() -> None:
+    health = Health()
+    assert health.begin("a", 0.0) is None
+    assert health.asleep(0.0) == {}
+    assert health.trouble("a") is None
+
+
+def test_the_fifth_failure_in_a_row_puts_an_archive_to_sleep() -> None:
+    health = Health()
+    for _ in range(4):
+        health.failed("a", 100.0)
+        assert health.begin("a", 100.0) is None
+    health.failed("a", 100.0)
+    assert health.begin("a", 100.0) == 130.0
+    assert health.begin("b", 100.0) is None
+    assert health.asleep(129.9) == {"a": 130.0}
+    assert health.asleep(130.0) == {}
+
+
+def test_a_success_between_failures_begins_the_count_anew() -> None:
+    health = Health()
+    for _ in range(3):
+        for _ in range(FAILURES - 1):
+            health.failed("a", 0.0)
+        health.heard("a", 0.0)
+    health.failed("a", 0.0)
+    assert health.begin("a", 0.0) is None
+
+
+def test_after_the_pause_one_caller_probes_and_the_others_wait() -> None:
+    health = asleep()
+    assert health.begin("a", 29.9) == 30.0
+    assert health.begin("a", 30.0) is None
+    assert health.begin("a", 30.0) == 60.0
+    assert health.asleep(31.0) == {"a": 60.0}
+    health.heard("a", 31.0)
+    assert health.begin("a", 31.0) is None
+    assert health.begin("a", 31.0) is None
+    assert health.asleep(31.0) == {}
+
+
+def test_a_probe_that_never_reports_is_followed_by_another_one() -> None:
+    health = asleep()
+    assert health.begin("a", 30.0) is None
+    assert health.begin("a", 59.9) == 60.0
+    assert health.begin("a", 60.0) is None
+    assert health.begin("a", 60.0) == 90.0
+
+
+def test_every_probe_that_fails_makes_the_pause_longer_up_to_five_minutes() -> None:
+    health = asleep()
+    now, pauses = 0.0, []
+    for _ in range(14):
+        until = health.begin("a", now)
+        assert until is not None
+        pauses.append(until - now)
+        now = until
+        assert health.begin("a", now) is None
+        now += 3.0
+        health.failed("a", now)
+    assert pauses[:4] == [PAUSE, 2 * PAUSE, 3 * PAUSE, 4 * PAUSE]
+    assert pauses[9:] == [LONGEST_PAUSE] * 5
+
+
+def test_a_success_after_long_pauses_begins_with_the_shortest_again() -> None:
+    health = asleep()
+    assert health.begin("a", 30.0) is None
+    health.failed("a", 31.0)
+    assert health.begin("a", 91.0) is None
+    health.heard("a", 92.0)
+    for _ in range(FAILURES):
+        assert health.begin("a", 100.0) is None
+        health.failed("a", 100.0)
+    assert health.begin("a", 100.0) == 130.0
+
+
+def test_requests_under_way_that_fail_later_do_not_lengthen_the_pause() -> None:
+    health = Health()
+    for _ in range(32):
+        health.failed("a", 10.0)
+    assert health.asleep(10.0) == {"a": 40.0}
+    trouble = health.trouble("a")
+    assert trouble is not None
+    assert trouble.failures == 32
+
+
+def test_an_answer_that_comes_late_wakes_an_archive() -> None:
+    health = asleep()
+    health.heard("a", 5.0)
+    assert health.begin("a", 5.0) is None
+
+
+def test_the_last_reason_and_the_number_of_failures_are_remembered() -> None:
+    health = Health()
+    early, late = IbiError("no time was left to ask it"), IbiError("the answer is not text/plain")
+    health.failed("a", 1.0, early)
+    health.failed("a", 2.0, late)
+    health.failed("a", 3.0)
+    assert health.trouble("a") == Trouble(3, late, 0.0)
+
+
+def test_archives_that_are_no_longer_included_are_forgotten() -> None:
+    health = asleep("a")
+    for _ in range(FAILURES):
+        health.failed("b", 0.0)
+    health.forget({"b", "c"})
+    assert health.begin("a", 1.0) is None
+    assert health.asleep(1.0) == {"b": 30.0}
+
+
+@pytest.mark.parametrize("seconds_between", [0.1, 1.0, 7.0])
+def test_a_hung_archive_costs_at_most_one_probe_in_half_a_minute(seconds_between: float) -> None:
+    health, now, probes = asleep(), 0.0, []
+    while now < 3600:
+        if health.begin("a", now) is None:
+            probes.append(now)
+            health.failed("a", now + 3)
+        now += seconds_between
+    assert all(later - earlier >= PAUSE for earlier, later in pairwise(probes))
+    assert 3600 / LONGEST_PAUSE <= len(probes) <= 20

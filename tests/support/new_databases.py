@@ -1,0 +1,31 @@
+"""New databases in a moment: what the migrations make of an empty file is made once in a process, and then said again.
+
+Hundreds of tests want an Archive or a registry of their own, and running every migration costs more than most of what
+they show. An empty database gets, statement by statement, what the first one of this process has got from its
+migrations; one that holds anything already is migrated as ever, and so is every one made by a command in a process of
+its own.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from alembic import command
+
+_migrated = command.upgrade
+_made: dict[str, list[str]] = {}  # folder of migrations -> the statements that make a new database
+
+
+def upgrade(config: Any, revision: str) -> None:
+    """What alembic's `command.upgrade` does, for the one way in which `ibi.database.migrate` calls it."""
+    driver = config.attributes["connection"].connection.driver_connection
+    new = driver.execute("SELECT count(*) FROM sqlite_master").fetchone() == (0,)
+    folder = config.get_main_option("script_location")
+    if new and folder in _made:
+        for statement in _made[folder]:
+            driver.execute(statement)
+        return
+    _migrated(config, revision)
+    if new:
+        transaction = {"BEGIN TRANSACTION;", "COMMIT;"}  # there is one already
+        _made[folder] = [statement for statement in driver.iterdump() if statement not in transaction]
