@@ -1,19 +1,24 @@
-"""The load of `bench.resolving`: readers as wrk plays them, and a resolver among the Archives of `bench.stubs`."""
+"""The load of `bench.resolving`: readers, and a resolver among the Archives of `bench.stubs`."""
 
 from __future__ import annotations
 
+import itertools
+import math
 import os
-import re
+import random
+import socket
+import statistics
 import sys
 import time
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Final
 
-from bench.processes import NotStarted, serving, wrk
-from bench.stubs import FIRST, ip_of, item_of, service_of, stubs, tell
+from bench.processes import serving
+from bench.stubs import ip_of, item_of, service_of, stubs, tell
 from ibi.assembly import registry as registry_of
 from ibi.identifier.forms import IBIForms, parse_ibi
 from ibi.resolver.location_index import LocationIndex
@@ -21,37 +26,15 @@ from ibi.resolver.registry.mirroring import Listed
 from ibi.settings import ResolverSettings
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Callable, Iterable, Iterator
 
     from bench.processes import Server
 
 ORIGINAL: Final = "?ibiurl.requireditemstatus=Original"
+HANGING: Final = 20
+_FRESH: Final = 2_000_000
 _AT_ONCE: Final = 20_000  # hints that wait to be written
-_SCRIPT: Final = """
-local archives, items, first, letter, more, zipf = %d, %d, %d, "%s", "%s", %s
-local next, wrong = %d, 0
-math.randomseed(%d)
-request = function()
-  local number = next
-  if zipf then
-    number = math.floor(math.exp(math.random() * math.log(items + 1))) - 1
-  else
-    next = next + 1
-  end
-  local moment = os.date("!%%Y/%%m.%%d.%%H.%%M.%%S", first + number)
-  return wrk.format("GET", string.format("/%%s%%04d.example/b@80/%%s%%s", letter, number %% archives, moment, more))
-end
-response = function(status)
-  if status ~= 302 then wrong = wrong + 1; last = status end
-  told = string.format("%%d not redirected, last %%s", wrong, tostring(last))
-end
-setup = function(thread) all = thread end
-done = function(summary, latency, requests)
-  print(string.format("told %%d %%d %%d %%d %%s", summary.requests, latency:percentile(50), latency:percentile(99),
-    summary.errors.read + summary.errors.connect + summary.errors.timeout, tostring(all:get("told"))))
-end
-"""
-_TOLD = re.compile(r"told (\d+) (\d+) (\d+) (\d+) (\d+) not")
+_PATIENCE: Final = 20.0  # seconds for one answer
 
 
 @dataclass(frozen=True)
@@ -59,31 +42,47 @@ class Work:
     """What readers ask for. `letter`: "h" where the prefix tells who holds an item, "n" where it does not.
 
     `zipf`: the n-th item of `items` is asked for 1/n times as often as the first; otherwise each once, in order.
+    `living`: the items of Archives that hang when HANGING do are left out. `more`: what is said after the name.
     """
 
     letter: str = "n"
     items: int = 1_000
     zipf: bool = True
     more: str = ""
-    """What is said after the name."""
+    living: bool = False
+
+    def targets(self, archives: int, fresh: Iterator[int], seed: int) -> Iterator[str]:
+        """What one reader after the other asks for; `fresh` numbers have not been asked for yet."""
+        chance, scale = random.Random(seed), math.log(self.items + 1)
+        every = archives // HANGING if self.living else 0
+        while True:
+            number = int(math.exp(chance.random() * scale)) - 1 if self.zipf else next(fresh)
+            if every and number % archives % every == 0:
+                continue
+            yield f"/{item_of(number % archives, number, self.letter)}{self.more}"
 
 
 @dataclass(frozen=True)
 class Said:
-    """What came of it: redirects, questions that Archives got for them, and seconds."""
+    """What came of it."""
 
-    redirects: int
+    waits: tuple[float, ...]
+    """Seconds of each redirect."""
     asked: int
+    """Questions that Archives got."""
     seconds: float
-    median: float
-    p99: float
     processor: float
     """Seconds of a processor that the resolver has used."""
 
     @property
-    def messages(self) -> float:
-        """Questions for one redirect."""
-        return self.asked / self.redirects
+    def redirects(self) -> int:
+        """How many there were."""
+        return len(self.waits)
+
+    @property
+    def p99(self) -> float:
+        """Seconds that 99 of 100 redirects did not exceed."""
+        return statistics.quantiles(self.waits, n=100)[98] if self.redirects > 1 else self.waits[0]
 
 
 @dataclass
@@ -91,31 +90,54 @@ class Scene:
     """A resolver that runs among stubs."""
 
     archives: int
-    folder: Path
     stubs: Server
     resolver: Server
-    _next: int = 0
+    _fresh: Iterator[int] = field(default_factory=lambda: itertools.count(_FRESH))
 
-    def play(self, work: Work, seconds: int, connections: int = 2, seed: int = 1) -> Said:
-        """Have readers ask. Raises NotStarted where one of them is not redirected."""
-        script = self.folder / "ask.lua"
-        zipf = "true" if work.zipf else "false"
-        words = (self.archives, work.items, FIRST, work.letter, work.more, zipf, self._next, seed)
-        script.write_text(_SCRIPT % words)
+    def play(self, work: Work, seconds: float, connections: int = 2, seed: int = 1) -> Said:
+        """Have readers ask, each as soon as he has his answer. Raises NotRedirected."""
         tell(self.stubs.port, "counts")
-        before = processor(self.resolver.pid)
-        printed = wrk(self.resolver.port, script, connections, seconds)
-        time.sleep(0.05)
+        before, begun = processor(self.resolver.pid), time.perf_counter()
+        with ThreadPoolExecutor(connections) as readers:
+            found = list(
+                readers.map(lambda one: self._read(work, seconds, 1_000 * seed + one), range(connections))
+            )
+        took = time.perf_counter() - begun
+        time.sleep(0.05)  # the last thanks
         worked = processor(self.resolver.pid) - before
-        counted = tell(self.stubs.port, "counts")
-        told = _TOLD.search(printed)
-        if told is None or told[5] != "0" or told[4] != "0":
-            raise NotStarted(f"the load did not run clean: {printed}")
-        redirects = int(told[1])
-        if not work.zipf:
-            self._next += redirects + connections
-        median, p99 = int(told[2]) / 1e6, int(told[3]) / 1e6
-        return Said(redirects, counted["asked"], float(seconds), median, p99, worked)
+        return Said(tuple(itertools.chain(*found)), tell(self.stubs.port, "counts")["asked"], took, worked)
+
+    def _read(self, work: Work, seconds: float, seed: int) -> list[float]:
+        waits, until = list[float](), time.perf_counter() + seconds
+        with connection("127.0.0.1", self.resolver.port) as get:
+            for target in work.targets(self.archives, self._fresh, seed):
+                waits.append(get(target, b"302"))
+                if time.perf_counter() >= until:
+                    return waits
+        return waits
+
+
+class NotRedirected(Exception):
+    """A reader got something else: there is no figure."""
+
+
+@contextmanager
+def connection(host: str, port: int) -> Iterator[Callable[[str, bytes], float]]:
+    """A connection over which one GET after the other is sent; a GET must have this status, and gives its seconds."""
+    with socket.create_connection((host, port), timeout=_PATIENCE) as line:
+        line.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+
+        def get(target: str, status: bytes) -> float:
+            request = f"GET {target} HTTP/1.1\r\nHost: {host}:{port}\r\n\r\n".encode()
+            begun = time.perf_counter()
+            line.sendall(request)
+            answer = line.recv(65_536)
+            took = time.perf_counter() - begun
+            if answer[9:12] != status or b"\r\n\r\n" not in answer:
+                raise NotRedirected(target, answer)
+            return took
+
+        yield get
 
 
 @contextmanager
@@ -125,9 +147,19 @@ def scene(place: Path, archives: int, hints: Iterable[int] = (), letter: str = "
         folder = Path(name)
         _make(folder, archives, around.port)
         _learn(folder, archives, hints, letter)
-        command = (sys.executable, "-m", "ibi", "resolver", "serve", "--data", folder, "--bind", "127.0.0.1:0")
+        command = (
+            sys.executable,
+            "-m",
+            "ibi",
+            "resolver",
+            "serve",
+            "--data",
+            folder,
+            "--bind",
+            "127.0.0.1:0",
+        )
         with serving(command, folder / "log") as resolver:
-            yield Scene(archives, folder, around, resolver)
+            yield Scene(archives, around, resolver)
 
 
 def _make(folder: Path, archives: int, port: int) -> None:

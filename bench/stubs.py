@@ -59,7 +59,9 @@ def service_of(archive: int) -> str:
 
 def item_of(archive: int, number: int, kind: str = "n") -> str:
     """The name of one of its items."""
-    return f"{kind}{archive:04}.example/b@80/{time.strftime('%Y/%m.%d.%H.%M.%S', time.gmtime(FIRST + number))}"
+    return (
+        f"{kind}{archive:04}.example/b@80/{time.strftime('%Y/%m.%d.%H.%M.%S', time.gmtime(FIRST + number))}"
+    )
 
 
 def query_of(item: str) -> str:
@@ -75,7 +77,7 @@ def stubs(archives: int, folder: Path) -> AbstractContextManager[Server]:
 
 def tell(port: int, what: str) -> dict[str, int]:
     """Say something to the stubs behind a port, and take what they have counted so far; they count anew."""
-    with urlopen(f"http://{ip_of(0)}:{port}/-/{what}", timeout=10) as answer:  # noqa: S310 - ours
+    with urlopen(f"http://{ip_of(0)}:{port}/-/{what}", timeout=10) as answer:
         return dict(json.load(answer))
 
 
@@ -99,7 +101,9 @@ class _Stubs:
         more = f"Cache-Control: max-age={self.reuse}\r\n" if self.reuse else ""
         batch = "acknowledgment.batch yes\r\n" if self.reuse else ""
         for state in self.around:
-            self.around[state] = [self._around(archive, state, more, batch) for archive in range(self.archives)]
+            self.around[state] = [
+                self._around(archive, state, more, batch) for archive in range(self.archives)
+            ]
 
     def _around(self, archive: int, state: str, more: str, batch: str) -> tuple[bytes, bytes]:
         lead = f"{batch}archiveaddress {ip_of(archive)}:{self.port}\r\ncontenttype Data\r\nibi {{rep "

@@ -35,7 +35,7 @@ def prove(scale: Scale, seed: int) -> Report:
     report = Report(NAME, HOLDS)
     seeds = random.Random(seed)
     loop = VirtualLoop()
-    for _ in range(scale.pick(300, 5_000, 100_000)):
+    for _ in range(scale.pick(300, 5_000, 30_000)):
         world_seed = seeds.randrange(1 << 40)
         report.count("worlds")
         for fault in differences(world_seed, loop, report):

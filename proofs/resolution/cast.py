@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 RESOLVER = "http://resolver.example"
 READER = ("192.0.2.1",)
 
-_DIGITS = "23456789BCDEFGHJKLMNPQRSTUWXYZ"
+_DIGITS = "23456789BCDEFGHJKLMNPQRSTU"
 _VERBS = {"GetLastEdition": "!", "GetTranslation": "+", "GetMetadata": ":"}
 
 
@@ -86,7 +86,7 @@ def rep(number: int) -> str:
 @lru_cache(maxsize=4096)
 def ibip(number: int) -> str:
     """Its short name."""
-    return f"LK47B6W/3{_DIGITS[number // 30 % 30]}{_DIGITS[number % 30]}"
+    return f"LK47B6W/3{_DIGITS[number // 26 % 26]}{_DIGITS[number % 26]}"
 
 
 def steps_of(verbs: VerbList) -> Steps:

@@ -115,9 +115,8 @@ def i10_the_first_that_satisfies_is_taken_at_once(scene: Scene) -> Iterator[str]
     first = min((exchange.answered for exchange in good), default=inf)
     if first == inf or scene.outcome.again:
         return
-    chosen = next(
-        (e.answered for e in good if name_at(e.address) == str(scene.outcome.archive.service_ibi)), inf
-    )
+    archive = str(scene.outcome.archive.service_ibi)
+    chosen = next((e.answered for e in _last_round(scene, aside=True) if name_at(e.address) == archive), inf)
     patience = TIMES.grace if scene.watch and scene.watch.ledger.holder else 0.0
     if chosen > first + patience + _TINY or scene.ended > first + patience + _TINY:
         yield f"taken at {scene.ended:.3f} from an answer of {chosen:.3f}, though one satisfied at {first:.3f}"
@@ -161,6 +160,10 @@ def i14_what_is_remembered_changes_no_acceptable_answer(scene: Scene) -> Iterato
             yield f"an older answer of {call.archive} is used, though it has answered"
         if not _said(scene, call, STALE):
             yield f"{call.archive} never said that"
+    if isinstance(scene.outcome, Alert) and not (scene.watch and scene.watch.calls):
+        yield from (
+            f"{archive.name} did not say of late that it knows nothing" for archive in _unheard(scene)
+        )
 
 
 LAWS: tuple[Callable[[Scene], Iterator[str]], ...] = (
@@ -205,6 +208,19 @@ def _said(scene: Scene, call: Call, longer: float) -> bool:
         and min(scene.walls) < exchange.kept + exchange.conduct.reuse + longer
         for exchange in scene.everything
     )
+
+
+def _unheard(scene: Scene) -> list[Archive]:
+    """Who has not said within a minute that it does not know what this scene asks for."""
+    said = {
+        exchange.address
+        for exchange in scene.everything
+        if exchange.question == scene.asked
+        and exchange.counts
+        and not exchange.conduct.said.pairs
+        and abs(scene.walls[0] - exchange.kept) <= TIMES.negative + TIMES.overall
+    }
+    return [archive for archive in scene.included if archive.address not in said]
 
 
 def _last_round(scene: Scene, *, aside: bool = False) -> list[Exchange]:

@@ -18,7 +18,7 @@ from ibi.resolver.alerts import Alert
 from ibi.resolver.resolution import Redirect as Sent
 from ibi.resolver.resolution import Resolution
 from proofs.resolution import invariants, truth
-from proofs.resolution.cast import Archive, Said
+from proofs.resolution.cast import Archive, Said, rep
 from proofs.resolution.chance import Chance, honest, lying
 from proofs.resolution.oracle import Question, Reader
 from proofs.resolution.stage import Scene, Stage
@@ -103,6 +103,8 @@ def prepared(seed: int, loop: VirtualLoop) -> Play:
     true, calm = chance.random() < 0.6, chance.random() < 0.4
     story = honest(seed, removals=chance.random() < 0.2) if true else lying(seed)
     story.silent = 0.0
+    if seed % 16 == 7:
+        story.question = Question(rep(950), ((), (":",))[seed // 16 % 2])
     if chance.random() < 0.2:
         story.archives = [Archive(each.number, chance.random() < 0.7) for each in story.archives]
         story.world.archives = story.archives

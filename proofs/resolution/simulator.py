@@ -10,7 +10,6 @@ from ibi.resolver.resolution import Resolution
 from proofs.minting.report import Report, Scale
 from proofs.resolution import chance, plays, truth
 from proofs.resolution.playing import perform
-from proofs.resolution.watching import Broken
 from proofs.resolution.wire import VirtualLoop
 
 if TYPE_CHECKING:
@@ -21,6 +20,7 @@ HOLDS = "I1 to I14; what is decided is acceptable, and true where all are honest
 
 _STORIES, _PLAYS = (1_500, 20_000, 100_000), (1_000, 10_000, 100_000)
 _INTERRUPTED = 0.2
+_STEPS = 60  # of the loop, at each of which the reader of some plays goes away once
 
 
 def prove(scale: Scale, seed: int) -> Report:
@@ -33,6 +33,10 @@ def prove(scale: Scale, seed: int) -> Report:
     for _ in range(scale.pick(*_PLAYS)):
         gone_at = seeds.randrange(1, 60) if seeds.random() < _INTERRUPTED else 0
         play(seeds.randrange(1 << 40), report, loop, gone_at=gone_at)
+    for _ in range(scale.pick(2, 20, 100)):
+        everywhere = seeds.randrange(1 << 40)
+        for gone_at in range(1, _STEPS):
+            play(everywhere, report, loop, gone_at=gone_at)
     loop.close()
     return report
 
@@ -47,8 +51,8 @@ def tell(seed: int, report: Report, machine: type[Resolution] = Resolution) -> N
     report.count("stories")
     try:
         ending = perform(story, machine)
-    except Broken as fault:
-        report.violate(f"{fault} (story of seed {seed})\n{story.text()}")
+    except Exception as fault:  # noqa: BLE001 - whatever it is, it is a finding
+        report.violate(f"{fault!r} (story of seed {seed})\n{story.text()}")
         return
     report.count("rounds", ending.rounds)
     if not story.liars:

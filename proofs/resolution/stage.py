@@ -11,6 +11,7 @@ from unittest.mock import patch
 from ibi.protocol.language import LanguagePreference
 from ibi.resolver import rounds as rooms
 from ibi.resolver.explanation import Explanation
+from ibi.resolver.fanout import Times
 from ibi.resolver.health import Health
 from ibi.resolver.knowledge import Knowledge
 from ibi.resolver.location_index import Place
@@ -31,7 +32,7 @@ if TYPE_CHECKING:
     from proofs.resolution.oracle import Question, Reader
     from proofs.resolution.wire import Exchange, VirtualLoop, Wire
 
-TIMES = rooms.Times(per_archive=3.0, overall=5.0, hedge=0.1, grace=0.15, stale_after=1.8, negative=60)
+TIMES = Times(per_archive=3.0, overall=5.0, hedge=0.1, grace=0.15, stale_after=1.8, negative=60)
 STALE = 86_400.0
 
 
@@ -206,7 +207,7 @@ class Stage:
     async def resolve(self, scene: Scene) -> None:
         """One reader comes, and is sent on and thanked for, or told something."""
         preference = LanguagePreference(tuple(language.lower() for language in scene.reader.languages))
-        reader = rooms.Reader((scene.address,), preference)
+        reader = rooms.Reader((scene.address,), preference, scene.address)
         text = f"{RESOLVER}{scene.url.text}"
         scene.told = story = Explanation(text, "", scene.url.original_required)
         self._scenes[scene.address] = scene

@@ -5,12 +5,36 @@ from __future__ import annotations
 import sys
 
 from proofs import command
-from proofs.resolver import restart
+from proofs.resolver import (
+    bombs,
+    breakers,
+    floods,
+    liars,
+    membership_kills,
+    overload,
+    request_budget,
+    restart,
+    silence,
+    soak,
+)
+
+PROOFS = (
+    liars,
+    breakers,
+    request_budget,
+    bombs,
+    floods,
+    soak,
+    restart,
+    overload,
+    silence,
+    membership_kills,
+)
 
 sys.exit(
     command.run(
         "proofs.resolver",
         "A reader is answered, whatever happens.",
-        {proof.NAME: proof for proof in (restart,)},
+        {proof.NAME: proof for proof in PROOFS},
     )
 )

@@ -102,7 +102,8 @@ async def ask_all(
 
     async def one(reader: Reader) -> None:
         for target in todo:
-            found.append(await reader.ask(target))
+            answer = await reader.ask(target)
+            found.append(answer)
         reader.close()
 
     await asyncio.gather(*(one(Reader(port, addresses[each % len(addresses)])) for each in range(together)))

@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import random
 import time
+from itertools import pairwise
 from typing import Final
 
 from ibi.resolver.health import FAILURES, PAUSE
@@ -19,9 +20,10 @@ from proofs.resolver.world import World
 
 NAME: Final = "P-R2"
 
+ARCHIVES: Final = 20
 RATE: Final = 10.0
 """Readers a second."""
-SHORT_PAUSE: Final = 2.0
+SHORT_PAUSE: Final = 1.5
 """Of the resolver in the short form, instead of `PAUSE`."""
 SLACK: Final = 5.0
 """Seconds after the end of its pause in which a healed Archive is back."""
@@ -40,8 +42,8 @@ def prove(scale: Scale, seed: int) -> Report:
 async def _prove(report: Report, seed: int, scale: Scale) -> None:
     pause = SHORT_PAUSE if scale is Scale.SHORT else PAUSE
     chance = random.Random(seed)
-    settings = {"negative_seconds": 0, "archive_seconds": 1.0 if scale is Scale.SHORT else 3.0}
-    async with World.open(report, seed, 8, 0, "--pause", str(pause), **settings) as world:
+    settings = {"negative_seconds": 0, "archive_seconds": 0.5 if scale is Scale.SHORT else 3.0}
+    async with World.open(report, seed, ARCHIVES, 0, "--pause", str(pause), **settings) as world:
         targets = [play.unknown(chance) for _ in range(20_000)]
         stream = Stream(world.port, targets, RATE, chance)
         flowing = asyncio.create_task(stream.flow())
@@ -54,9 +56,10 @@ async def _prove(report: Report, seed: int, scale: Scale) -> None:
         await _back(world, pause + SLACK + SLACK)
         report.count("ms until back", round((time.monotonic() - healed) * 1000))
         report.demand(
-            time.monotonic() - healed <= pause + SLACK, "the healed Archive was not back when its pause was over"
+            time.monotonic() - healed <= pause + SLACK,
+            "the healed Archive was not back when its pause was over",
         )
-        await asyncio.sleep(max(0.0, healed + scale.pick(4, 4, 10) * pause - time.monotonic()))
+        await asyncio.sleep(max(0.0, healed + scale.pick(4, 5, 12) * pause - time.monotonic()))
         await _demand_patience(report, world, pause, healed)
         stream.over = True
         await flowing
@@ -96,7 +99,7 @@ async def _demand_patience(report: Report, world: World, pause: float, since: fl
     report.count("probes", len(times))
     report.count("watched s", round(watched))
     report.demand(len(times) <= watched / pause + 1, f"{len(times)} probes in {watched:.0f} s")
-    for number, (one, other) in enumerate(zip(times, times[1:], strict=False), 2):
+    for number, (one, other) in enumerate(pairwise(times), 2):
         report.demand(
             other - one >= _ASKED_ONCE_MORE * pause, f"probe {number} came {other - one:.1f} s after the last"
         )

@@ -22,8 +22,8 @@ if TYPE_CHECKING:
 NAME: Final = "P-R6"
 
 CLIENTS: Final = 50
-LINES: Final = 2
-"""Connections of each of them."""
+LINES: Final = 20
+"""Connections of each of them, half of what it may have at once."""
 RATE, BURST = 20.0, 40
 """What one reader may have asked for, a second and at once: the resolver's own figures."""
 HONEST: Final = 30.0
@@ -44,12 +44,12 @@ def prove(scale: Scale, seed: int) -> Report:
 
 
 async def _prove(report: Report, seed: int, scale: Scale) -> None:
-    archives, requests = scale.pick(20, 40, 100), scale.pick(6_000, 40_000, 100_000)
+    archives, requests = scale.pick(20, 40, 100), scale.pick(1_500, 40_000, 100_000)
     chance = random.Random(seed)
     warm = [play.item(number) for number in range(200)]
     cold = [play.item(number) for number in range(1_000, 1_000 + 4 * scale.pick(200, 2_000, 8_000))]
     settings = {"request_rate": RATE, "request_burst": BURST}
-    async with World.open(report, seed, archives, **settings) as world:
+    async with World.open(report, seed, archives, play.MOST_ITEMS, **settings) as world:
         await ask_all(world.port, warm, 4, _READERS[:50])
         usual = await _beside(world, chance, warm, cold, asyncio.sleep(scale.pick(2, 20, 60)))
         report.count("usual p99 ms", milliseconds(usual, 0.99))

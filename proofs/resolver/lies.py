@@ -103,7 +103,6 @@ def lists(pairs: PairList, own: str) -> tuple[bytes, ...]:
         true + "\r\ntitle Relatório".encode("latin-1"),
         true + b"\r\ntitle a\0b",
         true + b"".join(b"\r\np%d v" % number for number in range(5000)),
-        true.replace(b"Original", b"Perhaps").replace(b"Copy", b"Perhaps"),
         b"error {please come again}",
         b"notice {acknowledgment received}",
         b'{"url": "%s"}' % _TRAP.encode(),

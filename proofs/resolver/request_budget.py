@@ -101,7 +101,8 @@ async def _at_once(report: Report, world: World, archives: int, chance: random.R
         asked = await _asked(world)
         report.count(f"questions for {EQUAL} at once, {what}", asked)
         report.demand(
-            asked <= archives, f"{EQUAL} equal requests at once ({what}) became {asked} questions of {archives}"
+            asked <= archives,
+            f"{EQUAL} equal requests at once ({what}) became {asked} questions of {archives}",
         )
     await world.town.do(latency=0.004)
 

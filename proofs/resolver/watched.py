@@ -71,11 +71,12 @@ async def _watch(samples: IO[str]) -> None:
 
 
 def _sample() -> dict[str, float]:
-    pages = int(Path("/proc/self/statm").read_text(encoding="ascii").split()[1])
+    pages = [int(number) for number in Path("/proc/self/statm").read_text(encoding="ascii").split()]
     return {
         "moment": time.monotonic(),
-        "bytes": pages * os.sysconf("SC_PAGE_SIZE"),
-        "descriptors": len(os.listdir("/proc/self/fd")),
+        "bytes": pages[1] * os.sysconf("SC_PAGE_SIZE"),
+        "shared": pages[2] * os.sysconf("SC_PAGE_SIZE"),
+        "descriptors": sum(1 for _ in Path("/proc/self/fd").iterdir()),
         "tasks": len(asyncio.all_tasks()),
     }
 

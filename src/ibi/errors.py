@@ -14,6 +14,7 @@
     ├── PeerError           another machine failed us
     │   ├── ForbiddenAddress    it is at an address that must never be contacted
     │   ├── PeerSilent          no connection, no answer, or not in time
+    │   │   └── NotAsked        it was not even asked: too much was under way here
     │   └── PeerGarbled         an answer that is not one
     └── SetupError          a data directory or a setting cannot be used
 
@@ -126,6 +127,10 @@ class ForbiddenAddress(PeerError):
 
 class PeerSilent(PeerError):
     """No connection, no answer, or not in time."""
+
+
+class NotAsked(PeerSilent):
+    """The peer was not even asked, for too much was under way here; that says nothing of the peer."""
 
 
 class PeerGarbled(PeerError):

@@ -38,12 +38,14 @@ class Nonce:
         self._now = now
 
     @contextmanager
-    def laid_out(self) -> Iterator[str]:
-        """A new nonce, told to everybody until the end of the block. Raises SetupError where it cannot be written.
+    def laid_out(self, nonce: str = "") -> Iterator[str]:
+        """A nonce (32 hexadecimal digits), a new one if none is given, told to everybody until the end of the block.
+
+        Raises SetupError where it cannot be written.
 
         It is readable by all: the service may run under another user than whoever asks for the proof.
         """
-        nonce = secrets.token_hex(_BYTES)
+        nonce = nonce or secrets.token_hex(_BYTES)
         aside = self._directory / f"{_FILE}.{os.getpid()}.new"
         try:
             self._write(aside, nonce)

@@ -246,6 +246,15 @@ def test_it_serves_takes_in_what_is_registered_meanwhile_and_stops_when_told(
         assert "Traceback" not in err
 
 
+def test_all_workers_count_wrong_keys_together(tmp_path: Path) -> None:
+    made(tmp_path)
+    words = ["resolver", "register", "--data", str(tmp_path), "--archive-service", ARCHIVE, "--key", KEY]
+    assert main(words) == 0
+    with served(tmp_path, "--workers", "2") as (_, url):
+        statuses = [get(url, inclusion(KEY[::-1]))[0] for _ in range(8)]
+        assert statuses == [403] * 5 + [429] * 3
+
+
 def test_a_request_under_way_is_answered_before_the_end(tmp_path: Path) -> None:
     """The call-back of an inclusion hangs while the resolver is told to stop: the Archive still gets its status."""
     made(tmp_path, "--allow-private-archives")

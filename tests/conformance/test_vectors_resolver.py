@@ -13,8 +13,8 @@ from ibi.protocol.persistent_url import PersistentURL
 from ibi.protocol.query_string import read_query
 from ibi.protocol.url_list import UrlList
 from ibi.resolver.alerts import Alert
-from ibi.resolver.resolution import AskAgain, Redirect, Resolution
 from ibi.resolver.policy import Policy
+from ibi.resolver.resolution import AskAgain, Redirect, Resolution
 from support.oracles.vectors import Vector, runs
 
 TOLD = {

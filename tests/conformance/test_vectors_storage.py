@@ -18,8 +18,8 @@ from ibi.protocol.language import LanguagePreference
 from ibi.protocol.persistent_url import PersistentURL
 from ibi.protocol.vocabulary import State
 from ibi.resolver.alerts import Alert, Kind
-from ibi.resolver.resolution import AskAgain, Redirect, Resolution
 from ibi.resolver.policy import Policy
+from ibi.resolver.resolution import AskAgain, Redirect, Resolution
 from support.oracles.vectors import Vector, runs
 
 if TYPE_CHECKING:

@@ -14,7 +14,7 @@ THREATS = (ROOT / "docs/threats.md").read_text(encoding="utf-8")
 NOTES = (ROOT / "docs/standard/notes.md").read_text(encoding="utf-8")
 PLACES = ("src", "tests", "conformance", "proofs", "bench", "docs")
 LIMITS = re.findall(r"^\| [^|]+ \| ([0-9,]+) ?(\w*) \| `(ibi\.[\w.]+)` \|$", THREATS, re.MULTILINE)
-UNITS = {"": 1, "characters": 1, "s": 1, "min": 60, "h": 3600, "KiB": 1024, "MiB": 1024 * 1024}
+UNITS = {"": 1, "characters": 1, "ms": 0.001, "s": 1, "min": 60, "h": 3600, "KiB": 1024, "MiB": 1024 * 1024}
 TICKS = 10**9
 
 

@@ -192,7 +192,7 @@ class OwnNetwork:
         match = _REQUEST.fullmatch(request)
         assert match is not None, request
         self._heard.append(
-            Exchange(host, match[1].decode("ascii"), match[2].decode("ascii"), body.decode("ascii"))
+            Exchange(host, match[1].decode("ascii"), match[2].decode("ascii"), body.decode("latin-1"))
         )
 
 

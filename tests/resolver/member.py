@@ -97,6 +97,7 @@ async def member(
     *,
     absent: frozenset[str] = frozenset(),
     registered: bool = True,
+    mail: Mail | None = None,
     own: Sequence[str] = ("urlib.net",),
     guarded: bool = True,
 ) -> AsyncIterator[Member]:
@@ -120,7 +121,7 @@ async def member(
             now=clock,
             throttle=throttle,
             witness=witness,
-            mail=Mail("", "", ""),
+            mail=mail or Mail("", "", ""),
             guarded=guarded,
         )
         try:

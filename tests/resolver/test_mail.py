@@ -11,12 +11,15 @@ import pytest
 from aiosmtpd.smtp import SMTP
 
 from ibi.identifier.forms import parse_ibi
+from ibi.protocol.messages import InclusionRequest
 from ibi.resolver.mail import Mail, is_recipient
 from ibi.resolver.registry import Move, RegisteredArchive
+from resolver.member import KEY, STRANGER, archive, member, use_cheap_keys
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from email.message import EmailMessage
+    from pathlib import Path
 
 IBI = parse_ibi("sid.inpe.br/mtc-m21/2012/06.05.15.34.39")
 KNOWN = RegisteredArchive(
@@ -37,8 +40,7 @@ class Postbox:
 
     @property
     def letters(self) -> list[EmailMessage]:
-        parsed = [message_from_bytes(each.content, policy=policy.default) for each in self.envelopes]
-        return parsed
+        return [message_from_bytes(each.content, policy=policy.default) for each in self.envelopes]
 
 
 @pytest.fixture
@@ -134,3 +136,29 @@ def test_a_server_that_is_not_there_costs_a_line_in_the_log(caplog: pytest.LogCa
     mail.close()
     assert [record.levelname for record in caplog.records] == ["WARNING"]
     assert "admin@archive.example" not in caplog.text
+
+
+def test_of_a_move_the_administrator_is_told_and_not_who_asks_for_it(
+    postbox: tuple[Postbox, Mail], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    use_cheap_keys(monkeypatch)
+    box, mail = postbox
+
+    async def main() -> None:
+        async with member(
+            tmp_path, [archive("old", "127.0.0.2"), archive("new", "127.0.0.3")], mail=mail
+        ) as at:
+            await at.include("old.example")
+            thief = InclusionRequest("new.example", IBI, "192.0.2.1", "1", "thief@evil.example", KEY)
+            for _ in range(3):
+                assert (await at.membership.answer(thief, STRANGER)).status == 403
+                at.clock.now += 60.0
+            at.registry.allow_move(IBI)
+            assert (await at.membership.answer(thief, STRANGER)).status == 200
+
+    asyncio.run(main())
+    mail.close()
+    assert [letter["To"] for letter in box.letters] == ["admin@archive.example"] * 2
+    held, moved = (letter.get_content() for letter in box.letters)
+    assert "nothing was changed" in held
+    assert "from now on" in moved

@@ -18,11 +18,12 @@ from ibi.resolver.keys import CHALLENGE_SECONDS, is_weak_key, proof_of
 from ibi.resolver.mail import Mail
 from ibi.resolver.readiness import Readiness
 from ibi.resolver.recovery import Recovery
-from ibi.resolver.registration import APPLICATIONS, Registration
+from ibi.resolver.registration import APPLICATIONS, LARGEST_BODY, Registration
 from ibi.resolver.site import Site
 from ibi.resolver.visitor import Visitor
 from ibi.settings import ResolverSettings
 from resolver.member import ARCHIVE, KEY, SERVICE, STRANGER, Member, member, use_cheap_keys
+from resolver.running import Answer, Running, resolver
 from support.archives import Conduct, ScriptedArchive, Told
 
 if TYPE_CHECKING:
@@ -384,3 +385,27 @@ def test_requests_for_keys_come_from_programs_and_not_too_often(tmp_path: Path) 
         assert (await here.keys({"service_ibi": ARCHIVE}, source="127.0.0.99"))[0] == 200
 
     play(tmp_path, scene)
+
+
+def test_both_doors_are_open_over_http_and_take_no_more_than_they_need(tmp_path: Path) -> None:
+    async def post(running: Running, path: str, kind: str, body: bytes) -> Answer:
+        head = f"POST {path} HTTP/1.1\r\nHost: urlib.net\r\nContent-Type: {kind}\r\nContent-Length: {len(body)}\r\n"
+        return await running.say(f"{head}Connection: close\r\n\r\n".encode() + body)
+
+    async def main() -> None:
+        async with resolver(tmp_path, [], registration="form") as running:
+            form = "application/x-www-form-urlencoded"
+            assert (await running.ask("/-/register", "Accept: text/html")).status == 200
+            assert (await post(running, "/-/register", form, b"service_ibi=nothing")).status == 422
+            assert (await post(running, "/-/register", form, b"a" * (LARGEST_BODY + 1))).status == 413
+            asked = json.dumps({"service_ibi": ARCHIVE}).encode()
+            told = await post(running, "/-/api/keys", "application/json", asked)
+            assert told.status == 200
+            assert json.loads(told.body).keys() == {"challenge", "at", "seconds"}
+            assert told.headers["cache-control"] == "no-store"
+            assert (await running.ask("/-/api/keys")).status == 405
+            assert (await running.ask("/-/register", method="DELETE")).status == 405
+            assert (await post(running, "/-/healthz", form, b"")).status == 405
+            assert (await running.ask("/-/register", host="evil.example")).status == 421
+
+    asyncio.run(main())

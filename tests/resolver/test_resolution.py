@@ -11,8 +11,8 @@ from ibi.protocol.pair_list import PairList
 from ibi.protocol.persistent_url import PersistentURL
 from ibi.protocol.url_list import UrlList
 from ibi.resolver.alerts import Alert, Kind
-from ibi.resolver.resolution import MAX_ROUNDS, AskAgain, Redirect, Resolution
 from ibi.resolver.policy import Policy
+from ibi.resolver.resolution import MAX_ROUNDS, AskAgain, Redirect, Resolution
 
 ITEM = "example.org/x/2020/01.02.00.00"
 

@@ -14,7 +14,7 @@ from ibi.resolver.membership import HELD, REFUSED
 from ibi.resolver.takeover import SILENT_SECONDS
 from resolver.member import ARCHIVE, KEY, SERVICE, STRANGER, Member, archive, member, use_cheap_keys
 from resolver.running import until
-from support.archives import Conduct, ScriptedArchive
+from support.archives import Conduct, ScriptedArchive, Told
 from support.clock import run_with_false_clock
 
 if TYPE_CHECKING:
@@ -35,8 +35,8 @@ class Switchable(ScriptedArchive):
 
     silent = False
 
-    def _conduct(self, told: object) -> Conduct:
-        return Conduct(lie="reset") if self.silent else super()._conduct(told)  # type: ignore[arg-type]  # as the base
+    def _conduct(self, told: Told) -> Conduct:
+        return Conduct(lie="reset") if self.silent else super()._conduct(told)
 
 
 def play(data: Path, scene: Callable[[Member, Switchable], Awaitable[None]], **more: object) -> None:
@@ -245,10 +245,14 @@ def test_a_heartbeat_writes_nothing_but_once_a_minute_when_it_was_heard(tmp_path
     asyncio.run(main())
 
 
-def test_a_heartbeat_that_was_overtaken_by_an_exclusion_does_not_say_included(tmp_path: Path) -> None:
+@pytest.mark.parametrize("late", [Conduct(lie="silence"), Conduct(b"confirmation yes", after=2.0)])
+@pytest.mark.proves("AMB-35")
+def test_a_heartbeat_that_was_overtaken_by_an_exclusion_does_not_say_included(
+    tmp_path: Path, late: Conduct
+) -> None:
     class Patient(Switchable):
-        def _conduct(self, told: object) -> Conduct:
-            return Conduct(lie="silence") if self.silent else super()._conduct(told)
+        def _conduct(self, told: Told) -> Conduct:
+            return late if self.silent else super()._conduct(told)
 
     async def main() -> None:
         old = Patient("old", "old.example", ARCHIVE, ip=OLD)

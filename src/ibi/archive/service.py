@@ -67,10 +67,10 @@ class ArchiveService:
 
     `now` gives POSIX seconds. `renderer`: without it, pages are plain text; `nonce`: without it,
     nobody can prove that a name leads here; `api`: without it, there is nothing below /-/api/; `visits`: what counts
-    readers, closed with it.
+    readers, closed with it; `holdings` gives the filter of what is held (note 45), where it is published.
     """
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - what an Archive is made of, all of it given
         self,
         settings: ArchiveSettings,
         catalogue: Catalogue,
@@ -81,8 +81,10 @@ class ArchiveService:
         *,
         api: Api | None = None,
         visits: Visits | None = None,
+        holdings: Callable[[Asked], Response] | None = None,
     ) -> None:
         self._settings = settings
+        self._holdings = holdings
         self._nonce = nonce
         self._api = api
         self._visits = visits
@@ -170,6 +172,8 @@ class ArchiveService:
                 return self._about()
             case "/-/nonce" if self._nonce is not None:
                 return Response(*self._nonce.answer(), PLAIN, NO_STORE)
+            case "/-/holdings" if self._holdings is not None:
+                return self._holdings(asked)
             case _:
                 return None
 

@@ -5,17 +5,19 @@ from __future__ import annotations
 import asyncio
 import time
 from dataclasses import replace
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import TYPE_CHECKING, Any, Final
 
 import ibi
 from ibi.archive.care import audit_duty
 from ibi.archive.care.audit_duty import AuditDuty
 from ibi.archive.directory import ArchiveDirectory
-from ibi.archive.networking import networks
+from ibi.archive.networking import holdings, networks
 from ibi.archive.networking.duties import Duties, Duty
+from ibi.archive.networking.holdings import Holdings
 from ibi.archive.networking.joining import Resolvers
 from ibi.archive.networking.networks import Kept, Memberships
+from ibi.archive.networking.notices import Notices
 from ibi.archive.networking.renewal import Renewing, Watched
 from ibi.archive.service import ArchiveService, identity_of
 from ibi.archive.sharing import refreshing, transfer
@@ -73,13 +75,19 @@ def archive_service(
         Kept(ledger),
         time.time,
     )
+    telling = Notices(
+        ledger,
+        lambda: watched.look().wanted(ibi.__version__),
+        Kept(ledger),
+        Client(AddressPolicy(allow_private=True), names),
+    )
     handing = lru_cache(maxsize=1)(lambda settings: _hand_overs(directory, ledger, settings, names))
     caring = lru_cache(maxsize=1)(lambda settings: _duties(directory, ledger, settings, names))
     hand_overs = Duties(lambda: handing(watched.look().settings))  # they wait for no long audit
     duties = Duties(lambda: caring(watched.look().settings))
 
     async def started() -> None:
-        await asyncio.gather(part.run(), hand_overs.run(), duties.run())
+        await asyncio.gather(part.run(), telling.run(), hand_overs.run(), duties.run())
 
     async def close() -> None:
         await part.close()
@@ -118,6 +126,7 @@ class _Answering:
             Nonce(directory.path, time.time),
             api=api.answer,
             visits=Visits(catalogue, time.time, settings.geo_database),
+            holdings=partial(holdings.page, directory.path) if settings.holdings_filter else None,
         )
 
     def __call__(self, scope: Mapping[str, Any], receive: Any, send: Any) -> Coroutine[Any, Any, None]:
@@ -175,6 +184,8 @@ def _duties(
     found = [
         Duty("uploads", EXPIRE_EVERY, lambda: asyncio.to_thread(under_way.expire)),
     ]
+    if settings.holdings_filter:
+        found.append(Holdings(catalogue, directory.path).duty())
     if settings.refresh_hours:
         found.append(refreshing.duty(copier, settings.refresh_hours, time.time))
     if settings.audit_days:

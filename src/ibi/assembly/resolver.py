@@ -8,7 +8,7 @@ from functools import partial
 from math import ceil
 from typing import TYPE_CHECKING, Final
 
-from ibi.database import check_version, migrate, open_engine
+from ibi.database import check_version, migrate, open_engine, upgrade
 from ibi.errors import SetupError
 from ibi.nonce import Nonce
 from ibi.renewing import Renewing, Watched
@@ -55,6 +55,7 @@ def registry(data: Path, *, new: bool = False) -> Registry:
     if new:
         migrate(engine, MIGRATIONS)
     else:
+        upgrade(engine, MIGRATIONS)
         check_version(engine, MIGRATIONS)
     return Registry(engine, time.time)
 

@@ -1,9 +1,9 @@
-"""Holdings filters: what an Archive publishes so that it need not be asked for what it does not hold (note 45).
+r"""Holdings filters: what an Archive publishes so that it need not be asked for what it does not hold (note 45).
 
 The page is one line of ASCII, and then the bits of a Bloom filter over the canonical names of all items that the
 Archive answers for:
 
-    ibi-holdings 1 names=<n> hashes=<k> bits=<m>\\n        and m/8 bytes
+    ibi-holdings 1 names=<n> hashes=<k> bits=<m>\n        and m/8 bytes
 
 A name has k bits; it may be held if all of them are set, and is not held otherwise. Which ones:
 

@@ -9,11 +9,11 @@ from __future__ import annotations
 
 import asyncio
 from functools import partial
-from typing import TYPE_CHECKING, Generic, Protocol, TypeVar
+from typing import TYPE_CHECKING, Generic, NamedTuple, Protocol, TypeVar
 
 from ibi.errors import PeerSilent
+from ibi.resolver.questions import PER_ARCHIVE, Silent, answered
 from ibi.resolver.questions import Archive as Asked
-from ibi.resolver.questions import Silent, answered
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Iterable
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from ibi.protocol.messages import UrlRequest
     from ibi.resolver.plan import Members, Plan
     from ibi.resolver.questions import Heard, Questions
+    from ibi.resolver.turns import Ticket
 
 
 class Archive(Asked, Protocol):
@@ -34,13 +35,27 @@ class Archive(Asked, Protocol):
 _Asked = TypeVar("_Asked", bound=Archive)
 
 
-class FanOut(Generic[_Asked]):
-    """The questions of one round; belongs to the running event loop. Nothing of it needs to be closed.
+class Times(NamedTuple):
+    """How long is waited, in seconds (docs/threats.md)."""
 
-    `per_archive` and `overall` (what is left for all rounds) are in seconds; the smaller one is everyone's deadline.
-    `members`: who is included at the moment, so that nobody is asked who has left meanwhile.
-    `hedge`: seconds after which the first ones are no longer waited for alone. `remembered`: whether answers may be
-    used that were given before.
+    per_archive: float = PER_ARCHIVE
+    overall: float = 5.0
+    hedge: float = 0.1
+    """For likely holders alone."""
+    grace: float = 0.15
+    """For the known holder of the original, when another one was faster."""
+    stale_after: float = 1.8
+    """Before an older answer is used."""
+    negative: int = 60
+    """How long "nobody has it" is remembered."""
+
+
+class FanOut(Generic[_Asked]):
+    """The questions of one round; belongs to the running event loop. `leave` it when enough was heard.
+
+    `members`: who is included at the moment, so that nobody is asked who has left meanwhile. `left`: seconds for all
+    further rounds; what an Archive may take is less. `origin`: who the reader is, for whom everybody may have to be
+    asked in turn. `remembered`: whether answers may be used that were given before.
     """
 
     def __init__(
@@ -49,10 +64,10 @@ class FanOut(Generic[_Asked]):
         plan: Plan[_Asked],
         members: Callable[[], Members[_Asked]],
         request: UrlRequest,
+        times: Times,
         *,
-        per_archive: float,
-        overall: float,
-        hedge: float,
+        left: float,
+        origin: str,
         remembered: bool = False,
     ) -> None:
         self._questions = questions
@@ -60,21 +75,26 @@ class FanOut(Generic[_Asked]):
         self._members = members
         self._request = request
         self._query = request.query()
+        self._origin = origin
         self._remembered = remembered
         self._clock = asyncio.get_running_loop().time
-        self._begun = self._clock()
-        self._per_archive = per_archive
-        self._end = self._begun + overall
-        self._hedge_at = self._begun + hedge
-        self._done: asyncio.Queue[asyncio.Future[Heard[_Asked] | Silent[_Asked]]] = asyncio.Queue()
+        begun = self._clock()
+        self._per_archive = times.per_archive
+        self._end = begun + left
+        self._hedge_at = begun + times.hedge
+        self._done: asyncio.Queue[asyncio.Future[Heard[_Asked] | Silent[_Asked]] | None] = asyncio.Queue()
         self._waiting: dict[str, _Asked] = {}
         self._aside: dict[asyncio.Future[Heard[_Asked] | Silent[_Asked]], _Asked] = {}
-        self._widened = False
+        self._ticket: Ticket | None = None
+        self._widening = self._widened = False
+        self.refused = False
+        """Whether everybody should have been asked, and too much was under way."""
         self.asked: list[_Asked] = []
         """Whom it has asked, in order."""
-        self._ask(plan.first)
         if plan.why == "everybody":
             self.widen()
+        else:
+            self._ask(plan.first)
 
     @property
     def waiting(self) -> list[_Asked]:
@@ -82,40 +102,47 @@ class FanOut(Generic[_Asked]):
         return list(self._waiting.values())
 
     def widen(self) -> None:
-        """Ask everybody else now."""
-        if not self._widened:
-            self._widened = True
-            first, members = self._plan.first, self._members()
-            if first is not members.regular:
-                self._ask(one for one in members.regular if one not in first)
-            aside = [one for one in members.aside if one not in first]
-            self._aside = dict(zip(self._ask_each(aside), aside, strict=True))
+        """Ask everybody else as soon as it is this reader's turn."""
+        if self._widening:
+            return
+        self._widening = True
+        size = len(self._members().regular)
+        if self._questions.is_asked(self._query):  # by somebody who comes first: this costs nothing more
+            self._ask_everybody()
+            return
+        self._ticket = self._questions.turns.take(self._origin, size, self._ask_everybody)
+        if self._ticket is None:
+            self._refuse()
+
+    def leave(self) -> None:
+        """Enough was heard: nobody more is asked. Who was asked may finish in its own time (RES-03)."""
+        if self._ticket is not None:
+            self._questions.turns.give_back(self._ticket)
 
     async def next(self, until: float | None = None) -> Heard[_Asked] | Silent[_Asked] | None:
         """The next outcome; None at the time `until` of the loop if none came, and at the end of the round: `over`."""
-        while True:
-            if not self._done.empty():
-                return self._done.get_nowait().result()
-            if not self._waiting:
-                if self._widened:
-                    return None
+        while not self.over:
+            if not (self._waiting or self._widening) and self._done.empty():
                 self.widen()
                 continue
-            hedge = None if self._widened else self._hedge_at
-            wake = min((moment for moment in (until, hedge) if moment is not None), default=None)
+            hedge = self._end if self._widening else self._hedge_at
             try:
-                async with asyncio.timeout_at(wake):
-                    return (await self._done.get()).result()
+                async with asyncio.timeout_at(hedge if until is None else min(until, hedge)):
+                    done = await self._done.get()
             except TimeoutError:
-                if hedge is not None and self._clock() >= hedge:
-                    self.widen()
+                if self._clock() >= hedge:
+                    self._refuse() if self._widening and not self._widened else self.widen()
                 if until is not None and self._clock() >= until:
                     return None
+            else:
+                if done is not None:
+                    return done.result()
+        return None
 
     @property
     def over(self) -> bool:
         """Whether there is nobody left to hear but those on probation."""
-        return self._widened and not self._waiting and self._done.empty()
+        return self.refused or (self._widened and not self._waiting and self._done.empty())
 
     async def aside(self, until: float) -> AsyncIterator[Heard[_Asked] | Silent[_Asked]]:
         """What those on probation say, if they say it before the time `until` of the loop.
@@ -132,6 +159,18 @@ class FanOut(Generic[_Asked]):
                 outcome = one.result() if known else Silent(archive, late)
                 if not (isinstance(outcome, Silent) and outcome.asleep):
                     yield outcome
+
+    def _refuse(self) -> None:
+        self.leave()
+        self.refused = True
+
+    def _ask_everybody(self) -> None:
+        self._widened = True
+        first, members = () if self._plan.why == "everybody" else self._plan.first, self._members()
+        self._ask(one for one in members.regular if one not in first)
+        aside = [one for one in members.aside if one not in first]
+        self._aside = dict(zip(self._ask_each(aside), aside, strict=True))
+        self._done.put_nowait(None)  # whoever waits sees how things stand now
 
     def _ask(self, archives: Iterable[_Asked]) -> None:
         archives = tuple(archives)

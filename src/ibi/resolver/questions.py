@@ -7,13 +7,17 @@ or of a required state. No answer that counts is one of our own errors, never a 
 from __future__ import annotations
 
 import asyncio
+import math
 import re
+from collections import Counter
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, Generic, Protocol, TypeVar, cast
 
-from ibi.errors import IbiError, ParseError, PeerError, PeerGarbled, PeerSilent
+from ibi.errors import IbiError, NotAsked, ParseError, PeerError, PeerGarbled, PeerSilent
 from ibi.protocol import vocabulary as say
 from ibi.protocol.url_list import UrlList
+from ibi.resolver.plan import MOST_LIKELY
+from ibi.resolver.turns import Turns
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -32,7 +36,8 @@ LONGEST_REUSE: Final = 3600
 """Seconds for which an answer is used again at most, whatever its Archive allows."""
 
 _OK = 200
-_SAME_END = 0.5  # seconds: a question under way that ends this much earlier is not joined
+_LATE = 0.25  # seconds: when this loop was so late, a time-out says nothing of the Archive
+_LARGE = 16 * 1024  # bytes: lists of more are read one at a time, so that others have their turn
 _MAX_AGE = re.compile(r"(?:^|,)\s*max-age=([0-9]{1,9})\s*(?:$|,)", re.ASCII | re.IGNORECASE)
 _NEVER = re.compile(r"(?:^|,)\s*(?:no-store|no-cache|private)\b", re.ASCII | re.IGNORECASE)
 
@@ -96,6 +101,16 @@ class Questions:
         self._metrics = metrics
         self._now = now
         self._flights: dict[tuple[str, str], _Flight] = {}
+        self._queries: Counter[str] = Counter()
+        self._under_way = 0
+        self._reading = asyncio.Lock()
+        self._pulse = Pulse()
+        self.turns = Turns(lambda: self._under_way)
+        """Who may have everybody asked next."""
+
+    def is_asked(self, query: str) -> bool:
+        """Whether everybody is being asked the same already, so that asking it costs nobody anything."""
+        return self._queries.get(query, 0) > MOST_LIKELY
 
     def ask(
         self, archive: _Asked, request: UrlRequest, query: str, seconds: float, *, remembered: bool
@@ -114,7 +129,7 @@ class Questions:
         service = archive.service_ibi.canonical
         key = (f"{service} {archive.address}", query)
         flight = self._flights.get(key) if remembered else None
-        if flight is None or flight.end < now + seconds - _SAME_END:
+        if flight is None or flight.end < now + seconds / 2:
             asleep = self._health.begin(service, now)
             if asleep is not None:
                 self._metrics.asked("asleep")
@@ -122,8 +137,13 @@ class Questions:
                 return answered(Silent(archive, why, asleep=True))
             task = asyncio.create_task(self._ask(archive, request, query, seconds))
             self._client.keep(cast("asyncio.Task[object]", task))
-            flight = self._flights[key] = _Flight(task, now + seconds)
-            task.add_done_callback(lambda task: self._landed(key, task))
+            flight = _Flight(task, now + seconds)
+            if remembered:
+                self._flights[key] = flight
+            self._queries[query] += remembered
+            self._under_way += 1
+            self._pulse.begin()
+            task.add_done_callback(lambda task: self._landed(key, task, shared=remembered))
         return cast("asyncio.Future[Heard[_Asked] | Silent[_Asked]]", flight.task)
 
     def kept(self, archive: Archive, request: UrlRequest, *, stale: bool = False) -> UrlList | None:
@@ -132,9 +152,18 @@ class Questions:
         fresh = kept is not None and kept.fresh_until > self._now()
         return UrlList.read(kept.body) if kept is not None and (stale or fresh) else None
 
-    def _landed(self, key: tuple[str, str], task: asyncio.Task[Heard[Archive] | Silent[Archive]]) -> None:
+    def _landed(
+        self, key: tuple[str, str], task: asyncio.Task[Heard[Archive] | Silent[Archive]], *, shared: bool
+    ) -> None:
+        self._under_way -= 1
+        if not self._under_way:
+            self._pulse.end()
         if (flight := self._flights.get(key)) is not None and flight.task is task:
             del self._flights[key]
+        self._queries[key[1]] -= shared
+        if not self._queries[key[1]]:
+            del self._queries[key[1]]
+        self.turns.look()
 
     async def _ask(
         self, archive: _Asked, request: UrlRequest, query: str, seconds: float
@@ -144,7 +173,7 @@ class Questions:
         outcome: Heard[Archive] | Silent[Archive]
         try:
             reply = await self._client.get(archive.address, f"/{archive.service_ibi}?{query}", seconds)
-            answer = UrlList.read(_body(reply))
+            answer = await self._read(_body(reply))
         except PeerError as error:
             outcome = Silent(archive, error, garbled=isinstance(error, PeerGarbled))
         except ParseError as error:
@@ -157,9 +186,54 @@ class Questions:
             if reuse:
                 self._memory.keep(service, question(request), reply.body, reuse, since)
             return Heard(archive, answer)
-        self._health.failed(service, clock(), outcome.why)
+        if not (isinstance(outcome.why, NotAsked) or self._pulse.was_late(begun)):
+            self._health.failed(service, clock(), outcome.why)
         self._metrics.asked("garbled" if outcome.garbled else "silent", clock() - begun)
         return outcome
+
+    async def _read(self, body: bytes) -> UrlList:
+        """Read a list. Raises ParseError."""
+        if len(body) <= _LARGE:
+            return UrlList.read(body)
+        async with self._reading:
+            await asyncio.sleep(0)
+            return UrlList.read(body)
+
+
+class Pulse:
+    """Whether the event loop has been late: then time-outs come of this machine, not of others."""
+
+    def __init__(self) -> None:
+        self._beat: asyncio.TimerHandle | None = None
+        self._late_at = -math.inf
+
+    def begin(self) -> None:
+        """Feel it from now on."""
+        if self._beat is None:
+            self._next()
+
+    def end(self) -> None:
+        """Nothing is waited for."""
+        if self._beat is not None:
+            self._beat.cancel()
+            self._beat = None
+
+    def was_late(self, since: float) -> bool:
+        """Whether it has been late since a time of the loop."""
+        self._feel()
+        return self._late_at >= since
+
+    def _next(self) -> None:
+        self._beat = asyncio.get_running_loop().call_later(_LATE, self._again)
+
+    def _again(self) -> None:
+        self._feel()
+        self._next()
+
+    def _feel(self) -> None:
+        now = asyncio.get_running_loop().time()
+        if self._beat is not None and now > self._beat.when() + _LATE:
+            self._late_at = now
 
 
 def question(request: UrlRequest) -> str:

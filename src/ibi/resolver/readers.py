@@ -155,7 +155,7 @@ class Readers:
         with self._counted(story):
             begun = now()
             outcome: Redirect | Redirected | Alert = await self._rounds.resolve(
-                url, story.url, Reader(visitor.addresses, preference), story
+                url, story.url, Reader(visitor.addresses, preference, origin), story
             )
             if isinstance(outcome, Alert):
                 left = begun + self._settings.overall_seconds - now()

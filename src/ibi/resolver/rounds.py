@@ -7,11 +7,11 @@ from __future__ import annotations
 
 import asyncio
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Final
 
 from ibi.protocol.vocabulary import State
 from ibi.resolver.alerts import Alert, Kind, Round
-from ibi.resolver.fanout import FanOut
+from ibi.resolver.fanout import FanOut, Times
 from ibi.resolver.location_index import Place
 from ibi.resolver.questions import Heard
 from ibi.resolver.resolution import AskAgain, Redirect, Resolution
@@ -42,17 +42,8 @@ class Reader:
 
     addresses: tuple[str, ...]
     preference: LanguagePreference
-
-
-class Times(NamedTuple):
-    """How long is waited, in seconds (docs/threats.md)."""
-
-    per_archive: float
-    overall: float
-    hedge: float
-    grace: float
-    stale_after: float
-    negative: int
+    origin: str = ""
+    """What limits count against."""
 
 
 @dataclass(slots=True)
@@ -118,7 +109,7 @@ class Rounds:
         while isinstance(decision, AskAgain):
             left = begun + self._times.overall - clock()
             may_go_on = asked <= MOST_QUESTIONS
-            decision = await self._round(machine, story, left, may_go_on=may_go_on)
+            decision = await self._round(machine, story, left, reader.origin, may_go_on=may_go_on)
             asked += len(story.rounds[-1].asked)
         story.milliseconds = _since(begun)
         if isinstance(decision, Alert):
@@ -137,6 +128,7 @@ class Rounds:
         machine: Resolution,
         story: Explanation,
         left: float,
+        origin: str,
         *,
         may_go_on: bool,
     ) -> Redirect | AskAgain | Alert:
@@ -152,13 +144,16 @@ class Rounds:
             plan,
             self._who,
             request,
-            per_archive=self._times.per_archive,
-            overall=left,
-            hedge=self._times.hedge,
+            self._times,
+            left=left,
+            origin=origin,
             remembered=policy.remembers and not required,
         )
         decision: Redirect | AskAgain | Alert | None = await self._listen(machine, fan_out, told, story)
+        fan_out.leave()
         told.round.asked = tuple(str(archive.service_ibi) for archive in fan_out.asked)
+        if decision is None and fan_out.refused:
+            decision = self._older(machine, self._who().regular, story) or Alert(Kind.BUSY, story.url)
         if decision is None:
             decision = machine.close_round(may_go_on=may_go_on)
         if isinstance(decision, Alert) and decision.kind is Kind.INCOMPLETE:

@@ -33,7 +33,11 @@ archives = Table(
     ),
     Column("state", String, nullable=False, default="registered", comment="applied, registered or mirrored"),
     Column(
-        "mirrored_from", String, nullable=False, default="", comment="public key of the resolver that lists it"
+        "mirrored_from",
+        String,
+        nullable=False,
+        default="",
+        comment="public key of the resolver that lists it",
     ),
     Column("contact", String, nullable=False, default="", comment="whom to write to, as registered"),
     Column("contact_name", String, nullable=False, default=""),

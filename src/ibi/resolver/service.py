@@ -23,13 +23,14 @@ from ibi.protocol.persistent_url import PersistentURL
 from ibi.protocol.replies import RequestError
 from ibi.resolver.admission import PATHS, Admission
 from ibi.resolver.alerts import Alert, Kind
+from ibi.resolver.fanout import Times
 from ibi.resolver.health import Health
 from ibi.resolver.hops import Hops
 from ibi.resolver.membership import REFUSED, Outcome
 from ibi.resolver.policy import Policy
 from ibi.resolver.questions import Questions
 from ibi.resolver.readers import EXPLAIN, Readers
-from ibi.resolver.rounds import Rounds, Times
+from ibi.resolver.rounds import Rounds
 from ibi.resolver.site import Pages, Site
 from ibi.resolver.upstream import Upstream
 from ibi.resolver.visitor import Visitor

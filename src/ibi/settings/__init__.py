@@ -94,6 +94,8 @@ class ArchiveSettings(Settings):
     """How long resolvers may reuse an answer that depends on no reader; 0: not at all (note 1)."""
     largest_upload: int = 8 << 30
     """Bytes of the largest file that is taken in over HTTP."""
+    holdings_filter: bool = True
+    """Whether it publishes a filter of the names that it answers for (note 45)."""
     audit_days: int = 30
     """Within how many days every stored file is read again and compared with its SHA-256; 0: only on demand."""
     refresh_hours: int = 24
@@ -198,6 +200,8 @@ class ResolverSettings(Settings):
         _check("", (self.address, *self.aliases))
         if self.policy not in {"hardened", "strict"}:
             raise SetupError("the policy is hardened or strict, not {policy}", policy=self.policy)
+        if self.registration not in {"closed", "form"}:
+            raise SetupError("registration is closed or form, not {word}", word=self.registration)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

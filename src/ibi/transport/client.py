@@ -17,9 +17,9 @@ from importlib.metadata import PackageNotFoundError, version
 from ipaddress import ip_address
 from typing import TYPE_CHECKING
 
-from ibi.errors import ForbiddenAddress, PeerSilent
+from ibi.errors import ForbiddenAddress, NotAsked, PeerSilent
 from ibi.transport.address import HostPort
-from ibi.transport.exchange import Connection, Reply, StaleConnection
+from ibi.transport.exchange import Connection, Held, Reply, StaleConnection
 from ibi.transport.names import system_names
 
 if TYPE_CHECKING:
@@ -86,6 +86,7 @@ class Client:
         self._open: set[Connection] = set()
         self._tasks: set[asyncio.Task[object]] = set()
         self._closed = False
+        self._held = Held()
 
     async def get(
         self,
@@ -100,18 +101,22 @@ class Client:
 
         `deadline` is in seconds and covers everything: waiting for a place, the name, the connection, the last byte.
         `loop` is the header CDN-Loop, by which a resolver knows what another one has sent.
-        Raises ForbiddenAddress, PeerSilent or PeerGarbled. A connection kept from before that the other side had
-        closed meanwhile is replaced once.
+        Raises ForbiddenAddress, PeerSilent (NotAsked where no place was free), or PeerGarbled. A connection kept from
+        before that the other side had closed meanwhile is replaced once.
         """
         if self._closed:
             raise PeerSilent("this client is closed")
         peer = self._peer(address)
         request = self._request(peer, target, headers, loop)
         peer.asking += 1
+        begun = False
         try:
             async with asyncio.timeout(deadline), peer.places, self._places:
+                begun = True
                 return await self._ask(peer, request)
         except TimeoutError as error:
+            if not begun:
+                raise NotAsked("too many questions to it were waiting here") from error
             raise PeerSilent("no whole answer within {seconds:g} s", seconds=deadline) from error
         finally:
             peer.asking -= 1
@@ -218,7 +223,7 @@ class Client:
                 peer.idle.remove(gone)
                 self._forget_if_unused(peer)
 
-        connection = Connection(ip, self._limits.head, self._limits.body, lost)
+        connection = Connection(ip, self._limits.head, self._limits.body, lost, self._held)
         transport, _ = await asyncio.get_running_loop().create_connection(lambda: connection, ip, port)
         self._open.add(connection)
         if self._closed:

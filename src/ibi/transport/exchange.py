@@ -18,6 +18,13 @@ from ibi.errors import PeerGarbled, PeerSilent
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+MOST_CHUNKS = 1_024
+"""Pieces that an answer may come in (docs/threats.md)."""
+MOST_HELD = 64 * 1024 * 1024
+"""Bytes of unfinished answers of one client; beyond that only small ones are taken."""
+SMALL = 16 * 1024
+"""Bytes that an answer may have even then."""
+
 _OK = 200
 _NO_CONTENT = 204
 _NOT_MODIFIED = 304
@@ -42,19 +49,27 @@ class StaleConnection(Exception):
     """A connection kept from an earlier request was closed before any byte of an answer came."""
 
 
+class Held:
+    """How many bytes of unfinished answers there are, of all connections that share this."""
+
+    def __init__(self) -> None:
+        self.bytes = 0
+
+
 class _Answer:
     """One answer in the making; the callbacks of the parser. `refusal` is why it cannot be taken, once known."""
 
-    def __init__(self, head_limit: int, body_limit: int) -> None:
+    def __init__(self, head_limit: int, body_limit: int, held: Held) -> None:
+        self._held = held
+        self._chunks = 0
         self._head_limit = head_limit
         self._body_limit = body_limit
         self._parser = httptools.HttpResponseParser(self)
         self._received = 0
-        self._body_size = 0
         self._until_close = False
         self.status = 0
         self.headers: dict[bytes, bytes] = {}
-        self.body: list[bytes] = []
+        self.body = bytearray()
         self.head_done = False
         self.complete = False
         self.surplus = False
@@ -134,12 +149,25 @@ class _Answer:
     def on_body(self, data: bytes) -> None:
         if self.complete or self.refusal is not None:
             return
-        self._body_size += len(data)
-        if self._body_size > self._body_limit:
+        self.body += data
+        self._held.bytes += len(data)
+        if len(self.body) > self._body_limit:
             self._refuse_size()
-            self.body.clear()
-        else:
-            self.body.append(data)
+        elif self._held.bytes > MOST_HELD and len(self.body) > SMALL:
+            self.refusal = PeerGarbled("too many large answers are coming in at once")
+        if self.refusal is not None:
+            self.let_go()
+
+    def on_chunk_header(self) -> None:
+        self._chunks += 1
+        if self._chunks > MOST_CHUNKS and self.refusal is None and not self.complete:
+            self.refusal = PeerGarbled("the answer comes in too many pieces")
+            self.let_go()
+
+    def let_go(self) -> None:
+        """It is no longer in the making."""
+        self._held.bytes -= len(self.body)
+        self.body = bytearray()
 
     def on_message_complete(self) -> None:
         if self.head_done and not self.complete and self.refusal is None:
@@ -160,10 +188,10 @@ class Connection(asyncio.Protocol):
     """
 
     def __init__(
-        self, peer: str, head_limit: int, body_limit: int, lost: Callable[[Connection], None]
+        self, peer: str, head_limit: int, body_limit: int, lost: Callable[[Connection], None], held: Held
     ) -> None:
         self.peer = peer
-        self._limits = (head_limit, body_limit)
+        self._limits = (head_limit, body_limit, held)
         self._lost = lost
         self._transport: asyncio.Transport | None = None
         self._answer: _Answer | None = None
@@ -182,7 +210,7 @@ class Connection(asyncio.Protocol):
         transport = self._transport
         if transport is None or self.closed or transport.is_closing():
             raise StaleConnection
-        self._answer = _Answer(*self._limits)
+        answer = self._answer = _Answer(*self._limits)
         self._done = asyncio.get_running_loop().create_future()
         transport.write(request)
         try:
@@ -190,6 +218,7 @@ class Connection(asyncio.Protocol):
         finally:
             if not self._done.done() or self._done.cancelled():
                 self.abort()
+            answer.let_go()
             self._answer = self._done = None
             self._used = True
 
@@ -244,6 +273,6 @@ class Connection(asyncio.Protocol):
             done.set_exception(answer.refusal)
             self.abort()
         elif answer.complete:
-            done.set_result(Reply(answer.status, answer.headers, b"".join(answer.body), self.peer))
+            done.set_result(Reply(answer.status, answer.headers, bytes(answer.body), self.peer))
             if not answer.reusable:
                 self.abort()

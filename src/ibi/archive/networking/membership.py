@@ -144,7 +144,7 @@ class Membership:
 
     async def _ask(self, query: str, seconds: float) -> bytes:
         """Send a message to the resolver's service, which is looked up anew after every failure."""
-        service = self._service or await self._find_service(seconds)
+        service = self._service or await find_service(self._client, self._address, seconds)
         self._service = ""
         self.asked = True
         reply = await self._client.get(self._address, f"/{service}?{query}", seconds)
@@ -154,14 +154,6 @@ class Membership:
             raise PeerGarbled("it answered with status {status}", status=reply.status)
         self._service = service
         return reply.body
-
-    async def _find_service(self, seconds: float) -> str:
-        """The resolver's service IBI, which it tells at /-/about (note 24)."""
-        reply = await self._client.get(self._address, "/-/about", seconds)
-        try:
-            return str(parse_ibi(str(json.loads(reply.body)["service_ibi"])))
-        except (ValueError, LookupError, TypeError, RecursionError):
-            raise PeerGarbled("it does not tell its service IBI at /-/about: is it a resolver?") from None
 
     async def _failed(self, error: PeerError | Refused) -> None:
         """Whoever says nothing still thinks what it thought before."""
@@ -194,6 +186,15 @@ class Membership:
                 await self._keep(self.member)
             except SetupError as error:
                 _log.warning("%s at %s was not noted: %s", self.request.service_ibi, before.resolver, error)
+
+
+async def find_service(client: Client, address: str, seconds: float) -> str:
+    """The service IBI of the resolver at an address, which it tells at /-/about (note 24). Raises PeerError."""
+    reply = await client.get(address, "/-/about", seconds)
+    try:
+        return str(parse_ibi(str(json.loads(reply.body)["service_ibi"])))
+    except (ValueError, LookupError, TypeError, RecursionError):
+        raise PeerGarbled("it does not tell its service IBI at /-/about: is it a resolver?") from None
 
 
 def _about(seconds: float, least: float = 0.5) -> float:

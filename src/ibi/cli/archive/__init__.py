@@ -14,6 +14,7 @@ from ibi.cli.archive import (
     keeping,
     membership,
     retiring,
+    rotating,
     serving,
     statistics,
     tokens,
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
 _TOPICS = (
     founding,
     membership,
+    rotating,
     adjusting,
     importing,
     items,

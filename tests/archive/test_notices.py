@@ -1,0 +1,216 @@
+"""An Archive tells its resolvers what has changed: to whom, what, how often, and when it gives up."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Iterable
+from contextlib import asynccontextmanager
+
+import pytest
+
+from archive.membership_world import Notes, ScriptedResolver, Step, request_of, until
+from archive.world import REP, NewArchive
+from ibi.archive.ledgers import history
+from ibi.archive.ledgers.memberships import Member, Standing
+from ibi.archive.networking import notices
+from ibi.archive.networking.networks import Wanted
+from ibi.archive.networking.notices import Notices
+from ibi.identifier.forms import parse_name
+from ibi.protocol.messages import InclusionRequest, read_request
+from ibi.protocol.notification import MOST_CHANGED, ChangeNotification
+from ibi.transport import AddressPolicy, Client
+
+RECEIVED: Step = (200, b"notice {change received}")
+UNKNOWN: Step = (400, b"error {request: no service knows this subject}")
+BUSY: Step = (503, b"error {later}")
+REFUSED: Step = (403, b"status.archive refused")
+
+
+@pytest.fixture(autouse=True)
+def fast(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(notices, "LOOK_EVERY", 0.01)
+    monkeypatch.setattr(notices, "_PAUSE", 0.01)
+    monkeypatch.setattr(notices, "ANYTHING_EVERY", 0.0)
+
+
+def said(resolver: ScriptedResolver) -> list[list[str]]:
+    """The names in each notice that a resolver got, sorted; [] for anything."""
+    found = [read_request(target.partition("?")[2]) for target in resolver.targets if "?" in target]
+    assert all(isinstance(each, ChangeNotification) for each in found)
+    return [
+        sorted(name.canonical for name in each.changed)
+        for each in found
+        if isinstance(each, ChangeNotification)
+    ]
+
+
+@asynccontextmanager
+async def telling(
+    archive: NewArchive, *resolvers: ScriptedResolver, standing: Standing = Standing.INCLUDED
+) -> AsyncIterator[dict[str, Member]]:
+    """The Archive tells these resolvers; how it stands at them can be changed."""
+    ledger = {each.url: Member(each.url, standing, "2026-11-21T10:00:00Z") for each in resolvers}
+    requests: dict[str, InclusionRequest] = {each.url: request_of() for each in resolvers}
+    telling = Notices(
+        archive.catalogue,
+        lambda: Wanted(requests, on=True),
+        Notes(ledger),
+        Client(AddressPolicy(allow_private=True)),
+    )
+    running = asyncio.create_task(telling.run())
+    try:
+        yield ledger
+        assert not running.done()
+    finally:
+        running.cancel()
+        await asyncio.gather(running, return_exceptions=True)
+
+
+async def deposit(archive: NewArchive, names: Iterable[str]) -> None:
+    lines = [{"rep": name, "url": "http://far.example/"} for name in names]
+    assert (await asyncio.to_thread(archive.load, *lines)).added == len(lines)
+
+
+def names_of(count: int, year: int = 2013) -> list[str]:
+    return [f"a.example/b/{year}/01.01.{number // 60:02}.{number % 60:02}" for number in range(count)]
+
+
+def test_a_resolver_hears_first_that_anything_may_have_changed_and_then_what_did(archive: NewArchive) -> None:
+    async def scenario() -> None:
+        async with ScriptedResolver(RECEIVED) as resolver, telling(archive, resolver):
+            await until(lambda: said(resolver) == [[]])
+            await deposit(archive, [REP])
+            await until(lambda: len(said(resolver)) == 2)
+            with archive.keeper.changing("maria") as hand:
+                hand.remove(hand.held(parse_name(REP)))
+            await until(lambda: len(said(resolver)) == 3)
+            assert said(resolver) == [[], [parse_name(REP).canonical], [parse_name(REP).canonical]]
+
+    asyncio.run(scenario())
+
+
+def test_all_names_of_an_item_are_told(archive: NewArchive) -> None:
+    async def scenario() -> None:
+        async with ScriptedResolver(RECEIVED) as resolver, telling(archive, resolver):
+            await until(lambda: said(resolver) == [[]])
+            line = {"rep": REP, "ibip": "8JMKD3MGP8W/35MME4E", "aliases": ["6qtX3pFwXQZGivnJSY/M7t24"]}
+            await asyncio.to_thread(archive.load, line)
+            await until(lambda: len(said(resolver)) == 2)
+            assert said(resolver)[1] == ["6qtX3pFwXQZGivnJSY/M7t24", "8JMKD3MGP8W/35MME4E", REP]
+
+    asyncio.run(scenario())
+
+
+def test_many_changes_are_told_in_several_notices_and_very_many_as_anything(
+    archive: NewArchive, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def scenario() -> None:
+        async with ScriptedResolver(RECEIVED) as resolver, telling(archive, resolver):
+            await until(lambda: said(resolver) == [[]])
+            await deposit(archive, names_of(120))
+            await until(lambda: sum(map(len, said(resolver))) == 120)
+            assert max(map(len, said(resolver))) <= MOST_CHANGED
+            assert sorted(name for notice in said(resolver) for name in notice) == names_of(120)
+            assert all(len(target) < 8000 for target in resolver.targets)
+            before = len(said(resolver))
+            monkeypatch.setattr(notices, "MOST_NAMES", 20)
+            await deposit(archive, names_of(120, 2014))
+            await until(lambda: len(said(resolver)) > before)
+            assert said(resolver)[before:] == [[]]
+
+    asyncio.run(scenario())
+
+
+def test_who_has_missed_more_than_is_kept_hears_that_anything_may_have_changed(archive: NewArchive) -> None:
+    async def scenario() -> None:
+        async with ScriptedResolver(RECEIVED) as resolver, telling(archive, resolver):
+            await until(lambda: said(resolver) == [[]])
+            await deposit(archive, [REP])
+            await until(lambda: len(said(resolver)) == 2)
+            holding = archive.catalogue.holding(parse_name(REP))
+            assert holding is not None
+            event = history.Event(archive.keeper.moment, "maria", "noted", {})
+            with archive.catalogue.writing() as writer:
+                for _ in range(10_050):
+                    history.add(writer.run, holding.number, event)
+            await until(lambda: len(said(resolver)) == 3)
+            assert said(resolver) == [[], [REP], []]
+            with archive.catalogue.reading() as run:
+                assert run("SELECT count(*) FROM changed").fetchone()[0] == 10_000
+
+    asyncio.run(scenario())
+
+
+def test_only_resolvers_that_ask_this_archive_are_told(archive: NewArchive) -> None:
+    async def scenario() -> None:
+        async with (
+            ScriptedResolver(RECEIVED) as asks,
+            ScriptedResolver(RECEIVED) as waits,
+            telling(archive, asks, waits) as ledger,
+        ):
+            ledger[waits.url] = Member(waits.url, Standing.WAITING, "2026-11-21T10:00:00Z")
+            await until(lambda: said(asks))
+            heard = len(said(waits))
+            await deposit(archive, [REP])
+            await until(lambda: len(said(asks)) == 2)
+            assert len(said(waits)) == heard
+            ledger[waits.url] = Member(waits.url, Standing.INCLUDED, "2026-11-21T10:00:00Z")
+            await until(lambda: len(said(waits)) > heard)
+            assert said(waits)[-1] == []
+
+    asyncio.run(scenario())
+
+
+def test_a_resolver_that_knows_no_such_notices_is_left_alone(archive: NewArchive) -> None:
+    async def scenario() -> None:
+        async with (
+            ScriptedResolver(UNKNOWN) as other,
+            ScriptedResolver(RECEIVED) as ours,
+            telling(archive, other, ours),
+        ):
+            await until(lambda: said(other) and said(ours))
+            for number in range(1, 4):
+                await deposit(archive, [f"a.example/b/2013/01.01.00.0{number}"])
+                await until(lambda: len(said(ours)) > number)  # noqa: B023 - waited for within the round
+            assert said(other) == [[]]
+
+    asyncio.run(scenario())
+
+
+@pytest.mark.parametrize("answer", [BUSY, REFUSED, None])
+def test_who_will_not_hear_it_now_is_told_three_times_and_later_that_anything_may_have_changed(
+    archive: NewArchive, answer: Step, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(notices, "PATIENCE", 0.3)
+
+    async def scenario() -> None:
+        script: list[Step] = [RECEIVED, answer, answer, answer, RECEIVED]
+        async with ScriptedResolver(*script) as resolver, telling(archive, resolver):
+            await until(lambda: said(resolver) == [[]])
+            await deposit(archive, [REP])
+            await until(lambda: len(said(resolver)) == 5)
+            assert said(resolver) == [[], [REP], [REP], [REP], []]
+
+    asyncio.run(scenario())
+
+
+def test_an_import_is_not_told_again_and_again(archive: NewArchive, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(notices, "ANYTHING_EVERY", 3600.0)
+    monkeypatch.setattr(notices, "MOST_NAMES", 5)
+
+    async def scenario() -> None:
+        async with (
+            ScriptedResolver(RECEIVED) as resolver,
+            telling(archive, resolver),
+        ):
+            await until(lambda: said(resolver) == [[]])
+            for year in (2013, 2014, 2015):
+                await deposit(archive, names_of(10, year))
+                await asyncio.sleep(0.05)
+            assert said(resolver) == [[]]
+            monkeypatch.setattr(notices, "MOST_NAMES", 500)
+            await until(lambda: sum(map(len, said(resolver))) == 30)
+            await deposit(archive, [REP])
+            await until(lambda: said(resolver)[-1] == [REP])
+
+    asyncio.run(scenario())

@@ -1,0 +1,142 @@
+"""The proofs of the resolver among bad Archives and too many readers, in their short forms."""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+
+from ibi.errors import ParseError
+from ibi.identifier.forms import parse_ibi
+from ibi.protocol.language import LanguagePreference
+from ibi.protocol.persistent_url import PersistentURL
+from ibi.protocol.url_list import UrlList
+from ibi.resolver.policy import Policy
+from ibi.resolver.registry import IncludedArchive
+from ibi.resolver.resolution import Resolution
+from proofs.minting.report import Report, Scale
+from proofs.resolver import (
+    bombs,
+    breakers,
+    cast,
+    floods,
+    liars,
+    lies,
+    membership_kills,
+    overload,
+    request_budget,
+    silence,
+    soak,
+)
+from proofs.resolver.stubs import Stub, Town
+
+SEED = random.randrange(10**6)  # another one in each run; a failure shows it
+
+
+def held(report: Report) -> bool:
+    assert report.broken == [], f"seed {SEED}"
+    return report.held
+
+
+@pytest.mark.long
+@pytest.mark.proves("RES-04", "RES-05")
+def test_readers_get_to_a_holder_whoever_is_dead_hung_or_lies() -> None:
+    report = liars.prove(Scale.SHORT, SEED)
+    assert held(report)
+    assert report.counts["hinted resolutions"] == 500
+    assert report.counts["cold resolutions"] == 60
+
+
+@pytest.mark.long
+def test_who_hangs_costs_one_question_a_pause_and_is_back_soon_after_it_is_healed() -> None:
+    report = breakers.prove(Scale.SHORT, SEED)
+    assert held(report)
+    assert report.counts["probes"] >= 1
+
+
+@pytest.mark.long
+@pytest.mark.proves("RES-04")
+def test_one_readers_request_becomes_no_more_questions_than_agreed() -> None:
+    report = request_budget.prove(Scale.SHORT, SEED)
+    assert held(report)
+    assert report.counts["questions for a miss"] > 10
+
+
+@pytest.mark.long
+def test_endless_answers_of_all_archives_at_once_cost_little() -> None:
+    report = bombs.prove(Scale.SHORT, SEED)
+    assert held(report)
+    assert report.counts["bombs"] >= 1_000
+
+
+@pytest.mark.long
+def test_whoever_floods_the_resolver_stops_nobody_else() -> None:
+    report = floods.prove(Scale.SHORT, SEED)
+    assert held(report)
+    assert report.counts["honest beside"] > 0
+
+
+@pytest.mark.long
+def test_too_many_readers_are_answered_or_told_to_come_again() -> None:
+    report = overload.prove(Scale.SHORT, SEED)
+    assert held(report)
+    assert report.counts["ten times: asked"] > 0
+
+
+@pytest.mark.long
+def test_readers_who_come_and_go_leave_nothing_behind() -> None:
+    report = soak.prove(Scale.SHORT, SEED)
+    assert held(report)
+    assert report.counts["redirected"] > 0
+
+
+@pytest.mark.long
+@pytest.mark.proves("RES-13")
+def test_while_every_holder_is_silent_what_may_be_remembered_is_given_and_nothing_is_denied() -> None:
+    report = silence.prove(Scale.SHORT, SEED)
+    assert held(report)
+    assert report.counts["given again"] > 0
+    assert report.counts["honest refusals"] > 0
+
+
+@pytest.mark.long
+@pytest.mark.proves("REG-02", "REG-05", "REG-07")
+def test_no_acknowledged_change_of_membership_is_lost_whenever_the_resolver_is_killed() -> None:
+    report = membership_kills.prove(Scale.SHORT, SEED)
+    assert held(report)
+    assert report.counts["kills"] == 5
+    assert report.counts["looks"] == 6 * membership_kills.CLIENTS
+
+
+def test_no_false_list_leads_a_reader_anywhere() -> None:
+    stub, item = Stub(2, Town(1, 5, 1_000, 0.0)), cast.item(7)
+    archive = IncludedArchive(
+        parse_ibi(cast.service(2)),
+        cast.host(2),
+        "127.0.0.1",
+        "HTTP",
+        "1",
+        "a@b.example",
+        True,
+        (cast.host(2),),
+    )
+    for body in lies.lists(stub.pairs(item), cast.host(2)):
+        machine = Resolution(
+            PersistentURL.parse(f"/{item}"),
+            item,
+            ("192.0.2.1",),
+            LanguagePreference.parse(""),
+            Policy(private_urls=True),
+        )
+        try:
+            assert machine.hear(archive, UrlList.read(body)) is None, body[:500]
+        except ParseError:
+            continue
+
+
+def test_a_trend_is_told_from_noise() -> None:
+    level = [(hour, 100 + hour % 2) for hour in range(50)]
+    rising = [(hour, y + 3 * hour) for hour, y in level]
+    assert sum(soak.trend(level)) < 0.1
+    slope, error = soak.trend(rising)
+    assert slope - error < 3 < slope + error
