@@ -27,11 +27,14 @@ bench:  ## every figure and ratio, printed (ten minutes)
 bench-full:  ## the same with a million items, and longer runs (half an hour)
 	.venv/bin/python -m bench --full
 
-proofs:  ## the long proofs: no label twice, nothing half, nothing lost, one original (some hours)
+proofs:  ## the long proofs: no label twice, nothing half, nothing lost, one original, every law of resolution (many hours)
 	.venv/bin/python -m proofs.minting --full
 	.venv/bin/python -m proofs.deposit --full
 	.venv/bin/python -m proofs.transfer --full
 	.venv/bin/python -m proofs.keeping --full
+	.venv/bin/python -m proofs.resolution --full
+	.venv/bin/python -m proofs.resolver --full
+	.venv/bin/python -m proofs.evidence --full
 
 lock:  ## resolve pyproject.toml anew (needs uv)
 	uv pip compile pyproject.toml --extra node --group build --universal --python-version 3.11 \

@@ -4,7 +4,7 @@
 
 The resolver runs as its keeper runs it, in one process on one core; the Archives are those of `bench.stubs`, on the
 other core together with the load. Items are asked for as people ask: the n-th most popular one 1/n times as often as
-the first (Zipf). `--full` takes longer runs, and a million hints instead of a fifth of that.
+the first (Zipf). `--full` takes longer runs, and a million hints instead of a tenth of that.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from bench.asking import CLIENTS, ROUNDS_AT_ONCE
 from bench.disk import add_option, surroundings, workplace
 from bench.figures import figure, table
 from bench.processes import SERVER_CORE, hold_this_process, run
-from bench.resolving_load import ORIGINAL, Work, connection, scene
+from bench.resolving_load import HANGING, ORIGINAL, Work, connection, scene
 from bench.stubs import ip_of, item_of, query_of, service_of, tell
 
 if TYPE_CHECKING:
@@ -38,6 +38,7 @@ if TYPE_CHECKING:
 RUNS: Final = 5
 ITEMS: Final = 1_000
 _BUSY: Final = 4
+_ENOUGH: Final = 600.0  # seconds: what is counted ends by itself
 _RATE: Final = re.compile(r"Requests/sec:\s+([\d.]+)")
 _PRIVATE: Final = re.compile(r"Private_(?:Clean|Dirty):\s+(\d+) kB")
 
@@ -49,10 +50,12 @@ class Size:
     seconds: float
     samples: int
     hints: int
+    clicks: int
+    """Of one reader, in half a table of messages."""
 
 
-SHORT: Final = Size(seconds=0.5, samples=200, hints=200_000)
-FULL: Final = Size(seconds=5, samples=2_000, hints=1_000_000)
+SHORT: Final = Size(seconds=0.5, samples=200, hints=100_000, clicks=300)
+FULL: Final = Size(seconds=5, samples=2_000, hints=1_000_000, clicks=5_000)
 
 
 def main() -> None:
@@ -69,7 +72,7 @@ def main() -> None:
             _PARTS[part](place, FULL if args.full else SHORT)
 
 
-# -- messages ------------------------------------------------------------------------------------------------------
+# -- messages
 
 
 def _messages(place: Path, size: Size) -> None:
@@ -78,36 +81,41 @@ def _messages(place: Path, size: Size) -> None:
     counts = (10, 100, 1_000)
     for archives in counts:
         with scene(place, archives, range(ITEMS)) as stage:
-            for name, said in _kinds(stage, size.seconds):
-                rows.setdefault(name, []).append(
-                    f"{sum(one.asked for one in said) / sum(one.redirects for one in said):.3f}"
-                )
+            for name, said in _kinds(stage, size.clicks):
+                messages = sum(one.asked for one in said) / sum(one.redirects for one in said)
+                rows.setdefault(name, []).append(f"{messages:,.3f}")
     heads = ("questions for one redirect", *(f"{archives:,} Archives" for archives in counts))
     table(heads, ([name, *found] for name, found in rows.items()))
+    print(f"\n{4 * size.clicks:,} redirects each, {ITEMS:,} items that are known; migrations in the middle")
 
 
-def _kinds(stage: Scene, seconds: float) -> Iterator[tuple[str, tuple[Said, Said]]]:
-    known, by_prefix = Work("n", ITEMS), Work("h", zipf=False)
+def _kinds(stage: Scene, clicks: int) -> Iterator[tuple[str, tuple[Said, ...]]]:
+    known, by_prefix, unknown = Work("n", ITEMS), Work("h", zipf=False), Work("n", zipf=False)
+
+    def play(work: Work, seed: int = 1, most: int = clicks) -> Said:
+        return stage.play(work, _ENOUGH, seed=seed, most=most)
 
     def halves(work: Work, then: str) -> tuple[Said, Said]:
-        first = stage.play(work, seconds, seed=1)
+        first = play(work)
         tell(stage.stubs.port, then)
-        return first, stage.play(work, seconds, seed=2)
+        return first, play(work, 2)
 
     yield "hints; 5 % migrate, their givers keep a Copy (aim: 1.05)", halves(known, "migrated=copy")
     tell(stage.stubs.port, "migrated=")
     yield "first contact, by prefix; 5 % migrate as above (aim: 1.5)", halves(by_prefix, "migrated=copy")
     tell(stage.stubs.port, "migrated=")
     yield "hints; 5 % migrate, their givers keep nothing", halves(known, "migrated=gone")
-    yield "first contact, by prefix; 5 % have migrated, nothing kept", halves(by_prefix, "migrated=gone")
     tell(stage.stubs.port, "migrated=")
-    unknown = Work("n", zipf=False)
-    yield "first contact, nothing known", (stage.play(unknown, seconds), stage.play(unknown, seconds))
-    reused = Work("h", ITEMS)
-    yield "Archives let answers be used again for 60 s", halves(reused, "reuse=60")
+    yield (
+        "first contact, by prefix; 5 % migrate, their givers keep nothing",
+        halves(by_prefix, "migrated=gone"),
+    )
+    tell(stage.stubs.port, "migrated=")
+    yield "first contact, nothing known", (play(unknown, most=5),)
+    yield "Archives let answers be used again for 60 s", halves(Work("h", ITEMS), "reuse=60")
 
 
-# -- waiting -------------------------------------------------------------------------------------------------------
+# -- waiting
 
 
 def _latency(place: Path, size: Size) -> None:
@@ -223,7 +231,7 @@ def _alone(client: str, port: int, seconds: float) -> dict[str, float]:
     return dict(json.loads(run([*command, client, str(port), str(seconds)])))
 
 
-# -- Archives that hang --------------------------------------------------------------------------------------------
+# -- Archives that hang
 
 
 def _hanging(place: Path, size: Size) -> None:
@@ -233,35 +241,28 @@ def _hanging(place: Path, size: Size) -> None:
         "first contact, everybody asked": Work(zipf=False, living=True),
         "original demanded, everybody waited for": Work(zipf=False, living=True, more=ORIGINAL),
     }
-    seconds = 2 * size.seconds
     lines = []
     for name, work in kinds.items():
         with scene(place, 200, range(ITEMS)) as stage:
             stage.play(work, 1)
-            well = stage.play(work, seconds)
-            tell(stage.stubs.port, "hanging=20")
-            before = stage.play(work, 2)  # no answer is missed for three seconds yet, so nobody sleeps
-            time.sleep(5)
-            stage.play(work, 1)
+            well = stage.play(work, 4 * size.seconds)
+            tell(stage.stubs.port, f"hanging={HANGING}")
+            before = stage.play(work, 2)  # no answer is overdue yet, so nobody is left alone
+            stage.play(work, 1, connections=8, most=1)
             time.sleep(4)
-            after = stage.play(work, seconds)
-        lines.append(
-            (
-                name,
-                f"{well.p99 * 1e3:,.1f}",
-                *(f"{one.p99 * 1e3:,.1f} ({one.p99 / well.p99:.2f} times)" for one in (before, after)),
-            )
-        )
+            after = stage.play(work, 4 * size.seconds)
+        compared = (f"{one.p99 * 1e3:,.1f} ({one.p99 / well.p99:.2f} times)" for one in (before, after))
+        lines.append((name, f"{well.p99 * 1e3:,.1f}", *compared))
     heads = (
         "99 of 100 redirects within, ms",
         "all well",
         "20 hang, just begun",
-        "20 hang, they sleep (aim: 1.5 times)",
+        "20 hang, they sleep (aim: 1.5)",
     )
     table(heads, lines)
 
 
-# -- memory --------------------------------------------------------------------------------------------------------
+# -- memory
 
 
 def _memory(place: Path, size: Size) -> None:

@@ -17,7 +17,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Final
 
-from bench.processes import serving
+from bench.processes import NotStarted, serving
 from bench.stubs import ip_of, item_of, service_of, stubs, tell
 from ibi.assembly import registry as registry_of
 from ibi.identifier.forms import IBIForms, parse_ibi
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 ORIGINAL: Final = "?ibiurl.requireditemstatus=Original"
 HANGING: Final = 20
 _FRESH: Final = 2_000_000
-_AT_ONCE: Final = 20_000  # hints that wait to be written
+_AT_ONCE: Final = 10_000  # hints that wait to be written
 _PATIENCE: Final = 20.0  # seconds for one answer
 
 
@@ -94,23 +94,27 @@ class Scene:
     resolver: Server
     _fresh: Iterator[int] = field(default_factory=lambda: itertools.count(_FRESH))
 
-    def play(self, work: Work, seconds: float, connections: int = 2, seed: int = 1) -> Said:
-        """Have readers ask, each as soon as he has his answer. Raises NotRedirected."""
+    def play(
+        self, work: Work, seconds: float, connections: int = 2, seed: int = 1, most: int | None = None
+    ) -> Said:
+        """Have readers ask, each as soon as he has his answer; of each, `most` are heard. Raises NotRedirected."""
         tell(self.stubs.port, "counts")
         before, begun = processor(self.resolver.pid), time.perf_counter()
         with ThreadPoolExecutor(connections) as readers:
             found = list(
-                readers.map(lambda one: self._read(work, seconds, 1_000 * seed + one), range(connections))
+                readers.map(
+                    lambda one: self._read(work, seconds, 1_000 * seed + one, most), range(connections)
+                )
             )
         took = time.perf_counter() - begun
         time.sleep(0.05)  # the last thanks
         worked = processor(self.resolver.pid) - before
         return Said(tuple(itertools.chain(*found)), tell(self.stubs.port, "counts")["asked"], took, worked)
 
-    def _read(self, work: Work, seconds: float, seed: int) -> list[float]:
+    def _read(self, work: Work, seconds: float, seed: int, most: int | None) -> list[float]:
         waits, until = list[float](), time.perf_counter() + seconds
         with connection("127.0.0.1", self.resolver.port) as get:
-            for target in work.targets(self.archives, self._fresh, seed):
+            for target in itertools.islice(work.targets(self.archives, self._fresh, seed), most):
                 waits.append(get(target, b"302"))
                 if time.perf_counter() >= until:
                     return waits
@@ -190,6 +194,8 @@ def _learn(folder: Path, archives: int, numbers: Iterable[int], letter: str) -> 
         while count % 1_000 == 0 and len(index._behind._waiting) > _AT_ONCE:  # noqa: SLF001 - readers would be dropped
             time.sleep(0.01)
     index.close()
+    if index.dropped:
+        raise NotStarted(f"{index.dropped:,} hints could not be written")
 
 
 def processor(pid: int) -> float:

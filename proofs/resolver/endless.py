@@ -36,6 +36,11 @@ def _one_header(_: PairList) -> Iterator[bytes]:
     yield from itertools.repeat(b"m" * 65536)
 
 
+def _small_headers(_: PairList) -> Iterator[bytes]:
+    yield _HEAD
+    yield from itertools.repeat(b"a:\r\n" * 16_000)
+
+
 def _trailers(pairs: PairList) -> Iterator[bytes]:
     body = write_pairs(pairs)
     yield _HEAD + b"Transfer-Encoding: chunked\r\n\r\n%x\r\n%s\r\n0\r\n" % (len(body), body)
@@ -78,6 +83,7 @@ ENDLESS: Final[dict[str, Callable[[PairList], Iterator[bytes]]]] = {
     "endless body": _body,
     "endless head": _head,
     "endless header": _one_header,
+    "endless small headers": _small_headers,
     "endless trailers": _trailers,
     "endless compressed": _compressed,
     "endless compressed silently": _compressed_silently,

@@ -58,7 +58,7 @@ async def _prove(report: Report, folder: Path, chance: random.Random, kills: int
         resolver = await _start(folder, port)
         await _demand_same(report, folder, port, members)
         switching = [asyncio.create_task(member.switch(port)) for member in members]
-        await asyncio.sleep(chance.uniform(0.1, 1.5))
+        await asyncio.sleep(chance.uniform(0.1, 1.2))
         os.killpg(resolver.pid, signal.SIGKILL)
         await asyncio.gather(*switching)
         await resolver.wait()
@@ -122,7 +122,7 @@ class _Member:
 
 async def _demand_same(report: Report, folder: Path, port: int, members: list[_Member]) -> None:
     """Everybody is as it was told; what was open is decided from now on."""
-    story = await explain(port, play.unknown(random.Random()))
+    story = await explain(port, play.unknown(members[0].chance))
     asked = set(story["rounds"][0]["asked"]) if story.get("rounds") else set()
     registry = assembly.registry(folder)
     for member in members:

@@ -1,8 +1,8 @@
 """P-R8: hours of readers among bad Archives leave nothing behind: no memory, no descriptor, no task, no warning.
 
 Most readers ask for what others asked for, some for what nobody asked for yet, a few for what nobody holds. Three
-Archives of ten are bad, each in another way every few seconds. In the end all are well, every connection is closed, and the resolver must
-stand as it stood before the first reader.
+Archives of ten are bad, each in another way every few seconds. In the end all are well, every connection is closed, and
+the resolver must stand as it stood before the first reader.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ def prove(scale: Scale, seed: int) -> Report:
 
 
 async def _prove(report: Report, seed: int, scale: Scale) -> None:
-    archives, seconds, rate = scale.pick(20, 40, 100), scale.pick(12, 180, 1_200), scale.pick(40, 60, 60)
+    archives, seconds, rate = scale.pick(20, 40, 100), scale.pick(10, 180, 1_200), scale.pick(40, 60, 60)
     chance = random.Random(seed)
     bad = chance.sample(range(1, archives + 1), archives * 3 // 10)
     holdings = play.Holdings(seed, archives, frozenset(bad))

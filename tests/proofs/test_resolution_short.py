@@ -232,7 +232,8 @@ def _twice(self: Any, *given: Any) -> None:
     _ACKNOWLEDGE(self, *given)
 
 
-_WHO, _FAN_OUT, _WIDEN = rooms.Rounds._who, FanOut.__init__, FanOut.widen
+_WHO, _WIDEN = rooms.Rounds._who, FanOut.widen
+_FAN_OUT: Any = FanOut.__init__
 _KEPT, _ACKNOWLEDGE = Questions.kept, Thanks.acknowledge
 
 

@@ -102,6 +102,10 @@ def known_in(folder: Path, archives: Sequence[IncludedArchive] = ()) -> Holdings
     )
 
 
+def files_in(folder: Path) -> list[Path]:
+    return list(folder.iterdir())
+
+
 @asynccontextmanager
 async def fetching(folder: Path, *publishers: Publisher) -> AsyncIterator[HoldingsFilters]:
     """A first process that fetches the filters of these Archives, which answer."""
@@ -172,7 +176,7 @@ def test_an_odd_filter_is_not_used_and_its_archive_is_left_alone(
             await until(lambda: len(good.asked) > 3)
             assert len(odd.asked) == 1
             assert known.may_hold(NAME) == [good.service]
-        assert len(list(tmp_path.iterdir())) == 1
+        assert len(files_in(tmp_path)) == 1
         assert [record.levelno for record in caplog.records] == [logging.WARNING]
         assert why in caplog.text
         assert str(odd.archive.service_ibi) in caplog.text
@@ -260,12 +264,12 @@ def test_what_is_no_filter_in_the_folder_and_who_has_left_is_cleared_away(tmp_pa
         one, left = Publisher(1, page_of(NAME)), Publisher(2, page_of(NAME))
         async with fetching(tmp_path, one, left) as known:
             await until(lambda: len(known.may_hold(NAME)) == 2)
-        for path in tmp_path.iterdir():
+        for path in files_in(tmp_path):
             if one.service in path.read_bytes().decode("latin-1"):
                 path.write_bytes(path.read_bytes()[:-1])  # as a power cut may leave it
         async with fetching(tmp_path, one) as known:
             await until(lambda: known.may_hold(NAME) == [one.service])
-            await until(lambda: len(list(tmp_path.iterdir())) == 1)
+            await until(lambda: len(files_in(tmp_path)) == 1)
 
     asyncio.run(scenario())
 

@@ -14,8 +14,8 @@ from ibi.identifier.forms import parse_ibi, parse_name
 from ibi.protocol.notification import ChangeNotification
 from ibi.protocol.replies import Refusal
 from ibi.resolver import notices
-from ibi.resolver.memory import Memory
 from ibi.resolver.membership import Outcome
+from ibi.resolver.memory import Memory
 from ibi.resolver.notices import Notices
 from ibi.resolver.registry import IncludedArchive
 from ibi.resolver.visitor import Visitor

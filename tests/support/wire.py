@@ -96,6 +96,10 @@ LIES: dict[str, Callable[[bytes], Iterable[bytes]]] = {
     "endless-body": _endless_body,
     "endless-head": _endless_head,
     "endless-trailers": _endless_trailers,
+    "many-lines": _once(lambda body: answer(body, "200 OK", "text/plain", *(["a:"] * 200))),
+    "many-pieces": _once(
+        lambda body: _chunked() + b"".join(_chunk(b" ") for _ in range(2000)) + _chunk(body) + b"0\r\n\r\n"
+    ),
     # codings
     "compressed": _compressed,
     "compressed-for-transfer": _compressed_for_transfer,

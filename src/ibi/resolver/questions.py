@@ -175,10 +175,12 @@ class Questions:
             reply = await self._client.get(archive.address, f"/{archive.service_ibi}?{query}", seconds)
             answer = await self._read(_body(reply))
         except PeerError as error:
-            outcome = Silent(archive, error, garbled=isinstance(error, PeerGarbled))
+            why = error.with_traceback(None)  # it is kept for as long as the Archive is in trouble
+            outcome = Silent(archive, why, garbled=isinstance(error, PeerGarbled))
         except ParseError as error:
-            why = IbiError("the answer is not a pair list: {reason}", reason=error)
-            outcome = Silent(archive, why, garbled=True)
+            reason = IbiError(error.problem, **error.details)  # without the answer, which the error holds
+            unread = IbiError("the answer is not a pair list: {reason}", reason=reason)
+            outcome = Silent(archive, unread, garbled=True)
         else:
             self._health.heard(service, clock())
             self._metrics.asked("answered", clock() - begun)

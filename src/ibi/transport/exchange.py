@@ -20,11 +20,14 @@ if TYPE_CHECKING:
 
 MOST_CHUNKS = 1_024
 """Pieces that an answer may come in (docs/threats.md)."""
+MOST_LINES = 128
+"""Lines of the head of an answer."""
 MOST_HELD = 64 * 1024 * 1024
 """Bytes of unfinished answers of one client; beyond that only small ones are taken."""
 SMALL = 16 * 1024
 """Bytes that an answer may have even then."""
 
+_PIECE = 16 * 1024  # bytes that are taken apart at a time
 _OK = 200
 _NO_CONTENT = 204
 _NOT_MODIFIED = 304
@@ -61,7 +64,7 @@ class _Answer:
 
     def __init__(self, head_limit: int, body_limit: int, held: Held) -> None:
         self._held = held
-        self._chunks = 0
+        self._chunks = self._lines = 0
         self._head_limit = head_limit
         self._body_limit = body_limit
         self._parser = httptools.HttpResponseParser(self)
@@ -86,6 +89,17 @@ class _Answer:
         return self.complete and not self.surplus and self._kept_alive
 
     def feed(self, data: bytes) -> None:
+        """Some bytes have come; after each small piece of them it is seen whether the answer is still to be taken."""
+        at = 0
+        while at < len(data) and self.refusal is None:
+            if self.complete:
+                self.surplus = True
+                return
+            most = _PIECE if self.head_done else max(1, self._head_limit + 1 - self._received)
+            self._feed(data[at : at + most])
+            at += most
+
+    def _feed(self, data: bytes) -> None:
         self._received += len(data)
         try:
             self._parser.feed_data(data)
@@ -120,6 +134,10 @@ class _Answer:
     def on_header(self, name: bytes, value: bytes) -> None:
         if self.head_done:
             return  # a trailer, or the head of something nobody asked for
+        self._lines += 1
+        if self._lines > MOST_LINES:
+            self.refusal = PeerGarbled("the head of the answer has more than {limit} lines", limit=MOST_LINES)
+            return
         key = name.lower()
         self.headers[key] = self.headers[key] + b", " + value if key in self.headers else value
 
