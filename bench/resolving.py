@@ -54,7 +54,7 @@ class Size:
     """Of one reader, in half a table of messages."""
 
 
-SHORT: Final = Size(seconds=0.5, samples=200, hints=100_000, clicks=300)
+SHORT: Final = Size(seconds=0.5, samples=200, hints=100_000, clicks=200)
 FULL: Final = Size(seconds=5, samples=2_000, hints=1_000_000, clicks=5_000)
 
 
@@ -70,9 +70,6 @@ def main() -> None:
         print(f"\nResolutions, the resolver on one core, stubs and load on the other\n{surroundings(place)}")
         for part in args.only:
             _PARTS[part](place, FULL if args.full else SHORT)
-
-
-# -- messages
 
 
 def _messages(place: Path, size: Size) -> None:
@@ -112,10 +109,8 @@ def _kinds(stage: Scene, clicks: int) -> Iterator[tuple[str, tuple[Said, ...]]]:
     )
     tell(stage.stubs.port, "migrated=")
     yield "first contact, nothing known", (play(unknown, most=5),)
-    yield "Archives let answers be used again for 60 s", halves(Work("h", ITEMS), "reuse=60")
-
-
-# -- waiting
+    tell(stage.stubs.port, "reuse=60")
+    yield "by prefix; answers may be used again for 60 s", (play(Work("h", ITEMS)), play(Work("h", ITEMS), 2))
 
 
 def _latency(place: Path, size: Size) -> None:
@@ -146,6 +141,7 @@ def _latency(place: Path, size: Size) -> None:
                 "µs of a processor for one",
                 figure(said.processor / said.redirects * 1e6 for said in busy).text(),
             ),
+            ("questions for one", figure(said.asked / said.redirects for said in busy).text(2)),
         ],
     )
 
@@ -231,9 +227,6 @@ def _alone(client: str, port: int, seconds: float) -> dict[str, float]:
     return dict(json.loads(run([*command, client, str(port), str(seconds)])))
 
 
-# -- Archives that hang
-
-
 def _hanging(place: Path, size: Size) -> None:
     """20 of 200 Archives take questions and never answer; asked for are items of the others."""
     kinds = {
@@ -260,9 +253,6 @@ def _hanging(place: Path, size: Size) -> None:
         "20 hang, they sleep (aim: 1.5)",
     )
     table(heads, lines)
-
-
-# -- memory
 
 
 def _memory(place: Path, size: Size) -> None:

@@ -22,6 +22,7 @@ import re
 import socket
 import sys
 import time
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, cast
 from urllib.request import urlopen
@@ -196,7 +197,7 @@ async def _serve(archives: int) -> None:
     sockets = list(_sockets(archives))
     shared = _Stubs(archives, sockets[0].getsockname()[1])
     for archive, one in enumerate(sockets):
-        await loop.create_server(lambda archive=archive: _Line(shared, archive), sock=one, backlog=200)  # type: ignore[misc]
+        await loop.create_server(partial(_Line, shared, archive), sock=one, backlog=200)
     print(f"ready {shared.port}", flush=True)
     await asyncio.Event().wait()
 

@@ -32,9 +32,7 @@ def log(request: pytest.FixtureRequest) -> Iterator[tuple[logging.Logger, String
     written = StringIO()
     handler = logging.StreamHandler(written)
     handler.setFormatter(JSONLines() if request.param == "json" else TextLines())
-    logger = logging.getLogger("ibi.of_this_test")
-    logger.propagate = False
-    logger.setLevel(logging.INFO)
+    logger = logging.Logger("ibi.of_this_test", logging.INFO)  # of its own: nobody else hears it
     logger.addHandler(handler)
     yield logger, written, request.param
     logger.removeHandler(handler)

@@ -218,7 +218,7 @@ def _unheard(scene: Scene) -> list[Archive]:
         if exchange.question == scene.asked
         and exchange.counts
         and not exchange.conduct.said.pairs
-        and abs(scene.walls[0] - exchange.kept) <= TIMES.negative + TIMES.overall
+        and any(abs(wall - exchange.kept) <= TIMES.negative + TIMES.overall for wall in scene.walls)
     }
     return [archive for archive in scene.included if archive.address not in said]
 

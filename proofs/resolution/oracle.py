@@ -149,7 +149,7 @@ class Ledger:
     def _originals(self, living: list[Line], *, may_go_on: bool) -> list[Verdict]:
         """RES-08 and AMB-51: one claim is followed, two of one item or one relation are suspect, a copy is none.
 
-        Before it is said that there is no original, all are asked about the very item of which there are copies.
+        Before it is said that there is no original, all are asked about what the copies, at least, lead to.
         """
         found = [(line, self._offer(line)) for line in living]
         offers = [(line, each, qualifier(each)) for line, each in found if each is not None]
@@ -159,9 +159,11 @@ class Ledger:
             if here == there or not all(items) or items[0] & items[1]:
                 return [Tell("suspect-originals")]
         if not claims:
-            further = [(names(line.pairs.get("ibi" + rest)), ()) for line, _, rest in offers]
-            looks_further = self.reader.hardened and may_go_on  # the letter has the alert at once
-            return self._open(further if looks_further else [], self._tell("no-original")) if offers else []
+            none = self._tell("no-original")
+            if not offers or not (self.reader.hardened and may_go_on):  # the letter has the alert at once
+                return [none] if offers else []
+            copies = self._open(self._ways([line for line, _, _ in offers]), none)
+            return [*copies, *self._open(self._ways(living), none)]
         best = choose({}, self.question.steps, self.reader.languages, [each for _, each, _ in claims])
         chosen = [claim for claim in claims if best in {None, claim[1]}]
         urls = [(line.archive, line.pairs["url" + rest]) for line, _, rest in chosen]
@@ -169,11 +171,13 @@ class Ledger:
 
     def _following(self, living: list[Line], otherwise: Tell) -> list[Verdict]:
         """The next question: what the first answer that leads somewhere leads to, else a translation given up."""
+        given_up = [(frozenset({name}), fewer) for name, fewer in reversed(self.fallbacks)]
+        return self._open([*self._ways(living), *given_up], otherwise)
+
+    def _ways(self, lines: Sequence[Line]) -> list[tuple[Names, Steps]]:
+        """Where answers lead, the first one's ways first."""
         steps, languages = self.question.steps, self.reader.languages
-        ways = [way for line in living for way in continues(line, steps, languages)]
-        return self._open(
-            ways + [(frozenset({name}), fewer) for name, fewer in reversed(self.fallbacks)], otherwise
-        )
+        return [way for line in lines for way in continues(line, steps, languages)]
 
     def _open(self, ways: Sequence[tuple[Names, Steps]], otherwise: Tell) -> list[Verdict]:
         """The first way that is new.

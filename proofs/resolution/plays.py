@@ -170,7 +170,7 @@ async def _change(play: Play, stage: Stage) -> None:
     elif what == "included":
         stage.include(play.story.archives)
     elif what == "clock":
-        stage.clock.offset += chance.choice((-7_200.0, -30.0, 30.0, 7_200.0))
+        stage.clock.put(chance.choice((-7_200.0, -30.0, 30.0, 7_200.0)))
     elif what.startswith("started"):
         stage.start(keeps=what == "started again")
 

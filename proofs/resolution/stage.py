@@ -117,11 +117,15 @@ class Clock:
 
     def __init__(self, loop: VirtualLoop) -> None:
         self._loop = loop
-        self.offset = 1_700_000_000.0
+        self.offsets = [1_700_000_000.0]
+
+    def put(self, seconds: float) -> None:
+        """Somebody sets it, forward or back."""
+        self.offsets.append(self.offsets[-1] + seconds)
 
     def __call__(self) -> float:
         """POSIX seconds."""
-        return self._loop.now + self.offset
+        return self._loop.now + self.offsets[-1]
 
 
 @dataclass
@@ -140,7 +144,7 @@ class Scene:
     failed: BaseException | None = None
     ended: float = inf
     everything: Sequence[Exchange] = ()
-    walls: tuple[float, ...] = ()  # by the clock on the wall, when it began and ended
+    walls: tuple[float, ...] = ()  # when it began, by all that the clock on the wall has ever been set to
 
     @property
     def exchanges(self) -> list[Exchange]:
@@ -211,14 +215,15 @@ class Stage:
         text = f"{RESOLVER}{scene.url.text}"
         scene.told = story = Explanation(text, "", scene.url.original_required)
         self._scenes[scene.address] = scene
-        scene.everything, scene.walls = self.wire.exchanges, (self.clock(),)
+        scene.everything = self.wire.exchanges
         thanks = self.all_thanks[-1]
         try:
             outcome = await self._rounds[scene.reader.hardened].resolve(scene.url, text, reader, story)
         except Exception as fault:  # noqa: BLE001 - whatever it is, it is a finding
             scene.failed = fault
             return
-        scene.ended, scene.outcome, scene.walls = self.loop.now, outcome, (*scene.walls, self.clock())
+        scene.ended, scene.outcome = self.loop.now, outcome
+        scene.walls = tuple(scene.begun + offset for offset in self.clock.offsets)
         if isinstance(outcome, Sent):
             _thank(thanks, outcome)
 

@@ -36,6 +36,8 @@ CLIENTS: Final = 20
 WORKERS: Final = 2
 
 _PATIENCE: Final = 30.0
+_MOST_LOOKS: Final = 1_000  # until a kill, however few words were given
+_PAUSE: Final = 0.05  # seconds before the next request after a refusal
 _OK: Final = 200
 _OFF: Final = 0
 """Stands for the number of an Archive that is switched off."""
@@ -58,7 +60,7 @@ async def _prove(report: Report, folder: Path, chance: random.Random, kills: int
         resolver = await _start(folder, port)
         await _demand_same(report, folder, port, members)
         switching = [asyncio.create_task(member.switch(port)) for member in members]
-        await asyncio.sleep(chance.uniform(0.1, 1.2))
+        await _some_time(members, chance)
         os.killpg(resolver.pid, signal.SIGKILL)
         await asyncio.gather(*switching)
         await resolver.wait()
@@ -80,6 +82,16 @@ async def _prove(report: Report, folder: Path, chance: random.Random, kills: int
         report.demand(not any(fault in line for fault in (" ERROR ", "Traceback")), f"it wrote: {line[:300]}")
 
 
+async def _some_time(members: list[_Member], chance: random.Random) -> None:
+    """Until some words were given, and a little longer; it does not wait for ever."""
+    wanted = sum(member.acknowledged for member in members) + chance.randint(1, 2 * CLIENTS)
+    for _ in range(_MOST_LOOKS):
+        if sum(member.acknowledged for member in members) >= wanted:
+            break
+        await asyncio.sleep(0.005)
+    await asyncio.sleep(chance.uniform(0, 0.05))
+
+
 @dataclass
 class _Member:
     """One Archive. `possible`: the numbers that its entry may have: 0 where it is switched off."""
@@ -95,7 +107,7 @@ class _Member:
 
     async def switch(self, port: int) -> None:
         """Ask for one change after the other, until there is no answer."""
-        reader = Reader(port)
+        reader = Reader(port, play.ip(self.number))
         while True:
             self.last += 1
             wanted = self.last if self.chance.random() < 0.6 else _OFF
@@ -110,6 +122,7 @@ class _Member:
             else:
                 self.possible |= {wanted}
                 self.refused += 1
+                await asyncio.sleep(_PAUSE)
         reader.close()
 
     def _query(self, wanted: int) -> str:
@@ -154,6 +167,7 @@ def _free_port() -> int:
 async def _start(folder: Path, port: int) -> asyncio.subprocess.Process:
     """A resolver with all its processes in a group of their own."""
     words = f"resolver serve --data {folder} --bind 127.0.0.1:{port} --workers {WORKERS}"
+    words += " --trusted-proxy 127.0.0.1"
     with (folder / "log").open("ab") as log:
         process = await asyncio.create_subprocess_exec(
             *(sys.executable, "-m", "ibi", *words.split()),

@@ -1,10 +1,10 @@
 """A resolver as it is served, with somebody at its bedside: `python -m proofs.resolver.watched DATA SAMPLES PORT ...`.
 
-It listens on a free port, prints "ready URL", and ends in good order on SIGTERM. The Archives are found at the
-addresses of `cast`, at PORT. Every second a line of JSON goes to the file SAMPLES: memory, descriptors, tasks, and how
-long the event loop kept others waiting, by the clock on the wall and in time of this process alone, which does not
-depend on what else the machine does. `--pause` and `--failures` change the breakers (`ibi.resolver.health`), for what
-would take too long, or never come to pass, with theirs.
+It listens on a free port, prints "ready URL", and ends in good order on SIGTERM, or when its standard input ends. The
+Archives are found at the addresses of `cast`, at PORT. Every second a line of JSON goes to the file SAMPLES: memory,
+descriptors, tasks, and how long the event loop kept others waiting, by the clock on the wall and in time of this
+process alone, which does not depend on what else the machine does. `--pause` and `--failures` change the breakers
+(`ibi.resolver.health`), for what would take too long, or never come to pass, with theirs.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ import gc
 import json
 import os
 import signal
+import sys
 import time
 from contextlib import suppress
 from ipaddress import ip_network
@@ -43,6 +44,7 @@ async def main(args: argparse.Namespace) -> None:
     service = assembly.resolver_service(args.data, names=names, trusted=trusted)
     stop = asyncio.Event()
     asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, stop.set)
+    asyncio.get_running_loop().add_reader(sys.stdin, stop.set)  # who started it is gone
     with args.samples.open("w", encoding="ascii") as samples:
         watching = asyncio.create_task(_watch(samples))
         await run([service], [listener], lambda urls: print(f"ready {urls[0]}", flush=True), stop)
@@ -61,7 +63,7 @@ async def _watch(samples: IO[str]) -> None:
         begun, worked = clock(), time.thread_time()
         await asyncio.sleep(TICK)
         waits.append(max(0.0, clock() - begun - TICK))
-        works.append(time.thread_time() - worked)
+        works.append(max(0.0, time.thread_time() - worked - TICK))
         if clock() - since >= 1:
             since = clock()
             samples.write(json.dumps(_sample() | {"waits": _rounded(waits), "works": _rounded(works)}) + "\n")

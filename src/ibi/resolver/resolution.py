@@ -16,7 +16,6 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from ibi.protocol.choice import Found, wanted, without_bare_translation
 from ibi.protocol.messages import Acknowledgment, UrlRequest
 from ibi.protocol.query_string import with_query
-from ibi.protocol.relation import ITEM
 from ibi.protocol.relation import Kind as StepKind
 from ibi.protocol.url_list import UrlList
 from ibi.protocol.verb_list import VerbList
@@ -164,6 +163,7 @@ class Resolution:
     def close_round(self, *, may_go_on: bool = True) -> Redirect | AskAgain | Alert:
         """Decide on what was heard; nobody else will answer in this round, nor, without `may_go_on`, in another one."""
         self.rounds += 1
+        may_go_on = may_go_on and self.rounds < MAX_ROUNDS
         if self.candidate is not None:
             return self.candidate
         living = [heard for heard in self._heard if heard.answer.state is not State.DELETED]
@@ -171,7 +171,7 @@ class Resolution:
         decided = self._original(living, may_go_on=may_go_on) if self._url.original_required else None
         if decided is not None:
             return decided
-        following = self._next(living) if may_go_on and self.rounds < MAX_ROUNDS else None
+        following = self._next(living) if may_go_on else None
         if following is not None:
             return following
         subjects = self._unsafe or [heard.archive for heard in living or self._heard]
@@ -200,13 +200,7 @@ class Resolution:
 
     def _further(self, offers: list[Offer]) -> AskAgain | None:
         """Where the wanted item is offered, but not as the original: what is said of it under its own name."""
-        verbs = VerbList.of(ITEM, file_list=self._url.file_list)
-        for offer in offers:
-            forms = offer.found.entry.forms
-            if forms is not None and not self._asked.has(forms.canonicals, verbs):
-                self._asked.add(forms.canonicals, verbs)
-                return self._ask(forms.main, verbs)
-        return None
+        return next((again for offer in offers if (again := self._lead(offer.answer)) is not None), None)
 
     def _found(self, answer: UrlList) -> Found | None:
         return wanted(answer, self._relation, self._preference, not_removed(answer))
@@ -223,19 +217,25 @@ class Resolution:
         if living and fewer is not None:
             self._fallbacks.append((self.request.ibi, VerbList.of(fewer, file_list=self._url.file_list)))
         for heard in living:
-            for forms, verbs in next_requests(
-                heard.answer, self._relation, self._preference, file_list=self._url.file_list
-            ):
-                if not self._asked.has(forms.canonicals, verbs):
-                    if heard.answer.forms is not None:  # its other name is not asked again (threat T09)
-                        self._asked.add(heard.answer.forms.canonicals, self.request.verbs)
-                    self._asked.add(forms.canonicals, verbs)
-                    return self._ask(forms.main, verbs)
+            leading = self._lead(heard.answer)
+            if leading is not None:
+                return leading
         while self._fallbacks:
             name, verbs = self._fallbacks.pop()
             if not self._asked.has([name.canonical], verbs):
                 self._asked.add([name.canonical], verbs)
                 return self._ask(name, verbs)
+        return None
+
+    def _lead(self, answer: UrlList) -> AskAgain | None:
+        """The most promising request that an answer leads to and that was not made yet."""
+        file_list = self._url.file_list
+        for forms, verbs in next_requests(answer, self._relation, self._preference, file_list=file_list):
+            if not self._asked.has(forms.canonicals, verbs):
+                if answer.forms is not None:  # its other name is not asked again (threat T09)
+                    self._asked.add(answer.forms.canonicals, self.request.verbs)
+                self._asked.add(forms.canonicals, verbs)
+                return self._ask(forms.main, verbs)
         return None
 
     def _ask(self, ibi: Name, verbs: VerbList) -> AskAgain:

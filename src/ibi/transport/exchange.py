@@ -27,7 +27,7 @@ MOST_HELD = 64 * 1024 * 1024
 SMALL = 16 * 1024
 """Bytes that an answer may have even then."""
 
-_PIECE = 16 * 1024  # bytes that are taken apart at a time
+_PIECE, _PIECE_OF_HEAD = 4096, 1024  # bytes that are taken apart at a time
 _OK = 200
 _NO_CONTENT = 204
 _NOT_MODIFIED = 304
@@ -95,9 +95,9 @@ class _Answer:
             if self.complete:
                 self.surplus = True
                 return
-            most = _PIECE if self.head_done else max(1, self._head_limit + 1 - self._received)
-            self._feed(data[at : at + most])
-            at += most
+            piece = _PIECE if self.head_done else _PIECE_OF_HEAD
+            self._feed(data[at : at + piece])
+            at += piece
 
     def _feed(self, data: bytes) -> None:
         self._received += len(data)
