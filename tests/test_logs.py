@@ -8,7 +8,7 @@ import os
 import re
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from io import StringIO
 from pathlib import Path
 
@@ -27,15 +27,14 @@ def throw(error: Exception) -> None:
 
 
 @pytest.fixture(params=["text", "json"])
-def log(request: pytest.FixtureRequest) -> Iterator[tuple[logging.Logger, StringIO, str]]:
+def log(request: pytest.FixtureRequest) -> tuple[logging.Logger, StringIO, str]:
     """A logger, what it writes, and in which form."""
     written = StringIO()
     handler = logging.StreamHandler(written)
     handler.setFormatter(JSONLines() if request.param == "json" else TextLines())
-    logger = logging.Logger("ibi.of_this_test", logging.INFO)  # of its own: nobody else hears it
+    logger = logging.Logger("ibi.of_this_test", logging.INFO)  # noqa: LOG001 - of its own: nobody else hears it
     logger.addHandler(handler)
-    yield logger, written, request.param
-    logger.removeHandler(handler)
+    return logger, written, request.param
 
 
 @pytest.mark.proves("REG-08")

@@ -59,7 +59,7 @@ async def _prove(report: Report, seed: int, scale: Scale) -> None:
             time.monotonic() - healed <= pause + SLACK,
             "the healed Archive was not back when its pause was over",
         )
-        await asyncio.sleep(max(0.0, healed + scale.pick(4, 5, 12) * pause - time.monotonic()))
+        await asyncio.sleep(max(0.0, healed + scale.pick(3, 5, 12) * pause - time.monotonic()))
         await _demand_patience(report, world, pause, healed)
         stream.over = True
         await flowing

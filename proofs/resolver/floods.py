@@ -46,14 +46,14 @@ def prove(scale: Scale, seed: int) -> Report:
 
 
 async def _prove(report: Report, seed: int, scale: Scale) -> None:
-    archives, requests = scale.pick(20, 40, 100), scale.pick(1_500, 10_000, 100_000)
+    archives, requests = scale.pick(20, 40, 100), scale.pick(1_200, 10_000, 100_000)
     chance = random.Random(seed)
     warm = [play.item(number) for number in range(WARM)]
     cold = [play.item(number) for number in range(WARM, WARM + 4 * scale.pick(200, 2_000, 8_000))]
     settings = {"request_rate": RATE, "request_burst": BURST}
     async with World.open(report, seed, archives, play.MOST_ITEMS, **settings) as world:
         await ask_all(world.port, warm, 4, _READERS[:50])
-        usual = await _beside(world, chance, warm, cold, asyncio.sleep(scale.pick(2, 20, 60)))
+        usual = await _beside(world, chance, warm, cold, asyncio.sleep(scale.pick(1, 20, 60)))
         report.count("usual p99 ms", milliseconds(usual, 0.99))
         await world.town.asked()
         begun = time.monotonic()

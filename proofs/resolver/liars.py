@@ -96,7 +96,7 @@ def prove(scale: Scale, seed: int) -> Report:
 
 async def _prove(report: Report, seed: int, scale: Scale) -> None:
     archives, cold = scale.pick(40, 100, 200), scale.pick(60, 1_000, 5_000)
-    hinted = scale.pick(500, 9_000, 45_000)
+    hinted = scale.pick(300, 9_000, 45_000)
     chance = random.Random(seed)
     bad = chance.sample(range(1, archives + 1), archives * 3 // 10)
     falling = chance.sample([each for each in range(1, archives + 1) if each not in bad], archives // LATER)
@@ -110,7 +110,7 @@ async def _prove(report: Report, seed: int, scale: Scale) -> None:
         for manner, each in (("dead", bad[::3]), ("hung", bad[1::3]), ("lying", bad[2::3])):
             await world.town.behave(manner, each)
         await trial.ask_for_nothing("before", UNKNOWN_AT_ONCE, BEFORE)
-        for _ in range(scale.pick(5, 20, 50)):
+        for _ in range(scale.pick(3, 20, 50)):
             await trial.ask_for_nothing("after", 1, AFTER)
         answers = await trial.ask("cold", numbers[:cold])
         trial.compare("cold", answers, usual_cold, 100)

@@ -75,7 +75,7 @@ async def _start_cold(
     """Start the resolver anew while many are asking."""
     await world.restart()
     begun = time.monotonic()
-    hammering = asyncio.create_task(_hammer(world, items, 5 * FEW, 2, chance))
+    hammering = asyncio.create_task(_hammer(world, items, 5 * FEW, 1, chance))
     reader = Reader(world.port)
     ready = False
     while not ready and time.monotonic() - begun < 2 * COLD_START:

@@ -48,7 +48,7 @@ def prove(scale: Scale, seed: int) -> Report:
 
 
 async def _prove(report: Report, seed: int, scale: Scale) -> None:
-    archives, seconds, rate = scale.pick(20, 40, 100), scale.pick(10, 180, 1_200), scale.pick(40, 60, 60)
+    archives, seconds, rate = scale.pick(20, 40, 100), scale.pick(7, 180, 1_200), scale.pick(40, 60, 60)
     chance = random.Random(seed)
     bad = chance.sample(range(1, archives + 1), archives * 3 // 10)
     holdings = play.Holdings(seed, archives, frozenset(bad))

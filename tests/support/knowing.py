@@ -6,6 +6,7 @@ import time
 from typing import TYPE_CHECKING
 
 from ibi.resolver.evidence import FILE, Evidence
+from ibi.resolver.filters import LIMITS, HoldingsFilters
 from ibi.resolver.knowledge import Knowledge
 from ibi.resolver.location_index import LocationIndex
 from ibi.resolver.mail import Mail
@@ -15,14 +16,13 @@ from ibi.resolver.readiness import Readiness
 from ibi.resolver.service import Doors, Stores
 from ibi.resolver.thanks import Thanks
 from ibi.resolver.throttle import Throttle
-from ibi.transport import Client
+from ibi.transport import AddressPolicy, Client
 
 if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
     from ibi.resolver.registry import Registry
-    from ibi.transport import AddressPolicy
     from ibi.transport.client import Names
 
 
@@ -31,9 +31,11 @@ def stores(registry: Registry, folder: Path, names: Names, now: Callable[[], flo
     knowledge = Knowledge(
         LocationIndex(folder / "hints"), Memory(folder / "memory", now), Evidence(folder / FILE, now), now
     )
-    return Stores(
-        registry, Readiness(registry), knowledge, Metrics(folder), Throttle(folder / "attempts", now), names
+    throttle = Throttle(folder / "attempts", now)
+    filters = HoldingsFilters(
+        folder / "filters", registry.archives, lambda: Client(AddressPolicy(), names, LIMITS), now
     )
+    return Stores(registry, Readiness(registry), knowledge, Metrics(folder), throttle, filters, names)
 
 
 def doors(addresses: AddressPolicy, names: Names) -> Doors:

@@ -13,6 +13,7 @@ from ibi.errors import SetupError
 from ibi.nonce import Nonce
 from ibi.renewing import Renewing, Watched
 from ibi.resolver.evidence import FILE, Evidence
+from ibi.resolver.filters import LIMITS, HoldingsFilters
 from ibi.resolver.knowledge import Knowledge
 from ibi.resolver.location_index import LocationIndex
 from ibi.resolver.mail import Mail
@@ -68,6 +69,8 @@ def stores(
 ) -> Stores:
     """What the resolver of a data directory keeps there; every process that serves it shares the same files."""
     known = registry(data)
+    addresses = AddressPolicy(allow_private=settings.allow_private_archives)
+    door = partial(Client, addresses, names, LIMITS)
     return Stores(
         known,
         Readiness(known),
@@ -79,6 +82,7 @@ def stores(
         ),
         Metrics(data),
         Throttle(data / "attempts", now),
+        HoldingsFilters(data / "filters", known.archives, door, now),
         names,
     )
 
@@ -165,7 +169,7 @@ class _Making:
 
     async def watch(self, settings: ResolverSettings) -> None:
         """What the first process does by itself."""
-        await asyncio.gather(self._ask_again(), self._mirror(settings))
+        await asyncio.gather(self._ask_again(), self._mirror(settings), self.stores.filters.run())
 
     async def _ask_again(self) -> None:
         """Ask Archives again that have not confirmed, as the settings are at each time."""

@@ -81,6 +81,7 @@ class FanOut(Generic[_Asked]):
         begun = self._clock()
         self._per_archive = times.per_archive
         self._end = begun + left
+        self._hedge = times.hedge
         self._hedge_at = begun + times.hedge
         self._done: asyncio.Queue[asyncio.Future[Heard[_Asked] | Silent[_Asked]] | None] = asyncio.Queue()
         self._waiting: dict[str, _Asked] = {}
@@ -127,17 +128,31 @@ class FanOut(Generic[_Asked]):
                 continue
             hedge = self._end if self._widening else self._hedge_at
             try:
-                async with asyncio.timeout_at(hedge if until is None else min(until, hedge)):
-                    done = await self._done.get()
+                if self._done.empty():
+                    async with asyncio.timeout_at(hedge if until is None else min(until, hedge)):
+                        done = await self._done.get()
+                else:
+                    done = self._done.get_nowait()
             except TimeoutError:
                 if self._clock() >= hedge:
-                    self._refuse() if self._widening and not self._widened else self.widen()
+                    self._no_longer_alone()
                 if until is not None and self._clock() >= until:
                     return None
             else:
                 if done is not None:
                     return done.result()
         return None
+
+    def _no_longer_alone(self) -> None:
+        """The time of the likely ones is over, or all time is."""
+        if self._widening and not self._widened:
+            self._refuse()
+        elif not self._widening and self._questions.was_late(self._hedge_at - self._hedge):
+            self._hedge_at = (
+                self._clock() + self._hedge
+            )  # they had no time: it was this process that was late
+        else:
+            self.widen()
 
     @property
     def over(self) -> bool:

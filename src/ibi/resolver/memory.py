@@ -19,7 +19,7 @@ from ibi.resolver.shared_file import SharedFile
 from ibi.resolver.write_behind import WriteBehind
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
     from pathlib import Path
 
 MOST_BYTES: Final = 256 * 1024 * 1024
@@ -129,6 +129,13 @@ class Memory:
 
         When this returns it is forgotten by all processes, and stays so after a power cut. It may wait for a disk.
         """
+        self._forget([(archive, name)])
+
+    def forget_changed(self, archive: str, names: Sequence[str | None]) -> None:
+        """Forget what an Archive said about these items, and that nobody has them; as `forget`, all at once."""
+        self._forget([(who, name) for name in names for who in (archive, _NOBODY)])
+
+    def _forget(self, told: Sequence[tuple[str, str | None]]) -> None:
         if self._file.opened is None or self._file.replaced():
             self._file.mend()
         opened = self._file.opened
@@ -137,7 +144,8 @@ class Memory:
             return
         try:
             with opened.environment.begin(write=True) as transaction:
-                rows.forget(transaction, opened, archive, name)
+                for archive, name in told:
+                    rows.forget(transaction, opened, archive, name)
             opened.environment.sync()
         except _FAULTS as error:  # what cannot be forgotten in part is forgotten as a whole
             self._file.mend(error, anew=True)

@@ -60,13 +60,8 @@ class Notices:
         if self._too_many(service):
             return _TOO_MANY
         names: list[str | None] = [name.canonical for name in request.changed]
-        await asyncio.to_thread(self._forget, service, names or [None])
+        await asyncio.to_thread(self._memory.forget_changed, service, names or [None])
         return _RECEIVED
-
-    def _forget(self, service: str, names: Sequence[str | None]) -> None:
-        for name in names:
-            self._memory.forget(service, name)
-            self._memory.forget_nobody(name)
 
     def _too_many(self, service: str) -> bool:
         now = asyncio.get_running_loop().time()

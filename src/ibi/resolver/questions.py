@@ -108,6 +108,10 @@ class Questions:
         self.turns = Turns(lambda: self._under_way)
         """Who may have everybody asked next."""
 
+    def was_late(self, since: float) -> bool:
+        """Whether this process was late itself since a time of the loop, so that silence says nothing of Archives."""
+        return self._pulse.was_late(since)
+
     def is_asked(self, query: str) -> bool:
         """Whether everybody is being asked the same already, so that asking it costs nobody anything."""
         return self._queries.get(query, 0) > MOST_LIKELY

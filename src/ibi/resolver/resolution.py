@@ -191,16 +191,16 @@ class Resolution:
             if not self._policy.leads(claim.archive, claim.found.entry.url):
                 return self._alert(Kind.UNSAFE_URL, [claim.archive])
             return self._redirect(*claim, complete=not self._silent)
-        further = self._further(offers) if may_go_on and self._policy.looks_further else None
+        further = self._further(living) if may_go_on and offers and self._policy.looks_further else None
         if further is not None:
             return further
         if offers:
             return self._alert(Kind.NO_ORIGINAL, [offer.archive for offer in offers])
         return None
 
-    def _further(self, offers: list[Offer]) -> AskAgain | None:
+    def _further(self, living: list[_Heard]) -> AskAgain | None:
         """Where the wanted item is offered, but not as the original: what is said of it under its own name."""
-        return next((again for offer in offers if (again := self._lead(offer.answer)) is not None), None)
+        return next((again for heard in living if (again := self._lead(heard.answer)) is not None), None)
 
     def _found(self, answer: UrlList) -> Found | None:
         return wanted(answer, self._relation, self._preference, not_removed(answer))

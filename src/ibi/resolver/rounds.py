@@ -243,7 +243,7 @@ class Rounds:
         if not self._policy.remembers:
             return None
         service = self._knowledge.index.of(name).original
-        return service if service in self._who().by_service else None
+        return service if service in self._members.by_service else None
 
     def _learn(self, told: _Told, decision: Redirect | AskAgain | Alert) -> None:
         """Who has the item that this round was about."""
@@ -262,7 +262,7 @@ class Rounds:
             if answer.state is not State.ORIGINAL
         }
         former = told.place.original
-        if former is not None and former not in self._who().by_service:
+        if former is not None and former not in self._members.by_service:
             gone.add(former)
         self._knowledge.learn(told.request, *chosen, told.place, gone)
 

@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any, Final
 from ibi.errors import ForbiddenAddress, ParseError
 from ibi.exchange import JSON, NO_STORE, PLAIN, Response, hosts_of, pairs
 from ibi.protocol.messages import ExclusionRequest, InclusionRequest, read_request
+from ibi.protocol.notification import ChangeNotification
 from ibi.protocol.persistent_url import PersistentURL
 from ibi.protocol.replies import RequestError
 from ibi.resolver.admission import PATHS, Admission
@@ -27,6 +28,7 @@ from ibi.resolver.fanout import Times
 from ibi.resolver.health import Health
 from ibi.resolver.hops import Hops
 from ibi.resolver.membership import REFUSED, Outcome
+from ibi.resolver.notices import Notices
 from ibi.resolver.policy import Policy
 from ibi.resolver.questions import Questions
 from ibi.resolver.readers import EXPLAIN, Readers
@@ -41,6 +43,7 @@ if TYPE_CHECKING:
     from ipaddress import IPv4Network, IPv6Network
 
     from ibi.nonce import Nonce
+    from ibi.resolver.filters import HoldingsFilters
     from ibi.resolver.knowledge import Knowledge
     from ibi.resolver.mail import Mail
     from ibi.resolver.metrics import Metrics
@@ -71,6 +74,7 @@ class Stores:
     knowledge: Knowledge
     metrics: Metrics
     throttle: Throttle
+    filters: HoldingsFilters
     names: Names
 
     def close(self) -> None:
@@ -133,10 +137,12 @@ class ResolverService:
         knows, archives, metrics = stores.knowledge, stores.registry.archives, stores.metrics
         policy = Policy(strict=settings.policy == "strict", private_urls=settings.allow_private_archives)
         questions = Questions(doors.client, self._health, knows.memory, metrics, knows.now)
-        rounds = Rounds(questions, archives, policy, _times(settings), knows)
+        rounds = Rounds(questions, archives, policy, _times(settings), knows, stores.filters)
+        self._notices = Notices(archives, knows.memory, stores.names)
         upstream = _upstream(settings, doors, own) if settings.upstream else None
         self._readers = Readers(settings, rounds, policy, doors.thanks, self._site, metrics, upstream)
-        metrics.follow(doors.thanks, lambda: len(archives()), self._asleep)
+        asleep, loop = self._health.asleep, asyncio.get_running_loop
+        metrics.follow(doors.thanks, lambda: len(archives()), lambda: len(asleep(loop().time())))
 
     async def __call__(
         self,
@@ -205,9 +211,6 @@ class ResolverService:
             return Kind.WRONG_METHOD
         return None if visitor.names(self._hosts) else Kind.WRONG_HOST
 
-    def _asleep(self) -> int:
-        return len(self._health.asleep(asyncio.get_running_loop().time()))
-
     # Archives
 
     async def _service(self, visitor: Visitor, *, looping: bool) -> Outcome:
@@ -219,26 +222,25 @@ class ResolverService:
             request = read_request(visitor.query)
         except ParseError as error:
             return _error(f"{error.what}: {error}")
-        if not isinstance(request, InclusionRequest | ExclusionRequest) or not self._is_own_service(
-            visitor.path
-        ):
+        ours = InclusionRequest | ExclusionRequest | ChangeNotification
+        if not isinstance(request, ours) or not self._is_own_service(visitor.path):
             return _error("this is a resolver, and it has no such service", 508 if looping else 400)
         if visitor.method == "HEAD":
             return Outcome(200, b"")  # looking changes nothing (threat T38)
         if visitor.only_prefetched:
             return REFUSED
-        outcome = await self.admission.membership.answer(request, visitor.source)
-        if outcome.status == _OK:
-            await self._changed(request)
-        return outcome
+        if isinstance(request, ChangeNotification):
+            return await self._notices.answer(request, visitor)
+        return await self._member(request, visitor.source)
 
-    async def _changed(self, request: InclusionRequest | ExclusionRequest) -> None:
-        """An Archive has come, or says that it is still there; or it has left."""
+    async def _member(self, request: InclusionRequest | ExclusionRequest, source: str) -> Outcome:
+        outcome = await self.admission.membership.answer(request, source)
         service = request.service_ibi.canonical
-        if isinstance(request, InclusionRequest):
+        if outcome.status == _OK and isinstance(request, InclusionRequest):
             self._health.heard(service, asyncio.get_running_loop().time())
-        else:
+        elif outcome.status == _OK:
             await asyncio.to_thread(self._stores.knowledge.memory.forget, service, None)
+        return outcome
 
     def _is_own_service(self, path: str) -> bool:
         try:

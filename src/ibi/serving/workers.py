@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import logging
 import os
 import signal
@@ -105,4 +106,10 @@ async def _until_signal(
     if renewing:
         loop.add_signal_handler(signal.SIGHUP, lambda: [renew() for renew in renewing])
     signal.pthread_sigmask(signal.SIG_UNBLOCK, _HEARD)
-    await run(services, listeners, ready, stop)
+
+    def settled(urls: list[str]) -> None:
+        gc.collect()
+        gc.freeze()  # what stands now stands until the end: no search for garbage need go through it again
+        ready(urls)
+
+    await run(services, listeners, settled, stop)
