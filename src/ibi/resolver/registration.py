@@ -154,16 +154,16 @@ class Registration:
         if shown is not None:
             return shown.having(*later)
         said = self._site.say(visitor)
-        problem = said(page.problem.problem, page.problem.details) if page.problem else ""
+        refusal = said(page.problem.problem, page.problem.details) if page.problem else ""
         if visitor.form == "json":
             facts = (
-                {"problem": problem}
-                if problem
+                {"problem": refusal}
+                if refusal
                 else {"service_ibi": page.fields["service_ibi"], "key": page.key}
             )
             body, kind = json.dumps(facts).encode(), JSON
         else:
-            body, kind = f"{problem or page.key or _HOWTO.strip()}\n".encode(), PLAIN
+            body, kind = f"{refusal or page.key or _HOWTO.strip()}\n".encode(), PLAIN
         return Response(page.status, body, kind, (*NO_STORE, *later))
 
 
