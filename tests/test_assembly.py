@@ -13,6 +13,10 @@ import pytest
 from ibi import assembly
 from ibi.cli import main
 from ibi.errors import SetupError
+from ibi.identifier.forms import IBIForms
+from ibi.resolver.evidence import FILE, Evidence
+from ibi.resolver.location_index import LocationIndex
+from ibi.resolver.throttle import Throttle
 from ibi.serving import Service, listen, run
 from network.running import Answer, free_port, get
 
@@ -194,3 +198,26 @@ def test_a_folder_without_settings_is_a_sentence(tmp_path: Path) -> None:
             make(tmp_path)
     with pytest.raises(SetupError):
         assembly.registry(tmp_path)
+
+
+def test_who_showed_an_original_first_is_learned_again_when_the_hints_were_lost(tmp_path: Path) -> None:
+    _do("resolver", "init", "--data", tmp_path, "--address", "127.0.0.1:9", "--allow-private-archives")
+    log = Evidence(tmp_path / FILE, lambda: 1e9)
+    log.original(IBIForms.parse(f"rep {ITEM}"), FIRST)
+    log.close()
+    assembly.check_resolver(tmp_path)
+    index = LocationIndex(tmp_path / "hints")
+    assert index.of(ITEM) == (None, FIRST)
+    index.remember([ITEM], hint=SECOND)
+    index.close()
+    assembly.check_resolver(tmp_path)  # what is there stays
+    index = LocationIndex(tmp_path / "hints")
+    assert index.of(ITEM) == (SECOND, FIRST)
+    index.close()
+
+
+def test_the_owner_of_a_resolver_can_enter_its_folders(tmp_path: Path) -> None:
+    _do("resolver", "init", "--data", tmp_path, "--address", "127.0.0.1:9", "--allow-private-archives")
+    assembly.check_resolver(tmp_path)
+    Throttle(tmp_path / "attempts", lambda: 0.0).close()
+    assert {(tmp_path / name).stat().st_mode & 0o777 for name in ("hints", "attempts")} == {0o700}

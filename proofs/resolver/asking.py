@@ -17,6 +17,8 @@ if TYPE_CHECKING:
 
 PATIENCE: Final = 20.0
 """Seconds after which an answer is given up."""
+RESTED: Final = 10.0
+"""Seconds after which a connection is not used again: the resolver ends those that rest for long."""
 NO_ANSWER: Final = 0
 """Stands for the status where none came."""
 
@@ -44,22 +46,27 @@ class Reader:
     port: int
     address: str = ""
     _pair: tuple[asyncio.StreamReader, asyncio.StreamWriter] | None = None
+    _since: float = 0.0
 
     async def ask(self, target: str, *headers: str) -> Answer:
         """Ask for a path and query; no answer has the status NO_ANSWER."""
         begun = time.monotonic()
+        if begun - self._since > RESTED:
+            self.close()
         try:
             async with asyncio.timeout(PATIENCE):
                 status, location, body = await self._ask(target, headers)
         except (OSError, EOFError, ValueError, TimeoutError):
             self.close()
             status, location, body = NO_ANSWER, "", b""
-        return Answer(target, status, location, body, time.monotonic() - begun)
+        self._since = time.monotonic()
+        return Answer(target, status, location, body, self._since - begun)
 
     async def connect(self) -> None:
         """Connect, if that is to be done. Raises OSError."""
         if self._pair is None:
             self._pair = await asyncio.open_connection("127.0.0.1", self.port)
+            self._since = time.monotonic()
 
     async def _ask(self, target: str, headers: Sequence[str]) -> tuple[int, str, bytes]:
         await self.connect()

@@ -107,13 +107,13 @@ async def _hammer(
 def _judge(report: Report, what: str, seen: _Seen) -> None:
     served = [answer for answer in seen.answers if answer.status == 302]
     report.count(f"{what}: asked", len(seen.answers))
-    report.count("a second", round(seen.rate))
-    report.count("p99 ms", milliseconds(served, 0.99))
+    report.count(f"{what}: a second", round(seen.rate))
+    report.count(f"{what}: p99 ms", milliseconds(served, 0.99))
     lost = sum(answer.status == NO_ANSWER for answer in seen.answers)
     report.demand(not lost, f"{what}: {lost} had no answer")
     strange = {answer.status for answer in seen.answers} - {302, 429, 503, NO_ANSWER}
     report.demand(not strange, f"{what}: answered with {strange}")
     refused = sum(answer.status == 503 for answer in seen.answers)
-    report.count("refused", refused)
+    report.count(f"{what}: refused", refused)
     slow = milliseconds(served, 0.99)
     report.demand(slow <= SLOWEST * 1000, f"{what}: p99 of the served is {slow} ms")

@@ -581,7 +581,9 @@ def test_the_index_of_holders_is_made_anew_from_the_log(evidence: Evidence, tmp_
     evidence.deleted(stays, OTHER)
     evidence.close()
     index = LocationIndex(tmp_path / "hints")
+    assert index.is_empty()
     assert refill(index, evidence.entries()) == 4
+    assert not index.is_empty()
     assert {index.of(canonical).original for canonical in ITEM.canonicals} == {third}
     assert {index.of(canonical).original for canonical in stays.canonicals} == {first}
     index.close()

@@ -9,7 +9,7 @@ import time
 from typing import TYPE_CHECKING
 
 from ibi.assembly.archive import archive_directory, archive_service, check_archive, farewell
-from ibi.assembly.resolver import registry, resolver_service
+from ibi.assembly.resolver import check_resolver, registry, resolver_service
 from ibi.exchange import NO_STORE, PLAIN, Response
 from ibi.minting.desk import Desk
 from ibi.minting.service import MintingService
@@ -29,6 +29,7 @@ __all__ = [
     "archive_directory",
     "archive_service",
     "check_archive",
+    "check_resolver",
     "farewell",
     "mint_service",
     "registry",

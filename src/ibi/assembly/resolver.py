@@ -14,6 +14,7 @@ from ibi.nonce import Nonce
 from ibi.renewing import Renewing, Watched
 from ibi.resolver.evidence import FILE, Evidence
 from ibi.resolver.filters import LIMITS, HoldingsFilters
+from ibi.resolver.holders import refill
 from ibi.resolver.knowledge import Knowledge
 from ibi.resolver.location_index import LocationIndex
 from ibi.resolver.mail import Mail
@@ -59,6 +60,22 @@ def registry(data: Path, *, new: bool = False) -> Registry:
         upgrade(engine, MIGRATIONS)
         check_version(engine, MIGRATIONS)
     return Registry(engine, time.time)
+
+
+def check_resolver(data: Path) -> None:
+    """Raise SetupError for a resolver that could not be served. To be called before any process of it is started.
+
+    Where the hints were lost, who showed each original first is learned again from the evidence.
+    """
+    ResolverSettings.read(data)
+    registry(data).close()
+    index, evidence = LocationIndex(data / "hints"), Evidence(data / FILE, time.time)
+    try:
+        if index.is_empty():
+            refill(index, evidence.entries())
+    finally:
+        index.close()
+        evidence.close()
 
 
 def stores(

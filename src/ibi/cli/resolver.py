@@ -125,11 +125,9 @@ def _serve(args: argparse.Namespace) -> int:
     from ibi import assembly
     from ibi.serving import address_of
     from ibi.serving.workers import serve
-    from ibi.settings import ResolverSettings
 
     tls = tls_files(args)
-    ResolverSettings.read(args.data)
-    assembly.registry(args.data).close()  # a fault shows here, before any process is started
+    assembly.check_resolver(args.data)  # a fault shows here, before any process is started
     logs.set_up(args.log_format)
     listening = address_of(args.bind)
     serve(

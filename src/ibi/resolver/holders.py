@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
 
 from ibi.errors import ParseError
 from ibi.identifier.forms import IBIForms, parse_ibi
@@ -11,6 +11,10 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
     from ibi.resolver.chain import Entry
+
+
+AT_ONCE: Final = 5_000
+"""Entries that are told to an index before it has kept them."""
 
 
 class Holder(NamedTuple):
@@ -29,6 +33,9 @@ class HolderIndex(Protocol):
 
     def moved(self, canonicals: Iterable[str], original: str) -> None:
         """Unless it has moved."""
+
+    def settle(self) -> None:
+        """Return when all that was told is kept."""
 
 
 def rebuild(entries: Iterable[Entry]) -> Iterator[Holder]:
@@ -52,4 +59,7 @@ def refill(index: HolderIndex, entries: Iterable[Entry]) -> int:
             index.moved(holder.canonicals, holder.archive)
         else:
             index.remember(holder.canonicals, original=holder.archive)
+        if count % AT_ONCE == 0:
+            index.settle()
+    index.settle()
     return count

@@ -107,6 +107,18 @@ class LocationIndex:
         for canonical in canonicals:
             self._behind.put(_key(canonical), _Note(original, original, moved=True))
 
+    def is_empty(self) -> bool:
+        """Whether nothing is known of any item, as in a new file."""
+        opened = self._file.opened
+        if opened is None:
+            return True
+        with opened.environment.begin() as transaction:
+            return not transaction.stat(opened.tables[0])["entries"]
+
+    def settle(self) -> None:
+        """Return when all that is to be kept is written."""
+        self._behind.settle()
+
     def close(self) -> None:
         """Write what waits, and give the file back."""
         self._behind.close()

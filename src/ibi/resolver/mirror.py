@@ -78,6 +78,11 @@ class Publisher:
         self._now = now
         self._last: tuple[list[Listed], float, bytes] | None = None
 
+    @property
+    def key(self) -> str:
+        """The public key that it is signed with. Raises SetupError."""
+        return self._signer().public
+
     def text(self) -> bytes:
         """The list as it is handed out: one line of JSON. Raises SetupError where the registry cannot be read."""
         listed, now = self._registry.listed(), self._now()

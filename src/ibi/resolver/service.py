@@ -131,7 +131,7 @@ class ResolverService:
         own = host_ports(addresses)
         self._hosts = hosts_of(addresses)
         self._names = settings.service.canonicals
-        self._site = Site(settings, stores.registry, pages, stores.readiness)
+        self._site = Site(settings, stores.registry, pages, stores.readiness, publisher)
         self.admission = _admission(settings, stores, doors, own, self._site)
         self._health = Health()
         knows, archives, metrics = stores.knowledge, stores.registry.archives, stores.metrics

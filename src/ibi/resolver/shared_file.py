@@ -145,6 +145,7 @@ class SharedFile:
             return self._open()
 
     def _open(self) -> Opened:
+        make_folder(self._path)  # lmdb would give it the mode of its files, and nobody but root could enter
         environment = lmdb.Environment(
             os.fspath(self._path),
             map_size=self._map,

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from ibi.exchange import Form
     from ibi.resolver.alerts import Say
     from ibi.resolver.explanation import Explanation
+    from ibi.resolver.mirror import Publisher
     from ibi.resolver.readiness import Readiness
     from ibi.resolver.registration_page import RegistrationPage
     from ibi.resolver.registry import Registry
@@ -53,8 +54,14 @@ class Site:
     """Answers everything at the resolver that is neither a persistent URL nor a service request."""
 
     def __init__(
-        self, settings: ResolverSettings, registry: Registry, pages: Pages | None, readiness: Readiness
+        self,
+        settings: ResolverSettings,
+        registry: Registry,
+        pages: Pages | None,
+        readiness: Readiness,
+        publisher: Publisher | None = None,
     ) -> None:
+        self._publisher = publisher
         self._settings = settings
         self._registry = registry
         self._pages = pages
@@ -147,6 +154,7 @@ class Site:
             "policy": policy.name,
             "differences": {difference.name: difference.sentence for difference in policy.differences},
             "admin": settings.admin or None,
+            "attestation_key": self._publisher.key if self._publisher else None,
             "private_archives": settings.allow_private_archives,
             "archives": len(self._registry.archives()),
             "seconds": {"per_archive": settings.archive_seconds, "overall": settings.overall_seconds},

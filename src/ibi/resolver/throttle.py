@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 import lmdb
 
+from ibi.durable import make_folder
 from ibi.errors import SetupError
 
 if TYPE_CHECKING:
@@ -46,6 +47,7 @@ class Throttle:
 
     def __init__(self, path: Path, now: Callable[[], float]) -> None:
         try:
+            make_folder(path)  # lmdb would give it the mode of its files, and nobody but root could enter
             self._env = lmdb.open(
                 str(path), map_size=_MAP_BYTES, sync=False, metasync=False, max_readers=1024, mode=0o600
             )

@@ -90,6 +90,11 @@ class WriteBehind(Generic[_Value]):
             return written
         return waiting[0] if written is None else self._merge(written, waiting[0])
 
+    def settle(self) -> None:
+        """Return when nothing waits."""
+        while self._waiting or self._writing:
+            threading.Event().wait(BETWEEN)
+
     def close(self) -> None:
         """Write what waits, and end."""
         with self._lock:
