@@ -16,7 +16,7 @@ from ibi.resolver.questions import PER_ARCHIVE, Silent, answered
 from ibi.resolver.questions import Archive as Asked
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable, Iterable
+    from collections.abc import AsyncIterator, Callable, Iterable, Sequence
 
     from ibi.protocol.messages import UrlRequest
     from ibi.resolver.plan import Members, Plan
@@ -95,12 +95,13 @@ class FanOut(Generic[_Asked]):
         if plan.why == "everybody":
             self.widen()
         else:
-            self._ask(plan.first)
+            self._ask(plan.first, remembered=self._remembered)
 
     @property
-    def waiting(self) -> list[_Asked]:
-        """Those regular ones who have been asked and have not answered yet."""
-        return list(self._waiting.values())
+    def unheard(self) -> list[_Asked]:
+        """Those regular ones who have not answered yet, be it that they are still to be asked."""
+        later = [] if self._widened else [one for one in self._members().regular if one not in self.asked]
+        return [*self._waiting.values(), *later]
 
     def widen(self) -> None:
         """Ask everybody else as soon as it is this reader's turn."""
@@ -182,14 +183,14 @@ class FanOut(Generic[_Asked]):
     def _ask_everybody(self) -> None:
         self._widened = True
         first, members = () if self._plan.why == "everybody" else self._plan.first, self._members()
-        self._ask(one for one in members.regular if one not in first)
+        self._ask([one for one in members.regular if one not in first])
         aside = [one for one in members.aside if one not in first]
         self._aside = dict(zip(self._ask_each(aside), aside, strict=True))
         self._done.put_nowait(None)  # whoever waits sees how things stand now
 
-    def _ask(self, archives: Iterable[_Asked]) -> None:
-        archives = tuple(archives)
-        for archive, future in zip(archives, self._ask_each(archives), strict=True):
+    def _ask(self, archives: Sequence[_Asked], *, remembered: bool = False) -> None:
+        asked = self._ask_each(archives, remembered=remembered)
+        for archive, future in zip(archives, asked, strict=True):
             if future.done():  # out of memory, or asleep
                 self._done.put_nowait(future)
                 continue
@@ -197,12 +198,15 @@ class FanOut(Generic[_Asked]):
             self._waiting[service] = archive
             future.add_done_callback(partial(self._came, service))
 
-    def _ask_each(self, archives: Iterable[_Asked]) -> list[asyncio.Future[Heard[_Asked] | Silent[_Asked]]]:
+    def _ask_each(
+        self, archives: Iterable[_Asked], *, remembered: bool = False
+    ) -> list[asyncio.Future[Heard[_Asked] | Silent[_Asked]]]:
+        """Ask them. An answer that is kept is one of a likely holder, so only for these it is looked for."""
         seconds = min(self._per_archive, self._end - self._clock())
-        ask, query, remembered = self._questions.ask, self._query, self._remembered
+        ask, query, joined = self._questions.ask, self._query, self._remembered
         found = []
         for archive in archives:
-            found.append(ask(archive, self._request, query, seconds, remembered=remembered))
+            found.append(ask(archive, self._request, query, seconds, remembered=remembered, joined=joined))
             self.asked.append(archive)
         return found
 

@@ -117,13 +117,20 @@ class Questions:
         return self._queries.get(query, 0) > MOST_LIKELY
 
     def ask(
-        self, archive: _Asked, request: UrlRequest, query: str, seconds: float, *, remembered: bool
+        self,
+        archive: _Asked,
+        request: UrlRequest,
+        query: str,
+        seconds: float,
+        *,
+        remembered: bool,
+        joined: bool,
     ) -> asyncio.Future[Heard[_Asked] | Silent[_Asked]]:
         """Ask an Archive; the answer comes within so many seconds, be it `Silent`.
 
-        `query` is `request.query()`. `remembered`: whether an answer may be used that was given before, or that
-        somebody waits for already. What nobody
-        waits for any longer still ends in its own time, so that no Archive can tell what its answer was for (RES-03).
+        `query` is `request.query()`. `remembered`: whether an answer may be used that was given before; `joined`: one
+        that somebody waits for already. What nobody waits for any longer still ends in its own time, so that no
+        Archive can tell what its answer was for (RES-03).
         """
         now = asyncio.get_running_loop().time()
         if remembered and (kept := self.kept(archive, request)) is not None:
@@ -132,7 +139,7 @@ class Questions:
             return answered(Silent(archive, PeerSilent("no time was left to ask it")))
         service = archive.service_ibi.canonical
         key = (f"{service} {archive.address}", query)
-        flight = self._flights.get(key) if remembered else None
+        flight = self._flights.get(key) if joined else None
         if flight is None or flight.end < now + seconds / 2:
             asleep = self._health.begin(service, now)
             if asleep is not None:
@@ -142,12 +149,12 @@ class Questions:
             task = asyncio.create_task(self._ask(archive, request, query, seconds))
             self._client.keep(cast("asyncio.Task[object]", task))
             flight = _Flight(task, now + seconds)
-            if remembered:
+            if joined:
                 self._flights[key] = flight
-            self._queries[query] += remembered
+            self._queries[query] += joined
             self._under_way += 1
             self._pulse.begin()
-            task.add_done_callback(lambda task: self._landed(key, task, shared=remembered))
+            task.add_done_callback(lambda task: self._landed(key, task, shared=joined))
         return cast("asyncio.Future[Heard[_Asked] | Silent[_Asked]]", flight.task)
 
     def kept(self, archive: Archive, request: UrlRequest, *, stale: bool = False) -> UrlList | None:

@@ -31,7 +31,9 @@ if TYPE_CHECKING:
     from ibi.resolver.registry import IncludedArchive
 
 MOST_QUESTIONS: Final = 1_000
-"""Questions after which a resolution begins no further round (docs/threats.md)."""
+"""Questions of one resolution, where that is enough for a few rounds of everybody (docs/threats.md)."""
+
+_ROUNDS_AT_LEAST: Final = 4
 
 _NOWHERE: Final = Place(None, None)
 
@@ -108,7 +110,8 @@ class Rounds:
         decision: Redirect | Alert | AskAgain = AskAgain(machine.request)
         while isinstance(decision, AskAgain):
             left = begun + self._times.overall - clock()
-            may_go_on = asked <= MOST_QUESTIONS
+            size = len(self._who().regular)  # this round, and another one
+            may_go_on = asked + 2 * size <= max(MOST_QUESTIONS, _ROUNDS_AT_LEAST * size)
             decision = await self._round(machine, story, left, reader.origin, may_go_on=may_go_on)
             asked += len(story.rounds[-1].asked)
         story.milliseconds = _since(begun)
@@ -180,7 +183,7 @@ class Rounds:
                 decision = machine.take()
             elif clock() >= older_at:
                 older_at = never
-                decision = self._older(machine, [*told.silent, *fan_out.waiting], story)
+                decision = self._older(machine, [*told.silent, *fan_out.unheard], story)
             else:
                 continue
             if decision is not None:
