@@ -9,6 +9,7 @@ import socket
 import subprocess
 import sys
 import textwrap
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -366,7 +367,10 @@ def test_on_a_signal_it_says_goodbye_finishes_what_runs_and_closes(by: signal.Si
 
 def test_workers_share_the_address_and_only_one_speaks_for_the_service() -> None:
     door = Door(workers=2)
-    answered = {door.say(_get(b"/")).rpartition(b" ")[2] for _ in range(60)}
+    answered: set[bytes] = set()
+    end = time.monotonic() + 30  # the second one may begin later than the first is ready
+    while len(answered) < 2 and time.monotonic() < end:
+        answered |= {door.say(_get(b"/")).rpartition(b" ")[2] for _ in range(20)}
     assert len(answered) == 2
     assert door.stop() == (0, ["closed", "closed", "draining", "draining", "started", "stopping"])
 

@@ -36,6 +36,7 @@ COLD: Final = 0.2
 _READERS: Final = [f"198.51.100.{number}" for number in range(1, 101)]
 _FLOODING: Final = [f"203.0.113.{number}" for number in range(1, CLIENTS + 1)]
 _LOST_OF: Final = 1_000  # one of so many honest readers may be told to come again
+_LOST_OF_SHORT: Final = 10  # in the short form, which shares its machine with all other tests
 
 
 def prove(scale: Scale, seed: int) -> Report:
@@ -104,7 +105,8 @@ def _judge(
         report.count(f"honest {what}", len(answers))
         report.count(f"lost {what}", len(lost))
         report.demand(
-            len(lost) <= max(1, len(answers) // _LOST_OF), f"honest {what}: lost {len(lost)}: {lost[:9]}"
+            len(lost) <= max(1, len(answers) // (_LOST_OF_SHORT if scale is Scale.SHORT else _LOST_OF)),
+            f"honest {what}: lost {len(lost)}: {lost[:9]}",
         )
     known = [[each for each in answers if _is_warm(each)] for answers in (usual, honest)]
     slow, most = milliseconds(known[1], 0.99), 2 * milliseconds(known[0], 0.99)
