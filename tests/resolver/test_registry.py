@@ -260,8 +260,8 @@ def test_a_registry_of_the_first_version_keeps_its_archives(path: Path) -> None:
             (SERVICE.canonical, str(SERVICE), hash_key("1234567890")),
         )
     engine.dispose()
-    upgrade(open_engine(path), MIGRATIONS)
-    check_version(open_engine(path), MIGRATIONS)
+    upgrade(engine, MIGRATIONS)
+    check_version(engine, MIGRATIONS)
     registry = opened(path)
     (archive,) = registry.archives()
     assert (archive.address, archive.confirmed, archive.since) == ("old.example", True, 1_767_312_000.0)
