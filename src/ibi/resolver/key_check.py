@@ -5,10 +5,10 @@ from __future__ import annotations
 import asyncio
 import logging
 from dataclasses import dataclass
-from ipaddress import ip_address
 from typing import TYPE_CHECKING, Final
 
 from ibi.resolver.throttle import Limit
+from ibi.resolver.visitor import origin_of
 
 if TYPE_CHECKING:
     from ibi.identifier.forms import IBI
@@ -96,12 +96,3 @@ class KeyCheck:
     def _wait(self, names: dict[Limit, str]) -> int:
         seconds = max(self._throttle.wait(limit, name) for limit, name in names.items())
         return int(seconds) + 1 if seconds else 0
-
-
-def origin_of(source: str) -> str:
-    """What counts as one source: an IPv4 address, or the /64 that one IPv6 customer has."""
-    try:
-        ip = ip_address(source)
-    except ValueError:
-        return source
-    return str(ip) if ip.version == 4 else str(ip.exploded[:19])  # noqa: PLR2004 - IPv4

@@ -20,7 +20,7 @@ from ibi.resolver.plan import MOST_LIKELY
 from ibi.resolver.turns import Turns
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Collection
 
     from ibi.identifier.forms import IBI
     from ibi.protocol.messages import UrlRequest
@@ -107,6 +107,10 @@ class Questions:
         self._pulse = Pulse()
         self.turns = Turns(lambda: self._under_way)
         """Who may have everybody asked next."""
+
+    def keep_to(self, included: Collection[str]) -> None:
+        """Forget how Archives were that have left; the canonical service IBIs of those that are here."""
+        self._health.forget(included)
 
     def was_late(self, since: float) -> bool:
         """Whether this process was late itself since a time of the loop, so that silence says nothing of Archives."""

@@ -22,9 +22,9 @@ from ibi.errors import ParseError, PeerError, SetupError
 from ibi.exchange import JSON, NO_STORE, Response
 from ibi.identifier.forms import parse_ibi
 from ibi.resolver.confirming import CONFIRMATION_SECONDS
-from ibi.resolver.key_check import origin_of
 from ibi.resolver.keys import CHALLENGE_SECONDS, challenge, is_challenge, proof_of
 from ibi.resolver.throttle import Limit
+from ibi.resolver.visitor import origin_of
 from ibi.transport import HostPort
 
 if TYPE_CHECKING:

@@ -19,10 +19,10 @@ from ibi.errors import ForbiddenAddress, IbiError, ParseError, SetupError
 from ibi.exchange import JSON, NO_STORE, PLAIN, Response
 from ibi.identifier.forms import parse_ibi
 from ibi.resolver.alerts import Alert, Kind
-from ibi.resolver.key_check import origin_of
 from ibi.resolver.mail import is_recipient
 from ibi.resolver.registration_page import RegistrationPage
 from ibi.resolver.throttle import Limit
+from ibi.resolver.visitor import origin_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

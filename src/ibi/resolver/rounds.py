@@ -239,6 +239,7 @@ class Rounds:
         archives = self._archives()
         if archives is not self._seen:
             self._seen, self._members = archives, self._policy.members(archives)
+            self._questions.keep_to(self._members.by_service)
         return self._members
 
     def _original_of(self, name: str) -> str | None:

@@ -41,9 +41,17 @@ class Visitor(Asked):
 
     @property
     def origin(self) -> str:
-        """What counts as one source: an IPv4 address, or the /64 that one IPv6 customer has."""
-        ip = ip_address(self.source)
-        return str(ip) if ip.version == 4 else str(ip.exploded[:19])  # noqa: PLR2004 - IPv4
+        """What counts as one source."""
+        return origin_of(self.source)
+
+
+def origin_of(source: str) -> str:
+    """What counts as one source: an IPv4 address, or the /64 that one IPv6 customer has."""
+    try:
+        ip = ip_address(source)
+    except ValueError:
+        return source
+    return str(ip) if ip.version == 4 else str(ip.exploded[:19])  # noqa: PLR2004 - IPv4
 
 
 def client_addresses(
