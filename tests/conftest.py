@@ -58,8 +58,25 @@ def chromium() -> str | None:
     return shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Skip browser tests where no browser is; `-ra` lists them, CI forbids it."""
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """Which part of the tests runs; without either, all of them."""
+    parts = parser.getgroup("ibi").addoption
+    parts("--beside", action="store_true", help="only what may run beside other tests")
+    parts("--alone", action="store_true", help="only what must run alone")
+
+
+def _take_part(config: pytest.Config, items: list[pytest.Item]) -> None:
+    if not (config.getoption("--beside") or config.getoption("--alone")):
+        return
+    alone = config.getoption("--alone")
+    left = [item for item in items if (item.get_closest_marker("alone") is not None) != alone]
+    config.hook.pytest_deselected(items=left)
+    items[:] = [item for item in items if item not in set(left)]
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Take the part that is wanted; skip browser tests where no browser is (`-ra` lists them, CI forbids it)."""
+    _take_part(config, items)
     if chromium() and importlib.util.find_spec("playwright"):
         return
     for item in items:

@@ -47,7 +47,8 @@ def process(data: Path, work: str, *more: str) -> subprocess.Popen[str]:
 def test_a_token_is_strong_and_only_its_hash_is_kept_for_its_owner_alone(tmp_path: Path) -> None:
     token = Tokens(tmp_path / "new").make("deposits", MADE)
     written = file_of(tmp_path / "new").read_text()
-    assert len(token) >= 43  # 256 bits in base 64
+    assert len(token) >= 47  # 256 bits in base 64
+    assert token.startswith("ibi_")  # a hyphen would make an option of it
     assert token not in written
     assert sha256(token.encode()).hexdigest() in written
     assert file_of(tmp_path / "new").stat().st_mode & 0o777 == 0o600
@@ -62,7 +63,7 @@ def test_no_two_tokens_are_alike_and_each_knows_its_owner(tmp_path: Path) -> Non
     assert [(token.name, token.made) for token in tokens.all()] == [(name, MADE) for name in made]
 
 
-@pytest.mark.parametrize("wrong", ["", "a", "x" * 43, "\udc80", "ü", "0" * 64])
+@pytest.mark.parametrize("wrong", ["", "a", "x" * 43, "ibi_" + "x" * 43, "\udc80", "ü", "0" * 64])
 def test_what_is_no_token_has_no_owner(tmp_path: Path, wrong: str) -> None:
     tokens = Tokens(tmp_path)
     assert owner(tokens, wrong) is None

@@ -30,6 +30,7 @@ LONGEST_NAME: Final = 64
 """Characters of the name of a token."""
 
 _BYTES: Final = 32
+_BEGINS: Final = "ibi_"  # never a hyphen, which a command would take for an option; and found where it leaked
 _VERSION: Final = 1
 _NAME = re.compile(rf"[A-Za-z0-9][A-Za-z0-9._-]{{0,{LONGEST_NAME - 1}}}")
 _HASH = re.compile(r"[0-9a-f]{64}")
@@ -86,7 +87,7 @@ class Tokens:
                 "the name of a token is made of at most {most} letters, digits, dots, hyphens and underlines"
             )
             raise ParseError("name of a token", name, problem, most=LONGEST_NAME)
-        token = secrets.token_urlsafe(_BYTES)
+        token = _BEGINS + secrets.token_urlsafe(_BYTES)
         with self._changing() as tokens:
             if any(known.name == name for known in tokens):
                 raise SetupError("there is a token of the name {name} already", name=name)

@@ -29,16 +29,18 @@ class Running:
 
     def __init__(self, data: Path, listener: socket.socket) -> None:
         self.data = data
+        self.written = data / "written"
         self.root = f"http://127.0.0.1:{listener.getsockname()[1]}"
         words = f"resolver serve --data {data} --bind fd://{listener.fileno()} --workers 2 --log-format json"
-        self.process = subprocess.Popen(
-            [sys.executable, "-m", "ibi", *words.split(), "--access-log"],
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            text=True,
-            pass_fds=[listener.fileno()],
-            env={**os.environ, "PYTHONPATH": str(Path(__file__).parents[2] / "src"), "LANGUAGE": "en"},
-        )
+        with self.written.open("wb") as written:
+            self.process = subprocess.Popen(
+                [sys.executable, "-m", "ibi", *words.split(), "--access-log"],
+                stdout=subprocess.PIPE,
+                stderr=written,
+                text=True,
+                pass_fds=[listener.fileno()],
+                env={**os.environ, "PYTHONPATH": str(Path(__file__).parents[2] / "src"), "LANGUAGE": "en"},
+            )
         assert self.process.stdout is not None
         assert self.process.stdout.readline() == f"ready {self.root}\n"
 
@@ -56,9 +58,14 @@ class Running:
     def end(self) -> list[dict[str, object]]:
         """Stop it; the events that it wrote."""
         self.process.send_signal(signal.SIGTERM)
-        _, written = self.process.communicate(timeout=20)
-        assert self.process.returncode == 0, written
-        return [json.loads(line) for line in written.splitlines()]
+        self.process.communicate(timeout=20)
+        assert self.process.returncode == 0, self.written.read_text()
+        return self.events()
+
+    def events(self) -> list[dict[str, object]]:
+        """What it wrote so far, the line that it is writing left out."""
+        lines = self.written.read_text().splitlines(keepends=True)
+        return [json.loads(line) for line in lines if line.endswith("\n")]
 
 
 def until(happened: Callable[[], object]) -> None:
@@ -85,27 +92,38 @@ def admins(running: Running) -> set[str | None]:
     return {json.loads(running.get("/-/about").body)["admin"] for _ in range(20)}
 
 
+def complaints(events: list[dict[str, object]]) -> list[str]:
+    found = [event for event in events if event["logger"] == "ibi.renewing"]
+    return [str(event["message"]) for event in found if event["level"] == "WARNING"]
+
+
 def test_what_is_written_into_its_settings_counts_in_every_process_and_nothing_else_does(
     running: Running,
 ) -> None:
     running.change(admin="a@resolver.test")
     until(lambda: admins(running) == {"a@resolver.test"})
-    (running.data / ResolverSettings.FILE).write_text("address = ")
-    running.process.send_signal(signal.SIGHUP)  # so that both have looked
+    broken = running.data / "broken"
+    broken.write_text("address = ")
+    broken.replace(
+        running.data / ResolverSettings.FILE
+    )  # at once, or an empty file is one more thing to complain of
+    running.process.send_signal(signal.SIGHUP)
+    until(lambda: len(complaints(running.events())) == 2)
     assert admins(running) == {"a@resolver.test"}
-    events = [event for event in running.end() if event["logger"] == "ibi.renewing"]
+    events = running.end()
     assert "the settings were changed" in [event["message"] for event in events]
-    refused = [event for event in events if event["level"] == "WARNING"]
-    assert len(refused) == 2
-    assert all("cannot be used" in str(event["message"]) for event in refused)
+    assert len(complaints(events)) == 2
+    assert all("cannot be used" in complaint for complaint in complaints(events))
 
 
 def test_on_a_signal_it_looks_at_its_settings_though_nobody_asks(running: Running) -> None:
     running.change(admin="a@resolver.test")
     running.process.send_signal(signal.SIGHUP)
-    assert [e["message"] for e in running.end() if e["logger"] == "ibi.renewing"] == [
-        "the settings were changed"
-    ] * 2
+
+    def said() -> list[object]:
+        return [event["message"] for event in running.events() if event["logger"] == "ibi.renewing"]
+
+    until(lambda: said() == ["the settings were changed"] * 2)
 
 
 def test_numbers_of_all_processes_are_told_to_this_machine_alone(running: Running) -> None:

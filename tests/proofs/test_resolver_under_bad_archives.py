@@ -30,6 +30,8 @@ from proofs.resolver import (
 )
 from proofs.resolver.stubs import Stub, Town
 
+pytestmark = pytest.mark.alone
+
 SEED = random.randrange(10**6)  # another one in each run; a failure shows it
 
 
