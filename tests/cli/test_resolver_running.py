@@ -92,9 +92,10 @@ def admins(running: Running) -> set[str | None]:
     return {json.loads(running.get("/-/about").body)["admin"] for _ in range(20)}
 
 
-def complaints(events: list[dict[str, object]]) -> list[str]:
+def told(events: list[dict[str, object]], level: str) -> list[str]:
+    """What is said of the settings."""
     found = [event for event in events if event["logger"] == "ibi.renewing"]
-    return [str(event["message"]) for event in found if event["level"] == "WARNING"]
+    return [str(event["message"]) for event in found if event["level"] == level]
 
 
 def test_what_is_written_into_its_settings_counts_in_every_process_and_nothing_else_does(
@@ -102,28 +103,25 @@ def test_what_is_written_into_its_settings_counts_in_every_process_and_nothing_e
 ) -> None:
     running.change(admin="a@resolver.test")
     until(lambda: admins(running) == {"a@resolver.test"})
+    running.process.send_signal(signal.SIGHUP)  # all connections may have come to one process
+    until(lambda: told(running.events(), "INFO") == ["the settings were changed"] * 2)
     broken = running.data / "broken"
     broken.write_text("address = ")
     broken.replace(
         running.data / ResolverSettings.FILE
     )  # at once, or an empty file is one more thing to complain of
     running.process.send_signal(signal.SIGHUP)
-    until(lambda: len(complaints(running.events())) == 2)
+    until(lambda: len(told(running.events(), "WARNING")) == 2)
     assert admins(running) == {"a@resolver.test"}
-    events = running.end()
-    assert "the settings were changed" in [event["message"] for event in events]
-    assert len(complaints(events)) == 2
-    assert all("cannot be used" in complaint for complaint in complaints(events))
+    complaints = told(running.end(), "WARNING")
+    assert len(complaints) == 2
+    assert all("cannot be used" in complaint for complaint in complaints)
 
 
 def test_on_a_signal_it_looks_at_its_settings_though_nobody_asks(running: Running) -> None:
     running.change(admin="a@resolver.test")
     running.process.send_signal(signal.SIGHUP)
-
-    def said() -> list[object]:
-        return [event["message"] for event in running.events() if event["logger"] == "ibi.renewing"]
-
-    until(lambda: said() == ["the settings were changed"] * 2)
+    until(lambda: told(running.events(), "INFO") == ["the settings were changed"] * 2)
 
 
 def test_numbers_of_all_processes_are_told_to_this_machine_alone(running: Running) -> None:
