@@ -18,7 +18,8 @@ from ibi.resolver.evidence import FILE, Evidence
 from ibi.resolver.location_index import LocationIndex
 from ibi.resolver.throttle import Throttle
 from ibi.serving import Service, listen, run
-from network.running import Answer, free_port, get
+from network.running import Answer, get
+from support.ports import free_port
 
 FIRST, SECOND = "archive.example/first/2026/02.01.09.00", "archive.example/second/2026/02.01.09.30"
 ITEM = "archive.example/first/2026/03.02.10.15"

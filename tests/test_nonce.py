@@ -15,7 +15,7 @@ from ibi import assembly
 from ibi.cli import main
 from ibi.errors import SetupError
 from ibi.nonce import LONGEST_AGE, Nonce
-from network.running import free_port
+from support.ports import free_port
 from support.served import served
 
 NOW = 1_700_000_000.0

@@ -14,7 +14,8 @@ from pathlib import Path
 import pytest
 
 from ibi.cli import main
-from network.running import Up, free_port, get
+from network.running import Up, get
+from support.ports import free_port
 
 pytestmark = pytest.mark.timeout(180)
 
@@ -23,7 +24,7 @@ RESOLVED = 302
 
 @pytest.fixture(scope="module")
 def up(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Up]:
-    with Up("--port", str(free_port()), temporary=tmp_path_factory.mktemp("up")) as running:
+    with Up("--port", str(free_port(3)), temporary=tmp_path_factory.mktemp("up")) as running:
         yield running
 
 
@@ -104,7 +105,7 @@ def test_no_printed_link_ends_in_an_error_of_ours(up: Up, accept: str) -> None:
 
 
 def test_it_speaks_portuguese_to_those_who_do(tmp_path: Path) -> None:
-    with Up("--port", str(free_port()), temporary=tmp_path, language="pt_BR.UTF-8") as up:
+    with Up("--port", str(free_port(3)), temporary=tmp_path, language="pt_BR.UTF-8") as up:
         assert "Clique em um destes:" in up.printed
         assert "a sua última edição" in up.links.values()
 
@@ -118,7 +119,7 @@ def test_the_archives_switch_themselves_on_and_off(
         assert main(["resolver", "archives", "--data", str(tmp_path / "net" / "resolver"), "--json"]) == 0
         return [(each["included"], each.get("confirmed")) for each in json.loads(capsys.readouterr().out)]
 
-    with Up("--data", str(tmp_path / "net"), "--port", str(free_port()), temporary=tmp_path) as up:
+    with Up("--data", str(tmp_path / "net"), "--port", str(free_port(3)), temporary=tmp_path) as up:
         assert archives() == [(True, True), (True, True)]
         assert up.stop() == 0
     assert archives() == [(False, None), (False, None)]
@@ -127,7 +128,7 @@ def test_the_archives_switch_themselves_on_and_off(
 def test_a_second_start_on_the_same_data_changes_nothing(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    data, port = tmp_path / "net", str(free_port())
+    data, port = tmp_path / "net", str(free_port(3))
 
     def everything() -> tuple[dict[str, bytes], list[str]]:
         settings = {str(path.relative_to(data)): path.read_bytes() for path in sorted(data.rglob("*.toml"))}
@@ -164,13 +165,13 @@ def test_a_taken_port_is_replaced_with_a_sentence(tmp_path: Path) -> None:
 def test_kept_data_can_move_to_other_ports(tmp_path: Path) -> None:
     data = str(tmp_path / "net")
     for _ in range(2):
-        with Up("--data", data, "--port", str(free_port()), temporary=tmp_path) as up:
+        with Up("--data", data, "--port", str(free_port(3)), temporary=tmp_path) as up:
             assert _statuses(up)["its last edition"] == RESOLVED
 
 
 @pytest.mark.parametrize("by", [signal.SIGINT, signal.SIGTERM])
 def test_it_stops_cleanly_and_leaves_nothing_behind(tmp_path: Path, by: signal.Signals) -> None:
-    with Up("--port", str(free_port()), temporary=tmp_path) as up:
+    with Up("--port", str(free_port(3)), temporary=tmp_path) as up:
         assert list(tmp_path.iterdir())
         assert up.stop(by) == 0
     assert up.complaints == ""
@@ -192,7 +193,7 @@ def test_a_data_directory_that_cannot_be_made_is_one_clear_line(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     (tmp_path / "file").write_text("not a folder")
-    assert main(["up", "--data", str(tmp_path / "file" / "net"), "--port", str(free_port())]) == 1
+    assert main(["up", "--data", str(tmp_path / "file" / "net"), "--port", str(free_port(3))]) == 1
     said = capsys.readouterr().err
     assert said.count("\n") == 1
     assert "file" in said

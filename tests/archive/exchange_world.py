@@ -12,7 +12,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
-from archive.world import RENDERER, Served, listener, serving, settings_for
+from archive.world import RENDERER, Served, serving, settings_for
 from ibi.archive.api import items
 from ibi.archive.api.dispatch import Api
 from ibi.archive.deposit import deposit
@@ -33,6 +33,7 @@ from ibi.minting.machine import this_machine
 from ibi.serving import Service
 from ibi.settings import ArchiveSettings, Peer
 from ibi.tokens import Scope, Tokens
+from support.ports import free_port
 
 NAME = "a.example/b/2010/01.01.00.00"
 FILES = {"index.html": b"<p>hello</p>", "data/a%20b.bin": bytes(range(256)) * 300}
@@ -168,8 +169,7 @@ def _staged(keeper: Keeper, files: dict[str, bytes]) -> list[Any]:
 
 def make_archive(folder: Path, number: int, **more: object) -> Archive:
     """A new Archive in a folder of its own."""
-    with listener() as made:
-        port = made.getsockname()[1]
+    port = free_port()
     service = IBIForms.parse(f"rep archive{number}.example/w/2020/01.01.00.00")
     directory = ArchiveDirectory(folder / f"archive{number}", this_machine())
     directory.begin()

@@ -33,7 +33,8 @@ from ibi.protocol.url_list import UrlList
 from ibi.protocol.verb_list import VerbList
 from ibi.protocol.vocabulary import ContentType, State
 from ibi.serving import Service, run
-from network.running import free_port, get
+from network.running import get
+from support.ports import free_port
 
 PATH = "/archive.example/w/2020/01.01.00.00"
 ITEM, GONE, ABSENT = (f"archive.example/w/2021/01.01.00.0{number}" for number in range(3))

@@ -10,7 +10,8 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Browser, Page, sync_playwright
 
-from network.running import Up, free_port
+from network.running import Up
+from support.ports import free_port
 
 pytestmark = [pytest.mark.browser, pytest.mark.timeout(180)]
 
@@ -23,7 +24,7 @@ FIRST, LAST = "archive.example/first/2026/03.02.10.15", "archive.example/first/2
 
 @pytest.fixture(scope="module")
 def up(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Up]:
-    with Up("--port", str(free_port()), temporary=tmp_path_factory.mktemp("up")) as running:
+    with Up("--port", str(free_port(3)), temporary=tmp_path_factory.mktemp("up")) as running:
         yield running
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import signal
-import socket
 import subprocess
 import sys
 import time
@@ -17,14 +16,10 @@ from typing import Any
 from ibi import assembly
 from ibi.cli import main
 from ibi.resolver.registry import IncludedArchive
+from support.ports import free_port
 from support.served import served
 
 COMMAND = (sys.executable, "-c", "import sys; from ibi.cli import main; sys.exit(main())")
-
-
-def free_port() -> int:
-    with socket.create_server(("127.0.0.1", 0)) as free:
-        return int(free.getsockname()[1])
 
 
 def ibi(*words: object) -> None:

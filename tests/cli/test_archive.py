@@ -15,6 +15,7 @@ from pathlib import Path
 import pytest
 
 from ibi.cli import main
+from support.ports import free_port
 
 SERVICE = "archive.example/w/2020/01.01.00.00"
 REP = "a.example/b/2010/01.01.00.00"
@@ -216,8 +217,7 @@ def test_delete_leaves_the_names_and_takes_the_files(ibi: Ibi, data: Path, lines
 
 @pytest.fixture
 def port() -> int:
-    with socket.create_server(("127.0.0.1", 0)) as free:
-        return int(free.getsockname()[1])
+    return free_port()
 
 
 @pytest.fixture(params=[1, 2], ids=["one worker", "two workers"])

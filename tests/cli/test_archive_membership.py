@@ -14,7 +14,6 @@ import pytest
 
 from cli.archive_serving import (
     Resolver,
-    free_port,
     get,
     ibi,
     make_archive,
@@ -27,6 +26,7 @@ from ibi.archive.networking import membership
 from ibi.cli import main
 from ibi.protocol.messages import ExclusionRequest, InclusionRequest
 from ibi.settings import ArchiveSettings, JoinedResolver, ResolverSettings
+from support.ports import free_port
 from support.served import served
 
 pytestmark = pytest.mark.long

@@ -8,9 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from cli.archive_serving import Resolver, free_port, get, ibi, make_archive, serving, shown, until
+from cli.archive_serving import Resolver, get, ibi, make_archive, serving, shown, until
 from ibi.cli import main
 from ibi.settings import ArchiveSettings
+from support.ports import free_port
 
 pytestmark = pytest.mark.long
 

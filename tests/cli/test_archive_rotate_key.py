@@ -6,11 +6,12 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from cli.archive_serving import Resolver, free_port, ibi, make_archive, serving, until
+from cli.archive_serving import Resolver, ibi, make_archive, serving, until
 from ibi import assembly
 from ibi.cli import main
 from ibi.identifier.forms import parse_ibi
 from ibi.settings import ArchiveSettings
+from support.ports import free_port
 
 if TYPE_CHECKING:
     from pathlib import Path

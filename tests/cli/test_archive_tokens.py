@@ -28,7 +28,7 @@ def say(data: Path, *words: str) -> int:
 def test_a_token_is_printed_once_and_alone(data: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert say(data, "--name", "repository", "--scope", "deposit,read") == 0
     said = capsys.readouterr()
-    assert re.fullmatch(r"[A-Za-z0-9_-]{43}\n", said.out)
+    assert re.fullmatch(r"ibi_[A-Za-z0-9_-]{43}\n", said.out)
     assert said.err == "the token repository is shown only now:\n"
     known = Tokens(data).find(said.out.strip())
     assert known is not None

@@ -31,8 +31,8 @@ from ibi.minting.machine import Machine, this_machine
 from ibi.nonce import Nonce
 from ibi.resolver.evidence import Evidence
 from ibi.settings import ArchiveSettings, ResolverSettings
-from network.running import free_port
 from support.machine import FalseMachine
+from support.ports import free_port
 from support.served import served
 
 SERVICE = "archive.example/w/2020/01.01.00.00"

@@ -118,7 +118,7 @@ def labels(url: str, who: str, count: int = 1) -> list[str]:
 def test_a_token_is_printed_once_and_alone(tmp_path: Path) -> None:
     done = token(tmp_path / "new", "--name", "deposits")
     assert done.returncode == 0
-    assert re.fullmatch(r"[A-Za-z0-9_-]{43}\n", done.stdout)
+    assert re.fullmatch(r"ibi_[A-Za-z0-9_-]{43}\n", done.stdout)
     assert done.stderr == "the token deposits is shown only now:\n"
     listed = token(tmp_path / "new", "--list")
     assert re.fullmatch(r"deposits  20[0-9]{2}-[0-9]{2}-[0-9]{2}T[0-9:]{8}Z\n", listed.stdout)

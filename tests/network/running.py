@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import re
 import signal
-import socket
 import subprocess
 import sys
 from http.client import HTTPConnection
@@ -41,24 +40,6 @@ def get(url: str, **headers: str) -> Answer:
         return Answer(reply.status, {k.lower(): v for k, v in reply.getheaders()}, reply.read())
     finally:
         connection.close()
-
-
-def free_port() -> int:
-    """The first of three ports in a row that nobody listens on."""
-    while True:
-        probes = [socket.socket() for _ in range(3)]
-        try:
-            probes[0].bind(("127.0.0.1", 0))
-            first = int(probes[0].getsockname()[1])
-            for number, probe in enumerate(probes[1:], 1):
-                probe.bind(("127.0.0.1", first + number))
-        except (OSError, OverflowError):
-            continue
-        else:
-            return first
-        finally:
-            for probe in probes:
-                probe.close()
 
 
 class Up:
