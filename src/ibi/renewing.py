@@ -21,6 +21,7 @@ LOOK_EVERY = 0.5
 """Seconds between two looks at the files."""
 
 _S = TypeVar("_S")
+_A = TypeVar("_A", bound="Answering")
 
 _log = logging.getLogger(__name__)
 
@@ -79,22 +80,22 @@ class Answering(Protocol):
         """Give up what it holds; no request is under way."""
 
 
-class _Running:
+class _Running(Generic[_A]):
     """One service, and how many requests are under way in it."""
 
-    def __init__(self, app: Answering) -> None:
+    def __init__(self, app: _A) -> None:
         self.app = app
         self.asked = 0
         self.idle = asyncio.Event()
 
 
-class Renewing(Generic[_S]):
+class Renewing(Generic[_S, _A]):
     """An ASGI application that is made anew when its settings have changed; `look` gives those of now.
 
     Requests that are under way are ended by the one that began them; then it is closed.
     """
 
-    def __init__(self, look: Callable[[], _S], make: Callable[[_S], Answering]) -> None:
+    def __init__(self, look: Callable[[], _S], make: Callable[[_S], _A]) -> None:
         self._settings_now = look
         self._make = make
         self._settings = look()
@@ -109,10 +110,7 @@ class Renewing(Generic[_S]):
         send: Callable[[dict[str, Any]], Awaitable[None]],
     ) -> None:
         """Answer one request as the settings are now."""
-        now = asyncio.get_running_loop().time()
-        if now - self._looked >= LOOK_EVERY:
-            self._looked = now
-            self.look()
+        self._look_if_due()
         running = self._running
         running.asked += 1
         try:
@@ -122,12 +120,23 @@ class Renewing(Generic[_S]):
             if not running.asked:
                 running.idle.set()
 
+    def current(self) -> _A:
+        """What answers as the settings are now; good until the event loop goes on."""
+        self._look_if_due()
+        return self._running.app
+
     async def close(self) -> None:
         """Close what runs, and what still ends."""
         for task in self._old:
             task.cancel()
         await asyncio.gather(*self._old, return_exceptions=True)
         await self._running.app.close()
+
+    def _look_if_due(self) -> None:
+        now = asyncio.get_running_loop().time()
+        if now - self._looked >= LOOK_EVERY:
+            self._looked = now
+            self.look()
 
     def look(self) -> None:
         """Follow the settings at once; the event loop is running."""
@@ -146,7 +155,7 @@ class Renewing(Generic[_S]):
         task.add_done_callback(self._old.discard)
 
 
-async def _end(running: _Running) -> None:
+async def _end(running: _Running[Any]) -> None:
     """Close a service when the last of its requests is answered, or at once when told to."""
     try:
         while running.asked:

@@ -31,7 +31,7 @@ def file_parts(name: str) -> tuple[bytes, ...]:
     if len(name) > _LONGEST_NAME or not _NAME.fullmatch(name):
         raise BadItem(
             "the file name {name} is not percent-encoded, as it must stand in a URL; write {proposal}",
-            name=name, proposal=quote(name[:_LONGEST_NAME], safe="/%!$&'()*+,;=:@~"),
+            name=name, proposal=quote(name[:_LONGEST_NAME], safe="/%!$&'()*+,;=:@~", errors="replace"),
         )  # fmt: skip
     parts = tuple(unquote_to_bytes(name).split(b"/"))
     for part in parts:

@@ -27,7 +27,7 @@ from ibi.protocol.query_string import unescape
 from ibi.protocol.relation import Relation
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Mapping
+    from collections.abc import Awaitable, Callable, Mapping, Sequence
 
     from ibi.archive.catalogue import Catalogue
     from ibi.archive.storage import Storage
@@ -119,6 +119,21 @@ class ArchiveService:
             )
         gone = receive if asked.reads else None  # nothing else is to be received then
         await response.send(send, head_only=asked.method == "HEAD", receive=gone)
+
+    def at_once(
+        self, target: bytes, headers: Sequence[tuple[bytes, bytes]], peer: str
+    ) -> tuple[int, bytes] | None:
+        """The answer to a GET that is a request to the service, as `serving.express` wants it; None for all others."""
+        if words.SERVICE_SUBJECT.encode() not in target or len(target) > LONGEST_URL:
+            return None
+        asked = Asked.raw(target, headers, peer)
+        if not asked.names(self._hosts) or (self._api is not None and asked.path.startswith(_API)):
+            return None
+        try:
+            response = self._message(asked)
+        except Exception:  # noqa: BLE001 - whoever answers instead will see it again, and write it down
+            return None
+        return None if response is None else (response.status, response.whole())
 
     async def close(self) -> None:
         """Count the thanks and visits that wait, then give up the catalogue."""

@@ -94,8 +94,10 @@ def archive_service(
         await app.close()
         ledger.close()
 
-    largest = largest_body(watched.look().settings)
-    return Service(app, started, part.stop, close, tls, largest_body=largest, renew=app.look)
+    return Service(
+        app, started, part.stop, close, tls, largest_body=largest_body(watched.look().settings),
+        renew=app.look, at_once=lambda *asked: app.current().service.at_once(*asked),
+    )  # fmt: skip
 
 
 def check_archive(data: Path, trusted: Sequence[str] = ()) -> ArchiveSettings:
@@ -117,7 +119,7 @@ class _Answering:
         catalogue = _own_catalogue(directory, settings)
         self._for_api = directory.open_catalogue()  # its long looks hold up no answer
         api, self._receiver = archive_api(directory, settings, self._for_api)
-        self._service = ArchiveService(
+        self.service = ArchiveService(
             settings,
             catalogue,
             directory.storage(),
@@ -130,11 +132,11 @@ class _Answering:
         )
 
     def __call__(self, scope: Mapping[str, Any], receive: Any, send: Any) -> Coroutine[Any, Any, None]:
-        return self._service(scope, receive, send)
+        return self.service(scope, receive, send)
 
     async def close(self) -> None:
         await self._receiver.close()
-        await self._service.close()
+        await self.service.close()
         self._for_api.close()
 
 

@@ -18,6 +18,7 @@ import uvicorn
 
 from ibi.errors import SetupError
 from ibi.serving.draining import Config, Protocol
+from ibi.serving.express import AtOnce
 from ibi.serving.receiving import HEAD_BYTES, REQUEST_SECONDS
 
 __all__ = ["HEAD_BYTES", "REQUEST_SECONDS", "Service", "address_of", "listen", "run"]
@@ -60,6 +61,8 @@ class Service:
     """How long running requests may go on after the word to stop."""
     renew: Callable[[], None] | None = None
     """Looks at once whether the settings have changed (SIGHUP)."""
+    at_once: AtOnce | None = None
+    """Answers on the express lane what needs no waiting; without it, `app` answers everything."""
 
 
 class _Server(uvicorn.Server):
@@ -147,6 +150,7 @@ def _server(service: Service) -> _Server:
         ssl_keyfile=key,
     )
     config.largest_body = service.largest_body
+    config.at_once = service.at_once
     return _Server(config)
 
 

@@ -12,7 +12,7 @@ import termios
 from fcntl import ioctl
 from typing import TYPE_CHECKING, Final
 
-from ibi.serving import receiving
+from ibi.serving import express
 
 if TYPE_CHECKING:
     import asyncio
@@ -23,13 +23,13 @@ LAST_WORD_SECONDS: Final = 0.25
 """How long a client that has been answered before is waited for."""
 
 
-class Config(receiving.Config):
+class Config(express.Config):
     """uvicorn's configuration, and whether the service is about to stop."""
 
     draining = False
 
 
-class Protocol(receiving.Protocol):
+class Protocol(express.Protocol):
     """A connection that leaves no question unanswered."""
 
     config: Config
@@ -59,6 +59,9 @@ class Protocol(receiving.Protocol):
         super().on_response_complete()
         if self.config.draining and not self.transport.is_closing() and self._at_rest():
             self._wait_for_a_word()
+
+    def _answer_at_once(self) -> tuple[int, bytes] | None:
+        return None if self.config.draining else super()._answer_at_once()
 
     def _announce_the_end(self) -> None:
         if self.cycle.response_started:

@@ -65,7 +65,7 @@ def serve(
 
 
 def _noting(make: Callable[[], Sequence[Service]]) -> Callable[[], Sequence[Service]]:
-    return lambda: [replace(service, app=AccessLog(service.app)) for service in make()]
+    return lambda: [replace(service, app=AccessLog(service.app), at_once=None) for service in make()]
 
 
 def _tell(children: Sequence[int], name: int) -> None:

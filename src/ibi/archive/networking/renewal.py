@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 from ibi import renewing
 from ibi.archive.networking.joining import Resolvers
@@ -12,6 +12,8 @@ from ibi.settings import ArchiveSettings, JoinedResolver
 if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
+
+_A = TypeVar("_A", bound=renewing.Answering)
 
 
 class Watched(renewing.Watched[Resolvers]):
@@ -27,8 +29,8 @@ def _refuse_another_service(before: Resolvers, found: Resolvers) -> None:
         raise SetupError("the IBI of an Archive's service never changes")
 
 
-class Renewing(renewing.Renewing[ArchiveSettings]):
+class Renewing(renewing.Renewing[ArchiveSettings, _A]):
     """The ASGI application of an Archive, made anew when its settings have changed."""
 
-    def __init__(self, watched: Watched, make: Callable[[ArchiveSettings], renewing.Answering]) -> None:
+    def __init__(self, watched: Watched, make: Callable[[ArchiveSettings], _A]) -> None:
         super().__init__(lambda: watched.look().settings, make)

@@ -21,7 +21,16 @@ from ibi.archive.holding import Access, Holding, StoredFile
 from ibi.archive.item_lines import timestamp_text
 from ibi.archive.ledgers import copies
 from ibi.archive.ledgers.copies import Source
-from ibi.archive.sharing.fetching import ANSWER_SECONDS, ask, check_takable, discarding, fetch, stage, working
+from ibi.archive.sharing.fetching import (
+    ANSWER_SECONDS,
+    ask,
+    check_takable,
+    discarding,
+    fetch,
+    stage,
+    tag_of,
+    working,
+)
 from ibi.archive.sharing.handover import fingerprint
 from ibi.archive.sharing.whereabouts import Whereabouts, find_original
 from ibi.errors import AlreadyHeld, BadItem, HoldingError, PeerError, PeerGarbled, PeerSilent
@@ -164,7 +173,7 @@ class Copier:
                 raise PeerGarbled(problem, name=place.url, status=reply.status)
             file = await stage(storage, _file_name(reply.url), reply.chunks())
             with discarding(storage, [file]):
-                timestamp = place.told.timestamp or _last_modified(reply) or self.keeper.moment
+                timestamp = place.timestamp or _last_modified(reply) or self.keeper.moment
                 forms = place.told.forms
                 holding = Holding(
                     forms=forms if forms and forms.names(name) else IBIForms.of(name),
@@ -180,7 +189,7 @@ class Copier:
                     service=str(service.main) if service else "",
                     url=place.url,
                     original=timestamp,
-                    tag=reply.headers.get("etag", "")[:200],
+                    tag=tag_of(reply.headers),
                     compared=False,
                     checked=self.keeper.moment,
                     private=private,

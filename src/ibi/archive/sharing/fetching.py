@@ -31,6 +31,7 @@ ANSWER_SECONDS: Final = 30.0
 """How long a description may take."""
 
 _MOST_FILES: Final = 100_000
+_LONGEST_TAG: Final = 200
 _BYTES_A_SECOND: Final = 1 << 16
 """As slow as a file may come, after its first minute."""
 
@@ -62,7 +63,13 @@ async def ask(door: Downloads, url: str, name: Name, headers: Mapping[str, str] 
         if reply.status != _OK:
             return Told(reply.status)
         body = await reply.read()
-        return Told(_OK, read_description(_parsed(body), name), reply.headers.get("etag", "")[:200])
+        return Told(_OK, read_description(_parsed(body), name), tag_of(reply.headers))
+
+
+def tag_of(headers: Mapping[str, str]) -> str:
+    """The ETag of an answer; "" where there is none that can be kept, and sent back some day."""
+    tag = headers.get("etag", "")
+    return tag if tag.isascii() and tag.isprintable() and len(tag) <= _LONGEST_TAG else ""
 
 
 def read_description(value: Any, name: Name) -> Holding:

@@ -6,7 +6,8 @@ import json
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
-from ibi.errors import HoldingError, PeerError
+from ibi.archive.item_lines import read_item
+from ibi.errors import BadItem, HoldingError, PeerError
 from ibi.protocol.url_list import UrlList
 from ibi.protocol.vocabulary import REQUIRED_STATE, State
 from ibi.transport.download import Place
@@ -31,6 +32,14 @@ class Whereabouts:
     url: str
     archives: tuple[str, ...]
     told: UrlList = field(default_factory=lambda: UrlList({}))
+
+    @property
+    def timestamp(self) -> str:
+        """When the item was last changed, as its Archive says; "" where it says no moment."""
+        try:
+            return read_item({"timestamp": self.told.timestamp}).timestamp or ""
+        except BadItem:
+            return ""
 
 
 async def find_original(door: Downloads, resolver: str, name: Name) -> Whereabouts:

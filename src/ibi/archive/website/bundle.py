@@ -36,7 +36,8 @@ if TYPE_CHECKING:
     from ibi.archive.holding import Holding, StoredFile
     from ibi.archive.storage import Storage
     from ibi.archive.website.files import Opener
-    from ibi.exchange import Asked, Headers, Send
+    from ibi.exchange import Asked, Headers
+    from ibi.exchange.long_bodies import Send
 
 _CHUNK: Final = 128 * 1024  # of a slow reader's bundle, about four of these are in memory
 MOST_OPEN: Final = 64

@@ -13,7 +13,7 @@ from pybtex.database.input.bibtex import LowLevelParser, month_names
 from pybtex.scanner import PybtexSyntaxError
 
 from ibi.archive.intake.sources.bibtex_fields import item_of
-from ibi.archive.intake.sources.record import Record, record, shown
+from ibi.archive.intake.sources.record import Record, record, shown, whole
 from ibi.archive.intake.sources.text_lines import TextLines
 from ibi.archive.item_lines import LONGEST_LINE
 from ibi.errors import BadItem
@@ -75,7 +75,13 @@ def _entries(first: int, chunk: str, texts: _Strings, lines: TextLines) -> Itera
             if command.lower() in {"string", "preamble"}:
                 continue
             key, fields = body
-            value = item_of(command.lower(), key, [(name.lower(), "".join(parts)) for name, parts in fields])
+            said = [(name.lower(), "".join(parts)) for name, parts in fields]
+            try:
+                whole([key, *(text for _, text in said)])
+            except BadItem as error:
+                yield Record(first + parser.begun, shown(key), error, lines.read)
+                continue
+            value = item_of(command.lower(), key, said)
             yield record(first + parser.begun, key, value, lines.read)
     except (PybtexSyntaxError, BadItem) as error:
         name = shown(parser.current_entry_key or "")

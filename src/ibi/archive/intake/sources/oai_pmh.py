@@ -25,6 +25,7 @@ _LANGUAGE: Final = re.compile(r"[A-Za-z]{2,8}(?:-[A-Za-z0-9]{1,8})*")
 _DEEPEST: Final = 64
 _MOST_RECORDS: Final = 20_000
 _LONGEST_REASON: Final = 200
+_PIECE: Final = 1 << 14
 
 
 @dataclass(slots=True)
@@ -58,6 +59,8 @@ class PageReader:
         self._language = ""
         self._record: OaiRecord | None = None
         self._in_metadata = False
+        self._waiting = bytearray()
+        self._read = 0
         self._parser = expat.ParserCreate(namespace_separator=" ")
         self._parser.buffer_text = True
         self._parser.StartElementHandler = self._start
@@ -69,15 +72,20 @@ class PageReader:
         self._parser.SetParamEntityParsing(expat.XML_PARAM_ENTITY_PARSING_NEVER)
 
     def feed(self, chunk: bytes) -> None:
-        """Read on."""
-        self._parse(chunk, last=False)
+        """Read on: some kilobytes at a time, and more the longer it is, since expat begins a long word anew each time."""
+        self._waiting += chunk
+        if len(self._waiting) >= max(_PIECE, self._read // 8):
+            self._parse(last=False)
 
     def close(self) -> Page:
         """All has been read."""
-        self._parse(b"", last=True)
+        self._parse(last=True)
         return self._page
 
-    def _parse(self, chunk: bytes, *, last: bool) -> None:
+    def _parse(self, *, last: bool) -> None:
+        chunk = bytes(self._waiting)
+        self._waiting.clear()
+        self._read += len(chunk)
         try:
             self._parser.Parse(chunk, last)
         except expat.ExpatError as error:

@@ -12,7 +12,7 @@ from urllib.parse import quote
 
 from ibi.archive.dublin_core import ELEMENTS
 from ibi.archive.facts import FACTS
-from ibi.archive.intake.sources.record import Record, record
+from ibi.archive.intake.sources.record import Record, record, whole
 from ibi.archive.intake.sources.text_lines import TextLines
 from ibi.archive.intake.sources.values import language_of, name_in, names_in
 from ibi.archive.item_lines import LONGEST_LINE
@@ -114,6 +114,7 @@ def _column(name: str) -> Put:
 
 def _row(line: int, columns: Sequence[Put], cells: Sequence[str], read: int) -> Record:
     try:
+        whole(list(cells))
         value = _value(columns, cells)
     except BadItem as error:
         return Record(line, "", error, read)

@@ -5,23 +5,20 @@ Requests are looked at raw; every header value that goes out is made visible ASC
 
 from __future__ import annotations
 
-import asyncio
-import io
-import os
 import re
-from contextlib import aclosing
 from dataclasses import dataclass, field, replace
 from ipaddress import ip_address
 from typing import TYPE_CHECKING, Any, BinaryIO, Final, Literal
 
 from ibi.errors import ParseError
+from ibi.exchange.long_bodies import file_parts, made_parts, send_all
 from ibi.protocol import vocabulary as words
 from ibi.protocol.query_string import read_query
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Iterator, Mapping
+    from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
 
-    Send = Callable[[dict[str, Any]], Awaitable[None]]
+    from ibi.exchange.long_bodies import Send
 
 HTML: Final = "text/html; charset=utf-8"
 JSON: Final = "application/json"
@@ -36,8 +33,6 @@ NO_STORE: Final[Headers] = (("cache-control", "no-store"),)
 
 _ALWAYS: Final[Headers] = (("x-content-type-options", "nosniff"), ("referrer-policy", "no-referrer"))
 _NEVER_KEPT: Final[Headers] = (*NO_STORE, ("x-robots-tag", "noindex, nofollow"))
-_CHUNK: Final = 512 * 1024  # of a slow reader's file, one of these is in memory
-_NO_WAIT: Final[int | None] = getattr(os, "RWF_NOWAIT", None)  # Linux only
 _BODILESS: Final = frozenset({204, 304})
 _QUALITY = re.compile(r"\s*q\s*=\s*([01](?:\.[0-9]{0,3})?)\s*", re.ASCII | re.IGNORECASE)
 
@@ -57,17 +52,20 @@ class Asked:
 
     @classmethod
     def of(cls, scope: Mapping[str, Any]) -> Asked:
-        """Read an ASGI scope; a header that came several times is one list."""
-        headers: dict[bytes, bytes] = {}
-        for name, value in scope["headers"]:
-            headers[name] = headers[name] + b"," + value if name in headers else value
+        """Read an ASGI scope."""
         return cls(
             scope["method"],
             scope["raw_path"].partition(b"?")[0].decode("latin-1"),
             scope["query_string"].decode("latin-1"),
-            headers,
+            _joined(scope["headers"]),
             peer=(scope.get("client") or ("",))[0],
         )
+
+    @classmethod
+    def raw(cls, target: bytes, headers: Iterable[tuple[bytes, bytes]], peer: str) -> Asked:
+        """A GET as it came over the wire; `target` begins with a slash, the names of `headers` are in lower case."""
+        path, _, query = target.decode("latin-1").partition("?")
+        return cls("GET", path, query, _joined(headers), peer=peer)
 
     @property
     def target(self) -> str:
@@ -146,6 +144,11 @@ class Response:
         """The same answer with more headers."""
         return replace(self, headers=(*self.headers, *headers))
 
+    def whole(self) -> bytes:
+        """Header lines, an empty line and the body, which is bytes; what comes after the status line of HTTP/1.1."""
+        lines = [b"%b: %b\r\n" % header for header in self._head()]
+        return b"".join((*lines, b"\r\n", self.body))
+
     async def send(
         self, send: Send, *, head_only: bool, receive: Callable[[], Awaitable[Any]] | None = None
     ) -> None:
@@ -158,9 +161,9 @@ class Response:
             if head_only:
                 await send({"type": "http.response.body", "body": b""})
             elif self.file is not None:
-                await _send_all(_file_parts(self.file, self.start, self.size), self.size, send, receive)
+                await send_all(file_parts(self.file, self.start, self.size), self.size, send, receive)
             elif self.parts is not None:
-                await _send_all(_made_parts(self.parts), self.size, send, receive)
+                await send_all(made_parts(self.parts), self.size, send, receive)
             else:
                 await send({"type": "http.response.body", "body": self.body})
         finally:
@@ -221,67 +224,12 @@ def hosts_of(addresses: Iterable[str]) -> frozenset[str]:
     return frozenset(map(host_of, addresses))
 
 
-async def _send_all(
-    parts: AsyncGenerator[bytes, None], size: int, send: Send, receive: Callable[[], Awaitable[Any]] | None
-) -> None:
-    """Send exactly `size` bytes; what ends early breaks the connection rather than lie."""
-    if not size:
-        await send({"type": "http.response.body", "body": b""})
-        return
-    left = size
-    gone = asyncio.ensure_future(_gone(receive)) if receive and size > _CHUNK else None
-    try:
-        async with aclosing(parts):
-            async for part in parts:
-                left -= len(part)
-                await send({"type": "http.response.body", "body": part, "more_body": left > 0})
-                if left:  # returns when the part is nearly gone, so that the next one is not read before
-                    await send({"type": "http.response.body", "body": b"", "more_body": True})
-                    await asyncio.sleep(0)  # others have their turn, also while a fast reader never waits
-                if gone is not None and gone.done():
-                    return
-    finally:
-        if gone is not None:
-            gone.cancel()
-    if left:
-        raise io.UnsupportedOperation("a stored file ended too early")
-
-
-async def _gone(receive: Callable[[], Awaitable[Any]]) -> None:
-    """Wait until the reader has gone away."""
-    while (await receive())["type"] != "http.disconnect":
-        pass
-
-
-async def _file_parts(file: BinaryIO, start: int, size: int) -> AsyncGenerator[bytes, None]:
-    """A piece of a file; another thread reads what is not in memory, and only that, since it costs more."""
-    handle, at, end = file.fileno(), start, start + size
-    while at < end:
-        most = min(_CHUNK, end - at)
-        if _in_memory(handle, at, most):
-            part = os.pread(handle, most, at)
-        else:
-            part = await asyncio.to_thread(os.pread, handle, most, at)
-        if not part:
-            return
-        at += len(part)
-        yield part
-
-
-def _in_memory(handle: int, at: int, size: int) -> bool:
-    """Whether both ends of a piece of a file can be read without waiting for a disk, as far as the system tells."""
-    if _NO_WAIT is None:
-        return False
-    try:
-        return all(os.preadv(handle, [bytearray(1)], place, _NO_WAIT) for place in {at, at + size - 1})
-    except OSError:  # it would have to wait, or the file system cannot tell
-        return False
-
-
-async def _made_parts(parts: Iterator[bytes]) -> AsyncGenerator[bytes, None]:
-    """Parts that are made in another thread, one at a time."""
-    while part := await asyncio.to_thread(next, parts, b""):
-        yield part
+def _joined(headers: Iterable[tuple[bytes, bytes]]) -> dict[bytes, bytes]:
+    """Headers by name; one that came several times is one list."""
+    joined: dict[bytes, bytes] = {}
+    for name, value in headers:
+        joined[name] = joined[name] + b"," + value if name in joined else value
+    return joined
 
 
 def _encoded(char: str) -> str:
