@@ -94,10 +94,10 @@ def archive_service(
         await app.close()
         ledger.close()
 
+    most = largest_body(watched.look().settings)
     return Service(
-        app, started, part.stop, close, tls, largest_body=largest_body(watched.look().settings),
-        renew=app.look, at_once=lambda *asked: app.current().service.at_once(*asked),
-    )  # fmt: skip
+        app, started, part.stop, close, tls, largest_body=most, renew=app.look, at_once=app.at_once
+    )
 
 
 def check_archive(data: Path, trusted: Sequence[str] = ()) -> ArchiveSettings:
@@ -119,7 +119,7 @@ class _Answering:
         catalogue = _own_catalogue(directory, settings)
         self._for_api = directory.open_catalogue()  # its long looks hold up no answer
         api, self._receiver = archive_api(directory, settings, self._for_api)
-        self.service = ArchiveService(
+        self._service = ArchiveService(
             settings,
             catalogue,
             directory.storage(),
@@ -132,11 +132,16 @@ class _Answering:
         )
 
     def __call__(self, scope: Mapping[str, Any], receive: Any, send: Any) -> Coroutine[Any, Any, None]:
-        return self.service(scope, receive, send)
+        return self._service(scope, receive, send)
+
+    def at_once(
+        self, target: bytes, headers: Sequence[tuple[bytes, bytes]], peer: str
+    ) -> tuple[int, bytes] | None:
+        return self._service.at_once(target, headers, peer)
 
     async def close(self) -> None:
         await self._receiver.close()
-        await self.service.close()
+        await self._service.close()
         self._for_api.close()
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Protocol
 
 from ibi import renewing
 from ibi.archive.networking.joining import Resolvers
@@ -10,10 +10,17 @@ from ibi.errors import SetupError
 from ibi.settings import ArchiveSettings, JoinedResolver
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
     from pathlib import Path
 
-_A = TypeVar("_A", bound=renewing.Answering)
+
+class Answering(renewing.Answering, Protocol):
+    """What answers as the settings are at one time, some requests without waiting."""
+
+    def at_once(
+        self, target: bytes, headers: Sequence[tuple[bytes, bytes]], peer: str, /
+    ) -> tuple[int, bytes] | None:
+        """See `ibi.serving.express`."""
 
 
 class Watched(renewing.Watched[Resolvers]):
@@ -29,8 +36,14 @@ def _refuse_another_service(before: Resolvers, found: Resolvers) -> None:
         raise SetupError("the IBI of an Archive's service never changes")
 
 
-class Renewing(renewing.Renewing[ArchiveSettings, _A]):
+class Renewing(renewing.Renewing[ArchiveSettings, Answering]):
     """The ASGI application of an Archive, made anew when its settings have changed."""
 
-    def __init__(self, watched: Watched, make: Callable[[ArchiveSettings], _A]) -> None:
+    def __init__(self, watched: Watched, make: Callable[[ArchiveSettings], Answering]) -> None:
         super().__init__(lambda: watched.look().settings, make)
+
+    def at_once(
+        self, target: bytes, headers: Sequence[tuple[bytes, bytes]], peer: str
+    ) -> tuple[int, bytes] | None:
+        """Answer one request as the settings are now, if it needs no waiting."""
+        return self.current().at_once(target, headers, peer)
