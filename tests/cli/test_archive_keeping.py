@@ -180,9 +180,8 @@ def test_the_whole_archive_goes_into_bags(
         path.name for path in (tmp_path / "bags").iterdir()
     }
     other = make_archive(tmp_path / "other", service=kept.directory.settings().service)
-    for each in listed:
-        if each["rep"] != "archive.example/w/2020/01.01.00.00":
-            assert ibi("import-bag", "--data", other.data, tmp_path / "bags" / each["bag"]).status == 0
+    taken = ibi("import-bag", "--data", other.data, "--all", tmp_path / "bags")
+    assert (taken.status, taken.out) == (0, "2 bags taken in, 1 were here already, 0 refused\n")
     assert [item["files"] for item in other.everything() if "files" in item] == [
         item["files"] for item in kept.everything() if "files" in item
     ]
@@ -192,6 +191,25 @@ def test_the_whole_archive_goes_into_bags(
     assert ibi("export", "--data", kept.data, "--all", "--to", tmp_path / "bags").err.endswith(
         "is not empty\n"
     )
+
+
+def test_of_many_bags_those_that_are_none_are_told_and_the_others_taken_in(
+    kept: Kept, ibi: Command, tmp_path: Path
+) -> None:
+    bags = tmp_path / "bags"
+    assert ibi("export", "--data", kept.data, "--all", "--to", bags, "--zip").status == 0
+    broken = next(bags.glob(NAME.replace("/", "_") + ".zip"))
+    flip(broken, 8 * 200)
+    other = make_archive(tmp_path / "other", service=kept.directory.settings().service)
+    done = ibi("import-bag", "--data", other.data, "--all", bags, "--json")
+    assert (done.status, done.json) == (1, {"taken": 1, "held": 1, "refused": 1})
+    assert done.err.startswith(f"{broken.name}: ")
+    with (bags / "items.jsonl").open("a") as listing:
+        listing.write('{"bag": "../elsewhere"}\n')
+    done = ibi("import-bag", "--data", other.data, "--all", bags)
+    assert (done.status, done.err) == (1, "ibi: ../elsewhere is not in this folder\n")
+    done = ibi("import-bag", "--data", other.data, "--all", tmp_path / "nowhere")
+    assert (done.status, done.err.count("\n")) == (1, 1)
 
 
 @pytest.mark.parametrize("words", [(), (NAME, "--all"), (NAME, "--zip")])

@@ -5,10 +5,10 @@ from __future__ import annotations
 import json
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from ibi.cli.archive.common import directory, tell, whoever
-from ibi.errors import BadItem, NotHeld, SetupError
+from ibi.errors import AlreadyHeld, BadItem, HoldingError, NotHeld, ParseError, SetupError
 from ibi.texts import say
 
 if TYPE_CHECKING:
@@ -20,6 +20,8 @@ if TYPE_CHECKING:
     from ibi.archive.holding import Holding
     from ibi.archive.ledgers.history import Event
     from ibi.cli.archive.common import Actions
+
+_LISTING: Final = "items.jsonl"
 
 
 def add(actions: Actions) -> None:
@@ -41,8 +43,13 @@ def add(actions: Actions) -> None:
     )  # fmt: skip
     export.add_argument("--zip", action="store_true", help="with --all: each bag as a zip file")
     take = actions.add("import-bag", "take in a BagIt bag as an item: a folder, a zip or a tar file", _take)
-    take.add_argument("file", type=Path, metavar="FILE", help="the bag")
-    take.add_argument("--json", action="store_true", help="one JSON document: the item")
+    take.add_argument("file", type=Path, metavar="FILE", help="the bag; with --all a folder of bags")
+    take.add_argument(
+        "--all", action="store_true", help="every bag that `export --all` has put into a folder"
+    )
+    take.add_argument(
+        "--json", action="store_true", help="one JSON document: the item, or how many were taken in"
+    )
 
 
 def _attest(args: argparse.Namespace) -> int:
@@ -160,7 +167,7 @@ def _export_all(here: ArchiveDirectory, catalogue: Catalogue, args: argparse.Nam
         raise SetupError("{path} is not empty", path=args.to)
     failed = done = 0
     with (
-        (args.to / "items.jsonl").open("w", encoding="utf-8") as listing,
+        (args.to / _LISTING).open("w", encoding="utf-8") as listing,
         Progress(args.to.name, catalogue.count()) as progress,
     ):
         for holding in catalogue.all():
@@ -194,6 +201,8 @@ def _take(args: argparse.Namespace) -> int:
     from ibi.archive.care.unbagging import take_bag
     from ibi.archive.item_lines import write_item
 
+    if args.all:
+        return _take_all(args)
     with directory(args).keeper() as keeper:
         taken = take_bag(keeper, args.file, whoever())
     if args.json:
@@ -201,3 +210,40 @@ def _take(args: argparse.Namespace) -> int:
     else:
         print(taken.forms.main)
     return 0
+
+
+def _take_all(args: argparse.Namespace) -> int:
+    """Every bag of an export, in its order; what is held already is left as it is."""
+    from ibi.archive.care.unbagging import take_bag
+    from ibi.cli.progress import Progress
+
+    bags = _listed(args.file)
+    counts = {"taken": 0, "held": 0, "refused": 0}
+    with directory(args).keeper() as keeper, Progress(args.file.name, len(bags)) as progress:
+        for number, bag in enumerate(bags, 1):
+            try:
+                take_bag(keeper, bag, whoever())
+                counts["taken"] += 1
+            except AlreadyHeld:
+                counts["held"] += 1
+            except (HoldingError, ParseError) as error:
+                counts["refused"] += 1
+                tell(f"{bag.name}: {say(error)}")
+            progress.at(number)
+    said = say("{taken} bags taken in, {held} were here already, {refused} refused", None, **counts)
+    print(json.dumps(counts) if args.json else said)
+    return 1 if counts["refused"] else 0
+
+
+def _listed(folder: Path) -> list[Path]:
+    """The bags of an export. Raises BadItem for a folder that is none."""
+    listing = folder / _LISTING
+    try:
+        names = [json.loads(line)["bag"] for line in listing.read_bytes().splitlines()]
+    except (OSError, ValueError, LookupError, TypeError, RecursionError) as error:
+        reason = getattr(error, "strerror", None) or error
+        raise BadItem("{path} cannot be read: {reason}", path=listing, reason=reason) from None
+    for name in names:
+        if not isinstance(name, str) or Path(name).name != name:
+            raise BadItem("{name} is not in this folder", name=name)
+    return [folder / name for name in names]
