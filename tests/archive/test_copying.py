@@ -217,6 +217,9 @@ def test_a_copy_stays_when_its_original_goes_and_says_since_when_it_may_lag(
     silent = here.refresh()
     assert silent.since != ""
     assert isinstance(here.source().problem, Exception)
+    with here.served() as served:
+        page = served.get(f"/-/item/{NAME}", accept="text/html").body.decode()
+        assert f'May differ from the original since</dt>\n<dd><time datetime="{silent.since}">' in page
     with there.served():
         assert here.refresh() == here.source()
         assert (here.source().since, here.source().problem) == ("", None)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from ibi.archive.holding import Access, Holding, Statement, StoredFile
+from ibi.archive.ledgers.copies import Source
 from ibi.archive.website.pages import ArchivePage, FileListPage, ItemPage, MetadataPage, NoticePage
 from ibi.errors import NotHeld, ParseError
 from ibi.identifier.forms import IBIForms
@@ -93,6 +94,27 @@ def test_states_and_contents_have_words_in_both_languages(
     page = ItemPage(_holding(**facts), None, "")
     assert english in Page(render(page, "en")).words
     assert portuguese in Page(render(page, "pt-BR")).words
+
+
+@pytest.mark.proves("CON-07")
+def test_a_copy_says_where_its_original_is_and_since_when_it_may_differ() -> None:
+    def words(language: str, **facts: object) -> Page:
+        source = Source(archive="http://other.example", checked="2026-09-15T10:00:00Z", **facts)  # type: ignore[arg-type]  # by name
+        page = ItemPage(_holding(state=State.COPY), f"{BASE}/x", "", source=source)
+        return Page(render(page, language))
+
+    equal = words("en")
+    assert equal.links["http://other.example"] == "http://other.example"
+    assert {"The original is at", "Equal to the original on"} <= equal.words
+    assert any(word.startswith("September 15, 2026") for word in equal.words)
+    lagging = words("pt-BR", since="2026-09-16T10:00:00Z", private=True)
+    assert "http://other.example" not in lagging.links  # it is an address of a private network
+    assert "Pode diferir do original desde" in lagging.words
+    assert "Igual ao original em" not in lagging.words
+    assert (
+        not {"Equal to the original on", "May differ from the original since"}
+        & words("en", compared=False).words
+    )
 
 
 @pytest.mark.proves("ARC-07")

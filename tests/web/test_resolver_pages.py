@@ -7,6 +7,7 @@ import pytest
 from ibi.errors import ParseError, PeerSilent
 from ibi.identifier.peeling import peel
 from ibi.protocol.persistent_url import PersistentURL
+from ibi.protocol.url_list import UrlList
 from ibi.resolver.alerts import STATUS, Alert, Kind, Round
 from ibi.resolver.explanation import Explanation, RoundTold, Statement
 from ibi.web.resolver_pages import PEELINGS, SAID, alert, explanation, find, home
@@ -103,7 +104,7 @@ def _story(**outcome: object) -> Explanation:
             "archive.example:80",
             "url list",
             4,
-            pairs={"url.lastedition": "http://a/b", "urlx": "no"},
+            answer=UrlList({"url.lastedition": "http://a/b", "urlx": "no"}),
         ),
         Statement(OTHER, "other.example", "silent", 3000, PeerSilent("no whole answer within 3 s")),
     ]

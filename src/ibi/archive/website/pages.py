@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from ibi.archive.holding import Holding, Statement, StoredFile
+    from ibi.archive.ledgers.copies import Source
     from ibi.errors import IbiError
 
 
@@ -30,7 +31,8 @@ class ItemPage:
 
     `url`: where it can be read (None if only this page stands for it); `resolver`: the root URL under which its
     persistent URL works, "" if the Archive has joined none; `related`: the pairs of relation and URL that are known
-    here (".translation(pt)", "http://…"); `access`: OPEN if this reader may have the data, else what keeps them back.
+    here (".translation(pt)", "http://…"); `access`: OPEN if this reader may have the data, else what keeps them back;
+    `source`: of a copy, where its original is and since when the two may differ, as far as that is known.
     """
 
     holding: Holding
@@ -39,6 +41,7 @@ class ItemPage:
     related: tuple[tuple[str, str], ...] = ()
     access: Access = Access.OPEN
     status: int = 200
+    source: Source | None = None
 
 
 @dataclass(frozen=True, slots=True)

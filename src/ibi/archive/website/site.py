@@ -18,6 +18,7 @@ from ibi.archive.answer import url_list
 from ibi.archive.care.audit import known_fault
 from ibi.archive.dublin_core import write_oai_dc
 from ibi.archive.holding import Access
+from ibi.archive.ledgers import copies
 from ibi.archive.related import DUBLIN_CORE, Walk
 from ibi.archive.website.delivery import COL, Delivery
 from ibi.archive.website.pages import ArchivePage, ItemPage, MetadataPage
@@ -40,6 +41,7 @@ if TYPE_CHECKING:
     from ibi.archive.answer import ArchiveIdentity
     from ibi.archive.catalogue import Catalogue
     from ibi.archive.holding import Holding
+    from ibi.archive.ledgers.copies import Source
     from ibi.archive.storage import Storage
     from ibi.archive.website.pages import Renderer
     from ibi.archive.website.statistics import Visits
@@ -196,8 +198,16 @@ class Site:
             if not there.is_same(walk.item) and (found := walk.url(there))
         ]
         readable = url if access is Access.OPEN else None
-        page = ItemPage(holding, readable, self._settings.resolver, tuple(known), access)
+        source = self._source(holding)
+        page = ItemPage(holding, readable, self._settings.resolver, tuple(known), access, source=source)
         return self._delivery.seen(asked, holding, self._showing.page(asked, page))
+
+    def _source(self, holding: Holding) -> Source | None:
+        """What is known of the original of a copy."""
+        if holding.state is not State.COPY:
+            return None
+        with self._catalogue.reading() as run:
+            return copies.source_of(run, holding.number)
 
     def _metadata(self, asked: Asked, holding: Holding) -> Response:
         """Dublin Core as a page or as oai_dc; an unknown format is answered with those that exist (note 19).
