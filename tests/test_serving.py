@@ -339,6 +339,15 @@ def test_a_client_that_goes_away_in_the_middle_is_noticed() -> None:
     assert door.stop()[1].count("gone") == 2
 
 
+@pytest.mark.parametrize("path", [b"/", b"/slow"])
+def test_who_will_ask_nothing_more_is_answered_and_let_go(door: Door, path: bytes) -> None:
+    with door.open() as connection:
+        connection.settimeout(10)  # a silent connection would stay open for twice as long
+        connection.sendall(b"GET %b HTTP/1.1\r\nHost: a\r\n\r\n" % path)
+        connection.shutdown(socket.SHUT_WR)
+        assert _all(connection).startswith(b"HTTP/1.1 200 ")
+
+
 @pytest.mark.parametrize("more", [b"", b"Connection: close\r\n"])
 def test_who_is_refused_in_the_middle_of_a_body_still_comes_to_read_why(wide: Door, more: bytes) -> None:
     with wide.open() as connection:

@@ -11,6 +11,7 @@ import pytest
 from ibi.errors import LostState
 from ibi.identifier.dates import TICKS
 from ibi.minting import WaitingRoom
+from ibi.minting.record import checked
 from ibi.minting.recovery import recover
 from ibi.minting.state import OURS
 from ibi.minting.waiting_room import AHEAD
@@ -47,6 +48,10 @@ def test_a_state_that_lost_or_changed_any_character_is_damaged(tmp_path: Path) -
         damaged = [whole[:length] for length in range(len(whole))]
         damaged += [whole[:at] + b"7" + whole[at + 1 :] for at in range(len(whole)) if whole[at] != ord("7")]
         damaged += [whole + b"\n", whole + whole, b"\0" * len(whole), b"1 " * 64]
+        damaged += [
+            checked(words)
+            for words in (b"1 x", b"1 2 3 4 x a b c d", b"1 2 3 4 5 \xff b c d", b"1 2 3 4 5 a")
+        ]
         for content in damaged:
             path.write_bytes(content)
             with pytest.raises(LostState, match="damaged"):

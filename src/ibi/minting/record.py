@@ -40,8 +40,11 @@ class Record(NamedTuple):
         words = body.split(b" ") if body else ()
         if len(line) != WIDTH or not words or words[0] != _VERSION.encode():
             return None
-        last, seen, running, drawn = map(int, words[1:5])
-        boot, machine, names, file = (word.decode() for word in words[5:])
+        try:
+            last, seen, running, drawn = map(int, words[1:5])
+            boot, machine, names, file = (word.decode() for word in words[5:])
+        except ValueError:
+            return None
         return cls(last, seen, running, drawn, boot, machine, names, file)
 
 

@@ -23,7 +23,8 @@ from ibi.serving.receiving import HEAD_BYTES, REQUEST_SECONDS
 
 __all__ = ["HEAD_BYTES", "REQUEST_SECONDS", "Service", "address_of", "listen", "run"]
 
-logging.getLogger("uvicorn.error").setLevel(logging.ERROR)  # what strangers send is no news
+for _name in ("uvicorn.error", "python_multipart"):
+    logging.getLogger(_name).setLevel(logging.ERROR)  # what strangers send is no news
 
 Hook = Callable[[], Awaitable[None]]
 

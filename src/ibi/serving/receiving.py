@@ -76,6 +76,7 @@ class Protocol(HttpToolsProtocol):
 
     def eof_received(self) -> bool:  # type: ignore[override]  # asyncio's contract is wider than uvicorn's None
         """The client will ask nothing more; it still gets the answer that it waits for."""
+        self._close_after = True
         return self._body is None and not getattr(self.cycle, "response_complete", True)
 
     def on_headers_complete(self) -> None:
@@ -158,6 +159,8 @@ class Protocol(HttpToolsProtocol):
             self._waiting = None
 
     def _refuse(self, status: int, sentence: str) -> None:
+        if self._refused:
+            return
         self._stop_waiting()
         if self.transport.is_closing():
             return
