@@ -35,6 +35,7 @@ proofs:  ## the long proofs: no label twice, nothing half, nothing lost, one ori
 	.venv/bin/python -m proofs.resolution --full
 	.venv/bin/python -m proofs.resolver --full
 	.venv/bin/python -m proofs.evidence --full
+	.venv/bin/python -m proofs.fuzz --full
 
 lock:  ## resolve pyproject.toml anew (needs uv)
 	uv pip compile pyproject.toml --extra node --group build --universal --python-version 3.11 \

@@ -36,6 +36,16 @@ def reader_language() -> str:
     return our_language(environment_language())
 
 
+def printable(text: str) -> str:
+    """A text for a terminal: whatever could steer one (colours, the cursor, the title) is a question mark."""
+    return "".join(char if char.isprintable() or char == "\n" or _is_half(char) else "?" for char in text)
+
+
+def _is_half(char: str) -> bool:
+    """Whether it is half a character, which is escaped where it is written."""
+    return "\ud800" <= char <= "\udfff"
+
+
 def say(message: IbiError | str, language: str | None = None, **details: object) -> str:
     """One sentence in the reader's language, its places filled.
 

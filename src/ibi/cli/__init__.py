@@ -17,7 +17,7 @@ import ibi
 from ibi.cli import archive, doctor, inspect, mint, mint_serve, resolve, resolver, up
 from ibi.cli.arguments import Parser
 from ibi.errors import IbiError, ParseError
-from ibi.texts import say
+from ibi.texts import printable, say
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -81,7 +81,7 @@ def _reason(error: OSError | RecursionError) -> str:
 
 def _fail(sentence: str) -> int:
     """One line on stderr."""
-    print(f"ibi: {' '.join(sentence.split())}", file=sys.stderr)
+    print(f"ibi: {printable(' '.join(sentence.split()))}", file=sys.stderr)
     return FAILED
 
 

@@ -125,6 +125,11 @@ class Protocol(HttpToolsProtocol):
             self._linger()
         self._leave_if_wished()
 
+    def send_400_response(self, msg: str) -> None:
+        """What came is no request; of what comes after one that was refused, nobody is told anything."""
+        if not self._refused:
+            super().send_400_response(msg)
+
     def _announced(self) -> int:
         """The size that the head promises; 0 where it does not say."""
         length = next((value for name, value in self.headers if name == b"content-length"), b"0")

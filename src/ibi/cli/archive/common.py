@@ -8,6 +8,8 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from ibi.texts import printable
+
 if TYPE_CHECKING:
     from collections.abc import Callable
 
@@ -68,7 +70,7 @@ def directory_at(data: Path) -> ArchiveDirectory:
 
 def tell(sentence: str) -> None:
     """Say something to the person at the terminal, apart from the results."""
-    print(sentence, file=sys.stderr)
+    print(printable(sentence), file=sys.stderr)
 
 
 def whoever() -> str:

@@ -72,7 +72,7 @@ class PageReader:
         self._parser.SetParamEntityParsing(expat.XML_PARAM_ENTITY_PARSING_NEVER)
 
     def feed(self, chunk: bytes) -> None:
-        """Read on: some kilobytes at a time, and more the longer it is, since expat begins a long word anew each time."""
+        """Read on: some kilobytes at a time, the more the longer it is, as expat begins a long word anew each time."""
         self._waiting += chunk
         if len(self._waiting) >= max(_PIECE, self._read // 8):
             self._parse(last=False)

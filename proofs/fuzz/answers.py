@@ -1,0 +1,171 @@
+"""P-F3: a resolver among Archives that all lie, and an upstream resolver that lies too, over real sockets.
+
+Whatever they say, in however many rounds: each reader gets one answer in HTTP, no status 500 and no fault in a log, is
+sent only where something that was said leads, and what was said is never part of a page but as text.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import random
+import tempfile
+from contextlib import suppress
+from ipaddress import ip_network
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+from ibi import assembly
+from proofs.fuzz import grammar
+from proofs.fuzz.liar import CANARY, ITEMS, Liar, Told
+from proofs.fuzz.services import Faults
+from proofs.fuzz.wire import Door, fault_of
+from proofs.minting.report import Report, Scale
+from proofs.resolver import cast as play
+from proofs.resolver.world import directory
+
+if TYPE_CHECKING:
+    from ibi.serving import Service
+
+NAME: Final = "P-F3"
+HOLDS: Final = (
+    "one answer to each reader, no status 500, no fault in a log, redirects only to what was said, "
+    "no page made of lies"
+)
+
+_ARCHIVES: Final = 3
+_UPSTREAM: Final = 9
+_STORIES: Final = 40  # with one resolver; then it has learned whom not to ask
+_READERS: Final = 8
+_SETTINGS: Final[dict[str, Any]] = {
+    "request_rate": 1e6,
+    "request_burst": 10**6,
+    "connect_seconds": 0.2,
+    "archive_seconds": 0.2,
+    "overall_seconds": 0.6,
+    "hedge_seconds": 0.02,
+    "grace_seconds": 0.02,
+    "stale_after_seconds": 0.1,
+}
+_ACCEPT: Final = ("text/html", "text/html", "application/json", "text/plain", "application/problem+json")
+
+
+def prove(scale: Scale, seed: int) -> Report:
+    """Let so many readers ask."""
+    report = Report(NAME, HOLDS)
+    asyncio.run(_prove(report, seed, scale.pick(120, 6_000, 100_000)))
+    return report
+
+
+async def _prove(report: Report, seed: int, stories: int) -> None:
+    faults = Faults()
+    logging.getLogger().addHandler(faults)
+    try:
+        for first in range(0, stories, _STORIES):
+            chance = random.Random(f"{seed} {first}")
+            await _tell(report, chance, min(_STORIES, stories - first), faults)
+            for heard in faults.taken():
+                report.violate(f"seed {seed}, from story {first} on: {heard}")
+    finally:
+        logging.getLogger().removeHandler(faults)
+
+
+async def _tell(report: Report, chance: random.Random, stories: int, faults: Faults) -> None:
+    """Some stories with a resolver of their own."""
+    told = Told()
+    liars = [
+        Liar(number, random.Random(chance.random()), told, redirects=number == _UPSTREAM)
+        for number in (*range(1, _ARCHIVES + 1), _UPSTREAM)
+    ]
+    port = 0
+    for liar in liars:
+        port = await liar.listen(port)
+
+    async def names(host: str, _port: int) -> list[tuple[str, int]]:
+        number = host.removeprefix("a").partition(".")[0]
+        return [(play.ip(int(number)), port)]
+
+    with tempfile.TemporaryDirectory(prefix="ibi-fuzz-") as parent:
+        upstream = f"http://{play.host(_UPSTREAM)}/" if chance.random() < 0.5 else ""
+        data = directory(Path(parent) / "resolver", _ARCHIVES, upstream=upstream, **_SETTINGS)
+        service = assembly.resolver_service(data, names=names, trusted=[ip_network("127.0.0.0/8")])
+        started = asyncio.ensure_future(service.started()) if service.started else None
+        readers = [_Reader(report, random.Random(chance.random()), service, told) for _ in range(_READERS)]
+        try:
+            await asyncio.gather(*(each.ask(stories // _READERS) for each in readers))
+        finally:
+            if started is not None:
+                started.cancel()
+                with suppress(asyncio.CancelledError):
+                    await started
+            if service.close is not None:
+                await service.close()
+            for liar in liars:
+                await liar.close()
+                report.count("lies", liar.answers)
+    report.demand(not [heard for heard in faults.heard if "never" in heard], "something was left behind")
+
+
+class _Reader:
+    """A reader, who asks one question after the other."""
+
+    def __init__(self, report: Report, chance: random.Random, service: Service, told: Told) -> None:
+        self._report = report
+        self._chance = chance
+        self._door = Door(service)
+        self._told = told
+
+    async def ask(self, questions: int) -> None:
+        """Ask so many."""
+        for _ in range(questions):
+            raw = self._request()
+            written, fault = await self._door.say([raw])
+            self._report.count("readers")
+            self._judge(raw, written, fault)
+
+    def _request(self) -> bytes:
+        chance = self._chance
+        item = chance.choice(ITEMS)
+        match chance.randrange(12):
+            case 0 | 1:
+                target = f"/-/explain/{item}{grammar.expand('good', chance)}"
+            case 2:
+                query = grammar.expand("good_request", chance).replace(" ", "+")
+                target = f"/{play.SERVICE}?{query}"
+            case _:
+                target = f"/{item}{grammar.expand('good', chance)}"
+        lines = (
+            f"GET {target} HTTP/1.1",
+            f"Host: {play.ADDRESS}",
+            f"Accept: {chance.choice(_ACCEPT)}",
+            f"Accept-Language: {chance.choice(('pt-BR', 'en, pt;q=0.5', '*'))}",
+        )
+        return "\r\n".join((*lines, "", "")).encode("latin-1", "replace")
+
+    def _judge(self, raw: bytes, written: bytes, fault: str) -> None:
+        fault = fault or fault_of(written, raw, (b"GET",))
+        if not written:
+            fault = fault or "no answer"
+        head, _, body = written.partition(b"\r\n\r\n")
+        self._report.count(f"status {head[9:12].decode('ascii', 'replace')}")
+        if b"\r\nHTTP/1.1 " in body:
+            fault = fault or "two answers"
+        if f"<{CANARY}>".encode() in body and b"text/html" in head:
+            fault = fault or "a lie has become part of a page"
+        for line in head.split(b"\r\n"):
+            name, _, value = line.partition(b": ")
+            if (
+                name.lower() == b"location"
+                and head[9:12] == b"302"
+                and not self._was_said(raw, value.decode("latin-1"))
+            ):
+                fault = fault or f"it leads to {value.decode('latin-1')!r}, which nobody has said"
+        if fault:
+            self._report.violate(f"{fault}: {raw.partition(chr(13).encode())[0]!r}")
+
+    def _was_said(self, raw: bytes, location: str) -> bool:
+        query = raw.split(b" ")[1].decode("latin-1").partition("?")[2]
+        if query == "a=b":  # the item's own query follows it
+            bare = location.partition("#")[0]
+            location = bare[: -len(query)].rstrip("?&") if bare.endswith(query) else location
+        return self._told.has(location)

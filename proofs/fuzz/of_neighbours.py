@@ -1,0 +1,230 @@
+"""What an Archive reads besides items: words of its neighbours, requests to it, and files of its own."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from typing import TYPE_CHECKING, Any, Final
+
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+
+from ibi.archive.api.bodies import read_json
+from ibi.archive.api.multipart import Form
+from ibi.archive.api.refusal import Refusal
+from ibi.archive.care.attestation import read_receipt
+from ibi.archive.care.sidecars import read_sidecar
+from ibi.archive.ledgers.problems import read_problem, write_problem
+from ibi.archive.sharing.fetching import read_description
+from ibi.archive.sharing.handover_words import read_answer, read_fetched, read_message
+from ibi.archive.url_key import UrlKeys
+from ibi.archive.website.conditions import Unsatisfiable, part, unchanged
+from ibi.archive.website.reports import _month
+from ibi.canonical import canonical
+from ibi.errors import BadItem
+from ibi.exchange import Asked
+from ibi.identifier.forms import parse_ibi
+from ibi.protocol.messages import Acknowledgment, read_request
+from ibi.signing import Signer
+from proofs.fuzz import corpus
+from proofs.fuzz.places import storage
+from proofs.fuzz.target import Target, as_value
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+_NAME: Final = parse_ibi(corpus.REP)
+_SIGNER: Final = Signer(Ed25519PrivateKey.from_private_bytes(b"\x07" * 32))
+_HANDOVER: Final = "ab" * 16
+
+
+def _problem(text: str) -> str:
+    """A problem of a ledger, written and read again."""
+    read = read_problem(write_problem(BadItem("{name} is no name", name=text)))
+    return str(read)
+
+
+def _sealed_sidecar(value: Any) -> bytes:
+    """A sidecar with the digest that belongs to it."""
+    value = value if isinstance(value, dict) else {}
+    value.pop("sha256", None)
+    try:
+        bare = json.dumps(value, ensure_ascii=False, indent=1).encode("utf-8", "surrogatepass") + b"\n"
+        whole = {**value, "sha256": hashlib.sha256(bare).hexdigest()}
+        return json.dumps(whole).encode()
+    except RecursionError:
+        return b"{}"
+
+
+def _sealed_receipt(value: Any) -> bytes:
+    """A receipt with a signature that belongs to it."""
+    try:
+        content = (
+            {**value, "key": {"type": "Ed25519", "public": _SIGNER.public}}
+            if isinstance(value, dict)
+            else value
+        )
+        return canonical({"receipt": content, "signature": _SIGNER.sign(canonical(content))}) + b"\n"
+    except (BadItem, RecursionError):
+        return b"{}"
+
+
+def _fetched(text: bytes) -> Any:
+    said = {
+        "word": "propose",
+        "transfer": _HANDOVER,
+        "ibi": corpus.REP,
+        "address": "http://a.example/",
+        "passage": "x" * 30,
+    }
+    message = read_message({**said, "seal": "ab" * 32, "fingerprint": "ab" * 32})
+    return read_fetched(text, message)
+
+
+def _form(text: bytes) -> Any:
+    form = Form("multipart/form-data; boundary=b", storage(), {})
+    try:
+        for at in range(0, len(text), 61):
+            form.feed(text[at : at + 61])
+        form.finish()
+    finally:
+        form.stop()
+        for file in form.files.values():
+            storage().discard(file)
+    return form.item
+
+
+def _form_kind(text: str) -> None:
+    Form(text, storage(), {})
+
+
+def _conditions(header: bytes) -> Callable[[str], Any]:
+    def read(text: str) -> Any:
+        asked = Asked("GET", "/", "", {header: text.encode("latin-1")})
+        return unchanged(asked, '"abc"', "2014-01-02T17:23:57Z"), part(asked, '"abc"', 1000)
+
+    return read
+
+
+def _thanked(text: str) -> Any:
+    message = read_request(text)
+    keys = UrlKeys(b"x" * 32, lambda: 1_700_000_000.0)
+    return keys.read(message) if isinstance(message, Acknowledgment) else None
+
+
+_KEY: Final = UrlKeys(b"x" * 32, lambda: 1_700_000_000.0).make(7, 60)
+_THANKS: Final = (
+    (
+        f"servicesubject=acknowledgment&url=http://a.example/x&state=Original&contenttype=Data&urlkey={_KEY}"
+        f"&parsedibiurl.ibi={corpus.IBIP}&parsedibiurl.persistenturl=http://urlib.net/{corpus.IBIP}"
+    ),
+    f"servicesubject=acknowledgment&urlkey={_KEY}",
+)
+_RECEIPT: Final = {
+    "kind": "ibi receipt",
+    "version": 1,
+    "item": {"rep": corpus.REP},
+    "files": [{"name": "a", "size": 5, "sha256": "ab" * 32, "type": "text/plain"}],
+    "holder": {"service": {"rep": corpus.REP}, "address": "a.example"},
+}
+_SIDECAR: Final = {
+    "version": 1,
+    "item": {**corpus.DESCRIPTION, "key": "k"},
+    "history": [{"moment": "2020-01-01T00:00:00Z", "who": "a", "what": "deposited", "detail": {"a": 1}}],
+}
+_FETCHED: Final = {
+    "item": corpus.DESCRIPTION,
+    "service": corpus.IBIP,
+    "history": [{"moment": "2020-01-01T00:00:00Z", "who": "a", "what": "deposited", "detail": {}}],
+    "fingerprint": "ab" * 32,
+}
+_PROPOSE: Final = {
+    "word": "propose", "transfer": _HANDOVER, "ibi": corpus.REP, "address": "http://a.example/",
+    "passage": "x" * 30, "seal": "ab" * 32, "fingerprint": "ab" * 32,
+}  # fmt: skip
+_ANSWERS: Final = (
+    {"reply": "staged", "fingerprint": "ab" * 32, "service": corpus.IBIP},
+    {"reply": "refused", "problem": "no room"},
+)
+_REFUSAL: Final = (Refusal,)
+
+TALK: Final = (
+    Target(
+        "archive.sharing.fetching.read_description",
+        as_value(lambda value: read_description(value, _NAME)),
+        "value",
+        values=(corpus.DESCRIPTION, corpus.ITEM),
+    ),
+    Target(
+        "archive.sharing.handover_words.read_message",
+        as_value(read_message),
+        "value",
+        values=(
+            _PROPOSE,
+            {**_PROPOSE, "word": "complete", "proof": "x" * 30},
+            {**_PROPOSE, "word": "withdraw"},
+        ),
+    ),
+    Target("archive.sharing.handover_words.read_fetched", _fetched, "bytes", values=(_FETCHED,)),
+    Target(
+        "archive.sharing.handover_words.read_answer",
+        as_value(lambda value: read_answer(value, "http://a.example")),
+        "value",
+        values=_ANSWERS,
+    ),
+    Target("archive.care.attestation.read_receipt", read_receipt, "bytes", values=(_RECEIPT,)),
+    Target(
+        "archive.care.attestation.read_receipt signed",
+        read_receipt,
+        "bytes",
+        values=(_RECEIPT,),
+        sealed=_sealed_receipt,
+    ),
+    Target("archive.care.sidecars.read_sidecar", read_sidecar, "bytes", values=(_SIDECAR,)),
+    Target(
+        "archive.care.sidecars.read_sidecar sealed",
+        read_sidecar,
+        "bytes",
+        values=(_SIDECAR,),
+        sealed=_sealed_sidecar,
+    ),
+    Target("archive.ledgers.problems.read_problem", _problem, rule="prose"),
+    Target("archive.api.bodies.read_json", read_json, "bytes", corpus.items(), "json", refuses=_REFUSAL),
+    Target(
+        "archive.api.multipart.Form.feed",
+        _form,
+        "bytes",
+        corpus.FORM,
+        refuses=_REFUSAL,
+        also=frozenset({"archive.api.intake.read_form"}),
+    ),
+    Target(
+        "archive.api.multipart.Form",
+        _form_kind,
+        "line",
+        ("multipart/form-data; boundary=b", 'multipart/form-data; boundary="a b"; x*0=1'),
+        refuses=_REFUSAL,
+    ),
+    Target("archive.url_key.UrlKeys.read", _thanked, "text", _THANKS, "request"),
+    Target(
+        "archive.website.conditions.part",
+        _conditions(b"range"),
+        "line",
+        rule="range",
+        refuses=(Unsatisfiable,),
+    ),
+    Target(
+        "archive.website.conditions.unchanged",
+        _conditions(b"if-modified-since"),
+        "line",
+        rule="httpdate",
+        refuses=(Unsatisfiable,),
+    ),
+    Target(
+        "archive.website.conditions.unchanged tags",
+        _conditions(b"if-none-match"),
+        "line",
+        rule="tag",
+        refuses=(Unsatisfiable,),
+    ),
+    Target("archive.website.reports.month", lambda text: _month(text, "2026-01"), rule="months"),
+)
