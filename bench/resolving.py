@@ -168,7 +168,7 @@ def _fan_out(place: Path, size: Size) -> None:
     work = Work(zipf=False, more=ORIGINAL)
     with scene(place, OF_A_FAN_OUT) as stage:
         stage.play(work, 1, ROUNDS_AT_ONCE)
-        clients = [name for name in CLIENTS if name == "ours" or find_spec(name) is not None]
+        clients = [name for name in CLIENTS if name in {"ours", "awaited"} or find_spec(name) is not None]
         for _ in range(RUNS):
             said = stage.play(work, size.seconds, ROUNDS_AT_ONCE)
             rates.setdefault("resolver", []).append(said.asked / said.seconds)
@@ -191,6 +191,7 @@ def _tell_fan_out(rates: dict[str, Figure], costs: dict[str, Figure]) -> None:
     names = {
         "resolver": "the resolver, full fan-out",
         "ours": "its client alone (aim: 0.7)",
+        "awaited": "its client alone, a task for each question",
         "pyreqwest": "pyreqwest alone (aim: 1.7)",
         "aiohttp": "aiohttp alone (aim: 5)",
     }

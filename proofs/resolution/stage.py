@@ -77,24 +77,24 @@ class Memory:
             return None
         return kept
 
+    def answers(self, archives: Sequence[str], question: str) -> dict[str, Kept]:
+        """What each of these answered, of those of whom something is kept."""
+        found = ((archive, self.answer(archive, question)) for archive in archives)
+        return {archive: kept for archive, kept in found if kept is not None}
+
     def keep(self, archive: str, question: str, body: bytes, seconds: float, since: int = 0) -> None:
         """Keep an answer."""
         del since
         self._answers[archive, question] = Kept(body, self._now(), self._now() + seconds)
 
-    def since(self, archive: str) -> int:
+    def mark(self) -> int:
         """Nothing is ever forgotten here."""
-        del archive
         return 0
 
     def nobody(self, question: str) -> bool:
         """Whether nobody had it a moment ago."""
         kept = self.answer("", question)
         return kept is not None and self._now() < kept.fresh_until
-
-    def since_nobody(self) -> int:
-        """Nothing is ever forgotten here."""
-        return 0
 
     def keep_nobody(self, question: str, seconds: float, since: int = 0) -> None:
         """Keep that nobody has it."""

@@ -5,10 +5,10 @@ from __future__ import annotations
 import asyncio
 from dataclasses import dataclass
 from math import inf
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 from urllib.parse import parse_qs
 
-from ibi.errors import PeerGarbled, PeerSilent
+from ibi.errors import PeerError, PeerGarbled, PeerSilent
 from ibi.protocol.verb_list import VerbList
 from ibi.transport import Reply
 from proofs.resolution.cast import Said, steps_of
@@ -16,6 +16,8 @@ from proofs.resolution.oracle import Question
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
+
+    from ibi.transport import Deadline
 
 _NOTICE = b"notice {acknowledgment received}"
 
@@ -150,7 +152,15 @@ class Wire:
         fields = {b"content-type": b"text/plain", b"cache-control": control.encode()}
         return Reply(conduct.status, fields, conduct.said.body, "192.0.2.99")
 
-    def keep(self, task: asyncio.Task[object]) -> None:
+    def ask(
+        self, address: str, target: str, deadline: Deadline, done: Callable[[Reply | PeerError], None]
+    ) -> None:
+        """The same without waiting."""
+        asking = asyncio.create_task(self.get(address, target, deadline.seconds))
+        asking.add_done_callback(lambda asked: done(_outcome(asked)))
+        self.keep(asking)
+
+    def keep(self, task: asyncio.Task[Any]) -> None:
         """Look after a task that nobody waits for."""
         self._kept.add(task)
         task.add_done_callback(self._kept.discard)
@@ -161,6 +171,17 @@ class Wire:
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
+
+
+def _outcome(asked: asyncio.Task[Reply]) -> Reply | PeerError:
+    if asked.cancelled():
+        return PeerSilent("this client is closed")
+    error = asked.exception()
+    if error is None:
+        return asked.result()
+    if isinstance(error, PeerError):
+        return error
+    raise error
 
 
 def _thanked(address: str, said: dict[str, str]) -> Thanked:

@@ -10,6 +10,7 @@ from ibi.resolver.rounds import MOST_QUESTIONS
 from proofs.minting.report import Report, Scale
 from proofs.resolver import cast as play
 from proofs.resolver.asking import ask_all, ask_at_once
+from proofs.resolver.stubs import SPREAD
 from proofs.resolver.world import World
 
 NAME: Final = "P-R3"
@@ -88,8 +89,8 @@ async def _nothing(report: Report, world: World, archives: int, chance: random.R
 
 
 async def _at_once(report: Report, world: World, archives: int, chance: random.Random) -> None:
-    """Everybody wants the same, which is somewhere, or nowhere."""
-    await world.town.do(latency=0.3)
+    """Everybody wants the same, which is somewhere, or nowhere; no answer comes before the last reader was read."""
+    await world.town.do(latency=1.2, spread=0.0)
     for what, target, status in (
         ("known", play.item(play.MOST_ITEMS - 1), 302),
         ("unknown", play.unknown(chance), 404),
@@ -104,7 +105,7 @@ async def _at_once(report: Report, world: World, archives: int, chance: random.R
             asked <= archives,
             f"{EQUAL} equal requests at once ({what}) became {asked} questions of {archives}",
         )
-    await world.town.do(latency=0.004)
+    await world.town.do(latency=0.004, spread=SPREAD)
 
 
 async def _in_circles(report: Report, world: World, archives: int) -> None:

@@ -82,7 +82,7 @@ class Stub:
             return
         body = write_pairs(self.pairs(item)) if self._holds(item) else self._chain(item, verbs)
         more = (_REUSABLE,) if self.manner == "reusable" and body else ()
-        delay = self.town.chance.lognormvariate(0, SPREAD) * self.town.latency
+        delay = self.town.chance.lognormvariate(0, self.town.spread) * self.town.latency
         asyncio.get_running_loop().call_later(delay, line.write, lies.whole(body, *more))
 
     def _holds(self, item: str) -> bool:
@@ -215,6 +215,7 @@ class Town:
     archives: int
     items: int
     latency: float
+    spread: float = SPREAD
     port: int = 0
     stubs: list[Stub] = field(default_factory=list)
 
@@ -246,6 +247,7 @@ class Town:
         if "without" in order:
             self.holders = play.Holdings(self.seed, self.archives, frozenset(order["without"])).of
         self.latency = order.get("latency", self.latency)
+        self.spread = order.get("spread", self.spread)
         found = {
             "asked": dict(sum((stub.asked for stub in meant), Counter[str]())),
             "times": [stub.times for stub in meant if stub.times],

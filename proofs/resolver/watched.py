@@ -27,6 +27,7 @@ import uvloop
 from ibi import assembly, logs
 from ibi.resolver import health
 from ibi.serving import listen, run
+from ibi.serving.workers import spare_the_old
 from proofs.resolver import cast as play
 
 TICK: Final = 0.01
@@ -47,11 +48,16 @@ async def main(args: argparse.Namespace) -> None:
     asyncio.get_running_loop().add_reader(sys.stdin, stop.set)  # who started it is gone
     with args.samples.open("w", encoding="ascii") as samples:
         watching = asyncio.create_task(_watch(samples))
-        await run([service], [listener], lambda urls: print(f"ready {urls[0]}", flush=True), stop)
+        await run([service], [listener], _settled, stop)
         watching.cancel()
         with suppress(asyncio.CancelledError):
             await watching
     gc.collect()  # so that what nobody has looked at complains
+
+
+def _settled(urls: list[str]) -> None:
+    spare_the_old()
+    print(f"ready {urls[0]}", flush=True)
 
 
 async def _watch(samples: IO[str]) -> None:

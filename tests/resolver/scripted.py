@@ -46,6 +46,6 @@ async def among(*archives: ScriptedArchive, absent: str = "") -> AsyncIterator[t
         yield client, [known(each) for each in archives]
         await client.close()
         assert not client._tasks
-        assert not client._open
+        assert not client._peers.open
     ours = asyncio.current_task()
     assert [task for task in asyncio.all_tasks() if task is not ours] == []

@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import json
+from typing import TYPE_CHECKING
 
 import pytest
 
 from ibi.errors import ParseError, PeerSilent
-from ibi.resolver.alerts import STATUS, TITLE, Alert, Kind, Round, in_english
+from ibi.resolver.alerts import MOST_SILENT, STATUS, TITLE, Alert, Kind, Round, in_english
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
 
 
 @pytest.mark.proves("RES-13")
@@ -63,3 +67,19 @@ def test_what_is_said_can_be_said_in_another_language() -> None:
     text = Alert(Kind.NOT_FOUND, round=Round(1)).text(shout).decode()
     assert "<No Archive holds this item|{}>" in text
     assert "<Archives asked: {asked}; answered: {answered}|{'asked': 1, 'answered': 1}>" in text
+
+
+def test_of_many_silent_archives_a_person_is_told_ten_and_how_many_more_a_program_all() -> None:
+    why = PeerSilent("no connection within 1 s")
+    silent = tuple((f"service/{number}", why) for number in range(MOST_SILENT + 3))
+    alert = Alert(Kind.INCOMPLETE, round=Round(len(silent), silent))
+    said = list[str]()
+
+    def say(sentence: str, details: Mapping[str, object]) -> str:
+        said.append(sentence)
+        return in_english(sentence, details)
+
+    text = alert.text(say).decode()
+    assert text.count("No answer from") == said.count(why.problem) == MOST_SILENT
+    assert "Others that did not answer: 3" in text
+    assert len(json.loads(alert.problem_json(in_english))["archives"]["silent"]) == len(silent)

@@ -7,7 +7,7 @@ from itertools import pairwise
 import pytest
 
 from ibi.errors import IbiError
-from ibi.resolver.health import FAILURES, LONGEST_PAUSE, PAUSE, Health, Trouble
+from ibi.resolver.health import FAILURES, LONGEST_PAUSE, PAUSE, SOON, Health, Trouble
 
 
 def asleep(name: str = "a", now: float = 0.0) -> Health:
@@ -137,3 +137,48 @@ def test_a_hung_archive_costs_at_most_one_probe_in_half_a_minute(seconds_between
         now += seconds_between
     assert all(later - earlier >= PAUSE for earlier, later in pairwise(probes))
     assert 3600 / LONGEST_PAUSE <= len(probes) <= 20
+
+
+def outage(names: str) -> Health:
+    """Of ten Archives, these have failed five times."""
+    health = Health()
+    health.forget(set("abcdefghij"))
+    for name in names:
+        for _ in range(FAILURES):
+            health.failed(name, 0.0)
+    return health
+
+
+def test_where_most_sleep_each_is_tried_again_every_second_by_one_caller() -> None:
+    health, now = outage("abcdef"), 0.0
+    assert health.begin("a", SOON - 0.1) == PAUSE
+    for _ in range(4):
+        now += SOON
+        for name in "abcdef":
+            assert health.begin(name, now) is None
+            assert health.begin(name, now) is not None
+            health.failed(name, now)
+    assert set(health.asleep(now + PAUSE - 0.1)) == set("abcdef")  # and no pause has grown meanwhile
+    assert health.asleep(now + PAUSE) == {}
+    health.heard("a", now)
+    assert health.begin("a", now) is None
+    assert health.begin("b", now + 2 * SOON) == now + PAUSE  # half of ten are not most
+
+
+def test_where_only_half_sleep_they_are_left_alone() -> None:
+    health = outage("abcde")
+    assert [health.begin(name, 20.0) for name in "abcde"] == [PAUSE] * 5
+    assert health.begin("f", 20.0) is None
+
+
+def test_an_outage_of_all_is_over_a_second_after_it_is_mended() -> None:
+    health, now = outage("abcdefghij"), 0.0
+    while now < 120.0:  # all of them are silent
+        now += 0.25
+        for name in "abcdefghij":
+            if health.begin(name, now) is None:
+                health.failed(name, now)
+    for name in "abcdefghij":
+        if health.begin(name, now + SOON) is None:
+            health.heard(name, now + SOON)
+    assert health.asleep(now + SOON) == {}

@@ -53,15 +53,23 @@ def test_failures_are_forgotten_after_a_minute_and_not_before(throttle: Throttle
     assert throttle.wait(TWO, "a") == 10.0
 
 
-def test_names_and_kinds_are_counted_apart_and_successes_not_at_all(throttle: Throttle) -> None:
+def test_attempts_under_way_count_until_they_have_ended(throttle: Throttle, clock: Clock) -> None:
+    assert throttle.wait(TWO, "a", 1) == 0.0
+    assert throttle.wait(TWO, "a", 2) == 1.0
+    throttle.failed(TWO, "a")
+    clock.now += 10.0
+    assert throttle.wait(TWO, "a", 1) == 50.0
+    assert throttle.wait(TWO, "a", 2) == 1.0
+    throttle.failed(TWO, "a")
+    assert throttle.wait(TWO, "a") == 50.0
+    assert throttle.wait(TWO, "a", 1) == 60.0
+
+
+def test_names_and_kinds_are_counted_apart(throttle: Throttle) -> None:
     throttle.failed(ONE, "a")
     assert throttle.wait(ONE, "a") > 0
     assert throttle.wait(ONE, "b") == 0.0
     assert throttle.wait(Limit("other", 1, 60.0), "a") == 0.0
-    throttle.succeeded(ONE, "a")
-    assert throttle.wait(ONE, "a") == 0.0
-    throttle.succeeded(ONE, "never seen")
-    assert throttle.wait(ONE, "never seen") == 0.0
 
 
 def test_a_clock_that_is_set_back_locks_nobody_out(throttle: Throttle, clock: Clock) -> None:

@@ -8,7 +8,7 @@ import time
 import pytest
 
 from ibi.resolver import turns
-from ibi.resolver.questions import Pulse
+from ibi.resolver.pulse import Pulse
 from ibi.resolver.turns import ROUNDS_AT_ONCE, Turns
 
 

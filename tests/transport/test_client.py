@@ -470,7 +470,7 @@ def test_connections_in_all_stay_within_the_limit() -> None:
             for archive in archives:
                 await client.get(archive.address, TARGET, 3.0)
                 await asyncio.sleep(0.01)
-                assert len(client._open) <= 3
+                assert len(client._peers.open) <= 3
             await client.close()
 
     run_with_false_clock(main())

@@ -39,18 +39,19 @@ class UrlList:
     Every byte of it is hostile until read: a pair whose value is not of its domain counts as absent.
     """
 
-    __slots__ = ("pairs",)
+    __slots__ = ("__weakref__", "_names", "pairs")
 
     pairs: Mapping[str, Value]
     """The pairs as they came."""
 
     def __init__(self, pairs: Mapping[str, Value]) -> None:
         self.pairs = pairs
+        self._names: dict[str, IBIForms | None] = {}  # what was read of it, for the same is looked at often
 
     @classmethod
     def read(cls, body: bytes) -> UrlList:
         """Read the body of an answer. Raises ParseError if it is no pair list."""
-        return cls(read_pairs(body))
+        return cls(read_pairs(body) if body else {})
 
     def body(self) -> bytes:
         """The body that says this."""
@@ -140,8 +141,10 @@ class UrlList:
             return None
 
     def _forms(self, name: str) -> IBIForms | None:
-        value = self.pairs.get(name)
-        return readable_forms(value) if isinstance(value, tuple) else None
+        if name not in self._names:
+            value = self.pairs.get(name)
+            self._names[name] = readable_forms(value) if isinstance(value, tuple) else None
+        return self._names[name]
 
 
 def relations_of(pairs: Mapping[str, Value], word: str) -> Iterator[Relation]:

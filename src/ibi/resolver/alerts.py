@@ -99,6 +99,8 @@ _INVESTIGATED: Final = frozenset(
     {Kind.SUSPECT_ORIGINALS, Kind.NO_ORIGINAL, Kind.NOT_FOUND, Kind.DELETED, Kind.INCOMPLETE, Kind.UNSAFE_URL}
 )
 """What somebody can look into."""
+MOST_SILENT: Final = 10
+"""Archives that did not answer and whose reasons are told to a person; programs are told all."""
 
 # Two alerts for which the kind alone says too little.
 _KNOWN_TITLE: Final = "The item is known, but not what was asked of it"
@@ -186,20 +188,25 @@ class Alert:
             lines.append(say("It exists in: {languages}", {"languages": languages}))
         if self.proposals:
             lines.append(say("Did you mean: {proposals}", {"proposals": ", ".join(self.proposals)}))
-        if self.round is not None:
-            counts = {"asked": self.round.asked, "answered": self.round.answered}
-            lines.append(say("Archives asked: {asked}; answered: {answered}", counts))
-            for archive, why in self.round.silent:
-                lines.append(
-                    say(
-                        "No answer from {archive}: {why}",
-                        {"archive": archive, "why": say(why.problem, why.details)},
-                    )
-                )
+        lines += self._silence(say)
         if self.elsewhere:
             lines.append(say("The other resolver says: {title}", {"title": self.elsewhere}))
         if self.contact and self.investigated:
             lines.append(say("Please tell {contact} about it", {"contact": self.contact}))
+        return lines
+
+    def _silence(self, say: Say) -> list[str]:
+        """How complete the answer is, and why some were silent."""
+        if self.round is None:
+            return []
+        counts = {"asked": self.round.asked, "answered": self.round.answered}
+        lines = [say("Archives asked: {asked}; answered: {answered}", counts)]
+        for archive, why in self.round.silent[:MOST_SILENT]:
+            reason = say(why.problem, why.details)
+            lines.append(say("No answer from {archive}: {why}", {"archive": archive, "why": reason}))
+        more = len(self.round.silent) - MOST_SILENT
+        if more > 0:
+            lines.append(say("Others that did not answer: {number}", {"number": more}))
         return lines
 
     def text(self, say: Say) -> bytes:

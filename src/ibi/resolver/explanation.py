@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Final, Literal
+from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple
 
 from ibi.protocol import vocabulary as words
 
@@ -43,8 +43,7 @@ ONLY_ORIGINAL_HEARD: Final = (
 _SECRET: Final = frozenset({words.URL_KEY})
 
 
-@dataclass(frozen=True, slots=True)
-class Statement:
+class Statement(NamedTuple):
     """What one Archive said in one round, `milliseconds` after the round began."""
 
     archive: str
@@ -55,7 +54,15 @@ class Statement:
     """Of a silent one: the reason."""
     again: bool = False
     """It said so before, and its Archive allows that this be used again."""
-    pairs: dict[str, Value] = field(default_factory=dict)
+    answer: UrlList | None = None
+    """What it said, where all of that is to be shown."""
+
+    @property
+    def pairs(self) -> dict[str, Value]:
+        """What is shown of its answer."""
+        if self.answer is None:
+            return {}
+        return {name: value for name, value in self.answer.pairs.items() if name not in _SECRET}
 
 
 @dataclass(slots=True)
@@ -74,7 +81,8 @@ class RoundTold:
 class Explanation:
     """The whole story of one resolution.
 
-    Either `location` (with `archive`, whose URL it is, and `reason`) or `alert` is set at the end.
+    Either `location` (with `archive`, whose URL it is, and `reason`) or `alert` is set at the end. `in_full`: whether
+    somebody will look at what Archives answered; it takes much memory, and only `/-/explain` shows it (threat T10).
     """
 
     url: str
@@ -82,6 +90,7 @@ class Explanation:
     original_required: bool
     differences: tuple[str, ...] = ()
     """What the policy does beyond the letter of the standard, by name."""
+    in_full: bool = False
     rounds: list[RoundTold] = field(default_factory=list)
     location: str = ""
     archive: str = ""
@@ -101,10 +110,10 @@ class Explanation:
         self, archive: str, address: str, url_list: UrlList, milliseconds: int, *, again: bool = False
     ) -> None:
         """An Archive has answered; `again`: what is used is what it said before."""
-        pairs = {name: value for name, value in url_list.pairs.items() if name not in _SECRET}
         said: Said = "url list" if url_list else "nothing known"
+        answer = url_list if self.in_full else None
         self.rounds[-1].statements.append(
-            Statement(archive, address, said, milliseconds, again=again, pairs=pairs)
+            Statement(archive, address, said, milliseconds, again=again, answer=answer)
         )
 
     def silent(self, archive: str, address: str, why: IbiError, milliseconds: int) -> None:

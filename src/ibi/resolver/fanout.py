@@ -8,15 +8,15 @@ may finish in their own time: none of them can tell from a line cut short that t
 from __future__ import annotations
 
 import asyncio
-from functools import partial
+from collections import deque
 from typing import TYPE_CHECKING, Generic, NamedTuple, Protocol, TypeVar
 
 from ibi.errors import PeerSilent
-from ibi.resolver.questions import PER_ARCHIVE, Silent, answered
+from ibi.resolver.questions import PER_ARCHIVE, Silent
 from ibi.resolver.questions import Archive as Asked
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable, Iterable, Sequence
+    from collections.abc import AsyncIterator, Callable, Sequence
 
     from ibi.protocol.messages import UrlRequest
     from ibi.resolver.plan import Members, Plan
@@ -83,9 +83,11 @@ class FanOut(Generic[_Asked]):
         self._end = begun + left
         self._hedge = times.hedge
         self._hedge_at = begun + times.hedge
-        self._done: asyncio.Queue[asyncio.Future[Heard[_Asked] | Silent[_Asked]] | None] = asyncio.Queue()
         self._waiting: dict[str, _Asked] = {}
-        self._aside: dict[asyncio.Future[Heard[_Asked] | Silent[_Asked]], _Asked] = {}
+        self._heard: deque[Heard[_Asked] | Silent[_Asked]] = deque()
+        self._aside: dict[str, _Asked] = {}
+        self._heard_aside: deque[Heard[_Asked] | Silent[_Asked]] = deque()
+        self._wake: asyncio.Future[bool] | None = None
         self._ticket: Ticket | None = None
         self._widening = self._widened = False
         self.refused = False
@@ -124,25 +126,36 @@ class FanOut(Generic[_Asked]):
     async def next(self, until: float | None = None) -> Heard[_Asked] | Silent[_Asked] | None:
         """The next outcome; None at the time `until` of the loop if none came, and at the end of the round: `over`."""
         while not self.over:
-            if not (self._waiting or self._widening) and self._done.empty():
+            if self._heard:
+                return self._heard.popleft()
+            if not (self._waiting or self._widening):
                 self.widen()
                 continue
             hedge = self._end if self._widening else self._hedge_at
-            try:
-                if self._done.empty():
-                    async with asyncio.timeout_at(hedge if until is None else min(until, hedge)):
-                        done = await self._done.get()
-                else:
-                    done = self._done.get_nowait()
-            except TimeoutError:
-                if self._clock() >= hedge:
-                    self._no_longer_alone()
-                if until is not None and self._clock() >= until:
-                    return None
-            else:
-                if done is not None:
-                    return done.result()
+            wake = hedge if until is None else min(until, hedge)
+            if await self._something(wake):
+                continue
+            if wake == hedge:
+                self._no_longer_alone()
+            if wake == until:
+                return None
         return None
+
+    async def _something(self, until: float) -> bool:
+        """Wait until something has happened; False where that is not before the time `until` of the loop."""
+        loop = asyncio.get_running_loop()
+        wake: asyncio.Future[bool] = loop.create_future()
+        self._wake = wake
+        clock = loop.call_at(until, _settle, wake, False)  # noqa: FBT003 - what it is set to
+        try:
+            return await wake
+        finally:
+            clock.cancel()
+            self._wake = None
+
+    def _happened(self) -> None:
+        if self._wake is not None:
+            _settle(self._wake, True)  # noqa: FBT003 - what it is set to
 
     def _no_longer_alone(self) -> None:
         """The time of the likely ones is over, or all time is."""
@@ -158,60 +171,69 @@ class FanOut(Generic[_Asked]):
     @property
     def over(self) -> bool:
         """Whether there is nobody left to hear but those on probation."""
-        return self.refused or (self._widened and not self._waiting and self._done.empty())
+        return self.refused or (self._widened and not self._waiting and not self._heard)
 
     async def aside(self, until: float) -> AsyncIterator[Heard[_Asked] | Silent[_Asked]]:
         """What those on probation say, if they say it before the time `until` of the loop.
 
         Who has failed often, and never confirmed that it is there, counts neither way.
         """
-        late = PeerSilent("it has not confirmed its inclusion, and has not answered yet")
-        while self._aside:
-            left = max(0.0, until - self._clock())
-            came, _ = await asyncio.wait(self._aside, timeout=left, return_when=asyncio.FIRST_COMPLETED)
-            for one in came or set(self._aside):
-                archive = self._aside.pop(one)
-                known = one in came and not one.cancelled()
-                outcome = one.result() if known else Silent(archive, late)
+        while self._aside or self._heard_aside:
+            if self._heard_aside:
+                outcome = self._heard_aside.popleft()
                 if not (isinstance(outcome, Silent) and outcome.asleep):
                     yield outcome
+            elif self._clock() >= until or not await self._something(until):
+                late = PeerSilent("it has not confirmed its inclusion, and has not answered yet")
+                self._heard_aside.extend(Silent(archive, late) for archive in self._aside.values())
+                self._aside.clear()
 
     def _refuse(self) -> None:
         self.leave()
         self.refused = True
 
     def _ask_everybody(self) -> None:
+        if self._ticket is not None and self._end - self._clock() < self._per_archive / 2:
+            self._refuse()  # its turn has come too late: nobody is asked without enough time to answer
+            self._happened()
+            return
         self._widened = True
         first, members = () if self._plan.why == "everybody" else self._plan.first, self._members()
         self._ask([one for one in members.regular if one not in first])
-        aside = [one for one in members.aside if one not in first]
-        self._aside = dict(zip(self._ask_each(aside), aside, strict=True))
-        self._done.put_nowait(None)  # whoever waits sees how things stand now
+        self._ask([one for one in members.aside if one not in first], aside=True)
+        self._happened()  # whoever waits sees how things stand now
 
-    def _ask(self, archives: Sequence[_Asked], *, remembered: bool = False) -> None:
-        asked = self._ask_each(archives, remembered=remembered)
-        for archive, future in zip(archives, asked, strict=True):
-            if future.done():  # out of memory, or asleep
-                self._done.put_nowait(future)
-                continue
-            service = archive.service_ibi.canonical
-            self._waiting[service] = archive
-            future.add_done_callback(partial(self._came, service))
-
-    def _ask_each(
-        self, archives: Iterable[_Asked], *, remembered: bool = False
-    ) -> list[asyncio.Future[Heard[_Asked] | Silent[_Asked]]]:
+    def _ask(self, archives: Sequence[_Asked], *, remembered: bool = False, aside: bool = False) -> None:
         """Ask them. An answer that is kept is one of a likely holder, so only for these it is looked for."""
-        seconds = min(self._per_archive, self._end - self._clock())
-        ask, query, joined = self._questions.ask, self._query, self._remembered
-        found = []
+        left = self._end - self._clock()
+        inquiry = self._questions.inquiry(
+            self._request,
+            self._query,
+            min(self._per_archive, left),
+            self._came,
+            remembered=remembered,
+            joined=self._remembered,
+            paced=self._widened,
+            judged=left >= self._per_archive / 2,
+        )
+        waiting, heard = (self._aside, self._heard_aside) if aside else (self._waiting, self._heard)
         for archive in archives:
-            found.append(ask(archive, self._request, query, seconds, remembered=remembered, joined=joined))
             self.asked.append(archive)
-        return found
+            outcome = self._questions.ask(archive, inquiry)
+            if outcome is None:
+                waiting[archive.service_ibi.canonical] = archive
+            else:  # out of memory, or asleep
+                heard.append(outcome)
 
-    def _came(self, service: str, done: asyncio.Future[Heard[_Asked] | Silent[_Asked]]) -> None:
-        archive = self._waiting.pop(service)
-        if done.cancelled():
-            done = answered(Silent(archive, PeerSilent("this client is closed")))
-        self._done.put_nowait(done)
+    def _came(self, outcome: Heard[_Asked] | Silent[_Asked]) -> None:
+        service = outcome.archive.service_ibi.canonical
+        if self._waiting.pop(service, None) is not None:
+            self._heard.append(outcome)
+        elif self._aside.pop(service, None) is not None:
+            self._heard_aside.append(outcome)
+        self._happened()
+
+
+def _settle(future: asyncio.Future[bool], value: bool) -> None:  # noqa: FBT001 - what it is set to
+    if not future.done():
+        future.set_result(value)

@@ -1,7 +1,8 @@
 """Who is worth asking now: an Archive that failed five times in a row is left alone for a while (threat T10); pure.
 
 Nothing here says whether an Archive holds an item. One that sleeps was not asked, and an answer without it is no
-proof that nobody holds what was asked for.
+proof that nobody holds what was asked for. Where most Archives sleep, the fault is more likely at our own end, as a
+line that was down for a minute; then each is tried again every second, so that all are back as soon as it is mended.
 """
 
 from __future__ import annotations
@@ -23,6 +24,9 @@ PAUSE: Final = 30.0
 LONGEST_PAUSE: Final = 300.0
 """Seconds that no pause is longer than."""
 
+SOON: Final = 1.0
+"""Seconds after which a sleeping Archive is tried again while more than half of all sleep."""
+
 
 @dataclass(frozen=True, slots=True)
 class Trouble:
@@ -42,19 +46,22 @@ class Health:
 
     def __init__(self) -> None:
         self._troubled: dict[str, _Troubled] = {}
+        self._members = 0
+        self._counted = (-1.0, False)
 
     def begin(self, name: str, now: float) -> float | None:
         """None where the Archive may be asked, which must then be reported by `heard` or `failed`.
 
         Otherwise the moment until which it sleeps. When that has come, one caller may ask it, to see whether it is
         well again; for the others it sleeps on until that one has reported, or, if that never happens, another PAUSE.
+        While most sleep, one caller may ask it every SOON.
         """
         troubled = self._troubled.get(name)
         if troubled is None or not troubled.pauses:
             return None
-        if now < troubled.until:
+        if now < troubled.until and (now < troubled.tried + SOON or not self._most_sleep(now)):
             return troubled.until
-        troubled.probed = True
+        troubled.probed, troubled.tried = True, now
         troubled.until = now + PAUSE
         return None
 
@@ -68,8 +75,8 @@ class Health:
         troubled.failures += 1
         troubled.why = why or troubled.why
         if troubled.probed or (not troubled.pauses and troubled.failures >= FAILURES):
-            troubled.probed = False
-            troubled.pauses += 1
+            troubled.probed, troubled.tried = False, now
+            troubled.pauses += not (troubled.pauses and self._most_sleep(now))
             troubled.until = now + min(troubled.pauses * PAUSE, LONGEST_PAUSE)
 
     def asleep(self, now: float) -> dict[str, float]:
@@ -82,8 +89,15 @@ class Health:
         return Trouble(found.failures, found.why, found.until) if found else None
 
     def forget(self, included: Collection[str]) -> None:
-        """Keep only what is known of these: an Archive that comes back later begins well."""
+        """Keep only what is known of these, who are all: an Archive that comes back later begins well."""
+        self._members = len(included)
         self._troubled = {name: known for name, known in self._troubled.items() if name in included}
+
+    def _most_sleep(self, now: float) -> bool:
+        """Whether more than half of all sleep; counted once a moment, for a round asks about all of them in one."""
+        if self._counted[0] != now:
+            self._counted = (now, 2 * len(self.asleep(now)) > self._members > 0)
+        return self._counted[1]
 
 
 @dataclass(slots=True)
@@ -92,4 +106,5 @@ class _Troubled:
     why: IbiError | None = None
     pauses: int = 0  # how many pauses in a row
     until: float = 0.0
+    tried: float = 0.0
     probed: bool = False  # somebody was let through and has not reported yet

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from collections import Counter
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
@@ -42,8 +43,10 @@ WRONG: Final = Verdict(right=False)
 
 
 class KeyCheck:
-    """Compares keys, and counts those that were wrong before they cost any work.
+    """Compares keys, and sends away who failed too often before that costs any work.
 
+    What is being compared counts as a failure in this process, and for all processes once it is one: so a process that
+    is killed leaves nothing counted that was right, and of several each may let one attempt through for each core.
     Failures count for the Archive and for the source. Where an Archive's last accepted request came from, failures
     of others do not count for it: a stranger's guesses do not lock it out.
     """
@@ -52,6 +55,7 @@ class KeyCheck:
         self._registry = registry
         self._throttle = throttle
         self._hashing = asyncio.Semaphore(_HASHING_AT_ONCE)
+        self._under_way: Counter[tuple[Limit, str]] = Counter()
         self._waiting = 0
 
     async def check(self, service_ibi: IBI, key: str, source: str) -> Verdict:
@@ -73,18 +77,20 @@ class KeyCheck:
         wait = self._wait(names)  # others may have failed meanwhile
         if wait:
             return Verdict(right=False, wait=wait)
-        for limit, name in names.items():
-            self._throttle.failed(limit, name)
-        if not await asyncio.to_thread(self._registry.check_key, service_ibi, key):
-            _log.warning(
-                "refused a request for %s from %s: not registered, or a wrong key",
-                service_ibi.canonical,
-                names[_BY_SOURCE],
-            )
-            return WRONG
-        for limit, name in names.items():
-            self._throttle.succeeded(limit, name)
-        return RIGHT
+        self._under_way.update(names.items())
+        try:
+            if await asyncio.to_thread(self._registry.check_key, service_ibi, key):
+                return RIGHT
+            for limit, name in names.items():
+                self._throttle.failed(limit, name)
+        finally:
+            self._under_way -= Counter(names.items())
+        _log.warning(
+            "refused a request for %s from %s: not registered, or a wrong key",
+            service_ibi.canonical,
+            names[_BY_SOURCE],
+        )
+        return WRONG
 
     def _names(self, service_ibi: IBI, source: str) -> dict[Limit, str]:
         """What its failures count for."""
@@ -94,5 +100,5 @@ class KeyCheck:
         return {_BY_IBI: f"{ibi} at {origin}" if at_home else ibi, _BY_SOURCE: origin}
 
     def _wait(self, names: dict[Limit, str]) -> int:
-        seconds = max(self._throttle.wait(limit, name) for limit, name in names.items())
+        seconds = max(self._throttle.wait(*name, self._under_way[name]) for name in names.items())
         return int(seconds) + 1 if seconds else 0

@@ -17,7 +17,7 @@ from ibi.resolver.alerts import Alert, Kind
 from ibi.resolver.questions import question
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection
+    from collections.abc import Callable
 
     from ibi.identifier.forms import Name
     from ibi.protocol.messages import UrlRequest
@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from ibi.resolver.evidence import Evidence
     from ibi.resolver.location_index import LocationIndex, Place
     from ibi.resolver.memory import Memory
+    from ibi.resolver.memory_rows import Mark
     from ibi.resolver.selection import Archive
 
 _GROWING: Final = frozenset({StepKind.LAST_EDITION, StepKind.TRANSLATION})
@@ -46,11 +47,12 @@ class Knowledge:
         archive: Archive,
         answer: UrlList,
         place: Place,
-        not_original: Collection[str],
+        *,
+        has_it_no_more: bool,
     ) -> None:
         """An Archive has answered a request about an item whose `place` was known so far.
 
-        `not_original`: the services of those who certainly do not hold its original now: they said so, or are gone.
+        `has_it_no_more`: whether who held its original certainly does not hold it now: it said so, or is gone.
         """
         service = archive.service_ibi.canonical
         names = {request.ibi.canonical, *(answer.forms.canonicals if answer.forms else ())}
@@ -64,7 +66,7 @@ class Knowledge:
         if place.original is None:
             self.index.remember(names, original=service)
             self.evidence.original(forms, service)
-        elif place.original in not_original:
+        elif has_it_no_more:
             self.index.moved(names, service)
             self.evidence.migrated(forms, place.original, service)
 
@@ -72,10 +74,10 @@ class Knowledge:
         """Whether all these Archives (`mark`) said a moment ago that they do not know the item."""
         return self.memory.nobody(f"{question(request)} {mark}")
 
-    def absent(self, alert: Alert, request: UrlRequest, mark: str, seconds: int, since: int) -> None:
+    def absent(self, alert: Alert, request: UrlRequest, mark: str, seconds: int, since: Mark) -> None:
         """Remember that all have said so, for so long; but not that an item has no further edition or translation.
 
-        `since`: what `memory.since_nobody` said before they were asked.
+        `since`: what `memory.mark` said before they were asked.
         """
         complete = alert.kind is Kind.NOT_FOUND and not alert.known
         grows = any(step.kind in _GROWING for step in request.verbs.relation.steps)

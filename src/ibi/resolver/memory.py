@@ -1,8 +1,8 @@
 """What Archives answered and allow to use again, and what nobody had (note 1, threats T20 and T29).
 
-The worker processes share one file. What was forgotten is never answered again, by none of them: the file has a count
-of what each Archive had forgotten; whatever is to be kept bears the count from before it was asked for, and is dropped
-where that has changed meanwhile.
+The worker processes share one file. What was forgotten is never answered again, by none of them: each transaction that
+writes has a number, and the file has that of the last one in which something of an Archive was forgotten; whatever is
+to be kept bears the number from before it was asked for, and is dropped where the other one is higher.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 import lmdb
 
 from ibi.resolver import memory_rows as rows
-from ibi.resolver.memory_rows import Answer, Counts
+from ibi.resolver.memory_rows import Answer, Counts, Mark
 from ibi.resolver.shared_file import SharedFile
 from ibi.resolver.write_behind import WriteBehind
 
@@ -36,6 +36,7 @@ _CLOCK_BACK = (
 )
 _NOBODY = ""  # stands for the Archive where none had the item
 _FAULTS = (lmdb.Error, struct.error)
+_NEVER = Mark(-1, -1)
 
 
 class Kept(NamedTuple):
@@ -47,10 +48,10 @@ class Kept(NamedTuple):
 
 
 class _Waiting(NamedTuple):
-    """An answer that is not in the file yet, and the count of what was forgotten before it was asked for."""
+    """An answer that is not in the file yet, and the moment before it was asked for."""
 
     answer: Answer
-    since: int
+    since: Mark
 
 
 class Memory:
@@ -84,37 +85,45 @@ class Memory:
 
     def answer(self, archive: str, question: str) -> Kept | None:
         """What an Archive answered, if it is kept; past its `fresh_until` only for when that Archive is silent."""
-        key = rows.key_of(archive, question)
-        waiting = self._behind.pending(key)  # before the file is looked at: it may be written meanwhile
+        return self.answers([archive], question).get(archive)
+
+    def answers(self, archives: Sequence[str], question: str) -> dict[str, Kept]:
+        """What each of these answered, as `answer`, if anything is kept: one look at the file for all of them."""
+        keys = dict(zip(archives, rows.keys_of(archives, question), strict=True))
+        waiting = [
+            self._behind.pending(key) for key in keys.values()
+        ]  # before the file: it may be written meanwhile
         opened = self._file.opened
         if opened is None or self._file.replaced():
-            return None
+            return {}
+        found, now = dict[str, Kept](), self._now()
         try:
             with opened.environment.begin() as transaction:
-                counts = rows.counts(transaction, opened, key)
-                if waiting is not None and waiting.since == counts.forgets:
-                    found: Answer | None = waiting.answer
-                else:
-                    found = rows.read(transaction, opened, key, counts.generation)
+                for (archive, key), later in zip(keys.items(), waiting, strict=True):
+                    counts = rows.counts(transaction, opened, key)
+                    if later is not None and not later.since.precedes(opened, counts):
+                        kept: Answer | None = later.answer
+                    else:
+                        kept = rows.read(transaction, opened, key, counts.generation)
+                    if kept is not None and kept.heard - _CLOCK_BACK <= now < kept.until:
+                        found[archive] = Kept(kept.body, kept.heard, kept.fresh_until)
         except _FAULTS:  # the thread that writes will meet it too, and mend it
-            return None
-        if found is None or not found.heard - _CLOCK_BACK <= self._now() < found.until:
-            return None
-        return Kept(found.body, found.heard, found.fresh_until)
+            return {}
+        return found
 
-    def since(self, archive: str) -> int:
-        """A mark to take before an Archive is asked, for `keep`: of what was forgotten meanwhile nothing is kept."""
+    def mark(self) -> Mark:
+        """To be taken before Archives are asked, for `keep`: of what was forgotten meanwhile nothing is kept."""
         opened = self._file.opened
         if opened is None:
-            return -1
+            return _NEVER
         try:
             with opened.environment.begin() as transaction:
-                return rows.counts(transaction, opened, rows.archive_key(archive)).forgets
+                return rows.mark(transaction, opened)
         except _FAULTS:
-            return -1
+            return _NEVER
 
     def keep(
-        self, archive: str, question: str, body: bytes, seconds: float, since: int | None = None
+        self, archive: str, question: str, body: bytes, seconds: float, since: Mark | None = None
     ) -> None:
         """Keep an answer for so many seconds, and then for when the Archive is silent. Returns at once.
 
@@ -154,11 +163,7 @@ class Memory:
         """Whether every Archive said a short while ago that it does not have what this asks for."""
         return self.answer(_NOBODY, question) is not None
 
-    def since_nobody(self) -> int:
-        """As `since`, for `keep_nobody`."""
-        return self.since(_NOBODY)
-
-    def keep_nobody(self, question: str, seconds: float, since: int | None = None) -> None:
+    def keep_nobody(self, question: str, seconds: float, since: Mark | None = None) -> None:
         """Keep for so many seconds that nobody has what this asks for. Returns at once."""
         self._keep(_NOBODY, question, b"", seconds, 0.0, since)
 
@@ -172,14 +177,14 @@ class Memory:
         self._file.close()
 
     def _keep(
-        self, archive: str, question: str, body: bytes, seconds: float, stale: float, since: int | None
+        self, archive: str, question: str, body: bytes, seconds: float, stale: float, since: Mark | None
     ) -> None:
         if seconds <= 0:
             return
         now = self._now()
         answer = Answer(body, now, now + seconds, now + seconds + stale)
         key = rows.key_of(archive, question)
-        mark = self.since(archive) if since is None else since
+        mark = self.mark() if since is None else since
         self._behind.put(key, _Waiting(answer, mark), len(key) + len(body))
 
     def _write(self, batch: dict[bytes, _Waiting]) -> int:
@@ -195,7 +200,7 @@ class Memory:
                 cursor = transaction.cursor(opened.tables[0])
                 for key in sorted(batch):
                     counts: Counts = rows.counts(transaction, opened, key)
-                    if batch[key].since == counts.forgets:
+                    if not batch[key].since.precedes(opened, counts):
                         rows.write(cursor, key, batch[key].answer, counts.generation)
                         written += 1
                 if opened.used(transaction) > self._most:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from zlib import crc32
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
     import lmdb
 
@@ -45,10 +45,21 @@ class Answer(NamedTuple):
 
 
 class Counts(NamedTuple):
-    """Of one Archive: what was kept under another generation is forgotten; `forgets` changes with all forgetting."""
+    """Of one Archive: what was kept under another generation is forgotten; `forgot` numbers the last forgetting."""
 
     generation: int
-    forgets: int
+    forgot: int
+
+
+class Mark(NamedTuple):
+    """A moment in the life of a file: all that is written to it later has a higher number."""
+
+    epoch: int
+    number: int
+
+    def precedes(self, opened: Opened, counts: Counts) -> bool:
+        """Whether something of the Archive was forgotten since, or in another file."""
+        return self.epoch != opened.epoch or self.number < counts.forgot
 
 
 def archive_key(archive: str) -> bytes:
@@ -66,10 +77,21 @@ def key_of(archive: str, question: str) -> bytes:
     return name_key(archive, question) + archive_key(question)
 
 
+def keys_of(archives: Sequence[str], question: str) -> list[bytes]:
+    """The keys of what these Archives answered, as `key_of`."""
+    rest = archive_key(question.partition(" ")[0]) + archive_key(question)
+    return [archive_key(archive) + rest for archive in archives]
+
+
 def counts(transaction: lmdb.Transaction[bytes], opened: Opened, key: bytes) -> Counts:
     """The counts of an Archive; `key` is its own, or that of one of its answers."""
     row = transaction.get(key[:_DIGEST], db=opened.tables[1])
-    return Counts(opened.epoch, opened.epoch) if row is None else Counts(*_COUNTS.unpack(row))
+    return Counts(opened.epoch, 0) if row is None else Counts(*_COUNTS.unpack(row))
+
+
+def mark(transaction: lmdb.Transaction[bytes], opened: Opened) -> Mark:
+    """The moment that a transaction which reads is of."""
+    return Mark(opened.epoch, transaction.id())
 
 
 def read(transaction: lmdb.Transaction[bytes], opened: Opened, key: bytes, generation: int) -> Answer | None:
@@ -102,10 +124,10 @@ def write(cursor: lmdb.Cursor[bytes], key: bytes, answer: Answer, generation: in
 def forget(transaction: lmdb.Transaction[bytes], opened: Opened, archive: str, name: str | None) -> None:
     """Forget what an Archive said, all of it or about one name."""
     key = archive_key(archive)
-    generation, forgets = counts(transaction, opened, key)
+    generation = counts(transaction, opened, key).generation
     if name is None or not _delete(transaction.cursor(opened.tables[0]), name_key(archive, name)):
         generation += 1
-    transaction.put(key, _COUNTS.pack(generation, forgets + 1), db=opened.tables[1])
+    transaction.put(key, _COUNTS.pack(generation, transaction.id()), db=opened.tables[1])
 
 
 def find_over(

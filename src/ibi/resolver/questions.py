@@ -7,27 +7,31 @@ or of a required state. No answer that counts is one of our own errors, never a 
 from __future__ import annotations
 
 import asyncio
-import math
 import re
-from collections import Counter
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final, Generic, Protocol, TypeVar, cast
+from functools import partial
+from typing import TYPE_CHECKING, Any, Final, Generic, NamedTuple, Protocol, TypeVar, cast
 
 from ibi.errors import IbiError, NotAsked, ParseError, PeerError, PeerGarbled, PeerSilent
 from ibi.protocol import vocabulary as say
 from ibi.protocol.url_list import UrlList
+from ibi.resolver.pace import Pace
 from ibi.resolver.plan import MOST_LIKELY
+from ibi.resolver.pulse import Pulse
+from ibi.resolver.reading import Reading, body_of
 from ibi.resolver.turns import Turns
+from ibi.transport import Deadline, Reply
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection
+    from collections.abc import Callable, Collection, Iterator, Sequence
 
     from ibi.identifier.forms import IBI
     from ibi.protocol.messages import UrlRequest
     from ibi.resolver.health import Health
     from ibi.resolver.memory import Memory
+    from ibi.resolver.memory_rows import Mark
     from ibi.resolver.metrics import Metrics
-    from ibi.transport import Client, Reply
+    from ibi.transport import Client
 
 PER_ARCHIVE: Final = 3.0
 """Seconds for the whole answer of one Archive (docs/threats.md)."""
@@ -35,9 +39,6 @@ PER_ARCHIVE: Final = 3.0
 LONGEST_REUSE: Final = 3600
 """Seconds for which an answer is used again at most, whatever its Archive allows."""
 
-_OK = 200
-_LATE = 0.25  # seconds: when this loop was so late, a time-out says nothing of the Archive
-_LARGE = 16 * 1024  # bytes: lists of more are read one at a time, so that others have their turn
 _MAX_AGE = re.compile(r"(?:^|,)\s*max-age=([0-9]{1,9})\s*(?:$|,)", re.ASCII | re.IGNORECASE)
 _NEVER = re.compile(r"(?:^|,)\s*(?:no-store|no-cache|private)\b", re.ASCII | re.IGNORECASE)
 
@@ -55,38 +56,62 @@ class Archive(Protocol):
 
 
 _Asked = TypeVar("_Asked", bound=Archive)
-_Asked_co = TypeVar("_Asked_co", bound=Archive, covariant=True)
 
 
-@dataclass(frozen=True, slots=True)
-class Heard(Generic[_Asked_co]):
+class Heard(NamedTuple, Generic[_Asked]):
     """An Archive has answered; an empty URL list says that it does not know the item.
 
     `again`: it said so before, and allowed that the answer be used again (note 1).
     """
 
-    archive: _Asked_co
+    archive: _Asked
     url_list: UrlList
     again: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class Silent(Generic[_Asked_co]):
+class Silent(NamedTuple, Generic[_Asked]):
     """An Archive gave no answer that counts, for a reason that is one of our own errors.
 
     `garbled`: it did answer, but not with a URL list (AMB-32). `asleep`: it was not asked, for it failed often lately.
     """
 
-    archive: _Asked_co
+    archive: _Asked
     why: IbiError
     garbled: bool = False
     asleep: bool = False
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True, eq=False)
+class Inquiry(Generic[_Asked]):
+    """What several Archives are asked at the same moment, and who hears of it: `tell` is called once for each.
+
+    `remembered`: whether an answer may be used that was given before; `joined`: one that somebody waits for already;
+    `paced`: whether they are many, who are asked a few at a time; `judged`: whether silence is held against them.
+    """
+
+    request: UrlRequest
+    query: str
+    tell: Callable[[Heard[_Asked] | Silent[_Asked]], None]
+    deadline: Deadline
+    begun: float
+    mark: Mark
+    remembered: bool
+    joined: bool
+    paced: bool
+    judged: bool
+
+
+@dataclass(slots=True, eq=False)
 class _Flight:
-    task: asyncio.Task[Heard[Archive] | Silent[Archive]]
-    end: float
+    """One question that is under way, and those who want to hear what comes of it."""
+
+    archive: Archive
+    inquiry: Inquiry[Any]
+    tell: list[Callable[[Any], None]]
+
+    @property
+    def key(self) -> tuple[str, str]:
+        return self.archive.service_ibi.canonical, self.archive.address
 
 
 class Questions:
@@ -100,10 +125,11 @@ class Questions:
         self._memory = memory
         self._metrics = metrics
         self._now = now
-        self._flights: dict[tuple[str, str], _Flight] = {}
-        self._queries: Counter[str] = Counter()
+        self._shared: dict[str, dict[tuple[str, str], _Flight]] = {}
         self._under_way = 0
-        self._reading = asyncio.Lock()
+        self._at_once = 0  # of these, so many do not go at a pace
+        self._reading = Reading()
+        self._pace = Pace(self._send, lambda: self._at_once > 0)
         self._pulse = Pulse()
         self.turns = Turns(lambda: self._under_way)
         """Who may have everybody asked next."""
@@ -118,139 +144,142 @@ class Questions:
 
     def is_asked(self, query: str) -> bool:
         """Whether everybody is being asked the same already, so that asking it costs nobody anything."""
-        return self._queries.get(query, 0) > MOST_LIKELY
+        return len(self._shared.get(query, ())) > MOST_LIKELY
 
-    def ask(
+    def inquiry(
         self,
-        archive: _Asked,
         request: UrlRequest,
         query: str,
         seconds: float,
+        tell: Callable[[Heard[_Asked] | Silent[_Asked]], None],
         *,
         remembered: bool,
         joined: bool,
-    ) -> asyncio.Future[Heard[_Asked] | Silent[_Asked]]:
-        """Ask an Archive; the answer comes within so many seconds, be it `Silent`.
+        paced: bool,
+        judged: bool,
+    ) -> Inquiry[_Asked]:
+        """For `ask`: all who are asked so have as many seconds from now. `query` is `request.query()`."""
+        deadline, mark = Deadline(seconds), self._memory.mark()
+        begun = deadline.now()
+        return Inquiry(request, query, tell, deadline, begun, mark, remembered, joined, paced, judged)
 
-        `query` is `request.query()`. `remembered`: whether an answer may be used that was given before; `joined`: one
-        that somebody waits for already. What nobody waits for any longer still ends in its own time, so that no
-        Archive can tell what its answer was for (RES-03).
+    def ask(self, archive: _Asked, inquiry: Inquiry[_Asked]) -> Heard[_Asked] | Silent[_Asked] | None:
+        """Ask an Archive. What is known at once is returned; else None, and it is told later, be it `Silent`.
+
+        What nobody waits for any longer still ends in its own time, so that no Archive can tell what its answer was
+        for (RES-03).
         """
-        now = asyncio.get_running_loop().time()
-        if remembered and (kept := self.kept(archive, request)) is not None:
-            return answered(Heard(archive, kept, again=True))
-        if seconds <= 0:
-            return answered(Silent(archive, PeerSilent("no time was left to ask it")))
-        service = archive.service_ibi.canonical
-        key = (f"{service} {archive.address}", query)
-        flight = self._flights.get(key) if joined else None
-        if flight is None or flight.end < now + seconds / 2:
-            asleep = self._health.begin(service, now)
-            if asleep is not None:
-                self._metrics.asked("asleep")
-                why = PeerSilent("it did not answer lately, and is not asked for a while")
-                return answered(Silent(archive, why, asleep=True))
-            task = asyncio.create_task(self._ask(archive, request, query, seconds))
-            self._client.keep(cast("asyncio.Task[object]", task))
-            flight = _Flight(task, now + seconds)
-            if joined:
-                self._flights[key] = flight
-            self._queries[query] += joined
-            self._under_way += 1
-            self._pulse.begin()
-            task.add_done_callback(lambda task: self._landed(key, task, shared=joined))
-        return cast("asyncio.Future[Heard[_Asked] | Silent[_Asked]]", flight.task)
+        if inquiry.remembered and (kept := self.kept(archive, inquiry.request)) is not None:
+            return Heard(archive, kept, again=True)
+        if inquiry.deadline.seconds <= 0:
+            return Silent(archive, PeerSilent("no time was left to ask it"))
+        flight = _Flight(archive, inquiry, [inquiry.tell])
+        if inquiry.joined:
+            shared = self._shared.get(inquiry.query, {}).get(flight.key)
+            if shared is not None and shared.inquiry.deadline.lasts(inquiry.deadline.seconds / 2):
+                shared.tell.append(inquiry.tell)
+                return None
+        if self._health.begin(archive.service_ibi.canonical, inquiry.begun) is not None:
+            self._metrics.asked("asleep")
+            why = PeerSilent("it did not answer lately, and is not asked for a while")
+            return Silent(archive, why, asleep=True)
+        if inquiry.joined:
+            self._shared.setdefault(inquiry.query, {})[flight.key] = flight
+        self._under_way += 1
+        self._pulse.begin()
+        if inquiry.paced:
+            self._pace.add(flight)
+        else:
+            self._at_once += 1
+            self._send(flight)
+        return None
 
-    def kept(self, archive: Archive, request: UrlRequest, *, stale: bool = False) -> UrlList | None:
-        """What an Archive said before and allows to use again; with `stale`, also if that was for less time."""
+    def kept(self, archive: Archive, request: UrlRequest) -> UrlList | None:
+        """What an Archive said before and allows to use again."""
         kept = self._memory.answer(archive.service_ibi.canonical, question(request))
         fresh = kept is not None and kept.fresh_until > self._now()
-        return UrlList.read(kept.body) if kept is not None and (stale or fresh) else None
+        return UrlList.read(kept.body) if kept is not None and fresh else None
 
-    def _landed(
-        self, key: tuple[str, str], task: asyncio.Task[Heard[Archive] | Silent[Archive]], *, shared: bool
-    ) -> None:
+    def older(self, archives: Sequence[_Asked], request: UrlRequest) -> Iterator[tuple[_Asked, UrlList]]:
+        """What these said before and allow to use again, be it that they allow it only while they are silent."""
+        names = [archive.service_ibi.canonical for archive in archives]
+        kept = self._memory.answers(names, question(request))
+        return (
+            (archive, UrlList.read(kept[name].body))
+            for archive, name in zip(archives, names, strict=True)
+            if name in kept
+        )
+
+    def _send(self, flight: _Flight) -> None:
+        archive, inquiry = flight.archive, flight.inquiry
+        target = f"/{archive.service_ibi}?{inquiry.query}"
+        try:
+            if not inquiry.deadline.lasts(inquiry.deadline.seconds / 2):
+                raise NotAsked("too many questions to it were waiting here")
+            self._client.ask(archive.address, target, inquiry.deadline, partial(self._came, flight))
+        except PeerError as error:
+            asyncio.get_running_loop().call_soon(self._came, flight, error)
+
+    def _came(self, flight: _Flight, said: Reply | PeerError) -> None:
+        """The client has an answer, or there is none."""
+        try:
+            if isinstance(said, PeerError):
+                raise said
+            answer = self._reading.at_once(body_of(said))
+        except (PeerError, ParseError) as error:
+            self._landed(flight, self._silent(flight, error))
+            return
+        if answer is None:
+            self._client.keep(asyncio.create_task(self._read(flight, said)))
+        else:
+            self._landed(flight, self._heard(flight, said, answer))
+
+    async def _read(self, flight: _Flight, reply: Reply) -> None:
+        """Read a long answer."""
+        outcome: Heard[Archive] | Silent[Archive]
+        outcome = Silent(flight.archive, PeerSilent("this client is closed"))
+        try:
+            outcome = self._heard(flight, reply, await self._reading.read(reply.body))
+        except (PeerError, ParseError) as error:
+            outcome = self._silent(flight, error)
+        finally:
+            self._landed(flight, outcome)
+
+    def _heard(self, flight: _Flight, reply: Reply, answer: UrlList) -> Heard[Archive]:
+        archive, inquiry = flight.archive, flight.inquiry
+        service, now = archive.service_ibi.canonical, inquiry.deadline.now()
+        self._health.heard(service, now)
+        self._metrics.asked("answered", now - inquiry.begun)
+        if reuse := reuse_seconds(reply, answer):
+            self._memory.keep(service, question(inquiry.request), reply.body, reuse, inquiry.mark)
+        return Heard(archive, answer)
+
+    def _silent(self, flight: _Flight, error: PeerError | ParseError) -> Silent[Archive]:
+        garbled, why = isinstance(error, PeerGarbled), cast("IbiError", error)
+        if isinstance(error, ParseError):
+            reason = IbiError(error.problem, **error.details)  # without the answer, which the error holds
+            garbled, why = True, IbiError("the answer is not a pair list: {reason}", reason=reason)
+        inquiry, now = flight.inquiry, flight.inquiry.deadline.now()
+        why.with_traceback(None)  # it is kept for as long as the Archive is in trouble
+        if inquiry.judged and not (isinstance(why, NotAsked) or self._pulse.was_late(inquiry.begun)):
+            self._health.failed(flight.archive.service_ibi.canonical, now, why)
+        self._metrics.asked("garbled" if garbled else "silent", now - inquiry.begun)
+        return Silent(flight.archive, why, garbled=garbled)
+
+    def _landed(self, flight: _Flight, outcome: Heard[Archive] | Silent[Archive]) -> None:
         self._under_way -= 1
+        self._at_once -= not flight.inquiry.paced
         if not self._under_way:
             self._pulse.end()
-        if (flight := self._flights.get(key)) is not None and flight.task is task:
-            del self._flights[key]
-        self._queries[key[1]] -= shared
-        if not self._queries[key[1]]:
-            del self._queries[key[1]]
+        query = flight.inquiry.query
+        shared = self._shared.get(query) if flight.inquiry.joined else None
+        if shared is not None and shared.get(flight.key) is flight:
+            del shared[flight.key]
+            if not shared:
+                del self._shared[query]
         self.turns.look()
-
-    async def _ask(
-        self, archive: _Asked, request: UrlRequest, query: str, seconds: float
-    ) -> Heard[Archive] | Silent[Archive]:
-        service, clock = archive.service_ibi.canonical, asyncio.get_running_loop().time
-        since, begun = self._memory.since(service), clock()
-        outcome: Heard[Archive] | Silent[Archive]
-        try:
-            reply = await self._client.get(archive.address, f"/{archive.service_ibi}?{query}", seconds)
-            answer = await self._read(_body(reply))
-        except PeerError as error:
-            why = error.with_traceback(None)  # it is kept for as long as the Archive is in trouble
-            outcome = Silent(archive, why, garbled=isinstance(error, PeerGarbled))
-        except ParseError as error:
-            reason = IbiError(error.problem, **error.details)  # without the answer, which the error holds
-            unread = IbiError("the answer is not a pair list: {reason}", reason=reason)
-            outcome = Silent(archive, unread, garbled=True)
-        else:
-            self._health.heard(service, clock())
-            self._metrics.asked("answered", clock() - begun)
-            reuse = reuse_seconds(reply, answer)
-            if reuse:
-                self._memory.keep(service, question(request), reply.body, reuse, since)
-            return Heard(archive, answer)
-        if not (isinstance(outcome.why, NotAsked) or self._pulse.was_late(begun)):
-            self._health.failed(service, clock(), outcome.why)
-        self._metrics.asked("garbled" if outcome.garbled else "silent", clock() - begun)
-        return outcome
-
-    async def _read(self, body: bytes) -> UrlList:
-        """Read a list. Raises ParseError."""
-        if len(body) <= _LARGE:
-            return UrlList.read(body)
-        async with self._reading:
-            await asyncio.sleep(0)
-            return UrlList.read(body)
-
-
-class Pulse:
-    """Whether the event loop has been late: then time-outs come of this machine, not of others."""
-
-    def __init__(self) -> None:
-        self._beat: asyncio.TimerHandle | None = None
-        self._late_at = -math.inf
-
-    def begin(self) -> None:
-        """Feel it from now on."""
-        if self._beat is None:
-            self._next()
-
-    def end(self) -> None:
-        """Nothing is waited for."""
-        if self._beat is not None:
-            self._beat.cancel()
-            self._beat = None
-
-    def was_late(self, since: float) -> bool:
-        """Whether it has been late since a time of the loop."""
-        self._feel()
-        return self._late_at >= since
-
-    def _next(self) -> None:
-        self._beat = asyncio.get_running_loop().call_later(_LATE, self._again)
-
-    def _again(self) -> None:
-        self._feel()
-        self._next()
-
-    def _feel(self) -> None:
-        now = asyncio.get_running_loop().time()
-        if self._beat is not None and now > self._beat.when() + _LATE:
-            self._late_at = now
+        for tell in flight.tell:
+            tell(outcome)
 
 
 def question(request: UrlRequest) -> str:
@@ -260,27 +289,10 @@ def question(request: UrlRequest) -> str:
 
 def reuse_seconds(reply: Reply, answer: UrlList) -> int:
     """For how long an answer may be used again (note 1): its Archive must say so twice."""
+    if not answer:
+        return 0
     control = reply.headers.get(b"cache-control", b"").decode("latin-1")
     found = _MAX_AGE.search(control)
-    if not answer or found is None or _NEVER.search(control):
+    if found is None or _NEVER.search(control):
         return 0
     return min(int(found[1]), LONGEST_REUSE) if answer.pairs.get(say.ACKNOWLEDGMENT_BATCH) == "yes" else 0
-
-
-def _body(reply: Reply) -> bytes:
-    """The body of an answer that is one (MSG-10). Raises PeerGarbled."""
-    if reply.status != _OK:
-        raise PeerGarbled("the answer has the status {status}", status=reply.status)
-    if reply.media_type != b"text/plain":
-        raise PeerGarbled("the answer is not text/plain")
-    return reply.body
-
-
-_Result = TypeVar("_Result")
-
-
-def answered(result: _Result) -> asyncio.Future[_Result]:
-    """A future that is over already."""
-    future: asyncio.Future[_Result] = asyncio.get_running_loop().create_future()
-    future.set_result(result)
-    return future

@@ -106,7 +106,7 @@ class Readers:
 
     async def _tell(self, visitor: Visitor, url: PersistentURL, form: Form) -> Response:
         """Resolve without redirecting and without thanking, and tell all."""
-        story = self._story(url)
+        story = self._story(url, in_full=True)
         outcome = await self._resolve(visitor, url, story, looks=True)
         if isinstance(outcome, Alert) and not story.rounds:
             return self._site.alert(visitor, outcome)
@@ -132,13 +132,14 @@ class Readers:
         thank = self._thanks.again if outcome.again else self._thanks.acknowledge
         return lambda: thank(archive, message)
 
-    def _story(self, url: PersistentURL) -> Explanation:
+    def _story(self, url: PersistentURL, *, in_full: bool = False) -> Explanation:
         """Nothing told yet; its URL is the configured authority, then path and query as received (note 16)."""
         return Explanation(
             f"http://{self._settings.address}{url.text}",
             self._policy.name,
             url.original_required,
             tuple(difference.name for difference in self._policy.differences),
+            in_full,
         )
 
     async def _resolve(

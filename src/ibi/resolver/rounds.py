@@ -81,6 +81,7 @@ class Rounds:
         self._times = times
         self._knowledge = knowledge
         self._filters = filters
+        self._looked = False
         self._seen: Sequence[IncludedArchive] | None = None
         self._members: Members[IncludedArchive] = policy.members(())
 
@@ -106,7 +107,7 @@ class Rounds:
             asked_then = Round(len(members.regular))
             story.alert = Alert(Kind.NOT_FOUND, persistent, str(url.ibi), asked_then)
             return story.alert
-        since = self._knowledge.memory.since_nobody()
+        since = self._knowledge.memory.mark()
         decision: Redirect | Alert | AskAgain = AskAgain(machine.request)
         while isinstance(decision, AskAgain):
             left = begun + self._times.overall - clock()
@@ -225,9 +226,8 @@ class Rounds:
         """What a silent Archive said before, if it allowed to use that and nothing better is known (RFC 8767)."""
         if not self._policy.remembers or machine.original_required:
             return None
-        for archive in silent:
-            answer = self._questions.kept(archive, machine.request, stale=True)
-            decision = machine.hear_again(archive, answer) if answer is not None else None
+        for archive, answer in self._questions.older(silent, machine.request):
+            decision = machine.hear_again(archive, answer)
             if decision is not None:
                 story.hear(str(archive.service_ibi), archive.address, decision.answer, 0, again=True)
                 return decision
@@ -236,11 +236,19 @@ class Rounds:
     # What is known beforehand, and afterwards
 
     def _who(self) -> Members[IncludedArchive]:
+        """Who is included now; it is looked up once in a turn of the loop, however many readers have theirs in it."""
+        if self._looked:
+            return self._members
+        self._looked = True
+        asyncio.get_running_loop().call_soon(self._look_again)
         archives = self._archives()
         if archives is not self._seen:
             self._seen, self._members = archives, self._policy.members(archives)
             self._questions.keep_to(self._members.by_service)
         return self._members
+
+    def _look_again(self) -> None:
+        self._looked = False
 
     def _original_of(self, name: str) -> str | None:
         """The included Archive that is known to hold the original of an item."""
@@ -260,15 +268,15 @@ class Rounds:
             chosen = living[0] if living else None
         if chosen is None or self._policy.disbelief(chosen[0], told.request, chosen[1]) is not None:
             return
-        gone = {
-            archive.service_ibi.canonical
-            for archive, answer in told.heard
-            if answer.state is not State.ORIGINAL
-        }
         former = told.place.original
-        if former is not None and former not in self._members.by_service:
-            gone.add(former)
-        self._knowledge.learn(told.request, *chosen, told.place, gone)
+        has_it_no_more = former is not None and (
+            former not in self._members.by_service
+            or any(
+                archive.service_ibi.canonical == former and answer.state is not State.ORIGINAL
+                for archive, answer in told.heard
+            )
+        )
+        self._knowledge.learn(told.request, *chosen, told.place, has_it_no_more=has_it_no_more)
 
 
 def _since(begun: float) -> int:

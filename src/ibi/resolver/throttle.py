@@ -27,6 +27,7 @@ MOST_NAMES: Final = 20_000
 _KEPT: Final = MOST_NAMES * 3 // 4  # so that forgetting is rare
 _MAP_BYTES: Final = 32 << 20  # for twice as many names, each with twenty moments
 _MOMENT: Final = struct.calcsize("d")
+_A_MOMENT: Final = 1.0  # seconds
 
 _log = logging.getLogger(__name__)
 
@@ -55,19 +56,25 @@ class Throttle:
             raise SetupError("{path} cannot be used: {reason}", path=path, reason=error) from None
         self._now = now
 
-    def wait(self, limit: Limit, name: str) -> float:
-        """How many seconds this name has to wait before its next attempt; 0 if it may try now."""
+    def wait(self, limit: Limit, name: str, under_way: int = 0) -> float:
+        """How many seconds this name has to wait before its next attempt; 0 if it may try now.
+
+        So many attempts of this process are `under_way` and may fail; they count as failures here.
+        """
         try:
             with self._env.begin() as transaction:
                 moments = self._recent(transaction.get(_key(limit, name)), limit)
         except lmdb.Error:  # who cannot be counted waits for nobody's disk
             return 0.0
-        if len(moments) < limit.most:
+        too_many = len(moments) + under_way - limit.most
+        if too_many < 0:
             return 0.0
-        return max(0.0, moments[-limit.most] + limit.seconds - self._now())
+        if too_many >= len(moments):
+            return _A_MOMENT  # until one of those under way has ended
+        return max(0.0, moments[too_many] + limit.seconds - self._now())
 
     def failed(self, limit: Limit, name: str) -> None:
-        """Count a failure; an attempt under way is counted so too, until `succeeded`."""
+        """Count a failure."""
         with self._writing() as transaction:
             key = _key(limit, name)
             known = transaction.get(key)
@@ -75,16 +82,6 @@ class Throttle:
                 _forget_the_oldest(transaction)
             moments = [*self._recent(known, limit), self._now()]
             transaction.put(key, _packed(moments[-limit.most :]))
-
-    def succeeded(self, limit: Limit, name: str) -> None:
-        """Take back the last failure of this name."""
-        with self._writing() as transaction:
-            key = _key(limit, name)
-            moments = self._recent(transaction.get(key), limit)[:-1]
-            if moments:
-                transaction.put(key, _packed(moments))
-            else:
-                transaction.delete(key)
 
     def close(self) -> None:
         """Close the file."""

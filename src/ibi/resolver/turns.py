@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 MOST_QUESTIONS: Final = 1_500
 """Questions to Archives that are under way when nobody more is let in; a few less than a client may have."""
 
-ROUNDS_AT_ONCE: Final = 16
+ROUNDS_AT_ONCE: Final = 8
 """Rounds of everybody that may be under way while all Archives answer; slow ones hold only their own questions."""
 
 MOST_WAITING: Final = 2_000

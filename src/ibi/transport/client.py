@@ -1,75 +1,30 @@
 """The door itself: GET, from a checked address, within one deadline, and never more at once than agreed.
 
-A name is looked up once, every address it has is judged, and the connection goes to the address that was judged:
-between the look and the step nobody can move the door (DNS rebinding). A name with one forbidden address is
-forbidden altogether. Redirects are answers like any other; following them is nobody's business here.
+Redirects are answers like any other; following them is nobody's business here.
 """
 
 from __future__ import annotations
 
 import asyncio
-import re
-from collections import deque
-from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass, field
-from errno import ECONNRESET
-from importlib.metadata import PackageNotFoundError, version
-from ipaddress import ip_address
+from functools import partial
 from typing import TYPE_CHECKING
 
-from ibi.errors import ForbiddenAddress, NotAsked, PeerSilent
-from ibi.transport.address import HostPort
-from ibi.transport.exchange import Connection, Held, Reply, StaleConnection
+from ibi.errors import PeerError, PeerSilent
+from ibi.transport.connection import StaleConnection
+from ibi.transport.crowd import Crowd
+from ibi.transport.errand import AT_THE_PEER, INSIDE, Deadline, Errand
 from ibi.transport.names import system_names
+from ibi.transport.peers import Limits, Names, Peers
+from ibi.transport.request import LOOP_NAME, written
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
     from ibi.transport.address import AddressPolicy
+    from ibi.transport.connection import Connection
+    from ibi.transport.exchange import Reply
 
-Names = Callable[[str, int], Awaitable[list[tuple[str, int]]]]
-
-#: What marks our requests in the header CDN-Loop (RFC 8586): a resolver refuses requests that carry it, so two
-#: resolvers registered as each other's Archives do not talk for ever.
-LOOP_NAME = "ibi-resolver"
-
-_TARGET = re.compile(r"/[\x21-\x7e]*", re.ASCII)
-_TOKEN = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+", re.ASCII)
-_VALUE = re.compile(r"[\x20-\x7e]*", re.ASCII)
-_OURS = frozenset(
-    {"host", "connection", "content-length", "transfer-encoding", "accept-encoding", "cdn-loop", "te"}
-)
-
-
-@dataclass(frozen=True, slots=True)
-class Limits:
-    """Sizes in bytes, times in seconds, counts of requests or connections."""
-
-    head: int = 16 * 1024
-    body: int = 256 * 1024
-    target: int = 64 * 1024
-    connect: float = 1.0
-    addresses: int = 4  # of one name that are tried
-    per_peer: int = 32  # requests in flight to one address, and connections kept to it
-    in_all: int = 2_000  # requests in flight, and connections open
-    kept: float = 30.0  # a connection older than this in idleness is not used again
-
-
-@dataclass(slots=True, eq=False)
-class _Peer:
-    """Everything known of one address: its connections at rest (the freshest last) and the places left."""
-
-    address: str
-    where: HostPort
-    places: asyncio.Semaphore
-    head: str
-    idle: deque[Connection] = field(default_factory=deque)
-    asking: int = 0
-    lookup: asyncio.Task[list[tuple[str, int]]] | None = None
-
-
-def _seen(task: asyncio.Task[list[tuple[str, int]]]) -> None:
-    """Everybody who asked for this may have given up; what came of it is then nobody's surprise."""
-    if not task.cancelled():
-        task.exception()
+__all__ = ["LOOP_NAME", "Client", "Limits", "Names"]
 
 
 class Client:
@@ -78,15 +33,11 @@ class Client:
     def __init__(
         self, policy: AddressPolicy, names: Names | None = None, limits: Limits | None = None
     ) -> None:
-        self._policy = policy
-        self._names = names or system_names
         self._limits = limits or Limits()
-        self._places = asyncio.Semaphore(self._limits.in_all)
-        self._peers: dict[str, _Peer] = {}
-        self._open: set[Connection] = set()
+        self._peers: Peers[Errand] = Peers(policy, names or system_names, self._limits)
+        self._crowd: Crowd[Errand] = Crowd(self._limits.in_all)
         self._tasks: set[asyncio.Task[object]] = set()
         self._closed = False
-        self._held = Held()
 
     async def get(
         self,
@@ -104,23 +55,46 @@ class Client:
         Raises ForbiddenAddress, PeerSilent (NotAsked where no place was free), or PeerGarbled. A connection kept from
         before that the other side had closed meanwhile is replaced once.
         """
+        answer: asyncio.Future[Reply] = asyncio.get_running_loop().create_future()
+
+        def done(outcome: Reply | PeerError) -> None:
+            if answer.done():
+                return
+            if isinstance(outcome, PeerError):
+                answer.set_exception(outcome)
+            else:
+                answer.set_result(outcome)
+
+        errand = self.ask(address, target, Deadline(deadline), done, headers, loop=loop)
+        try:
+            return await answer
+        finally:
+            errand.give_up()
+
+    def ask(
+        self,
+        address: str,
+        target: str,
+        deadline: Deadline,
+        done: Callable[[Reply | PeerError], None],
+        headers: Sequence[tuple[str, str]] = (),
+        *,
+        loop: str = LOOP_NAME,
+    ) -> Errand:
+        """As `get`, but without waiting: `done` is called once, later, with the answer or the reason why there is none.
+
+        All that are asked under one `deadline` have the same time, and cost one clock. Raises ForbiddenAddress for
+        what is no address at all, and PeerSilent where this client is closed; then `done` is not called.
+        """
         if self._closed:
             raise PeerSilent("this client is closed")
-        peer = self._peer(address)
-        request = self._request(peer, target, headers, loop)
-        peer.asking += 1
-        begun = False
-        try:
-            async with asyncio.timeout(deadline), peer.places, self._places:
-                begun = True
-                return await self._ask(peer, request)
-        except TimeoutError as error:
-            if not begun:
-                raise NotAsked("too many questions to it were waiting here") from error
-            raise PeerSilent("no whole answer within {seconds:g} s", seconds=deadline) from error
-        finally:
-            peer.asking -= 1
-            self._forget_if_unused(peer)
+        peer = self._peers.at(address)
+        request = written(peer.head, target, headers, loop, self._limits.target)
+        errand = Errand(self, peer, request, deadline, done)
+        deadline.add(errand)
+        if peer.crowd.enter(errand):
+            self._next_place(errand)
+        return errand
 
     def keep(self, task: asyncio.Task[object]) -> None:
         """Look after a task that asks through this client and that nobody waits for; `close` ends it."""
@@ -130,168 +104,81 @@ class Client:
     async def close(self) -> None:
         """End what is under way and every connection. Nothing may be asked afterwards."""
         self._closed = True
-        lookups = [peer.lookup for peer in self._peers.values() if peer.lookup is not None]
+        waiting, lookups = self._peers.end()
+        for errand in (*waiting, *self._crowd.waiting):
+            errand.failed(PeerSilent("this client is closed"))
         tasks = [*self._tasks, *lookups]
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
-        gone = [connection.gone for connection in self._open]
-        for connection in list(self._open):
-            connection.abort()
-        await asyncio.gather(*gone)
+        await self._peers.hang_up()
 
-    # Peers and requests
+    # Errands
 
-    def _peer(self, address: str) -> _Peer:
-        peer = self._peers.get(address)
-        if peer is None:
-            where = HostPort.parse(address)
-            peer = _Peer(address, where, asyncio.Semaphore(self._limits.per_peer), _head(where))
-            self._peers[address] = peer
-        return peer
+    def _next_place(self, errand: Errand) -> None:
+        """It has a place at its peer."""
+        errand.places = AT_THE_PEER
+        if self._crowd.enter(errand):
+            self._set_off(errand)
 
-    def _forget_if_unused(self, peer: _Peer) -> None:
-        if not peer.asking and not peer.idle and peer.lookup is None:
-            self._peers.pop(peer.address, None)
+    def _set_off(self, errand: Errand) -> None:
+        """It has both places."""
+        errand.places = INSIDE
+        connection = self._peers.take(errand.peer, errand.deadline.now())
+        if connection is None:
+            self.renew(errand)
+        else:
+            self._use(errand, connection)
 
-    def _request(self, peer: _Peer, target: str, headers: Sequence[tuple[str, str]], loop: str) -> bytes:
-        """The whole request. A fault in it is the caller's, so it is a ValueError."""
-        if not _TARGET.fullmatch(target) or len(target) > self._limits.target:
-            problem = "a target starts with '/' and has only visible ASCII characters, not too many"
-            raise ValueError(problem)
-        if not _VALUE.fullmatch(loop):
-            problem = f"the header CDN-Loop cannot be {loop!r}"
-            raise ValueError(problem)
-        more = ""
-        for name, value in headers:
-            if not _TOKEN.fullmatch(name) or name.lower() in _OURS or not _VALUE.fullmatch(value):
-                problem = f"the header {name!r} cannot be sent"
-                raise ValueError(problem)
-            more += f"{name}: {value}\r\n"
-        return f"GET {target} HTTP/1.1\r\n{peer.head}CDN-Loop: {loop}\r\n{more}\r\n".encode("ascii")
-
-    async def _ask(self, peer: _Peer, request: bytes) -> Reply:
-        connection = self._take(peer)
-        if connection is not None:
-            try:
-                return await self._exchange(peer, connection, request)
-            except StaleConnection:
-                pass  # closed between two requests; that is everyone's right
-        connection = await self._connect(peer)
+    def _use(self, errand: Errand, connection: Connection) -> None:
+        errand.connection = connection
         try:
-            return await self._exchange(peer, connection, request)
-        except StaleConnection as error:
-            raise PeerSilent("the connection was closed before the end of the answer") from error
+            connection.ask(errand.request, errand)
+        except StaleConnection as stale:
+            errand.failed(stale)
 
-    async def _exchange(self, peer: _Peer, connection: Connection, request: bytes) -> Reply:
-        reply = await connection.exchange(request)
-        if not connection.closed:
-            connection.idle_since = asyncio.get_running_loop().time()
-            peer.idle.append(connection)
-        return reply
+    def renew(self, errand: Errand) -> None:
+        """Make a connection for an errand: none is at rest, or the one that was had been closed."""
+        errand.is_fresh = True
+        errand.connecting = asyncio.create_task(self._peers.connect(errand.peer))
+        self.keep(errand.connecting)
+        errand.connecting.add_done_callback(partial(self._connected, errand))
 
-    # Connections
-
-    def _take(self, peer: _Peer) -> Connection | None:
-        """A connection at rest that may be used again, or None. What has rested too long is closed on the way."""
-        oldest = asyncio.get_running_loop().time() - self._limits.kept
-        while peer.idle and peer.idle[0].idle_since < oldest:
-            peer.idle.popleft().abort()
-        return peer.idle.pop() if peer.idle else None
-
-    async def _connect(self, peer: _Peer) -> Connection:
-        """A new connection to the first address of the peer that takes one, all of them judged beforehand."""
-        places = await self._addresses(peer)
-        for ip, _ in places:
-            self._policy.check(ip)
-        self._make_room()
-        problem = "it has no address"
-        for ip, port in places[: self._limits.addresses]:
-            try:
-                async with asyncio.timeout(self._limits.connect):
-                    return await self._connect_to(peer, ip, port)
-            except TimeoutError:
-                problem = f"no connection within {self._limits.connect:g} s"
-            except OSError as error:
-                problem = error.strerror or type(error).__name__
-        raise PeerSilent("{host} cannot be reached: {reason}", host=str(peer.where), reason=problem)
-
-    async def _connect_to(self, peer: _Peer, ip: str, port: int) -> Connection:
-        def lost(gone: Connection) -> None:
-            self._open.discard(gone)
-            if gone in peer.idle:
-                peer.idle.remove(gone)
-                self._forget_if_unused(peer)
-
-        connection = Connection(ip, self._limits.head, self._limits.body, lost, self._held)
-        transport, _ = await asyncio.get_running_loop().create_connection(lambda: connection, ip, port)
-        self._open.add(connection)
-        if self._closed:
-            connection.abort()
-            raise PeerSilent("this client is closed")
-        reached = transport.get_extra_info("peername")
-        if reached is None:
-            connection.abort()
-            raise ConnectionResetError(ECONNRESET, "closed at once")
-        if ip_address(reached[0]) != ip_address(ip):
-            connection.abort()
-            raise ForbiddenAddress("the connection to {ip} ended somewhere else", ip=ip)
-        return connection
-
-    async def _addresses(self, peer: _Peer) -> list[tuple[str, int]]:
-        """Where the peer is: (IP, port) pairs.
-
-        Several who ask at once share one look-up, and wait no longer than they may; so a name that never answers
-        holds one look-up, not one for every reader.
-        """
-        if peer.where.ip is not None:
-            return [(str(peer.where.ip), peer.where.port)]
-        if peer.lookup is None:
-            peer.lookup = asyncio.create_task(self._look_up(peer))
-            peer.lookup.add_done_callback(_seen)
-        lookup = peer.lookup
-        try:
-            return await asyncio.shield(lookup)
-        except asyncio.CancelledError as error:
-            if not self._closed or not lookup.cancelled():
-                raise  # it is the caller who gives up
-            raise PeerSilent("this client is closed") from error
-
-    async def _look_up(self, peer: _Peer) -> list[tuple[str, int]]:
-        try:
-            return await self._names(peer.where.host, peer.where.port)
-        except OSError as error:
-            raise PeerSilent("the name {host} has no address", host=peer.where.host) from error
-        finally:
-            peer.lookup = None
-
-    def _make_room(self) -> None:
-        """Close the connection at rest that is nearest at hand when as many are open as may be."""
-        if len(self._open) < self._limits.in_all:
-            return
-        for peer in self._peers.values():
-            if peer.idle:
-                peer.idle.popleft().abort()
+    def _connected(self, errand: Errand, task: asyncio.Task[Connection]) -> None:
+        errand.connecting = None
+        if task.cancelled():
+            errand.failed(PeerSilent("this client is closed"))  # unless it is over, and cancelled this itself
+        elif (error := task.exception()) is None:
+            connection = task.result()
+            if errand.over:
+                connection.abort()
                 return
+            self._use(errand, connection)
+        elif isinstance(error, PeerError):
+            errand.failed(error)
+        else:
+            errand.failed(
+                PeerSilent("{host} cannot be reached: {reason}", host=str(errand.peer.where), reason="?")
+            )
+            raise error
 
-
-def _head(where: HostPort) -> str:
-    """Every header that we send: whom we mean, and who we are."""
-    lines = [
-        f"Host: {where}",
-        f"User-Agent: {_USER_AGENT}",
-        "Accept: text/plain, */*;q=0.1",
-        "Accept-Encoding: identity",
-        "Connection: keep-alive",
-    ]
-    return "".join(f"{line}\r\n" for line in lines)
-
-
-def _user_agent() -> str:
-    try:
-        return f"ibi/{version('ibi')}"
-    except PackageNotFoundError:
-        return "ibi"
-
-
-_USER_AGENT = _user_agent()
+    def leave(self, errand: Errand, connection: Connection | None) -> None:
+        """An errand is over: whoever waits for its places has them now."""
+        peer = errand.peer
+        if connection is not None and not connection.closed:
+            connection.idle_since = errand.deadline.now()
+            peer.idle.append(connection)
+        if errand.places == INSIDE:
+            follower = self._crowd.leave()
+            if follower is not None:
+                self._set_off(follower)
+        else:
+            self._crowd.forget(errand)
+        if errand.places:
+            follower = peer.crowd.leave()
+            if follower is not None:
+                self._next_place(follower)
+        else:
+            peer.crowd.forget(errand)
+        if not peer.idle:
+            self._peers.forget_if_unused(peer)

@@ -1,0 +1,82 @@
+"""Reading what Archives answer, so that many long lists at once neither hold the others up nor fill the memory (T10).
+
+A list may have some thousand pairs, which take some milliseconds to read and, once read, a megabyte each. So long
+answers are read one after the other, and only so many wait for that or are in anybody's hands at once; whatever comes
+beyond that is not read. That is a limit of ours, and says nothing of the Archive.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import weakref
+from typing import TYPE_CHECKING, Final
+
+from ibi.errors import NotAsked, PeerGarbled
+from ibi.protocol.url_list import UrlList
+
+if TYPE_CHECKING:
+    from ibi.transport import Reply
+
+MOST_UNREAD: Final = 16 * 1024 * 1024
+"""Bytes of long answers that wait to be read."""
+
+MOST_READ: Final = 32 * 1024 * 1024
+"""Bytes that long lists may take that were read and are still needed, about 30 of the longest."""
+
+_OK = 200
+_LARGE = 8 * 1024  # bytes of a long answer
+_MANY = 256  # pairs of a long list
+_BYTES_OF_A_PAIR = 256  # with its words, in a dict
+
+
+def body_of(reply: Reply) -> bytes:
+    """The body of an answer that is one (MSG-10). Raises PeerGarbled."""
+    if reply.status != _OK:
+        raise PeerGarbled("the answer has the status {status}", status=reply.status)
+    if reply.media_type != b"text/plain":
+        raise PeerGarbled("the answer is not text/plain")
+    return reply.body
+
+
+class Reading:
+    """Reads the answers of one process."""
+
+    def __init__(self) -> None:
+        self._one = asyncio.Lock()
+        self.unread = 0
+        """Bytes of long answers that wait."""
+        self.held = 0
+        """Bytes of long lists that somebody still has."""
+
+    def at_once(self, body: bytes) -> UrlList | None:
+        """Read an answer, if that takes no time; None for a long one. Raises as `read`."""
+        return None if len(body) > _LARGE else self._hold(UrlList.read(body))
+
+    async def read(self, body: bytes) -> UrlList:
+        """Read a long answer. Raises ParseError, and NotAsked where too many long ones are in hand."""
+        if self.unread + len(body) > MOST_UNREAD:
+            raise _too_many()
+        self.unread += len(body)
+        try:
+            async with self._one:
+                await asyncio.sleep(0)
+                return self._hold(UrlList.read(body))
+        finally:
+            self.unread -= len(body)
+
+    def _hold(self, answer: UrlList) -> UrlList:
+        """Count a long list until nobody has it any more."""
+        size = len(answer.pairs) * _BYTES_OF_A_PAIR
+        if len(answer.pairs) > _MANY:
+            if self.held + size > MOST_READ:
+                raise _too_many()
+            self.held += size
+            weakref.finalize(answer, self._let_go, size)
+        return answer
+
+    def _let_go(self, size: int) -> None:
+        self.held -= size
+
+
+def _too_many() -> NotAsked:
+    return NotAsked("too many large answers are coming in at once")

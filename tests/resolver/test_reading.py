@@ -1,0 +1,81 @@
+"""Long answers are read one at a time, and only so much of them is in hand at once."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from ibi.errors import NotAsked, ParseError
+from ibi.protocol.url_list import UrlList
+from ibi.resolver import reading
+from ibi.resolver.reading import MOST_READ, MOST_UNREAD, Reading
+
+LONG = b"\r\n".join(b"p%05d %s" % (number, b"v" * 40) for number in range(4_000))
+SHORT = b"state Original\r\nurl http://a.example/x"
+
+
+def test_only_so_many_long_lists_are_in_hand_until_somebody_lets_go() -> None:
+    async def main() -> None:
+        hand, desk = list[UrlList](), Reading()
+        for _ in range(30):
+            hand.append(await desk.read(LONG))
+        with pytest.raises(NotAsked):
+            hand.extend([await desk.read(LONG) for _ in range(10)])
+        assert desk.held <= MOST_READ
+        assert desk.at_once(SHORT) == UrlList.read(SHORT)  # short ones are read whatever is in hand
+        del hand[:2]
+        hand.append(await desk.read(LONG))
+        hand.clear()
+        assert (desk.held, desk.unread) == (0, 0)
+
+    asyncio.run(main())
+
+
+def test_a_short_answer_of_many_pairs_is_a_long_list_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(reading, "MOST_READ", 1)
+    many = b" ".join(b"%x v" % number for number in range(1_000))
+    with pytest.raises(NotAsked):
+        Reading().at_once(many)
+
+
+def test_only_so_many_bytes_wait_to_be_read() -> None:
+    async def main() -> None:
+        desk = Reading()
+        body = b"\r\n".join([b"broken"] * 30_000)  # it is read like any other, and then it is no list
+        asked = asyncio.gather(*(desk.read(body) for _ in range(200)), return_exceptions=True)
+        await asyncio.sleep(0)
+        assert MOST_UNREAD - len(body) < desk.unread <= MOST_UNREAD
+        refused = [each for each in await asked if isinstance(each, NotAsked)]
+        assert len(refused) == 200 - MOST_UNREAD // len(body)
+        assert desk.unread == 0
+
+    asyncio.run(main())
+
+
+def test_long_lists_are_read_in_different_turns_of_the_loop() -> None:
+    async def main() -> None:
+        desk, done = Reading(), list[int]()
+
+        async def one() -> None:
+            await desk.read(LONG)
+            done.append(turn)
+
+        asked = asyncio.gather(*(one() for _ in range(8)))
+        turn = 0
+        while not asked.done():
+            turn += 1
+            await asyncio.sleep(0)
+        assert len(set(done)) == 8
+
+    asyncio.run(main())
+
+
+def test_a_long_answer_that_is_no_list_is_refused_and_not_held() -> None:
+    async def main() -> None:
+        desk = Reading()
+        with pytest.raises(ParseError):
+            await desk.read(b"{" * 20_000)
+        assert (desk.held, desk.unread) == (0, 0)
+
+    asyncio.run(main())

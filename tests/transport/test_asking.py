@@ -1,0 +1,237 @@
+"""Asking without waiting: who is told what and when, and whose turn it is. Time is false, sockets are not."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+from contextlib import asynccontextmanager, suppress
+from typing import TYPE_CHECKING
+
+import pytest
+
+from ibi.errors import ForbiddenAddress, NotAsked, PeerError, PeerSilent
+from ibi.transport import Client, Deadline, Limits, Reply
+from ibi.transport.crowd import Crowd
+from support.archives import Conduct, Neighbourhood
+from support.clock import run_with_false_clock
+from support.wire import answer
+from transport.test_client import BODY, PUBLIC, TARGET, peer
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+
+    from support.archives import ScriptedArchive
+
+CHUNKED = b"HTTP/1.1 200 OK\r\nX-First: yes\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n0\r\n\r\n"
+
+
+class Told:
+    """What came of questions, and when."""
+
+    def __init__(self) -> None:
+        self.outcomes: list[Reply | PeerError] = []
+        self.moments: list[float] = []
+
+    def __call__(self, outcome: Reply | PeerError) -> None:
+        self.outcomes.append(outcome)
+        self.moments.append(asyncio.get_running_loop().time())
+
+    @property
+    def kinds(self) -> Counter[str]:
+        return Counter(type(outcome).__name__ for outcome in self.outcomes)
+
+
+@asynccontextmanager
+async def asking(*archives: ScriptedArchive, limits: Limits | None = None) -> AsyncIterator[Client]:
+    async with Neighbourhood(archives) as around:
+        client = Client(PUBLIC, around.names, limits)
+        try:
+            yield client
+        finally:
+            await client.close()
+
+
+@asynccontextmanager
+async def saying(*pieces: bytes) -> AsyncIterator[str]:
+    """A machine that answers every request with these bytes; its address."""
+
+    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        with suppress(asyncio.IncompleteReadError, ConnectionError):
+            while True:
+                await reader.readuntil(b"\r\n\r\n")
+                for piece in pieces:
+                    writer.write(piece)
+                    await asyncio.sleep(0)
+        writer.close()
+
+    server = await asyncio.start_server(serve, "127.77.0.9", 0)
+    async with server:
+        yield f"127.77.0.9:{server.sockets[0].getsockname()[1]}"
+        await asyncio.sleep(0.1)  # the lines that the client has closed end
+
+
+def test_nobody_is_told_before_he_has_asked_and_everybody_once() -> None:
+    async def main() -> None:
+        async with asking(peer()) as client:
+            for _ in range(3):  # a new connection, then one at rest
+                told = Told()
+                client.ask("a.example", TARGET, Deadline(3.0), told)
+                assert told.outcomes == []
+                await asyncio.sleep(1.0)
+                assert [reply.body for reply in told.outcomes if isinstance(reply, Reply)] == [BODY]
+
+    run_with_false_clock(main())
+
+
+def test_all_who_are_asked_under_one_deadline_end_with_it_and_who_was_never_sent_is_told_so() -> None:
+    async def main() -> None:
+        archive = peer(Conduct(lie="silence"))
+        async with asking(archive, limits=Limits(per_peer=2)) as client:
+            told, deadline = Told(), Deadline(3.0)
+            begun = deadline.now()
+            for _ in range(5):
+                client.ask("a.example", TARGET, deadline, told)
+            assert deadline.lasts(3.0)
+            await asyncio.sleep(3.1)
+            assert told.kinds == {"NotAsked": 3, "PeerSilent": 2}
+            assert max(told.moments) - begun == pytest.approx(3.0, abs=0.01)
+            assert not deadline.lasts()
+        assert archive.closed_early == 2
+
+    run_with_false_clock(main())
+
+
+def test_whoever_waits_for_a_place_of_all_was_not_asked_either() -> None:
+    async def main() -> None:
+        hung = peer(Conduct(lie="silence"))
+        async with asking(hung, limits=Limits(in_all=1)) as client:
+            told = Told()
+            client.ask("a.example", TARGET, Deadline(3.0), told)
+            client.ask("127.77.0.8:8080", TARGET, Deadline(1.0), told)
+            await asyncio.sleep(2.0)
+            assert isinstance(told.outcomes[0], NotAsked)
+            await asyncio.sleep(1.5)
+            assert told.kinds == {"NotAsked": 1, "PeerSilent": 1}
+
+    run_with_false_clock(main())
+
+
+def test_who_gives_up_hears_nothing_and_the_next_one_has_the_place() -> None:
+    async def main() -> None:
+        archive = peer(Conduct(BODY, after=0.5))
+        async with asking(archive, limits=Limits(per_peer=1)) as client:
+            first, second, third = Told(), Told(), Told()
+            given_up = client.ask("a.example", TARGET, Deadline(3.0), first)
+            waiting = client.ask("a.example", TARGET, Deadline(3.0), second)
+            client.ask("a.example", TARGET, Deadline(3.0), third)
+            await asyncio.sleep(0.1)
+            given_up.give_up()
+            waiting.give_up()
+            await asyncio.sleep(1.0)
+            assert (first.outcomes, second.outcomes) == ([], [])
+            assert third.kinds == {"Reply": 1}
+        assert archive.connections == 2  # half an answer is nobody's
+
+    run_with_false_clock(main())
+
+
+def test_all_who_are_under_way_are_told_when_the_client_is_closed() -> None:
+    async def main() -> None:
+        archive = peer(Conduct(lie="silence"))
+        told = Told()
+        async with asking(archive, limits=Limits(per_peer=2)) as client:
+            for _ in range(5):
+                client.ask("a.example", TARGET, Deadline(3.0), told)
+            await asyncio.sleep(0.1)
+        assert told.kinds == {"PeerSilent": 5}
+        assert all("closed" in str(outcome) for outcome in told.outcomes)
+        with pytest.raises(PeerSilent, match="closed"):
+            client.ask("a.example", TARGET, Deadline(3.0), told)
+
+    run_with_false_clock(main())
+
+
+def test_a_forbidden_address_is_told_and_what_is_none_is_refused_at_once() -> None:
+    async def main() -> None:
+        client, told = Client(PUBLIC), Told()
+        client.ask("10.0.0.1", TARGET, Deadline(3.0), told)
+        await asyncio.sleep(0.1)
+        assert told.kinds == {"ForbiddenAddress": 1}
+        with pytest.raises(ForbiddenAddress):
+            client.ask("user@a.example", TARGET, Deadline(3.0), told)
+        await client.close()
+
+    run_with_false_clock(main())
+
+
+def test_a_connection_that_was_closed_at_rest_is_replaced_for_many_at_once() -> None:
+    async def main() -> None:
+        archive = peer()
+        async with asking(archive) as client:
+            told = Told()
+            for _ in range(2):
+                for _ in range(4):
+                    client.ask("a.example", TARGET, Deadline(3.0), told)
+                await asyncio.sleep(1.0)
+                archive.hang_up_all()  # nobody has noticed yet when the next four are asked
+            assert told.kinds == {"Reply": 8}
+        assert archive.connections == 8
+
+    run_with_false_clock(main())
+
+
+@pytest.mark.parametrize("size", [1, 7, 4096])
+def test_nothing_of_one_answer_is_in_the_next_one_over_the_same_connection(size: int) -> None:
+    async def main() -> None:
+        whole = CHUNKED if size == 7 else answer(BODY)
+        async with saying(*(whole[at : at + size] for at in range(0, len(whole), size))) as address:
+            client = Client(PUBLIC)
+            replies = [await client.get(address, TARGET, 3.0) for _ in range(3)]
+            assert replies[0] == replies[1] == replies[2]
+            assert replies[0].body == (b"abc" if size == 7 else BODY)
+            await client.close()
+
+    run_with_false_clock(main())
+
+
+@pytest.mark.parametrize(
+    "surplus", [b"\0\0\0", b"HTTP/9.9 nonsense\r\n\r\n", answer(b"url http://evil.example/")]
+)
+def test_whatever_follows_an_answer_is_never_part_of_the_next_one(surplus: bytes) -> None:
+    """The parser lives as long as its connection, so a connection with a byte too many must not (threat T34)."""
+
+    async def main() -> None:
+        async with saying(answer(BODY) + surplus) as address:
+            client = Client(PUBLIC)
+            for _ in range(3):
+                assert (await client.get(address, TARGET, 3.0)).body == BODY
+            assert not any(known.idle for known in client._peers._known.values())
+            await client.close()
+
+    run_with_false_clock(main())
+
+
+def test_a_peer_that_nobody_asks_and_that_has_no_connection_is_forgotten() -> None:
+    async def main() -> None:
+        archive = peer()
+        async with asking(archive) as client:
+            await client.get("a.example", TARGET, 3.0)
+            with pytest.raises(PeerSilent):
+                await client.get("nowhere.example", TARGET, 3.0)
+            assert list(client._peers._known) == ["a.example"]
+            archive.hang_up_all()
+            await asyncio.sleep(1.0)
+            assert not client._peers._known
+
+    run_with_false_clock(main())
+
+
+def test_places_are_given_in_turn_and_who_went_away_is_passed_over() -> None:
+    crowd: Crowd[str] = Crowd(2)
+    assert [crowd.enter(who) for who in "abcde"] == [True, True, False, False, False]
+    crowd.forget("c")
+    assert crowd.waiting == ["d", "e"]
+    assert [crowd.leave() for _ in range(4)] == ["d", "e", None, None]
+    assert crowd.is_empty
+    assert crowd.enter("f")
+    assert not crowd.is_empty
