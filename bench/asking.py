@@ -97,7 +97,7 @@ async def pyreqwest(port: int, rounds: Callable[[Ask], Awaitable[None]]) -> None
     """A client written in Rust."""
     from datetime import timedelta
 
-    builder = import_module("pyreqwest.client").ClientBuilder()  # only where it happens to be installed
+    builder = import_module("pyreqwest.client").ClientBuilder()
     async with builder.timeout(timedelta(seconds=SECONDS)).http1_only().no_proxy().build() as client:
 
         async def get(archive: int, target: str) -> UrlList:

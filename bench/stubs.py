@@ -142,6 +142,8 @@ class _Stubs:
             self.thanked += 1
             return self.notice
         what, _, value = request.split(b" ", 2)[1].decode().removeprefix("/-/").partition("=")
+        if what not in _ORDERS:  # such as whether it publishes a filter of its holdings
+            return _NOT_FOUND
         counted = json.dumps({"asked": self.asked, "thanked": self.thanked})
         self.asked = self.thanked = 0
         if what == "migrated":
@@ -153,6 +155,10 @@ class _Stubs:
             self.reuse = int(value)
             self._prepare()
         return _answer(counted.encode())
+
+
+_ORDERS = frozenset({"counts", "migrated", "hanging", "reuse"})
+_NOT_FOUND = b"HTTP/1.1 404 Not Found\r\nContent-Length: 0\r\n\r\n"
 
 
 def _answer(body: bytes) -> bytes:
