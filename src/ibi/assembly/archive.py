@@ -32,6 +32,7 @@ from ibi.nonce import Nonce
 from ibi.serving import Service
 from ibi.transport import AddressPolicy, Client
 from ibi.web import archive_pages
+from ibi.web.formats.table import FORMATS
 from ibi.web.rendering import page_headers, page_language, sayer
 
 if TYPE_CHECKING:
@@ -124,7 +125,7 @@ class _Answering:
             catalogue,
             directory.storage(),
             time.time,
-            Renderer(archive_pages.render, page_headers, page_language, sayer),
+            Renderer(archive_pages.render, page_headers, page_language, sayer, FORMATS),
             Nonce(directory.path, time.time),
             api=api.answer,
             visits=Visits(catalogue, time.time, settings.geo_database),

@@ -11,10 +11,13 @@ from ibi.archive.website.pages import ArchivePage, FileListPage, ItemPage, Metad
 from ibi.errors import ParseError
 from ibi.protocol.language import LanguagePreference
 from ibi.texts import say
+from ibi.web.formats.table import CITATION, FORMATS, citations
 from ibi.web.rendering import html, web_link
 from ibi.web.wording import moment
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from ibi.archive.holding import Holding
 
 ELEMENT_NAMES = {
@@ -81,6 +84,8 @@ def _(page: ItemPage, language: str) -> bytes:
         persistent=names,
         main=page.holding.forms.main,
         access=_access(page, language),
+        citations=citations(page.described, language) if page.described else [],
+        formats=_labelled(page.formats),
     )
 
 
@@ -93,6 +98,7 @@ def _(page: MetadataPage, language: str) -> bytes:
         page=page,
         title=title(page.holding, language),
         rows=rows,
+        formats=_labelled(page.formats),
         main=page.holding.forms.main,
     )
 
@@ -120,6 +126,12 @@ def _(page: NoticePage, language: str) -> bytes:
 def title(holding: Holding, language: str) -> str:
     """What an item is called in the reader's language, or its name where it has no title."""
     return _best(holding, "title", language) or str(holding.forms.main)
+
+
+def _labelled(formats: Mapping[str, str]) -> list[tuple[str, str]]:
+    """Where formats are, under the names that people give them; citations are texts, not links."""
+    labels = {each.name: each.label for each in FORMATS}
+    return [(labels.get(name, name), url) for name, url in formats.items() if name != CITATION.name]
 
 
 def _access(page: ItemPage, language: str) -> str:

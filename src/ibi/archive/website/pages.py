@@ -6,12 +6,14 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from ibi.archive.holding import Access
+from ibi.archive.website.formats import OAI_DC
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from ibi.archive.holding import Holding, Statement, StoredFile
     from ibi.archive.ledgers.copies import Source
+    from ibi.archive.website.formats import Described, Format
     from ibi.errors import IbiError
 
 
@@ -32,7 +34,8 @@ class ItemPage:
     `url`: where it can be read (None if only this page stands for it); `resolver`: the root URL under which its
     persistent URL works, "" if the Archive has joined none; `related`: the pairs of relation and URL that are known
     here (".translation(pt)", "http://…"); `access`: OPEN if this reader may have the data, else what keeps them back;
-    `source`: of a copy, where its original is and since when the two may differ, as far as that is known.
+    `source`: of a copy, where its original is and since when the two may differ, as far as that is known;
+    `described`: what it is to be cited by, None if nothing is said of it; `formats`: where that is in other formats.
     """
 
     holding: Holding
@@ -42,6 +45,8 @@ class ItemPage:
     access: Access = Access.OPEN
     status: int = 200
     source: Source | None = None
+    described: Described | None = None
+    formats: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,6 +96,8 @@ class Renderer:
     """The header Accept-Language -> one of the languages that the house writes."""
     say: Callable[[str], Callable[[str, Mapping[str, object]], str]]
     """(language) -> how it says a sentence, the values of its places given as one mapping."""
+    formats: tuple[Format, ...] = (OAI_DC,)
+    """In which formats machines can have what is known of an item."""
 
 
 Page = FileListPage | ItemPage | MetadataPage | ArchivePage | NoticePage

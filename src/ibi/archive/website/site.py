@@ -1,7 +1,8 @@
 """Everything at an Archive's address that is no message of the standard: files, pages, and persistent URLs.
 
     /col/<ibi>/doc/<file>                          a stored file
-    /-/item/<ibi>  /-/files/<ibi>  /-/zip/<ibi>  /-/metadata/<ibi>[?format=oai_dc]
+    /-/item/<ibi>  /-/files/<ibi>  /-/zip/<ibi>  /-/metadata/<ibi>
+                                                   the first and the last also in formats: `describing`
     /                                              the front page
     anything else                                  a persistent URL: here if held, else at the resolver (note 27)
 
@@ -16,11 +17,11 @@ from typing import TYPE_CHECKING, Final
 from ibi.archive.access import withheld
 from ibi.archive.answer import url_list
 from ibi.archive.care.audit import known_fault
-from ibi.archive.dublin_core import write_oai_dc
 from ibi.archive.holding import Access
 from ibi.archive.ledgers import copies
-from ibi.archive.related import DUBLIN_CORE, Walk
+from ibi.archive.related import Walk
 from ibi.archive.website.delivery import COL, Delivery
+from ibi.archive.website.describing import Describing
 from ibi.archive.website.pages import ArchivePage, ItemPage, MetadataPage
 from ibi.archive.website.showing import Showing
 from ibi.errors import HoldingError, NotHeld, ParseError, SetupError
@@ -30,7 +31,7 @@ from ibi.protocol.choice import wanted, without_bare_translation
 from ibi.protocol.language import LanguagePreference
 from ibi.protocol.messages import UrlRequest
 from ibi.protocol.persistent_url import PersistentURL
-from ibi.protocol.query_string import read_query, unescape, with_query
+from ibi.protocol.query_string import unescape, with_query
 from ibi.protocol.verb_list import VerbList
 from ibi.protocol.vocabulary import State
 
@@ -50,6 +51,7 @@ if TYPE_CHECKING:
     from ibi.protocol.relation import Relation
     from ibi.settings import ArchiveSettings
 
+_WHOLE: Final = 200
 _ROBOTS: Final = b"User-agent: *\nDisallow: /-/files/\nDisallow: /-/zip/\n"
 
 
@@ -84,6 +86,9 @@ class Site:
             visits,
             partial(known_fault, catalogue),
             catalogue.holding,
+        )
+        self._describing = Describing(
+            settings, identity.base, catalogue.holding, renderer, self._showing, now
         )
         self._pages: dict[str, Callable[[Asked, Holding], Response]] = {
             "item": self._item,
@@ -145,9 +150,15 @@ class Site:
         """A persistent URL at our own address: here if we can answer it, otherwise at the resolver (note 27)."""
         url = PersistentURL.parse(asked.path, asked.query)
         holding = self._catalogue.holding(url.ibi)
-        found = self._own_answer(asked, url) if holding and not holding.deleted else None
-        if found is not None:
-            return redirect(with_query(found, url.foreign_query), ("vary", "Accept-Language"))
+        if holding is not None and not holding.deleted:
+            metadata = self._as_metadata(asked, url, holding)
+            if metadata is not None:
+                return metadata
+            found = self._own_answer(asked, url)
+            if found is not None:
+                vary = ("vary", "Accept, Accept-Language")
+                cited = () if url.relation.steps else (self._describing.cite_as(holding),)
+                return redirect(with_query(found, url.foreign_query), vary, *cited)
         if self._settings.resolver:
             return redirect(f"{self._settings.resolver.rstrip('/')}{asked.target}")
         if holding is None:
@@ -155,6 +166,16 @@ class Site:
         if holding.deleted:
             return self._delivery.removed(asked, holding)
         raise NotHeld("this Archive holds {name}, but not what the URL asks for", name=url.ibi)
+
+    def _as_metadata(self, asked: Asked, url: PersistentURL, holding: Holding) -> Response | None:
+        """Where a persistent URL leads who wants metadata in a format of ours (Accept); None for all others."""
+        if url.file_path or url.file_list:
+            return None
+        related = Walk(self._catalogue.holding, self._identity.base, holding).one(url.relation)
+        there = related.holding if related is not None and related.format is None else None
+        if there is None or there.deleted or (url.original_required and there.state is not State.ORIGINAL):
+            return None
+        return self._describing.see_other(asked, there)
 
     def _own_answer(self, asked: Asked, url: PersistentURL) -> str | None:
         """Where a persistent URL of an item that is held here leads; None if this Archive cannot tell."""
@@ -189,6 +210,9 @@ class Site:
         return self._delivery.file(asked, holding, path)
 
     def _item(self, asked: Asked, holding: Holding) -> Response:
+        document = self._document(asked, holding)
+        if document is not None:
+            return document
         walk = Walk(self._catalogue.holding, self._identity.base, holding, self._withheld(asked))
         access = self._delivery.access(asked, holding)
         url = holding.url or (walk.url(walk.item) if holding.target_file else None)
@@ -199,8 +223,26 @@ class Site:
         ]
         readable = url if access is Access.OPEN else None
         source = self._source(holding)
-        page = ItemPage(holding, readable, self._settings.resolver, tuple(known), access, source=source)
-        return self._delivery.seen(asked, holding, self._showing.page(asked, page))
+        item = self._describing.described(holding)
+        page = ItemPage(
+            holding,
+            readable,
+            self._settings.resolver,
+            tuple(known),
+            access,
+            source=source,
+            described=item,
+            formats=self._describing.formats(holding, item),
+        )
+        shown = self._showing.page(asked, page).having(*self._describing.links(holding, item))
+        return self._delivery.seen(asked, holding, shown)
+
+    def _document(self, asked: Asked, holding: Holding) -> Response | None:
+        """What is known of an item in the format that is wanted; None where that is the page."""
+        answer = self._describing.document(asked, holding)
+        if answer is not None and answer.status == _WHOLE:
+            return self._delivery.seen(asked, holding, answer)
+        return answer
 
     def _source(self, holding: Holding) -> Source | None:
         """What is known of the original of a copy."""
@@ -210,26 +252,19 @@ class Site:
             return copies.source_of(run, holding.number)
 
     def _metadata(self, asked: Asked, holding: Holding) -> Response:
-        """Dublin Core as a page or as oai_dc; an unknown format is answered with those that exist (note 19).
+        """Metadata as a page or in a format; an unknown format is answered with those that exist (note 19).
 
         Those of a removed item stay.
         """
-        formats = dict(holding.formats)
-        if holding.metadata is not None:
-            formats.setdefault(DUBLIN_CORE, f"/-/metadata/{holding.forms.main}?format={DUBLIN_CORE}")
-        wanted = dict(read_query(asked.query)).get("format", "")
-        if wanted in holding.formats:
-            return redirect(holding.formats[wanted])
+        document = self._document(asked, holding)
+        if document is not None:
+            return document
         if holding.metadata is None:
             raise NotHeld("this Archive keeps no metadata of {name} itself", name=holding.forms.main)
-        if wanted == DUBLIN_CORE:
-            record = Response(200, write_oai_dc(holding.metadata), "application/xml")
-            return self._delivery.seen(asked, holding, record)
-        if wanted:
-            problem = "there are no metadata of {name} in this format; there are: {formats}"
-            raise NotHeld(problem, name=holding.forms.main, formats=", ".join(formats))
-        page = self._showing.page(asked, MetadataPage(holding, holding.metadata, formats))
-        return self._delivery.seen(asked, holding, page)
+        item = self._describing.described(holding)
+        page = MetadataPage(holding, holding.metadata, self._describing.formats(holding, item))
+        shown = self._showing.page(asked, page).having(*self._describing.links(holding, item))
+        return self._delivery.seen(asked, holding, shown)
 
     def _front(self, asked: Asked) -> Response:
         settings = self._settings

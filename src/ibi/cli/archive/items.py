@@ -8,10 +8,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
+from ibi.cli.archive import formats
 from ibi.cli.archive.common import directory, tell, whoever
 from ibi.errors import BadItem, NotHeld
 from ibi.identifier.forms import parse_name
-from ibi.texts import say
+from ibi.texts import printable, say
 
 if TYPE_CHECKING:
     from ibi.archive.holding import Holding
@@ -51,6 +52,7 @@ def add(actions: Actions) -> None:
     show = actions.add("show", "show the Archive, or all that is known of an item", _show)
     show.add_argument("ibi", metavar="IBI", nargs="?")
     show.add_argument("--json", action="store_true", help="one JSON document")
+    formats.add(show)
 
 
 def _add_deposit(actions: Actions) -> None:
@@ -224,6 +226,8 @@ def _list(args: argparse.Namespace) -> int:
 
 def _show(args: argparse.Namespace) -> int:
     if args.ibi is None:
+        if args.format is not None:
+            raise BadItem("a format is that of an item: its IBI must be given")
         from ibi.cli.archive.membership import show_archive
 
         return show_archive(args)
@@ -232,11 +236,13 @@ def _show(args: argparse.Namespace) -> int:
 
     name = parse_name(args.ibi)
     here = directory(args)
-    here.settings()
+    settings = here.settings()
     with here.catalogue() as catalogue, catalogue.reading() as run:
         holding = catalogue.holding(name)
         if holding is None:
             raise NotHeld("{name} is not held here", name=name)
+        if args.format is not None:
+            return formats.print_format(args, settings, catalogue, holding)
         value = {**write_item(holding), "thanks": catalogue.thanks(holding.number)}
         source = copies.source_of(run, holding.number)
         if source is not None:
@@ -250,9 +256,10 @@ def _show(args: argparse.Namespace) -> int:
         return 0
     for field, each in value.items():
         if field != "history":
-            print(f"{field}: {each if isinstance(each, str) else json.dumps(each, ensure_ascii=False)}")
+            said = each if isinstance(each, str) else json.dumps(each, ensure_ascii=False)
+            print(printable(f"{field}: {said}"))
     for event in value["history"]:
-        print(f"{event['moment']}  {event['who']}  {event['what']}")
+        print(printable(f"{event['moment']}  {event['who']}  {event['what']}"))
     return 0
 
 

@@ -1,0 +1,75 @@
+"""JSON-LD in the words of schema.org, which search engines read (pure).
+
+It can stand inside a page as it is: no character of it ends a script element.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any, Final
+
+from ibi.archive.holding import Access
+
+if TYPE_CHECKING:
+    from ibi.web.formats.record import File, Person, Record
+
+_IN_PAGES: Final = str.maketrans({char: f"\\u{ord(char):04x}" for char in "<>&\u2028\u2029"})
+_FILES: Final = {"Dataset": "distribution"}
+
+
+def write(item: Record) -> bytes:
+    """The item as a JSON-LD document, in UTF-8."""
+    known = {name: value for name, value in _facts(item).items() if value not in ("", [], None)}
+    return json.dumps(known, ensure_ascii=False, indent=1).translate(_IN_PAGES).encode()
+
+
+def _facts(item: Record) -> dict[str, Any]:
+    kind = item.kind.schema
+    return {
+        "@context": "https://schema.org",
+        "@type": kind,
+        "@id": item.url,
+        "url": item.url,
+        "identifier": [{"@type": "PropertyValue", "propertyID": "IBI", "value": name} for name in item.names],
+        "sameAs": [*([f"https://doi.org/{item.doi}"] if item.doi else []), *item.addresses],
+        "name": item.title,
+        "alternateName": [text.value for text in item.titles[1:]],
+        "author": [_person(person) for person in item.creators],
+        "contributor": [_person(person) for person in item.contributors],
+        "publisher": {"@type": "Organization", "name": item.publisher},
+        "datePublished": str(item.issued) if item.issued else "",
+        "dateModified": item.updated,
+        "inLanguage": item.language,
+        "description": "\n".join(text.value for text in item.descriptions),
+        "keywords": [text.value for text in item.subjects],
+        "spatialCoverage" if kind == "Dataset" else "contentLocation": list(item.coverage),
+        "license": item.licence,
+        "conditionsOfAccess": " ".join(item.rights),
+        "isAccessibleForFree": item.access is Access.OPEN and not item.removed,
+        "creativeWorkStatus": "Removed" if item.removed else "",
+        _FILES.get(kind, "encoding"): [_file(each, kind) for each in item.files],
+        "workTranslation": [{"@id": text.value} for text in item.related.translations],
+        "subjectOf": [{"@id": item.related.metadata_item}] if item.related.metadata_item else [],
+    }
+
+
+def _file(file: File, kind: str) -> dict[str, str]:
+    return {
+        "@type": "DataDownload" if kind in _FILES else "MediaObject",
+        "contentUrl": file.url,
+        "encodingFormat": file.media_type,
+        "contentSize": f"{file.size} B",
+        "sha256": file.sha256,
+    }
+
+
+def _person(person: Person) -> dict[str, str]:
+    """A name that is only whole may be a person's or an institution's: then no type is told."""
+    if not person.family:
+        return {"name": person.name}
+    return {
+        "@type": "Person",
+        "name": f"{person.given} {person.family}",
+        "familyName": person.family,
+        "givenName": person.given,
+    }

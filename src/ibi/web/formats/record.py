@@ -1,0 +1,225 @@
+"""What all formats say of an item, read once from its Dublin Core: clean texts, people, a date, a kind (pure).
+
+Dublin Core is what strangers typed: line ends, control characters and marks that turn the direction of writing are
+taken out here, once, so that every writer gets one line of text for each value.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from datetime import date
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from ibi.archive.holding import Access
+from ibi.web.formats.kinds import Kind, kind_of
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from ibi.archive.website.formats import Described
+    from ibi.identifier.forms import IBIForms
+
+_BLANKS: Final = re.compile(r"[\s\x00-\x1f\x7f-\x9f\ud800-\udfff\ufffe\uffff]+")
+_TURNING: Final = re.compile("[\u200e\u200f\u202a-\u202e\u2066-\u2069\ufeff]")
+_DATE: Final = re.compile(r"([0-9]{4})(?:-([0-9]{2})(?:-([0-9]{2}))?)?(?:[T/ ].*)?", re.ASCII)
+_DOI: Final = re.compile(
+    r"(?:doi:|https?://(?:dx\.)?doi\.org/)?(10\.[0-9]{4,9}/[!-~]+)", re.ASCII | re.IGNORECASE
+)
+MOST_FILES: Final = 100
+"""Files that a format names; the list of an item's files is a page of its own."""
+
+
+class Text(NamedTuple):
+    """One line of text, with its language if that is known."""
+
+    value: str
+    language: str | None = None
+
+
+class Person(NamedTuple):
+    """Who made something: "Silva, Maria" has a family and a given name; any other name is only whole."""
+
+    name: str
+    family: str = ""
+    given: str = ""
+
+
+class Day(NamedTuple):
+    """A date as far as it is known; 0 for what is not."""
+
+    year: int
+    month: int = 0
+    day: int = 0
+
+    def __str__(self) -> str:
+        """As ISO 8601: "2026-09-14", "2026-09", "2026"."""
+        known = [f"{self.year:04}", *(f"{part:02}" for part in (self.month, self.day) if part)]
+        return "-".join(known)
+
+
+class File(NamedTuple):
+    """A file that everybody may have."""
+
+    url: str
+    size: int
+    media_type: str
+    sha256: str
+
+
+class Related(NamedTuple):
+    """Persistent URLs of what an item is related to, "" where there is none; translations with their languages."""
+
+    next_edition: str
+    translations: tuple[Text, ...]
+    metadata_item: str
+
+
+@dataclass(frozen=True, slots=True)
+class Record:
+    """One item, ready to be written. `titles` and `publisher` are never empty; `title` is the first of the titles.
+
+    `year` is that of `issued`, or, where no date is told, the one in which the item got its name.
+    """
+
+    url: str
+    names: tuple[str, ...]
+    type: str
+    """What Dublin Core calls its kind, "" if nothing."""
+    kind: Kind
+    titles: tuple[Text, ...]
+    creators: tuple[Person, ...]
+    contributors: tuple[Person, ...]
+    publisher: str
+    source: str
+    issued: Day | None
+    year: int
+    language: str
+    subjects: tuple[Text, ...]
+    descriptions: tuple[Text, ...]
+    coverage: tuple[str, ...]
+    doi: str
+    addresses: tuple[str, ...]
+    """Other identifiers of Dublin Core that are URLs."""
+    rights: tuple[str, ...]
+    licence: str
+    access: Access
+    embargo: str
+    updated: str
+    removed: bool
+    reason: str
+    files: tuple[File, ...]
+    related: Related
+
+    @property
+    def title(self) -> str:
+        """What it is called."""
+        return self.titles[0].value
+
+
+def clean(text: str) -> str:
+    """A text of others as one line: no control characters, no marks of direction, no half characters."""
+    return _BLANKS.sub(" ", _TURNING.sub("", text)).strip()
+
+
+def record(item: Described) -> Record:
+    """Everything a format says of an item."""
+    holding = item.holding
+    said = {name: _texts(item, name) for name in item.metadata}
+
+    def values(name: str) -> tuple[str, ...]:
+        return tuple(text.value for text in said.get(name, ()))
+
+    issued = next((day for day in map(_day, values("date")) if day), None)
+    language = holding.language or next(iter(values("language")), "")
+    identifiers = values("identifier")
+    return Record(
+        url=item.url,
+        names=tuple(map(str, holding.names)),
+        type=next(iter(values("type")), ""),
+        kind=kind_of(values("type")),
+        titles=_titles(said.get("title", ()), language) or (Text(str(holding.forms.main)),),
+        creators=tuple(map(_person, values("creator"))),
+        contributors=tuple(map(_person, values("contributor"))),
+        publisher=next(iter(values("publisher")), item.archive),
+        source=next(iter(values("source")), ""),
+        issued=issued,
+        year=issued.year if issued else _named_in(item),
+        language=language,
+        subjects=said.get("subject", ()),
+        descriptions=said.get("description", ()),
+        coverage=values("coverage"),
+        doi=next((found[1] for found in map(_DOI.fullmatch, identifiers) if found), ""),
+        addresses=tuple(filter(_is_address, identifiers)),
+        rights=tuple(filter(None, (clean(holding.rights), *values("rights")))),
+        licence=holding.licence,
+        access=holding.access_on(item.day),
+        embargo=holding.embargo,
+        updated=holding.timestamp,
+        removed=holding.deleted,
+        reason=clean(holding.reason),
+        files=_files(item),
+        related=_related(item),
+    )
+
+
+def _texts(item: Described, name: str) -> tuple[Text, ...]:
+    cleaned = (Text(clean(value), language) for value, language in item.metadata[name])
+    return tuple(dict.fromkeys(text for text in cleaned if text.value))
+
+
+def _is_address(text: str) -> bool:
+    return text.lower().startswith(("http://", "https://")) and not _DOI.fullmatch(text)
+
+
+def _titles(titles: Sequence[Text], language: str) -> tuple[Text, ...]:
+    """Those in the item's language first, otherwise in their order."""
+    return tuple(sorted(titles, key=lambda text: not _is_of(text, language)))
+
+
+def _is_of(text: Text, language: str) -> bool:
+    return (text.language or "").lower().partition("-")[0] == language.lower().partition("-")[0]
+
+
+def _person(name: str) -> Person:
+    family, comma, given = (part.strip() for part in name.partition(","))
+    return Person(name, family, given) if comma and family and given else Person(name)
+
+
+def _day(text: str) -> Day | None:
+    """The day, month or year that a text begins with; of a period, its beginning; None for any other text."""
+    found = _DATE.fullmatch(text)
+    if found is None:
+        return None
+    year, month, day = (int(part or 0) for part in found.groups())
+    try:
+        date(year, month or 1, day or 1)
+    except ValueError:
+        return None
+    return Day(year, month, day)
+
+
+def _related(item: Described) -> Related:
+    def at(forms: IBIForms | None) -> str:
+        return f"{item.root}/{forms.main}" if forms else ""
+
+    holding = item.holding
+    translations = tuple(Text(at(forms), tag or None) for tag, forms in holding.translations.items())
+    return Related(at(holding.next_edition), translations, at(holding.metadata_item))
+
+
+def _named_in(item: Described) -> int:
+    """The year in which an item got its name; that of its last change where the name shows no date."""
+    when = item.holding.forms.main.date
+    return int((when.text or item.holding.timestamp)[:4])
+
+
+def _files(item: Described) -> tuple[File, ...]:
+    """The files that everybody may have and may see listed (SVC-10, SVC-12)."""
+    holding = item.holding
+    if not holding.file_list_public or holding.access_on(item.day) is not Access.OPEN:
+        return ()
+    return tuple(
+        File(f"{item.base}/col/{holding.forms.main}/doc/{file.name}", file.size, file.media_type, file.sha256)
+        for file in holding.files[:MOST_FILES]
+    )
