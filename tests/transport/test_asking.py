@@ -12,15 +12,13 @@ import pytest
 from ibi.errors import ForbiddenAddress, NotAsked, PeerError, PeerSilent
 from ibi.transport import Client, Deadline, Limits, Reply
 from ibi.transport.crowd import Crowd
-from support.archives import Conduct, Neighbourhood
+from support.archives import Conduct, Neighbourhood, ScriptedArchive
 from support.clock import run_with_false_clock
 from support.wire import answer
 from transport.test_client import BODY, PUBLIC, TARGET, peer
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
-
-    from support.archives import ScriptedArchive
 
 CHUNKED = b"HTTP/1.1 200 OK\r\nX-First: yes\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n0\r\n\r\n"
 
@@ -97,6 +95,32 @@ def test_all_who_are_asked_under_one_deadline_end_with_it_and_who_was_never_sent
             assert max(told.moments) - begun == pytest.approx(3.0, abs=0.01)
             assert not deadline.lasts()
         assert archive.closed_early == 2
+
+    run_with_false_clock(main())
+
+
+def test_nobody_else_waits_for_a_peer_that_is_asked_by_many_and_says_nothing() -> None:
+    async def main() -> None:
+        hung = peer(Conduct(lie="silence"))
+        slow = ScriptedArchive(
+            "b", "b.example", "example/b/2020/01.01.00.00", ip="127.77.0.2", manner=Conduct(BODY, after=0.4)
+        )
+        async with asking(hung, slow, limits=Limits(per_peer=2)) as client:
+            told, answered, deadline = Told(), Told(), Deadline(3.0)
+            for _ in range(3):
+                client.ask("a.example", TARGET, deadline, told)
+            for _ in range(6):
+                client.ask("b.example", TARGET, deadline, answered)
+            await asyncio.sleep(0.6)
+            with pytest.raises(NotAsked):
+                client.ask("a.example", TARGET, deadline, told)
+            client.ask("b.example", TARGET, deadline, answered)  # it is asked by as many, and answers
+            await asyncio.sleep(2.5)
+            assert told.kinds == {"NotAsked": 1, "PeerSilent": 2}
+            assert answered.kinds == {"Reply": 7}
+            client.ask("a.example", TARGET, Deadline(1.0), told)  # nobody waits for it any more
+            await asyncio.sleep(1.1)
+            assert told.kinds == {"NotAsked": 1, "PeerSilent": 3}
 
     run_with_false_clock(main())
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from ibi.errors import PeerError, PeerSilent
 from ibi.transport.connection import StaleConnection
 from ibi.transport.crowd import Crowd
-from ibi.transport.errand import AT_THE_PEER, INSIDE, Deadline, Errand
+from ibi.transport.errand import AT_THE_PEER, INSIDE, Deadline, Errand, too_many
 from ibi.transport.names import system_names
 from ibi.transport.peers import Limits, Names, Peers
 from ibi.transport.request import LOOP_NAME, written
@@ -84,11 +84,16 @@ class Client:
         """As `get`, but without waiting: `done` is called once, later, with the answer or the reason why there is none.
 
         All that are asked under one `deadline` have the same time, and cost one clock. Raises ForbiddenAddress for
-        what is no address at all, and PeerSilent where this client is closed; then `done` is not called.
+        what is no address at all, NotAsked where so many wait already for one that says nothing, and PeerSilent where
+        this client is closed; then `done` is not called.
         """
         if self._closed:
             raise PeerSilent("this client is closed")
         peer = self._peers.at(address)
+        if peer.crowd.is_empty:
+            peer.heard = deadline.now()
+        elif peer.crowd.is_full and deadline.now() - peer.heard > self._limits.patience:
+            raise too_many()
         request = written(peer.head, target, headers, loop, self._limits.target)
         errand = Errand(self, peer, request, deadline, done)
         deadline.add(errand)
@@ -166,7 +171,7 @@ class Client:
         """An errand is over: whoever waits for its places has them now."""
         peer = errand.peer
         if connection is not None and not connection.closed:
-            connection.idle_since = errand.deadline.now()
+            connection.idle_since = peer.heard = errand.deadline.now()
             peer.idle.append(connection)
         if errand.places == INSIDE:
             follower = self._crowd.leave()

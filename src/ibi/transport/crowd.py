@@ -41,6 +41,11 @@ class Crowd(Generic[_Who]):
         return list(self._waiting)
 
     @property
+    def is_full(self) -> bool:
+        """Whether who comes now must wait."""
+        return self._taken >= self._most
+
+    @property
     def is_empty(self) -> bool:
         """Whether nobody has a place; then nobody waits for one either."""
         return not self._taken

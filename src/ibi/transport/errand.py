@@ -131,7 +131,7 @@ class Errand:
         if self.places == INSIDE:
             reason = PeerSilent("no whole answer within {seconds:g} s", seconds=self.deadline.seconds)
         else:
-            reason = NotAsked("too many questions to it were waiting here")
+            reason = too_many()
         self._end(reason)
 
     def give_up(self) -> None:
@@ -151,3 +151,8 @@ class Errand:
         self._door.leave(self, connection)
         if outcome is not None:
             self._done(outcome)
+
+
+def too_many() -> NotAsked:
+    """Why somebody had no turn."""
+    return NotAsked("too many questions to it were waiting here")
