@@ -40,7 +40,9 @@ class Limits:
     connect: float = 1.0
     addresses: int = 4  # of one name that are tried
     per_peer: int = 32  # requests in flight to one address, and connections kept to it
-    patience: float = 0.5  # as many are in flight, and nothing was heard for so long: nobody else need wait for it
+    patience: float = (
+        0.5  # as many are in flight, and nothing was heard for so long: nobody else need wait for it
+    )
     in_all: int = 2_000  # requests in flight, and connections open
     kept: float = 30.0  # a connection older than this in idleness is not used again
 
