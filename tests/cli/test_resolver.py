@@ -71,7 +71,7 @@ def served(data: Path, *more: str) -> Iterator[tuple[subprocess.Popen[str], str]
             assert word == "ready"
             yield process, url
         finally:
-            process.kill()
+            process.terminate()  # and its children with it
 
 
 def get(url: str, target: str, **headers: str) -> tuple[int, bytes]:
