@@ -225,33 +225,14 @@ MESSAGES: Final = (
         _HOLDINGS,
         back=lambda read: read.text(),
     ),
-    Target(
-        "protocol.replies.Confirmation.read",
-        Confirmation.read,
-        "bytes",
-        rule="reply",
-        back=lambda read: read.body(),
-    ),
-    Target("protocol.replies.Notice.read", Notice.read, "bytes", rule="reply", back=lambda read: read.body()),
-    Target(
-        "protocol.replies.ChangeReceived.read",
-        ChangeReceived.read,
-        "bytes",
-        rule="reply",
-        back=lambda read: read.body(),
-    ),
-    Target(
-        "protocol.replies.InclusionStatus.read",
-        InclusionStatus.read,
-        "bytes",
-        rule="reply",
-        back=lambda read: read.body(),
-    ),
-    Target(
-        "protocol.replies.ExclusionStatus.read",
-        ExclusionStatus.read,
-        "bytes",
-        rule="reply",
-        back=lambda read: read.body(),
+    *(
+        Target(
+            f"protocol.replies.{reply.__name__}.read",
+            reply.read,
+            "bytes",
+            rule="reply",
+            back=lambda read: read.body(),
+        )
+        for reply in (Confirmation, Notice, ChangeReceived, InclusionStatus, ExclusionStatus)
     ),
 )

@@ -20,7 +20,7 @@ from ibi.archive.answer import ArchiveIdentity
 from ibi.archive.subjects import NO_SERVICE, Subjects, no_request
 from ibi.archive.url_key import UrlKeys
 from ibi.errors import ParseError, SetupError
-from ibi.exchange import Asked, pairs
+from ibi.exchange import Asked, joined_headers, pairs
 from ibi.identifier.forms import IBIForms
 from ibi.protocol.messages import split_hostport
 from ibi.protocol.relation import ITEM, Relation
@@ -104,9 +104,7 @@ class Door:
         """The service as an ASGI application. The look-up runs in another thread."""
         if scope["type"] != "http":
             return
-        headers: dict[bytes, bytes] = {}
-        for name, value in scope["headers"]:
-            headers[name] = headers[name] + b"," + value if name in headers else value
+        headers = joined_headers(scope["headers"])
         query = scope["query_string"].decode("latin-1")
         peer = (scope.get("client") or ("",))[0]
         asked = Asked(scope["method"], scope["path"], query, headers, peer=peer)

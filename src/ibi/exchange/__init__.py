@@ -57,7 +57,7 @@ class Asked:
             scope["method"],
             scope["raw_path"].partition(b"?")[0].decode("latin-1"),
             scope["query_string"].decode("latin-1"),
-            _joined(scope["headers"]),
+            joined_headers(scope["headers"]),
             peer=(scope.get("client") or ("",))[0],
         )
 
@@ -65,7 +65,7 @@ class Asked:
     def raw(cls, target: bytes, headers: Iterable[tuple[bytes, bytes]], peer: str) -> Asked:
         """A GET as it came over the wire; `target` begins with a slash, the names of `headers` are in lower case."""
         path, _, query = target.decode("latin-1").partition("?")
-        return cls("GET", path, query, _joined(headers), peer=peer)
+        return cls("GET", path, query, joined_headers(headers), peer=peer)
 
     @property
     def target(self) -> str:
@@ -224,8 +224,8 @@ def hosts_of(addresses: Iterable[str]) -> frozenset[str]:
     return frozenset(map(host_of, addresses))
 
 
-def _joined(headers: Iterable[tuple[bytes, bytes]]) -> dict[bytes, bytes]:
-    """Headers by name; one that came several times is one list."""
+def joined_headers(headers: Iterable[tuple[bytes, bytes]]) -> dict[bytes, bytes]:
+    """Headers by name, in lower case as they come; one that came several times is one list."""
     joined: dict[bytes, bytes] = {}
     for name, value in headers:
         joined[name] = joined[name] + b"," + value if name in joined else value

@@ -20,7 +20,7 @@ from ibi.resolver.plan import MOST_LIKELY
 from ibi.resolver.pulse import Pulse
 from ibi.resolver.reading import Reading, body_of
 from ibi.resolver.turns import Turns
-from ibi.transport import Deadline, Reply
+from ibi.transport import Deadline, Reply, too_many
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator, Sequence
@@ -215,7 +215,7 @@ class Questions:
         target = f"/{archive.service_ibi}?{inquiry.query}"
         try:
             if not inquiry.deadline.lasts(inquiry.deadline.seconds / 2):
-                raise NotAsked("too many questions to it were waiting here")
+                raise too_many()
             self._client.ask(archive.address, target, inquiry.deadline, partial(self._came, flight))
         except PeerError as error:
             asyncio.get_running_loop().call_soon(self._came, flight, error)

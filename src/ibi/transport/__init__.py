@@ -18,7 +18,7 @@ from __future__ import annotations
 
 from ibi.transport.address import AddressPolicy, HostPort
 from ibi.transport.client import LOOP_NAME, Client, Limits
-from ibi.transport.errand import Deadline
+from ibi.transport.errand import Deadline, too_many
 from ibi.transport.exchange import Reply
 
-__all__ = ["LOOP_NAME", "AddressPolicy", "Client", "Deadline", "HostPort", "Limits", "Reply"]
+__all__ = ["LOOP_NAME", "AddressPolicy", "Client", "Deadline", "HostPort", "Limits", "Reply", "too_many"]
