@@ -71,6 +71,8 @@ def test_a_citation_is_printed_in_its_style_and_locale(show: Show) -> None:
         ((IBI, "--format", "citation", "--style", "x"), "there is no style x here; there are: abnt, apa"),
         ((BARE, "--format", "ris"), f"this Archive keeps no metadata of {BARE} itself"),
         (("--format", "ris"), "a format is that of an item: its IBI must be given"),
+        ((IBI, "--style", "abnt"), "--style and --locale belong to --format citation"),
+        ((IBI, "--format", "ris", "--locale", "pt"), "--style and --locale belong to --format citation"),
     ],
 )
 def test_what_there_is_not_is_said(show: Show, words: tuple[str, ...], sentence: str) -> None:

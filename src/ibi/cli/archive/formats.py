@@ -6,7 +6,7 @@ import sys
 import time
 from typing import TYPE_CHECKING
 
-from ibi.errors import NotHeld
+from ibi.errors import BadItem, NotHeld
 
 if TYPE_CHECKING:
     import argparse
@@ -23,6 +23,12 @@ def add(show: argparse.ArgumentParser) -> None:
     )
     show.add_argument("--style", metavar="NAME", help="of a citation: abnt or apa (by default)")
     show.add_argument("--locale", metavar="TAG", help="of a citation: en (by default) or pt-BR")
+
+
+def check(args: argparse.Namespace) -> None:
+    """Raises BadItem for what only a citation has."""
+    if args.format != "citation" and (args.style or args.locale):
+        raise BadItem("--style and --locale belong to --format citation")
 
 
 def print_format(

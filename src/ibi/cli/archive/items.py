@@ -225,6 +225,7 @@ def _list(args: argparse.Namespace) -> int:
 
 
 def _show(args: argparse.Namespace) -> int:
+    formats.check(args)
     if args.ibi is None:
         if args.format is not None:
             raise BadItem("a format is that of an item: its IBI must be given")
