@@ -108,6 +108,12 @@ def _call(thread: str, name: str, words: str, result: str) -> Iterator[Call]:
         yield Call(name, where, words, None if result == "?" else int(result), int(thread))
 
 
+def struck(log: Path) -> bool:
+    """Whether the fault came: a process may make fewer calls than when they were counted, as lumps fall otherwise."""
+    text = log.read_text("utf-8", "replace")
+    return "(INJECTED)" in text or "killed by SIGKILL" in text
+
+
 def moments_in(call: Call) -> Iterator[int]:
     """The moments of the labels that a call has brought to their reader."""
     if call.name in SENDS and call.result is not None and call.result > 0:

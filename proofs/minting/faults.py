@@ -2,7 +2,7 @@
 
 A process mints under strace: into an empty directory, once more into a used one, and a window of fifty. First its calls
 are counted; then it is run again for each of them, and at this call it is killed, or told EIO, or ENOSPC. Only calls
-that touch DIR/minting or the output count. After each trial, without faults:
+that touch DIR/minting or the output count; a fault counts that was met. After each trial, without faults:
 
 - no label seen lies after the last date on disk;
 - the next process mints, and gives nothing that was seen before: after a kill at once; after an error at once, too, or
@@ -36,6 +36,7 @@ from proofs.minting.calls import (
     read_log,
     released_early,
     strace,
+    struck,
     why_not,
 )
 from proofs.minting.judge import Judge
@@ -94,9 +95,9 @@ def prove_processes(scale: Scale, seed: int) -> Report:
     for scene in SCENES[: scale.pick(3, 5, 5)]:
         places = list(_boundaries(report, judge, scene))
         report.count("boundaries", len(places))
-        if scale is Scale.SHORT:
-            places = chance.sample(places, min(12, len(places)))
-        for place in places:
+        chance.shuffle(places)
+        most = scale.pick(12, len(places), len(places))
+        for place in report.until_met("faults", most, places):
             _Trial(report, judge, scene, place).run()
     return report
 
@@ -123,6 +124,7 @@ class _Trial:
         self._scene = scene
         self._fault = fault
         self._name = f"{scene.name}, {fault or 'no fault'}"
+        self._met = False
         self.calls: list[Call] = []
 
     def run(self) -> None:
@@ -151,7 +153,7 @@ class _Trial:
         with os.fdopen(reader, "rb") as pipe:
             text = pipe.read()
         self._judge.hear(self._name, text[: text.rfind(b"\n") + 1])
-        self.calls = read_log(log)
+        self.calls, self._met = read_log(log), struck(log)
         return done
 
     def _command(self, data: Path) -> list[str]:
@@ -175,8 +177,9 @@ class _Trial:
         if self._fault is None:
             self._report.demand(done.returncode == 0, f"{self._name}: failed: {done.stderr.decode()[-300:]}")
             return
-        self._report.count("faults")
-        if self._fault.startswith(_MUST_BE_NOTICED):
+        self._report.count("faults", self._met)
+        self._report.count("faults not met", not self._met)
+        if self._met and self._fault.startswith(_MUST_BE_NOTICED):
             self._report.demand(done.returncode, f"{self._name}: the process noticed nothing")
         if self._scene.by_command and b"Traceback" in done.stderr:
             self._report.violate(f"{self._name}: no clear sentence: {done.stderr.decode()[-300:]}")

@@ -4,8 +4,12 @@ from __future__ import annotations
 
 import re
 from collections import Counter
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from enum import Enum
+from typing import TypeVar
+
+Place = TypeVar("Place")
 
 _SHOWN = 3  # sentences of one kind that are kept; the rest is counted
 
@@ -41,6 +45,21 @@ class Report:
     def count(self, what: str, by: int = 1) -> None:
         """Add to a figure; adding nothing makes it appear as zero."""
         self.counts[what] += by
+
+    def until_met(self, what: str, most: int, places: Iterable[Place]) -> Iterator[Place]:
+        """Places for faults, until `most` were met, as `what` counts them; one that was not is tried once more.
+
+        A busy process may make its calls in other lumps than when they were counted.
+        """
+        goal = self.counts[what] + most
+        for place in places:
+            for _ in range(2):
+                before = self.counts[what]
+                if before >= goal:
+                    return
+                yield place
+                if self.counts[what] > before:
+                    break
 
     def top(self, what: str, value: int) -> None:
         """Keep the greatest value of a figure."""

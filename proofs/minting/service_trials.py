@@ -14,7 +14,7 @@ from typing import Final
 
 from ibi.errors import LostState
 from proofs.minting import service, worker
-from proofs.minting.calls import SENDS, Call, files_of, read_log, released_early, strace
+from proofs.minting.calls import SENDS, Call, files_of, read_log, released_early, strace, struck
 from proofs.minting.judge import Judge
 from proofs.minting.report import Report
 from proofs.minting.running import environment
@@ -179,7 +179,7 @@ class Trials:
     def _look(self, calls: Sequence[Call], log: Path) -> None:
         """What the calls tell."""
         if self._place.fault is not None:
-            met = ("SIGKILL" if self._place.kills else "(INJECTED)") in log.read_text("utf-8", "replace")
+            met = struck(log)
             self.report.count("faults of the service", met)
             self.report.count("faults not met", not met)
         out = Call("write", "", b"".join(self._out).decode().replace("\n", " "), 1)
