@@ -156,6 +156,16 @@ def is_last(said: bytes) -> bool:
     return b"connection: close" in said
 
 
+def test_workers_end_when_whoever_started_them_is_killed(begin: Begin) -> None:
+    served = begin(2)
+    with served.open() as connection:
+        ask(connection)
+        assert answer(connection).endswith(b"0123456789")
+    served.process.kill()
+    said, _ = served.process.communicate(timeout=60)  # the workers hold the pipes open as long as they live
+    assert said.count("draining") == 2
+
+
 def test_a_question_in_the_moment_of_stopping_is_answered_on_every_kind_of_connection(
     begin: Begin,
 ) -> None:

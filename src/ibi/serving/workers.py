@@ -47,7 +47,8 @@ def serve(
         uvloop.run(_until_signal(make(), listeners, ready))
         return
     signal.pthread_sigmask(signal.SIG_BLOCK, _HEARD)  # a word that comes too early waits until it is heard
-    children = [_fork(make, listeners, ready if number == 0 else None) for number in range(workers)]
+    life = os.pipe()  # nothing is ever written: its end is read when this process has ended, however that was
+    children = [_fork(make, listeners, ready if number == 0 else None, life) for number in range(workers)]
     for name in _HEARD:
         signal.signal(name, lambda name, _: _tell(children, name))
     signal.pthread_sigmask(signal.SIG_UNBLOCK, _HEARD)
@@ -77,6 +78,7 @@ def _fork(
     make: Callable[[], Sequence[Service]],
     listeners: Sequence[socket.socket],
     ready: Callable[[list[str]], None] | None,
+    life: tuple[int, int],
 ) -> int:
     """Start one worker; returns its process id. Only the one that is `ready` runs `started` and `stopping`."""
     child = os.fork()
@@ -84,10 +86,11 @@ def _fork(
         return child
     status = 1
     try:
+        os.close(life[1])
         services = make()
         if ready is None:
             services = [replace(service, started=None, stopping=None) for service in services]
-        uvloop.run(_until_signal(services, listeners, ready or (lambda _: None)))
+        uvloop.run(_until_signal(services, listeners, ready or (lambda _: None), life[0]))
         status = 0
     except BaseException:
         logging.getLogger("ibi").exception("a worker process failed")
@@ -96,12 +99,18 @@ def _fork(
 
 
 async def _until_signal(
-    services: Sequence[Service], listeners: Sequence[socket.socket], ready: Callable[[list[str]], None]
+    services: Sequence[Service],
+    listeners: Sequence[socket.socket],
+    ready: Callable[[list[str]], None],
+    life: int | None = None,
 ) -> None:
+    """Serve until a signal comes; a worker also until whoever started it has ended, which is read from `life`."""
     stop = asyncio.Event()
     loop = asyncio.get_running_loop()
     for name in _STOPPING:
         loop.add_signal_handler(name, stop.set)
+    if life is not None:
+        _at_the_end_of(life, loop, stop.set)
     renewing = [service.renew for service in services if service.renew]
     if renewing:
         loop.add_signal_handler(signal.SIGHUP, lambda: [renew() for renew in renewing])
@@ -112,6 +121,14 @@ async def _until_signal(
         ready(urls)
 
     await run(services, listeners, settled, stop)
+
+
+def _at_the_end_of(life: int, loop: asyncio.AbstractEventLoop, stop: Callable[[], None]) -> None:
+    def ended() -> None:
+        loop.remove_reader(life)
+        stop()
+
+    loop.add_reader(life, ended)
 
 
 def spare_the_old() -> None:
