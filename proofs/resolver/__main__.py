@@ -8,6 +8,7 @@ from proofs import command
 from proofs.resolver import (
     bombs,
     breakers,
+    claims,
     floods,
     liars,
     membership_kills,
@@ -21,6 +22,7 @@ from proofs.resolver import (
 PROOFS = (
     liars,
     breakers,
+    claims,
     request_budget,
     bombs,
     floods,

@@ -101,7 +101,11 @@ async def explain(port: int, item: str) -> dict[str, Any]:
 
 
 async def ask_all(
-    port: int, targets: Iterable[str], together: int, addresses: Sequence[str] = ("",)
+    port: int,
+    targets: Iterable[str],
+    together: int,
+    addresses: Sequence[str] = ("",),
+    headers: Sequence[str] = (),
 ) -> list[Answer]:
     """Have so many readers ask for all of these, each its next one when it has been answered."""
     todo: Iterator[str] = iter(targets)
@@ -109,7 +113,7 @@ async def ask_all(
 
     async def one(reader: Reader) -> None:
         for target in todo:
-            answer = await reader.ask(target)
+            answer = await reader.ask(target, *headers)
             found.append(answer)
         reader.close()
 

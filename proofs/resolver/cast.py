@@ -21,6 +21,11 @@ ITEMS: Final = "items.example/w/2021/01.01."
 CHAIN: Final = "chain.example/w/2021/01.01."
 """How the names of items begin that each have a next edition."""
 
+CLAIMED: Final = "claimed.example/w/2021/01.01."
+"""How the names of items begin whose original somebody claims, or several do, or nobody."""
+KINDS: Final = ("several claims", "one claim", "no claim", "one claim and silence")
+"""What there may be of a claimed item; its kind is the number modulo four."""
+
 MOST_ITEMS: Final = 24 * 60 * 60
 
 
@@ -81,6 +86,24 @@ def _holders(holdings: Holdings, number: int) -> tuple[int, ...]:
     chance = random.Random(holdings.seed * MOST_ITEMS + number)
     able = [each for each in range(1, holdings.archives + 1) if each not in holdings.without]
     return tuple(chance.sample(able, min(len(able), chance.randint(1, 3))))
+
+
+@lru_cache(maxsize=MOST_ITEMS)
+def claims(seed: int, archives: int, number: int) -> dict[int, str]:
+    """What Archives say of a claimed item: its state, or "silent" for no answer at all; the others know nothing.
+
+    Only the first tenth of them is ever silent, and claims nothing: whoever is silent for one item may for a while be
+    left alone when another one is asked for.
+    """
+    chance = random.Random(f"{seed} {number}")
+    kind = KINDS[number % len(KINDS)]
+    originals = {"several claims": chance.randint(2, 5), "no claim": 0}.get(kind, 1)
+    copies = chance.randint(0 if originals else 1, archives // 10)
+    silent = archives // 10
+    states = ["Original"] * originals + ["Copy"] * copies
+    said = dict(zip(chance.sample(range(silent + 1, archives + 1), len(states)), states, strict=True))
+    mute = chance.sample(range(1, silent + 1), chance.randint(1, silent)) if kind == KINDS[3] else []
+    return said | dict.fromkeys(mute, "silent")
 
 
 def url(number: int, name: str) -> str:

@@ -80,10 +80,23 @@ class Stub:
             line.write(self._lie(item))
             line.hang_up()
             return
+        claimed = play.number_of(item, play.CLAIMED)
+        if claimed is not None:
+            self._answer_claimed(line, item, claimed)
+            return
         body = write_pairs(self.pairs(item)) if self._holds(item) else self._chain(item, verbs)
         more = (_REUSABLE,) if self.manner == "reusable" and body else ()
         delay = self.town.chance.lognormvariate(0, self.town.spread) * self.town.latency
         asyncio.get_running_loop().call_later(delay, line.write, lies.whole(body, *more))
+
+    def _answer_claimed(self, line: Line, item: str, number: int) -> None:
+        """At any moment up to `latency`, which is near the deadline here."""
+        state = play.claims(self.town.seed, self.town.archives, number).get(self.number)
+        if state == "silent":
+            return
+        body = write_pairs(self.pairs(item) | {words.STATE: state}) if state else b""
+        delay = self.town.chance.uniform(0, self.town.latency)
+        asyncio.get_running_loop().call_later(delay, line.write, lies.whole(body))
 
     def _holds(self, item: str) -> bool:
         number = play.number_of(item)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import random
 
 import pytest
@@ -11,6 +12,7 @@ from ibi.identifier.forms import parse_ibi
 from ibi.protocol.language import LanguagePreference
 from ibi.protocol.persistent_url import PersistentURL
 from ibi.protocol.url_list import UrlList
+from ibi.resolver.explanation import ONLY_ORIGINAL, ONLY_ORIGINAL_HEARD
 from ibi.resolver.policy import Policy
 from ibi.resolver.registry import IncludedArchive
 from ibi.resolver.resolution import Resolution
@@ -19,6 +21,7 @@ from proofs.resolver import (
     bombs,
     breakers,
     cast,
+    claims,
     floods,
     liars,
     lies,
@@ -28,6 +31,7 @@ from proofs.resolver import (
     silence,
     soak,
 )
+from proofs.resolver.asking import Answer
 from proofs.resolver.stubs import Stub, Town
 
 pytestmark = pytest.mark.alone
@@ -47,6 +51,27 @@ def test_readers_get_to_a_holder_whoever_is_dead_hung_or_lies() -> None:
     assert held(report)
     assert report.counts["hinted resolutions"] == 300
     assert report.counts["cold resolutions"] == 60
+
+
+@pytest.mark.long
+@pytest.mark.proves("RES-10")
+def test_two_claims_of_an_original_are_an_alert_and_one_is_followed() -> None:
+    report = claims.prove(Scale.SHORT, SEED)
+    assert held(report)
+    assert [report.counts[kind] for kind in cast.KINDS] == [4, 4, 4, 4]
+
+
+def test_the_judge_of_claims_knows_what_is_wrong() -> None:
+    item, two, one = cast.item(0, cast.CLAIMED), {3: "Original", 5: "Original"}, {3: "Original", 1: "silent"}
+    there = cast.url(3, item)
+    alert = json.dumps({"kind": "suspect-originals", "about": [cast.service(3), cast.service(5)]}).encode()
+    assert claims.right(Answer(item, 409, "", alert, 0), "", two)
+    assert not claims.right(Answer(item, 409, "", alert, 0), "", {**two, 7: "Original"})
+    assert not claims.right(Answer(item, 302, there, b"", 0), ONLY_ORIGINAL, two)
+    assert claims.right(Answer(item, 302, there, b"", 0), ONLY_ORIGINAL_HEARD, one)
+    assert not claims.right(Answer(item, 302, there, b"", 0), ONLY_ORIGINAL, one)
+    assert not claims.right(Answer(item, 302, cast.url(4, item), b"", 0), ONLY_ORIGINAL_HEARD, one)
+    assert not claims.right(Answer(item, 302, there, b"", 0), ONLY_ORIGINAL, {3: "Copy"})
 
 
 @pytest.mark.long

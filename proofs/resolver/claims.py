@@ -1,0 +1,73 @@
+"""P-R4 over sockets: two to five Archives claim the original of an item, or one does, or none, and some are silent.
+
+Every Archive answers at a moment of its own, up to 95 % of the deadline. Several claims are an alert that names them,
+always and never without; one claim is followed, and called incomplete where somebody was silent; copies alone have an
+alert of their own. The same for many more cases, without sockets, is `proofs.resolution P-R4`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from typing import TYPE_CHECKING, Final
+
+from ibi.protocol.vocabulary import REQUIRED_STATE
+from ibi.resolver.explanation import ONLY_ORIGINAL, ONLY_ORIGINAL_HEARD
+from proofs.minting.report import Report, Scale
+from proofs.resolver import cast as play
+from proofs.resolver.asking import ask_all, explain
+from proofs.resolver.world import World
+
+if TYPE_CHECKING:
+    from proofs.resolver.asking import Answer
+
+NAME: Final = "P-R4"
+
+SECONDS: Final = 3.0
+"""What an Archive has for its answer."""
+TOGETHER: Final = 8
+"""Readers at a time: as many as a small machine can serve, with all these Archives, in good time."""
+
+_KINDS: Final = len(play.KINDS)
+
+
+def prove(scale: Scale, seed: int) -> Report:
+    """Demand the original of so many items."""
+    report = Report(NAME, "two claims: always an alert, never without; one: followed; silence is told")
+    asyncio.run(_prove(report, seed, scale))
+    return report
+
+
+async def _prove(report: Report, seed: int, scale: Scale) -> None:
+    archives, cases = scale.pick(20, 100, 200), scale.pick(16, 200, 500)
+    latency = 0.95 * SECONDS * (0.2 if scale is Scale.SHORT else 1.0)  # a test shares its machine with others
+    async with World.open(report, seed, archives, latency=latency, archive_seconds=SECONDS) as world:
+        for kind in range(_KINDS):  # those with silent Archives last
+            numbers = range(kind, cases, _KINDS)
+            targets = {
+                f"{play.item(number, play.CLAIMED)}?{REQUIRED_STATE}=Original": number for number in numbers
+            }
+            for answer in await ask_all(world.port, targets, TOGETHER, headers=("Accept: application/json",)):
+                told = await explain(world.port, answer.target) if answer.status == 302 else {}
+                reason = told.get("outcome", {}).get("reason", "")
+                number = targets[answer.target]
+                report.count(play.KINDS[kind])
+                said = f"{answer.status} {answer.location} {reason} {answer.body[:300]!r}"
+                held = right(answer, reason, play.claims(seed, archives, number))
+                report.demand(held, f"{play.KINDS[kind]}, {number}: {said}")
+        report.count("questions", (await world.town.asked()).get("urlRequest", 0))
+
+
+def right(answer: Answer, reason: str, said: dict[int, str]) -> bool:
+    """Whether a reader was answered as these claims must be, and the answer explained so."""
+    claims = [number for number, state in said.items() if state == "Original"]
+    item = answer.target.partition("?")[0]
+    if len(claims) == 1:
+        complete = "silent" not in said.values()
+        followed = answer.status == 302 and answer.location == play.url(claims[0], item)
+        return followed and reason == (ONLY_ORIGINAL if complete else ONLY_ORIGINAL_HEARD)
+    problem = json.loads(answer.body) if answer.body.startswith(b"{") else {}
+    if claims:
+        named = {play.service(number) for number in claims}
+        return answer.status == 409 and set(problem.get("about", ())) == named and not answer.location
+    return problem.get("kind") == "no-original" and not answer.location
