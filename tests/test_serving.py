@@ -274,6 +274,24 @@ def test_a_body_that_is_announced_as_too_large_is_refused_before_it_comes(wide: 
             assert _answer(connection).startswith(b"HTTP/1.1 413 ")
 
 
+@pytest.mark.parametrize(
+    ("second", "status"),
+    [
+        (b"POST /take HTTP/1.1\r\nHost: a\r\nContent-Length: 99999999999\r\n\r\n", b"413"),
+        (b"GET /" + b"x" * 400_000, b"431"),
+        (b"no request at all\r\n\r\n", b"400"),
+    ],
+)
+def test_who_was_asking_when_the_next_request_is_refused_is_answered_first(
+    wide: Door, second: bytes, status: bytes
+) -> None:
+    answers = wide.say(b"GET /slow HTTP/1.1\r\nHost: a\r\n\r\n" + second)
+    first, refusal = answers.split(b"HTTP/1.1 ")[1:]
+    assert first.startswith(b"200 ")
+    assert b"b'/slow'" in first
+    assert refusal.startswith(status)
+
+
 def test_a_body_that_grows_too_large_is_refused_and_the_reader_hears_of_it() -> None:
     door = Door(largest_body=100_000)
     with door.open() as connection:

@@ -49,6 +49,8 @@ class Protocol(HttpToolsProtocol):
     )
     _close_after = False  # the client wants no further answer
     _refused = False
+    _before: object = None  # what was being answered when the request that is coming in began
+    _afterwards: tuple[int, str] | None = None  # what this request is told when those before it are answered
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]  # as uvicorn does
         """Wait for the first request."""
@@ -78,6 +80,11 @@ class Protocol(HttpToolsProtocol):
         """The client will ask nothing more; it still gets the answer that it waits for."""
         self._close_after = True
         return self._body is None and not getattr(self.cycle, "response_complete", True)
+
+    def on_message_begin(self) -> None:
+        """Another request begins."""
+        self._before = self.cycle
+        super().on_message_begin()
 
     def on_headers_complete(self) -> None:
         """Let the application begin, unless head or body are too large."""
@@ -123,11 +130,18 @@ class Protocol(HttpToolsProtocol):
         super().on_response_complete()
         if self._body is not None and self.cycle.response_complete:
             self._linger()
+        if self._afterwards is not None and self.cycle.response_complete:
+            refusal, self._afterwards, self._refused = self._afterwards, None, False
+            self._refuse(*refusal)
         self._leave_if_wished()
 
     def send_400_response(self, msg: str) -> None:
         """What came is no request; of what comes after one that was refused, nobody is told anything."""
-        if not self._refused:
+        if self._refused:
+            return
+        if self._earlier_are_waiting():
+            self._refuse(400, msg)
+        else:
             super().send_400_response(msg)
 
     def _announced(self) -> int:
@@ -169,6 +183,9 @@ class Protocol(HttpToolsProtocol):
         self._stop_waiting()
         if self.transport.is_closing():
             return
+        if self._earlier_are_waiting():
+            self._afterwards, self._refused = (status, sentence), True
+            return
         if self._body is not None and self.cycle.response_started:
             self.transport.close()
             return
@@ -183,6 +200,9 @@ class Protocol(HttpToolsProtocol):
             self.cycle.disconnected = True
             self.cycle.message_event.set()
         self._linger()
+
+    def _earlier_are_waiting(self) -> bool:
+        return self.cycle is self._before and not getattr(self.cycle, "response_complete", True)
 
     def _linger(self) -> None:
         self._stop_waiting()
