@@ -4,21 +4,17 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
 from playwright.sync_api import Browser, Page, sync_playwright
 
+from browser.reading import FLAGS, fits, reader
 from network.running import Up
 from support.ports import free_port
 
 pytestmark = [pytest.mark.browser, pytest.mark.timeout(180)]
 
-FLAGS = (
-    "--headless --no-sandbox --disable-gpu --disable-quic --no-first-run --disable-background-networking "
-    "--disable-component-update --disable-sync"
-).split()
 FIRST, LAST = "archive.example/first/2026/03.02.10.15", "archive.example/first/2026/09.14.16.40"
 
 
@@ -36,39 +32,15 @@ def browser(chromium_path: str) -> Iterator[Browser]:
         chromium.close()
 
 
-@contextmanager
-def _reader(browser: Browser, locale: str, *, phone: bool) -> Iterator[Page]:
-    """A reader whose pages must not complain (a broken security policy would) nor fetch anything from elsewhere."""
-    context = browser.new_context(
-        locale=locale,
-        viewport={"width": 360, "height": 740} if phone else {"width": 1000, "height": 800},
-        color_scheme="dark" if phone else "light",
-    )
-    page = context.new_page()
-    page.set_default_timeout(15_000)
-    complaints: list[str] = []
-    page.on(
-        "console",
-        lambda message: complaints.append(message.text) if "status of 4" not in message.text else None,
-    )
-    page.on("pageerror", lambda error: complaints.append(str(error)))
-    fetched: list[str] = []
-    page.on("request", lambda request: fetched.append(request.url))
-    yield page
-    context.close()
-    assert complaints == []
-    assert [url for url in fetched if not url.startswith(("http://127.0.0.1:", "data:"))] == []
-
-
 @pytest.fixture
 def english(browser: Browser) -> Iterator[Page]:
-    with _reader(browser, "en-GB", phone=False) as page:
+    with reader(browser, "en-GB", phone=False) as page:
         yield page
 
 
 @pytest.fixture
 def brazilian(browser: Browser) -> Iterator[Page]:
-    with _reader(browser, "pt-BR", phone=True) as page:
+    with reader(browser, "pt-BR", phone=True) as page:
         yield page
 
 
@@ -154,7 +126,7 @@ def test_an_alert_is_clear_in_both_languages(
         assert answer.status == status
         assert _text(page, "h1").startswith(title)
         assert page.locator("html").get_attribute("lang") == language
-        _fits(page)
+        assert fits(page)
         page.screenshot(path=tmp_path / f"{status}.{language}.png", full_page=True)
 
 
@@ -176,10 +148,10 @@ def test_both_claimants_of_an_original_are_named(up: Up, english: Page) -> None:
 
 def test_the_box_on_the_front_page_finds_the_identifier_in_a_citation(up: Up, brazilian: Page) -> None:
     brazilian.goto(up.root)
-    _fits(brazilian)
+    assert fits(brazilian)
     brazilian.get_by_role("searchbox").fill(f"(ver http://urlib.net/rep/{FIRST}!, acesso em: 2 mar. 2026).")
     brazilian.get_by_role("button", name="Procurar").click()
-    _fits(brazilian)
+    assert fits(brazilian)
     assert "Nomeado em" in _text(brazilian)
     brazilian.locator("h1 a").click()
     assert "Second edition" in _text(brazilian, "body")
@@ -189,7 +161,7 @@ def test_an_explanation_tells_who_was_asked_and_who_said_what(up: Up, english: P
     for page, knows in ((english, "it knows the item"), (brazilian, "conhece o item")):
         page.goto(up.link("who was asked"))
         assert knows in _text(page)
-        _fits(page)
+        assert fits(page)
 
 
 def test_a_forbidden_file_list_says_so(up: Up, brazilian: Page) -> None:
@@ -201,12 +173,7 @@ def test_an_archive_introduces_itself(up: Up, brazilian: Page) -> None:
     first = re.findall(r"Archives: (http://\S+)/ ", up.printed)[0]
     brazilian.goto(first)
     assert _text(brazilian, "h1").startswith("Arquivo 127.0.0.1")
-    _fits(brazilian)
+    assert fits(brazilian)
     assert (
         brazilian.evaluate("getComputedStyle(document.body).backgroundColor") != "rgb(253, 252, 249)"
     )  # dark
-
-
-def _fits(page: Page) -> None:
-    """Nothing of the page lies beyond the edge of the screen."""
-    assert page.evaluate("document.scrollingElement.scrollWidth <= window.innerWidth")

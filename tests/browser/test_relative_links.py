@@ -9,13 +9,13 @@ import pytest
 from playwright.sync_api import sync_playwright
 
 from archive.world import Clock, NewArchive, listener, serving, settings_for
+from browser.reading import FLAGS
 from ibi.archive.directory import ArchiveDirectory
 
 pytestmark = [pytest.mark.browser, pytest.mark.timeout(120)]
 
 FIRST, SECOND = "iconet.com.br/banon/2003/11.21.21.08", "dpi.inpe.br/banon/1998/08.02.08.56"
 LINK = "../../../../../../dpi.inpe.br/banon/1998/08.02.08.56/doc/utilities1.txt"
-FLAGS = ("--headless", "--no-sandbox", "--disable-gpu", "--disable-background-networking")
 
 
 @pytest.fixture
@@ -46,7 +46,7 @@ def test_the_printed_relative_link_is_followed_without_any_resolver(
     filled: NewArchive, chromium_path: str
 ) -> None:
     with serving(filled, listener()) as served, sync_playwright() as playwright:
-        chromium = playwright.chromium.launch(executable_path=chromium_path, args=list(FLAGS))
+        chromium = playwright.chromium.launch(executable_path=chromium_path, args=FLAGS)
         page = chromium.new_page()
         page.goto(f"http://127.0.0.1:{served.port}/col/{FIRST}/doc/cgi/oai.html")
         page.get_by_role("link", name="utilities").click()

