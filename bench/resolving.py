@@ -10,29 +10,23 @@ the first (Zipf). `--full` takes longer runs, and a million hints instead of a t
 from __future__ import annotations
 
 import argparse
-import json
 import re
-import shutil
 import statistics
-import sys
 import time
 from dataclasses import dataclass
-from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from bench.asking import ARCHIVES as OF_A_FAN_OUT
-from bench.asking import CLIENTS, ROUNDS_AT_ONCE
 from bench.disk import add_option, surroundings, workplace
+from bench.fan_out import fan_out
 from bench.figures import figure, table
-from bench.processes import SERVER_CORE, hold_this_process, run
+from bench.processes import hold_this_process
 from bench.resolving_load import HANGING, ORIGINAL, Work, connection, scene
 from bench.stubs import ip_of, item_of, query_of, service_of, tell
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from bench.figures import Figure
     from bench.resolving_load import Said, Scene
 
 RUNS: Final = 5
@@ -158,74 +152,9 @@ def _pair(stage: Scene, resolver: Callable[[str, bytes], float], sample: int) ->
     return seconds, resolver(f"/{item}", b"302")
 
 
-# -- a fan-out to all ----------------------------------------------------------------------------------------------
-
-
 def _fan_out(place: Path, size: Size) -> None:
     """The original demanded of items that nobody has asked for: all Archives are asked and waited for."""
-    rates: dict[str, list[float]] = {}
-    costs: dict[str, list[float]] = {}
-    work = Work(zipf=False, more=ORIGINAL)
-    with scene(place, OF_A_FAN_OUT) as stage:
-        stage.play(work, 1, ROUNDS_AT_ONCE)
-        clients = [name for name in CLIENTS if name in {"ours", "awaited"} or find_spec(name) is not None]
-        for _ in range(RUNS):
-            said = stage.play(work, size.seconds, ROUNDS_AT_ONCE)
-            rates.setdefault("resolver", []).append(said.asked / said.seconds)
-            costs.setdefault("resolver", []).append(said.processor / said.asked)
-            for client in clients:
-                told = _alone(client, stage.stubs.port, size.seconds)
-                rates.setdefault(client, []).append(told["rate"])
-                costs.setdefault(client, []).append(told["processor"])
-        headroom = _straight(stage)
-    for missing in CLIENTS.keys() - set(clients):
-        print(f"\n{missing} is not compared: it is not installed")
-    _tell_fan_out(
-        {name: figure(runs) for name, runs in rates.items()},
-        {name: figure(runs) for name, runs in costs.items()},
-    )
-    print(f"\nThe stubs' own headroom: {headroom}")
-
-
-def _tell_fan_out(rates: dict[str, Figure], costs: dict[str, Figure]) -> None:
-    names = {
-        "resolver": "the resolver, full fan-out",
-        "ours": "its client alone (aim: 0.7)",
-        "awaited": "its client alone, a task for each question",
-        "pyreqwest": "pyreqwest alone (aim: 1.7)",
-        "aiohttp": "aiohttp alone (aim: 5)",
-    }
-    heads = (
-        f"{OF_A_FAN_OUT} questions, {ROUNDS_AT_ONCE} rounds at once",
-        "questions a second",
-        "resolver to this",
-        "µs of a processor for one",
-        "this to resolver",
-    )
-    table(
-        heads,
-        (
-            (names[name], rate.text(), (rates["resolver"] / rate).text(2), costs[name].times(1e6).text(),
-             (costs[name] / costs["resolver"]).text(2))
-            for name, rate in rates.items()
-        ),
-    )  # fmt: skip
-
-
-def _straight(stage: Scene) -> str:
-    """Answers a second of one stub, the load on the other core."""
-    if shutil.which("wrk") is None:
-        return "not measured, wrk is missing"
-    item = item_of(7, 7)
-    url = f"http://{ip_of(7)}:{stage.stubs.port}/{service_of(7)}?{query_of(item)}"
-    command = ["taskset", "-c", str(SERVER_CORE), "wrk", "-t1", "-c16", "-d1s", url]
-    rates = [found[1] for _ in range(RUNS) if (found := _RATE.search(run(command))) is not None]
-    return f"{figure(map(float, rates)).text()} answers a second, wrk straight at one of them"
-
-
-def _alone(client: str, port: int, seconds: float) -> dict[str, float]:
-    command = ["taskset", "-c", str(SERVER_CORE), sys.executable, "-m", "bench.asking"]
-    return dict(json.loads(run([*command, client, str(port), str(seconds)])))
+    fan_out(place, size.seconds)
 
 
 def _hanging(place: Path, size: Size) -> None:

@@ -26,7 +26,7 @@ from ibi.resolver.registry.mirroring import Listed
 from ibi.settings import ResolverSettings
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
+    from collections.abc import Callable, Iterable, Iterator, Sequence
 
     from bench.processes import Server
 
@@ -145,23 +145,23 @@ def connection(host: str, port: int) -> Iterator[Callable[[str, bytes], float]]:
 
 
 @contextmanager
-def scene(place: Path, archives: int, hints: Iterable[int] = (), letter: str = "n") -> Iterator[Scene]:
-    """A resolver among so many Archives, which knows beforehand who holds the items of these numbers."""
+def scene(
+    place: Path,
+    archives: int,
+    hints: Iterable[int] = (),
+    letter: str = "n",
+    program: Sequence[str] = ("ibi",),
+) -> Iterator[Scene]:
+    """A resolver among so many Archives, which knows beforehand who holds the items of these numbers.
+
+    `program`: the module that serves it, with words before those of the command.
+    """
     with TemporaryDirectory(dir=place) as name, stubs(archives, Path(name)) as around:
         folder = Path(name)
         _make(folder, archives, around.port)
         _learn(folder, archives, hints, letter)
-        command = (
-            sys.executable,
-            "-m",
-            "ibi",
-            "resolver",
-            "serve",
-            "--data",
-            folder,
-            "--bind",
-            "127.0.0.1:0",
-        )
+        serve = ("resolver", "serve", "--data", str(folder), "--bind", "127.0.0.1:0")
+        command = (sys.executable, "-m", *program, *serve)
         with serving(command, folder / "log") as resolver:
             yield Scene(archives, around, resolver)
 

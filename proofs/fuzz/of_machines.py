@@ -51,10 +51,10 @@ def _answers(text: bytes) -> None:
         for at in range(0, min(len(text), 3000 * size), size):
             answers.feed(text[at : at + size])
             if answers.refusal is None and answers.complete:
+                reusable = answers.reusable
                 found.append(answers.take("192.0.2.7"))
-                if not answers.reusable:
+                if not reusable:
                     break
-                answers.next()
             elif answers.refusal is not None:
                 _demand(str(answers.refusal).count("\n") == 0)
                 break

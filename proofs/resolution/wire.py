@@ -17,7 +17,7 @@ from proofs.resolution.oracle import Question
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from ibi.transport import Deadline
+    from ibi.transport import Deadline, Target
 
 _NOTICE = b"notice {acknowledgment received}"
 
@@ -153,10 +153,11 @@ class Wire:
         return Reply(conduct.status, fields, conduct.said.body, "192.0.2.99")
 
     def ask(
-        self, address: str, target: str, deadline: Deadline, done: Callable[[Reply | PeerError], None]
+        self, address: str, target: Target, deadline: Deadline, done: Callable[[Reply | PeerError], None]
     ) -> None:
         """The same without waiting."""
-        asking = asyncio.create_task(self.get(address, target, deadline.seconds))
+        text = target if isinstance(target, str) else b"".join(target).decode("ascii")
+        asking = asyncio.create_task(self.get(address, text, deadline.seconds))
         asking.add_done_callback(lambda asked: done(_outcome(asked)))
         self.keep(asking)
 

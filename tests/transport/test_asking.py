@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from ibi.errors import ForbiddenAddress, NotAsked, PeerError, PeerSilent
-from ibi.transport import Client, Deadline, Limits, Reply
+from ibi.transport import Client, Deadline, Limits, Reply, path_of, query_of
 from ibi.transport.crowd import Crowd
 from support.archives import Conduct, Neighbourhood, ScriptedArchive
 from support.clock import run_with_false_clock
@@ -250,12 +250,31 @@ def test_a_peer_that_nobody_asks_and_that_has_no_connection_is_forgotten() -> No
     run_with_false_clock(main())
 
 
+def test_a_target_in_two_parts_goes_out_as_the_same_request_and_neither_part_ends_a_line() -> None:
+    async def main() -> None:
+        archive = peer()
+        async with asking(archive) as client:
+            path, _, query = TARGET.partition("?")
+            for target in (TARGET, (path_of(path), query_of(f"?{query}"))):
+                client.ask("a.example", target, Deadline(3.0), Told())
+                await asyncio.sleep(1.0)
+        assert [told.target for told in archive.told] == [TARGET, TARGET]
+        assert archive.told[0].headers == archive.told[1].headers
+
+    run_with_false_clock(main())
+    for evil in ("/a\r\nHost: evil.example", "/a b", "/\u00e9", "/a\n", "a", ""):
+        with pytest.raises(ValueError, match="target"):
+            path_of(evil)
+    for evil in ("?a HTTP/1.1\r\n\r\n", "?a\tb", "?\x7f"):
+        with pytest.raises(ValueError, match="target"):
+            query_of(evil)
+
+
 def test_places_are_given_in_turn_and_who_went_away_is_passed_over() -> None:
     crowd: Crowd[str] = Crowd(2)
     assert [crowd.enter(who) for who in "abcde"] == [True, True, False, False, False]
     crowd.forget("c")
-    assert crowd.waiting == ["d", "e"]
+    assert list(crowd.waiting) == ["d", "e"]
     assert [crowd.leave() for _ in range(4)] == ["d", "e", None, None]
-    assert crowd.is_empty
-    assert crowd.enter("f")
-    assert not crowd.is_empty
+    after, entered = crowd.taken, crowd.enter("f")
+    assert (after, entered, crowd.taken) == (0, True, 1)

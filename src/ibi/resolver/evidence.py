@@ -119,7 +119,8 @@ class Evidence:
             if self._thread is None:
                 self._thread = threading.Thread(target=self._work, name="evidence", daemon=True)
                 self._thread.start()
-            self._changed.notify()
+            if len(self._waiting) == 1:
+                self._changed.notify()  # of the others it hears when its pause is over
 
     def original(self, forms: IBIForms, archive: str) -> None:
         """Note that an Archive is the first that was seen with the Original of an item."""
@@ -241,4 +242,7 @@ def _key(note: Note) -> tuple[str, ...]:
 
 def _clean(text: str) -> str:
     """What of a fact may be kept: visible ASCII, no query, not too long."""
-    return "".join(c if " " <= c <= "~" else "." for c in text.partition("?")[0][:LONGEST_FACT])
+    kept = text.partition("?")[0][:LONGEST_FACT]
+    if kept.isascii() and kept.isprintable():
+        return kept
+    return "".join(c if " " <= c <= "~" else "." for c in kept)

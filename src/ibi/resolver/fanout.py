@@ -8,19 +8,20 @@ may finish in their own time: none of them can tell from a line cut short that t
 from __future__ import annotations
 
 import asyncio
-from collections import deque
 from typing import TYPE_CHECKING, Generic, NamedTuple, Protocol, TypeVar
 
 from ibi.errors import PeerSilent
-from ibi.resolver.questions import PER_ARCHIVE, Silent
-from ibi.resolver.questions import Archive as Asked
+from ibi.resolver.inquiry import Archive as Asked
+from ibi.resolver.inquiry import Silent
+from ibi.resolver.questions import PER_ARCHIVE
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Sequence
 
     from ibi.protocol.messages import UrlRequest
+    from ibi.resolver.inquiry import Heard
     from ibi.resolver.plan import Members, Plan
-    from ibi.resolver.questions import Heard, Questions
+    from ibi.resolver.questions import Questions
     from ibi.resolver.turns import Ticket
 
 
@@ -84,12 +85,14 @@ class FanOut(Generic[_Asked]):
         self._hedge = times.hedge
         self._hedge_at = begun + times.hedge
         self._waiting: dict[str, _Asked] = {}
-        self._heard: deque[Heard[_Asked] | Silent[_Asked]] = deque()
+        self._heard: list[Heard[_Asked] | Silent[_Asked]] = []
         self._aside: dict[str, _Asked] = {}
-        self._heard_aside: deque[Heard[_Asked] | Silent[_Asked]] = deque()
+        self._heard_aside: list[Heard[_Asked] | Silent[_Asked]] = []
         self._wake: asyncio.Future[bool] | None = None
         self._ticket: Ticket | None = None
         self._widening = self._widened = False
+        self.patient = False
+        """Whether whoever listens need not hear anybody before all have spoken; he may say so."""
         self.refused = False
         """Whether everybody should have been asked, and too much was under way."""
         self.asked: list[_Asked] = []
@@ -123,11 +126,12 @@ class FanOut(Generic[_Asked]):
         if self._ticket is not None:
             self._questions.turns.give_back(self._ticket)
 
-    async def next(self, until: float | None = None) -> Heard[_Asked] | Silent[_Asked] | None:
-        """The next outcome; None at the time `until` of the loop if none came, and at the end of the round: `over`."""
+    async def next(self, until: float | None = None) -> Sequence[Heard[_Asked] | Silent[_Asked]]:
+        """The next outcomes, in order; none at the time `until` of the loop, nor at the end of the round: `over`."""
         while not self.over:
             if self._heard:
-                return self._heard.popleft()
+                heard, self._heard = self._heard, []
+                return heard
             if not (self._waiting or self._widening):
                 self.widen()
                 continue
@@ -138,8 +142,8 @@ class FanOut(Generic[_Asked]):
             if wake == hedge:
                 self._no_longer_alone()
             if wake == until:
-                return None
-        return None
+                break
+        return ()
 
     async def _something(self, until: float) -> bool:
         """Wait until something has happened; False where that is not before the time `until` of the loop."""
@@ -154,8 +158,9 @@ class FanOut(Generic[_Asked]):
             self._wake = None
 
     def _happened(self) -> None:
-        if self._wake is not None:
-            _settle(self._wake, True)  # noqa: FBT003 - what it is set to
+        wake, self._wake = self._wake, None
+        if wake is not None:
+            _settle(wake, True)  # noqa: FBT003 - what it is set to
 
     def _no_longer_alone(self) -> None:
         """The time of the likely ones is over, or all time is."""
@@ -180,7 +185,7 @@ class FanOut(Generic[_Asked]):
         """
         while self._aside or self._heard_aside:
             if self._heard_aside:
-                outcome = self._heard_aside.popleft()
+                outcome = self._heard_aside.pop(0)
                 if not (isinstance(outcome, Silent) and outcome.asleep):
                     yield outcome
             elif self._clock() >= until or not await self._something(until):
@@ -217,21 +222,22 @@ class FanOut(Generic[_Asked]):
             judged=left >= self._per_archive / 2,
         )
         waiting, heard = (self._aside, self._heard_aside) if aside else (self._waiting, self._heard)
-        for archive in archives:
-            self.asked.append(archive)
-            outcome = self._questions.ask(archive, inquiry)
-            if outcome is None:
-                waiting[archive.service_ibi.canonical] = archive
-            else:  # out of memory, or asleep
-                heard.append(outcome)
+        self.asked.extend(archives)
+        waiting.update({archive.service_ibi.canonical: archive for archive in archives})
+        for outcome in self._questions.ask(archives, inquiry):  # out of memory, or asleep
+            del waiting[outcome.archive.service_ibi.canonical]
+            heard.append(outcome)
 
     def _came(self, outcome: Heard[_Asked] | Silent[_Asked]) -> None:
         service = outcome.archive.service_ibi.canonical
         if self._waiting.pop(service, None) is not None:
             self._heard.append(outcome)
+            if self.patient and self._waiting:
+                return
         elif self._aside.pop(service, None) is not None:
             self._heard_aside.append(outcome)
-        self._happened()
+        if self._wake is not None:
+            self._happened()
 
 
 def _settle(future: asyncio.Future[bool], value: bool) -> None:  # noqa: FBT001 - what it is set to

@@ -199,11 +199,14 @@ class Metrics:
         """Archives are asked once more for one resolution, or for the first time."""
         self._values[_ROUNDS] += 1.0
 
-    def asked(self, result: str, seconds: float | None = None) -> None:
-        """A question has come to an end: "answered", "silent", "garbled", or "asleep" for one that was not sent."""
-        self._values[self._questions.get(result, self._questions[OTHER])] += 1.0
-        if seconds is not None:
-            self._observe(_QUESTION, seconds)
+    def asked(self, result: str, *waits: float) -> None:
+        """Questions have come to an end: "answered", "silent", "garbled", or "asleep" for one that was not sent.
+
+        `waits`: the seconds that each of them took, if they were sent.
+        """
+        self._values[self._questions.get(result, self._questions[OTHER])] += len(waits) or 1.0
+        for seconds, count in Counter(waits).items():
+            self._observe(_QUESTION, seconds, count)
 
     def hint(self, result: str) -> None:
         """Who was asked first held the item ("right") or did not ("wrong"), or nobody was to be preferred ("none")."""
@@ -213,10 +216,10 @@ class Metrics:
         """No Archive was asked, since there was a "fresh", a "stale" or a "negative" answer."""
         self._values[self._remembered.get(answer, self._remembered[OTHER])] += 1.0
 
-    def _observe(self, begin: int, seconds: float) -> None:
+    def _observe(self, begin: int, seconds: float, count: int = 1) -> None:
         values = self._values
-        values[begin + bisect_left(BOUNDS, seconds)] += 1.0
-        values[begin + len(BOUNDS) + 1] += seconds
+        values[begin + bisect_left(BOUNDS, seconds)] += count
+        values[begin + len(BOUNDS) + 1] += count * seconds
 
     def _look(self) -> None:
         """Take over what others count."""

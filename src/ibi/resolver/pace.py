@@ -13,7 +13,7 @@ from collections import deque
 from typing import TYPE_CHECKING, Final, Generic, TypeVar
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterable
 
 A_TURN: Final = 8
 """Questions that go out at a time."""
@@ -37,23 +37,24 @@ class Pace(Generic[_Step]):
         self._left = A_TURN
         self._ticking = False
 
-    def add(self, step: _Step) -> None:
-        """Let it go when it is its turn, which may be at once."""
+    def add(self, steps: Iterable[_Step]) -> None:
+        """Let them go when it is their turn, which may be at once."""
         if not self._ticking:
             self._ticking = True
             asyncio.get_running_loop().call_soon(self._tick)
-        if self._left and not self._line:
+        self._line.extend(steps)
+        self._let_go()
+
+    def _let_go(self) -> None:
+        line = self._line
+        while self._left and line:
             self._left -= 1
-            self._go(step)
-        else:
-            self._line.append(step)
+            self._go(line.popleft())
 
     def _tick(self) -> None:
         """The next ones may go."""
         self._left = A_TURN
-        while self._left and self._line:
-            self._left -= 1
-            self._go(self._line.popleft())
+        self._let_go()
         self._ticking = self._left < A_TURN
         if self._ticking and self._others():
             asyncio.get_running_loop().call_later(REST, self._tick)

@@ -1,37 +1,34 @@
 """One question to one Archive: out of memory, shared with whoever asks the same, or over the network (RES-04).
 
-What goes out does not depend on how the answers will be judged: a `UrlRequest` knows nothing of the reader's language
-or of a required state. No answer that counts is one of our own errors, never a guess about the item.
+No answer that counts is one of our own errors, never a guess about the item.
 """
 
 from __future__ import annotations
 
 import asyncio
 import re
-from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Any, Final, Generic, NamedTuple, Protocol, TypeVar, cast
+from typing import TYPE_CHECKING, Any, Final, TypeVar, cast
 
 from ibi.errors import IbiError, NotAsked, ParseError, PeerError, PeerGarbled, PeerSilent
 from ibi.protocol import vocabulary as say
 from ibi.protocol.url_list import UrlList
+from ibi.resolver.inquiry import NOTHING, Archive, Flight, Heard, Inquiry, Silent, Way
 from ibi.resolver.pace import Pace
 from ibi.resolver.plan import MOST_LIKELY
 from ibi.resolver.pulse import Pulse
 from ibi.resolver.reading import Reading, body_of
 from ibi.resolver.turns import Turns
-from ibi.transport import Deadline, Reply, too_many
+from ibi.transport import Deadline, query_of, too_many
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterator, Sequence
+    from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 
-    from ibi.identifier.forms import IBI
     from ibi.protocol.messages import UrlRequest
     from ibi.resolver.health import Health
     from ibi.resolver.memory import Memory
-    from ibi.resolver.memory_rows import Mark
     from ibi.resolver.metrics import Metrics
-    from ibi.transport import Client
+    from ibi.transport import Client, Reply
 
 PER_ARCHIVE: Final = 3.0
 """Seconds for the whole answer of one Archive (docs/threats.md)."""
@@ -42,76 +39,7 @@ LONGEST_REUSE: Final = 3600
 _MAX_AGE = re.compile(r"(?:^|,)\s*max-age=([0-9]{1,9})\s*(?:$|,)", re.ASCII | re.IGNORECASE)
 _NEVER = re.compile(r"(?:^|,)\s*(?:no-store|no-cache|private)\b", re.ASCII | re.IGNORECASE)
 
-
-class Archive(Protocol):
-    """What must be known of an Archive in order to ask it (MSG-03)."""
-
-    @property
-    def service_ibi(self) -> IBI:
-        """The IBI of its Archive service, as registered; its text is the path of the base URL."""
-
-    @property
-    def address(self) -> str:
-        """Its address, "host[:port]"."""
-
-
 _Asked = TypeVar("_Asked", bound=Archive)
-
-
-class Heard(NamedTuple, Generic[_Asked]):
-    """An Archive has answered; an empty URL list says that it does not know the item.
-
-    `again`: it said so before, and allowed that the answer be used again (note 1).
-    """
-
-    archive: _Asked
-    url_list: UrlList
-    again: bool = False
-
-
-class Silent(NamedTuple, Generic[_Asked]):
-    """An Archive gave no answer that counts, for a reason that is one of our own errors.
-
-    `garbled`: it did answer, but not with a URL list (AMB-32). `asleep`: it was not asked, for it failed often lately.
-    """
-
-    archive: _Asked
-    why: IbiError
-    garbled: bool = False
-    asleep: bool = False
-
-
-@dataclass(slots=True, eq=False)
-class Inquiry(Generic[_Asked]):
-    """What several Archives are asked at the same moment, and who hears of it: `tell` is called once for each.
-
-    `remembered`: whether an answer may be used that was given before; `joined`: one that somebody waits for already;
-    `paced`: whether they are many, who are asked a few at a time; `judged`: whether silence is held against them.
-    """
-
-    request: UrlRequest
-    query: str
-    tell: Callable[[Heard[_Asked] | Silent[_Asked]], None]
-    deadline: Deadline
-    begun: float
-    mark: Mark
-    remembered: bool
-    joined: bool
-    paced: bool
-    judged: bool
-
-
-@dataclass(slots=True, eq=False)
-class _Flight:
-    """One question that is under way, and those who want to hear what comes of it."""
-
-    archive: Archive
-    inquiry: Inquiry[Any]
-    tell: list[Callable[[Any], None]]
-
-    @property
-    def key(self) -> tuple[str, str]:
-        return self.archive.service_ibi.canonical, self.archive.address
 
 
 class Questions:
@@ -125,7 +53,8 @@ class Questions:
         self._memory = memory
         self._metrics = metrics
         self._now = now
-        self._shared: dict[str, dict[tuple[str, str], _Flight]] = {}
+        self._ways: dict[str, Way] = {}
+        self._shared: dict[str, dict[str, Flight]] = {}
         self._under_way = 0
         self._at_once = 0  # of these, so many do not go at a pace
         self._reading = Reading()
@@ -137,6 +66,7 @@ class Questions:
     def keep_to(self, included: Collection[str]) -> None:
         """Forget how Archives were that have left; the canonical service IBIs of those that are here."""
         self._health.forget(included)
+        self._ways = {name: way for name, way in self._ways.items() if name in included}
 
     def was_late(self, since: float) -> bool:
         """Whether this process was late itself since a time of the loop, so that silence says nothing of Archives."""
@@ -160,39 +90,72 @@ class Questions:
     ) -> Inquiry[_Asked]:
         """For `ask`: all who are asked so have as many seconds from now. `query` is `request.query()`."""
         deadline, mark = Deadline(seconds), self._memory.mark()
-        begun = deadline.now()
-        return Inquiry(request, query, tell, deadline, begun, mark, remembered, joined, paced, judged)
+        begun, target = deadline.now(), query_of(f"?{query}")
+        latest = begun + seconds / 2
+        return Inquiry(
+            request, query, target, tell, deadline, begun, latest, mark, remembered, joined, paced, judged
+        )
 
-    def ask(self, archive: _Asked, inquiry: Inquiry[_Asked]) -> Heard[_Asked] | Silent[_Asked] | None:
-        """Ask an Archive. What is known at once is returned; else None, and it is told later, be it `Silent`.
+    def ask(
+        self, archives: Iterable[_Asked], inquiry: Inquiry[_Asked]
+    ) -> list[Heard[_Asked] | Silent[_Asked]]:
+        """Ask these Archives. What is known at once is returned; of the others it is told later, be it `Silent`.
 
         What nobody waits for any longer still ends in its own time, so that no Archive can tell what its answer was
         for (RES-03).
         """
+        at_once: list[Heard[_Asked] | Silent[_Asked]] = []
+        flights: list[Flight] = []
+        shared = self._shared.get(inquiry.query) if inquiry.joined else None
+        asked_anew, all_well = not inquiry.remembered and inquiry.deadline.seconds > 0, self._health.all_well
+        for archive in archives:
+            service = archive.service_ibi.canonical
+            known = None if asked_anew else self._unasked(archive, inquiry)
+            if known is None and shared is not None and _joins(shared.get(service), archive, inquiry):
+                continue
+            if known is None and not all_well:
+                known = self._asleep(archive, inquiry)
+            if known is not None:
+                at_once.append(known)
+                continue
+            way = self._ways.get(service)
+            if way is None or way.archive is not archive:
+                way = self._ways[service] = Way.to(archive)
+            flights.append(Flight(service, way, inquiry))
+        if flights:
+            self._begin(flights, inquiry)
+        return at_once
+
+    def _unasked(self, archive: _Asked, inquiry: Inquiry[_Asked]) -> Heard[_Asked] | Silent[_Asked] | None:
+        """What an Archive said before, or that there is no time to ask it; None where it is to be asked."""
         if inquiry.remembered and (kept := self.kept(archive, inquiry.request)) is not None:
             return Heard(archive, kept, again=True)
         if inquiry.deadline.seconds <= 0:
             return Silent(archive, PeerSilent("no time was left to ask it"))
-        flight = _Flight(archive, inquiry, [inquiry.tell])
-        if inquiry.joined:
-            shared = self._shared.get(inquiry.query, {}).get(flight.key)
-            if shared is not None and shared.inquiry.deadline.lasts(inquiry.deadline.seconds / 2):
-                shared.tell.append(inquiry.tell)
-                return None
-        if self._health.begin(archive.service_ibi.canonical, inquiry.begun) is not None:
-            self._metrics.asked("asleep")
-            why = PeerSilent("it did not answer lately, and is not asked for a while")
-            return Silent(archive, why, asleep=True)
-        if inquiry.joined:
-            self._shared.setdefault(inquiry.query, {})[flight.key] = flight
-        self._under_way += 1
-        self._pulse.begin()
-        if inquiry.paced:
-            self._pace.add(flight)
-        else:
-            self._at_once += 1
-            self._send(flight)
         return None
+
+    def _asleep(self, archive: _Asked, inquiry: Inquiry[_Asked]) -> Silent[_Asked] | None:
+        """That an Archive is left alone for a while; None where it is to be asked."""
+        if self._health.begin(archive.service_ibi.canonical, inquiry.begun) is None:
+            return None
+        self._metrics.asked("asleep")
+        why = PeerSilent("it did not answer lately, and is not asked for a while")
+        return Silent(archive, why, asleep=True)
+
+    def _begin(self, flights: list[Flight], inquiry: Inquiry[Any]) -> None:
+        """These are under way from now on, be it that they wait for their turn."""
+        if not self._under_way:
+            self._pulse.begin()
+        self._under_way += len(flights)
+        inquiry.under_way += len(flights)
+        if inquiry.joined:
+            self._shared.setdefault(inquiry.query, {}).update((flight.service, flight) for flight in flights)
+        if inquiry.paced:
+            self._pace.add(flights)
+            return
+        self._at_once += len(flights)
+        for flight in flights:
+            self._send(flight)
 
     def kept(self, archive: Archive, request: UrlRequest) -> UrlList | None:
         """What an Archive said before and allows to use again."""
@@ -210,34 +173,38 @@ class Questions:
             if name in kept
         )
 
-    def _send(self, flight: _Flight) -> None:
-        archive, inquiry = flight.archive, flight.inquiry
-        target = f"/{archive.service_ibi}?{inquiry.query}"
+    def _send(self, flight: Flight) -> None:
+        archive, path, _ = flight.way
+        inquiry = flight.inquiry
+        deadline = inquiry.deadline
         try:
-            if not inquiry.deadline.lasts(inquiry.deadline.seconds / 2):
+            if deadline.now() > inquiry.latest:
                 raise too_many()
-            self._client.ask(archive.address, target, inquiry.deadline, partial(self._came, flight))
+            self._client.ask(archive.address, (path, inquiry.target), deadline, partial(self._came, flight))
         except PeerError as error:
             asyncio.get_running_loop().call_soon(self._came, flight, error)
 
-    def _came(self, flight: _Flight, said: Reply | PeerError) -> None:
+    def _came(self, flight: Flight, said: Reply | PeerError) -> None:
         """The client has an answer, or there is none."""
         try:
             if isinstance(said, PeerError):
                 raise said
-            answer = self._reading.at_once(body_of(said))
+            body = body_of(said)
+            answer = self._reading.at_once(body) if body else NOTHING
         except (PeerError, ParseError) as error:
             self._landed(flight, self._silent(flight, error))
             return
-        if answer is None:
+        if answer is NOTHING:
+            self._landed(flight, flight.way.nothing)
+        elif answer is None:
             self._client.keep(asyncio.create_task(self._read(flight, said)))
         else:
             self._landed(flight, self._heard(flight, said, answer))
 
-    async def _read(self, flight: _Flight, reply: Reply) -> None:
+    async def _read(self, flight: Flight, reply: Reply) -> None:
         """Read a long answer."""
         outcome: Heard[Archive] | Silent[Archive]
-        outcome = Silent(flight.archive, PeerSilent("this client is closed"))
+        outcome = Silent(flight.way.archive, PeerSilent("this client is closed"))
         try:
             outcome = self._heard(flight, reply, await self._reading.read(reply.body))
         except (PeerError, ParseError) as error:
@@ -245,16 +212,13 @@ class Questions:
         finally:
             self._landed(flight, outcome)
 
-    def _heard(self, flight: _Flight, reply: Reply, answer: UrlList) -> Heard[Archive]:
-        archive, inquiry = flight.archive, flight.inquiry
-        service, now = archive.service_ibi.canonical, inquiry.deadline.now()
-        self._health.heard(service, now)
-        self._metrics.asked("answered", now - inquiry.begun)
+    def _heard(self, flight: Flight, reply: Reply, answer: UrlList) -> Heard[Archive]:
         if reuse := reuse_seconds(reply, answer):
-            self._memory.keep(service, question(inquiry.request), reply.body, reuse, inquiry.mark)
-        return Heard(archive, answer)
+            inquiry = flight.inquiry
+            self._memory.keep(flight.service, question(inquiry.request), reply.body, reuse, inquiry.mark)
+        return Heard(flight.way.archive, answer)
 
-    def _silent(self, flight: _Flight, error: PeerError | ParseError) -> Silent[Archive]:
+    def _silent(self, flight: Flight, error: PeerError | ParseError) -> Silent[Archive]:
         garbled, why = isinstance(error, PeerGarbled), cast("IbiError", error)
         if isinstance(error, ParseError):
             reason = IbiError(error.problem, **error.details)  # without the answer, which the error holds
@@ -262,24 +226,51 @@ class Questions:
         inquiry, now = flight.inquiry, flight.inquiry.deadline.now()
         why.with_traceback(None)  # it is kept for as long as the Archive is in trouble
         if inquiry.judged and not (isinstance(why, NotAsked) or self._pulse.was_late(inquiry.begun)):
-            self._health.failed(flight.archive.service_ibi.canonical, now, why)
+            self._health.failed(flight.service, now, why)
         self._metrics.asked("garbled" if garbled else "silent", now - inquiry.begun)
-        return Silent(flight.archive, why, garbled=garbled)
+        return Silent(flight.way.archive, why, garbled=garbled)
 
-    def _landed(self, flight: _Flight, outcome: Heard[Archive] | Silent[Archive]) -> None:
+    def _landed(self, flight: Flight, outcome: Heard[Archive] | Silent[Archive]) -> None:
+        inquiry = flight.inquiry
+        if isinstance(outcome, Heard):
+            now = inquiry.deadline.now()
+            self._health.heard(flight.service, now)
+            inquiry.waits.append(now - inquiry.begun)
         self._under_way -= 1
-        self._at_once -= not flight.inquiry.paced
+        inquiry.under_way -= 1
+        if not inquiry.paced:
+            self._at_once -= 1
+        if not inquiry.under_way and inquiry.waits:
+            self._metrics.asked("answered", *inquiry.waits)
+            inquiry.waits.clear()
         if not self._under_way:
             self._pulse.end()
-        query = flight.inquiry.query
-        shared = self._shared.get(query) if flight.inquiry.joined else None
-        if shared is not None and shared.get(flight.key) is flight:
-            del shared[flight.key]
-            if not shared:
-                del self._shared[query]
-        self.turns.look()
-        for tell in flight.tell:
+        if inquiry.joined:
+            self._no_longer_shared(flight)
+        if self.turns.queues:
+            self.turns.look()
+        inquiry.tell(outcome)
+        for tell in flight.others or ():
             tell(outcome)
+
+    def _no_longer_shared(self, flight: Flight) -> None:
+        shared = self._shared.get(flight.inquiry.query)
+        if shared is not None and shared.get(flight.service) is flight:
+            del shared[flight.service]
+            if not shared:
+                del self._shared[flight.inquiry.query]
+
+
+def _joins(flight: Flight | None, archive: Archive, inquiry: Inquiry[Any]) -> bool:
+    """Whether the same is being asked of the same Archive, with time enough; then it is told there too."""
+    if flight is None or flight.way.archive.address != archive.address:
+        return False
+    if not flight.inquiry.deadline.lasts(inquiry.deadline.seconds / 2):
+        return False
+    if flight.others is None:
+        flight.others = []
+    flight.others.append(inquiry.tell)
+    return True
 
 
 def question(request: UrlRequest) -> str:

@@ -14,13 +14,13 @@ from typing import TYPE_CHECKING, Final, cast
 
 from ibi.errors import ParseError
 from ibi.exchange import Response, link, redirect
+from ibi.limits import Budget
 from ibi.protocol.language import LanguagePreference
 from ibi.protocol.persistent_url import PersistentURL
 from ibi.protocol.relation import Kind as StepKind
 from ibi.protocol.relation import Step
 from ibi.resolver.alerts import Alert, Kind, Round
-from ibi.resolver.budget import Budget
-from ibi.resolver.explanation import Explanation
+from ibi.resolver.explanation import Explanation, Statement
 from ibi.resolver.metrics import REDIRECT
 from ibi.resolver.rounds import Reader
 from ibi.resolver.upstream import Nothing, Redirected, Said, Unheard
@@ -234,5 +234,5 @@ class Readers:
             return
         if story.remembered:
             self._metrics.remembered(story.remembered)
-        held = bool(first.statements) and first.statements[0].said == "url list"
+        held = bool(first.said) and isinstance(first.said[0], Statement) and first.said[0].said == "url list"
         self._metrics.hint("none" if first.why == "everybody" else "right" if held else "wrong")

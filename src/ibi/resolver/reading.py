@@ -24,6 +24,7 @@ MOST_READ: Final = 32 * 1024 * 1024
 """Bytes that long lists may take that were read and are still needed, about 30 of the longest."""
 
 _OK = 200
+_PLAIN = b"text/plain"
 _LARGE = 8 * 1024  # bytes of a long answer
 _MANY = 256  # pairs of a long list
 _BYTES_OF_A_PAIR = 256  # with its words, in a dict
@@ -33,7 +34,7 @@ def body_of(reply: Reply) -> bytes:
     """The body of an answer that is one (MSG-10). Raises PeerGarbled."""
     if reply.status != _OK:
         raise PeerGarbled("the answer has the status {status}", status=reply.status)
-    if reply.media_type != b"text/plain":
+    if reply.headers.get(b"content-type") != _PLAIN and reply.media_type != _PLAIN:
         raise PeerGarbled("the answer is not text/plain")
     return reply.body
 

@@ -99,7 +99,7 @@ class Resolution:
         self._asked = Asked()
         self._heard: list[_Heard] = []
         self._answered: set[str] = set()
-        self._silent: dict[str, IbiError] = {}
+        self._silent: dict[str, tuple[str, IbiError]] = {}
         self._unsafe: list[Archive] = []
         self._known = False
         self._fallbacks: list[tuple[Name, VerbList]] = []
@@ -115,18 +115,18 @@ class Resolution:
 
     def hear(self, archive: Archive, answer: UrlList, *, again: bool = False) -> Redirect | None:
         """Take an answer, given before if `again`. In normal mode the first that satisfies decides (RES-05)."""
-        doubt = self._policy.disbelief(archive, self.request, answer) if answer else None
-        if doubt is not None:
-            return self.silent(archive, doubt)
-        self._answered.add(str(archive.service_ibi))
-        if answer:
+        if answer.pairs:
+            doubt = self._policy.disbelief(archive, self.request, answer)
+            if doubt is not None:
+                return self.silent(archive, doubt)
             self._heard.append(_Heard(archive, answer))
+        self._answered.add(archive.service_ibi.canonical)
         if self._url.original_required:
             return None
-        found = self._wanted(archive, answer) if answer else None
-        self._await_no_more(archive)
+        self._await_no_more(archive.service_ibi.canonical)
+        found = self._wanted(archive, answer) if answer.pairs else None
         if found is None:
-            if answer.state is not State.DELETED and self._found(answer) is not None:
+            if answer.pairs and answer.state is not State.DELETED and self._found(answer) is not None:
                 self._unsafe.append(archive)
             return None if self._awaited else self.candidate
         chosen = self._redirect(archive, answer, found, complete=True)._replace(again=again)
@@ -137,8 +137,8 @@ class Resolution:
 
     def silent(self, archive: Archive, why: IbiError) -> Redirect | None:
         """Take note that an Archive gave no answer that could be read or believed."""
-        self._silent[str(archive.service_ibi)] = why
-        self._await_no_more(archive)
+        self._silent[archive.service_ibi.canonical] = str(archive.service_ibi), why
+        self._await_no_more(archive.service_ibi.canonical)
         return None if self._awaited else self.candidate
 
     def hear_again(self, archive: Archive, answer: UrlList) -> Redirect | None:
@@ -156,8 +156,8 @@ class Resolution:
         self._awaited = None
         return self.candidate
 
-    def _await_no_more(self, archive: Archive) -> None:
-        if archive.service_ibi.canonical == self._awaited:
+    def _await_no_more(self, service: str) -> None:
+        if service == self._awaited:
             self._awaited = None
 
     def close_round(self, *, may_go_on: bool = True) -> Redirect | AskAgain | Alert:
@@ -285,7 +285,7 @@ class Resolution:
             kind,
             url=self._persistent,
             ibi=str(self._url.ibi),
-            round=Round(asked, tuple(self._silent.items())),
+            round=Round(asked, tuple(self._silent.values())),
             archives=tuple(str(archive.service_ibi) for archive in archives),
             timestamp=next((moment for moment in removed if moment), ""),
             alternates=tuple(sorted(others.items())) if kind is Kind.NO_TRANSLATION else (),

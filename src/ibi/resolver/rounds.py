@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Final
 from ibi.protocol.vocabulary import State
 from ibi.resolver.alerts import Alert, Kind, Round
 from ibi.resolver.fanout import FanOut, Times
+from ibi.resolver.inquiry import Heard
 from ibi.resolver.location_index import Place
-from ibi.resolver.questions import Heard
 from ibi.resolver.resolution import AskAgain, Redirect, Resolution
 
 if TYPE_CHECKING:
@@ -22,12 +22,12 @@ if TYPE_CHECKING:
     from ibi.protocol.language import LanguagePreference
     from ibi.protocol.messages import UrlRequest
     from ibi.protocol.persistent_url import PersistentURL
-    from ibi.protocol.url_list import UrlList
     from ibi.resolver.explanation import Explanation, RoundTold
+    from ibi.resolver.inquiry import Silent
     from ibi.resolver.knowledge import Knowledge
     from ibi.resolver.plan import Filters, Members
     from ibi.resolver.policy import Policy
-    from ibi.resolver.questions import Questions, Silent
+    from ibi.resolver.questions import Questions
     from ibi.resolver.registry import IncludedArchive
 
 MOST_QUESTIONS: Final = 1_000
@@ -55,8 +55,10 @@ class _Told:
     request: UrlRequest
     round: RoundTold
     place: Place
-    heard: list[tuple[IncludedArchive, UrlList]] = field(default_factory=list)
+    heard: list[Heard[IncludedArchive]] = field(default_factory=list)
     silent: list[IncludedArchive] = field(default_factory=list)
+    knows: bool = False
+    """Whether anybody knows the item."""
 
 
 class Rounds:
@@ -153,9 +155,10 @@ class Rounds:
             origin=origin,
             remembered=policy.remembers and not required,
         )
+        fan_out.patient = required and not story.in_full  # an explanation tells when each has spoken
         decision: Redirect | AskAgain | Alert | None = await self._listen(machine, fan_out, told, story)
         fan_out.leave()
-        told.round.asked = tuple(str(archive.service_ibi) for archive in fan_out.asked)
+        told.round.asked = tuple([str(archive.service_ibi) for archive in fan_out.asked])
         if decision is None and fan_out.refused:
             decision = self._older(machine, self._who().regular, story) or Alert(Kind.BUSY, story.url)
         if decision is None:
@@ -177,9 +180,9 @@ class Rounds:
         take_at = never
         while not fan_out.over:
             wake = min(older_at, take_at)
-            outcome = await fan_out.next(None if wake == never else wake)
-            if outcome is not None:
-                decision = self._hear(machine, outcome, told, story, _since(begun))
+            outcomes = await fan_out.next(None if wake == never else wake)
+            if outcomes:
+                decision = self._hear(machine, outcomes, told, story, _since(begun))
             elif clock() >= take_at:
                 decision = machine.take()
             elif clock() >= older_at:
@@ -193,11 +196,9 @@ class Rounds:
                 fan_out.widen()
             elif take_at == never:
                 take_at = clock() + self._times.grace
-        patient = not any(
-            answer for _, answer in told.heard
-        )  # nobody is told that it is nowhere before they were heard
-        async for outcome in fan_out.aside(begun + self._times.stale_after if patient else clock()):
-            decision = self._hear(machine, outcome, told, story, _since(begun))
+        # nobody is told that it is nowhere before these were heard
+        async for outcome in fan_out.aside(clock() if told.knows else begun + self._times.stale_after):
+            decision = self._hear(machine, [outcome], told, story, _since(begun))
             if decision is not None:
                 return decision
         return None
@@ -205,20 +206,30 @@ class Rounds:
     def _hear(
         self,
         machine: Resolution,
-        outcome: Heard[IncludedArchive] | Silent[IncludedArchive],
+        outcomes: Sequence[Heard[IncludedArchive] | Silent[IncludedArchive]],
         told: _Told,
         story: Explanation,
         milliseconds: int,
     ) -> Redirect | None:
-        archive = outcome.archive
-        name = str(archive.service_ibi)
-        if not isinstance(outcome, Heard):
-            told.silent.append(archive)
-            story.silent(name, archive.address, outcome.why, milliseconds)
-            return machine.silent(archive, outcome.why)
-        told.heard.append((archive, outcome.url_list))
-        story.hear(name, archive.address, outcome.url_list, milliseconds, again=outcome.again)
-        return machine.hear(archive, outcome.url_list, again=outcome.again)
+        """Hear what has come, one after the other, until something decides."""
+        for outcome in outcomes:
+            archive = outcome.archive
+            if not isinstance(outcome, Heard):
+                told.silent.append(archive)
+                story.silent(str(archive.service_ibi), archive.address, outcome.why, milliseconds)
+                decision = machine.silent(archive, outcome.why)
+            else:
+                told.heard.append(outcome)
+                answer, again = outcome.url_list, outcome.again
+                if answer.pairs or again:
+                    told.knows = told.knows or bool(answer)
+                    story.hear(str(archive.service_ibi), archive.address, answer, milliseconds, again=again)
+                else:
+                    told.round.said.append((archive, milliseconds))
+                decision = machine.hear(archive, answer, again=again)
+            if decision is not None:
+                return decision
+        return None
 
     def _older(
         self, machine: Resolution, silent: Sequence[IncludedArchive], story: Explanation
@@ -262,21 +273,24 @@ class Rounds:
         if isinstance(decision, Redirect):
             if decision.stale:
                 return
-            chosen = next((said for said in told.heard if said[0] is decision.archive), None)
+            chosen = next((said for said in told.heard if said.archive is decision.archive), None)
         else:
-            living = [said for said in told.heard if said[1] and said[1].state is not State.DELETED]
-            chosen = living[0] if living else None
-        if chosen is None or self._policy.disbelief(chosen[0], told.request, chosen[1]) is not None:
+            living = (said for said in told.heard if said.url_list.pairs)
+            chosen = next((said for said in living if said.url_list.state is not State.DELETED), None)
+        if chosen is None:
+            return
+        archive, answer = chosen.archive, chosen.url_list
+        if self._policy.disbelief(archive, told.request, answer) is not None:
             return
         former = told.place.original
         has_it_no_more = former is not None and (
             former not in self._members.by_service
             or any(
-                archive.service_ibi.canonical == former and answer.state is not State.ORIGINAL
-                for archive, answer in told.heard
+                said.archive.service_ibi.canonical == former and said.url_list.state is not State.ORIGINAL
+                for said in told.heard
             )
         )
-        self._knowledge.learn(told.request, *chosen, told.place, has_it_no_more=has_it_no_more)
+        self._knowledge.learn(told.request, archive, answer, told.place, has_it_no_more=has_it_no_more)
 
 
 def _since(begun: float) -> int:

@@ -18,7 +18,7 @@ from ibi.errors import PeerError, PeerGarbled
 
 if TYPE_CHECKING:
     from ibi.protocol.messages import Acknowledgment
-    from ibi.resolver.questions import Archive
+    from ibi.resolver.inquiry import Archive
     from ibi.transport import Client
 
 PER_ARCHIVE: Final = 3.0

@@ -39,7 +39,8 @@ class Turns:
 
     def __init__(self, under_way: Callable[[], int]) -> None:
         self._under_way = under_way
-        self._queues: OrderedDict[str, deque[Ticket]] = OrderedDict()
+        self.queues: OrderedDict[str, deque[Ticket]] = OrderedDict()
+        """Those who wait, by origin; whose turn it is, `look` sees."""
         self._waiting = 0
 
     def take(self, origin: str, size: int, go: Callable[[], None]) -> Ticket | None:
@@ -51,7 +52,7 @@ class Turns:
             return ticket
         if self._waiting >= MOST_WAITING:
             return None
-        self._queues.setdefault(origin, deque()).append(ticket)
+        self.queues.setdefault(origin, deque()).append(ticket)
         self._waiting += 1
         return ticket
 
@@ -63,17 +64,17 @@ class Turns:
 
     def look(self) -> None:
         """A question has come to an end: perhaps somebody's turn has come."""
-        while self._queues:
-            origin, queue = next(iter(self._queues.items()))
+        while self.queues:
+            origin, queue = next(iter(self.queues.items()))
             while queue and not queue[0].waiting:
                 queue.popleft()
             if not queue:
-                del self._queues[origin]
+                del self.queues[origin]
                 continue
             if not self._has_room(queue[0].size):
                 return
             ticket = queue.popleft()
-            self._queues.move_to_end(origin)
+            self.queues.move_to_end(origin)
             self.give_back(ticket)
             ticket.go()
 

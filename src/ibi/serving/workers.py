@@ -138,4 +138,6 @@ def spare_the_old() -> None:
     """
     gc.collect()
     gc.freeze()
-    gc.set_threshold(700, 10, 1000)  # the last: how seldom everything is gone through; else it is 10
+    # the first: more than is young at a time, a thousand questions of some objects; else it is 700
+    # the last: how seldom everything is gone through; else it is 10
+    gc.set_threshold(5_000, 10, 1_000)

@@ -2,6 +2,7 @@
 
     address.py   where may be called: host[:port] as the standards write it, and which addresses are out of bounds
     exchange.py  what comes back: one answer after the other, measured as it comes in
+    alike.py     short answers that came before, by their bytes
     connection.py  one connection: one request at a time
     request.py   what is sent, and that it says nothing but what it should
     crowd.py     places: who finds none free waits in turn
@@ -20,5 +21,20 @@ from ibi.transport.address import AddressPolicy, HostPort
 from ibi.transport.client import LOOP_NAME, Client, Limits
 from ibi.transport.errand import Deadline, too_many
 from ibi.transport.exchange import Reply
+from ibi.transport.request import Path, Query, Target, path_of, query_of
 
-__all__ = ["LOOP_NAME", "AddressPolicy", "Client", "Deadline", "HostPort", "Limits", "Reply", "too_many"]
+__all__ = [
+    "LOOP_NAME",
+    "AddressPolicy",
+    "Client",
+    "Deadline",
+    "HostPort",
+    "Limits",
+    "Path",
+    "Query",
+    "Reply",
+    "Target",
+    "path_of",
+    "query_of",
+    "too_many",
+]

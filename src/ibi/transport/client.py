@@ -15,7 +15,7 @@ from ibi.transport.crowd import Crowd
 from ibi.transport.errand import AT_THE_PEER, INSIDE, Deadline, Errand, too_many
 from ibi.transport.names import system_names
 from ibi.transport.peers import Limits, Names, Peers
-from ibi.transport.request import LOOP_NAME, written
+from ibi.transport.request import LOOP_NAME, more_of, written
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from ibi.transport.address import AddressPolicy
     from ibi.transport.connection import Connection
     from ibi.transport.exchange import Reply
+    from ibi.transport.request import Target
 
 __all__ = ["LOOP_NAME", "Client", "Limits", "Names"]
 
@@ -74,7 +75,7 @@ class Client:
     def ask(
         self,
         address: str,
-        target: str,
+        target: Target,
         deadline: Deadline,
         done: Callable[[Reply | PeerError], None],
         headers: Sequence[tuple[str, str]] = (),
@@ -90,14 +91,19 @@ class Client:
         if self._closed:
             raise PeerSilent("this client is closed")
         peer = self._peers.at(address)
-        if peer.crowd.is_empty:
+        crowd, inside = peer.crowd, self._crowd
+        if not crowd.taken:
             peer.heard = deadline.now()
-        elif peer.crowd.is_full and deadline.now() - peer.heard > self._limits.patience:
+        elif crowd.taken >= crowd.most and deadline.now() - peer.heard > self._limits.patience:
             raise too_many()
-        request = written(peer.head, target, headers, loop, self._limits.target)
+        end = peer.usual if not headers and loop is LOOP_NAME else peer.head + more_of(headers, loop)
+        request = written(target, end, self._limits.target)
         errand = Errand(self, peer, request, deadline, done)
-        deadline.add(errand)
-        if peer.crowd.enter(errand):
+        if crowd.taken < crowd.most and inside.taken < inside.most:  # nobody has to wait, nearly always
+            crowd.taken += 1
+            inside.taken += 1
+            self._set_off(errand)
+        elif crowd.enter(errand):
             self._next_place(errand)
         return errand
 
@@ -111,7 +117,7 @@ class Client:
         self._closed = True
         waiting, lookups = self._peers.end()
         for errand in (*waiting, *self._crowd.waiting):
-            errand.failed(PeerSilent("this client is closed"))
+            errand.end(PeerSilent("this client is closed"))
         tasks = [*self._tasks, *lookups]
         for task in tasks:
             task.cancel()
@@ -129,18 +135,20 @@ class Client:
     def _set_off(self, errand: Errand) -> None:
         """It has both places."""
         errand.places = INSIDE
-        connection = self._peers.take(errand.peer, errand.deadline.now())
-        if connection is None:
-            self.renew(errand)
+        idle, oldest = errand.peer.idle, errand.deadline.now() - self._limits.kept
+        while idle and idle[0].idle_since < oldest:
+            idle.popleft().abort()
+        if idle:
+            self._use(errand, idle.pop())
         else:
-            self._use(errand, connection)
+            self.renew(errand)
 
     def _use(self, errand: Errand, connection: Connection) -> None:
         errand.connection = connection
         try:
             connection.ask(errand.request, errand)
-        except StaleConnection as stale:
-            errand.failed(stale)
+        except StaleConnection:
+            errand.stale()
 
     def renew(self, errand: Errand) -> None:
         """Make a connection for an errand: none is at rest, or the one that was had been closed."""
@@ -152,7 +160,7 @@ class Client:
     def _connected(self, errand: Errand, task: asyncio.Task[Connection]) -> None:
         errand.connecting = None
         if task.cancelled():
-            errand.failed(PeerSilent("this client is closed"))  # unless it is over, and cancelled this itself
+            errand.end(PeerSilent("this client is closed"))  # unless it is over, and cancelled this itself
         elif (error := task.exception()) is None:
             connection = task.result()
             if errand.over:
@@ -160,19 +168,29 @@ class Client:
                 return
             self._use(errand, connection)
         elif isinstance(error, PeerError):
-            errand.failed(error)
+            errand.end(error)
         else:
-            errand.failed(
+            errand.end(
                 PeerSilent("{host} cannot be reached: {reason}", host=str(errand.peer.where), reason="?")
             )
             raise error
 
     def leave(self, errand: Errand, connection: Connection | None) -> None:
         """An errand is over: whoever waits for its places has them now."""
-        peer = errand.peer
+        peer, inside = errand.peer, self._crowd
+        crowd = peer.crowd
         if connection is not None and not connection.closed:
             connection.idle_since = peer.heard = errand.deadline.now()
             peer.idle.append(connection)
+        if errand.places == INSIDE and not (inside.waiting or crowd.waiting):  # nobody waits, nearly always
+            inside.taken -= 1
+            crowd.taken -= 1
+        else:
+            self._make_way(errand, crowd)
+        if not peer.idle:
+            self._peers.forget_if_unused(peer)
+
+    def _make_way(self, errand: Errand, crowd: Crowd[Errand]) -> None:
         if errand.places == INSIDE:
             follower = self._crowd.leave()
             if follower is not None:
@@ -180,10 +198,8 @@ class Client:
         else:
             self._crowd.forget(errand)
         if errand.places:
-            follower = peer.crowd.leave()
+            follower = crowd.leave()
             if follower is not None:
                 self._next_place(follower)
         else:
-            peer.crowd.forget(errand)
-        if not peer.idle:
-            self._peers.forget_if_unused(peer)
+            crowd.forget(errand)

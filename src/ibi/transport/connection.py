@@ -6,12 +6,13 @@ import asyncio
 from typing import TYPE_CHECKING, Protocol, cast
 
 from ibi.errors import PeerSilent
-from ibi.transport.exchange import Answers
+from ibi.transport.exchange import NONE, Answers
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from ibi.errors import PeerError
+    from ibi.transport.alike import Alike
     from ibi.transport.exchange import Held, Reply
 
 
@@ -22,48 +23,49 @@ class StaleConnection(Exception):
 class Asker(Protocol):
     """Whoever has sent a request is told once what came of it."""
 
-    def heard(self, reply: Reply) -> None:
-        """The answer is whole. The connection may carry another request unless it is `closed`."""
+    def end(self, outcome: Reply | PeerError) -> None:
+        """The answer is whole, or there will be none. Another request may be sent unless `closed`."""
 
-    def failed(self, error: PeerError | StaleConnection) -> None:
-        """There will be none."""
+    def stale(self) -> None:
+        """The connection was kept from before, and closed meanwhile (StaleConnection)."""
 
 
 class Connection(asyncio.Protocol):
     """A connection to `peer` (an IP), for one request after the other.
 
-    `lost` is called once when the connection is gone, and `gone` is then done.
+    `asker` is who waits for an answer now. `lost` is called once when the connection is gone, and `gone` is then done.
     """
 
     def __init__(
-        self, peer: str, head_limit: int, body_limit: int, lost: Callable[[Connection], None], held: Held
+        self,
+        peer: str,
+        limits: tuple[int, int],
+        lost: Callable[[Connection], None],
+        held: Held,
+        alike: Alike,
     ) -> None:
         self.peer = peer
-        self._answer = Answers(head_limit, body_limit, held)
+        self._answer = Answers(*limits, held)
+        self._alike = alike
         self._lost = lost
         self._transport: asyncio.Transport | None = None
-        self._asker: Asker | None = None
         self._used = False
+        self._known = self._reply = NONE
+        self.asker: Asker | None = None
         self.gone: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self.closed = False
         self.idle_since = 0.0
 
-    @property
-    def busy(self) -> bool:
-        """Whether an answer is awaited."""
-        return self._asker is not None
-
     def ask(self, request: bytes, asker: Asker) -> None:
         """Send a whole request; the asker will be told, but never before this returns.
 
-        Raises StaleConnection where it is closed already. The asker is told of StaleConnection when that turns out
-        only now, and the connection has carried a request before; else of PeerGarbled or PeerSilent.
+        Raises StaleConnection where it is closed already. The asker is told of that when it turns out only now, and
+        the connection has carried a request before; else of PeerGarbled or PeerSilent.
         """
         transport = self._transport
         if transport is None or self.closed or transport.is_closing():
             raise StaleConnection
-        self._answer.next()
-        self._asker = asker
+        self.asker = asker
         transport.write(request)
 
     def abort(self) -> None:
@@ -78,15 +80,23 @@ class Connection(asyncio.Protocol):
 
     def data_received(self, data: bytes) -> None:
         """Called by the event loop: some bytes have come."""
-        if self._asker is None:
+        asker, answer = self.asker, self._answer
+        if asker is None:
             self.abort()  # nobody asked
             return
-        self._answer.feed(data)
-        self._judge()
+        if not answer.received and (known := self._alike.find(data)) is not None:
+            if known is not self._known:
+                self._known, self._reply = known, known._replace(peer=self.peer)
+            self.asker = None
+            self._used = True
+            asker.end(self._reply)
+            return
+        answer.feed(data)
+        self._judge(data)
 
     def eof_received(self) -> bool:
         """Called by the event loop: the other side will send no more; neither shall we."""
-        if self._asker is not None:
+        if self.asker is not None:
             self._answer.end()
             self._judge()
         return False
@@ -94,32 +104,36 @@ class Connection(asyncio.Protocol):
     def connection_lost(self, exc: Exception | None) -> None:
         """Called by the event loop: the connection is gone, with an error or (None) in good order."""
         self.closed = True
-        if self._asker is not None and exc is None:
+        if self.asker is not None and exc is None:
             self._answer.end()
             self._judge()
-        asker, self._asker = self._asker, None
+        asker, self.asker = self.asker, None
         self.gone.set_result(None)
         self._lost(self)
         if asker is None:
             return
         self._answer.let_go()
-        if self._used and not self._answer.begun:
-            asker.failed(StaleConnection())
+        if self._used and not self._answer.received:
+            asker.stale()
         else:
-            asker.failed(PeerSilent("the connection was closed before the end of the answer"))
+            asker.end(PeerSilent("the connection was closed before the end of the answer"))
 
-    def _judge(self) -> None:
-        """Give the answer out when it is whole, or say why it cannot be taken."""
-        answer, asker = self._answer, self._asker
+    def _judge(self, data: bytes = b"") -> None:
+        """Give the answer out when it is whole, or say why it cannot be taken; `data` came last."""
+        answer, asker = self._answer, self.asker
         if asker is None or not (answer.complete or answer.refusal is not None):
             return
-        self._asker = None
+        self.asker = None
         self._used = True
         if answer.refusal is not None:
+            answer.let_go()
             self.abort()
-            asker.failed(answer.refusal)
+            asker.end(answer.refusal)
             return
+        reusable, alone = answer.reusable, answer.received == len(data)
         reply = answer.take(self.peer)
-        if not answer.reusable:
+        if not reusable:
             self.abort()
-        asker.heard(reply)
+        elif alone:
+            self._alike.keep(data, reply)
+        asker.end(reply)

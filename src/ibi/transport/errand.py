@@ -13,7 +13,7 @@ from ibi.errors import NotAsked, PeerError, PeerSilent
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from ibi.transport.connection import Connection, StaleConnection
+    from ibi.transport.connection import Connection
     from ibi.transport.exchange import Reply
     from ibi.transport.peers import Peer
 
@@ -36,47 +36,45 @@ class Door(Protocol):
 class Deadline:
     """The moment until which answers are awaited, so many seconds from now; one clock for all that are asked under it.
 
-    To be made for one moment of asking: everybody has the same time.
+    To be made for one moment of asking: everybody has the same time. `now` gives the time of the loop; `under_way` are
+    the errands that have to be told when the time is over, in order, whenever there are any after `begin`.
     """
 
-    __slots__ = ("_clock", "_end", "_loop", "_under_way", "seconds")
+    __slots__ = ("_clock", "_end", "_loop", "now", "seconds", "under_way")
 
     def __init__(self, seconds: float) -> None:
         self.seconds = seconds
         self._loop = asyncio.get_running_loop()
-        self._end = self._loop.time() + seconds
+        self.now = self._loop.time
+        self._end = self.now() + seconds
         self._clock: asyncio.TimerHandle | None = None
-        self._under_way: dict[Errand, None] = {}
-
-    def now(self) -> float:
-        """The time of the loop."""
-        return self._loop.time()
+        self.under_way: dict[Errand, None] = {}
 
     def lasts(self, seconds: float = 0.0) -> bool:
         """Whether it is not over, nor will be in so many seconds."""
-        return self._end >= self._loop.time() + seconds
+        return self._end >= self.now() + seconds
 
-    def add(self, errand: Errand) -> None:
-        """It will be told when the time is over."""
-        if self._clock is None:
-            self._clock = self._loop.call_at(self._end, self._over)
-        self._under_way[errand] = None
+    def begin(self) -> None:
+        """The first of them is under way."""
+        self._clock = self._loop.call_at(self._end, self._over)
 
-    def remove(self, errand: Errand) -> None:
-        """It has ended."""
-        self._under_way.pop(errand, None)
-        if not self._under_way and self._clock is not None:
+    def rest(self) -> None:
+        """Nobody is."""
+        if self._clock is not None:
             self._clock.cancel()
             self._clock = None
 
     def _over(self) -> None:
         """Those first that were never sent: a place that comes free now is of no use to them."""
-        for errand in sorted(self._under_way, key=lambda each: each.places):
+        for errand in sorted(self.under_way, key=lambda each: each.places):
             self._loop.call_soon(errand.late)
 
 
 class Errand:
-    """A question of which nobody has heard yet; `done` is called once, with the whole answer or the reason why not."""
+    """A question of which nobody has heard yet; `done` is called once, with the whole answer or the reason why not.
+
+    `is_fresh`: whether its connection was made for it.
+    """
 
     __slots__ = (
         "_done",
@@ -107,21 +105,35 @@ class Errand:
         self.places = NOWHERE
         self.connection: Connection | None = None
         self.connecting: asyncio.Task[Connection] | None = None
-        self.is_fresh = False  # its connection was made for it
-        self.over = False
+        self.is_fresh = self.over = False
+        if not deadline.under_way:
+            deadline.begin()
+        deadline.under_way[self] = None
 
-    def heard(self, reply: Reply) -> None:
-        """The connection calls this: the answer is whole."""
-        self._end(reply)
-
-    def failed(self, error: PeerError | StaleConnection) -> None:
-        """There will be no answer. A connection kept from before that was closed meanwhile is replaced once."""
+    def end(self, outcome: Reply | PeerError | None) -> None:
+        """It is over, and `done` is called, but for None: nobody wants to hear."""
         if self.over:
             return
-        if isinstance(error, PeerError):
-            self._end(error)
-        elif self.is_fresh:
-            self._end(PeerSilent("the connection was closed before the end of the answer"))
+        self.over = True
+        under_way = self.deadline.under_way
+        del under_way[self]
+        if not under_way:
+            self.deadline.rest()
+        connection, self.connection = self.connection, None
+        if self.connecting is not None:
+            self.connecting.cancel()
+        if connection is not None and connection.asker is not None:
+            connection.abort()
+        self._door.leave(self, connection)
+        if outcome is not None:
+            self._done(outcome)
+
+    def stale(self) -> None:
+        """The connection was kept from before and closed meanwhile; it is replaced once."""
+        if self.over:
+            return
+        if self.is_fresh:
+            self.end(PeerSilent("the connection was closed before the end of the answer"))
         else:
             self.connection = None
             self._door.renew(self)
@@ -132,25 +144,11 @@ class Errand:
             reason = PeerSilent("no whole answer within {seconds:g} s", seconds=self.deadline.seconds)
         else:
             reason = too_many()
-        self._end(reason)
+        self.end(reason)
 
     def give_up(self) -> None:
         """Nobody wants the answer any longer, nor hears that there is none. Half an answer ends its connection."""
-        self._end(None)
-
-    def _end(self, outcome: Reply | PeerError | None) -> None:
-        if self.over:
-            return
-        self.over = True
-        self.deadline.remove(self)
-        connection, self.connection = self.connection, None
-        if self.connecting is not None:
-            self.connecting.cancel()
-        if connection is not None and connection.busy:
-            connection.abort()
-        self._door.leave(self, connection)
-        if outcome is not None:
-            self._done(outcome)
+        self.end(None)
 
 
 def too_many() -> NotAsked:

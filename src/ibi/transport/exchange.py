@@ -7,11 +7,15 @@ of the answer to somebody else's request.
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from functools import lru_cache
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 import httptools
 
 from ibi.errors import PeerGarbled
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
 
 MOST_CHUNKS = 1_024
 """Pieces that an answer may come in (docs/threats.md)."""
@@ -32,14 +36,23 @@ class Reply(NamedTuple):
     """A whole answer: `headers` by lower-case name (several of one name joined by ", "), `peer` the IP that gave it."""
 
     status: int
-    headers: dict[bytes, bytes]
+    headers: Mapping[bytes, bytes]
     body: bytes
     peer: str
 
     @property
     def media_type(self) -> bytes:
         """The type without its parameters, in lower case: b"text/plain"; b"" when none was given."""
-        return self.headers.get(b"content-type", b"").partition(b";")[0].strip().lower()
+        return _media_type(self.headers.get(b"content-type", b""))
+
+
+NONE: Final = Reply(0, {}, b"", "")
+"""Stands for an answer where there is none yet."""
+
+
+@lru_cache(maxsize=64)
+def _media_type(value: bytes) -> bytes:
+    return value.partition(b";")[0].strip().lower()
 
 
 class Held:
@@ -52,7 +65,7 @@ class Held:
 class Answers:
     """The answers of one connection, one after the other; the callbacks of its parser, which lives as long.
 
-    `refusal` is why the present one cannot be taken, once known.
+    `received`: bytes of the present one that have come; `refusal` is why it cannot be taken, once known.
     """
 
     def __init__(self, head_limit: int, body_limit: int, held: Held) -> None:
@@ -60,11 +73,11 @@ class Answers:
         self._head_limit = head_limit
         self._body_limit = body_limit
         self._parser = httptools.HttpResponseParser(self)
-        self.next()
+        self._next()
 
-    def next(self) -> None:
-        """Nothing has come of the answer to the next request."""
-        self._received = self._size = self._chunks = self._lines = 0
+    def _next(self) -> None:
+        """Nothing has come of the next answer."""
+        self.received = self._size = self._chunks = self._lines = 0
         self._until_close = self._kept_alive = self._head_done = False
         self._status = 0
         self._headers: dict[bytes, bytes] = {}
@@ -73,20 +86,15 @@ class Answers:
         self.refusal: PeerGarbled | None = None
 
     @property
-    def begun(self) -> bool:
-        """Whether any byte of it has come."""
-        return self._received > 0
-
-    @property
     def reusable(self) -> bool:
         """Whether the connection may carry another request after this answer."""
         return self.complete and not self.surplus and self._kept_alive
 
     def take(self, peer: str) -> Reply:
-        """The whole answer; nothing of it stays here."""
+        """The whole answer; nothing of it stays here, and what comes is the next one."""
         reply = Reply(self._status, self._headers, bytes(self._body), peer)
-        self._headers = {}
         self.let_go()
+        self._next()
         return reply
 
     def feed(self, data: bytes) -> None:
@@ -104,7 +112,7 @@ class Answers:
             at += piece
 
     def _feed(self, data: bytes) -> None:
-        self._received += len(data)
+        self.received += len(data)
         try:
             self._parser.feed_data(data)
         except (httptools.HttpParserError, httptools.HttpParserUpgrade) as error:
@@ -114,12 +122,12 @@ class Answers:
                 self.refusal = PeerGarbled("the answer is not HTTP: {reason}", reason=_plain(error))
         if self.complete or self.refusal is not None:
             return
-        if not self._head_done and self._received > self._head_limit:
+        if not self._head_done and self.received > self._head_limit:
             self.refusal = PeerGarbled(
                 "the head of the answer is longer than {limit} bytes", limit=self._head_limit
             )
         elif (
-            self._received > self._head_limit + 2 * self._body_limit
+            self.received > self._head_limit + 2 * self._body_limit
         ):  # chunk sizes and trailers are bytes too
             self._refuse_size()
 

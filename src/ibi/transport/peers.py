@@ -17,10 +17,11 @@ from typing import TYPE_CHECKING, Generic, TypeVar
 
 from ibi.errors import ForbiddenAddress, PeerSilent
 from ibi.transport.address import HostPort
+from ibi.transport.alike import Alike
 from ibi.transport.connection import Connection
 from ibi.transport.crowd import Crowd
 from ibi.transport.exchange import Held
-from ibi.transport.request import head_of
+from ibi.transport.request import USUAL, head_of
 
 if TYPE_CHECKING:
     from ibi.transport.address import AddressPolicy
@@ -55,6 +56,8 @@ class Peer(Generic[_Who]):
     where: HostPort
     crowd: Crowd[_Who]
     head: bytes
+    usual: bytes
+    """All that stands after the target, where a request has no headers of its own."""
     heard: float = 0.0  # when it answered last, or was asked while nothing was in flight
     idle: deque[Connection] = field(default_factory=deque)
     lookup: asyncio.Task[list[tuple[str, int]]] | None = None
@@ -74,6 +77,7 @@ class Peers(Generic[_Who]):
         self._names = names
         self._limits = limits
         self._held = Held()
+        self._alike = Alike()
         self._known: dict[str, Peer[_Who]] = {}
         self._closed = False
         self.open: set[Connection] = set()
@@ -83,13 +87,14 @@ class Peers(Generic[_Who]):
         peer = self._known.get(address)
         if peer is None:
             where = HostPort.parse(address)
-            peer = Peer(address, where, Crowd[_Who](self._limits.per_peer), head_of(where))
+            head = head_of(where)
+            peer = Peer(address, where, Crowd[_Who](self._limits.per_peer), head, head + USUAL)
             self._known[address] = peer
         return peer
 
     def forget_if_unused(self, peer: Peer[_Who]) -> None:
         """Nothing need be known of one that nobody asks and that has no connection."""
-        if peer.crowd.is_empty and not peer.idle and peer.lookup is None:
+        if not peer.crowd.taken and not peer.idle and peer.lookup is None:
             self._known.pop(peer.address, None)
 
     def end(self) -> tuple[list[_Who], list[asyncio.Task[list[tuple[str, int]]]]]:
@@ -107,14 +112,6 @@ class Peers(Generic[_Who]):
         await asyncio.gather(*gone)
 
     # Connections
-
-    def take(self, peer: Peer[_Who], now: float) -> Connection | None:
-        """A connection at rest that may be used again, or None. What has rested too long is closed on the way."""
-        idle = peer.idle
-        oldest = now - self._limits.kept
-        while idle and idle[0].idle_since < oldest:
-            idle.popleft().abort()
-        return idle.pop() if idle else None
 
     async def connect(self, peer: Peer[_Who]) -> Connection:
         """A new connection to the first address of the peer that takes one, all of them judged beforehand."""
@@ -140,7 +137,7 @@ class Peers(Generic[_Who]):
                 peer.idle.remove(gone)
                 self.forget_if_unused(peer)
 
-        connection = Connection(ip, self._limits.head, self._limits.body, lost, self._held)
+        connection = Connection(ip, (self._limits.head, self._limits.body), lost, self._held, self._alike)
         transport, _ = await asyncio.get_running_loop().create_connection(lambda: connection, ip, port)
         self.open.add(connection)
         if self._closed:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from importlib.metadata import PackageNotFoundError, version
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NewType
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -15,6 +15,13 @@ if TYPE_CHECKING:
 #: resolvers registered as each other's Archives do not talk for ever.
 LOOP_NAME = "ibi-resolver"
 
+Path = NewType("Path", bytes)
+"""The first part of a target, as `part_of` has checked it; up to the question mark, if the target is to have one."""
+Query = NewType("Query", bytes)
+"""The rest of it, likewise; the same for all who are asked the same."""
+Target = str | tuple[Path, Query]
+"""What is asked for: "/path?query", or the two parts of that."""
+
 _TOKEN = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+", re.ASCII)
 _VALUE = re.compile(r"[\x20-\x7e]*", re.ASCII)
 _OURS = frozenset(
@@ -23,8 +30,9 @@ _OURS = frozenset(
 
 
 def head_of(where: HostPort) -> bytes:
-    """Every header that we send to all: whom we mean, and who we are."""
+    """Every header that we send to all, and what stands before them: whom we mean, and who we are."""
     lines = [
+        " HTTP/1.1",
         f"Host: {where}",
         f"User-Agent: {_USER_AGENT}",
         "Accept: text/plain, */*;q=0.1",
@@ -34,8 +42,26 @@ def head_of(where: HostPort) -> bytes:
     return "".join(f"{line}\r\n" for line in lines).encode("ascii")
 
 
-def _more(headers: Sequence[tuple[str, str]], loop: str) -> bytes:
-    """The headers of one request. Raises ValueError."""
+def path_of(text: str) -> Path:
+    """The first part of targets. Raises ValueError."""
+    if not text.startswith("/"):
+        raise ValueError(_BAD_TARGET)
+    return Path(_visible(text))
+
+
+def query_of(text: str) -> Query:
+    """The second part, with its question mark. Raises ValueError."""
+    return Query(_visible(text))
+
+
+def _visible(text: str) -> bytes:
+    if not (text.isascii() and text.isprintable() and " " not in text):
+        raise ValueError(_BAD_TARGET)
+    return text.encode("ascii")
+
+
+def more_of(headers: Sequence[tuple[str, str]], loop: str) -> bytes:
+    """What stands after the headers for all, to the end of the head. Raises ValueError."""
     if not _VALUE.fullmatch(loop):
         problem = f"the header CDN-Loop cannot be {loop!r}"
         raise ValueError(problem)
@@ -45,20 +71,18 @@ def _more(headers: Sequence[tuple[str, str]], loop: str) -> bytes:
             problem = f"the header {name!r} cannot be sent"
             raise ValueError(problem)
         lines.append(f"{name}: {value}\r\n")
-    return "".join(lines).encode("ascii")
+    return "".join([*lines, "\r\n"]).encode("ascii")
 
 
-def written(head: bytes, target: str, headers: Sequence[tuple[str, str]], loop: str, longest: int) -> bytes:
-    """A whole request: `head` is `head_of` its peer, and a target has `longest` characters at most.
+def written(target: Target, end: bytes, longest: int) -> bytes:
+    """A whole request: a target of `longest` characters at most, and all that stands after it.
 
     A fault in it is the caller's, so it is a ValueError.
     """
-    visible = target.isascii() and target.isprintable() and " " not in target
-    if not (visible and target.startswith("/") and len(target) <= longest):
-        problem = "a target starts with '/' and has only visible ASCII characters, not too many"
-        raise ValueError(problem)
-    more = _more(headers, loop) if headers or loop != LOOP_NAME else _LOOP
-    return b"GET %b HTTP/1.1\r\n%b%b\r\n" % (target.encode("ascii"), head, more)
+    path, query = (path_of(target), b"") if isinstance(target, str) else target
+    if len(path) + len(query) > longest:
+        raise ValueError(_BAD_TARGET)
+    return b"GET " + path + query + end
 
 
 def _user_agent() -> str:
@@ -68,5 +92,7 @@ def _user_agent() -> str:
         return "ibi"
 
 
-_LOOP = _more((), LOOP_NAME)
+_BAD_TARGET = "a target starts with '/' and has only visible ASCII characters, not too many"
+USUAL = more_of((), LOOP_NAME)
+"""What stands there in a request without headers of its own."""
 _USER_AGENT = _user_agent()

@@ -1,0 +1,115 @@
+"""A full fan-out: the original demanded of items that nobody has asked for, so all Archives are asked and waited for.
+
+Beside the resolver stand HTTP clients that do nothing but ask the same, and the resolver itself where it asks through
+one of them (`bench.doors`): that one does the same work as ours. Once more, it is measured while no two answers are
+alike, so that each has to be taken apart.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+import sys
+from collections import defaultdict
+from contextlib import ExitStack
+from importlib.util import find_spec
+from typing import TYPE_CHECKING, Final
+
+from bench.asking import ARCHIVES, CLIENTS, ROUNDS_AT_ONCE
+from bench.doors import DOORS
+from bench.figures import figure, table
+from bench.processes import SERVER_CORE, run
+from bench.resolving_load import ORIGINAL, Work, scene
+from bench.stubs import ip_of, item_of, query_of, service_of, tell
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from bench.figures import Figure
+    from bench.resolving_load import Scene
+
+RUNS: Final = 5
+_RATE: Final = re.compile(r"Requests/sec:\s+([\d.]+)")
+
+
+def fan_out(place: Path, seconds: float) -> None:
+    """Measure so many seconds at a time, turn about, and print."""
+    runs: dict[str, list[tuple[float, float]]] = defaultdict(list)
+    clients = [name for name in CLIENTS if name in {"ours", "awaited"} or find_spec(name) is not None]
+    with ExitStack() as scenes:
+        stages = {"resolver": scenes.enter_context(scene(place, ARCHIVES))}
+        for door in DOORS:
+            if door in clients:
+                other = scene(place, ARCHIVES, program=("bench.doors", door))
+                stages[f"resolver by {door}"] = scenes.enter_context(other)
+        for stage in stages.values():
+            _demand(stage, 1)
+        first = stages["resolver"]
+        for _ in range(RUNS):
+            for name, stage in stages.items():
+                runs[name].append(_demand(stage, seconds))
+            tell(first.stubs.port, "numbered=1")
+            runs["numbered"].append(_demand(first, seconds))
+            tell(first.stubs.port, "numbered=0")
+            for client in clients:
+                told = _alone(client, first.stubs.port, seconds)
+                runs[client].append((told["rate"], told["processor"]))
+        headroom = _straight(first)
+    for missing in CLIENTS.keys() - set(clients):
+        print(f"\n{missing} is not compared: it is not installed")
+    _tell_fan_out(
+        {name: figure(rate for rate, _ in found) for name, found in runs.items()},
+        {name: figure(cost for _, cost in found) for name, found in runs.items()},
+    )
+    print(f"\nThe stubs' own headroom: {headroom}")
+
+
+def _demand(stage: Scene, seconds: float) -> tuple[float, float]:
+    """Questions a second, and seconds of a processor for one."""
+    said = stage.play(Work(zipf=False, more=ORIGINAL), seconds, ROUNDS_AT_ONCE)
+    return said.asked / said.seconds, said.processor / said.asked
+
+
+def _tell_fan_out(rates: dict[str, Figure], costs: dict[str, Figure]) -> None:
+    names = {
+        "resolver": "the resolver, full fan-out",
+        "numbered": "the same, no two answers alike",
+        "resolver by pyreqwest": "the resolver, asking by pyreqwest",
+        "resolver by aiohttp": "the resolver, asking by aiohttp",
+        "ours": "its client alone (aim: 0.7)",
+        "awaited": "its client alone, a task for each question",
+        "pyreqwest": "pyreqwest alone (aim: 1.7)",
+        "aiohttp": "aiohttp alone (aim: 5)",
+    }
+    heads = (
+        f"{ARCHIVES} questions, {ROUNDS_AT_ONCE} rounds at once",
+        "questions a second",
+        "resolver to this",
+        "µs of a processor for one",
+        "this to resolver",
+    )
+    table(
+        heads,
+        (
+            (names[name], rate.text(), (rates["resolver"] / rate).text(2), costs[name].times(1e6).text(),
+             (costs[name] / costs["resolver"]).text(2))
+            for name, rate in rates.items()
+        ),
+    )  # fmt: skip
+
+
+def _straight(stage: Scene) -> str:
+    """Answers a second of one stub, the load on the other core."""
+    if shutil.which("wrk") is None:
+        return "not measured, wrk is missing"
+    item = item_of(7, 7)
+    url = f"http://{ip_of(7)}:{stage.stubs.port}/{service_of(7)}?{query_of(item)}"
+    command = ["taskset", "-c", str(SERVER_CORE), "wrk", "-t1", "-c16", "-d1s", url]
+    rates = [found[1] for _ in range(RUNS) if (found := _RATE.search(run(command))) is not None]
+    return f"{figure(map(float, rates)).text()} answers a second, wrk straight at one of them"
+
+
+def _alone(client: str, port: int, seconds: float) -> dict[str, float]:
+    command = ["taskset", "-c", str(SERVER_CORE), sys.executable, "-m", "bench.asking"]
+    return dict(json.loads(run([*command, client, str(port), str(seconds)])))
