@@ -1,0 +1,153 @@
+"""The tables of the index, and how its file is opened, given up when damaged, and made anew.
+
+The file is derived from the catalogue, so it is never mended and never brought on from an older form: it is made anew.
+Only whoever writes it removes it; whoever meets damage leaves a note that asks for that.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+from contextlib import suppress
+from typing import TYPE_CHECKING, Final
+
+from ibi.errors import SetupError
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+FILE: Final = "finding.sqlite3"
+NOTE: Final = "finding.again"
+"""An empty file that asks for the index to be made anew."""
+
+VERSION: Final = 1
+"""Of these tables and of what is put into them; an index of another version is made anew."""
+
+_PRAGMAS: Final = (
+    "PRAGMA journal_mode = WAL",
+    "PRAGMA synchronous = NORMAL",
+    "PRAGMA busy_timeout = 5000",
+    "PRAGMA temp_store = MEMORY",
+    "PRAGMA cache_size = -16000",
+)
+_TABLES: Final = (
+    """CREATE TABLE entry (number INTEGER PRIMARY KEY, stamp INTEGER NOT NULL, removed INTEGER NOT NULL,
+    shown INTEGER NOT NULL, content_type TEXT NOT NULL, kind TEXT NOT NULL, language TEXT NOT NULL,
+    year INTEGER NOT NULL, name TEXT NOT NULL, modified INTEGER NOT NULL, people TEXT NOT NULL,
+    events INTEGER NOT NULL, described_by INTEGER NOT NULL, open INTEGER NOT NULL, embargo TEXT NOT NULL)""",
+    "CREATE INDEX entry_stamp ON entry (stamp, number)",
+    # What a condition names stands in its index too: else counting would look at every row.
+    "CREATE INDEX entry_data ON entry (stamp, number, content_type) WHERE content_type = 'Data'",
+    "CREATE INDEX entry_kind ON entry (kind, stamp, number, content_type) WHERE content_type = 'Data'",
+    "CREATE INDEX entry_language ON entry (language, stamp, number, content_type) WHERE content_type = 'Data'",
+    "CREATE INDEX entry_open ON entry (stamp, number, content_type, open) WHERE content_type = 'Data' AND open",
+    "CREATE INDEX entry_embargo ON entry (embargo) WHERE embargo > ''",
+    "CREATE INDEX entry_news ON entry (stamp, number) WHERE shown",
+    "CREATE INDEX entry_described ON entry (described_by) WHERE described_by",
+    """CREATE VIRTUAL TABLE words USING fts5 (title, people, subject, abstract, marks,
+    tokenize = 'unicode61 remove_diacritics 2', prefix = '2 3')""",
+    """CREATE TABLE facet (what TEXT NOT NULL, value TEXT NOT NULL, label TEXT NOT NULL, items INTEGER NOT NULL,
+    PRIMARY KEY (what, value)) WITHOUT ROWID""",
+    "CREATE TABLE sheet (number INTEGER PRIMARY KEY, modified INTEGER NOT NULL)",
+    """CREATE TABLE state (began INTEGER NOT NULL, built INTEGER NOT NULL, through INTEGER NOT NULL,
+    last_name TEXT NOT NULL, told INTEGER NOT NULL, told_items INTEGER, again INTEGER)""",
+)
+_VERSION: Final = "PRAGMA user_version"
+_SET_VERSION: Final = f"PRAGMA user_version = {VERSION}"
+_ONLY_READ: Final = "PRAGMA query_only = ON"
+_BEGIN: Final = "BEGIN IMMEDIATE"
+_COMMIT: Final = "COMMIT"
+_UNUSABLE: Final = "the database {path} cannot be used: {reason}"
+
+
+class BeingMade(SetupError):
+    """The index is not there yet, or not any more: it is being made, and nothing can be found until then."""
+
+    def __init__(self) -> None:
+        super().__init__("the list of what is held here is being made; try again in a few seconds")
+
+
+def open_to_read(path: Path) -> sqlite3.Connection:
+    """A connection that only reads, for any thread. Raises BeingMade where there is no index of this version."""
+    if not path.exists():
+        raise BeingMade
+    database = _connect(path)
+    try:
+        found = database.execute(_VERSION).fetchone()[0]
+        database.execute(_ONLY_READ)
+    except BaseException:
+        database.close()
+        raise
+    if found != VERSION:
+        database.close()
+        raise BeingMade
+    return database
+
+
+def open_to_write(path: Path) -> sqlite3.Connection:
+    """A connection that writes; the tables are made where they are not there yet. Raises sqlite3.Error."""
+    fresh = not path.exists()
+    if fresh:
+        path.touch(mode=0o600)
+    database = _connect(path)
+    try:
+        if fresh:
+            database.execute(_BEGIN)
+            for table in _TABLES:
+                database.execute(table)
+            database.execute(_SET_VERSION)
+            database.execute(_COMMIT)
+    except BaseException:
+        database.close()
+        raise
+    return database
+
+
+def is_of_this_version(path: Path) -> bool:
+    """Whether there is an index of this version, as far as its first page tells. Raises sqlite3.DatabaseError."""
+    if not path.exists():
+        return False
+    database = _connect(path)
+    try:
+        return bool(database.execute(_VERSION).fetchone()[0] == VERSION)
+    finally:
+        database.close()
+
+
+def remove(path: Path) -> None:
+    """Remove the index with all that belongs to it. Raises OSError."""
+    for ending in ("-wal", "-shm", ""):
+        path.with_name(f"{path.name}{ending}").unlink(missing_ok=True)
+
+
+def is_damage(error: sqlite3.Error) -> bool:
+    """Whether an error says that the file is damaged, rather than busy, out of room or asked wrongly."""
+    return isinstance(error, sqlite3.DatabaseError) and not isinstance(
+        error,
+        sqlite3.OperationalError
+        | sqlite3.ProgrammingError
+        | sqlite3.IntegrityError
+        | sqlite3.NotSupportedError,
+    )
+
+
+def ask_for_a_new_one(path: Path) -> None:
+    """Leave the note that the index is to be made anew."""
+    with suppress(OSError):
+        path.with_name(NOTE).touch()
+
+
+def unusable(path: Path, error: sqlite3.Error | OSError) -> SetupError:
+    """What to say of a file that cannot be used now."""
+    reason = error.strerror or error if isinstance(error, OSError) else error
+    return SetupError(_UNUSABLE, path=path, reason=reason)
+
+
+def _connect(path: Path) -> sqlite3.Connection:
+    database = sqlite3.connect(path, timeout=5, isolation_level=None, check_same_thread=False)
+    try:
+        for pragma in _PRAGMAS:
+            database.execute(pragma)
+    except BaseException:
+        database.close()
+        raise
+    return database

@@ -1,0 +1,185 @@
+"""What readers look for is found: by words, people, years, languages and kinds, page by page, whatever they type."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import closing
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from archive.conftest import _make
+from archive.finding_world import indexed, item
+from archive.world import NewArchive
+from ibi.archive.finding import search as looking
+from ibi.archive.finding.index import Index
+from ibi.archive.finding.question import Question, question_of, read_question
+from ibi.archive.finding.search import Found, newest, search
+from ibi.errors import ParseError
+
+ITEMS = (
+    item(1, "Sensoriamento remoto da Amazônia", creator=["Câmara, Gilberto", "Banon, Gerald Jean Francis"],
+         subject=["florestas"], description=["Imagens de satélite do uso da terra"], date="2011-05", type="tese",
+         language=["pt"]),
+    item(2, "Remote sensing of rivers", creator=["Banon, Gerald Jean Francis"], subject=["Amazônia", "water"],
+         date="2012", type="article", language=["en"]),
+    item(3, "Water quality", creator=["Silva, Ana", "Banon, Lise Christine"],
+         description=["Rivers of the Amazonia region; self-archiving"], date="2012", type="article",
+         language=["en-GB"]),
+    item(4, "Da terra ao uso", creator=["Silva, Ana"], date="1999", type="mapa"),
+    item(5, "Hidden metadata of the Amazônia", contenttype="Metadata"),
+    item(6),
+)  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def index(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Index]:
+    archive = _make(tmp_path_factory.mktemp("search") / "archive", "archive.example", {})
+    assert archive.load(*ITEMS).refused == 0
+    with closing(indexed(archive)) as found, closing(archive.catalogue):
+        yield found
+
+
+def found(index: Index, **words: str) -> list[int]:
+    """The items that are found, by the numbers that they have above."""
+    return [each.number - 1 for each in search(index, question_of(words)).entries]
+
+
+def look(index: Index, **words: str) -> Found:
+    return search(index, question_of(words))
+
+
+@pytest.mark.parametrize(
+    ("text", "numbers"),
+    [
+        ("amazonia", [1, 2, 3]),  # in the title, among the subjects, in the abstract
+        ("AMAZÔNIA", [1, 2, 3]),
+        ("remot", [2, 1]),  # the beginning of a word; equally good ones: the newest first
+        ("remote sens", [2]),  # all words, of which only the last one may be cut
+        ("remot sens", []),
+        ('"uso da terra"', [1]),
+        ("uso da terra", [4, 1]),
+        ('"da uso"', []),
+        ("self-archiving", [3]),
+        ("gerald banon", [2, 1]),
+        ("hidden", []),
+        ("a", []),
+    ],
+)
+def test_words_are_found_wherever_they_stand(index: Index, text: str, numbers: list[int]) -> None:
+    assert found(index, text=text) == numbers
+
+
+@pytest.mark.parametrize(
+    ("words", "numbers"),
+    [
+        ({"person": "Banon, Gerald Jean Francis"}, [2, 1]),
+        ({"person": "gerald banon"}, [2, 1]),
+        ({"person": "Banon"}, [3, 2, 1]),
+        ({"person": "Silva Gerald"}, []),
+        ({"person": "CAMARA, GILBERTO"}, [1]),
+        ({"year": "2012"}, [3, 2]),
+        ({"year": "2012", "language": "en", "text": "water"}, [3, 2]),
+        ({"language": "pt-BR"}, [1]),
+        ({"kind": "dissertation"}, [1]),
+        ({"kind": "JournalArticle", "person": "Silva"}, [3]),
+        ({"year": "1066"}, []),
+        ({"kind": "Other"}, [6]),
+    ],
+)
+def test_lists_are_narrowed_down(index: Index, words: dict[str, str], numbers: list[int]) -> None:
+    assert found(index, **words) == numbers
+
+
+def test_facets_count_what_was_found_and_lead_further(index: Index) -> None:
+    answer = look(index, text="amazonia")
+    assert (answer.count, answer.many, answer.exact, answer.next) == (3, False, True, None)
+    facets = {what: [(each.value, each.items) for each in values] for what, values in answer.facets.items()}
+    assert facets == {
+        "year": [("2012", 2), ("2011", 1)],
+        "language": [("en", 2), ("pt", 1)],
+        "kind": [("JournalArticle", 2), ("Dissertation", 1)],
+        "person": [
+            ("Banon, Gerald Jean Francis", 2), ("Câmara, Gilberto", 1), ("Silva, Ana", 1), ("Banon, Lise Christine", 1),
+        ],
+    }  # fmt: skip
+    for what, values in answer.facets.items():
+        for each in values:
+            assert look(index, text="amazonia", **{what: each.value}).count == each.items
+    assert "year" not in look(index, text="amazonia", year="2012").facets
+
+
+def test_everything_can_be_walked_through(index: Index) -> None:
+    assert [tuple(each)[::2] for each in looking.years(index, 9)] == [("2012", 2), ("2011", 1), ("1999", 1)]
+    assert [tuple(each)[::2] for each in looking.values(index, "language", 9)] == [("en", 2), ("pt", 1)]
+    assert [each.value for each in looking.values(index, "kind", 1)] == ["JournalArticle"]
+    assert [tuple(each)[::2] for each in looking.letters(index, 9)] == [("b", 3), ("c", 1), ("s", 2)]
+    first = looking.people(index, "b", "", 1)
+    assert [tuple(each) for each in first] == [("banon gerald jean francis", "Banon, Gerald Jean Francis", 2)]
+    further = looking.people(index, "b", first[-1].value, 9)
+    assert [each.label for each in further] == ["Banon, Lise Christine"]
+    assert looking.people(index, "b", further[-1].value, 9) == looking.people(index, "%", "", 9) == []
+
+
+def test_a_long_list_is_paged_without_end_and_a_search_up_to_a_bound(
+    archive: NewArchive, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    archive.load(
+        *(item(number, "Water" if number % 2 else "About water", date="2012") for number in range(90))
+    )
+    monkeypatch.setattr(looking, "LOOKED_AT", 50)
+    with closing(indexed(archive)) as index:
+        question: Question | None = question_of({"year": "2012"})
+        walked = []
+        while question is not None:
+            answer = search(index, question)
+            assert (answer.count, answer.many) == (90, False)
+            walked += [each.number for each in answer.entries]
+            question = answer.next
+        assert walked == list(range(91, 1, -1))
+        answer = look(index, text="water")
+        assert (answer.count, answer.many, answer.exact, len(answer.entries)) == (50, True, False, 20)
+        pages = [answer]
+        while pages[-1].next is not None:
+            pages.append(search(index, pages[-1].next))
+        seen = [each.number for page in pages for each in page.entries]
+        assert len(seen) == len(set(seen)) == 50
+        assert [each.number for each in newest(index, question_of({"text": "water"}), 3)] == [91, 90, 89]
+
+
+@pytest.mark.parametrize(
+    "text",
+    ['"', '""', "*", "a* OR b*", "NOT x", "title:water", "{title}", "NEAR(a b, 2)", "^water", "water AND", "(", "+ -",
+     "a\x00b", "'; DROP TABLE entry; --", "water\ue000", "\ud800", "%", "日本語", "e\u0301", '"unclosed phrase', "-",
+     "_", "x" * 500, "a " * 32],
+)  # fmt: skip
+def test_no_operator_of_the_index_is_within_reach(index: Index, text: str) -> None:
+    assert look(index, text=text).count in {0, 1, 2}
+    assert look(index, person=text).count in {0, 1, 2}
+
+
+def test_operators_are_words(index: Index) -> None:
+    assert found(index, text="water OR sensoriamento") == []
+    assert found(index, text="title:water") == []
+    assert found(index, text="-water") == found(index, text="water") == [3, 2]
+    assert found(index, person="Silva, Ana' OR 1=1") == []
+
+
+@settings(max_examples=150, deadline=None)
+@given(st.dictionaries(st.sampled_from(["text", "person"]), st.text(max_size=60)))
+def test_whatever_is_typed_has_an_answer(index: Index, words: dict[str, str]) -> None:
+    answer = look(index, **words)
+    assert answer.count <= 6
+    if not answer.question.is_empty:
+        assert read_question(answer.question.query()) == answer.question
+
+
+@pytest.mark.parametrize(
+    "words",
+    [{"year": "20x"}, {"year": "²"}, {"page": "0"}, {"page": "51"}, {"language": "p'"}, {"kind": "a b"},
+     {"before": "-1"}, {"text": "x" * 501}, {"person": "y" * 501}, {"text": "a " * 33}, {"year": "9" * 30}],
+)  # fmt: skip
+def test_what_cannot_be_looked_for_is_refused_with_its_fault(words: dict[str, str]) -> None:
+    with pytest.raises(ParseError):
+        question_of(words)
