@@ -1,0 +1,1 @@
+"""Proofs of the OAI-PMH repository: harvested whole, harvested while it changes, and judged by others' schemas."""

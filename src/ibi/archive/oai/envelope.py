@@ -1,0 +1,145 @@
+"""Answers of OAI-PMH 2.0 as XML text (its clause 3.2 and chapter 4).
+
+Texts of others come in through `xml_text` and `xml_value` alone, which drop what XML 1.0 cannot hold.
+"""
+
+from __future__ import annotations
+
+import re
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Final, NamedTuple
+from xml.sax.saxutils import escape, quoteattr
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+
+    from ibi.archive.oai.asking import Fault
+    from ibi.archive.oai.formats import RecordFormat
+    from ibi.archive.oai.sets import Part
+
+_HEAD: Final = (
+    '<?xml version="1.0" encoding="UTF-8"?>\n'
+    '<OAI-PMH xmlns="http://www.openarchives.org/OAI/2.0/" xmlns:xsi="http://www.w3.org/2001/XMLSchema-instance"'
+    ' xsi:schemaLocation="http://www.openarchives.org/OAI/2.0/ http://www.openarchives.org/OAI/2.0/OAI-PMH.xsd">\n'
+)
+_OAI_IDENTIFIER: Final = (
+    "<description>"
+    '<oai-identifier xmlns="http://www.openarchives.org/OAI/2.0/oai-identifier"'
+    ' xmlns:xsi="http://www.w3.org/2001/XMLSchema-instance"'
+    ' xsi:schemaLocation="http://www.openarchives.org/OAI/2.0/oai-identifier'
+    ' http://www.openarchives.org/OAI/2.0/oai-identifier.xsd">'
+    "<scheme>oai</scheme><repositoryIdentifier>{domain}</repositoryIdentifier><delimiter>:</delimiter>"
+    "<sampleIdentifier>{sample}</sampleIdentifier></oai-identifier></description>\n"
+)
+_DOMAIN: Final = re.compile(r"[a-zA-Z][a-zA-Z0-9\-]*(?:\.[a-zA-Z][a-zA-Z0-9\-]*)+")
+_NOT_XML: Final = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
+_PLAIN: Final = re.compile("[\x20!#-%'-;=?-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]*")
+"""Texts that stand in XML as they are; nearly all do, and to see that is quicker than to look for each mark."""
+
+
+class Header(NamedTuple):
+    """What every record tells of itself; `stamp` in POSIX seconds, `parts`: the sets that it is in."""
+
+    identifier: str
+    stamp: int
+    parts: Sequence[str]
+    removed: bool
+
+
+class Ending(NamedTuple):
+    """What stands behind the records of a list: a token, "" on the last page; `expires` in POSIX seconds.
+
+    `size`: how many records there were when the list began; `cursor`: how many came before this page.
+    """
+
+    token: str
+    cursor: int
+    size: int
+    expires: int
+
+
+def xml_text(text: str) -> str:
+    """A text of others as the content of an element."""
+    return text if _PLAIN.fullmatch(text) else escape(_NOT_XML.sub("", text))
+
+
+def xml_value(text: str) -> str:
+    """A text of others as the value of an attribute, with its quotation marks."""
+    return f'"{text}"' if _PLAIN.fullmatch(text) else quoteattr(_NOT_XML.sub("", text))
+
+
+def moment(seconds: int) -> str:
+    """POSIX seconds as OAI-PMH writes them: 2026-11-22T10:30:00Z."""
+    return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%dT%H:%M:%SZ").rjust(20, "0")
+
+
+def document(base: str, now: int, asked: Mapping[str, str], inside: Iterable[str]) -> bytes:
+    """A whole answer; `asked`: the arguments that it repeats, `verb` among them, {} where they were wrong."""
+    words = "".join(f" {name}={xml_value(value)}" for name, value in asked.items())
+    head = f"{_HEAD}<responseDate>{moment(now)}</responseDate>\n<request{words}>{xml_text(base)}</request>\n"
+    return "".join((head, *inside, "</OAI-PMH>\n")).encode("utf-8")
+
+
+def fault(error: Fault) -> str:
+    """What is wrong with a question."""
+    return f'<error code="{error.code}">{xml_text(error.words)}</error>\n'
+
+
+def identify(base: str, name: str, mail: str, earliest: int, domain: str, sample: str) -> str:
+    """Who this repository is. A domain that OAI identifiers cannot have, as one without a dot, is not described."""
+    described = (
+        _OAI_IDENTIFIER.format(domain=domain, sample=xml_text(sample)) if _DOMAIN.fullmatch(domain) else ""
+    )
+    return (
+        f"<Identify>\n<repositoryName>{xml_text(name)}</repositoryName>\n<baseURL>{xml_text(base)}</baseURL>\n"
+        f"<protocolVersion>2.0</protocolVersion>\n<adminEmail>{xml_text(mail)}</adminEmail>\n"
+        f"<earliestDatestamp>{moment(earliest)}</earliestDatestamp>\n<deletedRecord>persistent</deletedRecord>\n"
+        f"<granularity>YYYY-MM-DDThh:mm:ssZ</granularity>\n{described}</Identify>\n"
+    )
+
+
+def formats(known: Iterable[RecordFormat]) -> str:
+    """The formats that there are."""
+    lines = (
+        f"<metadataFormat><metadataPrefix>{each.prefix}</metadataPrefix><schema>{each.schema}</schema>"
+        f"<metadataNamespace>{each.namespace}</metadataNamespace></metadataFormat>\n"
+        for each in known
+    )
+    return "".join(("<ListMetadataFormats>\n", *lines, "</ListMetadataFormats>\n"))
+
+
+def sets(parts: Iterable[Part]) -> str:
+    """The sets that there are."""
+    lines = (
+        f"<set><setSpec>{each.spec}</setSpec><setName>{xml_text(each.name)}</setName></set>\n"
+        for each in parts
+    )
+    return "".join(("<ListSets>\n", *lines, "</ListSets>\n"))
+
+
+def header(of: Header) -> str:
+    """The header of a record."""
+    status = ' status="deleted"' if of.removed else ""
+    parts = "".join(f"<setSpec>{part}</setSpec>" for part in of.parts)
+    return (
+        f"<header{status}><identifier>{xml_text(of.identifier)}</identifier>"
+        f"<datestamp>{moment(of.stamp)}</datestamp>{parts}</header>\n"
+    )
+
+
+def record(of: Header, metadata: str) -> str:
+    """A record; `metadata`: one element, "" of a removed item."""
+    inside = f"<metadata>{metadata}</metadata>" if metadata else ""
+    return f"<record>{header(of)}{inside}</record>\n"
+
+
+def listed(verb: str, lines: Iterable[str], ending: Ending | None) -> str:
+    """The records or headers of a list; `ending`: None where all of it stands in one answer."""
+    token = ""
+    if ending is not None:
+        until = f' expirationDate="{moment(ending.expires)}"' if ending.token else ""
+        token = (
+            f'<resumptionToken{until} completeListSize="{ending.size}" cursor="{ending.cursor}">'
+            f"{ending.token}</resumptionToken>\n"
+        )
+    return "".join((f"<{verb}>\n", *lines, token, f"</{verb}>\n"))
