@@ -1,0 +1,1 @@
+"""The administration of an Archive under `/-/admin`: what the JSON interface does, for people with a browser."""

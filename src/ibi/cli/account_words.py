@@ -1,0 +1,140 @@
+"""Words of `ibi archive account` and `ibi resolver account`: people who may sign in at the pages under /-/admin."""
+
+from __future__ import annotations
+
+import argparse
+import getpass
+import json
+import sys
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from ibi.errors import SetupError
+from ibi.identifier.dates import TICKS, date_text
+from ibi.texts import printable, say
+
+if TYPE_CHECKING:
+    from ibi.signing_in.accounts import Accounts
+
+
+@dataclass(frozen=True, slots=True)
+class AccountWords:
+    """What differs between services: what --data is, which roles there are, and whether a service is there.
+
+    `check` raises SetupError where none is: an account for none is a slip of the finger. `runs`: under which name the
+    parser keeps what is to be done.
+    """
+
+    data: str
+    roles: Sequence[str]
+    roles_help: str
+    check: Callable[[Path], object]
+    runs: str
+
+    def add(self, parsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+        """Add the words to the subcommands of a service."""
+        text = "say who may sign in at /-/admin, with a browser"
+        account = parsers.add_parser("account", help=text, description=text)
+        what = account.add_subparsers(dest="what", required=True, metavar="WHAT")
+        making = self._word(
+            what, "add", "make an account; its password is asked, or made and printed once", self._add
+        )
+        making.epilog = self.roles_help
+        making.add_argument("name", metavar="NAME", help="what is written down beside what its owner does")
+        making.add_argument("--role", required=True, choices=self.roles, help="what it is for")
+        _add_generate(making)
+        self._word(what, "list", "the accounts, their roles, and since when", self._list)
+        removing = self._word(what, "remove", "let nobody sign in with an account any more", self._remove)
+        removing.add_argument("name", metavar="NAME", help="the account")
+        changing = self._word(
+            what, "password", "give an account another password; its sessions end", self._password
+        )
+        changing.add_argument("name", metavar="NAME", help="the account")
+        _add_generate(changing)
+
+    def _word(
+        self,
+        what: argparse._SubParsersAction[argparse.ArgumentParser],
+        word: str,
+        text: str,
+        do: Callable[[argparse.Namespace], int],
+    ) -> argparse.ArgumentParser:
+        parser = what.add_parser(
+            word, help=text, description=text, formatter_class=argparse.RawDescriptionHelpFormatter
+        )
+        parser.add_argument("--data", type=Path, required=True, metavar="DIR", help=self.data)
+        parser.add_argument("--json", action="store_true", help="one JSON document")
+        parser.set_defaults(**{self.runs: do})
+        return parser
+
+    def _accounts(self, args: argparse.Namespace) -> Accounts:
+        from ibi.signing_in.accounts import Accounts
+
+        self.check(args.data)
+        return Accounts(args.data)
+
+    def _add(self, args: argparse.Namespace) -> int:
+        from ibi.signing_in.roles import Role
+
+        accounts = self._accounts(args)
+        password = _given(args)
+        made = date_text(time.time_ns() // TICKS * TICKS)
+        account = accounts.add(args.name, Role(args.role), password, made)
+        return _tell(args, {"name": account.name, "role": account.role, "made": account.made}, password)
+
+    def _list(self, args: argparse.Namespace) -> int:
+        known = self._accounts(args).all()
+        if args.json:
+            rows = [{"name": each.name, "role": each.role, "made": each.made} for each in known]
+            print(json.dumps({"accounts": rows}))
+            return 0
+        for each in known:
+            print(f"{each.name}  {each.made}  {each.role}")
+        return 0
+
+    def _remove(self, args: argparse.Namespace) -> int:
+        self._accounts(args).remove(args.name)
+        if args.json:
+            print(json.dumps({"name": args.name, "removed": True}))
+        return 0
+
+    def _password(self, args: argparse.Namespace) -> int:
+        accounts = self._accounts(args)
+        password = _given(args)
+        account = accounts.set_password(args.name, password)
+        return _tell(args, {"name": account.name, "role": account.role, "made": account.made}, password)
+
+
+def _add_generate(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--generate", action="store_true", help="make a password and print it this once, instead of asking"
+    )
+
+
+def _given(args: argparse.Namespace) -> str:
+    """A new password: made, or asked twice from the person at the terminal. Raises SetupError."""
+    if args.generate:
+        from ibi.signing_in.passwords import new_password
+
+        return new_password()
+    if not sys.stdin.isatty():
+        raise SetupError("nobody is at the terminal to type a password: see --generate")
+    password = getpass.getpass(say("Password: "))
+    if getpass.getpass(say("The same again: ")) != password:
+        raise SetupError("the two passwords differ; nothing was changed")
+    return password
+
+
+def _tell(args: argparse.Namespace, facts: dict[str, str], password: str) -> int:
+    """Show a password that was made; one that was typed is known already."""
+    shown = {"password": password} if args.generate else {}
+    if args.json:
+        print(json.dumps({**facts, **shown}))
+    elif args.generate:
+        sentence = say("the password of {name} is shown only now:", name=facts["name"])
+        print(printable(sentence), file=sys.stderr)
+        print(password)
+    return 0

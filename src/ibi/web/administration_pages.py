@@ -1,0 +1,217 @@
+"""The pages of the administration of an Archive, as HTML in the reader's language."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Final
+
+from ibi import texts
+from ibi.archive.administration import pages
+from ibi.archive.holding import Access
+from ibi.signing_in import frames
+from ibi.tokens import Scope
+from ibi.web.archive_pages import ELEMENT_NAMES, title
+from ibi.web.rendering import capital, html
+
+if TYPE_CHECKING:
+    from ibi.errors import IbiError
+    from ibi.signing_in.frames import Frame
+
+TEMPLATES: Final = (
+    (frames.SignInPage, "sign_in.html"),
+    (frames.NoticePage, "admin_notice.html"),
+    (pages.OverviewPage, "admin_overview.html"),
+    (pages.ItemsPage, "admin_items.html"),
+    (pages.ItemPage, "admin_item.html"),
+    (pages.FormPage, "admin_form.html"),
+    (pages.FilesPage, "admin_files.html"),
+    (pages.DeletePage, "admin_delete.html"),
+    (pages.CopyPage, "admin_copy.html"),
+    (pages.TransferPage, "admin_transfer.html"),
+    (pages.ImportPage, "admin_import.html"),
+    (pages.MembershipPage, "admin_membership.html"),
+    (pages.StatisticsPage, "admin_statistics.html"),
+    (pages.AuditPage, "admin_audit.html"),
+    (pages.TokensPage, "admin_tokens.html"),
+    (frames.AccountsPage, "admin_accounts.html"),
+    (frames.AccountPage, "admin_account.html"),
+)
+"""Which template writes which page."""
+
+DONE: Final = {
+    "deposited": "The item was deposited. Its name and its persistent URL will never change.",
+    "edited": "The changes were saved.",
+    "unchanged": "Nothing was different, so nothing was changed.",
+    "files": "The files were saved.",
+    "removed": "The item was deleted. Its name, the date and the reason stay.",
+    "copied": "The copy was taken, and every file that could be compared equals the original.",
+    "offered": "The hand-over has begun. This Archive goes on with it by itself; look here again in a while.",
+    "switched-on": "The Archive is switched on: it asks its resolvers to be included.",
+    "switched-off": "The Archive is switched off at its resolvers. It goes on answering its own addresses.",
+    "left": "The Archive leaves this resolver.",
+    "revoked": "The token was revoked: nobody can use it any more.",
+    "removed-account": "The account was removed, and its sessions have ended.",
+    "signed-out": "You are signed out.",
+    "password": "Your password was changed, and all your sessions have ended. Sign in with the new one.",
+    "signed-in-again": "You are signed in again. What you had typed is still here; look at it and send it once more.",
+}
+"""What is said after something was done, by the word in the address."""
+
+HEADINGS: Final = {
+    "": "Overview",
+    "items": "Items",
+    "deposit": "Deposit",
+    "import": "Import",
+    "copy": "Take a copy",
+    "transfer": "Hand-overs",
+    "statistics": "Statistics",
+    "audit": "Audit",
+    "membership": "Networks",
+    "tokens": "Tokens",
+    "accounts": "Accounts",
+    "account": "My account",
+}
+"""The pages that the menu leads to, and what it calls them."""
+
+NEEDED: Final = {
+    "": Scope.READ,
+    "items": Scope.READ,
+    "deposit": Scope.DEPOSIT,
+    "copy": Scope.TRANSFER,
+    "transfer": Scope.TRANSFER,
+    "import": Scope.ADMIN,
+    "statistics": Scope.READ,
+    "audit": Scope.READ,
+    "membership": Scope.ADMIN,
+    "tokens": Scope.ADMIN,
+    "accounts": Scope.ADMIN,
+    "account": Scope.READ,
+}
+"""What an account must be good for to find a page in the menu, in the order of the menu."""
+
+ACCESS: Final = {
+    Access.OPEN: "Everybody may have the files",
+    Access.EMBARGOED: "Nobody before a day, then everybody",
+    Access.RESTRICTED: "Only readers in networks that have a licence",
+    Access.CLOSED: "Kept here, but not given to readers",
+}
+"""Who may have the data of an item, as a librarian chooses it."""
+
+FIELD_NAMES: Final = {
+    "language": "Language of the item",
+    "url": "Address of the item elsewhere",
+    "target": "File that is shown first",
+    "access": "Who may have the files",
+    "embargo": "End of the embargo",
+    "rights": "What may be done with it",
+    "licence": "Licence",
+    "contenttype": "Content",
+    "transferable": "The original may go to another Archive",
+    "file_list_public": "Readers see the list of files",
+}
+"""What the form calls its fields, besides the elements of Dublin Core."""
+
+SCOPES: Final = {
+    Scope.READ: "see the history of items and lists of files that are not public",
+    Scope.DEPOSIT: "deposit new items",
+    Scope.EDIT: "change facts and files of items",
+    Scope.DELETE: "delete items",
+    Scope.TRANSFER: "hand originals over to this Archive",
+    Scope.ADMIN: "all of these, and choose names",
+}
+"""What a token is good for, in words."""
+
+ROLES: Final = {
+    "depositor": "Depositor: brings in new items",
+    "keeper": "Keeper: corrects, deletes, copies and hands over items too",
+    "administrator": "Administrator: decides about the Archive itself too",
+}
+"""What an account is for, in words."""
+
+EVENTS: Final = {
+    "deposited": "deposited",
+    "imported": "imported",
+    "edited": "edited",
+    "removed": "deleted",
+    "copied": "copied",
+    "refreshed": "made equal to its original",
+}
+"""What happened to an item, in words; other words stay as they are."""
+
+FAULTS: Final = {
+    "missing": "it is not there",
+    "size": "it has another size",
+    "digest": "its content has changed",
+    "unreadable": "it cannot be read",
+}
+"""What can be wrong with a stored file, in words."""
+
+STANDINGS: Final = {
+    "waiting": "waiting",
+    "included": "included",
+    "included, not confirmed": "included, not confirmed",
+    "refused": "refused",
+    "excluded": "excluded",
+}
+"""How an Archive stands at a resolver, in words."""
+
+SUGGESTED: Final = ("en", "pt-BR", "pt", "es", "fr", "de", "it")
+"""Languages that a field suggests."""
+
+LICENCES: Final = (
+    "https://creativecommons.org/licenses/by/4.0/",
+    "https://creativecommons.org/licenses/by-sa/4.0/",
+    "https://creativecommons.org/licenses/by-nc/4.0/",
+    "https://creativecommons.org/licenses/by-nc-nd/4.0/",
+    "https://creativecommons.org/publicdomain/zero/1.0/",
+)
+"""Licences that a field suggests."""
+
+
+def render(frame: Frame, language: str) -> bytes:
+    """A page of the administration of an Archive as HTML in one of our languages."""
+    details = frame.problem.details if frame.problem else {}
+    field = str(details.get("name", details.get("where", "")))
+    wrong = field if field in {*FIELD_NAMES, "reason"} else f"dc.{field}" if field in ELEMENT_NAMES else ""
+    role = frame.signed.role if frame.signed else None
+    return framed(
+        dict(TEMPLATES)[type(frame.page)],
+        frame,
+        language,
+        program="ibi archive",
+        menu=[(word, HEADINGS[word]) for word, scope in NEEDED.items() if role and role.may(scope)],
+        wrong=wrong,
+        titled=lambda holding: title(holding, language),
+        may=lambda word: bool(role and role.may(Scope(word))),
+        element_names=ELEMENT_NAMES,
+        field_names=FIELD_NAMES,
+        access_words={each.value: words for each, words in ACCESS.items()},
+        scope_words={each.value: words for each, words in SCOPES.items()},
+        role_words=ROLES,
+        event_words=EVENTS,
+        fault_words=FAULTS,
+        standing_words=STANDINGS,
+        suggested=SUGGESTED,
+        licences=LICENCES,
+        plain=lambda file: texts.printable(file.raw.decode("utf-8", "replace")),
+    )
+
+
+def framed(template: str, frame: Frame, language: str, **words: object) -> bytes:
+    """A page of any administration, with what its template needs besides."""
+    return html(
+        template,
+        language,
+        frame=frame,
+        page=frame.page,
+        done=DONE.get(frame.done, ""),
+        packed=json.dumps,
+        told=lambda error: _told(error, language),
+        **words,
+    )
+
+
+def _told(error: IbiError, language: str) -> str:
+    """What went wrong, as a sentence on its own line; a name at its beginning keeps its letters."""
+    said = texts.say(error, language)
+    return said if error.problem.startswith("{") else capital(said)

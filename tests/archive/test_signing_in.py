@@ -1,0 +1,484 @@
+"""Signing in at the administration, over HTTP: who is let in, how long, and which forms count (threat T44)."""
+
+from __future__ import annotations
+
+import re
+import sqlite3
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from archive.administration_world import PASSWORD, Librarian, Office, office
+from ibi.errors import IbiError, ParseError, SetupError
+from ibi.signing_in import door
+from ibi.signing_in.accounts import Accounts
+from ibi.signing_in.passwords import check_password, new_password
+from ibi.signing_in.roles import Role
+from ibi.signing_in.sessions import ABSOLUTE, IDLE, MOST_SESSIONS, Limit, Sessions
+
+MADE = "2026-11-22T10:00:00Z"
+
+
+@pytest.fixture(scope="module")
+def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Office]:
+    with office(tmp_path_factory.mktemp("office")) as made:
+        yield made
+
+
+@pytest.fixture(autouse=True)
+def _nobody_has_tried_before(served: Office) -> None:
+    path = served.archive.data / "sessions.sqlite"
+    if path.exists():
+        with sqlite3.connect(path, timeout=10) as database:
+            database.execute("DELETE FROM attempt")
+        database.close()
+
+
+class At:
+    """A clock that is set by hand."""
+
+    def __init__(self) -> None:
+        self.now = 1_700_000_000.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+def test_whoever_is_not_signed_in_is_led_to_the_way_in_and_back(served: Office) -> None:
+    nobody = served.somebody()
+    answer = nobody.look("/-/admin/items?after=a")
+    assert answer.status == 303
+    page = nobody.gone_to(answer)
+    assert "<h1>Sign in</h1>" in page.text
+    fields = (("name", "maria"), ("password", PASSWORD), ("next", nobody.hidden("next")))
+    assert nobody.post("/-/admin/sign-in", *fields).headers["location"] == "/-/admin/items?after=a"
+
+
+@pytest.mark.parametrize(
+    "where",
+    ["//far.example", "http://far.example", "/-/admin//far.example", "/-/admin\r\nx: y", "/-/administrator"],
+)
+def test_signing_in_leads_nowhere_else(served: Office, where: str) -> None:
+    nobody = served.somebody()
+    answer = nobody.post("/-/admin/sign-in", ("name", "maria"), ("password", PASSWORD), ("next", where))
+    assert (answer.status, answer.headers["location"]) == (303, "/-/admin")
+
+
+def test_the_cookie_is_for_this_host_alone_and_for_no_script(served: Office) -> None:
+    answer = served.somebody().sign_in()
+    assert re.fullmatch(
+        r"ibi-[0-9a-f]{8}=[\w-]{43}; Path=/; Max-Age=43200; HttpOnly; SameSite=Strict",
+        answer.headers["set-cookie"],
+    )
+    assert answer.headers["cache-control"] == "no-store"
+
+
+def test_of_a_session_only_a_hash_is_kept(served: Office) -> None:
+    maria = served.somebody("maria")
+    [session] = maria.cookies.values()
+    files = [path for path in served.archive.data.iterdir() if path.name.startswith("sessions.sqlite")]
+    assert files
+    assert all(session.encode() not in path.read_bytes() for path in files)
+    assert (served.archive.data / "sessions.sqlite").stat().st_mode & 0o077 == 0
+
+
+def test_signing_in_again_ends_the_session_that_was_there(served: Office) -> None:
+    maria = served.somebody("maria")
+    before = dict(maria.cookies)
+    assert maria.sign_in().status == 303
+    assert maria.cookies != before
+    assert Librarian(served.port, before).look("/-/admin").status == 303
+    assert maria.look("/-/admin").status == 200
+
+
+def test_an_unknown_name_and_a_wrong_password_get_the_same_answer(served: Office) -> None:
+    wrong, unknown = (served.somebody().sign_in(name, "something else") for name in ("maria", "nobody"))
+    assert wrong.status == unknown.status == 403
+    assert "the name or the password is wrong" in wrong.text.lower()
+    plain = [re.sub(r'nonce[-=]"?[\w-]+|value="\w*"', "", each.text) for each in (wrong, unknown)]
+    assert plain[0] == plain[1]
+    assert "set-cookie" not in wrong.headers
+
+
+def test_after_five_wrong_passwords_even_the_right_one_has_to_wait(served: Office) -> None:
+    nobody = served.somebody()
+    said = [nobody.sign_in("maria", f"wrong {number}").status for number in range(6)]
+    assert said == [403] * 5 + [429]
+    answer = nobody.sign_in("maria")
+    assert answer.status == 429
+    assert 0 < int(answer.headers["retry-after"]) <= 901
+    assert "minutes" in answer.text
+    assert nobody.sign_in("root").status == 303  # others are not kept out
+
+
+def test_a_right_password_forgives_the_wrong_ones_before(served: Office) -> None:
+    nobody = served.somebody()
+    for _ in range(3):
+        assert [nobody.sign_in("maria", "wrong").status for _ in range(4)] == [403] * 4
+        assert nobody.sign_in("maria").status == 303
+
+
+def test_one_network_cannot_try_one_password_on_everybody(served: Office) -> None:
+    nobody = served.somebody()
+    said = [nobody.sign_in(f"n{number}", "password1").status for number in range(door.WRONG_FROM_NETWORK + 1)]
+    assert said == [403] * door.WRONG_FROM_NETWORK + [429]
+
+
+@pytest.mark.parametrize(
+    "headers",
+    [
+        {"origin": "http://far.example"},
+        {"origin": "null"},
+        {"origin": ""},
+        {"sec_fetch_site": "cross-site"},
+        {"sec_fetch_site": "same-site", "origin": ""},
+        {"sec_fetch_site": "none", "origin": ""},
+        {"origin": "http://127.0.0.1:1"},
+    ],
+)
+def test_a_form_of_another_site_is_refused_signing_in_too(served: Office, headers: dict[str, str]) -> None:
+    refused = served.somebody().sign_in("maria", **headers)
+    assert (refused.status, refused.headers.get("set-cookie")) == (403, None)
+    maria = served.somebody("root")
+    maria.look("/-/admin/tokens")
+    answer = maria.send("/-/admin/tokens", ("name", "evil"), ("scope", "admin"), **headers)
+    assert answer.status == 403
+    assert "evil" not in maria.look("/-/admin/tokens").text
+
+
+def test_a_form_needs_the_token_of_its_own_session(served: Office) -> None:
+    first, second = served.somebody("root"), served.somebody("root")
+    first.look("/-/admin/tokens")
+    second.look("/-/admin/tokens")
+    for token in ("", "x", first.token):
+        fields = (("form_token", token), ("name", "evil"), ("scope", "admin"))
+        answer = second.post("/-/admin/tokens", *fields)
+        assert answer.status == 403, token
+        assert "earlier session" in answer.text
+    assert second.send("/-/admin/tokens", ("name", "good"), ("scope", "read")).status == 200
+
+
+def test_no_file_is_read_before_the_token_of_the_form(served: Office) -> None:
+    maria = served.somebody("maria")
+    maria.look("/-/admin/deposit")
+    late = (("file", "a.txt", b"a" * 100_000), ("form_token", None, maria.token.encode()))
+    assert maria.post_files("/-/admin/deposit", *late).status == 403
+    staging = served.archive.data / "staging"
+    assert not staging.exists() or [path for path in staging.iterdir() if path.is_file()] == []
+
+
+def test_pages_are_kept_by_nobody_framed_by_nobody_and_run_no_script_of_others(served: Office) -> None:
+    first, second = (served.somebody("maria").look("/-/admin/deposit") for _ in range(2))
+    policy = first.headers["content-security-policy"]
+    assert "frame-ancestors 'none'" in policy
+    assert "default-src 'none'" in policy
+    assert "unsafe" not in policy
+    [nonce] = re.findall(r"script-src 'nonce-([\w-]+)'", policy)
+    assert re.findall(r"<script[^>]*>", first.text) == [re.findall(r"<script[^>]*>", first.text)[0]]
+    assert f'nonce="{nonce}"' in first.text
+    assert nonce not in second.text
+    assert " style=" not in first.text
+    assert first.headers["cache-control"] == "no-store"
+    assert first.headers["x-frame-options"] == "DENY"
+    assert first.headers["referrer-policy"] == "same-origin"
+
+
+def test_signing_out_ends_the_session_not_only_the_cookie(served: Office) -> None:
+    maria = served.somebody("maria")
+    kept = dict(maria.cookies)
+    maria.look("/-/admin")
+    assert maria.look("/-/admin/sign-out").status == 404  # a link ends no session
+    maria.look("/-/admin")
+    answer = maria.send("/-/admin/sign-out")
+    assert (answer.status, answer.headers["location"]) == (303, "/-/admin/sign-in?done=signed-out")
+    assert "Max-Age=0" in answer.headers["set-cookie"]
+    assert Librarian(served.port, kept).look("/-/admin").status == 303
+
+
+def test_signing_out_everywhere_ends_the_sessions_of_other_browsers(served: Office) -> None:
+    here, there, somebody = served.somebody("maria"), served.somebody("maria"), served.somebody("root")
+    here.look("/-/admin/account")
+    assert here.send("/-/admin/sign-out", ("everywhere", "yes")).status == 303
+    assert there.look("/-/admin").status == 303
+    assert somebody.look("/-/admin").status == 200
+
+
+def test_another_password_ends_every_session_and_the_old_one_opens_nothing(served: Office) -> None:
+    accounts = Accounts(served.archive.data)
+    accounts.add("ana", Role.DEPOSITOR, PASSWORD, MADE)
+    ana, elsewhere = served.somebody("ana"), served.somebody("ana")
+    ana.look("/-/admin/account")
+    new = ("new_password", "a longer one still"), ("again_password", "a longer one still")
+    assert ana.send("/-/admin/account", ("password", "not mine at all"), *new).status == 403
+    short = ("new_password", "short"), ("again_password", "short")
+    assert "at least 12 characters" in ana.send("/-/admin/account", ("password", PASSWORD), *short).text
+    assert ana.send("/-/admin/account", ("password", PASSWORD), *new).status == 303
+    assert elsewhere.look("/-/admin").status == 303
+    assert served.somebody().sign_in("ana").status == 403
+    assert served.somebody().sign_in("ana", "a longer one still").status == 303
+    still = served.somebody()
+    still.sign_in("ana", "a longer one still")
+    accounts.set_password("ana", PASSWORD)  # at a terminal
+    assert still.look("/-/admin").status == 303
+    again = served.somebody("ana")
+    accounts.remove("ana")
+    assert again.look("/-/admin").status == 303
+
+
+def test_over_plain_http_from_elsewhere_nobody_can_type_a_password(served: Office) -> None:
+    nobody = served.somebody()
+    other = {"host": "archive:80"}
+    assert 'type="password"' not in nobody.ask("GET", "/-/admin/sign-in", None, **other).text
+    answer = nobody.sign_in("maria", host="archive:80", origin="http://archive:80")
+    assert (answer.status, answer.headers.get("set-cookie")) == (403, None)
+    assert "https" in answer.text
+
+
+def test_behind_a_trusted_proxy_that_speaks_https_the_cookie_is_a_secure_one(tmp_path: Path) -> None:
+    with office(tmp_path, trusted_proxies=("127.0.0.1",), aliases=("archive.example",)) as behind:
+        https = {"host": "archive.example", "origin": "https://archive.example", "x_forwarded_proto": "https"}
+        https |= {"x_forwarded_for": "192.0.2.7"}
+        maria = behind.somebody()
+        answer = maria.sign_in("maria", **https)
+        assert answer.status == 303, answer.text
+        assert answer.headers["set-cookie"].startswith("__Host-ibi-")
+        assert answer.headers["set-cookie"].endswith("; Secure")
+        assert maria.ask("GET", "/-/admin", None, **https).status == 200
+        plain = https | {"x_forwarded_proto": "http", "origin": "http://archive.example"}
+        assert behind.somebody().sign_in("maria", **plain).status == 403
+
+
+def test_of_a_stranger_who_says_that_he_is_a_proxy_nothing_is_believed(served: Office) -> None:
+    headers = {"host": "archive", "origin": "https://archive", "x_forwarded_proto": "https"}
+    assert served.somebody().sign_in("maria", **headers).status == 403
+
+
+def test_a_form_that_comes_after_its_session_keeps_what_was_typed(served: Office) -> None:
+    maria = served.somebody("maria")
+    maria.look("/-/admin/copy")
+    token = maria.token
+    maria.cookies.clear()
+    answer = maria.post("/-/admin/copy", ("form_token", token), ("ibi", 'my <b>"item"</b>'))
+    assert answer.status == 403
+    assert "your session has ended" in answer.text.lower()
+    assert "<b>" not in answer.text
+    maria.page = answer
+    kept = (("next", maria.hidden("next")), ("kept", maria.hidden("kept")))
+    again = maria.post("/-/admin/sign-in", ("name", "maria"), ("password", PASSWORD), *kept)
+    assert again.status == 200
+    assert 'value="my &lt;b&gt;&#34;item&#34;&lt;/b&gt;"' in again.text
+    maria.page = again
+    assert maria.token != token
+
+
+@pytest.mark.parametrize("kept", ["{", "[1]", '[["a"]]', "[" * 100_000, '{"a": 1}', '"x"'])
+def test_what_was_kept_may_be_anything(served: Office, kept: str) -> None:
+    fields = (("name", "maria"), ("password", PASSWORD), ("kept", kept), ("next", "/-/admin/copy"))
+    assert served.somebody().post("/-/admin/sign-in", *fields).status in {200, 303}
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "body", "kind", "status"),
+    [
+        ("PUT", "/-/admin", b"", "", 405),
+        ("POST", "/-/admin/sign-in", b"name=%ff%fe", "application/x-www-form-urlencoded", 400),
+        ("POST", "/-/admin/sign-in", b"\xff", "application/x-www-form-urlencoded", 400),
+        ("POST", "/-/admin/sign-in", b"a=b&" * 3000, "application/x-www-form-urlencoded", 400),
+        ("POST", "/-/admin/sign-in", b"{}", "application/json", 415),
+        ("POST", "/-/admin/sign-in", b"a=" + b"b" * (1 << 20), "application/x-www-form-urlencoded", 413),
+        (
+            "POST",
+            "/-/admin/sign-in",
+            b"name=" + b"%00" * 50 + b"&password=x",
+            "application/x-www-form-urlencoded",
+            403,
+        ),
+        ("POST", "/-/admin/sign-in", b"", "application/x-www-form-urlencoded", 403),
+    ],
+)
+def test_bad_input_is_refused_with_a_sentence(
+    served: Office, method: str, path: str, body: bytes, kind: str, status: int
+) -> None:
+    nobody = served.somebody()
+    answer = nobody.ask(method, path, body, content_type=kind, origin=nobody.origin)
+    assert answer.status == status, answer.text
+    assert "Traceback" not in answer.text
+
+
+@pytest.mark.parametrize(
+    "cookie", ["=", ";;;", "ibi-=x", "a" * 5000, "ibi-{label}={x}", "ibi-{label}=" + "y" * 300]
+)
+def test_a_cookie_of_anybody_opens_nothing(served: Office, cookie: str) -> None:
+    [name] = served.somebody("maria").cookies
+    cookie = cookie.replace("ibi-{label}", name).replace("{x}", "A" * 43)
+    assert served.somebody().ask("GET", "/-/admin", cookie=cookie).status == 303
+
+
+def test_roles_see_and_do_what_they_are_for_and_nothing_else(served: Office) -> None:
+    joao, maria, root = (served.somebody(name) for name in ("joao", "maria", "root"))
+    open_to = {
+        "deposit": (200, 200, 200),
+        "copy": (403, 200, 200),
+        "transfer": (403, 200, 200),
+        "import": (403, 403, 200),
+        "membership": (403, 403, 200),
+        "tokens": (403, 403, 200),
+        "accounts": (403, 403, 200),
+        "account": (200, 200, 200),
+    }
+    for word, statuses in open_to.items():
+        assert tuple(each.look(f"/-/admin/{word}").status for each in (joao, maria, root)) == statuses, word
+    joao.look("/-/admin/deposit")
+    assert joao.send("/-/admin/tokens", ("name", "mine"), ("scope", "admin")).status == 403
+    assert "/-/admin/tokens" not in joao.look("/-/admin").text
+
+
+def test_a_session_ends_by_idleness_by_age_and_by_a_clock_that_was_set_back(tmp_path: Path) -> None:
+    clock = At()
+    made = Sessions(tmp_path / "s.sqlite", clock)
+    idle, old = (made.begin("maria", "stamp") for _ in range(2))
+    clock.now += IDLE - 100
+    assert made.find(old) is not None
+    clock.now += 100
+    assert made.find(idle) is None
+    begun = clock.now - IDLE
+    while clock.now + 1800 < begun + ABSOLUTE:
+        assert made.find(old) is not None
+        clock.now += 1800
+    clock.now = begun + ABSOLUTE - 1
+    assert made.find(old) is not None
+    clock.now += 1
+    assert made.find(old) is None
+    early = made.begin("maria", "stamp")
+    clock.now -= 3600
+    assert made.find(early) is None
+    made.close()
+
+
+def test_sessions_are_shared_by_the_processes_of_a_service_and_bounded(tmp_path: Path) -> None:
+    clock = At()
+    one, other = (Sessions(tmp_path / "s.sqlite", clock) for _ in range(2))
+    first = one.begin("maria", "stamp")
+    assert other.find(first) is not None
+    last = first
+    for _ in range(MOST_SESSIONS):
+        clock.now += 1
+        last = other.begin("maria", "stamp")
+    assert one.find(first) is None
+    assert one.find(last) is not None
+    other.end(last)
+    assert one.find(last) is None
+    one.close()
+    other.close()
+
+
+def test_attempts_are_counted_together_and_before_they_cost_anything(tmp_path: Path) -> None:
+    clock = At()
+    one, other = (Sessions(tmp_path / "s.sqlite", clock) for _ in range(2))
+    limit = Limit("x", 3, 100.0)
+    assert [each.attempt([(limit, "a")]).wait for each in (one, other, one)] == [0, 0, 0]
+    assert other.attempt([(limit, "a")]).wait == 100
+    assert other.attempt([(limit, "b")]).wait == 0
+    clock.now += 99.5
+    assert other.attempt([(limit, "a")]).wait == 1
+    clock.now += 1
+    assert other.attempt([(limit, "a")]).wait == 0
+    one.close()
+    other.close()
+
+
+def test_a_file_of_another_version_only_makes_people_sign_in_again(tmp_path: Path) -> None:
+    path = tmp_path / "s.sqlite"
+    with sqlite3.connect(path) as database:
+        database.execute("CREATE TABLE session (a)")
+        database.execute("PRAGMA user_version = 7")
+    database.close()
+    made = Sessions(path, At())
+    assert made.find(made.begin("maria", "stamp")) is not None
+    made.close()
+
+
+def test_a_file_that_is_no_database_is_a_setup_error(tmp_path: Path) -> None:
+    path = tmp_path / "s.sqlite"
+    path.write_bytes(b"x" * 10_000)
+    made = Sessions(path, At())
+    with pytest.raises(SetupError, match="cannot be used"):
+        made.begin("maria", "stamp")
+    made.close()
+
+
+@pytest.mark.parametrize(
+    ("address", "network"),
+    [
+        ("192.0.2.7", "192.0.2.7"), ("2001:db8:1:2:3::4", "2001:db8:1:2::/64"), (None, ""), ("x", ""),
+        ("2001:db8:1:2:ffff::1", "2001:db8:1:2::/64"),
+    ],
+)  # fmt: skip
+def test_attempts_are_counted_by_the_network_that_somebody_has(address: str | None, network: str) -> None:
+    assert door.network_of(address) == network
+
+
+@pytest.mark.parametrize(
+    "password", ["", "short", "aaaaaaaaaaaaaaaa", "maria maria maria", "x" * 201, "Maria2026Maria"]
+)
+def test_a_password_that_would_be_tried_first_is_refused(password: str) -> None:
+    with pytest.raises(IbiError):
+        check_password(password, "maria")
+
+
+def test_a_made_password_is_good_and_never_the_same() -> None:
+    made = {new_password() for _ in range(100)}
+    assert len(made) == 100
+    for password in made:
+        check_password(password, "maria")
+
+
+@pytest.mark.parametrize("name", ["", "-x", "a b", "ma/ria", "é", "x" * 65, "a\n"])
+def test_a_name_that_is_none_makes_no_account(tmp_path: Path, name: str) -> None:
+    with pytest.raises(ParseError):
+        Accounts(tmp_path).add(name, Role.KEEPER, PASSWORD, MADE)
+    assert Accounts(tmp_path).all() == ()
+
+
+@pytest.mark.parametrize(
+    "content", ["", "{}", "[]", '{"version": 2, "accounts": []}', '{"version": 1, "accounts": [{}]}']
+)
+def test_a_damaged_file_of_accounts_lets_nobody_in(tmp_path: Path, content: str) -> None:
+    (tmp_path / "accounts.json").write_text(content)
+    with pytest.raises(IbiError, match="damaged"):
+        Accounts(tmp_path).find("maria")
+
+
+def test_the_file_of_accounts_is_its_owners_alone(tmp_path: Path) -> None:
+    Accounts(tmp_path).add("maria", Role.KEEPER, PASSWORD, MADE)
+    assert (tmp_path / "accounts.json").stat().st_mode & 0o077 == 0
+    assert PASSWORD not in (tmp_path / "accounts.json").read_text()
+
+
+def test_two_accounts_never_differ_in_case_only(tmp_path: Path) -> None:
+    accounts = Accounts(tmp_path)
+    accounts.add("Maria", Role.KEEPER, PASSWORD, MADE)
+    with pytest.raises(SetupError, match="already"):
+        accounts.add("maria", Role.ADMINISTRATOR, PASSWORD, MADE)
+    found = accounts.find("MARIA")
+    assert found is not None
+    assert found.name == "Maria"
+
+
+@pytest.mark.long
+def test_over_https_the_cookie_is_a_secure_one_and_plain_http_beside_it_takes_no_password(
+    tmp_path: Path,
+) -> None:
+    tls = str(tmp_path / "cert.pem"), str(tmp_path / "key.pem")
+    words = "req -x509 -subj /CN=127.0.0.1 -days 9 -nodes -newkey ec -pkeyopt ec_paramgen_curve:P-256".split()
+    subprocess.run(["openssl", *words, "-keyout", tls[1], "-out", tls[0]], check=True, capture_output=True)
+    with office(tmp_path / "tls", tls=tls) as served:
+        maria = Librarian(served.port, tls=True)
+        answer = maria.sign_in("maria", host="archive", origin="https://archive")
+        assert (answer.status, answer.headers.get("set-cookie", "")[:11]) == (303, "__Host-ibi-")
+        assert maria.ask("GET", "/-/admin", None, host="archive").status == 200
+    with office(tmp_path / "plain", tls=tls, beside=True) as served:
+        answer = served.somebody().sign_in("maria", host="archive", origin="http://archive")
+        assert (answer.status, answer.headers.get("set-cookie")) == (403, None)

@@ -1,0 +1,186 @@
+"""A librarian who has never seen a terminal, in a real browser, by keyboard alone and in Portuguese."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from playwright.sync_api import Locator, Page, expect, sync_playwright
+
+from archive.administration_world import PASSWORD, Office, office
+from archive.world import REP
+from browser.reading import barriers, fits
+from ibi.texts import say
+
+pytestmark = [pytest.mark.browser, pytest.mark.timeout(120)]
+
+FLAGS = ("--headless", "--no-sandbox", "--disable-gpu", "--disable-background-networking")
+HOSTILE = '<img src=x onerror="document.title=1">'
+
+
+@pytest.fixture(scope="module")
+def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Office]:
+    with office(tmp_path_factory.mktemp("office")) as made:
+        yield made
+
+
+@pytest.fixture
+def page(chromium_path: str) -> Iterator[Page]:
+    """A page that must not complain: a broken security policy would."""
+    with sync_playwright() as playwright:
+        chromium = playwright.chromium.launch(executable_path=chromium_path, args=list(FLAGS))
+        context = chromium.new_context(locale="pt-BR", viewport={"width": 1000, "height": 900})
+        made = context.new_page()
+        made.set_default_timeout(30_000)
+        expect.set_options(timeout=30_000)
+        complaints: list[str] = []
+        made.on(
+            "console", lambda each: complaints.append(each.text) if "status of 4" not in each.text else None
+        )
+        made.on("pageerror", lambda error: complaints.append(str(error)))
+        yield made
+        chromium.close()
+        assert complaints == []
+
+
+def pt(sentence: str, **details: object) -> str:
+    return say(sentence, "pt-BR", **details)
+
+
+def to(page: Page, target: Locator) -> None:
+    """Go to something by the key Tab alone."""
+    target.wait_for()
+    for _ in range(120):
+        page.keyboard.press("Tab")
+        if target.evaluate("each => each === document.activeElement"):
+            return
+    pytest.fail(f"no key leads to {target}")
+
+
+def follow(page: Page, name: str) -> None:
+    """Follow a link by keyboard."""
+    to(page, page.get_by_role("main").get_by_role("link", name=name, exact=True))
+    page.keyboard.press("Enter")
+
+
+def press(page: Page, name: str) -> None:
+    """Press a button by keyboard."""
+    to(page, page.get_by_role("button", name=name, exact=True))
+    page.keyboard.press("Enter")
+
+
+def write(page: Page, label: str, text: str) -> None:
+    """Write into a field by keyboard."""
+    to(page, page.get_by_label(label, exact=True))
+    page.keyboard.press("Control+A")
+    page.keyboard.type(text)
+
+
+def test_a_librarian_deposits_makes_an_edition_and_deletes_by_keyboard_alone(
+    served: Office, page: Page, tmp_path: Path
+) -> None:
+    paper = tmp_path / "artigo <1>.txt"
+    paper.write_bytes(b"palavras")
+    page.goto(f"http://127.0.0.1:{served.port}/-/admin")
+    write(page, pt("Name of the account"), "maria")
+    page.keyboard.press("Tab")
+    page.keyboard.type(PASSWORD)
+    page.keyboard.press("Enter")
+
+    follow(page, pt("Deposit"))
+    assert page.locator("html").get_attribute("lang") == "pt-BR"
+    to(page, page.locator("#file"))
+    page.set_input_files("#file", paper)  # the window in which files are chosen is the system's
+    write(page, f"{pt('Title')} 1", HOSTILE)
+    write(page, f"{pt('Creator')} 1", "Silva, Maria")
+    press(page, pt("One more: {name}", name=pt("Creator")))
+    page.keyboard.type("Souza, José")
+    press(page, pt("Deposit"))
+    page.wait_for_url(re.compile("done=deposited"))
+    assert page.get_by_role("heading", level=1).inner_text() == HOSTILE
+    first = page.url.partition("/items/")[2].partition("?")[0]
+
+    follow(page, pt("Deposit a new edition"))
+    expect(page.get_by_label(f"{pt('Creator')} 2", exact=True)).to_have_value("Souza, José")
+    write(page, f"{pt('Title')} 1", "Segunda edição")
+    press(page, pt("Deposit"))
+    page.wait_for_url(re.compile("done=deposited"))
+    second = page.url.partition("/items/")[2].partition("?")[0]
+    assert second != first
+
+    follow(page, pt("Delete it for ever"))
+    write(page, pt("Reason of the removal"), "Depositado por engano")
+    to(page, page.get_by_label(pt("I mean it: delete this item for ever")))
+    page.keyboard.press("Space")
+    press(page, pt("Delete it for ever"))
+    page.wait_for_url(re.compile("done=removed"))
+    expect(page.get_by_role("main")).to_contain_text("Depositado por engano")
+
+    answer = page.request.get(f"http://127.0.0.1:{served.port}/{second}")
+    assert answer.status == 410
+    assert page.request.get(f"http://127.0.0.1:{served.port}/{first}").body() == b"palavras"
+
+
+def test_files_that_are_dropped_are_deposited_and_what_was_chosen_outlives_a_mistake(
+    served: Office, page: Page
+) -> None:
+    page.goto(f"http://127.0.0.1:{served.port}/-/admin/deposit")
+    page.get_by_label(pt("Name of the account")).fill("maria")
+    page.get_by_label(pt("Password"), exact=True).fill(PASSWORD)
+    page.keyboard.press("Enter")
+    page.locator("#file").wait_for()
+    page.evaluate(
+        """() => {
+            const dropped = new DataTransfer();
+            dropped.items.add(new File(["words"], "dropped.txt"));
+            const event = new DragEvent("drop", {dataTransfer: dropped, cancelable: true});
+            document.querySelector(".drop").dispatchEvent(event);
+        }"""
+    )
+    page.get_by_label(f"{pt('Title')} 1", exact=True).fill("Dropped")
+    page.locator("#access").select_option("embargoed")
+    page.locator("form.entry > button").click()
+    expect(page.locator("#problem")).to_be_focused()
+    expect(page.get_by_label(f"{pt('Title')} 1", exact=True)).to_have_value("Dropped")
+    page.locator("#access").select_option("open")
+    page.locator("form.entry > button").click()
+    page.wait_for_url(re.compile("done=deposited"))
+    expect(page.get_by_role("main")).to_contain_text("dropped.txt")
+
+
+@pytest.mark.long
+def test_no_page_keeps_anybody_out_on_a_phone_at_night(served: Office, page: Page) -> None:
+    page.set_viewport_size({"width": 360, "height": 740})
+    page.emulate_media(color_scheme="dark")
+    root = served.somebody("root")
+    page.context.add_cookies(
+        [{"name": name, "value": value, "url": root.origin} for name, value in root.cookies.items()]
+    )
+    words = [
+        "",
+        "/items",
+        "/deposit",
+        "/import",
+        "/copy",
+        "/transfer",
+        "/statistics",
+        "/audit",
+        "/membership",
+    ]
+    words += [
+        "/tokens",
+        "/accounts",
+        "/account",
+        *(f"/{each}/{REP}" for each in ("items", "edit", "files", "delete")),
+    ]
+    for word in words:
+        page.goto(f"{root.origin}/-/admin{word}")
+        assert barriers(page) == [], word
+        assert fits(page), word
+    page.goto(f"{root.origin}/-/admin/deposit")
+    page.locator("#access").select_option("embargoed")
+    page.locator("form.entry > button").click()
+    page.locator("#problem").wait_for()
+    assert barriers(page) == []
