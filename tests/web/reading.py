@@ -28,7 +28,7 @@ class Page(HTMLParser):
             self.links.setdefault(self._link, "")
         if tag == "form":
             self.forms.append(known.get("action") or "")
-        if tag not in {"meta", "link", "input", "br", "wbr"}:
+        if tag not in {"meta", "link", "input", "br", "wbr", "img", "hr"}:
             self._open.append(tag)
 
     def handle_endtag(self, tag: str) -> None:
@@ -38,7 +38,7 @@ class Page(HTMLParser):
 
     def handle_data(self, data: str) -> None:
         text = " ".join(data.split())
-        if not text or "style" in self._open:
+        if not text or {"style", "script"} & set(self._open):
             return
         self.words.add(text)
         if self._link is not None:

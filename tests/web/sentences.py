@@ -29,8 +29,9 @@ PASSED_ON = frozenset(
     "cli/archive/questions.py cli/archive/retiring.py cli/doctor.py cli/inspect.py cli/mint.py "
     "cli/mint_recover.py cli/resolver.py cli/up.py errors.py identifier/peeling.py "
     "minting/recovery.py minting/service.py minting/state.py resolver/alerts.py "
-    "resolver/explanation.py resolver/mail.py resolver/questions.py settings/__init__.py texts.py "
-    "web/archive_pages.py web/rendering.py web/resolver_pages.py".split()
+    "resolver/advice.py resolver/callers.py resolver/explanation.py resolver/mail.py resolver/questions.py "
+    "resolver/status.py resolver/wish.py settings/__init__.py texts.py "
+    "web/archive_pages.py web/finding_pages.py web/item_page.py web/rendering.py web/resolver_pages.py".split()
 )
 """Rooms that pass on the sentences of other rooms."""
 

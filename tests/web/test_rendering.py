@@ -2,30 +2,86 @@
 
 from __future__ import annotations
 
+import asyncio
 import base64
 import hashlib
 import re
+from typing import Any
 
 import pytest
 
-from ibi.web.rendering import capital, html, page_headers, page_language, sayer, style_sheet, web_link
-from ibi.web.resolver_pages import home
-from ibi.web.wording import language_name, moment, relation_name, size
+from ibi.archive.website.place import NOWHERE
+from ibi.exchange import Response
+from ibi.web.assets import WithAssets, assets
+from ibi.web.rendering import capital, html, page_headers, page_language, sayer
+from ibi.web.wording import day, language_name, moment, month, own_name, relation_name, size, web_link
 
 
-def test_the_policy_allows_the_style_sheet_that_stands_in_the_page_and_no_script() -> None:
+def test_the_policy_allows_our_own_style_sheet_and_the_scripts_that_it_names() -> None:
     policy = dict(page_headers("en"))["content-security-policy"]
-    [sheet] = re.findall(rb"<style>(.*)</style>", home("en"), re.DOTALL)
-    assert f"'sha256-{base64.b64encode(hashlib.sha256(sheet).digest()).decode()}'" in policy
-    assert policy.startswith("default-src 'none'; ")
-    assert "script" not in policy
+    assert policy.startswith("default-src 'none'; style-src 'self'; script-src 'sha256-")
+    scripts = [asset for name, asset in assets().items() if name.endswith(".js")]
+    for asset in scripts:
+        digest = base64.b64encode(hashlib.sha256(asset.body).digest()).decode()
+        assert f"'sha256-{digest}'" in policy
+        assert asset.integrity == f"sha256-{digest}"
+    assert policy.count("sha256-") == len(scripts)
     assert "unsafe" not in policy
 
 
-def test_a_page_fetches_nothing_and_runs_nothing() -> None:
-    body = home("en").decode()
-    assert not re.search(r"<script|src=|@import|url\(|\son\w+=", body)
-    assert re.findall(r"<link[^>]*>", body) == ['<link rel="icon" href="data:,">']
+def test_a_page_fetches_what_is_its_own_services_and_runs_nothing_inside_it() -> None:
+    body = html("notice.html", "en", **_notice("x")).decode()
+    assert not re.search(r"<script(?![^>]*src=)|<style|@import|url\(|\s(?:on\w+|style)=", body)
+    fetched = re.findall(r"<link[^>]*href=\"([^\"]*)\"|src=\"([^\"]*)\"", body)
+    assert fetched
+    assert all("".join(found).startswith("/-/") for found in fetched)
+
+
+def test_an_asset_is_kept_for_a_year_under_the_address_that_its_content_gives_it() -> None:
+    for name, asset in assets().items():
+        digest = hashlib.sha256(asset.body).hexdigest()
+        assert asset.address == f"/-/static/{digest[:12]}/{name}"
+    asset = assets()["style.css"]
+    status, headers, body = asyncio.run(_asked(asset.address))
+    assert (status, body) == (200, asset.body)
+    assert (headers["content-type"], headers["cache-control"]) == (
+        "text/css; charset=utf-8",
+        "public, max-age=31536000, immutable",
+    )
+    status, headers, body = asyncio.run(_asked("/-/static/000000000000/style.css"))
+    assert (status, body, headers["cache-control"]) == (200, asset.body, "public, max-age=60")
+    assert asyncio.run(_asked(asset.address, "HEAD"))[2] == b""
+
+
+@pytest.mark.parametrize(
+    ("path", "method"),
+    [
+        ("/-/static/x/none.css", "GET"),
+        ("/-/static/../../etc/passwd", "GET"),
+        ("/-/static/x/..%2fstyle.css", "GET"),
+        ("/-/static/x/style.css/", "GET"),
+        ("/-/item/x", "GET"),
+        ("/-/static/x/style.css", "POST"),
+    ],
+)
+def test_whatever_is_no_asset_is_the_applications(path: str, method: str) -> None:
+    assert asyncio.run(_asked(path, method))[0] == 299
+
+
+async def _asked(path: str, method: str = "GET") -> tuple[int, dict[str, str], bytes]:
+    """What an application with assets answers; the application itself says 299."""
+    sent: list[dict[str, Any]] = []
+
+    async def send(message: dict[str, Any]) -> None:
+        sent.append(message)
+
+    async def application(_scope: object, _receive: object, send: Any) -> None:
+        await Response(299).send(send, head_only=False)
+
+    scope = {"type": "http", "method": method, "raw_path": path.encode(), "query_string": b"", "headers": []}
+    await WithAssets(application)(scope, None, send)
+    headers = {name.decode(): value.decode() for name, value in sent[0]["headers"]}
+    return sent[0]["status"], headers, sent[1]["body"]
 
 
 def test_a_page_tells_its_language_and_what_it_depends_on() -> None:
@@ -69,6 +125,9 @@ def _notice(detail: str) -> dict[str, object]:
     class Page:
         status = 404
         links = ()
+        place = NOWHERE
+        lang = ""
+        elsewhere = ""
 
     return {"page": Page(), "title": "x", "detail": detail, "caret": None, "suggestion": None}
 
@@ -104,6 +163,24 @@ def test_moments_sizes_and_languages_are_worded_for_their_reader() -> None:
     )
 
 
+def test_days_and_months_are_worded_and_what_is_none_is_shown_as_it_is() -> None:
+    assert (day("2026-09-14T16:40:00Z", "en"), day("2026-09-14", "pt-BR")) == (
+        "September 14, 2026",
+        "14 de setembro de 2026",
+    )
+    assert (month("2026-11", "en"), month("2026-11", "pt-BR")) == ("Nov 2026", "nov. de 2026")
+    assert (day("2026-02-30", "en"), month("2026-13", "en"), day("", "en")) == ("2026-02-30", "2026-13", "")
+
+
+def test_a_language_is_called_as_it_calls_itself() -> None:
+    assert (own_name("pt-BR"), own_name("fr"), own_name("xx"), own_name("")) == (
+        "português (Brasil)",
+        "français",
+        "xx",
+        "",
+    )
+
+
 @pytest.mark.proves("SVC-06")
 def test_relations_are_worded_step_by_step() -> None:
     assert relation_name(".lastedition.translation(pt).metadata(oai_dc)", "en") == (
@@ -114,4 +191,4 @@ def test_relations_are_worded_step_by_step() -> None:
 
 
 def test_the_style_sheet_is_small() -> None:
-    assert len(style_sheet()) < 8000
+    assert len(assets()["style.css"].body) < 24_000

@@ -10,6 +10,7 @@ from ibi.protocol.persistent_url import PersistentURL
 from ibi.protocol.url_list import UrlList
 from ibi.resolver.alerts import STATUS, Alert, Kind, Round
 from ibi.resolver.explanation import Explanation, RoundTold, Statement
+from ibi.resolver.status import Status
 from ibi.web.resolver_pages import PEELINGS, SAID, alert, explanation, find, home
 from web.reading import Page
 
@@ -98,7 +99,7 @@ def test_what_others_wrote_is_never_markup() -> None:
 def _story(**outcome: object) -> Explanation:
     story = Explanation(URL, "hardened", original_required=False, **outcome)  # type: ignore[arg-type]  # likewise its outcome
     told = RoundTold(FIRST, ("GetLastEdition",), "", "hint", (ARCHIVE, OTHER, "x.example/y/2026/01.01.00.00"))
-    told.statements = [
+    told.said = [
         Statement(
             ARCHIVE,
             "archive.example:80",
@@ -134,7 +135,7 @@ def test_everything_an_archive_can_say_has_words() -> None:
 
 
 def test_the_front_page_has_a_box_and_explains_every_mark() -> None:
-    page = Page(home("pt-BR"))
+    page = Page(home(Status(0.0, 0.0), "pt-BR"))
     assert page.forms == ["/-/find"]
     assert {"!", "+", "+(pt)", ":", "a última edição", "os metadados"} <= page.words
 

@@ -59,6 +59,7 @@ item = Table(
 )
 
 Index("item_removed", item.c.number, sqlite_where=item.c.state == "Deleted")
+Index("item_next_edition", item.c.next_edition, sqlite_where=item.c.next_edition.is_not(None))
 
 name = Table(
     "name",

@@ -3,22 +3,21 @@
 from __future__ import annotations
 
 from functools import singledispatch
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from ibi.archive.dublin_core import ELEMENTS
-from ibi.archive.holding import Access
+from ibi.archive.finding.pages import BrowsePage, SearchPage
 from ibi.archive.website.pages import ArchivePage, FileListPage, ItemPage, MetadataPage, NoticePage
 from ibi.errors import ParseError
-from ibi.protocol.language import LanguagePreference
 from ibi.texts import say
-from ibi.web.formats.table import CITATION, FORMATS, citations
-from ibi.web.rendering import html, web_link
-from ibi.web.wording import moment
+from ibi.web import finding_pages, item_page
+from ibi.web.head import link_elements
+from ibi.web.item_page import FAULTS
+from ibi.web.rendering import html
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from ibi.archive.holding import Holding
+    from ibi.identifier.forms import IBI
 
 ELEMENT_NAMES = {
     "title": "Title",
@@ -51,14 +50,6 @@ NOTICE_TITLES = {
 """What a notice is headed with, by its status; 0 for any other."""
 
 
-ACCESS_WORDS = {
-    Access.EMBARGOED: "Under embargo until {moment}",
-    Access.RESTRICTED: "Only in networks that have a licence",
-    Access.CLOSED: "Kept here, but not given to readers",
-}
-"""Who may have the data of an item that is not open to everybody."""
-
-
 @singledispatch
 def render(page: object, language: str) -> bytes:
     """A page (one of `ibi.archive.website.pages.Page`) as HTML in one of our languages."""
@@ -67,26 +58,12 @@ def render(page: object, language: str) -> bytes:
 
 @render.register
 def _(page: FileListPage, language: str) -> bytes:
-    return html("files.html", language, page=page, title=title(page.holding, language))
+    return html("files.html", language, page=page, faults=FAULTS, **_titled(page.holding, language))
 
 
 @render.register
 def _(page: ItemPage, language: str) -> bytes:
-    root = web_link(page.resolver).rstrip("/")  # without a resolver, our own address resolves what we hold
-    names = [f"{root}/{name}" for name in page.holding.names] if root else []
-    return html(
-        "item.html",
-        language,
-        page=page,
-        title=title(page.holding, language),
-        description=_best(page.holding, "description", language),
-        root=root,
-        persistent=names,
-        main=page.holding.forms.main,
-        access=_access(page, language),
-        citations=citations(page.described, language) if page.described else [],
-        formats=_labelled(page.formats),
-    )
+    return html("item.html", language, **item_page.values(page, language))
 
 
 @render.register
@@ -96,16 +73,17 @@ def _(page: MetadataPage, language: str) -> bytes:
         "metadata.html",
         language,
         page=page,
-        title=title(page.holding, language),
         rows=rows,
-        formats=_labelled(page.formats),
+        links=link_elements(page.links),
+        formats=item_page.labelled(page.formats),
         main=page.holding.forms.main,
+        **_titled(page.holding, language),
     )
 
 
 @render.register
 def _(page: ArchivePage, language: str) -> bytes:
-    return html("archive.html", language, page=page)
+    return html("archive.html", language, page=page, newest=[_new(each, language) for each in page.newest])
 
 
 @render.register
@@ -123,30 +101,39 @@ def _(page: NoticePage, language: str) -> bytes:
     )
 
 
+@render.register
+def _(page: SearchPage, language: str) -> bytes:
+    return finding_pages.search_page(page, language)
+
+
+@render.register
+def _(page: BrowsePage, language: str) -> bytes:
+    return finding_pages.browse_page(page, language)
+
+
 def title(holding: Holding, language: str) -> str:
     """What an item is called in the reader's language, or its name where it has no title."""
-    return _best(holding, "title", language) or str(holding.forms.main)
+    return item_page.title(holding, language)
 
 
-def _labelled(formats: Mapping[str, str]) -> list[tuple[str, str]]:
-    """Where formats are, under the names that people give them; citations are texts, not links."""
-    labels = {each.name: each.label for each in FORMATS}
-    return [(labels.get(name, name), url) for name, url in formats.items() if name != CITATION.name]
+class _New(NamedTuple):
+    """An item on the front page."""
+
+    name: IBI
+    title: str
+    language: str
+    day: str
 
 
-def _access(page: ItemPage, language: str) -> str:
-    """Who may have the data; "" where nothing keeps them back from anybody, or nothing is left."""
-    holding = page.holding
-    over = holding.access is Access.EMBARGOED and page.access is Access.OPEN
-    if holding.deleted or over or holding.access is Access.OPEN:
-        return ""
-    begin = moment(f"{holding.embargo}T00:00:00Z", language)
-    return say(ACCESS_WORDS[holding.access], language, moment=begin)
+def _new(holding: Holding, language: str) -> _New:
+    """`day`: when it got its name, as its name tells it."""
+    named = _titled(holding, language)
+    main = holding.forms.main
+    return _New(main, named["title"], named["title_language"], (main.date.text or "")[:10])
 
 
-def _best(holding: Holding, element: str, language: str) -> str:
-    """The value of a Dublin Core element that suits the reader best; "" if there is none."""
-    statements = (holding.metadata or {}).get(element, ())
-    by_language = {statement.language: statement.value for statement in reversed(statements)}
-    chosen = LanguagePreference.parse(language).choose([tag for tag in by_language if tag])
-    return by_language[chosen] if chosen else statements[0].value if statements else ""
+def _titled(holding: Holding, language: str) -> dict[str, str]:
+    """What an item is called in the reader's language, or its name; and the language of that, "" if none is told."""
+    found = item_page.best(holding.metadata or {}, "title", language)
+    known = found.language if found else None
+    return {"title": title(holding, language), "title_language": known or ""}

@@ -1,29 +1,37 @@
-"""How a page becomes bytes: templates, the one style sheet, languages, and the headers that keep it quiet.
+"""How a page becomes bytes: templates, languages, and the headers that keep it quiet.
 
-A page holds no script and fetches nothing: its style sheet stands inside it and the policy names that sheet's hash.
+A page is whole without any script, and fetches nothing but its own service's style sheet, mark and pictures (`assets`).
+The policy names the scripts of ours by their digests: what an Archive keeps for others runs on no page.
 """
 
 from __future__ import annotations
 
-import hashlib
-from base64 import b64encode
-from functools import cache, partial
+import re
+from functools import cache, lru_cache, partial
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, Final
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
-from markupsafe import Markup
+from jinja2.ext import Extension
+from markupsafe import escape
 
 from ibi.protocol.language import LanguagePreference
 from ibi.texts import LANGUAGES, say
 from ibi.web import wording
+from ibi.web.assets import address_of, assets, integrity_of
+from ibi.web.wording import web_link
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
 _HERE = Path(__file__).parent
+_MOST_KNOWN: Final = 4096
+_PIECE: Final = re.compile(r"""\{% include "(_[a-z_]+\.html)" %\}""")
+_SENTENCE: Final = re.compile(r"""\{\{ _\("([^"\\{}]*)"\) \}\}""")
 _WORDS: dict[str, Callable[..., str]] = {
     "moment": wording.moment,
+    "day": wording.day,
+    "month": wording.month,
     "size": wording.size,
     "number": wording.number,
     "language_name": wording.language_name,
@@ -32,55 +40,78 @@ _WORDS: dict[str, Callable[..., str]] = {
 
 
 @cache
-def style_sheet() -> str:
-    """The one style sheet of all pages."""
-    return (_HERE / "static" / "style.css").read_text(encoding="utf-8")
-
-
-@cache
 def _policy() -> str:
-    """The content security policy: our own style sheet and nothing else.
+    """The content security policy: our own style sheet, pictures and scripts, and nothing else.
 
     Forms go to the resolver, which sends their sender on to an Archive; browsers hold `form-action` against that too.
     """
-    digest = b64encode(hashlib.sha256(style_sheet().encode()).digest()).decode()
+    scripts = " ".join(f"'{each.integrity}'" for name, each in assets().items() if name.endswith(".js"))
     return (
-        f"default-src 'none'; style-src 'sha256-{digest}'; img-src data:; form-action 'self' http: https:; "
-        "base-uri 'none'; frame-ancestors 'none'"
+        f"default-src 'none'; style-src 'self'; script-src {scripts}; img-src 'self' data:; "
+        "form-action 'self' http: https:; base-uri 'none'; frame-ancestors 'none'"
     )
 
 
+class _Ready(Extension):
+    """What is always the same in a template is put in when it is read, and not each time that it is filled.
+
+    Its pieces, whose names begin with an underscore, as they stand there; and the sentences that have no places.
+    """
+
+    def preprocess(self, source: str, name: str | None, filename: str | None = None) -> str:  # noqa: ARG002 - Jinja's
+        """The template with its pieces, and with its plain sentences in the language of its environment."""
+        while _PIECE.search(source):
+            source = _PIECE.sub(lambda found: _piece(found[1]), source)
+        return _SENTENCE.sub(self._said, source)
+
+    def _said(self, found: re.Match[str]) -> str:
+        said = str(escape(say(found[1], str(self.environment.globals["language"]))))
+        return found[0] if "{" in said else said
+
+
+def _piece(name: str) -> str:
+    return (_HERE / "templates" / name).read_text(encoding="utf-8").rstrip("\n")
+
+
 @cache
-def _environment() -> Environment:
+def _environment(language: str) -> Environment:
     environment = Environment(
         loader=FileSystemLoader(_HERE / "templates"),
         autoescape=True,
         undefined=StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,
+        auto_reload=False,
     )
-    environment.globals |= {"href": web_link, "capital": capital}
-    environment.globals["sheet"] = Markup(style_sheet())  # noqa: S704 - our own file, no text of others
+    environment.globals["language"] = language
+    environment.add_extension(_Ready)
+    environment.globals |= {"href": web_link, "capital": capital, "languages": LANGUAGES}
+    environment.globals |= {"asset": address_of, "integrity": integrity_of, "own_name": wording.own_name}
     return environment
 
 
 def html(template: str, language: str, **values: object) -> bytes:
     """A page in one of our languages.
 
-    In a template, `_` says a sentence in it; `moment`, `size`, `number`, `language_name` and `relation_name` word
-    values for its reader.
+    In a template, `_` says a sentence in it; `moment`, `day`, `month`, `size`, `number`, `language_name` and
+    `relation_name` word values for its reader; `asset` tells where a file of ours is.
     """
-    words = {name: partial(word, language=language) for name, word in _WORDS.items()}
-    text = (
-        _environment()
-        .get_template(template)
-        .render(language=language, _=partial(_say, language), **words, **values)
-    )
+    text = _environment(language).get_template(template).render(_words(language), **values)
     return text.encode("utf-8", "replace")
 
 
-def _say(language: str, sentence: str, **details: object) -> str:
-    return say(sentence, language, **details)
+@cache
+def _words(language: str) -> dict[str, Any]:
+    """What a template can say in a language. Each value is worded once, as long as there are not too many."""
+    plain = lru_cache(_MOST_KNOWN)(partial(say, language=language))
+
+    def said(sentence: str, **details: object) -> str:
+        return (
+            plain(sentence) if not details and type(sentence) is str else say(sentence, language, **details)
+        )
+
+    words = {name: lru_cache(_MOST_KNOWN)(partial(word, language=language)) for name, word in _WORDS.items()}
+    return {"language": language, "_": said, **words}
 
 
 def sayer(language: str) -> Callable[[str, Mapping[str, object]], str]:
@@ -102,11 +133,7 @@ def capital(sentence: str) -> str:
     return sentence[:1].upper() + sentence[1:]
 
 
-def web_link(url: str) -> str:
-    """A URL of others as the target of a link: itself if it is of the Web, else nothing (no `javascript:`)."""
-    return url if url.lower().startswith(("http://", "https://")) else ""
-
-
+@cache
 def page_headers(language: str) -> tuple[tuple[str, str], ...]:
     """The headers that belong to every page of ours besides its type."""
     return (

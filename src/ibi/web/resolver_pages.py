@@ -1,7 +1,8 @@
-"""The pages of a resolver as HTML in the reader's language: front page, alerts, explanations, found identifiers."""
+"""The pages of a resolver as HTML in the reader's language: front page, status, alerts, explanations, identifiers."""
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from ibi.errors import ParseError
@@ -9,16 +10,20 @@ from ibi.identifier.ibip import IBIp
 from ibi.identifier.peeling import peel
 from ibi.identifier.repository import UniformRepositoryName
 from ibi.protocol.persistent_url import PersistentURL
-from ibi.resolver.alerts import Kind
-from ibi.resolver.explanation import FIRST_ASKED
+from ibi.resolver.alerts import MOST_SILENT, Kind
+from ibi.resolver.explanation import FIRST_ASKED, PERSISTENCE
+from ibi.resolver.status import STANDINGS
+from ibi.resolver.status import moment as stamp
 from ibi.texts import say
 from ibi.web.rendering import html, sayer
+from ibi.web.wording import language_name
 
 if TYPE_CHECKING:
     from ibi.identifier.forms import Name
     from ibi.resolver.alerts import Alert
     from ibi.resolver.explanation import Explanation
     from ibi.resolver.registration_page import RegistrationPage
+    from ibi.resolver.status import Status
 
 SAID: Final = {
     "url list": "it knows the item",
@@ -57,6 +62,9 @@ FORMS: Final = {
 }
 """The forms of identifiers, as a person calls them."""
 
+MOST_MEMBERS: Final = 200
+"""Archives on the page of the status: those that give no answer first; programs are told all."""
+
 _SEARCH_AGAIN: Final = frozenset({Kind.BAD_URL, Kind.NOT_FOUND, Kind.NO_SUCH_PAGE})
 """Alerts where another try with another spelling makes sense."""
 
@@ -71,21 +79,43 @@ class Found(NamedTuple):
     peeled: tuple[tuple[str, str], ...]
 
 
-def home(language: str) -> bytes:
-    """The front page, with a box to put an identifier in."""
-    return html("home.html", language)
+def home(network: Status, language: str) -> bytes:
+    """The front page, with a box to put an identifier in, and how the network stands in one line."""
+    return html("home.html", language, line=network.line(sayer(language)))
+
+
+def status(network: Status, language: str) -> bytes:
+    """How the network stands, Archive by Archive."""
+    order = ("silent", "not asked", "heard")
+    members = sorted(network.members, key=lambda member: order.index(member.standing))
+    return html(
+        "status.html",
+        language,
+        line=network.line(sayer(language)),
+        status=network,
+        shown=members[:MOST_MEMBERS],
+        more=max(0, len(members) - MOST_MEMBERS),
+        standings=STANDINGS,
+        stamp=stamp,
+    )
 
 
 def alert(value: Alert, language: str) -> bytes:
-    """An alert (RES-13)."""
+    """An alert (RES-13): what was asked, what Archives said, and how to go on."""
     said = sayer(language)
+    title, advice = value.title(said), value.advice
+    silent = value.round.silent if value.round else ()
     return html(
         "alert.html",
         language,
         alert=value,
-        title=value.title(said),
+        title=title,
         detail=value.sentences(said)[0],
         caret=_caret(value.problem),
+        wanted=advice.wish.words(said, partial(language_name, language=language)) if advice else [],
+        letter=advice.letter(title, said) if advice else "",
+        silent=silent[:MOST_SILENT],
+        more_silent=max(0, len(silent) - MOST_SILENT),
         may_search=value.kind in _SEARCH_AGAIN,
     )
 
@@ -101,6 +131,7 @@ def explanation(story: Explanation, language: str) -> bytes:
         sentences=story.alert.sentences(said) if story.alert else [],
         said=SAID,
         first_asked=FIRST_ASKED,
+        persistence=PERSISTENCE,
     )
 
 

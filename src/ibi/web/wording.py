@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
+from datetime import UTC, date, datetime
+from functools import lru_cache
 from typing import Final
 
 from babel import Locale, UnknownLocaleError
-from babel.dates import format_datetime
+from babel.dates import format_date, format_datetime, format_skeleton
 from babel.numbers import format_decimal
 
 from ibi.errors import ParseError
@@ -23,6 +24,22 @@ def moment(text: str, language: str) -> str:
         when = datetime.fromisoformat(text).astimezone(UTC)
         return format_datetime(when, "long", tzinfo=UTC, locale=_locale(language))
     except (ValueError, OverflowError):
+        return text
+
+
+def day(text: str, language: str) -> str:
+    """The day of a moment, or a day "2009-07-21", as a person writes it; any other text stays as it is."""
+    try:
+        return format_date(date.fromisoformat(text[:10]), "long", locale=_locale(language))
+    except ValueError:
+        return text
+
+
+def month(text: str, language: str) -> str:
+    """Write "2026-11" as "Nov 2026"; any other text stays as it is."""
+    try:
+        return format_skeleton("yMMM", date.fromisoformat(f"{text}-01"), locale=_locale(language))
+    except ValueError:
         return text
 
 
@@ -49,6 +66,15 @@ def language_name(tag: str, language: str) -> str:
     return name or tag
 
 
+@lru_cache(maxsize=1024)
+def own_name(tag: str) -> str:
+    """What a language calls itself: "pt-BR" is "português (Brasil)"; an unknown tag stays as it is."""
+    try:
+        return Locale.parse(tag, sep="-").get_display_name() or tag
+    except (UnknownLocaleError, ValueError):
+        return tag
+
+
 def relation_name(qualifier: str, language: str) -> str:
     """Call ".lastedition.metadata(oai_dc)" "last edition, metadata (oai_dc)"."""
     try:
@@ -56,6 +82,11 @@ def relation_name(qualifier: str, language: str) -> str:
     except ParseError:
         return qualifier
     return ", ".join(_step_name(step.kind, step.parameter, language) for step in relation.steps)
+
+
+def web_link(url: str) -> str:
+    """A URL of others as the target of a link: itself if it is of the Web, else nothing (no `javascript:`)."""
+    return url if url.lower().startswith(("http://", "https://")) else ""
 
 
 def _step_name(kind: Kind, parameter: str | None, language: str) -> str:

@@ -15,14 +15,16 @@ from ibi.archive.holding import Access
 from ibi.archive.website.bundle import Bundles
 from ibi.archive.website.files import FOR_ALL, FOR_ONE, Files, Opener, Replaced
 from ibi.archive.website.pages import FileListPage, ItemPage
+from ibi.archive.website.place import Place
 from ibi.archive.website.statistics import Visit, is_meant, is_part_of_a_page
 from ibi.errors import HoldingError, NotHeld, SetupError
 from ibi.exchange import redirect
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
 
     from ibi.archive.holding import Holding, StoredFile
+    from ibi.archive.ledgers.about import Checked
     from ibi.archive.storage import Storage
     from ibi.archive.website.showing import Showing
     from ibi.archive.website.statistics import Visits
@@ -86,8 +88,8 @@ class Delivery:
     def removed(self, asked: Asked, holding: Holding) -> Response:
         """What is left of an item, as a page; to a program, one sentence."""
         if asked.form == "html":
-            page = ItemPage(holding, None, self._settings.resolver, status=410)
-            return self._showing.page(asked, page)
+            place = Place(self._base, self._settings.resolver, self._settings.admin)
+            return self._showing.page(asked, ItemPage(holding, None, place, status=410))
         problem = (
             "{name} was removed on {date}: {reason}" if holding.reason else "{name} was removed on {date}"
         )
@@ -133,15 +135,18 @@ class Delivery:
         response = self._bundles.serve(asked, holding, self._kept(holding))
         return self.seen(asked, holding, response, fetched=True)
 
-    def listing(self, asked: Asked, holding: Holding) -> Response:
-        """The page that lists the files. Raises HoldingError where they may not be listed (SVC-12)."""
+    def listing(self, asked: Asked, holding: Holding, fixity: Mapping[str, Checked]) -> Response:
+        """The page that lists the files, each with what the last audit said of it, by its name.
+
+        Raises HoldingError where they may not be listed (SVC-12).
+        """
         refusal = self._refusal(asked, holding)
         if refusal is not None:
             return refusal
         self._check_listing(holding)
         base = f"{self._base}{COL}{holding.forms.main}/doc/"
         files = tuple((file, f"{base}{file.name}") for file in holding.files)
-        page = FileListPage(holding, files, holding.url or None)
+        page = FileListPage(holding, files, holding.url or None, fixity=fixity)
         return self.seen(asked, holding, self._showing.page(asked, page))
 
     def seen(self, asked: Asked, holding: Holding, response: Response, *, fetched: bool = False) -> Response:

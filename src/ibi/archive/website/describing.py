@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING, Final
 
 from ibi.archive.access import day_of
 from ibi.archive.website.formats import OAI_DC, Described, described, wanted
+from ibi.archive.website.pages import unknown_kind
+from ibi.archive.website.signposting import Signposting, headers
 from ibi.errors import NotHeld
 from ibi.exchange import NO_STORE, Response, redirect, visible
 from ibi.protocol.query_string import read_query, with_query
@@ -22,11 +24,8 @@ if TYPE_CHECKING:
     from ibi.archive.website.formats import Format
     from ibi.archive.website.pages import Renderer
     from ibi.archive.website.showing import Showing
-    from ibi.exchange import Asked, Headers
+    from ibi.exchange import Asked
     from ibi.settings import ArchiveSettings
-
-LONGEST_LINKS: Final = 2000
-"""Bytes of links in one answer; proxies refuse heads that are much longer."""
 
 _NO_SUCH: Final = "there are no metadata of {name} in this format; there are: {formats}"
 _OPTIONS: Final = ("style", "locale")
@@ -51,6 +50,10 @@ class Describing:
         self._showing = showing
         self._now = now
         self._formats = {each.name: each for each in (renderer.formats if renderer else (OAI_DC,))}
+        root = (settings.resolver or base).rstrip("/")
+        kind = renderer.kind if renderer else unknown_kind
+        self.signposting = Signposting(base, root, tuple(self._formats.values()), kind)
+        """The links of pages, files and metadata."""
 
     def described(self, holding: Holding) -> Described | None:
         """An item with all that a format may say of it; None if nothing is said."""
@@ -106,20 +109,7 @@ class Describing:
 
     def cite_as(self, holding: Holding) -> tuple[str, str]:
         """The link to the URL under which an item is to be cited (RFC 8574)."""
-        root = (self._settings.resolver or self._base).rstrip("/")
-        return _link(f"{root}/{holding.forms.main}", "cite-as")
-
-    def links(self, holding: Holding, item: Described | None) -> Headers:
-        """The links of an item's page: how to cite it, and where its metadata are in which format."""
-        links = [self.cite_as(holding)]
-        if item is not None:
-            length = 0
-            for each in self._formats.values():
-                made = _link(_at(holding, each.name), "describedby", each.media_types[0])
-                length += len(made[1])
-                if length < LONGEST_LINKS:
-                    links.append(made)
-        return tuple(links)
+        return "link", self.signposting.cite_as(holding).header()
 
     def _by_name(self, asked: Asked, holding: Holding, name: str, options: Mapping[str, str]) -> Response:
         if name in holding.formats:
@@ -134,7 +124,7 @@ class Describing:
     def _written(self, asked: Asked, item: Described, which: Format, options: Mapping[str, str]) -> Response:
         language = self._renderer.language(asked.header(b"accept-language")) if self._renderer else "en"
         body = which.write(item, {"locale": language} | {n: options[n] for n in _OPTIONS if n in options})
-        links = (self.cite_as(item.holding), _link(f"/-/item/{item.holding.forms.main}", "describes"))
+        links = headers(self.signposting.of_metadata(item.holding))
         return Response(200, body, which.content_type, (("vary", "Accept, Accept-Language"), *links))
 
     def _refused(self, asked: Asked, why: NotHeld) -> Response:
@@ -148,8 +138,3 @@ class Describing:
 def _at(holding: Holding, name: str) -> str:
     """Where the metadata of an item are in a format."""
     return with_query(f"/-/metadata/{holding.forms.main}", f"format={name}")
-
-
-def _link(url: str, relation: str, kind: str = "") -> tuple[str, str]:
-    typed = f'; type="{kind}"' if kind else ""
-    return ("link", f'<{visible(url, "<>")}>; rel="{relation}"{typed}')

@@ -53,13 +53,14 @@ class Format:
 
     `name`: as `?format=` has it; `label`: as people call it; `media_types`: under which it is asked for, of which the
     first is told with it; `write`: (item, options) -> the document; options are those of the request, such as
-    "style". Raises NotHeld for an option that it does not have.
+    "style". Raises NotHeld for an option that it does not have. `profile`: the URL of what it follows, "" if none.
     """
 
     name: str
     label: str
     media_types: tuple[str, ...]
     write: Callable[[Described, Mapping[str, str]], bytes]
+    profile: str = ""
 
     @property
     def content_type(self) -> str:
@@ -82,6 +83,7 @@ OAI_DC: Final = Format(
     DUBLIN_CORE,
     ("application/xml", "text/xml"),
     lambda item, _options: write_oai_dc(item.metadata),
+    "http://www.openarchives.org/OAI/2.0/oai_dc/",
 )
 """Dublin Core as OAI-PMH has it."""
 

@@ -55,6 +55,14 @@ def write_json(item: Record) -> bytes:
 
 def write_xml(item: Record) -> bytes:
     """The item as an XML document, in UTF-8."""
+    top = resource(item)
+    ET.indent(top, " ")
+    written: bytes = ET.tostring(top, "utf-8", xml_declaration=True)
+    return written
+
+
+def resource(item: Record) -> ET.Element:
+    """The item as the element `resource`, which declares its namespaces and its schema itself."""
     top = ET.Element("resource", {"xmlns": NAMESPACE, "xmlns:xsi": _XSI, "xsi:schemaLocation": _SCHEMA})
     _add(top, "identifier", item.url, {"identifierType": "PURL"})
     for name, value in _facts(item).items():
@@ -73,9 +81,7 @@ def write_xml(item: Record) -> bytes:
                 _member(group, name, each)
         else:
             _add(top, name, str(value), {})
-    ET.indent(top, " ")
-    written: bytes = ET.tostring(top, "utf-8", xml_declaration=True)
-    return written
+    return top
 
 
 def _member(group: ET.Element, name: str, each: Any) -> None:

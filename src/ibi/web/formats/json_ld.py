@@ -17,10 +17,10 @@ _IN_PAGES: Final = str.maketrans({char: f"\\u{ord(char):04x}" for char in "<>&\u
 _FILES: Final = {"Dataset": "distribution"}
 
 
-def write(item: Record) -> bytes:
-    """The item as a JSON-LD document, in UTF-8."""
+def write(item: Record, indent: int | None = 1) -> bytes:
+    """The item as a JSON-LD document, in UTF-8; for a page, without `indent`."""
     known = {name: value for name, value in _facts(item).items() if value not in ("", [], None)}
-    return json.dumps(known, ensure_ascii=False, indent=1).translate(_IN_PAGES).encode()
+    return json.dumps(known, ensure_ascii=False, indent=indent).translate(_IN_PAGES).encode()
 
 
 def _facts(item: Record) -> dict[str, Any]:
@@ -64,11 +64,13 @@ def _file(file: File, kind: str) -> dict[str, str]:
 
 
 def _person(person: Person) -> dict[str, str]:
-    """A name that is only whole may be a person's or an institution's: then no type is told."""
+    """A name that is only whole may be a person's or an institution's: then no type is told, but for an ORCID."""
+    known = {"@id": f"https://orcid.org/{person.orcid}"} if person.orcid else {}
     if not person.family:
-        return {"name": person.name}
+        return {**({"@type": "Person", **known} if known else {}), "name": person.name}
     return {
         "@type": "Person",
+        **known,
         "name": f"{person.given} {person.family}",
         "familyName": person.family,
         "givenName": person.given,

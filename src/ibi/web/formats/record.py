@@ -12,6 +12,7 @@ from datetime import date
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from ibi.archive.holding import Access
+from ibi.archive.website.people import author
 from ibi.web.formats.kinds import Kind, kind_of
 
 if TYPE_CHECKING:
@@ -38,11 +39,15 @@ class Text(NamedTuple):
 
 
 class Person(NamedTuple):
-    """Who made something: "Silva, Maria" has a family and a given name; any other name is only whole."""
+    """Who made something: "Silva, Maria" has a family and a given name; any other name is only whole.
+
+    `orcid`: "0000-0002-1825-0097", "" if none was given with the name.
+    """
 
     name: str
     family: str = ""
     given: str = ""
+    orcid: str = ""
 
 
 class Day(NamedTuple):
@@ -181,9 +186,10 @@ def _is_of(text: Text, language: str) -> bool:
     return (text.language or "").lower().partition("-")[0] == language.lower().partition("-")[0]
 
 
-def _person(name: str) -> Person:
+def _person(text: str) -> Person:
+    name, orcid = author(text)
     family, comma, given = (part.strip() for part in name.partition(","))
-    return Person(name, family, given) if comma and family and given else Person(name)
+    return Person(name, family, given, orcid) if comma and family and given else Person(name, orcid=orcid)
 
 
 def _day(text: str) -> Day | None:

@@ -9,6 +9,7 @@ from ibi.errors import NotHeld
 from ibi.texts import our_language
 from ibi.web.formats import bibtex, csl, datacite, json_ld, ris
 from ibi.web.formats.citation import STYLES
+from ibi.web.formats.kinds import kind_of
 from ibi.web.formats.record import record
 
 if TYPE_CHECKING:
@@ -33,10 +34,9 @@ def _cited(item: Described, options: Mapping[str, str]) -> bytes:
     return f"{text}\n".encode("utf-8", "replace")
 
 
-def citations(item: Described, language: str) -> list[tuple[str, str]]:
-    """The citations of an item by the names of their styles ("ABNT"), each one line; in one of our languages."""
-    read = record(item)
-    return [(name.upper(), write(read, language, item.day)) for name, write in STYLES.items()]
+def schema_kind(item: Described) -> str:
+    """What schema.org calls the kind of an item: "ScholarlyArticle"."""
+    return kind_of(statement.value for statement in item.metadata.get("type", ())).schema
 
 
 CITATION: Final = Format("citation", "Citation", ("text/x-bibliography",), _cited)
@@ -50,6 +50,7 @@ FORMATS: Final = (
         "DataCite (XML)",
         ("application/vnd.datacite.datacite+xml",),
         _plain(datacite.write_xml),
+        "http://datacite.org/schema/kernel-4",
     ),
     Format(
         "datacite-json",
@@ -57,7 +58,13 @@ FORMATS: Final = (
         ("application/vnd.datacite.datacite+json",),
         _plain(datacite.write_json),
     ),
-    Format("jsonld", "schema.org (JSON-LD)", ("application/ld+json",), _plain(json_ld.write)),
+    Format(
+        "jsonld",
+        "schema.org (JSON-LD)",
+        ("application/ld+json",),
+        _plain(json_ld.write),
+        "https://schema.org/",
+    ),
     OAI_DC,
     CITATION,
 )

@@ -1,0 +1,37 @@
+// Buttons that copy a text. Without this script the page has none, and lacks nothing else.
+const said = document.querySelector("[data-copied]");
+
+function selected(text) {
+  const range = document.createRange();
+  range.selectNodeContents(text);
+  const selection = window.getSelection();
+  selection.removeAllRanges();
+  selection.addRange(range);
+  return document.execCommand("copy");
+}
+
+async function copy(text) {
+  try {
+    await navigator.clipboard.writeText(text.textContent);
+    return true;
+  } catch {
+    return selected(text); // a page without https has no clipboard
+  }
+}
+
+for (const text of said ? document.querySelectorAll("[data-copy]") : []) {
+  const button = document.createElement("button");
+  button.type = "button";
+  button.className = "copy";
+  button.textContent = said.dataset.word;
+  const what = document.createElement("span");
+  what.className = "unseen";
+  what.textContent = ` (${text.dataset.copy})`;
+  button.append(what);
+  button.addEventListener("click", async () => {
+    const done = await copy(text);
+    said.textContent = "";
+    if (done) requestAnimationFrame(() => { said.textContent = `${said.dataset.copied} ${text.dataset.copy}`; });
+  });
+  (text.closest("[data-copy-box]") ?? text).after(button);
+}

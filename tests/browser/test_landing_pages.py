@@ -1,0 +1,121 @@
+"""The pages of an Archive in a real browser: what they offer to everybody, and what the small script adds."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+from playwright.sync_api import Browser, Page, sync_playwright
+
+from archive.world import Served
+from browser.reading import FLAGS, barriers, fits
+from web.landing_world import (
+    GONE,
+    HOSTILE,
+    ITEM,
+    MANY,
+    RESOLVER,
+    landing_archive,
+    tell_more,
+)
+
+pytestmark = [pytest.mark.browser, pytest.mark.long, pytest.mark.timeout(180)]
+
+PAGES = [*(f"/-/item/{name}" for name in (ITEM, GONE, HOSTILE, MANY)), f"/-/files/{ITEM}"]
+READERS = [("en-GB", 1280, "light"), ("pt-BR", 320, "dark")]
+
+
+@pytest.fixture(scope="module")
+def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
+    with landing_archive(tmp_path_factory.mktemp("archive")) as made:
+        tell_more(made.archive)
+        yield made
+
+
+@pytest.fixture(scope="module")
+def browser(chromium_path: str) -> Iterator[Browser]:
+    with sync_playwright() as playwright:
+        chromium = playwright.chromium.launch(executable_path=chromium_path, args=FLAGS)
+        yield chromium
+        chromium.close()
+
+
+def _open(browser: Browser, served: Served, target: str, *, script: bool = True, **context: object) -> Page:
+    page = browser.new_context(java_script_enabled=script, **context).new_page()  # type: ignore[arg-type]  # by name
+    page.set_default_timeout(15_000)
+    page.goto(f"http://127.0.0.1:{served.port}{target}")
+    return page
+
+
+@pytest.mark.parametrize(("locale", "width", "scheme"), READERS)
+def test_axe_finds_no_fault_and_nothing_is_wider_than_the_screen(
+    browser: Browser, served: Served, locale: str, width: int, scheme: str
+) -> None:
+    page = _open(
+        browser, served, "/", locale=locale, viewport={"width": width, "height": 800}, color_scheme=scheme
+    )
+    complaints: list[str] = []
+    page.on(
+        "console",
+        lambda message: complaints.append(message.text) if "status of 4" not in message.text else None,
+    )
+    for target in PAGES:
+        page.goto(f"http://127.0.0.1:{served.port}{target}")
+        assert barriers(page) == [], target
+        assert fits(page), target
+    page.context.close()
+    assert complaints == []  # a broken security policy would complain
+
+
+def test_the_script_adds_buttons_that_copy_and_says_so_politely(browser: Browser, served: Served) -> None:
+    page = _open(
+        browser, served, f"/-/item/{ITEM}", permissions=["clipboard-read", "clipboard-write"], locale="en-GB"
+    )
+    page.get_by_role("button", name="Copy it (Persistent URL)").click()
+    page.get_by_role("status").filter(has_text="Copied: Persistent URL").wait_for(state="attached")
+    assert page.evaluate("navigator.clipboard.readText()") == f"{RESOLVER}/{ITEM}"
+    page.locator("summary", has_text="BibTeX").click()
+    page.get_by_role("button", name="Copy it (BibTeX)").click()
+    page.get_by_role("status").filter(has_text="Copied: BibTeX").wait_for(state="attached")
+    assert page.evaluate("navigator.clipboard.readText()").startswith("@techreport{")
+    page.context.close()
+
+
+def test_without_scripts_there_are_no_buttons_and_nothing_else_is_missing(
+    browser: Browser, served: Served
+) -> None:
+    def read(*, script: bool) -> tuple[int, str]:
+        page = _open(browser, served, f"/-/item/{ITEM}", script=script, locale="en-GB")
+        count = page.get_by_role("button").count()
+        words = page.locator("main").inner_text()
+        page.context.close()
+        return count, " ".join(line for line in words.split("\n") if line.strip() and "Copy" not in line)
+
+    without, with_script = read(script=False), read(script=True)
+    assert without[0] == 0
+    assert with_script[0] > 0
+    assert "SILVA, Maria" in without[1]
+
+
+def test_the_keyboard_comes_to_the_content_first(browser: Browser, served: Served) -> None:
+    page = _open(browser, served, f"/-/item/{ITEM}", locale="en-GB")
+    page.keyboard.press("Tab")
+    assert page.evaluate("document.activeElement.textContent") == "Skip to the content"
+    page.keyboard.press("Enter")
+    assert page.evaluate("document.activeElement.id") == "main"
+    page.context.close()
+
+
+def test_every_target_of_a_pointer_is_large_enough_or_stands_in_a_text(
+    browser: Browser, served: Served
+) -> None:
+    """WCAG 2.2, 2.5.8: 24 by 24 pixels, but for links inside of sentences and lists of facts."""
+    page = _open(browser, served, f"/-/item/{ITEM}", locale="en-GB")
+    small = page.evaluate(
+        """[...document.querySelectorAll("button, summary, nav a, .actions a, .skip, .mark")].filter(each => {
+            const box = each.getBoundingClientRect();
+            return !each.matches(".skip") && box.height && box.height < 24;
+        }).map(each => each.outerHTML)"""
+    )
+    assert small == []
+    page.context.close()
