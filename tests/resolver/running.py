@@ -102,6 +102,7 @@ async def resolver(
     addresses: AddressPolicy | None = None,
     trusted: Sequence[Any] = (),
     now: Callable[[], float] = time.time,
+    pages: Any = None,
     **settings: Any,
 ) -> AsyncIterator[Running]:
     """Run one, with these Archives registered (and included) under KEY."""
@@ -115,7 +116,7 @@ async def resolver(
         outside = doors(judge, neighbourhood.names)
         kept = stores(registry, data, neighbourhood.names, now)
         given = {"address": "urlib.net", "service": SERVICE, "aliases": ("www.urlib.net",), **settings}
-        app = ResolverService(ResolverSettings(**given), kept, outside, trusted=trusted)
+        app = ResolverService(ResolverSettings(**given), kept, outside, trusted=trusted, pages=pages)
         stop, ready = asyncio.Event(), asyncio.Event()
         listener = listen("127.0.0.1:0")
         port = listener.getsockname()[1]

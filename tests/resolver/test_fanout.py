@@ -16,10 +16,11 @@ from ibi.protocol.messages import UrlRequest
 from ibi.protocol.verb_list import VerbList
 from ibi.resolver.fanout import FanOut, Times
 from ibi.resolver.health import Health
+from ibi.resolver.inquiry import Heard, Silent
 from ibi.resolver.memory import Memory
 from ibi.resolver.metrics import Metrics
 from ibi.resolver.plan import Members, everybody
-from ibi.resolver.questions import Heard, Questions, Silent
+from ibi.resolver.questions import Questions
 from ibi.transport import Client
 from resolver.scripted import BODY, Known, among, archive
 from support.archives import Conduct
@@ -35,7 +36,12 @@ REQUEST = UrlRequest(
 
 
 async def ask_all(
-    client: Client, archives: Sequence[Known], *, per_archive: float = 3.0, overall: float = 5.0
+    client: Client,
+    archives: Sequence[Known],
+    *,
+    per_archive: float = 3.0,
+    overall: float = 5.0,
+    patient: bool = False,
 ) -> AsyncGenerator[Heard[Known] | Silent[Known], None]:
     """Ask as the standard says it: everybody at once."""
     with tempfile.TemporaryDirectory() as folder:
@@ -46,10 +52,10 @@ async def ask_all(
         fan_out = FanOut(
             questions, everybody(members), lambda: members, REQUEST, times, left=overall, origin="192.0.2.1"
         )
+        fan_out.patient = patient
         try:
             while not fan_out.over:
-                outcome = await fan_out.next()
-                if outcome is not None:
+                for outcome in await fan_out.next():
                     yield outcome
         finally:
             memory.close()
@@ -77,6 +83,22 @@ def test_all_are_asked_at_once_and_heard_in_the_order_in_which_they_answer() -> 
             isinstance(outcome, Heard) and outcome.url_list.pairs["state"] == "Original" for outcome in found
         )
         assert len({round(each.told[0].when, 3) for each in three}) == 1
+
+    run_with_false_clock(main())
+
+
+@pytest.mark.parametrize("patient", [False, True])
+def test_who_is_patient_is_told_when_all_have_spoken_or_time_is_over(*, patient: bool) -> None:
+    async def main() -> None:
+        manners = {"a": Conduct(BODY, after=0.3), "b": Conduct(b"", after=0.1), "c": Conduct(lie="silence")}
+        three = [archive(name, manner, n) for n, (name, manner) in enumerate(manners.items(), 1)]
+        async with among(*three) as (client, asked):
+            now = asyncio.get_running_loop().time
+            begun, heard = now(), list[tuple[str, float]]()
+            async for outcome in ask_all(client, asked, patient=patient):
+                heard.append((outcome.archive.address, round(now() - begun, 1)))
+        moments = (3.0, 3.0, 3.0) if patient else (0.1, 0.3, 3.0)
+        assert heard == list(zip(("b.example", "a.example", "c.example"), moments, strict=True))
 
     run_with_false_clock(main())
 

@@ -12,8 +12,7 @@ def test_only_a_few_go_at_a_time_and_all_in_order() -> None:
     async def main() -> None:
         gone, seen = list[int](), [A_TURN]
         pace = Pace(gone.append)
-        for number in range(5 * A_TURN):
-            pace.add(number)
+        pace.add(range(5 * A_TURN))
         assert len(gone) == A_TURN
         while len(gone) < 5 * A_TURN:
             await asyncio.sleep(0)  # another turn of the loop
@@ -28,8 +27,7 @@ def test_where_nobody_else_is_there_nothing_is_held_back() -> None:
     async def main() -> None:
         gone = list[int]()
         pace = Pace(gone.append, lambda: False)
-        for number in range(5 * A_TURN):
-            pace.add(number)
+        pace.add(range(5 * A_TURN))
         for turn in range(2, 6):
             await asyncio.sleep(0)
             assert len(gone) == turn * A_TURN
@@ -42,7 +40,7 @@ def test_who_comes_alone_goes_at_once() -> None:
         gone = list[int]()
         pace = Pace(gone.append)
         for number in range(3 * A_TURN):
-            pace.add(number)
+            pace.add([number])
             assert gone[-1] == number
             await asyncio.sleep(3 * REST)
 

@@ -95,7 +95,7 @@ async def staged(
     async with member(data, [archive], registered=registered, absent=gone) as at:
         settings = ResolverSettings(address="urlib.net", service=SERVICE, registration=opened)
         letters = mail or Mail("", "", "")
-        site = Site(settings, at.registry, _pages(), Readiness(at.registry))
+        site = Site(settings, at.registry, _pages(), Readiness(at.registry), now=at.clock)
         registration = Registration(
             settings, at.registry, at.membership.confirming, at.throttle, at.witness, letters, site
         )

@@ -34,6 +34,7 @@ NO_STORE: Final[Headers] = (("cache-control", "no-store"),)
 _ALWAYS: Final[Headers] = (("x-content-type-options", "nosniff"), ("referrer-policy", "no-referrer"))
 _NEVER_KEPT: Final[Headers] = (*NO_STORE, ("x-robots-tag", "noindex, nofollow"))
 _BODILESS: Final = frozenset({204, 304})
+_VISIBLE = re.compile(r"[!-~]*", re.ASCII).fullmatch
 _QUALITY = re.compile(r"\s*q\s*=\s*([01](?:\.[0-9]{0,3})?)\s*", re.ASCII | re.IGNORECASE)
 
 
@@ -41,7 +42,7 @@ _QUALITY = re.compile(r"\s*q\s*=\s*([01](?:\.[0-9]{0,3})?)\s*", re.ASCII | re.IG
 class Asked:
     """One request. `path` and `query` are raw, one character for each byte; nothing is decoded yet (threat T27).
 
-    `peer`: the address at the other end of the connection, "" where there is none.
+    `peer`: the address at the other end of the connection, "" where there is none; `secure`: whether it speaks TLS.
     """
 
     method: str
@@ -49,6 +50,7 @@ class Asked:
     query: str
     headers: Mapping[bytes, bytes]
     peer: str = field(default="", kw_only=True)
+    secure: bool = field(default=False, kw_only=True)
 
     @classmethod
     def of(cls, scope: Mapping[str, Any]) -> Asked:
@@ -59,6 +61,7 @@ class Asked:
             scope["query_string"].decode("latin-1"),
             joined_headers(scope["headers"]),
             peer=(scope.get("client") or ("",))[0],
+            secure=scope.get("scheme") == "https",
         )
 
     @classmethod
@@ -209,6 +212,8 @@ def visible(url: str, also: str = "") -> str:
 
     Texts from the wire have one character for each byte; such a byte stays that byte.
     """
+    if _VISIBLE(url) and not any(char in url for char in also):
+        return url  # as nearly all are
     return "".join(char if "!" <= char <= "~" and char not in also else _encoded(char) for char in url)
 
 

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from ibi.errors import IbiError, ParseError
+    from ibi.resolver.advice import Advice
 
     Say = Callable[[str, Mapping[str, object]], str]
     """(English sentence with named places, their values) -> the sentence in the reader's language, filled."""
@@ -135,7 +136,7 @@ class Alert:
     pairs of language and persistent URL; `problem` the fault of a URL that is none; `proposals` URLs to try instead;
     `known` whether the item was found, though not what the URL asks of it; `first` the one of the claimants that showed
     the original first; `contact` the mail address of whoever can look into it; `elsewhere` what another resolver said;
-    `wait` the seconds after which another try makes sense, where the kind alone does not say it.
+    `wait` the seconds after which another try makes sense, where the kind alone does not say it; `advice` what helps.
     """
 
     kind: Kind
@@ -152,6 +153,7 @@ class Alert:
     contact: str = ""
     elsewhere: str = ""
     wait: int | None = None
+    advice: Advice | None = None
 
     @property
     def status(self) -> int:
@@ -214,7 +216,8 @@ class Alert:
         caret = f"\n{self.problem.caret()}\n" if self.problem else ""
         head = f"{self.title(say)}\n{caret}\n"
         url = f"{self.url}\n" if self.url and not self.problem else ""
-        return (head + url + "\n".join(self.sentences(say)) + "\n").encode("utf-8", "replace")
+        helps = ["", *self.advice.lines(say)] if self.advice else []
+        return (head + url + "\n".join([*self.sentences(say), *helps]) + "\n").encode("utf-8", "replace")
 
     def problem_json(self, say: Say) -> bytes:
         """The alert as application/problem+json (RFC 9457)."""
@@ -252,6 +255,10 @@ class Alert:
                     for ibi, why in self.round.silent
                 ],
             }
+        if self.advice is not None:
+            body |= self.advice.as_dict(say)
+            letter = self.advice.letter(self.title(say), say)
+            body |= {"report": letter} if letter else {}
         return json.dumps(body, ensure_ascii=False, indent=1).encode("utf-8", "replace")
 
     def detail(self, say: Say) -> str:

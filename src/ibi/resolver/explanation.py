@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple, Protocol
 
 from ibi.protocol import vocabulary as words
 
 if TYPE_CHECKING:
     from ibi.errors import IbiError
+    from ibi.identifier.forms import IBI
     from ibi.protocol.messages import UrlRequest
     from ibi.protocol.pair_list import Value
     from ibi.protocol.url_list import UrlList
@@ -40,7 +41,24 @@ ONLY_ORIGINAL_HEARD: Final = (
     "It is the only one that claims to be the original; not every Archive has answered."
 )
 
+PERSISTENCE: Final = (
+    "This name is never changed and never given to another item; where it leads, Archives say."
+)
+"""What is promised of a persistent URL, as ?info tells it."""
+
 _SECRET: Final = frozenset({words.URL_KEY})
+
+
+class Archive(Protocol):
+    """What is told of an Archive."""
+
+    @property
+    def service_ibi(self) -> IBI:
+        """The IBI of its Archive service, as registered."""
+
+    @property
+    def address(self) -> str:
+        """Its address, "host[:port]"."""
 
 
 class Statement(NamedTuple):
@@ -67,14 +85,24 @@ class Statement(NamedTuple):
 
 @dataclass(slots=True)
 class RoundTold:
-    """One round: what was asked, whom (in order), why the first of them, and what was said."""
+    """One round: what was asked, whom (in order), why the first of them, and what was said.
+
+    `said`: in order; of who knows nothing, as most do, only the Archive and when it said so, in milliseconds.
+    `remembered`: how many of those that were said before.
+    """
 
     ibi: str
     verbs: tuple[str, ...]
     file_path: str
     why: str = "everybody"
     asked: tuple[str, ...] = ()
-    statements: list[Statement] = field(default_factory=list)
+    said: list[Statement | tuple[Archive, int]] = field(default_factory=list)
+    remembered: int = 0
+
+    @property
+    def statements(self) -> list[Statement]:
+        """What was said, whoever said it."""
+        return [said if isinstance(said, Statement) else _ignorance(*said) for said in self.said]
 
 
 @dataclass(slots=True)
@@ -112,13 +140,14 @@ class Explanation:
         """An Archive has answered; `again`: what is used is what it said before."""
         said: Said = "url list" if url_list else "nothing known"
         answer = url_list if self.in_full else None
-        self.rounds[-1].statements.append(
+        self.rounds[-1].remembered += again
+        self.rounds[-1].said.append(
             Statement(archive, address, said, milliseconds, again=again, answer=answer)
         )
 
     def silent(self, archive: str, address: str, why: IbiError, milliseconds: int) -> None:
         """An Archive has not answered, or not with an answer."""
-        self.rounds[-1].statements.append(Statement(archive, address, "silent", milliseconds, why))
+        self.rounds[-1].said.append(Statement(archive, address, "silent", milliseconds, why))
 
     def redirected(self, decision: Redirect) -> None:
         """The reader is sent on."""
@@ -137,7 +166,7 @@ class Explanation:
     @property
     def made_work(self) -> bool:
         """Whether any Archive had to be asked."""
-        return any(len(told.asked) > sum(said.again for said in told.statements) for told in self.rounds)
+        return any(len(told.asked) > told.remembered for told in self.rounds)
 
     @property
     def status(self) -> int:
@@ -159,6 +188,7 @@ class Explanation:
             "rounds": [_round(told, say) for told in self.rounds],
             "outcome": outcome,
             "milliseconds": self.milliseconds,
+            "persistence": say(PERSISTENCE, {}),
         }
 
     def json(self, say: Say) -> bytes:
@@ -172,14 +202,20 @@ class Explanation:
             wanted = " ".join((told.ibi, *told.verbs, told.file_path)).rstrip()
             lines += ["", say("Round {number}: {wanted}", {"number": number, "wanted": wanted})]
             lines += [f"  {say(FIRST_ASKED[told.why], {})}"]
-            lines += [_line(statement, say) for statement in told.statements]
-            late = [archive for archive in told.asked if all(archive != s.archive for s in told.statements)]
+            statements = told.statements
+            lines += [_line(statement, say) for statement in statements]
+            late = [archive for archive in told.asked if all(archive != s.archive for s in statements)]
             lines += [f"  {archive}: {say('not waited for', {})}" for archive in late]
         if self.alert is None:
             lines += ["", self.location, say(self.reason, {}), self.archive]
         else:
             lines += ["", self.alert.title(say), *self.alert.sentences(say)]
+        lines += ["", say(PERSISTENCE, {})]
         return ("\n".join(lines) + "\n").encode("utf-8", "replace")
+
+
+def _ignorance(archive: Archive, milliseconds: int) -> Statement:
+    return Statement(str(archive.service_ibi), archive.address, "nothing known", milliseconds)
 
 
 def _round(told: RoundTold, say: Say) -> dict[str, Any]:

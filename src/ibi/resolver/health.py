@@ -46,8 +46,14 @@ class Health:
 
     def __init__(self) -> None:
         self._troubled: dict[str, _Troubled] = {}
+        self._heard: dict[str, float] = {}
         self._members = 0
         self._counted = (-1.0, False)
+
+    @property
+    def all_well(self) -> bool:
+        """Whether nothing is held against anybody, so that each may be asked without `begin`."""
+        return not self._troubled
 
     def begin(self, name: str, now: float) -> float | None:
         """None where the Archive may be asked, which must then be reported by `heard` or `failed`.
@@ -65,8 +71,9 @@ class Health:
         troubled.until = now + PAUSE
         return None
 
-    def heard(self, name: str, now: float) -> None:  # noqa: ARG002 - `failed` has the moment too, and callers hold both
+    def heard(self, name: str, now: float) -> None:
         """It answered: whatever was held against it is forgotten."""
+        self._heard[name] = now
         self._troubled.pop(name, None)
 
     def failed(self, name: str, now: float, why: IbiError | None = None) -> None:
@@ -83,6 +90,10 @@ class Health:
         """The Archives that sleep now, and until when."""
         return {name: troubled.until for name, troubled in self._troubled.items() if now < troubled.until}
 
+    def last_heard(self, name: str) -> float | None:
+        """When an Archive was last heard; None if it never was."""
+        return self._heard.get(name)
+
     def trouble(self, name: str) -> Trouble | None:
         """What is held against an Archive; None where there is nothing."""
         found = self._troubled.get(name)
@@ -92,6 +103,7 @@ class Health:
         """Keep only what is known of these, who are all: an Archive that comes back later begins well."""
         self._members = len(included)
         self._troubled = {name: known for name, known in self._troubled.items() if name in included}
+        self._heard = {name: when for name, when in self._heard.items() if name in included}
 
     def _most_sleep(self, now: float) -> bool:
         """Whether more than half of all sleep; counted once a moment, for a round asks about all of them in one."""

@@ -3,6 +3,7 @@
     /J8LNKB5R7W/3FUQHC5?servicesubject=...    Archives switch on and off: `membership`
     /-/register  /-/api/keys                  Archives apply, and get new keys: `admission`
     /-/explain/...                            how a resolution comes about: `readers`
+    /-/api/handles/...  /-/timemap/...        the same in the manner of other systems: `callers`
     /-/...  /  /robots.txt  /favicon.ico      pages of its own: `site` (note 13)
     anything else                             a persistent URL: `readers`
 
@@ -13,7 +14,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 from ibi.errors import ForbiddenAddress, ParseError
@@ -24,6 +24,7 @@ from ibi.protocol.persistent_url import PersistentURL
 from ibi.protocol.replies import RequestError
 from ibi.resolver.admission import PATHS, Admission
 from ibi.resolver.alerts import Alert, Kind
+from ibi.resolver.callers import Caller
 from ibi.resolver.fanout import Times
 from ibi.resolver.health import Health
 from ibi.resolver.hops import Hops
@@ -34,6 +35,8 @@ from ibi.resolver.questions import Questions
 from ibi.resolver.readers import EXPLAIN, Readers
 from ibi.resolver.rounds import Rounds
 from ibi.resolver.site import Pages, Site
+from ibi.resolver.status import Board
+from ibi.resolver.stores import Doors, Stores
 from ibi.resolver.upstream import Upstream
 from ibi.resolver.visitor import Visitor
 from ibi.transport import HostPort
@@ -43,18 +46,8 @@ if TYPE_CHECKING:
     from ipaddress import IPv4Network, IPv6Network
 
     from ibi.nonce import Nonce
-    from ibi.resolver.filters import HoldingsFilters
-    from ibi.resolver.knowledge import Knowledge
-    from ibi.resolver.mail import Mail
-    from ibi.resolver.metrics import Metrics
     from ibi.resolver.mirror import Publisher
-    from ibi.resolver.readiness import Readiness
-    from ibi.resolver.registry import Registry
-    from ibi.resolver.thanks import Thanks
-    from ibi.resolver.throttle import Throttle
     from ibi.settings import ResolverSettings
-    from ibi.transport import AddressPolicy, Client
-    from ibi.transport.client import Names
 
 LONGEST_URL: Final = 8192
 """Characters of path and query that are read."""
@@ -63,41 +56,6 @@ _NONCE: Final = "/-/nonce"
 _OK: Final = 200
 
 _log = logging.getLogger("ibi.resolver.service")
-
-
-@dataclass(frozen=True, slots=True)
-class Stores:
-    """What a resolver keeps in its data directory, whatever its settings are. `names` looks host names up."""
-
-    registry: Registry
-    readiness: Readiness
-    knowledge: Knowledge
-    metrics: Metrics
-    throttle: Throttle
-    filters: HoldingsFilters
-    names: Names
-
-    def close(self) -> None:
-        """Write down what waits; not for an event loop."""
-        self.knowledge.close()
-        self.metrics.close()
-        self.throttle.close()
-        self.registry.close()
-
-
-@dataclass(frozen=True, slots=True)
-class Doors:
-    """What leads to the world, as the settings are at one time; a service takes it over, and closes it.
-
-    `addresses` judges where Archives may be; `client` asks them, `upstream` the upstream resolver, which was chosen
-    by the administrator and may be anywhere.
-    """
-
-    addresses: AddressPolicy
-    client: Client
-    upstream: Client
-    thanks: Thanks
-    mail: Mail
 
 
 class ResolverService:
@@ -131,10 +89,13 @@ class ResolverService:
         own = host_ports(addresses)
         self._hosts = hosts_of(addresses)
         self._names = settings.service.canonicals
-        self._site = Site(settings, stores.registry, pages, stores.readiness, publisher)
-        self.admission = _admission(settings, stores, doors, own, self._site)
         self._health = Health()
         knows, archives, metrics = stores.knowledge, stores.registry.archives, stores.metrics
+        board = Board(stores.registry, self._health, knows.now)
+        self._site = Site(
+            settings, stores.registry, pages, stores.readiness, publisher, now=knows.now, board=board
+        )
+        self.admission = _admission(settings, stores, doors, own, self._site)
         policy = Policy(strict=settings.policy == "strict", private_urls=settings.allow_private_archives)
         questions = Questions(doors.client, self._health, knows.memory, metrics, knows.now)
         rounds = Rounds(questions, archives, policy, _times(settings), knows, stores.filters)
@@ -180,7 +141,7 @@ class ResolverService:
         if visitor.path.startswith(EXPLAIN):
             return await self._readers.explain(visitor)
         if self._site.owns(visitor.path):
-            return await self._for_machines(visitor) or self._site.page(visitor)
+            return await self._for_machines(visitor) or await self._site.page(visitor)
         return await self._of_the_standard(visitor)
 
     async def _for_machines(self, visitor: Visitor) -> Response | None:
@@ -190,7 +151,8 @@ class ResolverService:
         if visitor.path == "/-/registry" and self._publisher is not None:
             text = await asyncio.to_thread(self._publisher.text)
             return Response(200, text, JSON, (("cache-control", "max-age=60"),))
-        return None
+        caller = self._site.caller(visitor)
+        return await self._readers.explain(caller) if isinstance(caller, Caller) else caller
 
     async def _of_the_standard(self, visitor: Visitor) -> Response:
         """Service requests and persistent URLs."""

@@ -1,42 +1,51 @@
-"""The resolver's own pages: front page, health, who it is, search; and every alert in the form that suits the reader.
+"""The resolver's own pages: front page, status, search; and every alert in the form that suits the reader.
 
 HTML comes from above (`Pages`); without it, everything is said in plain text or JSON.
 """
 
 from __future__ import annotations
 
-import json
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Final
 
 from ibi.errors import ParseError
 from ibi.exchange import HTML, JSON, NO_STORE, PLAIN, PROBLEM, Response, link
 from ibi.identifier.peeling import peel
 from ibi.protocol.persistent_url import PersistentURL
 from ibi.protocol.query_string import read_query
+from ibi.resolver.advice import Responsible
+from ibi.resolver.advising import Responsibles, advised
 from ibi.resolver.alerts import Alert, Kind, in_english
-from ibi.resolver.policy import Policy
+from ibi.resolver.callers import Caller, caller
+from ibi.resolver.for_programs import ForPrograms
+from ibi.resolver.status import LOOK_EVERY
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-    from ibi.exchange import Form
+    from ibi.exchange import Form, Headers
     from ibi.resolver.alerts import Say
     from ibi.resolver.explanation import Explanation
     from ibi.resolver.mirror import Publisher
     from ibi.resolver.readiness import Readiness
     from ibi.resolver.registration_page import RegistrationPage
-    from ibi.resolver.registry import Registry
+    from ibi.resolver.registry import IncludedArchive, Registry
+    from ibi.resolver.status import Board, Status
     from ibi.resolver.visitor import Visitor
     from ibi.settings import ResolverSettings
+
+_HOME: Final = "/"
+_STATUS: Final = "/-/status"
+_FOR_A_MOMENT: Final = (("cache-control", f"public, max-age={int(LOOK_EVERY)}"),)
 
 
 @dataclass(frozen=True, slots=True)
 class Pages:
     """How values become pages for eyes, in one of the languages that the house writes; given from above."""
 
-    home: Callable[[str], bytes]
-    """(language) -> HTML."""
+    home: Callable[[Status, str], bytes]
+    """(how the network stands, language) -> HTML."""
+    status: Callable[[Status, str], bytes]
     alert: Callable[[Alert, str], bytes]
     explanation: Callable[[Explanation, str], bytes]
     find: Callable[[str, str], bytes]
@@ -51,7 +60,10 @@ class Pages:
 
 
 class Site:
-    """Answers everything at the resolver that is neither a persistent URL nor a service request."""
+    """Answers everything at the resolver that is neither a persistent URL nor a service request.
+
+    `now` gives POSIX seconds; `board` tells how the network stands, without it nothing is told of that.
+    """
 
     def __init__(
         self,
@@ -60,32 +72,46 @@ class Site:
         pages: Pages | None,
         readiness: Readiness,
         publisher: Publisher | None = None,
+        *,
+        now: Callable[[], float],
+        board: Board | None = None,
     ) -> None:
-        self._publisher = publisher
         self._settings = settings
         self._registry = registry
         self._pages = pages
-        self._doors: dict[str, Callable[[Visitor], Response]] = {
-            "/": self._home,
-            "/robots.txt": lambda _: Response(200, b"User-agent: *\nDisallow: /-/\n", PLAIN),
-            "/favicon.ico": lambda _: Response(204, headers=(("cache-control", "public, max-age=86400"),)),
-            "/-/healthz": lambda _: Response(200, b"ok\n", PLAIN, NO_STORE),
+        self._now = now
+        self._board = board
+        self._included: tuple[IncludedArchive, ...] = ()
+        self._known = Responsibles()
+        self._doors: dict[str, Callable[[Visitor], Response | None]] = {
+            **ForPrograms(settings, registry, publisher, now).doors,
             "/-/readyz": lambda _: readiness.answer(),
-            "/-/about": self._about,
             "/-/find": self._find,
         }
 
     def owns(self, path: str) -> bool:
         """Whether a path is no persistent URL by agreement (note 13)."""
-        return path in self._doors or path == "/sitemap.xml" or path.startswith(("/-/", "/.well-known/"))
+        ours = path in self._doors or path in {_HOME, "/sitemap.xml"}
+        return ours or path.startswith(("/-/", "/.well-known/"))
 
-    def page(self, visitor: Visitor) -> Response:
+    async def page(self, visitor: Visitor) -> Response:
         """The page at a path that the site owns."""
+        if visitor.path in {_HOME, _STATUS} and self._board is not None:
+            status = await self._board.look()
+            return self._home(visitor, status) if visitor.path == _HOME else self._status(visitor, status)
         door = self._doors.get(visitor.path)
-        return door(visitor) if door is not None else self.alert(visitor, Alert(Kind.NO_SUCH_PAGE))
+        found = door(visitor) if door is not None else None
+        return found if found is not None else self.alert(visitor, Alert(Kind.NO_SUCH_PAGE))
+
+    def caller(self, visitor: Visitor) -> Caller | Response | None:
+        """Whoever asks about an item in the manner of another system (`callers`); None for all others."""
+        return caller(visitor, self.say(visitor), lambda alert: self.alert(visitor, alert))
 
     def alert(self, visitor: Visitor, alert: Alert) -> Response:
         """An alert: HTML for browsers, problem+json where JSON is accepted, otherwise plain text."""
+        if isinstance(visitor, Caller):
+            return visitor.told(alert)
+        alert = self._advised(alert)
         language = self._language(visitor)
         form = visitor.form
         if form == "html" and self._pages is not None:
@@ -125,6 +151,10 @@ class Site:
 
     def explanation(self, visitor: Visitor, story: Explanation, form: Form) -> Response:
         """How a resolution came about; the header `ibi-outcome` is the status that a reader gets."""
+        if isinstance(visitor, Caller):
+            return visitor.told(story)
+        if story.alert is not None:
+            story.alert = self._advised(story.alert)
         language = self._language(visitor)
         if form == "html" and self._pages is not None:
             response = self._html(self._pages.explanation(story, language), language)
@@ -134,32 +164,35 @@ class Site:
             response = Response(200, story.text(self._say(language)), PLAIN, NO_STORE)
         return response.having(("ibi-outcome", str(story.status)), ("vary", "accept, accept-language"))
 
-    def _home(self, visitor: Visitor) -> Response:
+    def _advised(self, alert: Alert) -> Alert:
+        """An alert with what helps to go on."""
+        included = self._registry.archives()
+        if included is not self._included:
+            self._included = included
+            self._known = Responsibles(
+                Responsible(str(each.service_ibi), each.address, each.admin_mail) for each in included
+            )
+        return advised(alert, self._known, self._now())
+
+    def _home(self, visitor: Visitor, status: Status) -> Response:
         if self._pages is not None and visitor.form == "html":
             language = self._language(visitor)
-            return self._html(self._pages.home(language), language)
-        return Response(
-            200, f"A resolver of persistent URLs: http://{self._settings.address}/<ibi>\n".encode(), PLAIN
-        )
+            return self._html(self._pages.home(status, language), language, kept=_FOR_A_MOMENT)
+        where = f"A resolver of persistent URLs: http://{self._settings.address}/<ibi>"
+        text = f"{where}\n{status.line(self.say(visitor))}\n"
+        return Response(200, text.encode("utf-8", "replace"), PLAIN, _FOR_A_MOMENT)
 
-    def _about(self, _: Visitor) -> Response:
-        settings = self._settings
-        policy = Policy(strict=settings.policy == "strict")
-        facts: dict[str, Any] = {
-            "role": "resolver",
-            "service_ibi": str(settings.service.main),
-            "service": str(settings.service),
-            "address": settings.address,
-            "aliases": list(settings.aliases),
-            "policy": policy.name,
-            "differences": {difference.name: difference.sentence for difference in policy.differences},
-            "admin": settings.admin or None,
-            "attestation_key": self._publisher.key if self._publisher else None,
-            "private_archives": settings.allow_private_archives,
-            "archives": len(self._registry.archives()),
-            "seconds": {"per_archive": settings.archive_seconds, "overall": settings.overall_seconds},
-        }
-        return Response(200, json.dumps(facts, indent=1).encode(), JSON, NO_STORE)
+    def _status(self, visitor: Visitor, status: Status) -> Response:
+        """How the network stands: a page for browsers, JSON where that is accepted, else text."""
+        say = self.say(visitor)
+        if visitor.form == "json":
+            response = Response(200, status.json(say), JSON, _FOR_A_MOMENT)
+        elif visitor.form == "html" and self._pages is not None:
+            language = self._language(visitor)
+            response = self._html(self._pages.status(status, language), language, kept=_FOR_A_MOMENT)
+        else:
+            response = Response(200, status.text(say), PLAIN, _FOR_A_MOMENT)
+        return response.having(("vary", "accept, accept-language"))
 
     def _find(self, visitor: Visitor) -> Response:
         """From whatever a person has pasted to the persistent URL in it."""
@@ -173,10 +206,10 @@ class Site:
         except ParseError as error:
             return self.alert(visitor, Alert(Kind.BAD_URL, problem=error))
 
-    def _html(self, body: bytes, language: str, status: int = 200) -> Response:
+    def _html(self, body: bytes, language: str, status: int = 200, *, kept: Headers = NO_STORE) -> Response:
         given = self._pages.headers(HTML, language) if self._pages is not None else ()
         headers = tuple((name.decode("ascii"), value.decode("latin-1")) for name, value in given)
-        return Response(status, body, HTML, (*NO_STORE, *headers))
+        return Response(status, body, HTML, (*kept, *headers))
 
     def _language(self, visitor: Visitor) -> str:
         return self._pages.language(visitor.headers) if self._pages is not None else "en"

@@ -8,6 +8,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Any, Final
 
+from ibi.archive.api import doors
 from ibi.archive.api.routes import ROOT, Route, answer
 from ibi.archive.api.schemas import SCHEMAS
 from ibi.exchange import PROBLEM
@@ -21,9 +22,9 @@ if TYPE_CHECKING:
 _PATH: Final = "/openapi.json"
 _JSON: Final = "application/json"
 _GOOD: Final = range(200, 300)
-_UNCHANGED: Final = 304
-_USUAL: Final = (400, 401, 408, 414, 421, 431, 503)
-_OF_ALL_WRITING: Final = (413, 415, 429)
+_BODILESS: Final = frozenset({303, 304})
+_USUAL: Final = (400, 401, 408, 414, 421, 429, 431, 503)
+_OF_ALL_WRITING: Final = (413, 415)
 _AT_THE_DOOR: Final = frozenset({400, 408, 413, 414, 421, 431, 503})
 """May be said before the interface has been reached, and then not as a problem."""
 _PLACE = re.compile(r"<([a-z]+)>")
@@ -37,6 +38,7 @@ _STATUSES: Final = {
     201: {"description": "it is new"},
     202: {"description": "it has been begun"},
     204: {"description": "done"},
+    303: {"description": "somebody else answers"},
     304: {"description": "unchanged"},
     400: {"description": "the request is not what it should be"},
     401: {"description": "a token is missing or unknown"},
@@ -72,6 +74,7 @@ def routes(others: Sequence[Route], version: str) -> tuple[Route, ...]:
         "GET", _PATH, None, act, "this description", gives={"type": "object", "required": ["openapi"]}
     )
     document = describe((*others, own), version)
+    document["paths"] |= doors.described()
     return (*others, own)
 
 
@@ -127,7 +130,7 @@ def _operation(route: Route) -> dict[str, Any]:
 
 
 def _responses(route: Route) -> dict[str, Any]:
-    statuses = {route.status, *route.refusals, *_USUAL}
+    statuses = {route.status, *route.refusals, *route.says, *_USUAL}
     if route.scope is not None:
         statuses.add(403)
     if _PLACE.search(route.pattern):
@@ -142,10 +145,12 @@ def _response(route: Route, status: int) -> dict[str, Any]:
     if status in _GOOD:
         if route.gives is not None:
             told["content"] = {_JSON: {"schema": dict(route.gives)}}
-    elif status != _UNCHANGED and route.method != "HEAD":
+    elif status not in _BODILESS and route.method != "HEAD":
         told["content"] = {PROBLEM: {"schema": {"$ref": "#/components/schemas/problem"}}}
         if status in _AT_THE_DOOR:
             told["content"]["text/plain"] = {"schema": {"type": "string"}}
+        if status in route.says:
+            told["content"][_JSON] = {"schema": dict(route.says[status])}
     return told
 
 

@@ -133,6 +133,8 @@ class Route:
     headers: Mapping[str, Schema] = field(default_factory=dict)
     other_bodies: Mapping[str, Schema] = field(default_factory=dict)
     """Further kinds of body that are taken, by media type."""
+    says: Mapping[int, Schema] = field(default_factory=dict)
+    """JSON Schemas of answers that are neither good nor a problem, by status."""
 
     @property
     def plain(self) -> int:

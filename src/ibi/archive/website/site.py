@@ -1,9 +1,12 @@
 """Everything at an Archive's address that is no message of the standard: files, pages, and persistent URLs.
 
     /col/<ibi>/doc/<file>                          a stored file
-    /-/item/<ibi>  /-/files/<ibi>  /-/zip/<ibi>  /-/metadata/<ibi>
-                                                   the first and the last also in formats: `describing`
+    /-/item/<ibi>  /-/metadata/<ibi>               the item and what is said of it: `landing`, in formats: `describing`
+    /-/linkset/<ibi>  /-/qr/<ibi>.svg              its links, and its persistent URL for cameras: `landing`
+    /-/files/<ibi>  /-/zip/<ibi>                   its files: `landing`, `delivery`
+    /-/timegate/<ibi>  /-/timemap/<ibi>            its editions in time: `mementos`
     /                                              the front page
+    /robots.txt  /.well-known/...                  what is found there everywhere: `everywhere`
     anything else                                  a persistent URL: here if held, else at the resolver (note 27)
 
 Pages are values; a renderer given from above writes them. Without it they are plain text.
@@ -17,15 +20,18 @@ from typing import TYPE_CHECKING, Final
 from ibi.archive.access import withheld
 from ibi.archive.answer import url_list
 from ibi.archive.care.audit import known_fault
-from ibi.archive.holding import Access
-from ibi.archive.ledgers import copies
 from ibi.archive.related import Walk
 from ibi.archive.website.delivery import COL, Delivery
 from ibi.archive.website.describing import Describing
-from ibi.archive.website.pages import ArchivePage, ItemPage, MetadataPage
+from ibi.archive.website.everywhere import Everywhere, is_everywhere
+from ibi.archive.website.in_brief import InBrief
+from ibi.archive.website.landing import Landing, picture_name
+from ibi.archive.website.mementos import Mementos
+from ibi.archive.website.place import Place
 from ibi.archive.website.showing import Showing
+from ibi.archive.website.signposting import joined
 from ibi.errors import HoldingError, NotHeld, ParseError, SetupError
-from ibi.exchange import PLAIN, Response, redirect
+from ibi.exchange import redirect
 from ibi.identifier.forms import parse_name
 from ibi.protocol.choice import wanted, without_bare_translation
 from ibi.protocol.language import LanguagePreference
@@ -42,23 +48,23 @@ if TYPE_CHECKING:
     from ibi.archive.answer import ArchiveIdentity
     from ibi.archive.catalogue import Catalogue
     from ibi.archive.holding import Holding
-    from ibi.archive.ledgers.copies import Source
     from ibi.archive.storage import Storage
     from ibi.archive.website.pages import Renderer
     from ibi.archive.website.statistics import Visits
     from ibi.errors import IbiError
-    from ibi.exchange import Asked
+    from ibi.exchange import Asked, Response
     from ibi.protocol.relation import Relation
     from ibi.settings import ArchiveSettings
 
-_WHOLE: Final = 200
-_ROBOTS: Final = b"User-agent: *\nDisallow: /-/files/\nDisallow: /-/zip/\n"
+_OF_A_FILE: Final = frozenset({200, 206, 304})
+_STAYING: Final = frozenset({"metadata", "linkset", "qr"})  # what is known of a removed item
 
 
 class Site:
     """Files, pages and persistent URLs of one Archive.
 
-    `now` gives POSIX seconds; `visits`: what counts readers, if anything does.
+    `now` gives POSIX seconds; `visits`: what counts readers, if anything does; `search`: whether items can be
+    looked for.
     """
 
     def __init__(
@@ -71,12 +77,15 @@ class Site:
         now: Callable[[], float],
         *,
         visits: Visits | None = None,
+        search: bool = False,
     ) -> None:
         self._settings = settings
         self._identity = identity
         self._catalogue = catalogue
         self._now = now
-        self._showing = Showing(renderer)
+        place = Place(identity.base, settings.resolver, settings.admin, search=search)
+        self._everywhere = Everywhere(settings, identity.base, now, search=search)
+        self._showing = Showing(renderer, place)
         self._delivery = Delivery(
             settings,
             identity.base,
@@ -90,12 +99,13 @@ class Site:
         self._describing = Describing(
             settings, identity.base, catalogue.holding, renderer, self._showing, now
         )
-        self._pages: dict[str, Callable[[Asked, Holding], Response]] = {
-            "item": self._item,
-            "files": self._delivery.listing,
-            "zip": self._delivery.bundle,
-            "metadata": self._metadata,
-        }
+        self._landing = Landing(
+            settings, place, catalogue, self._showing, self._delivery, self._describing, renderer, now
+        )
+        self._mementos = Mementos(catalogue, identity.base, place.root)
+        self._in_brief = InBrief(settings, catalogue, identity.base, now)
+        ours = {"zip": self._delivery.bundle, **self._mementos.pages}
+        self._pages = self._landing.pages(self._withheld, self._mementos.headers) | ours
 
     def answer(self, asked: Asked) -> Response:
         """The answer to anything that is no message."""
@@ -121,13 +131,13 @@ class Site:
         if path.startswith("/-/"):
             word, _, name = path.removeprefix("/-/").partition("/")
             if word in self._pages and name:
-                return self._page_of(word, asked, self._held(name))
+                return self._page_of(word, asked, self._held(picture_name(name) if word == "qr" else name))
         elif path == "/":
-            return self._front(asked)
-        elif path == "/robots.txt":
-            return Response(200, _ROBOTS, PLAIN)
-        elif path not in {"/favicon.ico", "/sitemap.xml"} and not path.startswith("/.well-known/"):
+            return self._landing.front(asked)
+        elif not is_everywhere(path):
             return self._persistent(asked)
+        elif (found := self._everywhere.answer(path)) is not None:
+            return found
         raise NotHeld("there is no such page here")
 
     def _held(self, raw_name: str) -> Holding:
@@ -138,7 +148,7 @@ class Site:
         return holding
 
     def _page_of(self, word: str, asked: Asked, holding: Holding) -> Response:
-        if holding.deleted and word != "metadata":
+        if holding.deleted and word not in _STAYING:
             return self._delivery.removed(asked, holding)
         return self._pages[word](asked, holding)
 
@@ -150,6 +160,9 @@ class Site:
         """A persistent URL at our own address: here if we can answer it, otherwise at the resolver (note 27)."""
         url = PersistentURL.parse(asked.path, asked.query)
         holding = self._catalogue.holding(url.ibi)
+        told = self._in_brief.inflected(asked, url, holding) if url.inflection and holding else None
+        if told is not None:
+            return told
         if holding is not None and not holding.deleted:
             metadata = self._as_metadata(asked, url, holding)
             if metadata is not None:
@@ -207,67 +220,8 @@ class Site:
             raise NotHeld("this Archive does not hold {name}", name=name)
         if holding.deleted:
             return self._delivery.removed(asked, holding)
-        return self._delivery.file(asked, holding, path)
-
-    def _item(self, asked: Asked, holding: Holding) -> Response:
-        document = self._document(asked, holding)
-        if document is not None:
-            return document
-        walk = Walk(self._catalogue.holding, self._identity.base, holding, self._withheld(asked))
-        access = self._delivery.access(asked, holding)
-        url = holding.url or (walk.url(walk.item) if holding.target_file else None)
-        known = [
-            (relation.qualifier, found)
-            for relation, there in walk.all(None, longest=1)
-            if not there.is_same(walk.item) and (found := walk.url(there))
-        ]
-        readable = url if access is Access.OPEN else None
-        source = self._source(holding)
-        item = self._describing.described(holding)
-        page = ItemPage(
-            holding,
-            readable,
-            self._settings.resolver,
-            tuple(known),
-            access,
-            source=source,
-            described=item,
-            formats=self._describing.formats(holding, item),
-        )
-        shown = self._showing.page(asked, page).having(*self._describing.links(holding, item))
-        return self._delivery.seen(asked, holding, shown)
-
-    def _document(self, asked: Asked, holding: Holding) -> Response | None:
-        """What is known of an item in the format that is wanted; None where that is the page."""
-        answer = self._describing.document(asked, holding)
-        if answer is not None and answer.status == _WHOLE:
-            return self._delivery.seen(asked, holding, answer)
-        return answer
-
-    def _source(self, holding: Holding) -> Source | None:
-        """What is known of the original of a copy."""
-        if holding.state is not State.COPY:
-            return None
-        with self._catalogue.reading() as run:
-            return copies.source_of(run, holding.number)
-
-    def _metadata(self, asked: Asked, holding: Holding) -> Response:
-        """Metadata as a page or in a format; an unknown format is answered with those that exist (note 19).
-
-        Those of a removed item stay.
-        """
-        document = self._document(asked, holding)
-        if document is not None:
-            return document
-        if holding.metadata is None:
-            raise NotHeld("this Archive keeps no metadata of {name} itself", name=holding.forms.main)
-        item = self._describing.described(holding)
-        page = MetadataPage(holding, holding.metadata, self._describing.formats(holding, item))
-        shown = self._showing.page(asked, page).having(*self._describing.links(holding, item))
-        return self._delivery.seen(asked, holding, shown)
-
-    def _front(self, asked: Asked) -> Response:
-        settings = self._settings
-        service = str(settings.service.main)
-        page = ArchivePage(settings.address, service, settings.resolver, self._catalogue.count())
-        return self._showing.page(asked, page)
+        response = self._delivery.file(asked, holding, path)
+        if response.status not in _OF_A_FILE:
+            return response
+        links = self._describing.signposting.of_file(holding, holding.file(path))
+        return response.having(joined(links))

@@ -1,0 +1,280 @@
+"""The description of what programs can ask of a resolver (OpenAPI 3.1): GET /-/api/openapi.json.
+
+Persistent URLs themselves, and the messages of the standard, are described by the standard and docs/contract.md.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+import ibi
+from ibi.exchange import HTML, JSON, PLAIN, PROBLEM
+from ibi.resolver.alerts import Kind
+
+PATH: Final = "/-/api/openapi.json"
+
+_TEXT: Final = {"type": "string"}
+_COUNT: Final = {"type": "integer", "minimum": 0}
+_TRUTH: Final = {"type": "boolean"}
+_MOMENT: Final = {"type": "string", "format": "date-time"}
+_IBI: Final = {
+    "name": "ibi",
+    "in": "path",
+    "required": True,
+    "description": "an IBI in either form, or an older opaque id; its slashes may stay",
+    "schema": {"type": "string", "minLength": 1},
+}
+_AT_THE_DOOR: Final = (400, 408, 414, 421, 431, 503)
+_STATUSES: Final = {
+    200: {"description": "as it is now"},
+    302: {"description": "the Archive that was chosen answers"},
+    303: {"description": "the persistent URL, or the Archive that was chosen"},
+    400: {"description": "the request is not what it should be"},
+    403: {"description": "it may not be done"},
+    404: {"description": "there is no such thing"},
+    408: {"description": "it did not arrive in time"},
+    409: {"description": "the state of things forbids it"},
+    410: {"description": "it was removed"},
+    413: {"description": "too large"},
+    414: {"description": "the address is too long"},
+    415: {"description": "of the wrong type"},
+    421: {"description": "no resolver of this name is here"},
+    422: {"description": "what it says cannot be"},
+    429: {"description": "too much at a time; Retry-After"},
+    431: {"description": "the head is too large"},
+    502: {"description": "an Archive said what cannot be followed"},
+    503: {"description": "not everybody could be asked, or not now; Retry-After"},
+    508: {"description": "a resolver has asked a resolver"},
+}
+_OF_RESOLVING: Final = (404, 409, 410, 429, 502, 508)
+
+
+def _object(required: list[str], **properties: Any) -> dict[str, Any]:
+    return {"type": "object", "required": required, "properties": properties}
+
+
+SCHEMAS: Final[dict[str, Any]] = {
+    "problem": _object(
+        ["type", "kind", "title", "status", "detail"],
+        type=_TEXT,
+        kind={"enum": [str(kind) for kind in Kind]},
+        title=_TEXT,
+        status={"type": "integer"},
+        detail=_TEXT,
+        archives=_object(
+            ["asked", "answered", "silent"], asked=_COUNT, answered=_COUNT, silent={"type": "array"}
+        ),
+        asked={"type": "object"},
+        offer_nothing=_COUNT,
+        ways={"type": "array", "items": _object(["title", "url"], title=_TEXT, url=_TEXT)},
+        slips={"type": "array", "items": _TEXT},
+        responsible={
+            "type": "array",
+            "items": _object(["service_ibi", "mail"], service_ibi=_TEXT, mail=_TEXT),
+        },
+        report=_TEXT,
+    ),
+    "status": _object(
+        ["moment", "process_since", "lately_seconds", "line", "archives", "members"],
+        moment=_MOMENT,
+        process_since=_MOMENT,
+        lately_seconds=_COUNT,
+        line=_TEXT,
+        archives=_object(
+            ["included", "confirmed", "heard", "silent", "not_asked", "asleep"],
+            **dict.fromkeys(("included", "confirmed", "heard", "silent", "not_asked", "asleep"), _COUNT),
+        ),
+        members={
+            "type": "array",
+            "items": _object(
+                ["service_ibi", "address", "standing", "confirmed", "since", "last_heard", "asleep"],
+                service_ibi=_TEXT,
+                address=_TEXT,
+                standing={"enum": ["heard", "silent", "not asked"]},
+                confirmed=_TRUTH,
+                since=_MOMENT,
+                last_heard={"anyOf": [_MOMENT, {"type": "null"}]},
+                asleep=_TRUTH,
+                why=_TEXT,
+            ),
+        },
+    ),
+    "handle": _object(
+        ["responseCode", "handle"],
+        responseCode={"enum": [1, 2, 100, 200]},
+        handle=_TEXT,
+        message=_TEXT,
+        values={
+            "type": "array",
+            "items": _object(
+                ["index", "type", "data", "ttl", "timestamp"],
+                index={"type": "integer", "minimum": 1},
+                type=_TEXT,
+                data=_object(["format", "value"], format={"const": "string"}, value=_TEXT),
+                ttl=_COUNT,
+                timestamp=_TEXT,
+            ),
+        },
+    ),
+    "explanation": _object(
+        ["url", "policy", "differences", "original_required", "rounds", "outcome", "milliseconds"],
+        url=_TEXT,
+        policy=_TEXT,
+        differences={"type": "array", "items": _TEXT},
+        original_required=_TRUTH,
+        rounds={"type": "array", "items": {"type": "object"}},
+        outcome={"type": "object", "required": ["status"]},
+        milliseconds=_COUNT,
+        persistence=_TEXT,
+    ),
+    "about": _object(["role", "service_ibi", "address", "policy"], role={"const": "resolver"}),
+    "registry": _object(["registry", "signature"], registry={"type": "object"}, signature=_TEXT),
+    "key": _object([], service_ibi=_TEXT, key=_TEXT, challenge=_TEXT, at=_TEXT, seconds=_COUNT),
+}
+"""By name."""
+
+
+def document(*, registers: bool, publishes: bool) -> dict[str, Any]:
+    """The whole description.
+
+    `registers`: whether Archives may apply at /-/register; `publishes`: whether there is a list of Archives.
+    """
+    paths = {
+        "/-/status": {
+            "get": _reads("status", "how the network stands, as far as this process knows", "status")
+        },
+        "/-/about": {"get": _reads("about", "who this resolver is", "about", ())},
+        "/-/healthz": {"get": _plain("healthz", "whether the process answers")},
+        "/-/readyz": {"get": _plain("readyz", "whether readers should be sent to it")},
+        "/-/find": {"get": _find()},
+        "/-/explain/{ibi}": {
+            "get": _about_item("explain", "how a persistent URL is resolved", "explanation")
+        },
+        "/-/api/handles/{ibi}": {"get": _handles()},
+        "/-/timegate/{ibi}": {"get": _times("timegate", "to the edition of a time (RFC 7089)", 302)},
+        "/-/timemap/{ibi}": {"get": _times("timemap", "to the list of editions (RFC 7089)", 303)},
+        PATH: {"get": _reads("openapi", "this description", None, ())},
+        "/-/api/keys": {"post": _keys()},
+    }
+    if publishes:
+        paths["/-/registry"] = {"get": _reads("registry", "the signed list of its Archives", "registry", ())}
+    if registers:
+        paths["/-/register"] = {"post": _register()}
+    return {
+        "openapi": "3.1.0",
+        "info": {
+            "title": "A resolver of persistent identifiers",
+            "version": ibi.__version__,
+            "description": "Where items are today, how that was found out, and how the network stands.",
+        },
+        "servers": [{"url": "/"}],
+        "paths": paths,
+        "components": {"schemas": SCHEMAS},
+    }
+
+
+def _ref(name: str) -> dict[str, str]:
+    return {"$ref": f"#/components/schemas/{name}"}
+
+
+def _refusals(*statuses: int) -> dict[str, Any]:
+    """What may be said instead, as the reader's Accept has it; some of it before the resolver has been reached."""
+    content = {PROBLEM: {"schema": _ref("problem")}, PLAIN: {"schema": _TEXT}, HTML: {"schema": _TEXT}}
+    told = sorted({*_AT_THE_DOOR, *statuses})
+    return {str(status): {**_STATUSES[status], "content": content} for status in told}
+
+
+def _good(schema: dict[str, Any] | None, *other: str) -> dict[str, Any]:
+    content = {JSON: {"schema": schema or {"type": "object"}}, **{kind: {"schema": _TEXT} for kind in other}}
+    return {"200": {**_STATUSES[200], "content": content}}
+
+
+def _reads(
+    name: str, summary: str, schema: str | None, other: tuple[str, ...] = (PLAIN, HTML)
+) -> dict[str, Any]:
+    responses = {**_good(_ref(schema) if schema else None, *other), **_refusals()}
+    return {"operationId": name, "summary": summary, "responses": responses}
+
+
+def _plain(name: str, summary: str) -> dict[str, Any]:
+    ok = {"200": {**_STATUSES[200], "content": {PLAIN: {"schema": _TEXT}}}}
+    return {"operationId": name, "summary": summary, "responses": {**ok, **_refusals()}}
+
+
+def _about_item(name: str, summary: str, schema: str) -> dict[str, Any]:
+    responses = {**_good(_ref(schema), PLAIN, HTML), **_refusals(*_OF_RESOLVING)}
+    return {"operationId": name, "summary": summary, "parameters": [_IBI], "responses": responses}
+
+
+def _find() -> dict[str, Any]:
+    text = {"name": "text", "in": "query", "description": "whatever has an identifier in it", "schema": _TEXT}
+    found = {"303": dict(_STATUSES[303]), "200": {"description": "a page", "content": {HTML: {}}}}
+    summary = "the persistent URL in a text"
+    return {
+        "operationId": "find",
+        "summary": summary,
+        "parameters": [text],
+        "responses": {**found, **_refusals()},
+    }
+
+
+def _handles() -> dict[str, Any]:
+    texts = {"type": "array", "items": _TEXT}
+    numbers = {"type": "array", "items": {"type": "integer", "minimum": 0, "maximum": 999_999_999}}
+    parameters = [
+        _IBI,
+        {"name": "type", "in": "query", "schema": texts},
+        {"name": "index", "in": "query", "schema": numbers},
+        {"name": "pretty", "in": "query", "schema": _TEXT},
+    ]
+    failed = {
+        str(status): {**_STATUSES[status], "content": {JSON: {"schema": _ref("handle")}}}
+        for status in _OF_RESOLVING
+    }
+    either = _refusals()
+    for status in ("400", "503"):
+        either[status]["content"] = {**either[status]["content"], JSON: {"schema": _ref("handle")}}
+    return {
+        "operationId": "handle",
+        "summary": "what is known of an item, as the proxy of the Handle System tells it",
+        "parameters": parameters,
+        "responses": {**_good(_ref("handle")), **failed, **either},
+    }
+
+
+def _times(name: str, summary: str, status: int) -> dict[str, Any]:
+    there = {str(status): dict(_STATUSES[status])}
+    return {
+        "operationId": name,
+        "summary": summary,
+        "parameters": [_IBI],
+        "responses": {**there, **_refusals(*_OF_RESOLVING)},
+    }
+
+
+def _keys() -> dict[str, Any]:
+    body = _object(["service_ibi"], service_ibi=_TEXT, challenge=_TEXT)
+    refused = _refusals(403, 413, 415, 429)
+    for told in refused.values():
+        told["content"] = {**told["content"], JSON: {"schema": {"type": "object"}}}
+    return {
+        "operationId": "key",
+        "summary": "a new key for an Archive that controls its address: first a challenge, then the key",
+        "requestBody": {"required": True, "content": {JSON: {"schema": body}}},
+        "responses": {**_good(_ref("key")), **refused},
+    }
+
+
+def _register() -> dict[str, Any]:
+    fields = ("service_ibi", "address", "mail", "name", "hosts")
+    body = _object(["service_ibi", "address", "mail"], **dict.fromkeys(fields, _TEXT))
+    form = {"application/x-www-form-urlencoded": {"schema": body}}
+    refused = _refusals(403, 404, 409, 413, 415, 422, 429)
+    for told in refused.values():
+        told["content"] = {**told["content"], JSON: {"schema": {"type": "object"}}}
+    return {
+        "operationId": "register",
+        "summary": "an Archive applies for registration",
+        "requestBody": {"required": True, "content": form},
+        "responses": {**_good(_ref("key"), PLAIN, HTML), **refused},
+    }

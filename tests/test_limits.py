@@ -1,0 +1,93 @@
+"""How much one reader may have: budgets that fill with time, by network."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ibi import limits
+from ibi.limits import Budget, Limit, network_of
+
+
+def test_a_burst_is_let_through_and_then_so_many_a_second() -> None:
+    tokens = Budget(rate=2.0, burst=3)
+    for _ in range(3):
+        assert tokens.wait("a", 10.0) == 0
+        tokens.spend("a", 10.0)
+    assert tokens.wait("a", 10.0) == pytest.approx(0.5)
+    assert tokens.wait("b", 10.0) == 0
+    assert tokens.wait("a", 10.5) == 0
+
+
+def test_what_was_not_spent_costs_nothing() -> None:
+    tokens = Budget(rate=1.0, burst=1)
+    assert all(tokens.wait("a", float(n)) == 0 for n in range(100))
+
+
+def test_without_a_rate_nobody_is_limited() -> None:
+    tokens = Budget(rate=0.0, burst=0)
+    for _ in range(1000):
+        tokens.spend("a", 1.0)
+    assert tokens.wait("a", 1.0) == 0
+
+
+def test_memory_has_an_end(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(limits, "MOST_READERS", 2)
+    tokens = Budget(rate=0.001, burst=1)
+    for reader in ("a", "b", "c"):
+        tokens.spend(reader, 1.0)
+    assert [reader for reader in "abc" if tokens.wait(reader, 1.0) == 0] == ["a"]
+
+
+@given(st.lists(st.floats(0, 3), max_size=200))
+def test_nobody_gets_more_than_the_burst_and_the_rate(pauses: list[float]) -> None:
+    tokens, now, served = Budget(rate=2.0, burst=5), 0.0, 0
+    for pause in pauses:
+        now += pause
+        if tokens.wait("a", now) == 0:
+            tokens.spend("a", now)
+            served += 1
+    assert served <= 5 + 2.0 * now + 1
+
+
+@pytest.mark.parametrize(
+    ("address", "network"),
+    [
+        ("192.0.2.77", "192.0.2"), ("192.0.3.77", "192.0.3"), ("::ffff:192.0.2.1", "192.0.2"),
+        ("2001:db8:7:ffff::1", "2001:0db8:0007"), ("2001:db8:7::9", "2001:0db8:0007"),
+        ("127.0.0.1", None), ("::1", None), ("", None), ("no address", None),
+    ],
+)  # fmt: skip
+def test_readers_are_counted_by_network_and_this_machine_is_not(address: str, network: str | None) -> None:
+    assert network_of(address) == network
+
+
+def test_a_limit_tells_how_its_reader_stands_and_when_to_come_back() -> None:
+    limit = Limit("pages", rate=2.0, burst=3)
+    passed = [limit.ask("a", 10.0) for _ in range(3)]
+    assert [verdict.wait for verdict in passed if verdict] == [0, 0, 0]
+    assert passed[0] is not None
+    assert passed[0].headers == (("ratelimit-policy", '"pages";q=3;w=2'), ("ratelimit", '"pages";r=2;t=1'))
+    refused = limit.ask("a", 10.0)
+    assert refused is not None
+    assert refused.wait == pytest.approx(0.5)
+    assert ("retry-after", "1") in refused.headers
+    assert ("ratelimit", '"pages";r=0;t=1') in refused.headers
+    other = limit.ask("b", 10.0)
+    assert other is not None
+    assert other.wait == 0
+
+
+def test_what_costs_more_is_paid_for_afterwards() -> None:
+    limit = Limit("costly", rate=1.0, burst=2)
+    first = limit.ask("a", 0.0, cost=5)
+    later = limit.ask("a", 0.0)
+    assert first is not None
+    assert later is not None
+    assert first.wait == 0
+    assert later.wait == pytest.approx(4)
+
+
+def test_a_limit_without_a_rate_says_nothing() -> None:
+    assert Limit("pages", rate=0.0, burst=0).ask("a", 0.0) is None
