@@ -9,7 +9,7 @@ import argparse
 import subprocess
 import sys
 
-SHORT_AND_FULL = ("answers", "importing", "files", "resolving")
+SHORT_AND_FULL = ("answers", "pages", "harvesting", "importing", "files", "resolving")
 ALWAYS_THE_SAME = ("pure", "minting", "minting_http")
 
 parser = argparse.ArgumentParser(prog="python -m bench", description="every figure and ratio")

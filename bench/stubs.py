@@ -10,7 +10,8 @@ others that it does not know them. The name of an item tells who holds it:
 
 Of 20 items, one migrates to the next Archive as soon as a GET of /-/migrated=copy (its giver keeps a Copy) or
 /-/migrated=gone (it keeps nothing) is heard: those whose seconds are 7, 27 or 47. /-/hanging=20 makes so many Archives
-silent, the first one and others at equal distances; /-/reuse=60 lets all answers be used again for so many seconds.
+silent, the first one and others at equal distances; /-/reuse=60 lets all answers be used again for so many seconds;
+after /-/numbered=1 no two answers that an item is not known are alike, since each has a number in its head.
 /-/counts tells how many URL requests and acknowledgments have come, and counts anew.
 """
 
@@ -91,7 +92,7 @@ class _Stubs:
         self.asked = self.thanked = 0
         self.migrated = ""
         self.hanging = frozenset[int]()
-        self.reuse = 0
+        self.reuse = self.numbered = 0
         self.empty = _answer(b"")
         self.notice = _answer(b"notice {acknowledgment received}")
         self.around: dict[str, list[tuple[bytes, bytes]]] = {"Original": [], "Copy": []}
@@ -133,7 +134,7 @@ class _Stubs:
             else:
                 holder = (holder + 1) % self.archives
         if archive != holder or not state:
-            return self.empty
+            return self.empty if not self.numbered else _NUMBERED % self.asked
         before, after = self.around[state][archive]
         return b"%b%b%b" % (before, name, after)
 
@@ -154,10 +155,13 @@ class _Stubs:
         elif what == "reuse":
             self.reuse = int(value)
             self._prepare()
+        elif what == "numbered":
+            self.numbered = int(value)
         return _answer(counted.encode())
 
 
-_ORDERS = frozenset({"counts", "migrated", "hanging", "reuse"})
+_ORDERS = frozenset({"counts", "migrated", "hanging", "reuse", "numbered"})
+_NUMBERED = b"HTTP/1.1 200 OK\r\nContent-Type: text/plain\r\nX-Request-Id: %016d\r\nContent-Length: 0\r\n\r\n"
 _NOT_FOUND = b"HTTP/1.1 404 Not Found\r\nContent-Length: 0\r\n\r\n"
 
 

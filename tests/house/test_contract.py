@@ -17,7 +17,11 @@ from ibi.cli.inspect import inspect
 from ibi.resolver.alerts import STATUS
 
 PAGE = (ROOT / "docs/contract.md").read_text(encoding="utf-8")
-SERVICES = ("archive.website.site", "archive.service", "resolver.site", "resolver.service", "minting.service")
+SERVICES = (
+    *("archive.website.site", "archive.service", "archive.finding.site", "archive.oai.provider"),
+    *("resolver.site", "resolver.service", "resolver.for_programs", "minting.service"),
+    *("signing_in.visit", "web.assets"),
+)
 
 
 def _commands(

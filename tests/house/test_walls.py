@@ -23,10 +23,12 @@ WORLD = frozenset(
 # Where SQL is written and spoken; everywhere else a database is an object with a noun for a name.
 SQL_ROOMS = (
     "database",
+    "signing_in.sessions",
     "archive.schema",
     "resolver.schema",
     "archive.catalogue",
     "archive.ledgers",
+    "archive.finding",
     "archive.migrations",
     "resolver.registry",
     "resolver.location_index",

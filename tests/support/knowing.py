@@ -13,7 +13,7 @@ from ibi.resolver.mail import Mail
 from ibi.resolver.memory import Memory
 from ibi.resolver.metrics import Metrics
 from ibi.resolver.readiness import Readiness
-from ibi.resolver.service import Doors, Stores
+from ibi.resolver.stores import Doors, Stores
 from ibi.resolver.thanks import Thanks
 from ibi.resolver.throttle import Throttle
 from ibi.transport import AddressPolicy, Client

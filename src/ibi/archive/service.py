@@ -2,6 +2,7 @@
 
     /<service IBI>?servicesubject=…     the messages of the standard: `subjects`
     /-/api/…                            what programs may do, with any method: given from above
+    doors                               rooms of their own, by where their paths begin: given from above
     /col/…  /-/…  /  /robots.txt        files and pages: `site`
     anything else                       a persistent URL at our own address: `site` too (note 27)
 
@@ -12,6 +13,7 @@ from __future__ import annotations
 
 import json
 import logging
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from ibi.archive.access import vouched
@@ -19,6 +21,7 @@ from ibi.archive.answer import ArchiveIdentity
 from ibi.archive.subjects import NO_SERVICE, Subjects, no_request
 from ibi.archive.thanks import Counting
 from ibi.archive.url_key import UrlKeys
+from ibi.archive.website.doorkeeper import Doorkeeper, as_program, status_of, too_much
 from ibi.archive.website.site import Site
 from ibi.errors import IbiError, ParseError, SetupError
 from ibi.exchange import JSON, NO_STORE, PLAIN, Asked, Response, hosts_of
@@ -38,12 +41,13 @@ if TYPE_CHECKING:
 
     Receive = Callable[[], Awaitable[Any]]
     Api = Callable[[Asked, Receive], Awaitable[Response]]
-    """What answers below /-/api/, whatever the method."""
+    """What answers below /-/api/, or behind another door, whatever the method."""
 
 LONGEST_URL = 16 * 1024
 """Characters of path and query that are read."""
 
 _API = "/-/api/"
+_SEARCH = "/-/search"
 _FOR_ANY_HOST = frozenset({"/-/healthz", "/-/readyz", "/-/nonce"})  # a proof may ask by what our labels spell
 
 _log = logging.getLogger(__name__)
@@ -67,7 +71,8 @@ class ArchiveService:
 
     `now` gives POSIX seconds. `renderer`: without it, pages are plain text; `nonce`: without it,
     nobody can prove that a name leads here; `api`: without it, there is nothing below /-/api/; `visits`: what counts
-    readers, closed with it; `holdings` gives the filter of what is held (note 45), where it is published.
+    readers, closed with it; `holdings` gives the filter of what is held (note 45), where it is published; `doors`
+    lead to what answers at a word behind "/-/", below it, or at another whole path ("/sitemap.xml").
     """
 
     def __init__(  # noqa: PLR0913 - what an Archive is made of, all of it given
@@ -82,9 +87,11 @@ class ArchiveService:
         api: Api | None = None,
         visits: Visits | None = None,
         holdings: Callable[[Asked], Response] | None = None,
+        doors: Mapping[str, Api] = MappingProxyType({}),
     ) -> None:
         self._settings = settings
         self._holdings = holdings
+        self._doors = doors
         self._nonce = nonce
         self._api = api
         self._visits = visits
@@ -96,7 +103,10 @@ class ArchiveService:
         self._subjects = Subjects(
             catalogue.holding, identity, settings, keys, now, self._thanks.hear, confirms=takes_part
         )
-        self._site = Site(settings, identity, catalogue, storage, renderer, now, visits=visits)
+        self._site = Site(
+            settings, identity, catalogue, storage, renderer, now, visits=visits, search=_SEARCH in doors
+        )
+        self._doorkeeper = Doorkeeper(settings, now)
         self._hosts = hosts_of((settings.address, *settings.aliases))
         self._paths = frozenset(f"/{canonical}".lower() for canonical in settings.service.canonicals)
 
@@ -147,8 +157,20 @@ class ArchiveService:
             return self._site.refuse(asked, 414, IbiError("the address is too long"))
         if asked.path not in _FOR_ANY_HOST and not asked.names(self._hosts):
             return self._site.refuse(asked, 421, IbiError("no Archive of this name is here"))
+        verdict = self._doorkeeper.ask(asked)
+        if verdict is None:
+            return await self._let_in(asked, receive)
+        if verdict.wait:
+            why = too_much(verdict.wait)
+            return self._site.refuse(as_program(asked), status_of(asked), why).having(*verdict.headers)
+        return (await self._let_in(asked, receive)).having(*verdict.headers)
+
+    async def _let_in(self, asked: Asked, receive: Receive) -> Response:
         if self._api is not None and asked.path.startswith(_API):
             return await self._api(asked, receive)
+        door = self._doors.get(_door_of(asked.path))
+        if door is not None:
+            return await door(asked, receive)
         if not asked.reads:
             refusal = self._site.refuse(asked, 405, IbiError("only GET and HEAD are understood here"))
             return refusal.having(("allow", "GET, HEAD"))
@@ -206,3 +228,11 @@ class ArchiveService:
             "items": self._catalogue.count(),
         }
         return Response(200, json.dumps(facts, indent=1).encode(), JSON, NO_STORE)
+
+
+def _door_of(path: str) -> str:
+    """Where a path leads: its word behind "/-/" and no more of it, or any other path as it is."""
+    if not path.startswith("/-/"):
+        return path
+    end = path.find("/", len("/-/"))
+    return path if end < 0 else path[:end]

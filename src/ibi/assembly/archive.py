@@ -19,20 +19,26 @@ from ibi.archive.networking.joining import Resolvers
 from ibi.archive.networking.networks import Kept, Memberships
 from ibi.archive.networking.notices import Notices
 from ibi.archive.networking.renewal import Renewing, Watched
+from ibi.archive.oai.provider import OAI
 from ibi.archive.service import ArchiveService, identity_of
 from ibi.archive.sharing import refreshing, transfer
 from ibi.archive.sharing.copying import Copier
 from ibi.archive.sharing.giving import Giver
 from ibi.archive.website.pages import Renderer
 from ibi.archive.website.statistics import Visits
+from ibi.assembly.archive_admin import administration
 from ibi.assembly.archive_api import archive_api, largest_body, upload_store
+from ibi.assembly.archive_finding import finding, index_duties
+from ibi.assembly.archive_oai import oai_door
 from ibi.errors import SetupError
 from ibi.minting.machine import this_machine
 from ibi.nonce import Nonce
 from ibi.serving import Service
+from ibi.signing_in.visit import ROOT
 from ibi.transport import AddressPolicy, Client
-from ibi.web import archive_pages
-from ibi.web.formats.table import FORMATS
+from ibi.web import archive_pages, qr
+from ibi.web.assets import WithAssets
+from ibi.web.formats.table import FORMATS, schema_kind
 from ibi.web.rendering import page_headers, page_language, sayer
 
 if TYPE_CHECKING:
@@ -76,19 +82,16 @@ def archive_service(
         Kept(ledger),
         time.time,
     )
-    telling = Notices(
-        ledger,
-        lambda: watched.look().wanted(ibi.__version__),
-        Kept(ledger),
-        Client(AddressPolicy(allow_private=True), names),
-    )
+    client = Client(AddressPolicy(allow_private=True), names)
+    telling = Notices(ledger, lambda: watched.look().wanted(ibi.__version__), Kept(ledger), client)
     handing = lru_cache(maxsize=1)(lambda settings: _hand_overs(directory, ledger, settings, names))
     caring = lru_cache(maxsize=1)(lambda settings: _duties(directory, ledger, settings, names))
     hand_overs = Duties(lambda: handing(watched.look().settings))  # they wait for no long audit
     duties = Duties(lambda: caring(watched.look().settings))
 
     async def started() -> None:
-        await asyncio.gather(part.run(), telling.run(), hand_overs.run(), duties.run())
+        indexing = index_duties(directory, ledger)
+        await asyncio.gather(part.run(), telling.run(), hand_overs.run(), duties.run(), indexing.run())
 
     async def close() -> None:
         await part.close()
@@ -97,7 +100,14 @@ def archive_service(
 
     most = largest_body(watched.look().settings)
     return Service(
-        app, started, part.stop, close, tls, largest_body=most, renew=app.look, at_once=app.at_once
+        WithAssets(app),
+        started,
+        part.stop,
+        close,
+        tls,
+        largest_body=most,
+        renew=app.look,
+        at_once=app.at_once,
     )
 
 
@@ -119,17 +129,24 @@ class _Answering:
         settings = replace(settings, trusted_proxies=(*settings.trusted_proxies, *trusted))
         catalogue = _own_catalogue(directory, settings)
         self._for_api = directory.open_catalogue()  # its long looks hold up no answer
-        api, self._receiver = archive_api(directory, settings, self._for_api)
+        renderer = Renderer(
+            archive_pages.render, page_headers, page_language, sayer, FORMATS, schema_kind, qr.svg
+        )
+        self._finding = finding(directory, settings, self._for_api, renderer)
+        api, self._receiver = archive_api(directory, settings, self._for_api, self._finding.routes())
+        self._administration = administration(directory, settings, self._for_api)
+        self._harvested = oai_door(directory, settings, self._for_api)
         self._service = ArchiveService(
             settings,
             catalogue,
             directory.storage(),
             time.time,
-            Renderer(archive_pages.render, page_headers, page_language, sayer, FORMATS),
+            renderer,
             Nonce(directory.path, time.time),
             api=api.answer,
             visits=Visits(catalogue, time.time, settings.geo_database),
             holdings=partial(holdings.page, directory.path) if settings.holdings_filter else None,
+            doors={ROOT: self._administration.answer, OAI: self._harvested.answer, **self._finding.doors()},
         )
 
     def __call__(self, scope: Mapping[str, Any], receive: Any, send: Any) -> Coroutine[Any, Any, None]:
@@ -143,6 +160,9 @@ class _Answering:
     async def close(self) -> None:
         await self._receiver.close()
         await self._service.close()
+        self._administration.close()
+        self._harvested.close()
+        await self._finding.close()
         self._for_api.close()
 
 

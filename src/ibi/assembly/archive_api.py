@@ -14,6 +14,7 @@ from ibi.archive.sharing import transfer
 from ibi.archive.sharing.giving import Giver
 from ibi.archive.sharing.receiving import Receiver
 from ibi.archive.website import reports
+from ibi.archive.website.in_brief import InBrief
 from ibi.errors import SetupError
 from ibi.tokens import Tokens
 
@@ -56,6 +57,7 @@ def archive_api(
         *editing.routes(keeper, under_way),
         *uploads.routes(under_way),
         *reports.routes(catalogue),
+        *InBrief(settings, catalogue, f"http://{settings.address}", time.time).routes(),
         *transfer.routes(giver, receiver),
         *more,
     )

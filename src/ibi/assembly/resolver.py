@@ -8,6 +8,7 @@ from functools import partial
 from math import ceil
 from typing import TYPE_CHECKING, Final
 
+from ibi.assembly.resolver_admin import WithOffice
 from ibi.database import check_version, migrate, open_engine, upgrade
 from ibi.errors import SetupError
 from ibi.nonce import Nonce
@@ -25,8 +26,9 @@ from ibi.resolver.probation import ASK_EVERY
 from ibi.resolver.readiness import Readiness
 from ibi.resolver.registration import LARGEST_BODY
 from ibi.resolver.registry import MIGRATIONS, Registry
-from ibi.resolver.service import Doors, ResolverService, Stores, host_ports
+from ibi.resolver.service import ResolverService, host_ports
 from ibi.resolver.site import Pages
+from ibi.resolver.stores import Doors, Stores
 from ibi.resolver.thanks import Thanks
 from ibi.resolver.throttle import Throttle
 from ibi.serving import Service
@@ -36,6 +38,7 @@ from ibi.transport import AddressPolicy, Client, Limits
 from ibi.transport.download import Downloads
 from ibi.transport.names import system_names
 from ibi.web import resolver_pages
+from ibi.web.assets import WithAssets
 from ibi.web.rendering import page_headers, page_language, sayer
 
 if TYPE_CHECKING:
@@ -135,13 +138,15 @@ def resolver_service(
     settings = watched.look()
     making = _Making(data, stores(data, settings, names or system_names), trusted, listening)
     app = Renewing(watched.look, making.make)
+    office = WithOffice(app, data, making.stores, watched.look, trusted)
 
     async def close() -> None:
         await app.close()
+        await asyncio.to_thread(office.close)
         await asyncio.to_thread(making.stores.close)
 
     return Service(
-        app,
+        WithAssets(office),
         partial(making.watch, settings),
         draining=making.stores.readiness.drain,
         close=close,
@@ -212,6 +217,7 @@ def _refuse(before: ResolverSettings, found: ResolverSettings) -> None:
 def _pages() -> Pages:
     return Pages(
         home=resolver_pages.home,
+        status=resolver_pages.status,
         alert=resolver_pages.alert,
         explanation=resolver_pages.explanation,
         find=resolver_pages.find,

@@ -102,6 +102,14 @@ class ArchiveSettings(Settings):
     """How often copies are compared with their originals; 0: only on demand."""
     geo_database: str = ""
     """The path of a MaxMind database by which readers' countries are told, "" for none."""
+    page_rate: float = 50.0
+    """Pages about items a second that one network may have, of each process; 0: nobody is limited."""
+    page_burst: int = 500
+    """How many of them at once."""
+    costly_rate: float = 5.0
+    """Searches, feeds and the like a second that one network may have; 0: nobody is limited."""
+    costly_burst: int = 100
+    """How many of them at once."""
     accel_prefix: str = ""
     """The internal location under which nginx serves DIR/col (X-Accel-Redirect), "" where there is none."""
     switched_on: bool = True

@@ -38,6 +38,9 @@ _LEFT_OUT: Final = frozenset(
 )
 """What is copied in another way, or means nothing elsewhere."""
 
+_BEGINNINGS: Final = ("catalogue.", "finding.", "sessions.")
+"""With what the names of databases begin: copied in another way, made anew, or over by then."""
+
 
 @dataclass(slots=True)
 class Saved:
@@ -189,7 +192,7 @@ def _all_files(catalogue: Catalogue) -> Iterator[Listed]:
 
 def _others(root: Path) -> Iterator[Path]:
     for path in sorted(root.iterdir()):
-        if path.name in _LEFT_OUT or path.name.startswith("catalogue.") or path.name.endswith(".new"):
+        if path.name in _LEFT_OUT or path.name.startswith(_BEGINNINGS) or path.name.endswith(".new"):
             continue
         if path.is_dir() and not path.is_symlink():
             yield from sorted(each for each in path.rglob("*") if each.is_file() and not each.is_symlink())

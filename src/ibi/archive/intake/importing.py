@@ -1,4 +1,4 @@
-"""Items taken in from a file: JSON lines, BibTeX or CSV (note 11).
+"""Items taken in from a file: JSON lines, BibTeX, RIS or CSV (note 11).
 
 All formats become the same description of an item, record by record; whatever the size of the file, one batch of
 records is in memory. A run that was interrupted goes on when it is run again: what is held already is passed over.
@@ -32,7 +32,7 @@ BATCH: Final = 2000
 _BATCH_BYTES: Final = (
     8 << 20
 )  # of the file, in one transaction: a batch of longest lines would be too much at once
-_ENDINGS: Final = {".bib": "bibtex", ".bibtex": "bibtex", ".csv": "csv", ".tsv": "csv"}
+_ENDINGS: Final = {".bib": "bibtex", ".bibtex": "bibtex", ".ris": "ris", ".csv": "csv", ".tsv": "csv"}
 
 
 def _json_lines(file: BinaryIO) -> Iterator[Record]:
@@ -47,6 +47,12 @@ def _bibtex(file: BinaryIO) -> Iterator[Record]:
     return read_bibtex(file)
 
 
+def _ris(file: BinaryIO) -> Iterator[Record]:
+    from ibi.archive.intake.sources.ris import read_ris
+
+    return read_ris(file)
+
+
 def _csv(file: BinaryIO) -> Iterator[Record]:
     from ibi.archive.intake.sources.table import read_table
 
@@ -56,6 +62,7 @@ def _csv(file: BinaryIO) -> Iterator[Record]:
 FORMATS: Final[dict[str, Callable[[BinaryIO], Iterator[Record]]]] = {
     "jsonl": _json_lines,
     "bibtex": _bibtex,
+    "ris": _ris,
     "csv": _csv,
 }
 """What can be read, and how."""

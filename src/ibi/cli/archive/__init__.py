@@ -5,8 +5,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ibi.cli.archive import (
+    accounts,
     adjusting,
     exchange,
+    finding,
     founding,
     handing_out,
     importing,
@@ -31,9 +33,11 @@ _TOPICS = (
     adjusting,
     importing,
     items,
+    finding,
     exchange,
     statistics,
     tokens,
+    accounts,
     keeping,
     handing_out,
     retiring,

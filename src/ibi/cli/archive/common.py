@@ -20,7 +20,7 @@ class Actions:
     """The subcommands of `ibi archive`, to which each topic adds its own."""
 
     def __init__(self, parsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
-        self._parsers = parsers
+        self.parsers = parsers
 
     def add(
         self,
@@ -44,7 +44,7 @@ class Actions:
         epilog: str | None = None,
     ) -> argparse.ArgumentParser:
         """Add a subcommand that needs no data directory, or says by itself how it is given."""
-        parser = self._parsers.add_parser(
+        parser = self.parsers.add_parser(
             name,
             help=text,
             description=text,

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from ibi.cli.archive.common import Actions
 
 _FIELDS = """\
-FILE is JSON lines, BibTeX (.bib) or CSV (.csv, .tsv), told by the end of its name.
+FILE is JSON lines, BibTeX (.bib), RIS (.ris) or CSV (.csv, .tsv), told by the end of its name.
 
 JSON lines: one JSON object a line. All fields are optional:
 
@@ -48,6 +48,8 @@ JSON lines: one JSON object a line. All fields are optional:
 BibTeX: url, or else doi, is where the item lives; an IBI in ibi, rep, repository, ibip or identifier is its name,
 otherwise the citation key is its key. All else becomes Dublin Core.
 
+RIS: UR, or else DO, is where the item lives; an IBI in ID, AN or UR is its name. All else becomes Dublin Core.
+
 CSV: the first line names the columns: the fields above, ibi, Dublin Core (title, creator, title.pt ...),
 translations.pt, formats.oai_dc. Several values in a cell have ";" between them. files: paths, each file called as the
 last part of its path. A column language is the item's, metadata.language is Dublin Core's.
@@ -56,11 +58,11 @@ last part of its path. A column language is the item's, metadata.language is Dub
 
 def add(actions: Actions) -> None:
     """Add the subcommands."""
-    fill = actions.add("import", "take in items from JSON lines, BibTeX or CSV", _import, epilog=_FIELDS)
+    fill = actions.add("import", "take in items from JSON lines, BibTeX, RIS or CSV", _import, epilog=_FIELDS)
     fill.add_argument("file", type=Path, metavar="FILE", help="an item a line, an entry or a row")
     fill.add_argument(
         "--format",
-        choices=("jsonl", "bibtex", "csv"),
+        choices=("jsonl", "bibtex", "ris", "csv"),
         help="the format of the file (default: as the end of its name tells)",
     )
     _add_report(fill)

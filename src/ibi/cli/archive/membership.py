@@ -188,10 +188,13 @@ def show_archive(args: argparse.Namespace) -> int:
 
 
 def _identity(resolvers: Resolvers) -> dict[str, Any]:
+    from ibi.archive.oai.provider import OAI
+
     settings = resolvers.settings
     return {
         "service": str(settings.service),
         "address": settings.address,
+        "oai": f"http://{settings.address}{OAI}",
         "aliases": list(settings.aliases),
         "ip": settings.ip,
         "admin": settings.admin,
