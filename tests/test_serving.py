@@ -404,6 +404,9 @@ def test_workers_share_the_address_and_only_one_speaks_for_the_service() -> None
 
 def test_every_worker_drains_before_requests_are_cut_off() -> None:
     door = Door(workers=2)
+    up = set[bytes]()
+    while len(up) < 2:  # only the first worker says that it is ready
+        up.add(door.say(_get(b"/")).rpartition(b" ")[2])
     waiting = []
     for _ in range(40):
         waiting.append(door.open())
