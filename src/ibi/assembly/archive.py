@@ -76,14 +76,9 @@ def archive_service(
     watched = Watched(data)
     app = Renewing(watched, lambda settings: _Answering(directory, settings, trusted))
     ledger = directory.open_catalogue()
-    part = Memberships(
-        lambda: watched.look().wanted(ibi.__version__),
-        Client(AddressPolicy(allow_private=True), names),
-        Kept(ledger),
-        time.time,
-    )
-    client = Client(AddressPolicy(allow_private=True), names)
-    telling = Notices(ledger, lambda: watched.look().wanted(ibi.__version__), Kept(ledger), client)
+    client, telling_client = (Client(AddressPolicy(allow_private=True), names) for _ in range(2))
+    part = Memberships(lambda: watched.look().wanted(ibi.__version__), client, Kept(ledger), time.time)
+    telling = Notices(ledger, lambda: watched.look().wanted(ibi.__version__), Kept(ledger), telling_client)
     handing = lru_cache(maxsize=1)(lambda settings: _hand_overs(directory, ledger, settings, names))
     caring = lru_cache(maxsize=1)(lambda settings: _duties(directory, ledger, settings, names))
     hand_overs = Duties(lambda: handing(watched.look().settings))  # they wait for no long audit

@@ -97,10 +97,13 @@ class FanOut(Generic[_Asked]):
         """Whether everybody should have been asked, and too much was under way."""
         self.asked: list[_Asked] = []
         """Whom it has asked, in order."""
-        if plan.why == "everybody":
+        self._begin()
+
+    def _begin(self) -> None:
+        if self._plan.why == "everybody":
             self.widen()
         else:
-            self._ask(plan.first, remembered=self._remembered)
+            self._ask(self._plan.first, remembered=self._remembered)
 
     @property
     def unheard(self) -> list[_Asked]:
