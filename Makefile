@@ -21,17 +21,18 @@ docs:  ## write the generated parts of the documents anew
 	.venv/bin/python tools/room_table.py
 	.venv/bin/python tools/coverage_table.py
 
-bench:  ## every figure and ratio, printed (ten minutes)
+bench:  ## every figure and ratio, printed (a quarter of an hour)
 	.venv/bin/python -m bench
 
-bench-full:  ## the same with a million items, and longer runs (half an hour)
+bench-full:  ## the same with a million items, and longer runs (an hour)
 	.venv/bin/python -m bench --full
 
-proofs:  ## the long proofs: no label twice, nothing half, nothing lost, one original, every law of resolution (many hours)
+proofs:  ## the long proofs: no label twice, nothing half, nothing lost or missed, one original, every law of resolution (many hours)
 	.venv/bin/python -m proofs.minting --full
 	.venv/bin/python -m proofs.deposit --full
 	.venv/bin/python -m proofs.transfer --full
 	.venv/bin/python -m proofs.keeping --full
+	.venv/bin/python -m proofs.harvest --full
 	.venv/bin/python -m proofs.resolution --full
 	.venv/bin/python -m proofs.resolver --full
 	.venv/bin/python -m proofs.evidence --full
