@@ -41,12 +41,18 @@ _HEADERS: Final = {
 _OF_RESOLVER: Final = (
     "/", "/robots.txt", "/favicon.ico", "/sitemap.xml", "/-/healthz", "/-/readyz", "/-/about", "/-/find",
     "/-/register",
-    "/-/api/keys", "/-/metrics", "/-/registry", "/-/nonce", "/-/explain/", "/-/x", "/.well-known/x",
+    "/-/api/keys", "/-/metrics", "/-/registry", "/-/nonce", "/-/explain/", "/-/x", "/.well-known/x", "/-/status",
+    "/-/api/handles/", "/-/api/openapi.json", "/-/timegate/", "/-/timemap/", "/-/admin", "/-/admin/sign-in",
+    "/.well-known/security.txt", "/.well-known/api-catalog", "/-/static/",
 )  # fmt: skip
 _OF_ARCHIVE: Final = (
     "/", "/robots.txt", "/favicon.ico", "/-/healthz", "/-/readyz", "/-/about", "/-/nonce", "/-/holdings", "/-/api/",
     f"/col/{corpus.REP}/doc/index.html", f"/col/{corpus.REP}/doc/a%20b.pdf", f"/{corpus.REP}",
-    f"/{corpus.IBIP}:", "/-/x",
+    f"/{corpus.IBIP}:", "/-/x", "/-/search", "/-/browse", "/-/feed", "/-/api/search", "/-/sitemap/1.xml",
+    "/sitemap.xml", "/-/oai", "/-/admin", "/-/admin/sign-in", "/-/admin/deposit", f"/-/item/{corpus.REP}",
+    f"/-/linkset/{corpus.REP}", f"/-/qr/{corpus.REP}.svg", f"/-/timegate/{corpus.REP}",
+    f"/-/timemap/{corpus.REP}", f"/{corpus.REP}?info",
+    f"/{corpus.REP}?json", "/-/api/handles/", f"/-/api/handles/{corpus.REP}", "/-/static/", "/.well-known/security.txt",
 )  # fmt: skip
 
 

@@ -8,23 +8,27 @@ from pathlib import Path
 from typing import Final
 
 from proofs.fuzz.of_archives import ITEMS
+from proofs.fuzz.of_askers import ASKED
 from proofs.fuzz.of_machines import KEPT
 from proofs.fuzz.of_neighbours import TALK
 from proofs.fuzz.of_resolvers import SAID
 from proofs.fuzz.standard import MESSAGES, NAMES
 
-TARGETS: Final = {each.name: each for each in (*NAMES, *MESSAGES, *ITEMS, *TALK, *SAID, *KEPT)}
+TARGETS: Final = {each.name: each for each in (*NAMES, *MESSAGES, *ITEMS, *ASKED, *TALK, *SAID, *KEPT)}
 """By name."""
 
 EXCEPTIONS: Final = {
+    "archive.administration.forms.read_with_files": "a form over HTTP, which requests are tried with (P-F2)",
     "archive.api.intake.read_file": "takes whatever bytes come for the content of a file",
     "archive.care.sidecars.read_file": "the bytes of a file",
+    "archive.finding.state.State.read": "a row of our own database",
     "archive.networking.joining.Resolvers.read": "settings.file.Settings.read, which is fuzzed",
     "archive.networking.networks.Kept.read": "rows of our own database",
     "archive.rows.read": "rows of our own database",
     "minting.order.read_body": "the bytes of a body; what they say is read by Order.read",
     "resolver.reading.Reading.read": "protocol.url_list.UrlList.read, which is fuzzed, where it holds nobody up",
     "resolver.memory_rows.read": "a row with its checksum, of our own file",
+    "signing_in.forms.read_fields": "a form over HTTP, which requests are tried with (P-F2)",
     "transport.download.Download.read": "the bytes of a body",
     "archive.intake.sources.text_lines.TextLines.read": "a position in a file",
 }

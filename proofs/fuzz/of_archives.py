@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from ibi.archive.intake.sources.record import Record
 
 
-def _records(read: Callable[[Any], Iterable[Record]]) -> Callable[[bytes], list[tuple[object, ...]]]:
+def records(read: Callable[[Any], Iterable[Record]]) -> Callable[[bytes], list[tuple[object, ...]]]:
     """All records of a file; an error in one is said as every error is."""
 
     def of_bytes(text: bytes) -> list[tuple[object, ...]]:
@@ -158,12 +158,12 @@ ITEMS: Final = (
     ),
     Target(
         "archive.intake.sources.json_lines.read_json_lines",
-        _records(read_json_lines),
+        records(read_json_lines),
         "bytes",
         corpus.items(),
     ),
-    Target("archive.intake.sources.bibtex.read_bibtex", _records(read_bibtex), "bytes", corpus.BIBTEX),
-    Target("archive.intake.sources.table.read_table", _records(read_table), "bytes", corpus.TABLES),
+    Target("archive.intake.sources.bibtex.read_bibtex", records(read_bibtex), "bytes", corpus.BIBTEX),
+    Target("archive.intake.sources.table.read_table", records(read_table), "bytes", corpus.TABLES),
     Target("archive.intake.sources.oai_pmh.PageReader.feed", _page, "bytes", corpus.OAI),
     Target("archive.intake.sources.values.names_in", _values, seeds=corpus.wild(), rule="prose"),
     Target("archive.care.unbagging.take_bag", _bag, "bytes", _BAGS, swift=False),

@@ -299,6 +299,12 @@ def test_a_depositor_can_change_nothing_that_is_there(served: Office, maria: Lib
     assert item(maria, name)["files"]
 
 
+def test_blanks_without_end_cost_nothing(maria: Librarian) -> None:
+    blanks = " " * 200_000
+    name = deposited(maria, ("dc.title", "A title"), ("dc.description", f"a{blanks}b  \r\n\r\nc{blanks}\r\n"))
+    assert item(maria, name)["metadata"]["description"] == [f"a{blanks}b\n\nc"]
+
+
 def test_items_are_listed_and_found_by_whatever_was_pasted(maria: Librarian) -> None:
     page = maria.look("/-/admin/items")
     assert REP in page.text

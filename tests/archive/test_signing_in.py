@@ -7,12 +7,14 @@ import sqlite3
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Literal
+from unicodedata import normalize
 
 import pytest
 
 from archive.administration_world import PASSWORD, Librarian, Office, office
 from ibi.errors import IbiError, ParseError, SetupError
-from ibi.signing_in import door
+from ibi.signing_in import door, passwords
 from ibi.signing_in.accounts import Accounts
 from ibi.signing_in.passwords import check_password, new_password
 from ibi.signing_in.roles import Role
@@ -58,7 +60,16 @@ def test_whoever_is_not_signed_in_is_led_to_the_way_in_and_back(served: Office) 
 
 @pytest.mark.parametrize(
     "where",
-    ["//far.example", "http://far.example", "/-/admin//far.example", "/-/admin\r\nx: y", "/-/administrator"],
+    [
+        "//far.example",
+        "http://far.example",
+        "/-/admin//far.example",
+        "/-/admin\r\nx: y",
+        "/-/administrator",
+        "/-/admin/../../a.example/b/2010/01.01.00.01",
+        "/-/admin/%2E%2e/%2e./a",
+        "/-/admin#/x",
+    ],
 )
 def test_signing_in_leads_nowhere_else(served: Office, where: str) -> None:
     nobody = served.somebody()
@@ -136,6 +147,7 @@ def test_one_network_cannot_try_one_password_on_everybody(served: Office) -> Non
         {"sec_fetch_site": "same-site", "origin": ""},
         {"sec_fetch_site": "none", "origin": ""},
         {"origin": "http://127.0.0.1:1"},
+        {"origin": "http://["},
     ],
 )
 def test_a_form_of_another_site_is_refused_signing_in_too(served: Office, headers: dict[str, str]) -> None:
@@ -314,6 +326,50 @@ def test_a_cookie_of_anybody_opens_nothing(served: Office, cookie: str) -> None:
     [name] = served.somebody("maria").cookies
     cookie = cookie.replace("ibi-{label}", name).replace("{x}", "A" * 43)
     assert served.somebody().ask("GET", "/-/admin", cookie=cookie).status == 303
+
+
+def test_of_two_cookies_in_one_value_none_is_the_session(served: Office) -> None:
+    ana, root = served.somebody("maria"), served.somebody("root")
+    [[name, hers]], [his] = ana.cookies.items(), root.cookies.values()
+    answer = served.somebody().ask("GET", "/-/admin/account", cookie=f"x=y,{name}={hers}; {name}={his}")
+    assert "root" in answer.text
+
+
+def test_a_name_and_a_password_as_long_as_a_form_cost_no_more_than_short_ones(
+    served: Office, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    longest = [0]
+
+    def spelled(form: Literal["NFKC"], text: str) -> str:
+        longest[0] = max(longest[0], len(text))
+        return normalize(form, text)
+
+    for room in (door, passwords):
+        monkeypatch.setattr(room, "normalize", spelled)
+    marks = "\u0301\u0316" * 40_000
+    assert served.somebody().sign_in(f"a{marks}", f"a{marks}").status == 403
+    with pytest.raises(IbiError, match="at most 200"):
+        check_password(f"a{marks}", "ana")
+    assert 0 < longest[0] <= 300
+
+
+def test_a_wrong_present_password_counts_wherever_it_comes_from_and_makes_nothing_be_forgotten(
+    tmp_path: Path,
+) -> None:
+    clock = At()
+    made = door.Door(tmp_path, "a", clock)
+    made.accounts.add("ana", Role.DEPOSITOR, PASSWORD, MADE)
+    signed = door.Signed("ana", Role.DEPOSITOR, "", "")
+    for number in range(door.WRONG_FOR_ACCOUNT):
+        clock.now += 20
+        with pytest.raises(door.Denied, match="not your present"):
+            made.check_password(signed, door.Caller(f"192.0.2.{number}", secure=True, local=False), "wrong")
+    with pytest.raises(door.Denied, match="too many attempts") as refused:
+        made.check_password(signed, door.Caller("198.51.100.1", secure=True, local=False), PASSWORD)
+    assert refused.value.status == 429
+    clock.now += door.LONG_WHILE
+    made.check_password(signed, door.Caller("198.51.100.1", secure=True, local=False), PASSWORD)
+    made.close()
 
 
 def test_roles_see_and_do_what_they_are_for_and_nothing_else(served: Office) -> None:

@@ -49,6 +49,7 @@ _CHECKING: Final = ThreadPoolExecutor(_AT_ONCE, "sign-in")
 _NETWORK_BITS: Final = 64
 _DIGITS: Final = 8
 _LONGEST_ID: Final = 64
+_LONGEST_TYPED: Final = 4 * LONGEST_NAME  # to bring very long texts into one spelling takes very long
 
 
 class Denied(Exception):
@@ -111,17 +112,15 @@ class Door:
     async def sign_in(self, asked: Asked, caller: Caller, name: str, password: str) -> tuple[Signed, str]:
         """Let somebody in: a new session, whatever there was before, and its Set-Cookie. Raises Denied, SetupError."""
         self.check_way(caller)
-        name = normalize("NFKC", name).strip().lower()[: LONGEST_NAME + 1]
+        name = normalize("NFKC", name[:_LONGEST_TYPED]).strip().lower()[: LONGEST_NAME + 1]
+        self._wait_for_turn()
         network = network_of(caller.address)
         limits = (
             (_OF_ONE, f"{name} {network}"), (_OF_NETWORK, network), (_OF_ACCOUNT, name),
         )  # fmt: skip
         attempt = await asyncio.to_thread(self.sessions.attempt, limits)
         if attempt.wait:
-            why = IbiError(
-                "too many attempts; wait {minutes} minutes, then try again", minutes=_minutes(attempt.wait)
-            )
-            raise Denied(429, why, attempt.wait)
+            raise _too_many(attempt.wait)
         account = await asyncio.to_thread(self.accounts.find, name)
         right = await self._checked(account.hash if account else decoy_hash(), password)
         if account is None or not right:
@@ -136,16 +135,15 @@ class Door:
 
     def check_password(self, signed: Signed, caller: Caller, password: str) -> None:
         """Make sure that it is still the owner who sits there. Waits, slow on purpose. Raises Denied, SetupError."""
-        limit, name = _OF_ONE, f"{signed.name.lower()} {network_of(caller.address)}"
-        attempt = self.sessions.attempt(((limit, name),))
+        name = signed.name.lower()
+        limits = ((_OF_ONE, f"{name} {network_of(caller.address)}"), (_OF_ACCOUNT, name))
+        attempt = self.sessions.attempt(limits)
+        if attempt.wait:
+            raise _too_many(attempt.wait)
         account = self.accounts.find(signed.name)
-        if (
-            attempt.wait
-            or account is None
-            or not _CHECKING.submit(is_hash_of, account.hash, password).result()
-        ):
+        if account is None or not _CHECKING.submit(is_hash_of, account.hash, password).result():
             raise Denied(403, IbiError("this is not your present password"))
-        self.sessions.forgive(attempt, limit, name)
+        self.sessions.forgive(attempt, *limits[0])
 
     def sign_out(self, signed: Signed, caller: Caller, *, everywhere: bool) -> str:
         """End the session, or all sessions of the account; the Set-Cookie that takes the cookie away."""
@@ -169,7 +167,7 @@ class Door:
     def check_origin(asked: Asked) -> None:
         """Refuse what another site has sent, and what does not say who has sent it. Raises Denied."""
         site, origin = asked.header(b"sec-fetch-site"), asked.header(b"origin")
-        ours = urlsplit(origin).netloc.lower() == asked.header(b"host").lower() if origin else bool(site)
+        ours = _netloc(origin) == asked.header(b"host").lower() != "" if origin else bool(site)
         if not ours or site not in {"", "same-origin"}:
             raise Denied(
                 403, IbiError("this form was not sent from a page of ours; open the page again and repeat it")
@@ -185,13 +183,17 @@ class Door:
 
     async def _checked(self, kept: str, password: str) -> bool:
         """Compare a password, two at a time. Raises Denied where too many wait already."""
-        if self._waiting >= MOST_WAITING:
-            raise Denied(503, IbiError("too many people are signing in just now; try again in a moment"), 5.0)
+        self._wait_for_turn()
         self._waiting += 1
         try:
             return await asyncio.get_running_loop().run_in_executor(_CHECKING, is_hash_of, kept, password)
         finally:
             self._waiting -= 1
+
+    def _wait_for_turn(self) -> None:
+        """Refuse who comes while too many wait, before anything is counted. Raises Denied."""
+        if self._waiting >= MOST_WAITING:
+            raise Denied(503, IbiError("too many people are signing in just now; try again in a moment"), 5.0)
 
     def _name(self, caller: Caller) -> str:
         return f"__Host-{self._cookie}" if caller.secure else self._cookie
@@ -232,10 +234,18 @@ def _is_loopback(host: str) -> bool:
         return False
 
 
+def _netloc(origin: str) -> str:
+    """Host and port of an origin; "" of what is none."""
+    try:
+        return urlsplit(origin).netloc.lower()
+    except ValueError:
+        return ""
+
+
 def _cookies(asked: Asked) -> dict[str, str]:
     """The cookies of a request; of one that comes twice the first counts."""
     found: dict[str, str] = {}
-    for pair in asked.header(b"cookie").replace(",", ";").split(";"):
+    for pair in asked.header(b"cookie").split(";"):
         name, _, value = pair.strip().partition("=")
         found.setdefault(name, value)
     return found
@@ -246,5 +256,9 @@ def _form_token(session: str) -> str:
     return sha256(f"form {session}".encode()).hexdigest()
 
 
-def _minutes(seconds: float) -> int:
-    return int(seconds // 60) + 1
+def _too_many(wait: float) -> Denied:
+    """For whoever has tried too often; `wait` in seconds."""
+    minutes = int(wait // 60) + 1
+    return Denied(
+        429, IbiError("too many attempts; wait {minutes} minutes, then try again", minutes=minutes), wait
+    )

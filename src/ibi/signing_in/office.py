@@ -268,7 +268,9 @@ def _place(path: str) -> tuple[str, str]:
 
 def _inside(target: str) -> str:
     """An address of the administration, "" for any other: nobody is led elsewhere after signing in."""
-    return target if _NEXT.fullmatch(target) and "//" not in target and "sign-" not in target else ""
+    path = target.partition("?")[0]
+    leads_out = "//" in target or ".." in path or "%2e" in path.lower() or "#" in target
+    return target if _NEXT.fullmatch(target) and not leads_out and "sign-" not in target else ""
 
 
 def _kept(text: str) -> tuple[tuple[str, str], ...]:

@@ -32,10 +32,10 @@ def new_password() -> str:
 
 def check_password(password: str, account: str) -> None:
     """Refuse a password that would be among the first to be tried. Raises IbiError, which says what to do."""
-    text = _normal(password)
+    text = _normal(password[: LONGEST + 1])
     if len(text) < SHORTEST:
         raise IbiError("a password has at least {least} characters; a few words are good", least=SHORTEST)
-    if len(text) > LONGEST:
+    if max(len(text), len(password)) > LONGEST:
         raise IbiError("a password has at most {most} characters", most=LONGEST)
     if len(set(text)) < _FEWEST_DIFFERENT or account.lower() in text.lower():
         raise IbiError("this password is easy to guess; choose one without the name of the account")

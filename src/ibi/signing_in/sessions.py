@@ -30,6 +30,8 @@ MOST_SESSIONS: Final = 20
 """Sessions of one account; the one that began first ends for one more."""
 MOST_ATTEMPTS: Final = 100_000
 """Attempts to sign in that are remembered; beyond this those of longest ago are forgotten."""
+REMEMBERED: Final = 3600.0
+"""Seconds for which attempts are remembered: no limit looks back further."""
 
 _VERSION: Final = 1
 _NOTE_EVERY: Final = 60.0  # seconds: not every look at a page is worth a flush of the disk
@@ -145,7 +147,7 @@ class Sessions:
         now = self._now()
         names = [(limit, _name(limit, name)) for limit, name in named]
         with self._writing() as run:
-            run.exec_driver_sql(_FORGET, (now - max(limit.seconds for limit, _ in names), MOST_ATTEMPTS))
+            run.exec_driver_sql(_FORGET, (now - REMEMBERED, MOST_ATTEMPTS))
             wait = max(self._wait(run, limit, name, now) for limit, name in names)
             if wait:
                 return Attempt((), wait)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from typing import TYPE_CHECKING, Any, Final
 
 from ibi.archive.dublin_core import ELEMENTS
@@ -28,7 +27,6 @@ DUBLIN_CORE: Final = "dc."
 """What the names of the fields of Dublin Core begin with: an item has a language and rights of its own."""
 
 _LANGUAGE: Final = ".lang"
-_BEHIND = re.compile(r"\s+\n")
 
 
 def value_of(form: Form) -> dict[str, Any]:
@@ -117,4 +115,4 @@ def _stripped(statement: Any) -> Any:
 
 def _tidy(text: str) -> str:
     """A text without blanks around it and at the ends of its lines, which nobody sees in a form."""
-    return _BEHIND.sub(lambda match: "\n" * match[0].count("\n"), text.strip().replace("\r\n", "\n"))
+    return "\n".join(line.rstrip() for line in text.strip().replace("\r\n", "\n").split("\n"))

@@ -75,7 +75,7 @@ def read_sidecar(text: bytes) -> tuple[Holding, list[Event]]:
         ]
         if value["version"] != VERSION:
             raise BadItem("it was written by another version")
-    except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
+    except (ValueError, OverflowError, KeyError, TypeError, AttributeError, RecursionError):
         raise BadItem("it is not what this Archive writes") from None
     draft = read_item({**item, "files": {file.name: file.name for file in files}})
     if draft.forms is None or draft.timestamp is None:

@@ -1,0 +1,55 @@
+"""The parsers of what readers, harvesters and programs ask an Archive for."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from ibi.archive.finding.question import Question, expression
+from ibi.archive.finding.question import read_question as read_search
+from ibi.archive.intake.sources.ris import read_ris
+from ibi.archive.oai.asking import Fault, read_question
+from ibi.archive.oai.tokens import Place, Tokens
+from ibi.exchange.handles import Wanted
+from proofs.fuzz.of_archives import records
+from proofs.fuzz.target import Target
+
+_TOKENS: Final = Tokens(b"a secret of the fuzz", lambda: 1_700_000_000.0)
+_PLACE: Final = Place(
+    "ListRecords", "oai_dc", "kind-Dataset", 0, None, 1_699_999_999, 7, 100, 1_000, _TOKENS.expiry()
+)
+_RIS: Final = (
+    "TY  - JOUR\r\nTI  - A title\r\nAU  - Silva, M.\r\nPY  - 2010/02/03\r\nUR  - http://a.example/x\r\nER  - \r\n",
+    "TY  - THES\nT1  - Uma tese\nAB  - Um resumo\n  que continua\nLA  - pt\nDO  - 10.1/x\nID  - k\nER  -\n",
+)
+
+
+def _search(raw: str) -> Question:
+    """The question, and what it becomes for the index."""
+    question = read_search(raw)
+    for known in (True, False):
+        expression(question, known=known, begun=known, only="title")
+    return question
+
+
+ASKED: Final = (
+    Target(
+        "archive.finding.question.read_question", _search, "line",
+        ("text=a+b+%22c+d%22", "person=Silva%2C+M.&year=2010&language=pt&kind=Dataset&page=2",
+         "text=NEAR(a*)&before=7"),
+        "query",
+    ),
+    Target(
+        "archive.oai.asking.read_question", read_question, "line",
+        ("verb=ListRecords&metadataPrefix=oai_dc&from=2010-01-01&until=2010-02-01T00:00:00Z&set=kind-Dataset",
+         "verb=GetRecord&identifier=oai:a.example:b/2010/01.01.00.00&metadataPrefix=oai_dc",
+         f"verb=ListRecords&resumptionToken={_TOKENS.write(_PLACE)}"),
+        "query", refuses=(Fault,),
+    ),
+    Target(
+        "archive.oai.tokens.Tokens.read", lambda text: _TOKENS.read(text, "ListRecords"),
+        seeds=(_TOKENS.write(_PLACE),),
+    ),
+    Target("exchange.handles.Wanted.read", Wanted.read, "line",
+           ("type=URL&index=1&pretty", "index=7&index=8"), "query"),
+    Target("archive.intake.sources.ris.read_ris", records(read_ris), "bytes", _RIS),
+)  # fmt: skip
