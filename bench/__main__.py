@@ -10,10 +10,10 @@ import subprocess
 import sys
 
 SHORT_AND_FULL = ("answers", "pages", "harvesting", "importing", "files", "resolving")
-ALWAYS_THE_SAME = ("pure", "minting", "minting_http")
+ALWAYS_THE_SAME = ("pure", "minting", "minting_http", "finding")
 
 parser = argparse.ArgumentParser(prog="python -m bench", description="every figure and ratio")
-parser.add_argument("--full", action="store_true", help="half an hour instead of ten minutes")
+parser.add_argument("--full", action="store_true", help="an hour instead of a quarter of one")
 options = ["--full"] if parser.parse_args().full else []
 for name in (*ALWAYS_THE_SAME, *SHORT_AND_FULL):
     words = [sys.executable, "-m", f"bench.{name}", *(options if name in SHORT_AND_FULL else ())]

@@ -17,6 +17,7 @@ from ibi.archive.administration.item_form import changes, typed_values, value_of
 from ibi.archive.facts import read_facts
 from ibi.archive.holding import Holding
 from ibi.identifier.forms import IBIForms
+from ibi.signing import signer
 from ibi.signing_in import forms
 from ibi.signing_in.visit import Form
 from ibi.tokens import Tokens
@@ -297,6 +298,13 @@ def test_a_depositor_can_change_nothing_that_is_there(served: Office, maria: Lib
         joao.look("/-/admin/deposit")
         assert joao.send(f"/-/admin/{word}/{name}", ("reason", "x"), ("sure", "yes")).status == 403
     assert item(maria, name)["files"]
+
+
+def test_an_archive_tells_the_key_of_its_receipts_once_it_has_one(served: Office) -> None:
+    nobody = served.somebody()
+    assert json.loads(nobody.ask("GET", "/-/about").text)["attestation_key"] is None
+    made = signer(served.archive.data)
+    assert json.loads(nobody.ask("GET", "/-/about").text)["attestation_key"] == made.public
 
 
 def test_blanks_without_end_cost_nothing(maria: Librarian) -> None:

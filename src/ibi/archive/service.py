@@ -72,7 +72,8 @@ class ArchiveService:
     `now` gives POSIX seconds. `renderer`: without it, pages are plain text; `nonce`: without it,
     nobody can prove that a name leads here; `api`: without it, there is nothing below /-/api/; `visits`: what counts
     readers, closed with it; `holdings` gives the filter of what is held (note 45), where it is published; `doors`
-    lead to what answers at a word behind "/-/", below it, or at another whole path ("/sitemap.xml").
+    lead to what answers at a word behind "/-/", below it, or at another whole path ("/sitemap.xml");
+    `attestation_key` gives the public key of its receipts, "" while it has written none.
     """
 
     def __init__(  # noqa: PLR0913 - what an Archive is made of, all of it given
@@ -88,8 +89,10 @@ class ArchiveService:
         visits: Visits | None = None,
         holdings: Callable[[Asked], Response] | None = None,
         doors: Mapping[str, Api] = MappingProxyType({}),
+        attestation_key: Callable[[], str] = str,
     ) -> None:
         self._settings = settings
+        self._attestation_key = attestation_key
         self._holdings = holdings
         self._doors = doors
         self._nonce = nonce
@@ -226,6 +229,7 @@ class ArchiveService:
             "resolver": settings.resolver or None,
             "relations": list(settings.relations) if settings.relations is not None else None,
             "items": self._catalogue.count(),
+            "attestation_key": self._attestation_key() or None,
         }
         return Response(200, json.dumps(facts, indent=1).encode(), JSON, NO_STORE)
 

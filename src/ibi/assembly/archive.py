@@ -34,6 +34,7 @@ from ibi.errors import SetupError
 from ibi.minting.machine import this_machine
 from ibi.nonce import Nonce
 from ibi.serving import Service
+from ibi.signing import public_key
 from ibi.signing_in.visit import ROOT
 from ibi.transport import AddressPolicy, Client
 from ibi.web import archive_pages, qr
@@ -141,6 +142,7 @@ class _Answering:
             api=api.answer,
             visits=Visits(catalogue, time.time, settings.geo_database),
             holdings=partial(holdings.page, directory.path) if settings.holdings_filter else None,
+            attestation_key=partial(public_key, directory.path),
             doors={ROOT: self._administration.answer, OAI: self._harvested.answer, **self._finding.doors()},
         )
 

@@ -1,6 +1,6 @@
 """Dublin Core for aggregators: oai_dc as the OpenAIRE Guidelines for Literature Repositories 3 want it (pure).
 
-They build on the DRIVER Guidelines 2.0, and LA Referencia and Oasisbr go by both. What the depositor said stays, in
+They build on the DRIVER Guidelines 2.0, and LA Referencia goes by both. What the depositor said stays, in
 its order; before it stands what programs look for: the persistent URL and the file, the kind, the access.
 """
 
