@@ -1,5 +1,8 @@
 """How much one reader may have (threats T29, T30); pure. Both roles count with it, each process by itself.
 
+Who counts as one reader is for each role to say: an Archive counts networks (`network_of`), a resolver an address of
+IPv4 or the /64 that one customer of IPv6 has (`ibi.resolver.visitor.origin_of`).
+
 A budget fills with time and is spent by what costs something; beyond a certain number of readers, those who asked
 longest ago are forgotten, so its memory has an end.
 """
@@ -80,7 +83,7 @@ class Limit:
 
 
 def network_of(address: str) -> str | None:
-    """What counts as one reader: the /24 of an IPv4 address, the /48 of an IPv6 one.
+    """What counts as one reader of an Archive: the /24 of an IPv4 address, the /48 of an IPv6 one.
 
     None for whom nothing is counted: this machine itself, and whoever has no address.
     """

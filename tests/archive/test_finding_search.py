@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from contextlib import closing
+from typing import Any
 
 import pytest
 from hypothesis import given, settings
@@ -14,7 +16,14 @@ from archive.finding_world import indexed, item
 from archive.world import NewArchive
 from ibi.archive.finding import search as looking
 from ibi.archive.finding.index import Index
-from ibi.archive.finding.question import Question, question_of, read_question
+from ibi.archive.finding.question import (
+    MOST_IN_PHRASE,
+    MOST_WORDS,
+    Question,
+    expression,
+    question_of,
+    read_question,
+)
 from ibi.archive.finding.search import Found, newest, search
 from ibi.errors import ParseError
 
@@ -152,11 +161,58 @@ def test_a_long_list_is_paged_without_end_and_a_search_up_to_a_bound(
     "text",
     ['"', '""', "*", "a* OR b*", "NOT x", "title:water", "{title}", "NEAR(a b, 2)", "^water", "water AND", "(", "+ -",
      "a\x00b", "'; DROP TABLE entry; --", "water\ue000", "\ud800", "%", "日本語", "e\u0301", '"unclosed phrase', "-",
-     "_", "x" * 500, "a " * 32],
+     "_", "\u19b0", "a\u19b0 -", "\U000f0000", "x" * 500, "a " * 32],
 )  # fmt: skip
 def test_no_operator_of_the_index_is_within_reach(index: Index, text: str) -> None:
     assert look(index, text=text).count in {0, 1, 2}
     assert look(index, person=text).count in {0, 1, 2}
+
+
+def test_a_long_phrase_is_looked_for_in_parts_that_a_phrase_may_have() -> None:
+    words = [f"w{number}" for number in range(MOST_WORDS)]
+    text = " ".join(words)
+    for asked in (f'"{text}"', "-".join(words)):
+        phrases = re.findall('"([^"]*)"', expression(question_of({"text": asked}), known=False))
+        assert [word for phrase in phrases for word in re.findall(r"\w+", phrase)] == words
+        assert [len(re.findall(r"\w+", phrase)) for phrase in phrases] == [MOST_IN_PHRASE] * 4
+
+
+def test_what_is_said_twice_is_looked_for_once() -> None:
+    said = question_of({"text": '"de da" ' * 8, "person": "Ana Silva " * 8})
+    assert expression(said, known=False) == '"de da" AND people : NEAR("Ana" "Silva", 3)'
+
+
+def test_a_phrase_longer_than_one_may_be_is_still_found(archive: NewArchive) -> None:
+    title = "Nine words and one more make a phrase of many"
+    archive.load(item(1, title), item(2, "Many of phrase a make more one and words nine"))
+    with closing(indexed(archive)) as index:
+        assert found(index, text=f'"{title}"') == found(index, text="-".join(title.split())) == [1]
+
+
+@pytest.mark.parametrize(
+    ("text", "lists"),
+    [
+        ('"da uso"', 1),  # nothing found: nothing is better
+        ('nowhere "da uso"', 1),
+        ("nowhere", 2),  # also what begins with it
+        ('"uso da terra"', 1),  # one found: it is the best
+        ('"water"', 3),  # all, and those at a better place
+    ],
+)
+def test_the_index_is_not_asked_again_for_what_it_has_told(
+    index: Index, monkeypatch: pytest.MonkeyPatch, text: str, lists: int
+) -> None:
+    asked: list[str] = []
+    rows = index.rows
+
+    def counted(statement: str, values: Any = ()) -> list[Any]:
+        if "MATCH" in statement:
+            asked.append(values["match"])
+        return rows(statement, values)
+
+    monkeypatch.setattr(index, "rows", counted)
+    look(index, text=text)
+    assert len(asked) == len(set(asked)) == lists
 
 
 def test_operators_are_words(index: Index) -> None:
@@ -178,7 +234,9 @@ def test_whatever_is_typed_has_an_answer(index: Index, words: dict[str, str]) ->
 @pytest.mark.parametrize(
     "words",
     [{"year": "20x"}, {"year": "²"}, {"page": "0"}, {"page": "51"}, {"language": "p'"}, {"kind": "a b"},
-     {"before": "-1"}, {"text": "x" * 501}, {"person": "y" * 501}, {"text": "a " * 33}, {"year": "9" * 30}],
+     {"before": "-1"}, {"text": "x" * 501}, {"person": "y" * 501}, {"text": "a " * 33}, {"person": "a " * 33},
+     {"text": f'"{"de da " * 17}"'}, {"text": f'"{"de da " * 8}" ' * 3}, {"text": "de-da-" * 17},
+     {"text": "de\u19b0da\u19b0" * 17}, {"year": "9" * 30}],
 )  # fmt: skip
 def test_what_cannot_be_looked_for_is_refused_with_its_fault(words: dict[str, str]) -> None:
     with pytest.raises(ParseError):

@@ -9,7 +9,7 @@ import pytest
 from archive.world import settings_for
 from ibi.archive.networking.adjusting import adjusted
 from ibi.archive.networking.founding import Answers, mail_text, register_command
-from ibi.archive.networking.joining import Resolvers, key_warnings
+from ibi.archive.networking.joining import LONGEST_HOST, Resolvers, key_warnings, root
 from ibi.errors import IbiError, SetupError
 from ibi.settings import ArchiveSettings, JoinedResolver
 
@@ -170,6 +170,25 @@ def test_a_resolver_that_cannot_be_one_is_refused(tmp_path: Path, text: str) -> 
     (tmp_path / JoinedResolver.FILE).write_text(text)
     with pytest.raises(SetupError):
         Resolvers.read(tmp_path)
+
+
+@pytest.mark.parametrize(
+    "host",
+    ["x.example:99999", "x.example:0", "x.example:port", ":80", "a" * (LONGEST_HOST + 1), "a" * 100_000,
+     f"{'a' * 300}:80"],
+)  # fmt: skip
+def test_a_resolver_that_cannot_be_reached_is_refused_in_one_sentence(host: str) -> None:
+    with pytest.raises(SetupError, match="its port is from 1 to 65535") as told:
+        root(f"http://{host}/")
+    assert "\n" not in str(told.value)
+    assert len(str(told.value)) < 250
+
+
+@pytest.mark.parametrize(
+    "host", ["x.example:65535", "[::1]:80", "localhost", "a" * LONGEST_HOST, "my_resolver:1"]
+)
+def test_a_host_with_or_without_a_port_is_a_resolver(host: str) -> None:
+    assert root(f"http://{host}/") == f"http://{host}"
 
 
 def test_a_key_that_can_be_guessed_or_read_gives_a_warning() -> None:

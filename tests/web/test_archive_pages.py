@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from ibi.archive.administration.pages import Health, OverviewPage
 from ibi.archive.holding import Access, Holding, Statement, StoredFile
 from ibi.archive.ledgers.copies import Source
 from ibi.archive.website.pages import ArchivePage, FileListPage, ItemPage, MetadataPage, NoticePage
@@ -12,7 +13,10 @@ from ibi.errors import NotHeld, ParseError
 from ibi.identifier.forms import IBIForms
 from ibi.identifier.legacy import LegacyId
 from ibi.protocol.vocabulary import ContentType, State
+from ibi.signing_in.frames import Frame
+from ibi.web import administration_pages
 from ibi.web.archive_pages import render, title
+from ibi.web.item_page import LONGEST_TITLE
 from web.reading import Page
 
 pytestmark = pytest.mark.proves("SVC-11", "SVC-12")
@@ -254,6 +258,19 @@ def test_what_others_wrote_is_never_markup_and_never_a_script_link() -> None:
 def test_an_item_without_title_is_called_by_its_name() -> None:
     assert title(_holding(metadata=None), "en") == "archive.example/first/2026/09.14.16.40"
     assert title(_holding(metadata={"title": (Statement("Nur so", "de"),)}), "pt-BR") == "Nur so"
+
+
+@pytest.mark.parametrize("evil", ["x" * 300_000, "word " * 60_000, " " * 5_000 + "word"])
+def test_a_list_has_room_for_every_title(evil: str) -> None:
+    holding = _holding(metadata={"title": (Statement(evil, "en"),)})
+    assert 0 < len(title(holding, "en")) <= LONGEST_TITLE + len(" …")
+    page = ArchivePage(
+        "a.example", "a.example/x/2026/01.01.00.00", "http://r.example/", 10, newest=(holding,) * 10
+    )
+    assert len(render(page, "en")) < 20_000
+    health = Health({"Original": 1, "Copy": 0, "Deleted": 0}, 0, 0, 10**10, 0, "", 0, 0, [], switched_on=True)
+    overview = administration_pages.render(Frame(OverviewPage(health, [holding] * 20)), "en")
+    assert len(overview) < 30_000
 
 
 def test_no_template_stands_for_a_page_that_nobody_knows() -> None:

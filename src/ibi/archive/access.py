@@ -6,10 +6,11 @@ addresses, or a forged X-Forwarded-For, gives nobody a licence (threat T24).
 
 from __future__ import annotations
 
+import re
 from datetime import UTC, datetime
 from functools import lru_cache
 from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_address, ip_network
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Final, Protocol
 
 from ibi.archive.holding import Access
 from ibi.errors import SetupError
@@ -21,6 +22,12 @@ if TYPE_CHECKING:
 
     Withheld = Callable[[Holding], bool]
     """Whether a reader may not have the data of an item."""
+
+
+_WITH_PORT: Final = re.compile(
+    r"\[([0-9A-Fa-f:.]{2,45})\](?::[0-9]{1,5})?|([0-9.]{7,15}):[0-9]{1,5}", re.ASCII
+)
+"""An address as some proxies write it: with the port of the connection, or in brackets."""
 
 
 class Licence(Protocol):
@@ -89,10 +96,11 @@ def vouched(peer: str, forwarded: str, proxies: tuple[str, ...]) -> str | None:
     """The address that a request came from, as far as it is vouched for; None if nobody does.
 
     `peer`: the address of the connection. If that is a trusted proxy's, the header X-Forwarded-For is read from the
-    right until somebody stands there who is none: what is further left anybody may have written.
+    right until somebody stands there who is none: what is further left anybody may have written. Some proxies write
+    a port behind the address ("192.0.2.7:4711", "[2001:db8::7]:4711"), which tells nothing and is taken off.
     """
     for text in (peer, *reversed(forwarded.split(","))):
-        address = _address(text.strip())
+        address = _address(_without_port(text.strip()))
         if address is None or not _in(address, proxies):
             return str(address) if address else None
     return None
@@ -127,6 +135,12 @@ def within(address: str | None, networks: tuple[str, ...]) -> bool:
         return False
     found = _address(address)
     return found is not None and _in(found, networks)
+
+
+def _without_port(text: str) -> str:
+    """An address without the port and the brackets that a proxy wrote; anything else as it is."""
+    found = _WITH_PORT.fullmatch(text)
+    return (found[1] or found[2]) if found else text
 
 
 def _address(text: str) -> IPv4Address | IPv6Address | None:

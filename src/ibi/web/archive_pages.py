@@ -112,8 +112,8 @@ def _(page: BrowsePage, language: str) -> bytes:
 
 
 def title(holding: Holding, language: str) -> str:
-    """What an item is called in the reader's language, or its name where it has no title."""
-    return item_page.title(holding, language)
+    """What an item is called in the reader's language, or its name where it has no title; cut where it is too long."""
+    return item_page.short_title(holding, language)
 
 
 class _New(NamedTuple):

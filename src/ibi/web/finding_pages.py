@@ -13,7 +13,7 @@ from ibi.archive.finding.site import worth_indexing
 from ibi.archive.holding import Statement
 from ibi.protocol.vocabulary import State
 from ibi.texts import say
-from ibi.web.formats.record import clean
+from ibi.web.item_page import LONGEST_TITLE, shortened
 from ibi.web.rendering import html
 from ibi.web.wording import language_name
 
@@ -48,7 +48,6 @@ KIND_NAMES: Final = {
 HEADS: Final = {"text": "Words", "year": "Year", "language": "Language", "kind": "Kind", "person": "Person"}
 _STATES: Final = {State.ORIGINAL: "Original", State.COPY: "Copy", State.DELETED: "Removed"}
 _SHOWN_PEOPLE: Final = 5
-_LONGEST_TITLE: Final = 300
 _LONGEST_ABSTRACT: Final = 160
 
 
@@ -146,7 +145,7 @@ def _row(result: Result, language: str, lang: str) -> Row:
     return Row(
         page=f"{result.page}{lang}",
         name=result.name,
-        title=_cut(title, _LONGEST_TITLE) or result.name,
+        title=_cut(title, LONGEST_TITLE) or result.name,
         language=(title.language or "") if title else "",
         abstract=_cut(abstract, _LONGEST_ABSTRACT),
         people=result.people[:_SHOWN_PEOPLE],
@@ -217,8 +216,7 @@ def _label_of(what: str, value: str, language: str) -> str:
 
 
 def _cut(statement: Statement | None, longest: int) -> str:
-    text = clean(statement.value[: 4 * longest]) if statement else ""
-    return text if len(text) <= longest else f"{text[:longest].rpartition(' ')[0] or text[:longest]} …"
+    return shortened(statement.value, longest) if statement else ""
 
 
 def _path(question: Question, lang: str) -> str:

@@ -38,6 +38,9 @@ MOST_PEOPLE: Final = 30
 LONGEST_TEXT: Final = 4000
 """Characters of an abstract on the page."""
 
+LONGEST_TITLE: Final = 300
+"""Characters of a title in a list, or wherever else an item is only named; on its own page it is whole."""
+
 _MOST_SUBJECTS: Final = 30
 _MOST_TITLES: Final = 10
 _PREVIEW: Final = 300
@@ -161,6 +164,17 @@ def title(
     return found.value if found and found.value.strip() else str(holding.forms.main)
 
 
+def short_title(holding: Holding, language: str) -> str:
+    """The same where an item is only named, among others perhaps: no longer than LONGEST_TITLE."""
+    return shortened(title(holding, language), LONGEST_TITLE) or str(holding.forms.main)
+
+
+def shortened(text: str, longest: int) -> str:
+    """A text of others as one line, and what is too long of it cut off behind a word."""
+    text = clean(text[: 4 * longest])
+    return text if len(text) <= longest else f"{text[:longest].rpartition(' ')[0] or text[:longest]} …"
+
+
 def best(metadata: Mapping[str, tuple[Statement, ...]], element: str, language: str) -> Statement | None:
     """The value of a Dublin Core element that suits the reader best; None if there is none."""
     statements = metadata.get(element, ())
@@ -232,7 +246,8 @@ def _told(version: Version, page: ItemPage, language: str) -> Told:
         return Told(version, "", "", f"{page.place.root}/{version.forms.main}", ours=False, date=date)
     said = best(held.metadata or {}, "title", language)
     url = f"/-/item/{held.forms.main}{page.lang}"
-    return Told(version, said.value if said else "", _language_of(said), url, ours=True, date=date)
+    called = shortened(said.value, LONGEST_TITLE) if said else ""
+    return Told(version, called, _language_of(said), url, ours=True, date=date)
 
 
 def _access(page: ItemPage, language: str) -> str:

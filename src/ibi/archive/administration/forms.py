@@ -5,7 +5,7 @@ The token of the form has to come before any file does, so that nobody fills a d
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from python_multipart.multipart import parse_options_header
 
@@ -21,6 +21,10 @@ if TYPE_CHECKING:
     from ibi.archive.api.intake import Files
     from ibi.archive.storage import Storage
     from ibi.signing_in.forms import Check
+
+
+MOST_PARTS: Final = MOST_FIELDS + multipart.MOST_FILES
+"""Parts of one form, also those that bring nothing: each of them costs something."""
 
 
 async def read_with_files(
@@ -52,6 +56,7 @@ class _Reading(multipart.Form):
         self._field_name = ""
         self._left = LONGEST_FIELDS
         self._skipped = False
+        self._parts = 0
 
     def checked(self) -> None:
         """Make sure that the form is of this session. Raises what `check` raises."""
@@ -60,6 +65,9 @@ class _Reading(multipart.Form):
             self._sound = True
 
     def _part(self) -> None:
+        self._parts += 1
+        if self._parts > MOST_PARTS:
+            raise unreadable()
         said = next((value for name, value in self._headers if name == b"content-disposition"), b"")
         kind, options = parse_options_header(said.decode("latin-1"))
         name, filename = options.get(b"name", b""), options.get(b"filename")

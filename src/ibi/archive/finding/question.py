@@ -1,6 +1,7 @@
 """What a reader looks for, and how it is asked of the index: no word of a reader is ever more than a word.
 
-text=sensoriamento "uso da terra" imag    all of these; words in quotation marks in this order; imag… begins a word
+text=sensoriamento "uso da terra" imag    all of these; words in quotation marks in this order, or more than eight of
+                                          them in this order by eights; imag… begins a word
 person=Gerald Banon                       someone of these names, in any order
 year=2011  language=pt  kind=Thesis  as the facets of an answer have them
 page=2     before=1234                    further results: of a search for words, of a list
@@ -19,12 +20,17 @@ from ibi.errors import ParseError
 from ibi.protocol.query_string import read_query
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterator, Mapping
 
 LONGEST_TEXT: Final = 500
 """Characters of a text to be looked for."""
 
 MOST_WORDS: Final = 32
+"""Words of a text or a name, those inside quotation marks too: each may stand in every item that is held."""
+
+MOST_IN_PHRASE: Final = 8
+"""Words that have to follow one upon another; what a phrase costs grows with them in every item that has them all."""
+
 PER_PAGE: Final = 20
 MOST_PAGES: Final = 50
 """Pages of the results of a search for words; a list of a year or a person has no end."""
@@ -33,9 +39,9 @@ NAMES: Final = ("text", "person", "year", "language", "kind", "page", "before")
 """The words of a query that are understood; all others are passed over."""
 
 _PIECE: Final = re.compile(r'"([^"]*)"|([^\s"]+)')
-_WORD: Final = re.compile(r"[^\W_]+")
-_HAS_WORD: Final = re.compile(r"[^\W_]")
-_CONTROL: Final = re.compile("[\x00-\x1f\x7f-\x9f\ud800-\udfff\ue000-\uf8ff]")
+# Vowel signs that count as letters here, and that the index takes for ends of words.
+_WORD: Final = re.compile("[^\\W_\u19b0-\u19c0\u19c8\u19c9\u1cf2\u1cf3]+")
+_CONTROL: Final = re.compile("[\x00-\x1f\x7f-\x9f\ud800-\udfff\ue000-\uf8ff\U000f0000-\U0010ffff]")
 _NEAR: Final = 3  # words that may stand between those of a person's name
 _LONGEST_NUMBER: Final = 15
 
@@ -92,8 +98,8 @@ def question_of(said: Mapping[str, str]) -> Question:
         if len(given[name]) > LONGEST_TEXT:
             problem = "a search has at most {most} characters"
             raise ParseError(name, given[name], problem, LONGEST_TEXT, most=LONGEST_TEXT)
-    if len(_PIECE.findall(given["text"])) > MOST_WORDS or len(_WORD.findall(given["person"])) > MOST_WORDS:
-        raise ParseError("text", given["text"], "a search has at most {most} words", most=MOST_WORDS)
+        if len(_WORD.findall(normalize("NFC", given[name]))) > MOST_WORDS:
+            raise ParseError(name, given[name], "a search has at most {most} words", most=MOST_WORDS)
     page = _number("page", given["page"] or "1")
     if not 1 <= page <= MOST_PAGES:
         problem = "a search shows at most {most} pages: say more exactly what you look for"
@@ -128,7 +134,7 @@ def expression(question: Question, *, known: bool, begun: bool = True, only: str
     if known:
         parts.append(f'"{mark("person", fold(question.person))}"')
     elif names := _WORD.findall(normalize("NFC", question.person)):
-        near = " ".join(f'"{name}"' for name in names)
+        near = " ".join(f'"{name}"' for name in dict.fromkeys(names))
         parts.append(f"people : NEAR({near}, {_NEAR})")
     marked = ((what, getattr(question, what)) for what in ("year", "language", "kind"))
     parts += [f'"{mark(what, str(value))}"' for what, value in marked if value]
@@ -138,14 +144,14 @@ def expression(question: Question, *, known: bool, begun: bool = True, only: str
 def has_words(question: Question) -> bool:
     """Whether there is anything in its text and person that can be found at all."""
     said = [text for text in (question.text, question.person) if text]
-    return all(_HAS_WORD.search(text) for text in said)
+    return all(_WORD.search(text) for text in said)
 
 
 def _words(text: str, *, begun: bool) -> list[str]:
     """Each word or phrase between quotation marks; the last word may be the beginning of one, if it is `begun`."""
     found = [(phrase or word, bool(word)) for phrase, word in _PIECE.findall(normalize("NFC", text))]
-    pieces = [(piece, plain) for piece, plain in found if _HAS_WORD.search(piece)]
-    words = [f'"{piece}"' for piece, _ in pieces]
+    pieces = [(piece, plain) for piece, plain in found if _WORD.search(piece)]
+    words = [f'"{run}"' for piece, _ in pieces for run in _runs(piece)]
     if (
         begun
         and pieces
@@ -154,7 +160,14 @@ def _words(text: str, *, begun: bool) -> list[str]:
         and pieces[-1][0][-1].isalnum()
     ):
         words[-1] += " *"
-    return words
+    return list(dict.fromkeys(words))
+
+
+def _runs(piece: str) -> Iterator[str]:
+    """A word or a phrase as it is; a longer one in parts of so many words, each of which has to be found."""
+    places = [word.start() for word in _WORD.finditer(piece)][::MOST_IN_PHRASE]
+    for begin, end in zip([0, *places[1:]], [*places[1:], len(piece)], strict=True):
+        yield piece[begin:end]
 
 
 def _number(name: str, text: str) -> int:

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 LOOKED_AT: Final = PER_PAGE * MOST_PAGES
 """Items among which the best are chosen, and that are counted by year, language, kind and person."""
 
-_BETTER: Final = ("title", "title people subject", "")
+_BETTER: Final = ("title", "title people subject")
 FACETS: Final = ("year", "language", "kind", "person")
 _MOST_VALUES: Final = 12
 
@@ -99,13 +99,10 @@ def search(index: Index, question: Question) -> Found:
     if not question.ranked:
         return _listed(index, question, newest[:LOOKED_AT], many=len(newest) > LOOKED_AT)
     begun = len(newest) <= LOOKED_AT  # words that so many have need no words that begin with them
-    numbers: dict[int, None] = {}
-    for columns in _BETTER:
-        better = expression(question, known=known, begun=begun, only=columns)
-        numbers |= dict.fromkeys(_newest(index, better, _END, LOOKED_AT + 1))
-        if len(numbers) > LOOKED_AT:
-            break
-    ranked = list(numbers)[:LOOKED_AT]
+    wider = expression(question, known=known, begun=begun)
+    everything = newest if wider == match else _newest(index, wider, _END, LOOKED_AT + 1)
+    numbers = _best_first(index, question, everything, known=known, begun=begun)
+    ranked = numbers[:LOOKED_AT]
     end = question.page * PER_PAGE
     more = len(ranked) > end and question.page < MOST_PAGES
     return Found(
@@ -116,6 +113,19 @@ def search(index: Index, question: Question) -> Found:
         facets=_facets(index, question, ranked),
         next=replace(question, page=question.page + 1) if more else None,
     )
+
+
+def _best_first(
+    index: Index, question: Question, everything: list[int], *, known: bool, begun: bool
+) -> list[int]:
+    """The items with the words at a better place, and then all others; one alone is the best anyway."""
+    numbers: dict[int, None] = {}
+    for columns in _BETTER if len(everything) > 1 else ():
+        better = expression(question, known=known, begun=begun, only=columns)
+        numbers |= dict.fromkeys(_newest(index, better, _END, LOOKED_AT + 1))
+        if len(numbers) > LOOKED_AT:
+            break
+    return list(numbers | dict.fromkeys(everything))
 
 
 def newest(index: Index, question: Question, most: int) -> tuple[Entry, ...]:

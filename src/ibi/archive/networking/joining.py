@@ -9,6 +9,7 @@ from __future__ import annotations
 import secrets
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Final
+from urllib.parse import urlsplit
 
 from ibi.archive.networking.membership import resolver_address
 from ibi.archive.networking.networks import Wanted
@@ -24,6 +25,12 @@ if TYPE_CHECKING:
 
 STRONG_KEY: Final = 20
 """Digits of the keys that we make; shorter ones can be guessed (note 34)."""
+
+
+LONGEST_HOST: Final = 253
+"""Characters of the name of a host (RFC 1035)."""
+
+_SHOWN: Final = 80  # characters of a URL that is no good
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,7 +102,14 @@ class Resolvers:
 
 def root(url: str) -> str:
     """The root URL of a resolver as it is kept. Raises SetupError for a URL that is no such root."""
-    return f"http://{resolver_address(url).lower()}"
+    address = resolver_address(url).lower()
+    if not _has_host_and_port(address):
+        raise SetupError(
+            "the host of a resolver has at most {most} characters, and its port is from 1 to 65535: {url}",
+            most=LONGEST_HOST,
+            url=url if len(url) <= _SHOWN else f"{url[:_SHOWN]}…",
+        )
+    return f"http://{address}"
 
 
 def new_key() -> str:
@@ -120,6 +134,15 @@ def key_warnings(url: str, key: str) -> list[IbiError]:
             IbiError("the key travels to {resolver} over plain http, where it can be read", resolver=url)
         )
     return found
+
+
+def _has_host_and_port(address: str) -> bool:
+    """Whether there can be such a host, and such a port if one is told."""
+    parts = urlsplit(f"//{address}")
+    try:
+        return 0 < len(parts.hostname or "") <= LONGEST_HOST and parts.port != 0
+    except ValueError:  # a port that is none
+        return False
 
 
 def _private(url: str) -> bool:
