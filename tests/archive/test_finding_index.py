@@ -7,6 +7,7 @@ import os
 import sqlite3
 import subprocess
 import sys
+import threading
 from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
@@ -18,6 +19,7 @@ from archive.world import NOW, SERVICE, NewArchive
 from ibi.archive.editing import edit
 from ibi.archive.finding import indexing, tables
 from ibi.archive.finding.index import Entry, Index
+from ibi.archive.finding.indexing import Indexer
 from ibi.archive.finding.tables import FILE, VERSION, BeingMade
 from ibi.archive.holding import Holding
 from ibi.archive.ledgers import numbered
@@ -46,6 +48,36 @@ def change(archive: NewArchive, number: int, **facts: object) -> None:
 def remove(archive: NewArchive, number: int) -> None:
     with archive.keeper.changing("maria") as hand:
         hand.remove(hand.held(parse_ibi(str(item(number)["rep"]))))
+
+
+def test_the_connection_is_given_up_only_when_the_portion_under_way_has_ended(archive: NewArchive) -> None:
+    archive.load(item(1, "Um", type="Tese"))
+    begun, may_go_on, closed = threading.Event(), threading.Event(), threading.Event()
+
+    def kind_that_waits(_: object) -> str:
+        begun.set()
+        assert may_go_on.wait(60)
+        return "Other"
+
+    indexer = Indexer(archive.catalogue, archive.data, archive.clock.seconds, kind_that_waits, "")
+    portion = threading.Thread(target=indexer.bring_up_to_date)
+
+    def close() -> None:
+        indexer.close()
+        closed.set()
+
+    closing_it = threading.Thread(target=close)
+    portion.start()
+    assert begun.wait(60)
+    closing_it.start()
+    assert not closed.wait(0.2)
+    may_go_on.set()
+    portion.join(60)
+    closing_it.join(60)
+    assert closed.is_set()
+    indexer.close()
+    with closing(Index(archive.data)) as index:
+        assert str(item(1)["rep"]) in names(index)
 
 
 def test_every_item_has_an_entry_and_parts_of_them_are_listed_alone(archive: NewArchive) -> None:

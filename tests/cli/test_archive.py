@@ -254,7 +254,7 @@ def test_serve_says_when_it_is_ready_and_stops_when_told(running: subprocess.Pop
     connection.close()
     running.send_signal(signal.SIGTERM)
     out, err = running.communicate(timeout=10)
-    assert (running.returncode, out) == (0, "")
+    assert (running.returncode, out) == (0, ""), err
     assert "Traceback" not in err
 
 

@@ -14,6 +14,7 @@ import asyncio
 import fcntl
 import os
 import sqlite3
+import threading
 from contextlib import contextmanager
 from datetime import datetime
 from typing import TYPE_CHECKING, Final
@@ -86,6 +87,9 @@ class Indexer:
         self._database: sqlite3.Connection | None = None
         self._inode = 0
         self._items: int | None = None  # there were at the last look
+        self._using = (
+            threading.RLock()
+        )  # a portion may go on in its thread when whoever waited for it has been ended
         self.through = 0
         """The number of the last item that is in, as far as is known."""
 
@@ -94,10 +98,11 @@ class Indexer:
         return Duty("search index", EVERY, self._look, close=self.close)
 
     def close(self) -> None:
-        """Give up the connection; the next use opens a new one."""
-        if self._database is not None:
-            self._database.close()
-            self._database = None
+        """Give up the connection, when the portion that is under way has ended; the next use opens a new one."""
+        with self._using:
+            if self._database is not None:
+                self._database.close()
+                self._database = None
 
     def bring_up_to_date(self) -> None:
         """Do all there is to do. Raises SetupError."""
@@ -111,7 +116,7 @@ class Indexer:
     def portion(self) -> bool:
         """Do one portion of what there is to do; False when there is nothing more. Raises SetupError."""
         try:
-            with _turn(self._path.with_name(LOCK)):
+            with self._using, _turn(self._path.with_name(LOCK)):
                 return self._portion()
         except sqlite3.Error as error:
             self.close()
