@@ -172,7 +172,11 @@ class Index:
             return self._database
         self.close()
         database = tables.open_to_read(self.path)
-        ready = database.execute(_READY).fetchone()
+        try:
+            ready = database.execute(_READY).fetchone()
+        except BaseException:
+            database.close()
+            raise
         if ready is None or not ready[0]:
             database.close()
             raise BeingMade

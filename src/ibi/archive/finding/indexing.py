@@ -137,7 +137,12 @@ class Indexer:
         before = self._items
         while True:
             begun = clock()
-            more = await asyncio.to_thread(self.portion)
+            running = asyncio.ensure_future(asyncio.to_thread(self.portion))
+            try:
+                more = await asyncio.shield(running)
+            except asyncio.CancelledError:  # a thread cannot be ended: what it holds is given up after it
+                await asyncio.wait([running])
+                raise
             if not more or (before is not None and self._items is not None and self._items - before > BULK):
                 return
             await asyncio.sleep(min(clock() - begun, EVERY))
