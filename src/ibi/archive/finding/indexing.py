@@ -130,8 +130,7 @@ class Indexer:
     async def _look(self) -> None:
         """Portion after portion, and as long a pause after each, so that answers are not held up.
 
-        While very much comes in, one portion a look: an import has the processor and the disk for itself, and the index
-        catches up when it has ended.
+        While very much comes in, one portion a look: an import goes first, and the index catches up when it has ended.
         """
         clock = asyncio.get_running_loop().time
         before = self._items
