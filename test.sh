@@ -13,11 +13,15 @@ fi
 unset PYTHONDONTWRITEBYTECODE
 "$bin/python" -m compileall -q src proofs tests
 
-# Once for all that can run beside others, and once for what weighs the machine itself.
-beside=0 alone=0
-"$bin/python" -m pytest --numprocesses=auto --dist=worksteal --beside "$@" || beside=$?
-"$bin/python" -m pytest --alone "$@" || alone=$?
+# First what must run alone, then all that can run beside others; with --alone or --beside only one of the two.
+case " $* " in
+    *" --alone "*) exec "$bin/python" -m pytest "$@" ;;
+    *" --beside "*) exec "$bin/python" -m pytest --numprocesses=auto --dist=worksteal "$@" ;;
+esac
 nothing=5  # pytest's word for: no test was chosen
+alone=0 beside=0
+"$bin/python" -m pytest --alone "$@" || alone=$?
+"$bin/python" -m pytest --numprocesses=auto --dist=worksteal --beside "$@" || beside=$?
 if [ $beside -eq $nothing ]; then exit $alone; fi
-if [ $beside -eq 0 ] && [ $alone -eq $nothing ]; then exit 0; fi
-exit $((beside ? beside : alone))
+if [ $alone -eq 0 ] || [ $alone -eq $nothing ]; then exit $beside; fi
+exit $alone
