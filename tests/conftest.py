@@ -6,6 +6,7 @@ import importlib.util
 import ipaddress
 import os
 import shutil
+import signal
 import sys
 from typing import TYPE_CHECKING
 
@@ -51,6 +52,10 @@ def _stay_home(event: str, arguments: tuple[object, ...]) -> None:
 
 
 sys.addaudithook(_stay_home)
+
+# A shell that puts the tests into the background has interrupts ignored by them, and by every command they start.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 def chromium() -> str | None:
