@@ -16,6 +16,7 @@ from hypothesis import HealthCheck, settings
 if TYPE_CHECKING:
     from collections.abc import Generator
 
+LONG_SECONDS = 400  # what is long by itself, on a machine that has much else to do
 NO_SKIPS = os.environ.get("IBI_NO_SKIPS") == "1"  # set by .ci/run: there, everything must run
 
 # Two busy cores make any deadline a lottery, and tests must not depend on speed.
@@ -82,6 +83,9 @@ def _take_part(config: pytest.Config, items: list[pytest.Item]) -> None:
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Take the part that is wanted; skip browser tests where no browser is (`-ra` lists them, CI forbids it)."""
     _take_part(config, items)
+    for item in items:
+        if item.get_closest_marker("long") and not item.get_closest_marker("timeout"):
+            item.add_marker(pytest.mark.timeout(LONG_SECONDS))
     if chromium() and importlib.util.find_spec("playwright"):
         return
     for item in items:
