@@ -21,11 +21,11 @@ docs:  ## write the generated parts of the documents anew
 	.venv/bin/python tools/room_table.py
 	.venv/bin/python tools/coverage_table.py
 
-bench:  ## every figure and ratio, printed (a quarter of an hour)
-	.venv/bin/python -m bench
+bench:  ## every figure and ratio, printed and written into bench/RESULTS.md (ten minutes)
+	. tools/environment.sh && environment requirements/dev.txt && exec "$$bin/python" -m bench
 
-bench-full:  ## the same with a million items, and longer runs (an hour)
-	.venv/bin/python -m bench --full
+bench-full:  ## the same with ten million hints, and longer runs (ninety minutes); RESUME=1 goes on where it was ended
+	. tools/environment.sh && environment requirements/dev.txt && exec "$$bin/python" -m bench --full $(if $(RESUME),--resume)
 
 proofs:  ## the long proofs: no label twice, nothing half, nothing lost or missed, one original, every law of resolution (many hours)
 	.venv/bin/python -m proofs.minting --full

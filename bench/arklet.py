@@ -1,4 +1,4 @@
-"""arklet, a minter of ARKs made with Django, as a neighbour in the HTTP benchmark: from PyPI, served by gunicorn.
+"""arklet, which mints and resolves ARKs with Django, as a neighbour in the HTTP benchmarks: from PyPI, with gunicorn.
 
 Its own settings ask for PostgreSQL and open a connection for every request; that is `as it ships`. The other two are
 kinder: connections are kept, and in the last one the database is SQLite, in the same process. (Its migrations speak
@@ -19,10 +19,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from bench.load import post
-from bench.processes import Server, run, serving
+from bench.processes import NotHere, NotStarted, Server, run, serving
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
+
+FOLDER = Path(__file__).parents[1] / ".venv-arklet"
+"""The environment of its own that arklet lives in; made once, and not known to git."""
 
 PACKAGES = ("arklet[postgres]==0.2.3", "gunicorn==27.0.1")
 WAYS = ("PostgreSQL, as it ships", "PostgreSQL, connections kept", "SQLite, connections kept")
@@ -48,6 +51,16 @@ from arklet.ark.models import APIKey, Naan
 naan, _ = Naan.objects.get_or_create(naan=12345, name="bench", description="", url="https://example.org")
 print(APIKey.objects.create_key(naan, sys.argv[1]))
 """
+_NAMES = """import sys, django
+django.setup()
+from arklet.ark.models import Ark, Naan
+naan = Naan.objects.get(naan=12345)
+Ark.objects.bulk_create([
+    Ark(ark=f"12345/t1{number:07}", naan=naan, shoulder="/t1", assigned_name=f"{number:07}",
+        url=f"http://files.example/{number:07}")
+    for number in range(int(sys.argv[1]))
+], batch_size=500, ignore_conflicts=True)
+"""
 _ASK = """import sys, django
 django.setup()
 from django.db import connection
@@ -69,28 +82,50 @@ class Arklet:
     durability: str
 
 
-def environment(folder: Path) -> Path:
-    """A new virtual environment with arklet in it, from PyPI; returns its Python."""
-    run([sys.executable, "-m", "venv", folder])
-    run([folder / "bin" / "python", "-m", "pip", "install", "--quiet", *PACKAGES])
-    return folder / "bin" / "python"
+def target_of(number: int) -> str:
+    """Where the ARK of this number is resolved, if so many were made."""
+    return f"/ark:12345/t1{number:07}"
+
+
+def environment() -> Path:
+    """The Python of the environment with arklet in it, which is made where it is missing. Raises NotHere."""
+    python, done = FOLDER / "bin" / "python", FOLDER / " ".join(PACKAGES).replace("/", "_")
+    if not done.exists():
+        try:
+            run([sys.executable, "-m", "venv", "--clear", FOLDER])
+            run([python, "-m", "pip", "install", "--quiet", *PACKAGES])
+        except NotStarted as error:
+            print(error, file=sys.stderr)
+            raise NotHere("arklet is not here: it could not be installed from PyPI") from None
+        done.touch()
+    return python
 
 
 @contextmanager
-def arklets(python: Path, folder: Path) -> Iterator[list[Arklet]]:
-    """Every way to run arklet that this machine has the programs for, all running; `folder` is on the disk."""
+def arklets(folder: Path, ways: Sequence[str] = WAYS, names: int = 0) -> Iterator[list[Arklet]]:
+    """Every way to run arklet that this machine has the programs for, all running; `folder` is on the disk.
+
+    Each knows so many ARKs. Raises NotHere without arklet.
+    """
+    python, found = environment(), postgres_folders()
+    lite = all(way.startswith("SQLite") for way in ways)
     with ExitStack() as stack:
-        programs = _programs()
-        postgres = stack.enter_context(_postgres(programs, folder / "postgres")) if programs else None
+        postgres = (
+            stack.enter_context(_postgres(found[-1], folder / "postgres")) if found and not lite else None
+        )
+        if postgres is None and not lite:
+            print(
+                "\narklet with PostgreSQL is not measured: PostgreSQL is not here (Debian package postgresql)"
+            )
         yield [
-            stack.enter_context(_arklet(way, python, folder / f"arklet{at}", postgres))
-            for at, way in enumerate(WAYS)
+            stack.enter_context(_arklet(way, python, folder / f"arklet{at}", postgres, names))
+            for at, way in enumerate(ways)
             if postgres or way.startswith("SQLite")
         ]
 
 
 @contextmanager
-def _arklet(way: str, python: Path, folder: Path, postgres: Server | None) -> Iterator[Arklet]:
+def _arklet(way: str, python: Path, folder: Path, postgres: Server | None, names: int) -> Iterator[Arklet]:
     folder.mkdir()
     lite = way.startswith("SQLite")
     settings = _SETTINGS.format(kept="kept" in way, file=str(folder / "arks.sqlite") if lite else "")
@@ -104,6 +139,8 @@ def _arklet(way: str, python: Path, folder: Path, postgres: Server | None) -> It
     }
     run([python, "-m", "django", "migrate", "--run-syncdb"], env)
     words = run([python, "-c", _KEY, way], env)
+    if names:
+        run([python, "-c", _NAMES, str(names)], env)
     durability = run([python, "-c", _ASK, _DURABLE["SQLite" if lite else "PostgreSQL"]], env)
     command: list[str | Path] = [
         python,
@@ -119,11 +156,11 @@ def _arklet(way: str, python: Path, folder: Path, postgres: Server | None) -> It
         yield Arklet(way, web, servers, request, ", ".join(durability.split()))
 
 
-def _programs() -> Path | None:
-    """Where PostgreSQL's programs are; Debian keeps them out of the way."""
+def postgres_folders() -> list[Path]:
+    """Where PostgreSQL's programs are, the last being the best; Debian keeps them out of the way."""
     found = shutil.which("initdb")
     debian = sorted(Path("/usr/lib/postgresql").glob("*/bin/initdb"))
-    return Path(found).parent if found else debian[-1].parent if debian else None
+    return [each.parent for each in (*debian, *([Path(found)] if found else ()))]
 
 
 @contextmanager

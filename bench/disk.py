@@ -28,10 +28,10 @@ def add_option(parser: argparse.ArgumentParser) -> None:
 
 
 @contextmanager
-def workplace(parent: Path) -> Iterator[Path]:
-    """A new directory in `parent`, gone afterwards. Raises SystemExit where it would lie in memory."""
+def workplace(parent: Path, *, on_a_disk: bool = True) -> Iterator[Path]:
+    """A new directory in `parent`, gone afterwards. Raises SystemExit where it would lie in memory and must not."""
     kind = file_system(parent)
-    if kind in _IN_MEMORY:
+    if on_a_disk and kind in _IN_MEMORY:
         raise SystemExit(
             f"{parent} lies in memory ({kind}): a sync costs nothing there. Give a disk with --dir"
         )

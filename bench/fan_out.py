@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Final
 
 from bench.asking import ARCHIVES, CLIENTS, ROUNDS_AT_ONCE
 from bench.doors import DOORS
-from bench.figures import figure, table
+from bench.figures import aim, figure, table
 from bench.processes import SERVER_CORE, run
 from bench.resolving_load import ORIGINAL, Work, scene
 from bench.stubs import ip_of, item_of, query_of, service_of, tell
@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from bench.resolving_load import Scene
 
 RUNS: Final = 5
+_AIMS: Final = {"ours": 0.7, "pyreqwest": 1.7, "aiohttp": 5}
 _RATE: Final = re.compile(r"Requests/sec:\s+([\d.]+)")
 
 
@@ -77,11 +78,18 @@ def _tell_fan_out(rates: dict[str, Figure], costs: dict[str, Figure]) -> None:
         "numbered": "the same, no two answers alike",
         "resolver by pyreqwest": "the resolver, asking by pyreqwest",
         "resolver by aiohttp": "the resolver, asking by aiohttp",
-        "ours": "its client alone (aim: 0.7)",
+        "ours": "its client alone",
         "awaited": "its client alone, a task for each question",
-        "pyreqwest": "pyreqwest alone (aim: 1.7)",
-        "aiohttp": "aiohttp alone (aim: 5)",
+        "pyreqwest": "pyreqwest alone",
+        "aiohttp": "aiohttp alone",
     }
+    for client, least in _AIMS.items():
+        if client in rates:
+            aim(
+                f"full fan-out of the resolver, to {names[client]}",
+                rates["resolver"] / rates[client],
+                at_least=least,
+            )
     heads = (
         f"{ARCHIVES} questions, {ROUNDS_AT_ONCE} rounds at once",
         "questions a second",

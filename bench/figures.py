@@ -1,10 +1,10 @@
-"""Figures as they are printed: a median with the least and the most of its runs, and lines of a Markdown table."""
+"""Figures as they are printed: a median with the least and the most of its runs; lines of a Markdown table; aims."""
 
 from __future__ import annotations
 
 import statistics
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -30,7 +30,9 @@ class Figure:
         return Figure(tuple(run * factor for run in self.runs))
 
     def text(self, decimals: int = 0) -> str:
-        """The median, then the least and the most."""
+        """The median, then the least and the most; one run alone is told as it is."""
+        if len(self.runs) == 1:
+            return f"{self.median:,.{decimals}f}"
         return (
             f"{self.median:,.{decimals}f} ({min(self.runs):,.{decimals}f} to {max(self.runs):,.{decimals}f})"
         )
@@ -46,3 +48,32 @@ def table(heads: Sequence[str], lines: Iterable[Sequence[str]]) -> None:
     print(f"\n| {' | '.join(heads)} |\n|---|{'---:|' * (len(heads) - 1)}")
     for line in lines:
         print(f"| {' | '.join(line)} |", flush=True)
+
+
+@dataclass(frozen=True)
+class Aim:
+    """What a row was to reach, and what it has reached; as texts, but for whether it did."""
+
+    what: str
+    aim: str
+    reached: str
+    held: bool
+
+
+AIMS: Final[list[Aim]] = []
+"""Of the row that this process measures: the summary of the document is made from them."""
+
+
+def aim(
+    what: str,
+    reached: Figure,
+    *,
+    at_least: float | None = None,
+    at_most: float | None = None,
+    decimals: int = 2,
+) -> None:
+    """Keep what was aimed at; the median decides."""
+    low, high = at_least is None or reached.median >= at_least, at_most is None or reached.median <= at_most
+    bounds = (("at least", at_least), ("at most", at_most))
+    told = " and ".join(f"{word} {bound:,g}" for word, bound in bounds if bound is not None)
+    AIMS.append(Aim(what, told, reached.text(decimals), low and high))

@@ -1,7 +1,5 @@
 """What finding costs: an import while the index is kept up to date beside it, the index itself, and questions to it.
 
-    python -m bench.finding [--dir DIR] [--items N]
-
 Items have the metadata of a thesis: a title of nine words, up to four people of a thousand, four subjects, an abstract
 of a hundred words, a year, a language, a kind. Of the words a few are in nearly every item and most in a handful. Every
 import is a process of its own, as `ibi archive import` is; the index is kept by another one, as by the first process of
@@ -11,12 +9,10 @@ each with the catalogue's facts of the twenty items that a page shows; their tim
 
 from __future__ import annotations
 
-import argparse
 import asyncio
 import json
 import os
 import random
-import statistics
 import subprocess
 import sys
 import time
@@ -24,9 +20,9 @@ from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from bench.disk import add_option, surroundings, workplace
-from bench.figures import table
-from bench.importing import _archive, _in_a_process
+from bench.archive import made
+from bench.figures import figure, table
+from bench.importing import taken_in
 from ibi.archive.directory import ArchiveDirectory
 from ibi.archive.finding import search as looking
 from ibi.archive.finding import sitemaps
@@ -41,9 +37,9 @@ from ibi.minting.machine import this_machine
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
+    from bench.scale import Scale
     from ibi.archive.catalogue import Catalogue
 
-ITEMS = 100_000
 _WORDS = 20_000
 _SYLLABLES = (
     "a be ca da e fi go hu i ja lo ma ne o pi qua ra se ti u va xe zi ção mento ria sen são tra são".split()
@@ -82,26 +78,18 @@ _QUESTIONS = {
 }
 
 
-def main() -> None:
-    """Print the tables in Markdown."""
-    parser = argparse.ArgumentParser(description="what finding costs")
-    add_option(parser)
-    parser.add_argument("--items", type=int, default=ITEMS)
-    parser.add_argument("--follow", type=Path, help=argparse.SUPPRESS)
-    args = parser.parse_args()
-    if args.follow:
-        asyncio.run(_follow(args.follow))
-        return
-    with workplace(args.dir) as folder:
-        print(f"{surroundings(folder)}; one run of imports, {_RUNS} of each question")
-        lines = folder / "items.jsonl"
-        _write(lines, args.items)
-        table(_IMPORTS, _imports(folder, lines, args.items))
-        data = folder / "kept"
-        size = sum(path.stat().st_size for path in data.glob(f"{FILE}*")) / args.items
-        print(f"\n{size:,.0f} bytes of disk for an item\n")
-        with _catalogue(data) as catalogue, closing(Index(data)) as index:
-            table(("question", "found", "ms", "the slowest"), _questions(index, catalogue))
+def measure(place: Path, scale: Scale) -> None:
+    """Measure and print."""
+    items = scale(300, 20_000, 100_000)
+    lines = place / "items.jsonl"
+    _write(lines, items)
+    print(f"{items:,} items, one run of imports, {_RUNS} of each question (least to most)")
+    table(_IMPORTS, _imports(place, lines, items))
+    data = place / "kept"
+    size = sum(path.stat().st_size for path in data.glob(f"{FILE}*")) / items
+    print(f"\nThe index: {size:,.0f} bytes of disk for an item.")
+    with _catalogue(data) as catalogue, closing(Index(data)) as index:
+        table(("question", "found", "ms"), _questions(index, catalogue))
 
 
 def _write(path: Path, count: int) -> None:
@@ -135,14 +123,14 @@ def _item(chance: random.Random, number: int) -> dict[str, Any]:
 
 def _imports(folder: Path, lines: Path, count: int) -> Iterator[tuple[str, str, str, str]]:
     """The same import without and with an index beside it, and an index that is made of a full catalogue."""
-    _archive(folder / "alone")
-    alone = _in_a_process(folder / "alone", lines)["seconds"]
+    made(folder / "alone")
+    alone = taken_in(folder / "alone", lines)["seconds"]
     yield ("alone", f"{count / alone:,.0f}", "", "")
-    _archive(folder / "kept")
+    made(folder / "kept")
     with _following(folder / "kept") as process:
         _await(folder / "kept", 1)
         before = _processor_seconds(process.pid)
-        seconds = _in_a_process(folder / "kept", lines)["seconds"]
+        seconds = taken_in(folder / "kept", lines)["seconds"]
         ended, worked = time.perf_counter(), _processor_seconds(process.pid) - before
         _await(folder / "kept", count + 1)
         behind = time.perf_counter() - ended
@@ -160,17 +148,17 @@ def _imports(folder: Path, lines: Path, count: int) -> Iterator[tuple[str, str, 
     yield ("none: the index of all made anew", "", "", f"after {time.perf_counter() - begun:,.1f} s")
 
 
-def _questions(index: Index, catalogue: Catalogue) -> Iterator[tuple[str, str, str, str]]:
+def _questions(index: Index, catalogue: Catalogue) -> Iterator[tuple[str, str, str]]:
     def page(question: Question) -> str:
         found = looking.search(index, question)
         results(catalogue, found.entries)
         return f"more than {found.count:,}" if found.many else f"{found.count:,}"
 
     for name, question in _QUESTIONS.items():
-        yield (name, page(question), *_times(lambda question=question: page(question)))  # type: ignore[misc]  # bound as it is now
-    yield ("what changed last", "50", *_times(lambda: index.rows(looking.NEWS, {"most": 50})))
-    yield ("years, languages, kinds, letters", "", *_times(lambda: _browse(index)))
-    yield ("a sheet of the sitemap", "10,000", *_times(lambda: sitemaps.write_sheet(index, "http://x", 1)))
+        yield (name, page(question), _times(lambda question=question: page(question)))  # type: ignore[misc]  # bound as it is now
+    yield ("what changed last", "50", _times(lambda: index.rows(looking.NEWS, {"most": 50})))
+    yield ("years, languages, kinds, letters", "", _times(lambda: _browse(index)))
+    yield ("a sheet of the sitemap", "", _times(lambda: sitemaps.write_sheet(index, "http://x", 1)))
 
 
 def _browse(index: Index) -> None:
@@ -180,13 +168,13 @@ def _browse(index: Index) -> None:
     looking.letters(index, 200)
 
 
-def _times(ask: Callable[[], object]) -> tuple[str, str]:
+def _times(ask: Callable[[], object]) -> str:
     runs = []
     for _ in range(_RUNS):
         begun = time.process_time()
         ask()
         runs.append((time.process_time() - begun) * 1000)
-    return f"{statistics.median(runs):.1f}", f"{max(runs):.1f}"
+    return figure(runs).text(1)
 
 
 def _await(data: Path, count: int) -> None:
@@ -208,7 +196,7 @@ def _catalogue(data: Path) -> Iterator[Catalogue]:
 @contextmanager
 def _following(data: Path) -> Iterator[subprocess.Popen[bytes]]:
     """A process that keeps the index, as the first process of a running Archive does."""
-    command = [sys.executable, "-m", "bench.finding", "--follow", str(data)]
+    command = [sys.executable, "-m", "bench.finding", str(data)]
     process = subprocess.Popen(command)  # noqa: S603 - our own command
     try:
         yield process
@@ -231,4 +219,4 @@ async def _follow(data: Path) -> None:
 
 
 if __name__ == "__main__":
-    main()
+    asyncio.run(_follow(Path(sys.argv[1])))

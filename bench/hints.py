@@ -1,6 +1,4 @@
-"""What a hint costs: looking it up, learning it, and the memory of a process that has a million of them at hand.
-
-    python -m bench.hints [--dir DIR] [--hints N]
+"""What a hint costs: looking it up, learning it, and the memory of a process that has many of them at hand.
 
 One process learns the hints; another one, which has imported all that a worker of a resolver has, looks them up in an
 order by chance, every item once. The yardstick is a bare `get` of the same keys from the same file, in a read
@@ -10,7 +8,6 @@ kernel's, and are given apart.
 
 from __future__ import annotations
 
-import argparse
 import json
 import random
 import subprocess
@@ -18,38 +15,30 @@ import sys
 import time
 from hashlib import blake2b
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from bench.disk import add_option, surroundings, workplace
 from bench.figures import table
 from ibi.resolver.location_index import LocationIndex
 from ibi.resolver.memory import Memory
 
-HINTS = 1_000_000
+if TYPE_CHECKING:
+    from bench.scale import Scale
+
 LOOKED_UP = 200_000
 _ARCHIVES = 200
 _BODY = 700  # bytes of an ordinary answer
 
 
-def main() -> None:
-    """Print the table in Markdown."""
-    parser = argparse.ArgumentParser(description="what hints cost")
-    add_option(parser)
-    parser.add_argument("--hints", type=int, default=HINTS)
-    parser.add_argument("--one", nargs=2, help=argparse.SUPPRESS)
-    args = parser.parse_args()
-    if args.one:
-        work = {"learn": _learn, "look": _look}[args.one[0]]
-        print(json.dumps(work(Path(args.one[1]), args.hints)))
-        return
-    with workplace(args.dir) as folder:
-        print(f"{surroundings(folder)}; one run")
-        told = _in_a_process("learn", folder, args.hints) | _in_a_process("look", folder, args.hints)
-    heads = (f"with {args.hints:,} hints", "figure")
-    table(heads, ((name, f"{value:,.0f}") for name, value in told.items()))
+def measure(place: Path, scale: Scale) -> None:
+    """Measure and print."""
+    hints = scale(500, 100_000, 1_000_000)
+    told = _in_a_process("learn", place, hints) | _in_a_process("look", place, hints)
+    print("one run, of many look-ups each")
+    table((f"with {hints:,} hints", "figure"), ((name, f"{value:,.0f}") for name, value in told.items()))
 
 
 def _in_a_process(verb: str, folder: Path, hints: int) -> dict[str, float]:
-    command = [sys.executable, "-m", "bench.hints", "--one", verb, str(folder), "--hints", str(hints)]
+    command = [sys.executable, "-m", "bench.hints", verb, str(folder), str(hints)]
     said = subprocess.run(command, check=True, capture_output=True, text=True)  # noqa: S603 - our own command
     return dict(json.loads(said.stdout))
 
@@ -133,4 +122,5 @@ def _memory(what: str) -> int:
 
 
 if __name__ == "__main__":
-    main()
+    _work = {"learn": _learn, "look": _look}[sys.argv[1]]
+    print(json.dumps(_work(Path(sys.argv[2]), int(sys.argv[3]))))

@@ -1,94 +1,117 @@
 """How fast items come into an Archive from JSON lines, how much memory that takes, and how large its database becomes.
 
-    python -m bench.importing [--dir DIR] [--full]
-
 Every import is a process of its own, as `ibi archive import` is, and is then run again on what it has just taken in.
 Small items have `rep` and `url`; large ones both names and the metadata of a thesis. In order: by name, as one
 Archive's own labels come; by chance: as those of many Archives come. The yardstick is a bare driver that puts rows of
 the same columns and the same length into a table with one name and one key each, in transactions of the same size.
-`--full` takes in 1,000,000 small and 100,000 large items, in ten minutes; without it, a tenth of both.
 """
 
 from __future__ import annotations
 
-import argparse
 import json
 import random
 import resource
+import shutil
 import sqlite3
 import subprocess
 import sys
 import time
 from contextlib import closing
+from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from bench.disk import add_option, surroundings, workplace
-from bench.figures import table
+from bench.archive import made
+from bench.figures import aim, figure, table
+from bench.turns import turn_about
 from ibi.archive import rows
 from ibi.archive.directory import ArchiveDirectory
 from ibi.archive.intake.importing import BATCH, Importer
 from ibi.archive.intake.sources.json_lines import read_json_lines
-from ibi.identifier.forms import IBIForms
 from ibi.identifier.generator import LabelGenerator
 from ibi.minting.machine import this_machine
-from ibi.settings import ArchiveSettings
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-SMALL, LARGE = 1_000_000, 100_000
+    from bench.scale import Scale
+
+SMALL = 1_000_000
 _WORDS = "sensoriamento remoto imagem satélite análise modelo dados método região tempo uso da terra".split()
 _FIRST = datetime(1996, 1, 1, tzinfo=UTC)
 
 
-def main() -> None:
-    """Print the table in Markdown."""
-    parser = argparse.ArgumentParser(description="what an import costs")
-    add_option(parser)
-    parser.add_argument("--full", action="store_true", help="up to 1,000,000 items")
-    parser.add_argument("--one", nargs=2, type=Path, help=argparse.SUPPRESS)
-    args = parser.parse_args()
-    if args.one:
-        _one(*args.one)
-        return
-    small, large = (SMALL, LARGE) if args.full else (SMALL // 10, LARGE // 10)
-    with workplace(args.dir) as folder:
-        print(f"{surroundings(folder)}; one run each")
-        kinds = (("small", small, True), ("small", small, False), ("large", large, True))
-        heads = (
-            "items",
-            "a second",
-            "a processor second",
-            "again",
-            "bare driver",
-            "ratio",
-            "MB of memory",
-            "bytes of disk for one",
-        )
-        table(heads, (_line(folder, *kind) for kind in kinds))
+def measure(place: Path, scale: Scale) -> None:
+    """Measure and print."""
+    small, large = scale((300, 100), (20_000, 4_000), (1_000_000, 100_000))
+    kinds = [Kind("small", small), Kind("large", large)]
+    kinds += scale([], [], [Kind("small", small, in_order=False)])
+    runs = scale(2, 5, 5)
+    print(f"median of {runs} runs (least to most), of a million items one run")
+    heads = (
+        *("items", "a second", "bare driver", "ratio", "items a processor second", "again"),
+        *("MB of memory", "bytes of disk for one"),
+    )
+    table(heads, [_line(place, kind, 1 if kind.count >= SMALL else runs) for kind in kinds])
 
 
-def _line(folder: Path, kind: str, count: int, in_order: bool) -> tuple[str, ...]:  # noqa: FBT001 - ours alone
-    place = folder / f"{kind}-{in_order}"
+@dataclass(frozen=True)
+class Kind:
+    """What is taken in."""
+
+    size: str
+    count: int
+    in_order: bool = True
+
+    @property
+    def name(self) -> str:
+        """As the table says it."""
+        return f"{self.count:,} {self.size}, {'in order' if self.in_order else 'by chance'}"
+
+
+def _line(folder: Path, kind: Kind, runs: int) -> tuple[str, ...]:
+    place = folder / f"{kind.size}-{kind.in_order}"
     place.mkdir()
     lines = place / "items.jsonl"
-    _write(lines, kind, count, in_order=in_order)
-    _archive(place / "data")
-    first, again = (_in_a_process(place / "data", lines) for _ in range(2))
-    size = sum(file.stat().st_size for file in (place / "data").glob("catalogue.sqlite*"))
-    bare = count / _bare(place / "bare.sqlite", lines)
-    rate = count / first["seconds"]
+    _write(lines, kind.size, kind.count, in_order=kind.in_order)
+    said, again, sizes = list[dict[str, float]](), list[dict[str, float]](), list[float]()
+
+    def ours() -> float:
+        data = place / "data"
+        made(data)
+        said.append(taken_in(data, lines))
+        again.append(taken_in(data, lines))
+        sizes.append(sum(file.stat().st_size for file in data.glob("catalogue.sqlite*")))
+        shutil.rmtree(data)
+        return kind.count / said[-1]["seconds"]
+
+    def theirs() -> float:
+        bare = place / "bare.sqlite"
+        rate = kind.count / _bare(bare, lines)
+        bare.unlink()
+        return rate
+
+    found = turn_about({"ours": ours, "theirs": theirs}, runs)
+    rate, bare = figure(found["ours"]), figure(found["theirs"])
+    if kind.size == "small" and kind.in_order:
+        aim("small items taken in a second", rate, at_least=20_000, decimals=0)
+        aim(
+            "MB on disk for a million small items",
+            figure(sizes).times(1 / kind.count),
+            at_most=600,
+            decimals=0,
+        )
+    memory = figure(max(one["memory"], two["memory"]) for one, two in zip(said, again, strict=True))
     return (
-        f"{count:,} {kind}, {'in order' if in_order else 'by chance'}",
-        f"{rate:,.0f}",
-        f"{count / first['worked']:,.0f}",
-        f"{count / again['seconds']:,.0f}",
-        f"{bare:,.0f}",
-        f"{rate / bare:.2f}",
-        f"{max(first['memory'], again['memory']):,.0f}",
-        f"{size / count:,.0f}",
+        kind.name,
+        rate.text(),
+        bare.text(),
+        (rate / bare).text(2),
+        figure(kind.count / one["worked"] for one in said).text(),
+        figure(kind.count / one["seconds"] for one in again).text(),
+        f"{memory.median:,.0f}",
+        f"{figure(sizes).median / kind.count:,.0f}",
     )
 
 
@@ -132,23 +155,9 @@ def _suffix(number: int) -> str:
     return f"3{suffix}"
 
 
-def _archive(data: Path) -> None:
-    directory = ArchiveDirectory(data, this_machine())
-    directory.begin()
-    directory.make(
-        ArchiveSettings(
-            address="bench.example.org",
-            ip="127.0.0.1",
-            service=IBIForms.parse("rep bench.example.org/w/2020/01.01.00.00"),
-            key="1" * 20,
-            secret="ab" * 32,
-            admin="admin@bench.example.org",
-        )
-    )
-
-
-def _in_a_process(data: Path, lines: Path) -> dict[str, float]:
-    command = [sys.executable, "-m", "bench.importing", "--one", str(data), str(lines)]
+def taken_in(data: Path, lines: Path) -> dict[str, float]:
+    """What an import in a process of its own said: seconds, seconds of a processor, MB of memory."""
+    command = [sys.executable, "-m", "bench.importing", str(data), str(lines)]
     said = subprocess.run(command, check=True, capture_output=True, text=True)  # noqa: S603 - our own command
     return dict(json.loads(said.stdout))
 
@@ -198,4 +207,4 @@ def _batches(lines: Path) -> Iterator[list[tuple[Any, ...]]]:
 
 
 if __name__ == "__main__":
-    main()
+    _one(Path(sys.argv[1]), Path(sys.argv[2]))

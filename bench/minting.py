@@ -1,7 +1,5 @@
 """What a label costs in one process: durable one at a time, and drawn in windows; beside a bare commit of SQLite.
 
-    python -m bench.minting [--dir DIR]
-
 All contenders work turn about in the same directory on the same disk, and before each turn the disk's own sync is
 measured. All labels come from one waiting room; every one is kept and looked at after its run, out of the time that
 counts: a label given twice ends the benchmark.
@@ -9,7 +7,6 @@ counts: a label given twice ends the benchmark.
 
 from __future__ import annotations
 
-import argparse
 import gc
 import os
 import sqlite3
@@ -21,19 +18,18 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from unittest.mock import patch
 
-from bench.disk import SyncProbe, add_option, surroundings, workplace
-from bench.figures import figure, table
+from bench.disk import SyncProbe
+from bench.figures import aim, figure, table
+from bench.turns import turn_about
 from ibi.identifier.dates import parse_granularity
 from ibi.minting import Label, Subsystem
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
+    from bench.scale import Scale
     from ibi.identifier.forms import IBIForms
 
-RUNS = 7
-SECONDS = 1.0  # of a run, one label at a time
-WINDOWED, AS_VALUES = 400_000, 100_000  # labels of a run, drawn in windows
 GRANULARITY = "0.000001"
 _HOST, _IP = "mint.example.org", "150.163.34.243"
 
@@ -53,33 +49,37 @@ class Contender:
     syncs: list[float] = field(default_factory=list)  # for one label, where they can be seen
 
 
-def main() -> None:
-    """Print both tables in Markdown."""
-    parser = argparse.ArgumentParser(description="what a label costs in one process")
-    add_option(parser)
-    with workplace(parser.parse_args().dir) as folder, ExitStack() as stack:
-        print(f"{surroundings(folder)}; r = {GRANULARITY}; median of {RUNS} runs (least to most)")
-        probe = stack.enter_context(closing(SyncProbe(folder)))
-        database = stack.enter_context(closing(_database(folder / "bare.sqlite")))
-        both = stack.enter_context(Subsystem.open(folder, host=_HOST, ip=_IP, granularity=GRANULARITY))
-        rep = stack.enter_context(Subsystem.open(folder, host=_HOST, granularity=GRANULARITY))
-        ledger = _Ledger()
-        _one_at_a_time([_bare(database), *_singles(both, rep, ledger)], probe)
-        _in_windows(list(_windows(both, rep, ledger)), probe)
+def measure(place: Path, scale: Scale) -> None:
+    """Measure and print."""
+    with ExitStack() as stack:
+        print(f"r = {GRANULARITY}; median of {scale.runs} runs (least to most)")
+        probe = stack.enter_context(closing(SyncProbe(place)))
+        database = stack.enter_context(closing(_database(place / "bare.sqlite")))
+        both = stack.enter_context(Subsystem.open(place, host=_HOST, ip=_IP, granularity=GRANULARITY))
+        rep = stack.enter_context(Subsystem.open(place, host=_HOST, granularity=GRANULARITY))
+        ledger, seconds = _Ledger(), scale(0.05, 0.4, 2.0)
+        singles = [_bare(database, seconds), *_singles(both, rep, ledger, seconds)]
+        _one_at_a_time(singles, probe, scale.runs)
+        sizes = scale((1_000, 1_000), (100_000, 30_000), (400_000, 100_000))
+        _in_windows(list(_windows(both, rep, ledger, sizes)), probe, scale.runs)
 
 
-def _one_at_a_time(contenders: list[Contender], probe: SyncProbe) -> None:
-    latency = _turn_about(contenders, probe)
+def _one_at_a_time(contenders: list[Contender], probe: SyncProbe, runs: int) -> None:
+    latency = _turns(contenders, probe, runs)
     print(f"\none sync of this disk (512 bytes in place, fdatasync), turn about with these: {latency} µs")
     bare = figure(contenders[0].rates)
-    heads = ("one durable label at a time", "a second", "syncs for one", "ratio to SQLite (aim: 0.7)")
+    for one in contenders[1:]:
+        aim(f"{one.name}, of a bare commit of SQLite", figure(one.rates) / bare, at_least=0.7)
+    heads = ("one durable label at a time", "a second", "syncs for one", "ratio to SQLite")
     table(heads, ((*_columns(one, 1), (figure(one.rates) / bare).text(2)) for one in contenders))
 
 
-def _in_windows(contenders: list[Contender], probe: SyncProbe) -> None:
-    latency = _turn_about(contenders, probe)
+def _in_windows(contenders: list[Contender], probe: SyncProbe, runs: int) -> None:
+    latency = _turns(contenders, probe, runs)
     print(f"\none sync of this disk, turn about with these: {latency} µs")
-    heads = ("windows of labels", "a second (aim: 200,000)", "syncs for 1,000 (aim: 1)")
+    for one in contenders:
+        aim(f"{one.name}, a second", figure(one.rates), at_least=200_000, decimals=0)
+    heads = ("windows of labels", "a second", "syncs for 1,000")
     table(heads, (_columns(one, 1000) for one in contenders))
 
 
@@ -88,20 +88,25 @@ def _columns(one: Contender, labels: int) -> tuple[str, str, str]:
     return one.name, figure(one.rates).text(), syncs
 
 
-def _turn_about(contenders: list[Contender], probe: SyncProbe) -> str:
-    """Every contender once a run, every other run backwards. Returns the disk's own sync meanwhile, in µs."""
+def _turns(contenders: list[Contender], probe: SyncProbe, runs: int) -> str:
+    """All of them turn about. Returns the disk's own sync meanwhile, in µs."""
     latencies = list[float]()
+
+    def before() -> None:
+        latencies.append(probe.seconds() * 1e6)
+        gc.collect()
+
     with _counted_syncs() as synced:
-        for run in range(RUNS):
-            for one in contenders[:: -1 if run % 2 else 1]:
-                latencies.append(probe.seconds() * 1e6)
-                gc.collect()
-                before, started = synced(), time.perf_counter()
-                made = one.work()
-                seconds, syncs = time.perf_counter() - started, synced() - before
-                count = one.count(made)
-                one.rates.append(count / seconds)
-                one.syncs.append(syncs / count)
+
+        def work(one: Contender) -> None:
+            earlier, started = synced(), time.perf_counter()
+            made = one.work()
+            seconds, syncs = time.perf_counter() - started, synced() - earlier
+            count = one.count(made)
+            one.rates.append(count / seconds)
+            one.syncs.append(syncs / count)
+
+        turn_about({one.name: partial(work, one) for one in contenders}, runs, before)
     return figure(latencies).text()
 
 
@@ -132,7 +137,7 @@ def _database(file: Path) -> sqlite3.Connection:
     return database
 
 
-def _bare(database: sqlite3.Connection) -> Contender:
+def _bare(database: sqlite3.Connection, seconds: float) -> Contender:
     def commit() -> int:
         database.execute("UPDATE last SET date = date + 1 WHERE id = 1")
         return 1
@@ -140,32 +145,35 @@ def _bare(database: sqlite3.Connection) -> Contender:
     modes = [database.execute(f"PRAGMA {name}").fetchone()[0] for name in ("journal_mode", "synchronous")]
     if modes != ["wal", 2]:
         raise SystemExit(f"SQLite does not commit as it should: {modes}")
-    return Contender("SQLite, bare commit (WAL, synchronous=FULL)", partial(_for_a_second, commit), len)
+    return Contender(
+        "SQLite, bare commit (WAL, synchronous=FULL)", partial(_for_a_while, seconds, commit), len
+    )
 
 
-def _singles(both: Subsystem, rep: Subsystem, ledger: _Ledger) -> Iterator[Contender]:
+def _singles(both: Subsystem, rep: Subsystem, ledger: _Ledger, seconds: float) -> Iterator[Contender]:
     draw = partial(both.room.draw, parse_granularity(GRANULARITY))
-    yield Contender("a date (WaitingRoom.draw)", partial(_for_a_second, draw), ledger.dates)
+    yield Contender("a date (WaitingRoom.draw)", partial(_for_a_while, seconds, draw), ledger.dates)
     for name, subsystem in (("both forms", both), ("rep only", rep)):
-        mint = partial(_for_a_second, subsystem.mint)
+        mint = partial(_for_a_while, seconds, subsystem.mint)
         yield Contender(f"a label, {name} (Subsystem.mint)", mint, ledger.values)
 
 
-def _for_a_second(make: Callable[[], Any]) -> list[Any]:
-    """All that was made in SECONDS, one after the other."""
+def _for_a_while(seconds: float, make: Callable[[], Any]) -> list[Any]:
+    """All that was made in so many seconds, one after the other."""
     made, clock = list[Any](), time.perf_counter
-    until = clock() + SECONDS
+    until = clock() + seconds
     while clock() < until:
         made.append(make())
     return made
 
 
-def _windows(both: Subsystem, rep: Subsystem, ledger: _Ledger) -> Iterator[Contender]:
+def _windows(both: Subsystem, rep: Subsystem, ledger: _Ledger, sizes: tuple[int, int]) -> Iterator[Contender]:
+    many, fewer = sizes
     for name, subsystem in (("both forms", both), ("rep only", rep)):
-        texts = partial(_all, subsystem.chunks, WINDOWED)
-        yield Contender(f"{WINDOWED:,} texts, {name} (Subsystem.chunks)", texts, ledger.chunks)
-        values = partial(_all, subsystem.mint_many, AS_VALUES)
-        yield Contender(f"{AS_VALUES:,} values, {name} (Subsystem.mint_many)", values, ledger.values)
+        texts = partial(_all, subsystem.chunks, many)
+        yield Contender(f"{many:,} texts, {name} (Subsystem.chunks)", texts, ledger.chunks)
+        values = partial(_all, subsystem.mint_many, fewer)
+        yield Contender(f"{fewer:,} values, {name} (Subsystem.mint_many)", values, ledger.values)
 
 
 def _all(make: Callable[[int], Iterator[Any]], count: int) -> list[Any]:
@@ -199,7 +207,3 @@ class _Ledger:
             if len(texts) != len(labels) and texts != {"None"}:
                 raise Twice("two labels have a form in common")
         return self.dates([label.main.date.ticks or 0 for label in labels])
-
-
-if __name__ == "__main__":
-    main()

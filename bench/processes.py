@@ -17,9 +17,14 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
 SERVER_CORE, LOAD_CORE = 0, 1
-_PATIENCE = 30.0  # seconds for a server to come up or to go
+_PATIENCE = 60.0  # seconds for a server to come up or to go
+_PRIVATE = re.compile(r"^Private_(?:Clean|Dirty):\s+(\d+) kB", re.MULTILINE)
 _READY = re.compile(r"http://127\.0\.0\.1:(\d+)")
 _CALLS = re.compile(r"^(?:\s*[\d.]+){3}\s+(\d+).*\b(?:fdatasync|fsync)$", re.MULTILINE)
+
+
+class NotHere(Exception):
+    """A program or package that this machine lacks; the message is a sentence that says so."""
 
 
 class NotStarted(Exception):
@@ -86,6 +91,34 @@ def run(command: Sequence[str | Path], env: Mapping[str, str] | None = None, use
     return done.stdout
 
 
+_PACKAGES = {"nginx": "nginx-light"}
+
+
+def program(name: str) -> str:
+    """Where a program lies, also where Debian keeps those of its keeper. Raises NotHere."""
+    found = shutil.which(name, path=f"{os.environ.get('PATH', os.defpath)}:/usr/sbin:/usr/local/sbin")
+    if found is None:
+        raise NotHere(f"{name} is not here (Debian package {_PACKAGES.get(name, name)})")
+    return found
+
+
+def worked(server: Server) -> float:
+    """Seconds for which a server has had a processor so far: what it costs, however busy the machine is."""
+    ticks = 0
+    for pid in _family(server.pid):
+        fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+        ticks += int(fields[11]) + int(fields[12])
+    return ticks / os.sysconf("SC_CLK_TCK")
+
+
+def private(server: Server) -> float:
+    """MB of memory that only the first process of a server has, without the pages of LMDB's files."""
+    maps = Path(f"/proc/{server.pid}/smaps").read_text()
+    parts = re.split(r"\n(?=[0-9a-f]+-[0-9a-f]+ )", maps)
+    own = (part for part in parts if not part.partition("\n")[0].endswith(".mdb"))
+    return sum(int(size) for part in own for size in _PRIVATE.findall(part)) * 1024 / 1e6
+
+
 def syncs_during(work: Callable[[], object], servers: Sequence[Server], report: Path) -> int | None:
     """How many times the servers asked for a sync while `work` ran, by strace; None where that is not possible.
 
@@ -124,21 +157,3 @@ def _family(first: int) -> list[int]:
 def hold_this_process() -> None:
     """Let this process, which makes the load, run on LOAD_CORE alone, away from the servers."""
     os.sched_setaffinity(0, {LOAD_CORE})
-
-
-def wrk(port: int, script: Path, connections: int, seconds: int) -> str:
-    """Load a server of this machine from LOAD_CORE with a script for wrk; what wrk prints about it."""
-    words = [
-        "taskset",
-        "-c",
-        str(LOAD_CORE),
-        "wrk",
-        "-t1",
-        f"-c{connections}",
-        f"-d{seconds}s",
-        "-s",
-        str(script),
-    ]
-    url = f"http://127.0.0.1:{port}"
-    run = subprocess.run([*words, url], check=True, capture_output=True, text=True)  # noqa: S603 - our own command
-    return run.stdout

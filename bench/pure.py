@@ -1,7 +1,5 @@
 """What reading and writing cost on the pure floors: nanoseconds, and the ratio to uncached `urllib.parse.urlsplit`.
 
-    python -m bench.pure
-
 Every text is different and is met once in a run, so that no cache helps anyone; `urlsplit`'s own is emptied before
 each run and is far smaller than the number of texts. The yardstick runs over the same texts, interleaved with what it
 measures. A figure is the median of several runs, in processor time, so that a busy machine changes it little.
@@ -10,15 +8,14 @@ measures. A figure is the median of several runs, in processor time, so that a b
 from __future__ import annotations
 
 import gc
-import platform
 import random
-import statistics
-import sys
 import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 from urllib.parse import clear_cache, urlsplit  # type: ignore[attr-defined]  # typeshed leaves clear_cache out
 
+from bench.figures import Figure, aim, figure, table
+from bench.turns import turn_about
 from ibi.identifier.dates import TICKS
 from ibi.identifier.ibip import IBIp, ibip_prefix, ibip_suffix
 from ibi.identifier.repository import UniformRepositoryName, rep_prefix, rep_suffix
@@ -26,11 +23,11 @@ from ibi.protocol.pair_list import read_pairs, write_pairs
 from ibi.protocol.persistent_url import PersistentURL
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
+    from collections.abc import Callable, Iterator, Sequence
+    from pathlib import Path
 
-TEXTS = 20_000
-LISTS = 2_000  # pair lists are longer
-RUNS = 9
+    from bench.scale import Scale
+
 _RELATIONS = (
     "",
     ".lastedition",
@@ -46,57 +43,64 @@ _RELATIONS = (
 
 @dataclass(frozen=True)
 class Line:
-    """One line of the table: medians in nanoseconds for one text, and their ratio."""
+    """One line of the table: nanoseconds for one text."""
 
     name: str
-    ours: float
-    yardstick: float
-
-    @property
-    def ratio(self) -> float:
-        """Ours in units of the yardstick."""
-        return self.ours / self.yardstick
+    ours: Figure
+    yardstick: Figure
 
 
-def main() -> None:
-    """Print the table in Markdown."""
-    lines = list(measure())
-    system = f"{platform.python_implementation()} {platform.python_version()}, {platform.machine()}"
-    sys.stdout.write(f"{system}; {TEXTS} distinct texts, {LISTS} pair lists, median of {RUNS} runs\n\n")
-    sys.stdout.write("| what | ns | `urlsplit` of the same texts, ns | ratio |\n|---|---:|---:|---:|\n")
+def measure(_place: Path, scale: Scale) -> None:
+    """Measure and print."""
+    texts = scale(200, 10_000, 20_000)
+    runs = scale(3, 5, 9)
+    lines = list(_measured(texts, runs))
     for line in lines:
-        sys.stdout.write(f"| {line.name} | {line.ours:.0f} | {line.yardstick:.0f} | {line.ratio:.2f} |\n")
+        if line.name.startswith("parse"):
+            most = 2 if "URL" in line.name else 1
+            aim(f"{line.name}, of `urlsplit`", line.ours / line.yardstick, at_most=most)
+    print(f"{texts:,} distinct texts, {texts // 10:,} pair lists; median of {runs} runs (least to most)")
+    table(
+        ("what", "ns", "`urlsplit` of the same texts, ns", "ratio"),
+        (
+            (line.name, line.ours.text(), line.yardstick.text(), (line.ours / line.yardstick).text(2))
+            for line in lines
+        ),
+    )
 
 
-def measure() -> Iterable[Line]:
-    """Measure everything, one line after the other."""
+def _measured(texts: int, runs: int) -> Iterator[Line]:
     chance = random.Random(1995)
-    reps, ibips = _labels(chance)
-    yield from _read_and_print("uniform repository name", reps, UniformRepositoryName.parse)
-    yield from _read_and_print("IBIp", ibips, IBIp.parse)
+    reps, ibips = _labels(chance, texts)
+    yield from _read_and_print("uniform repository name", reps, UniformRepositoryName.parse, runs)
+    yield from _read_and_print("IBIp", ibips, IBIp.parse, runs)
     for name, paths in _paths(reps, ibips).items():
-        yield from _read_and_print(f"persistent URL, {name}", paths, _parse_url)
+        yield from _read_and_print(f"persistent URL, {name}", paths, _parse_url, runs)
+    lists = texts // 10  # they are longer
     for count in (9, 49):
-        bodies = [_body(rep, ibip, count) for rep, ibip in zip(reps[:LISTS], ibips[:LISTS], strict=True)]
-        addresses = [f"http://urlib.net/{ibip}" for ibip in ibips[:LISTS]]
-        yield compare(f"read a pair list of {count} pairs", read_pairs, bodies, addresses)
-        lists = [read_pairs(body) for body in bodies]
-        yield compare(f"write a pair list of {count} pairs", write_pairs, lists, addresses)
+        bodies = [_body(rep, ibip, count) for rep, ibip in zip(reps[:lists], ibips[:lists], strict=True)]
+        addresses = [f"http://urlib.net/{ibip}" for ibip in ibips[:lists]]
+        yield compare(f"read a pair list of {count} pairs", read_pairs, bodies, addresses, runs)
+        parsed = [read_pairs(body) for body in bodies]
+        yield compare(f"write a pair list of {count} pairs", write_pairs, parsed, addresses, runs)
 
 
-def _read_and_print(name: str, texts: list[str], parse: Callable[[str], object]) -> Iterable[Line]:
-    yield compare(f"parse: {name}", parse, texts, texts)
-    yield compare(f"print: {name}", str, [parse(text) for text in texts], texts)
+def _read_and_print(name: str, texts: list[str], parse: Callable[[str], object], runs: int) -> Iterator[Line]:
+    yield compare(f"parse: {name}", parse, texts, texts, runs)
+    yield compare(f"print: {name}", str, [parse(text) for text in texts], texts, runs)
 
 
-def compare(name: str, work: Callable[[Any], object], inputs: Sequence[Any], texts: Sequence[str]) -> Line:
+def compare(
+    name: str, work: Callable[[Any], object], inputs: Sequence[Any], texts: Sequence[str], runs: int
+) -> Line:
     """Time `work` over the inputs and `urlsplit` over the texts, turn about, each input once in a run."""
-    ours, theirs = [], []
-    for _ in range(RUNS):
-        ours.append(_nanoseconds(work, inputs))
+
+    def theirs() -> float:
         clear_cache()
-        theirs.append(_nanoseconds(urlsplit, texts))
-    return Line(name, statistics.median(ours), statistics.median(theirs))
+        return _nanoseconds(urlsplit, texts)
+
+    found = turn_about({"ours": lambda: _nanoseconds(work, inputs), "theirs": theirs}, runs)
+    return Line(name, figure(found["ours"]), figure(found["theirs"]))
 
 
 def _nanoseconds(work: Callable[[Any], object], inputs: Sequence[Any]) -> float:
@@ -115,15 +119,15 @@ def _parse_url(text: str) -> PersistentURL:
     return PersistentURL.parse(path, query)
 
 
-def _labels(chance: random.Random) -> tuple[list[str], list[str]]:
+def _labels(chance: random.Random, texts: int) -> tuple[list[str], list[str]]:
     """As many different names, and as many different IBIps, of the shapes seen in the wild."""
     reps, ibips = set[str](), set[str]()
-    while len(reps) < TEXTS:
+    while len(reps) < texts:
         host = f"mtc-m{chance.randrange(30)}.sid.inpe.br"
         moment = chance.randrange(807235200, 1700000000)
         moment -= moment % 60 if chance.random() < 0.6 else 0
         reps.add(f"{rep_prefix(host, 80)}{chance.choice(['', '@80', '.8080'])}/{rep_suffix(moment * TICKS)}")
-    while len(ibips) < TEXTS:
+    while len(ibips) < texts:
         ip = f"150.163.{chance.randrange(256)}.{chance.randrange(256)}"
         moment = chance.randrange(807235200, 1700000000)
         ibips.add(f"{ibip_prefix(ip, chance.choice([800, 800, 802]))}/{ibip_suffix(moment * TICKS)}")
@@ -157,7 +161,3 @@ def _body(rep: str, ibip: str, count: int) -> bytes:
         pairs[f"timestamp{relation}"] = "2013-10-04T14:32:14Z"
         pairs[f"url{relation}"] = f"http://mtc-m16d.sid.inpe.br/col/{rep}/doc/Relat%f3rio%20Final.pdf"
     return "\r\n".join(f"{name} {pairs[name]}" for name in sorted(pairs)).encode()
-
-
-if __name__ == "__main__":
-    main()

@@ -1,40 +1,38 @@
-"""What a resolution costs: messages, waiting, a fan-out to all, Archives that hang, and a million hints in memory.
-
-    python -m bench.resolving [--full] [--dir DIR] [--only WHAT ...]
+"""What a resolution costs: messages, waiting, a fan-out to all, and Archives that hang.
 
 The resolver runs as its keeper runs it, in one process on one core; the Archives are those of `bench.stubs`, on the
 other core together with the load. Items are asked for as people ask: the n-th most popular one 1/n times as often as
-the first (Zipf). `--full` takes longer runs, and a million hints instead of a tenth of that.
+the first (Zipf).
 """
 
 from __future__ import annotations
 
-import argparse
-import re
 import statistics
 import time
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from bench.disk import add_option, surroundings, workplace
 from bench.fan_out import fan_out
-from bench.figures import figure, table
+from bench.figures import aim, figure, table
 from bench.processes import hold_this_process
 from bench.resolving_load import HANGING, ORIGINAL, Work, connection, scene
 from bench.stubs import ip_of, item_of, query_of, service_of, tell
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
+    from pathlib import Path
 
     from bench.resolving_load import Said, Scene
+    from bench.scale import Scale
 
 RUNS: Final = 5
 ITEMS: Final = 1_000
 _BUSY: Final = 4
+_AIMS: Final = {
+    "hints; 5 % migrate, their givers keep a Copy": 1.05,
+    "first contact, by prefix; 5 % migrate as": 1.5,
+}
 _ENOUGH: Final = 600.0  # seconds: what is counted ends by itself
-_RATE: Final = re.compile(r"Requests/sec:\s+([\d.]+)")
-_PRIVATE: Final = re.compile(r"Private_(?:Clean|Dirty):\s+(\d+) kB")
 
 
 @dataclass(frozen=True)
@@ -43,27 +41,19 @@ class Size:
 
     seconds: float
     samples: int
-    hints: int
     clicks: int
     """Of one reader, in half a table of messages."""
 
 
-SHORT: Final = Size(seconds=0.5, samples=200, hints=100_000, clicks=200)
-FULL: Final = Size(seconds=5, samples=2_000, hints=1_000_000, clicks=5_000)
+TINY: Final = Size(seconds=0.1, samples=5, clicks=10)
+SHORT: Final = Size(seconds=0.5, samples=200, clicks=100)
+FULL: Final = Size(seconds=5, samples=2_000, clicks=5_000)
 
 
-def main() -> None:
-    """Measure and print."""
-    parser = argparse.ArgumentParser(prog="python -m bench.resolving", description=__doc__)
-    parser.add_argument("--full", action="store_true", help="a million hints, and longer runs")
-    parser.add_argument("--only", nargs="+", choices=[*_PARTS], default=[*_PARTS], help="some of the tables")
-    add_option(parser)
-    args = parser.parse_args()
+def measure(place: Path, scale: Scale, part: str) -> None:
+    """Measure and print one of the tables, as a row of `python -m bench`."""
     hold_this_process()
-    with workplace(args.dir) as place:
-        print(f"\nResolutions, the resolver on one core, stubs and load on the other\n{surroundings(place)}")
-        for part in args.only:
-            _PARTS[part](place, FULL if args.full else SHORT)
+    PARTS[part](place, scale(TINY, SHORT, FULL))
 
 
 def _messages(place: Path, size: Size) -> None:
@@ -75,6 +65,10 @@ def _messages(place: Path, size: Size) -> None:
             for name, said in _kinds(stage, size.clicks):
                 messages = sum(one.asked for one in said) / sum(one.redirects for one in said)
                 rows.setdefault(name, []).append(f"{messages:,.3f}")
+                for begin, most in _AIMS.items():
+                    if name.startswith(begin):
+                        what = f"questions for one redirect, {archives:,} Archives: {name}"
+                        aim(what, figure([messages]), at_most=most, decimals=3)
     heads = ("questions for one redirect", *(f"{archives:,} Archives" for archives in counts))
     table(heads, ([name, *found] for name, found in rows.items()))
     print(f"\n{4 * size.clicks:,} redirects each, {ITEMS:,} items that are known; migrations in the middle")
@@ -91,9 +85,9 @@ def _kinds(stage: Scene, clicks: int) -> Iterator[tuple[str, tuple[Said, ...]]]:
         tell(stage.stubs.port, then)
         return first, play(work, 2)
 
-    yield "hints; 5 % migrate, their givers keep a Copy (aim: 1.05)", halves(known, "migrated=copy")
+    yield "hints; 5 % migrate, their givers keep a Copy", halves(known, "migrated=copy")
     tell(stage.stubs.port, "migrated=")
-    yield "first contact, by prefix; 5 % migrate as above (aim: 1.5)", halves(by_prefix, "migrated=copy")
+    yield "first contact, by prefix; 5 % migrate as above", halves(by_prefix, "migrated=copy")
     tell(stage.stubs.port, "migrated=")
     yield "hints; 5 % migrate, their givers keep nothing", halves(known, "migrated=gone")
     tell(stage.stubs.port, "migrated=")
@@ -124,13 +118,16 @@ def _latency(place: Path, size: Size) -> None:
     lines = {
         "a GET straight to the Archive": straight,
         "the redirect of the resolver": through,
-        "what the resolver adds (aim: 0.6)": adds,
+        "what the resolver adds": adds,
     }
     table(heads, ((name, figure(runs).times(1e3).text(2)) for name, runs in lines.items()))
+    aim("ms that the resolver adds to a GET straight to the Archive", figure(adds).times(1e3), at_most=0.6)
+    rates = figure(said.redirects / said.seconds for said in busy)
+    aim("hinted redirects a second", rates, at_least=2_500, decimals=0)
     table(
         (f"hinted resolution, {_BUSY} connections", "figure"),
         [
-            ("redirects a second", figure(said.redirects / said.seconds for said in busy).text()),
+            ("redirects a second", rates.text()),
             (
                 "µs of a processor for one",
                 figure(said.processor / said.redirects * 1e6 for said in busy).text(),
@@ -174,51 +171,21 @@ def _hanging(place: Path, size: Size) -> None:
             stage.play(work, 1, connections=8, most=1)
             time.sleep(4)
             after = stage.play(work, 4 * size.seconds)
+        aim(f"99 of 100, {name}: 20 hang and sleep, to all well", figure([after.p99 / well.p99]), at_most=1.5)
         compared = (f"{one.p99 * 1e3:,.1f} ({one.p99 / well.p99:.2f} times)" for one in (before, after))
         lines.append((name, f"{well.p99 * 1e3:,.1f}", *compared))
     heads = (
         "99 of 100 redirects within, ms",
         "all well",
         "20 hang, just begun",
-        "20 hang, they sleep (aim: 1.5)",
+        "20 hang, they sleep",
     )
     table(heads, lines)
 
 
-def _memory(place: Path, size: Size) -> None:
-    """A worker that has many hints at hand, and has looked up some tens of thousands of them."""
-    with scene(place, 100, range(size.hints)) as stage:
-        before = _private(stage.resolver.pid)
-        said = stage.play(Work(items=size.hints), 2 * size.seconds + 2, _BUSY)
-        after = _private(stage.resolver.pid)
-    heads = (f"one worker, {size.hints:,} hints", "MB")
-    lines = {
-        "private memory after its start": before[0],
-        f"private memory after {said.redirects:,} redirects (aim: 250)": after[0],
-        "private pages of LMDB's files, besides": after[1],
-    }
-    table(heads, ((name, f"{value / 1e6:,.0f}") for name, value in lines.items()))
-
-
-def _private(pid: int) -> tuple[int, int]:
-    """Bytes that no other process has: without the pages of LMDB's files, and these."""
-    own = mapped = 0
-    for part in re.split(r"\n(?=[0-9a-f]+-[0-9a-f]+ )", Path(f"/proc/{pid}/smaps").read_text()):
-        size = 1024 * sum(map(int, _PRIVATE.findall(part)))
-        if part.partition("\n")[0].endswith(".mdb"):
-            mapped += size
-        else:
-            own += size
-    return own, mapped
-
-
-_PARTS: Final[dict[str, Callable[[Path, Size], None]]] = {
+PARTS: Final[dict[str, Callable[[Path, Size], None]]] = {
     "messages": _messages,
     "latency": _latency,
     "fan-out": _fan_out,
     "hanging": _hanging,
-    "memory": _memory,
 }
-
-if __name__ == "__main__":
-    main()

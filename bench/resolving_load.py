@@ -158,15 +158,16 @@ def scene(
     """
     with TemporaryDirectory(dir=place) as name, stubs(archives, Path(name)) as around:
         folder = Path(name)
-        _make(folder, archives, around.port)
-        _learn(folder, archives, hints, letter)
+        make(folder, archives, around.port)
+        learn(folder, archives, hints, letter)
         serve = ("resolver", "serve", "--data", str(folder), "--bind", "127.0.0.1:0")
         command = (sys.executable, "-m", *program, *serve)
         with serving(command, folder / "log") as resolver:
             yield Scene(archives, around, resolver)
 
 
-def _make(folder: Path, archives: int, port: int) -> None:
+def make(folder: Path, archives: int, port: int) -> None:
+    """A resolver that includes the stubs behind a port."""
     settings = ResolverSettings(
         address="127.0.0.1",
         service=IBIForms.parse("ibip J8LNKB5R7W/3FUQHC5"),
@@ -184,7 +185,8 @@ def _make(folder: Path, archives: int, port: int) -> None:
     known.close()
 
 
-def _learn(folder: Path, archives: int, numbers: Iterable[int], letter: str) -> None:
+def learn(folder: Path, archives: int, numbers: Iterable[int], letter: str) -> None:
+    """Who holds the items of these numbers. Raises NotStarted where a hint could not be kept."""
     index = LocationIndex(folder / "hints")
     services = [parse_ibi(service_of(archive)).canonical for archive in range(archives)]
     for count, number in enumerate(numbers):

@@ -1,0 +1,133 @@
+"""An open-loop load: requests go out when their time has come, whether or not earlier ones have been answered.
+
+How long one waits is counted from the moment when it was due, so that a server that stops for a while is charged with
+all who would have come meanwhile (no "coordinated omission", as with loads whose connections wait for their answers).
+This load works without any event loop, on a core of its own, and does not sleep between requests that follow closely.
+"""
+
+from __future__ import annotations
+
+import gc
+import select
+import socket
+import time
+from contextlib import ExitStack
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from bench.processes import NotStarted
+from bench.questions import length
+
+if TYPE_CHECKING:
+    from bench.questions import Questions
+
+CONNECTIONS: Final = 64
+_PATIENCE: Final = 20.0  # seconds for one answer
+_PIECE: Final = 1 << 18
+_NAP: Final = 0.002  # seconds: when the next request is further away, the load sleeps until short of it
+
+
+@dataclass(frozen=True)
+class Waits:
+    """How long the answers of one run took from the moment their requests were due, in order of size, in seconds."""
+
+    sorted: tuple[float, ...]
+
+    def within(self, share: float) -> float:
+        """Seconds that this share of all answers did not exceed."""
+        return self.sorted[min(int(share * len(self.sorted)), len(self.sorted) - 1)]
+
+
+def open_loop(port: int, questions: Questions, rate: float, seconds: float, patience: float = 20) -> Waits:
+    """Ask so many questions a second, at equal distances. Raises NotStarted for an answer that is not as it must be.
+
+    `patience`: seconds after which the last answers must have come.
+    """
+    collecting = gc.isenabled()
+    gc.disable()
+    with ExitStack() as lines, select.epoll() as poll:
+        run = _Run(port, questions, lines, poll)
+        try:
+            run.go(rate, max(int(rate * seconds), 1), seconds + patience)
+        finally:
+            if collecting:
+                gc.enable()
+        return Waits(tuple(sorted(run.waits)))
+
+
+class _Run:
+    """One run, and its connections, which are opened as they are needed."""
+
+    def __init__(self, port: int, questions: Questions, lines: ExitStack, poll: select.epoll) -> None:
+        self.waits = list[float]()
+        self._port, self._lines, self._poll = port, lines, poll
+        self._requests, self._expected = questions.requests(), questions.answer
+        self._hearing = dict[int, _Hearing]()
+        self._free = list[_Hearing]()
+
+    def go(self, rate: float, count: int, most_seconds: float) -> None:
+        """Ask so many times, and hear the answers. Raises NotStarted where they do not come."""
+        clock, waits, free, requests, sent = time.perf_counter, self.waits, self._free, self._requests, 0
+        begin, gap = clock() + 0.01, 1 / rate
+        while len(waits) < count:
+            now = clock()
+            while sent < count and begin + sent * gap <= now:
+                if not free and not self._connect():
+                    break
+                hearing = free.pop()
+                hearing.line.send(requests[sent % len(requests)])
+                hearing.due = begin + sent * gap
+                sent += 1
+            ahead = begin + sent * gap - now if sent < count else _NAP
+            for number, _ in self._poll.poll(ahead - _NAP / 2 if ahead > _NAP else 0):
+                hearing = self._hearing[number]
+                if hearing.more():
+                    waits.append(clock() - hearing.due)
+                    free.append(hearing)
+            if now > begin + most_seconds:
+                raise NotStarted(f"{count - len(waits)} answers did not come")
+
+    def _connect(self) -> bool:
+        """Open one more connection, unless there are as many as there may be."""
+        if len(self._hearing) >= CONNECTIONS:
+            return False
+        line = self._lines.enter_context(socket.create_connection(("127.0.0.1", self._port), _PATIENCE))
+        line.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        line.setblocking(False)  # noqa: FBT003 - the standard library's own
+        self._poll.register(line.fileno(), select.EPOLLIN)
+        self._hearing[line.fileno()] = hearing = _Hearing(line, self._expected)
+        self._free.append(hearing)
+        return True
+
+
+class _Hearing:
+    """What has come of the answer on one connection."""
+
+    def __init__(self, line: socket.socket, expected: bytes) -> None:
+        self.line = line
+        self.due = 0.0
+        self._expected = expected
+        self._begun = b""  # until its head is here
+        self._missing = 0  # bytes, after that
+        self._usual = (
+            0  # bytes of an answer: most are as long as the one before, and need not be looked through
+        )
+
+    def more(self) -> bool:
+        """Take what has come; whether the answer is whole. Raises NotStarted where it is not as it must be."""
+        data = self.line.recv(_PIECE)
+        if not data:
+            raise NotStarted("the server closed a connection within an answer")
+        if self._missing:
+            self._missing -= len(data)
+            return not self._missing
+        if self._begun or len(data) != self._usual:
+            data = self._begun + data
+            size = length(data)
+            if not size:
+                self._begun = data
+                return False
+            self._begun, self._usual, self._missing = b"", size, size - len(data)
+        if not data.startswith(self._expected):
+            raise NotStarted(f"an answer was not as it must be: {data[:500]!r}")
+        return not self._missing

@@ -1,0 +1,209 @@
+"""A warm redirect, beside others that give one: nginx from a map, uvicorn with nothing behind it, arklet.
+
+Every server is held on one core, where only one of them is asked at a time, turn about; the load, and the stub Archives
+that take our thanks, are on the other. nginx says the same headers as we do. Requests have two headers, and a browser's
+ten. The last line is the load itself, against a server of this folder that only answers.
+"""
+
+from __future__ import annotations
+
+import shutil
+import socket
+import sys
+from contextlib import ExitStack
+from dataclasses import dataclass, field, replace
+from functools import partial
+from typing import TYPE_CHECKING, Final
+
+from bench import arklet
+from bench.figures import aim, figure, table
+from bench.lanes import REUSE, resolver, warm
+from bench.nginx import free_ports, nginx
+from bench.open_loop import Waits, open_loop
+from bench.processes import NotHere, hold_this_process, serving, worked
+from bench.questions import TEN, Questions
+from bench.resolving_load import make
+from bench.stubs import item_of, stubs, tell
+from bench.turns import turn_about
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from bench.figures import Figure
+    from bench.processes import Server
+    from bench.scale import Scale
+
+ARCHIVES: Final = 100
+KEYS: Final = 100_000
+"""In the map of nginx, whatever is asked for."""
+CONNECTIONS: Final = 32
+LOADED: Final = 0.7
+
+_NGINX: Final = """
+map_hash_max_size 1048576; map_hash_bucket_size 256;
+map $uri $there {{ include {place}/keys; }}
+server {{ listen 127.0.0.1:{port}; server_tokens off; {headers} location / {{ return 302 $there; }} }}
+"""
+_OWN: Final = {"date", "server", "location", "content-length", "content-type", "connection", "x-request-id"}
+_EXPRESS, _SLOW, _BARE, _NEIGHBOUR = "express lane", "slow lane, from memory", "uvicorn alone", "nginx, a map"
+
+
+@dataclass
+class Case:
+    """One line of the table, and what its runs gave."""
+
+    name: str
+    server: Server
+    questions: Questions
+    costs: list[float] = field(default_factory=list)
+    """Seconds of a processor for one."""
+    waits: list[Waits] = field(default_factory=list)
+
+    def run(self, seconds: int, folder: Path) -> float:
+        """Answers a second of one run, each connection asking as soon as it has its answer."""
+        before = worked(self.server)
+        rate = self.questions.closed_loop(self.server.port, CONNECTIONS, seconds, folder)
+        self.costs.append((worked(self.server) - before) / (rate * seconds))
+        return rate
+
+
+def measure(place: Path, scale: Scale) -> None:
+    """Measure and print. Raises NotHere without wrk or nginx."""
+    hold_this_process()
+    place.chmod(0o711)  # PostgreSQL runs as somebody else
+    items = scale(200, 10_000, KEYS)
+    with ExitStack() as stack:
+        cases = list(_cases(stack, place, scale, items))
+        for case in cases:
+            case.questions.check(case.server.port)
+        seconds = scale(1, 1, 3)
+        found = turn_about(
+            {at: partial(case.run, seconds, place) for at, case in enumerate(cases)}, scale.runs
+        )
+        rates = [figure(found[at]) for at in range(len(cases))]
+        for case, rate in zip(cases, rates, strict=True):
+            runs = scale.runs if case.questions.headers != TEN or case.name == _EXPRESS else 0
+            for _ in range(runs):
+                case.waits.append(
+                    open_loop(case.server.port, case.questions, LOADED * rate.median, scale(0.1, 0.4, 3))
+                )
+    print(
+        f"{items:,} items of {ARCHIVES} Archives, {CONNECTIONS} connections; median of {scale.runs} runs of "
+        f"{seconds} s (least to most); waiting in milliseconds, from the moment a request was due, at 70 % of that rate"
+    )
+    _tell(cases, rates)
+
+
+def _tell(cases: list[Case], rates: list[Figure]) -> None:
+    base = {len(case.questions.headers): at for at, case in enumerate(cases) if case.name == _NEIGHBOUR}
+    lines = []
+    for case, rate in zip(cases, rates, strict=True):
+        headers = len(case.questions.headers)
+        ratio = rate / rates[base[headers]]
+        waits = [
+            figure(run.within(share) * 1e3 for run in case.waits)
+            for share in (0.5, 0.99, 0.999)
+            if case.waits
+        ]
+        cost = figure(case.costs).times(1e6).text(1)
+        lines.append(
+            (
+                case.name,
+                str(headers),
+                rate.text(),
+                ratio.text(2),
+                cost,
+                *(wait.text(2) for wait in waits or ()),
+            )
+        )
+        if case.name == _EXPRESS:
+            aim(f"a warm redirect with {headers} headers, of nginx's map", ratio, at_least=0.8)
+            aim(f"a warm redirect with {headers} headers, 99 of 100 within, ms", waits[1], at_most=2)
+            _beside_arklet(f"a warm redirect with {headers} headers", rate, cases, rates)
+    heads = ("who, on one core", "headers", "redirects a second", "of nginx", "µs of a processor for one")
+    table(
+        (*heads, "50 of 100 within", "99 of 100", "999 of 1,000"),
+        ((*line, *[""] * (8 - len(line))) for line in lines),
+    )
+
+
+def _beside_arklet(what: str, rate: Figure, cases: list[Case], rates: list[Figure]) -> None:
+    """Keep how many times faster it is than arklet as it ships, and than the fastest way to run it."""
+    theirs = {case.name: other for case, other in zip(cases, rates, strict=True) if "arklet" in case.name}
+    for name, other in theirs.items():
+        if "ships" in name:
+            aim(f"{what}, times {name}", rate / other, at_least=100, decimals=0)
+    if theirs:
+        fastest = max(theirs, key=lambda name: theirs[name].median)
+        aim(f"{what}, times {fastest} (its fastest)", rate / theirs[fastest], at_least=100, decimals=0)
+
+
+def _cases(stack: ExitStack, place: Path, scale: Scale, items: int) -> Iterator[Case]:
+    around = stack.enter_context(stubs(ARCHIVES, place))
+    targets = tuple(
+        f"/{item_of(number % ARCHIVES, number, 'h')}" for number in range(max(items, scale(200, KEYS, KEYS)))
+    )
+    ours = Questions(targets[:items], status=302)
+    both = (ours, replace(ours, headers=TEN))
+    first, second = _warmed(stack, place, around.port, ours)
+    said = _headers(first.port, ours)
+    yield from (Case(_EXPRESS, first, questions) for questions in both)
+    yield Case(_SLOW, second, ours)
+    neighbour = _nginx(stack, place, targets, said)
+    yield from (Case(_NEIGHBOUR, neighbour, questions) for questions in both)
+    command = (sys.executable, "-m", "uvicorn", "bench.bare:app", "--port", "0", "--no-access-log")
+    bare = stack.enter_context(serving((*command, "--http", "httptools", "--loop", "uvloop"), place / "bare"))
+    yield Case(_BARE, bare, ours)
+    yield from _arklets(stack, place, scale)
+    trivial = stack.enter_context(serving((sys.executable, "-m", "bench.load", "1"), place / "trivial"))
+    yield Case("the load itself", trivial, replace(ours, status=200))
+
+
+def _warmed(stack: ExitStack, place: Path, port: int, questions: Questions) -> tuple[Server, Server]:
+    """The same resolver twice, with the express lane and without; both have all these redirects in their memory."""
+    data, twin = place / "resolver", place / "twin"
+    data.mkdir()
+    make(data, ARCHIVES, port)
+    tell(port, REUSE)
+    with resolver(data) as server:
+        warm(server.port, questions)
+    shutil.copytree(data, twin)
+    return stack.enter_context(resolver(data)), stack.enter_context(resolver(twin, express=False))
+
+
+def _headers(port: int, questions: Questions) -> list[tuple[str, str]]:
+    """What our redirects say besides what every server says in its own way."""
+    with socket.create_connection(("127.0.0.1", port)) as line:
+        line.sendall(questions.requests()[0])
+        head = line.recv(65_536).partition(b"\r\n\r\n")[0].decode("latin-1")
+    pairs = (each.partition(": ") for each in head.split("\r\n")[1:])
+    return [(name, value) for name, _, value in pairs if name.lower() not in _OWN]
+
+
+def _nginx(stack: ExitStack, place: Path, targets: tuple[str, ...], said: list[tuple[str, str]]) -> Server:
+    folder = place / "nginx"
+    folder.mkdir()
+    (folder / "keys").write_text("".join(f"{target} http://files.example{target};\n" for target in targets))
+    headers = " ".join(f"add_header {name} {_quoted(value)} always;" for name, value in said)
+    (port,) = free_ports(1)
+    servers = _NGINX.format(place=folder, port=port, headers=headers)
+    return stack.enter_context(nginx(folder, servers, port))
+
+
+def _quoted(value: str) -> str:
+    escaped = value.replace("\\", "\\\\").replace('"', '\\"')
+    return f'"{escaped}"'
+
+
+def _arklets(stack: ExitStack, place: Path, scale: Scale) -> Iterator[Case]:
+    """Every way to run arklet."""
+    names, ways = scale(200, 5_000, 20_000), scale(arklet.WAYS[2:], arklet.WAYS[::2], arklet.WAYS)
+    try:
+        running = stack.enter_context(arklet.arklets(place, ways, names))
+    except NotHere as lacking:
+        print(f"{lacking}\n")
+        return
+    questions = Questions(tuple(map(arklet.target_of, range(names))), status=302)
+    for one in running:
+        yield Case(f"arklet, {one.name}", one.web, questions)

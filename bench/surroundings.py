@@ -1,0 +1,85 @@
+"""What a figure was measured on: the machine, and the versions of all that took part."""
+
+from __future__ import annotations
+
+import os
+import platform
+import re
+import shutil
+import sqlite3
+import subprocess
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from bench import arklet
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+_OURS: Final = (
+    *(
+        "uvicorn",
+        "uvloop",
+        "httptools",
+        "lmdb",
+        "SQLAlchemy",
+        "Jinja2",
+        "cryptography",
+        "aiohttp",
+        "pyreqwest",
+    ),
+)
+_THEIRS: Final = ("arklet", "Django", "gunicorn", "psycopg2-binary", "psycopg", "psycopg2")
+_PROGRAMS: Final = (("nginx", "-v"), ("wrk", "-v"), ("postgres", "--version"), ("strace", "-V"))
+_NUMBER: Final = re.compile(r"\d+\.\d[\w.+-]*")
+_ASK: Final = """import sys
+from importlib.metadata import PackageNotFoundError, version
+for name in sys.argv[1:]:
+    try:
+        print(name, version(name))
+    except PackageNotFoundError:
+        pass
+"""
+
+
+def machine() -> str:
+    """The processor, how many of it, memory, kernel, and how busy it is."""
+    cpu = re.search(r"^model name\s*:\s*(.*)", Path("/proc/cpuinfo").read_text(), re.MULTILINE)
+    memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2**30
+    return (
+        f"{platform.machine()}, {os.cpu_count()} cores ({cpu[1] if cpu else 'unknown'}), {memory:.0f} GiB, "
+        f"{platform.system()} {platform.release()}; {os.getloadavg()[0]:.1f} other processes wanted a core just before"
+    )
+
+
+def versions() -> dict[str, str]:
+    """The version of each program and package that is here."""
+    found = {platform.python_implementation(): platform.python_version(), "SQLite": sqlite3.sqlite_version}
+    for name in _OURS:
+        try:
+            found[name] = version(name)
+        except PackageNotFoundError:
+            continue
+    return found | dict(_programs()) | dict(_of_arklet())
+
+
+def _programs() -> Iterable[tuple[str, str]]:
+    folders = [os.environ.get("PATH", os.defpath), "/usr/sbin", *map(str, arklet.postgres_folders())]
+    for name, option in _PROGRAMS:
+        path = shutil.which(name, path=os.pathsep.join(folders))
+        if path is None:
+            continue
+        said = subprocess.run([path, option], capture_output=True, text=True, check=False)  # noqa: S603 - their own word
+        found = _NUMBER.search(said.stdout + said.stderr)
+        if found is not None:
+            yield name, found[0]
+
+
+def _of_arklet() -> Iterable[tuple[str, str]]:
+    python = arklet.FOLDER / "bin" / "python"
+    if python.exists():
+        said = subprocess.run([python, "-c", _ASK, *_THEIRS], capture_output=True, text=True, check=False)  # noqa: S603 - our own command
+        for line in said.stdout.splitlines():
+            name, _, number = line.partition(" ")
+            yield name, number
