@@ -48,10 +48,15 @@ path_match = re.compile(r"/(?!/)[!-\"$->@-~]*+").fullmatch
 #
 # Read with any run of blanks between pairs, and with "{}" and "{word}" (MSG-14, AMB-25, AMB-26).
 _PAIR_WORD = r"[!-z|~]++"
-next_pair = re.compile(
+_PAIR = re.compile(
     rf"[ \t\r\n]*+({_PAIR_WORD})[ \t\r\n]++(?:({_PAIR_WORD})|\{{([!-z|~ \t\r\n]*+)\}})(?=[ \t\r\n]|\Z)",
     re.ASCII,
-).match
+)
+next_pair, every_pair = _PAIR.match, _PAIR.findall
+pair_list_match = re.compile(
+    rf"(?:[ \t\r\n]*+{_PAIR_WORD}[ \t\r\n]++(?:{_PAIR_WORD}|\{{[!-z|~ \t\r\n]*+\}})(?=[ \t\r\n]|\Z))*+[ \t\r\n]*+",
+    re.ASCII,
+).fullmatch
 pair_word_match = re.compile(_PAIR_WORD, re.ASCII).fullmatch
 pair_words_match = re.compile(rf"{_PAIR_WORD}(?: {_PAIR_WORD})*+", re.ASCII).fullmatch
 _PRINTED_VALUE = rf"(?:{_PAIR_WORD}|\{{{_PAIR_WORD}(?: ++{_PAIR_WORD})++\}})"

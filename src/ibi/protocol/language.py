@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from ibi.errors import ParseError
@@ -41,20 +42,7 @@ class LanguagePreference:
     @classmethod
     def parse(cls, header: str) -> LanguagePreference:
         """Read an Accept-Language header. What is not understood in it is passed over: it is never an error."""
-        wanted: list[tuple[float, str]] = []
-        refused = set()
-        for element in header[:_MAX_HEADER].split(",")[:_MAX_RANGES]:
-            tag, _, parameter = element.partition(";")
-            tag = tag.strip(" \t").lower()
-            quality = _quality(parameter)
-            if not tag or tag == "*" or not tag.replace("-", "").isalnum() or not tag.isascii():
-                continue
-            if quality > 0:
-                wanted.append((-quality, tag))
-            else:
-                refused.add(tag)
-        wanted.sort(key=lambda ranked: ranked[0])  # stable: equal qualities keep their order
-        return cls(tuple(tag for _, tag in wanted), frozenset(refused))
+        return _preference(header[:_MAX_HEADER])
 
     def choose(self, available: Iterable[str]) -> str | None:
         """The language that fits best, None if none does: RFC 4647 Lookup, each range before the next.
@@ -74,6 +62,24 @@ class LanguagePreference:
             if (found := next(with_country, None)) is not None:
                 return found
         return None
+
+
+@lru_cache(maxsize=256)
+def _preference(header: str) -> LanguagePreference:
+    wanted: list[tuple[float, str]] = []
+    refused = set()
+    for element in header.split(",")[:_MAX_RANGES]:
+        tag, _, parameter = element.partition(";")
+        tag = tag.strip(" \t").lower()
+        quality = _quality(parameter)
+        if not tag or tag == "*" or not tag.replace("-", "").isalnum() or not tag.isascii():
+            continue
+        if quality > 0:
+            wanted.append((-quality, tag))
+        else:
+            refused.add(tag)
+    wanted.sort(key=lambda ranked: ranked[0])  # stable: equal qualities keep their order
+    return LanguagePreference(tuple(tag for _, tag in wanted), frozenset(refused))
 
 
 def _quality(parameter: str) -> float:

@@ -37,6 +37,25 @@ def read_pairs(body: bytes) -> PairList:
         raise ParseError(
             WHAT, readable, "only ASCII may stand in an answer", fault.start, fault.start + 1
         ) from None
+    pairs = _at_once(text)
+    if pairs is None:
+        pairs = _one_by_one(text)
+    if len(pairs) > MAX_PAIRS:
+        raise ParseError(WHAT, text, "it has more than {limit} pairs", limit=MAX_PAIRS)
+    return pairs
+
+
+def _at_once(text: str) -> PairList | None:
+    """Read all pairs in one go; None where there is a fault, which `_one_by_one` will find."""
+    if not _grammar.pair_list_match(text):
+        return None
+    found = _grammar.every_pair(text)
+    pairs: PairList = {name: word or tuple(words.split()) for name, word, words in found}
+    return pairs if len(pairs) == len(found) else None
+
+
+def _one_by_one(text: str) -> PairList:
+    """Read pair by pair, and raise ParseError where the first fault is."""
     pairs: PairList = {}
     at, end = 0, len(text.rstrip(" \t\r\n"))
     while at < end:
@@ -48,8 +67,6 @@ def read_pairs(body: bytes) -> PairList:
             raise ParseError(WHAT, text, "this name is given twice", match.start(1), match.end(1))
         pairs[name] = word if words is None else tuple(words.split())
         at = match.end()
-    if len(pairs) > MAX_PAIRS:
-        raise ParseError(WHAT, text, "it has more than {limit} pairs", limit=MAX_PAIRS)
     return pairs
 
 

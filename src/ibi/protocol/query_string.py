@@ -19,6 +19,7 @@ MAX_PAIRS: Final = 256
 
 _ESCAPE = re.compile(r"%([0-9A-Fa-f]{2})")
 _PLAIN: Final = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-._~/:@()!$'*,;[]")
+_ALL_PLAIN = re.compile(f"[{re.escape(''.join(sorted(_PLAIN)))}]*+").fullmatch
 _ESCAPES = {code: f"%{code:02X}" for code in range(256) if chr(code) not in _PLAIN}
 
 
@@ -43,7 +44,7 @@ def split_query(raw: str) -> list[str]:
 
 def write_query(pairs: Iterable[tuple[str, str]]) -> str:
     """Join pairs, their values escaped."""
-    return "&".join(f"{name}={escape(value)}" for name, value in pairs)
+    return "&".join([f"{name}={escape(value)}" for name, value in pairs])
 
 
 def escape(value: str) -> str:
@@ -51,6 +52,8 @@ def escape(value: str) -> str:
 
     Raises ParseError for characters beyond Latin-1, which stand for no byte.
     """
+    if _ALL_PLAIN(value):
+        return value
     escaped = value.translate(_ESCAPES)
     if not escaped.isascii():
         raise ParseError("value", value, "a value is made of bytes, and this character is none")

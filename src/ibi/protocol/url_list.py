@@ -5,7 +5,7 @@ This is the only room that knows how the names of pairs are made from a word and
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Final, NamedTuple, TypeVar
 
 from ibi.errors import ParseError
 from ibi.identifier.forms import IBIForms
@@ -20,7 +20,11 @@ from ibi.protocol.vocabulary import ContentType, State
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
+    from ibi.identifier.forms import IBI
+
 _Word = TypeVar("_Word", State, ContentType)
+_STATES: Final = {word.value: word for word in State}
+_CONTENT_TYPES: Final = {word.value: word for word in ContentType}
 
 
 class Entry(NamedTuple):
@@ -39,7 +43,7 @@ class UrlList:
     Every byte of it is hostile until read: a pair whose value is not of its domain counts as absent.
     """
 
-    __slots__ = ("__weakref__", "_names", "pairs")
+    __slots__ = ("__weakref__", "_names", "_said", "pairs")
 
     pairs: Mapping[str, Value]
     """The pairs as they came."""
@@ -47,6 +51,7 @@ class UrlList:
     def __init__(self, pairs: Mapping[str, Value]) -> None:
         self.pairs = pairs
         self._names: dict[str, IBIForms | None] = {}  # what was read of it, for the same is looked at often
+        self._said: tuple[str, Entry] | None = None  # of what was looked at last: mostly the item itself
 
     @classmethod
     def read(cls, body: bytes) -> UrlList:
@@ -79,6 +84,14 @@ class UrlList:
         """Which Archive answers."""
         return self._forms(say.ARCHIVE_SERVICE)
 
+    def is_of(self, service: IBI) -> bool:
+        """Whether it is in the name of the Archive with this service; mostly it is, in the very spelling."""
+        said = self.pairs.get(say.ARCHIVE_SERVICE)
+        if isinstance(service, UniformRepositoryName) and said == ("rep", str(service)):
+            return True
+        named = self.archive_service
+        return named is not None and named.names(service)
+
     @property
     def platform_software(self) -> IBIForms | None:
         """The software it runs, None if that has no IBI."""
@@ -92,7 +105,7 @@ class UrlList:
     @property
     def state(self) -> State | None:
         """The state of the item itself."""
-        return self._one_of(say.STATE, State)
+        return self._one_of(say.STATE, _STATES)
 
     @property
     def timestamp(self) -> str | None:
@@ -113,13 +126,17 @@ class UrlList:
     def entry(self, relation: Relation = ITEM) -> Entry:
         """What is said of the item at the end of a relation."""
         qualifier = relation.qualifier
-        return Entry(
+        if self._said is not None and self._said[0] == qualifier:
+            return self._said[1]
+        entry = Entry(
             self._word(say.URL + qualifier),
             self._forms(say.IBI + qualifier),
-            self._one_of(say.STATE + qualifier, State),
-            self._one_of(say.CONTENT_TYPE + qualifier, ContentType),
+            self._one_of(say.STATE + qualifier, _STATES),
+            self._one_of(say.CONTENT_TYPE + qualifier, _CONTENT_TYPES),
             self._word(say.TIMESTAMP + qualifier),
         )
+        self._said = qualifier, entry
+        return entry
 
     def relations(self) -> Iterator[Relation]:
         """The relations with a URL, in the order of the answer."""
@@ -133,12 +150,9 @@ class UrlList:
             return value[0] if len(value) == 1 else None
         return value
 
-    def _one_of(self, name: str, words: type[_Word]) -> _Word | None:
+    def _one_of(self, name: str, words: Mapping[str, _Word]) -> _Word | None:
         word = self._word(name)
-        try:
-            return words(word) if word is not None else None
-        except ValueError:
-            return None
+        return words.get(word) if word is not None else None
 
     def _forms(self, name: str) -> IBIForms | None:
         if name not in self._names:
@@ -152,8 +166,11 @@ def relations_of(pairs: Mapping[str, Value], word: str) -> Iterator[Relation]:
 
     Names of other pairs are passed over, and so are spellings that no pair has (".translation(PT)").
     """
+    size = len(word)
     for name in pairs:
-        if name.startswith(word):
+        if name == word:
+            yield ITEM
+        elif name.startswith(word) and name[size] == ".":  # as all qualifiers begin
             try:
                 relation = Relation.from_qualifier(name[len(word) :])
             except ParseError:

@@ -36,6 +36,7 @@ class Client:
     ) -> None:
         self._limits = limits or Limits()
         self._peers: Peers[Errand] = Peers(policy, names or system_names, self._limits)
+        self._find = self._peers.find
         self._crowd: Crowd[Errand] = Crowd(self._limits.in_all)
         self._tasks: set[asyncio.Task[object]] = set()
         self._closed = False
@@ -90,19 +91,19 @@ class Client:
         """
         if self._closed:
             raise PeerSilent("this client is closed")
-        peer = self._peers.at(address)
-        crowd, inside = peer.crowd, self._crowd
-        if not crowd.taken:
-            peer.heard = deadline.now()
-        elif crowd.taken >= crowd.most and deadline.now() - peer.heard > self._limits.patience:
+        peer = self._find(address) or self._peers.at(address)
+        crowd, inside, limits = peer.crowd, self._crowd, self._limits
+        taken, now = crowd.taken, deadline.now()
+        if not taken:
+            peer.heard = now
+        elif taken >= crowd.most and now - peer.heard > limits.patience:
             raise too_many()
         end = peer.usual if not headers and loop is LOOP_NAME else peer.head + more_of(headers, loop)
-        request = written(target, end, self._limits.target)
-        errand = Errand(self, peer, request, deadline, done)
-        if crowd.taken < crowd.most and inside.taken < inside.most:  # nobody has to wait, nearly always
-            crowd.taken += 1
+        errand = Errand(self, peer, written(target, end, limits.target), deadline, done)
+        if taken < crowd.most and inside.taken < inside.most:  # nobody has to wait, nearly always
+            crowd.taken = taken + 1
             inside.taken += 1
-            self._set_off(errand)
+            self._set_off(errand, now)
         elif crowd.enter(errand):
             self._next_place(errand)
         return errand
@@ -130,16 +131,20 @@ class Client:
         """It has a place at its peer."""
         errand.places = AT_THE_PEER
         if self._crowd.enter(errand):
-            self._set_off(errand)
+            self._set_off(errand, errand.deadline.now())
 
-    def _set_off(self, errand: Errand) -> None:
+    def _set_off(self, errand: Errand, now: float) -> None:
         """It has both places."""
         errand.places = INSIDE
-        idle, oldest = errand.peer.idle, errand.deadline.now() - self._limits.kept
+        idle, oldest = errand.peer.idle, now - self._limits.kept
         while idle and idle[0].idle_since < oldest:
             idle.popleft().abort()
         if idle:
-            self._use(errand, idle.pop())
+            errand.connection = connection = idle.pop()
+            try:
+                connection.ask(errand.request, errand)
+            except StaleConnection:
+                errand.stale()
         else:
             self.renew(errand)
 
@@ -194,7 +199,7 @@ class Client:
         if errand.places == INSIDE:
             follower = self._crowd.leave()
             if follower is not None:
-                self._set_off(follower)
+                self._set_off(follower, follower.deadline.now())
         else:
             self._crowd.forget(errand)
         if errand.places:

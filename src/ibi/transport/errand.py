@@ -40,13 +40,14 @@ class Deadline:
     the errands that have to be told when the time is over, in order, whenever there are any after `begin`.
     """
 
-    __slots__ = ("_clock", "_end", "_loop", "now", "seconds", "under_way")
+    __slots__ = ("_clock", "_end", "_loop", "begun", "now", "seconds", "under_way")
 
     def __init__(self, seconds: float) -> None:
         self.seconds = seconds
         self._loop = asyncio.get_running_loop()
         self.now = self._loop.time
-        self._end = self.now() + seconds
+        self.begun = self.now()
+        self._end = self.begun + seconds
         self._clock: asyncio.TimerHandle | None = None
         self.under_way: dict[Errand, None] = {}
 
@@ -106,9 +107,10 @@ class Errand:
         self.connection: Connection | None = None
         self.connecting: asyncio.Task[Connection] | None = None
         self.is_fresh = self.over = False
-        if not deadline.under_way:
+        under_way = deadline.under_way
+        if not under_way:
             deadline.begin()
-        deadline.under_way[self] = None
+        under_way[self] = None
 
     def end(self, outcome: Reply | PeerError | None) -> None:
         """It is over, and `done` is called, but for None: nobody wants to hear."""

@@ -79,6 +79,8 @@ class Peers(Generic[_Who]):
         self._held = Held()
         self._alike = Alike()
         self._known: dict[str, Peer[_Who]] = {}
+        self.find = self._known.get
+        """The one at an address, if it is known already."""
         self._closed = False
         self.open: set[Connection] = set()
 
