@@ -1,4 +1,4 @@
-"""How much one reader may have: budgets that fill with time, by network."""
+"""How much one reader may have, and its neighbours: budgets that fill with time."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ibi import limits
-from ibi.limits import Budget, Limit, network_of
+from ibi.limits import NEIGHBOURS, Budget, Limit, is_loopback, source_of
 
 
 def test_a_burst_is_let_through_and_then_so_many_a_second() -> None:
@@ -52,15 +52,41 @@ def test_nobody_gets_more_than_the_burst_and_the_rate(pauses: list[float]) -> No
 
 
 @pytest.mark.parametrize(
-    ("address", "network"),
+    ("address", "source"),
     [
-        ("192.0.2.77", "192.0.2"), ("192.0.3.77", "192.0.3"), ("::ffff:192.0.2.1", "192.0.2"),
-        ("2001:db8:7:ffff::1", "2001:0db8:0007"), ("2001:db8:7::9", "2001:0db8:0007"),
-        ("127.0.0.1", None), ("::1", None), ("", None), ("no address", None),
+        ("192.0.2.77", "192.0.2.77"), ("::ffff:192.0.2.1", "192.0.2.1"), ("127.0.0.1", "127.0.0.1"),
+        ("2001:db8:7:ffff::1", "2001:0db8:0007:ffff"), ("2001:db8:7:ffff:1:2:3:4", "2001:0db8:0007:ffff"),
+        ("2001:db8:7::9", "2001:0db8:0007:0000"), ("", ""), ("no address", "no address"),
     ],
 )  # fmt: skip
-def test_readers_are_counted_by_network_and_this_machine_is_not(address: str, network: str | None) -> None:
-    assert network_of(address) == network
+def test_a_source_is_an_address_or_what_one_customer_has_of_the_long_ones(address: str, source: str) -> None:
+    assert source_of(address) == source
+
+
+@pytest.mark.parametrize("network", ["192.0.2.{}", "2001:db8:7:{:x}::1"])
+def test_neighbours_have_some_times_as_much_as_one_and_no_more(network: str) -> None:
+    sources = [source_of(network.format(number)) for number in range(200)]
+    budget = Budget(rate=1.0, burst=2)
+    for now, most in ((0.0, 2 * NEIGHBOURS), (1.0, NEIGHBOURS)):
+        served = 0
+        for source in sources:
+            while budget.wait(source, now) == 0:
+                budget.spend(source, now)
+                served += 1
+        assert served == most
+    assert budget.wait(sources[-1], 1.0) == pytest.approx(1 / NEIGHBOURS)
+    assert budget.wait(source_of("198.51.100.1"), 1.0) == budget.wait(source_of("2001:db8:8::1"), 1.0) == 0
+
+
+@pytest.mark.parametrize(
+    ("host", "here"),
+    [
+        ("127.0.0.1", True), ("127.9.9.9", True), ("::1", True), ("::ffff:127.0.0.1", True), ("localhost", True),
+        ("192.0.2.1", False), ("::", False), ("", False), ("no address", False), ("localhost.example", False),
+    ],
+)  # fmt: skip
+def test_this_machine_is_known_by_its_addresses(host: str, here: bool) -> None:
+    assert is_loopback(host) is here
 
 
 def test_a_limit_tells_how_its_reader_stands_and_when_to_come_back() -> None:

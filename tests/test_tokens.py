@@ -14,7 +14,8 @@ from typing import Any
 import pytest
 
 from ibi.errors import ParseError, SetupError
-from ibi.tokens import LONGEST_NAME, Scope, Token, Tokens, scopes_of
+from ibi.roll import LONGEST_NAME
+from ibi.tokens import Scope, Token, Tokens, scopes_of
 
 MADE = "2026-11-21T20:50:14Z"
 GOOD = b'{"version": 1, "tokens": [{"name": "a", "sha256": "%s", "made": "%s", "scopes": SCOPES}]}' % (

@@ -14,8 +14,10 @@ from hypothesis import strategies as st
 from archive.conftest import _make
 from archive.finding_world import indexed, item
 from archive.world import NewArchive
+from ibi.archive.finding import patience
 from ibi.archive.finding import search as looking
 from ibi.archive.finding.index import Index
+from ibi.archive.finding.patience import Patience
 from ibi.archive.finding.question import (
     MOST_IN_PHRASE,
     MOST_WORDS,
@@ -131,6 +133,14 @@ def test_everything_can_be_walked_through(index: Index) -> None:
     assert looking.people(index, "b", further[-1].value, 9) == looking.people(index, "%", "", 9) == []
 
 
+def test_the_people_of_one_letter_are_looked_up_and_those_of_later_letters_not_passed_over(
+    index: Index,
+) -> None:
+    values = {"letter": "b", "after": "", "most": 9}
+    [plan] = index.rows(f"EXPLAIN QUERY PLAN {looking._PEOPLE}", values)
+    assert "value>? AND value<?" in plan[3]
+
+
 def test_a_long_list_is_paged_without_end_and_a_search_up_to_a_bound(
     archive: NewArchive, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -205,10 +215,10 @@ def test_the_index_is_not_asked_again_for_what_it_has_told(
     asked: list[str] = []
     rows = index.rows
 
-    def counted(statement: str, values: Any = ()) -> list[Any]:
+    def counted(statement: str, values: Any = (), limit: Patience | None = None) -> list[Any]:
         if "MATCH" in statement:
             asked.append(values["match"])
-        return rows(statement, values)
+        return rows(statement, values, limit)
 
     monkeypatch.setattr(index, "rows", counted)
     look(index, text=text)
@@ -241,3 +251,73 @@ def test_whatever_is_typed_has_an_answer(index: Index, words: dict[str, str]) ->
 def test_what_cannot_be_looked_for_is_refused_with_its_fault(words: dict[str, str]) -> None:
     with pytest.raises(ParseError):
         question_of(words)
+
+
+# What takes too long
+
+
+class StepsForSeconds:
+    """A clock that goes by what was done: how long something takes is the same on every machine."""
+
+    def __init__(self) -> None:
+        self.now = 0.0
+
+    def thread_time(self) -> float:
+        self.now += 1
+        return self.now
+
+
+@pytest.fixture(scope="module")
+def endings(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Index]:
+    """Very many words that begin with the same letters, and one item with just these."""
+    archive = _make(tmp_path_factory.mktemp("endings") / "archive", "archive.example", {})
+    words = [
+        " ".join(f"inte{number:x}" for number in range(begin, begin + 2000))
+        for begin in range(0, 40_000, 2000)
+    ]
+    lines = [
+        item(number, f"Title {number}", description=[words[number]], subject=[words[-number - 1]])
+        for number in range(10)
+    ]
+    assert archive.load(*lines, item(30, "Of inte and others")).refused == 0
+    with closing(indexed(archive)) as found, closing(archive.catalogue):
+        yield found
+
+
+def test_where_very_many_words_begin_so_the_word_alone_is_looked_for(
+    endings: Index, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert len(found(endings, text="inte")) == 11
+    assert len(found(endings, text="others inte")) == 1
+    monkeypatch.setattr(patience, "time", StepsForSeconds())
+    monkeypatch.setattr(patience, "_EVERY", 1)
+    monkeypatch.setattr(looking, "LONGEST_LOOK", 250.0)
+    assert [each.name for each in search(endings, question_of({"text": "inte"})).entries] == [item(30)["rep"]]
+    assert [each.name for each in newest(endings, question_of({"text": "inte"}), 10)] == [item(30)["rep"]]
+    assert len(found(endings, text="title")) == 10  # in time
+    with pytest.raises(ParseError, match="takes too long: write the words whole"):
+        found(endings, text="int")
+    with pytest.raises(ParseError, match="takes too long"):
+        newest(endings, question_of({"text": "int"}), 10)
+
+
+def test_after_what_took_too_long_everything_is_found_as_before(
+    endings: Index, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    before = found(endings, text="inte")
+    with monkeypatch.context() as short:
+        short.setattr(patience, "_EVERY", 1)
+        short.setattr(looking, "LONGEST_LOOK", -1.0)
+        for words in ({"text": "title"}, {"person": "somebody"}, {"year": "2012"}, {"text": '"a b" "c d"'}):
+            with pytest.raises(ParseError, match="takes too long"):
+                found(endings, **words)
+    assert found(endings, text="inte") == before
+
+
+def test_where_it_takes_too_long_to_tell_the_best_they_are_the_newest(
+    index: Index, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert found(index, text="amazonia") == [1, 2, 3]
+    monkeypatch.setattr(patience, "_EVERY", 1)
+    monkeypatch.setattr(looking, "LONGEST_RANKING", -1.0)
+    assert found(index, text="amazonia") == [3, 2, 1]

@@ -3,17 +3,24 @@
 from __future__ import annotations
 
 import asyncio
+import ssl
+import subprocess
+import warnings
+from dataclasses import dataclass, field
 from email import message_from_bytes, policy
 from threading import Thread
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from aiosmtpd.smtp import SMTP
+from aiosmtpd.smtp import SMTP, AuthResult, LoginPassword
 
-from ibi.identifier.forms import parse_ibi
+from ibi.errors import SetupError
+from ibi.identifier.forms import IBIForms, parse_ibi
 from ibi.protocol.messages import InclusionRequest
 from ibi.resolver.mail import Mail, is_recipient
 from ibi.resolver.registry import Move, RegisteredArchive
+from ibi.settings import ResolverSettings
+from ibi.settings.mail_server import mail_server
 from resolver.member import KEY, STRANGER, archive, member, use_cheap_keys
 
 if TYPE_CHECKING:
@@ -162,3 +169,169 @@ def test_of_a_move_the_administrator_is_told_and_not_who_asks_for_it(
     held, moved = (letter.get_content() for letter in box.letters)
     assert "nothing was changed" in held
     assert "from now on" in moved
+
+
+# Over TLS, and with a password
+
+USER, PASSWORD = "me@mail.example", "correct horse"
+
+
+@dataclass
+class Guarded(Postbox):
+    """A mail server that lets one user in, over TLS."""
+
+    port: int = 0
+    passwords: list[tuple[bytes, bytes]] = field(default_factory=list)
+    envelopes: list[Any] = field(default_factory=list)
+
+    def let_in(
+        self, _server: object, _session: object, _envelope: object, _way: str, data: Any
+    ) -> AuthResult:
+        self.passwords.append((data.login, data.password))
+        return AuthResult(success=data == LoginPassword(USER.encode(), PASSWORD.encode()), handled=False)
+
+
+@pytest.fixture(scope="module")
+def certificate(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
+    """The certificate of a mail server on this machine, and its key."""
+    folder = tmp_path_factory.mktemp("tls")
+    cert, key = folder / "cert.pem", folder / "key.pem"
+    words = "req -x509 -subj /CN=mail -addext subjectAltName=IP:127.0.0.1 -days 9 -nodes -newkey ec"
+    more = "-pkeyopt ec_paramgen_curve:P-256 -keyout".split()
+    subprocess.run(["openssl", *words.split(), *more, key, "-out", cert], check=True, capture_output=True)
+    return cert, key
+
+
+@pytest.fixture(params=["smtps", "smtp+starttls"])
+def guarded(request: pytest.FixtureRequest, certificate: tuple[Path, Path]) -> Iterator[tuple[str, Guarded]]:
+    way, box, loop = str(request.param), Guarded(), asyncio.new_event_loop()
+    tls = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    tls.load_cert_chain(*certificate)
+    whole = way == "smtps"
+
+    def speak() -> SMTP:
+        return SMTP(
+            box, loop=loop, authenticator=box.let_in, auth_required=True, auth_require_tls=not whole,
+            tls_context=None if whole else tls, require_starttls=not whole,
+        )  # fmt: skip
+
+    server = loop.run_until_complete(loop.create_server(speak, "127.0.0.1", 0, ssl=tls if whole else None))
+    box.port = server.sockets[0].getsockname()[1]
+    with warnings.catch_warnings():
+        warnings.simplefilter(
+            "ignore"
+        )  # aiosmtpd says that passwords without TLS are bad: it does not see ours
+        thread = Thread(target=loop.run_forever)
+        thread.start()
+        try:
+            yield way, box
+        finally:
+            loop.call_soon_threadsafe(loop.stop)
+            thread.join()
+            server.close()
+            loop.run_until_complete(server.wait_closed())
+            loop.close()
+
+
+def send(way: str, box: Guarded, password_file: Path | str) -> None:
+    mail = Mail(f"{way}://{USER}@127.0.0.1:{box.port}", "a@b.example", "urlib.example", str(password_file))
+    mail.registered(IBI, "admin@archive.example")
+    mail.close()
+
+
+def test_a_letter_goes_over_tls_with_the_password_of_a_file(
+    guarded: tuple[str, Guarded],
+    certificate: tuple[Path, Path],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    way, box = guarded
+    monkeypatch.setenv("SSL_CERT_FILE", str(certificate[0]))
+    (tmp_path / "password").write_text(f"{PASSWORD}\n")
+    send(way, box, tmp_path / "password")
+    assert box.passwords == [(USER.encode(), PASSWORD.encode())]
+    assert [letter["To"] for letter in box.letters] == ["admin@archive.example"]
+
+
+def test_a_password_that_is_wrong_or_missing_sends_nothing_and_stands_in_no_log(
+    guarded: tuple[str, Guarded],
+    certificate: tuple[Path, Path],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    way, box = guarded
+    monkeypatch.setenv("SSL_CERT_FILE", str(certificate[0]))
+    (tmp_path / "password").write_text("very wrong")
+    with caplog.at_level("DEBUG", "ibi"):
+        send(way, box, tmp_path / "password")
+        send(way, box, tmp_path / "nowhere")
+    ours = [record.getMessage() for record in caplog.records if record.name.startswith("ibi")]
+    assert ours == [
+        "a letter was not sent: SMTPAuthenticationError", "a letter was not sent: FileNotFoundError",
+    ]  # fmt: skip
+    assert box.envelopes == []
+    assert set(box.passwords) == {(USER.encode(), b"very wrong")}
+
+
+def test_a_server_whose_certificate_nobody_vouches_for_is_told_nothing(
+    guarded: tuple[str, Guarded], tmp_path: Path
+) -> None:
+    way, box = guarded
+    (tmp_path / "password").write_text(PASSWORD)
+    send(way, box, tmp_path / "password")
+    assert (box.passwords, box.envelopes) == ([], [])
+
+
+def test_where_tls_was_asked_for_a_server_without_it_gets_no_letter(
+    postbox: tuple[Postbox, Mail], caplog: pytest.LogCaptureFixture
+) -> None:
+    box, plain = postbox
+    assert plain._server is not None
+    mail = Mail(f"smtp+starttls://127.0.0.1:{plain._server.port}", "a@b.example", "urlib.example")
+    mail.registered(IBI, "admin@archive.example")
+    mail.close()
+    assert box.envelopes == []
+    assert "SMTPNotSupportedError" in caplog.text
+
+
+@pytest.mark.parametrize(
+    ("text", "server"),
+    [
+        ("mail.example", ("smtp", "mail.example", 25, "")),
+        ("[::1]:2525", ("smtp", "::1", 2525, "")),
+        ("smtp://mail.example:26/", ("smtp", "mail.example", 26, "")),
+        ("smtps://mail.example", ("smtps", "mail.example", 465, "")),
+        ("smtps://me@mail.example", ("smtps", "mail.example", 465, "me")),
+        ("smtp+starttls://me@x.org@mail.example:588", ("smtp+starttls", "mail.example", 588, "me@x.org")),
+        ("smtp+starttls://me%40x.org@mail.example", ("smtp+starttls", "mail.example", 587, "me@x.org")),
+    ],
+)
+def test_a_mail_server_is_read_as_operators_write_it(text: str, server: tuple[object, ...]) -> None:
+    assert mail_server(text) == server
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "http://mail.example", "smtps://", "smtps://@mail.example", "smtps://me:secret@mail.example",
+        "smtp://me@mail.example", "me@mail.example", "mail.example:0", "mail.example:secret", "smtps://a b@",
+        "smtps://%ff@mail.example",
+    ],
+)  # fmt: skip
+def test_what_is_no_mail_server_is_refused_and_no_password_told(text: str) -> None:
+    with pytest.raises(SetupError) as raised:
+        mail_server(text)
+    assert "secret" not in str(raised.value)
+
+
+def test_a_user_without_the_file_of_a_password_is_refused_when_settings_are_read(tmp_path: Path) -> None:
+    settings = {
+        "address": "urlib.example",
+        "service": IBIForms.parse(f"rep {IBI}"),
+        "smtp": "smtps://me@mail.example",
+    }
+    for file in ("", "password"):
+        with pytest.raises(SetupError, match="absolute path"):
+            ResolverSettings(**settings, smtp_password_file=file)  # type: ignore[arg-type]  # texts, and forms
+    ResolverSettings(**settings, smtp_password_file=str(tmp_path / "password"))  # type: ignore[arg-type]  # as above

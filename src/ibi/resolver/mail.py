@@ -9,17 +9,19 @@ from __future__ import annotations
 import logging
 import re
 import smtplib
+import ssl
 from contextlib import suppress
 from email.headerregistry import Address
 from email.message import EmailMessage
 from email.policy import SMTP
 from email.utils import localtime, make_msgid
+from pathlib import Path
 from queue import Full, Queue
 from threading import Thread
 from typing import TYPE_CHECKING, Final
 
 from ibi.exchange import host_of
-from ibi.protocol.messages import split_hostport
+from ibi.settings.mail_server import mail_server
 from ibi.texts import LANGUAGES, say
 
 if TYPE_CHECKING:
@@ -35,7 +37,6 @@ MOST_LETTERS: Final = 200
 """Letters that wait; further ones are not sent."""
 
 _RECIPIENT = re.compile(r"[A-Za-z0-9._~$&'*+=-]{1,64}@[A-Za-z0-9][A-Za-z0-9.-]{0,252}")
-_SMTP_PORT = 25
 _SOMEBODY_ELSE = "If you did not move it, somebody else has its key: ask for a new one."
 _MOVED_BY_YOU = (
     "If you did, switch it off at the old address, or ask whoever runs the resolver to allow the move."
@@ -96,13 +97,15 @@ def is_recipient(text: str) -> bool:
 
 
 class Mail:
-    """Sends letters through the mail server `smtp` ("host:port"; "": sends none), from the address `sender`.
+    """Sends letters through the mail server `smtp` (see `mail_server`; "": sends none), from the address `sender`.
 
-    `resolver` is the address at which readers reach the resolver.
+    `resolver` is the address at which readers reach the resolver; `password_file`: where the password of the user of
+    `smtp` is, read for each letter, so that it may be changed at any time. Raises SetupError for an odd `smtp`.
     """
 
-    def __init__(self, smtp: str, sender: str, resolver: str) -> None:
-        self._smtp = smtp
+    def __init__(self, smtp: str, sender: str, resolver: str, password_file: str = "") -> None:
+        self._server = mail_server(smtp) if smtp else None
+        self._password_file = password_file
         self._sender = sender
         self._resolver = resolver
         self._waiting: Queue[EmailMessage | None] = Queue(MOST_LETTERS)
@@ -111,7 +114,7 @@ class Mail:
     @property
     def sends(self) -> bool:
         """Whether letters are sent at all."""
-        return bool(self._smtp and self._sender)
+        return bool(self._server and self._sender)
 
     def registered(self, service_ibi: IBI, to: str) -> None:
         """The Archive may switch itself on now (REG-01)."""
@@ -184,9 +187,23 @@ class Mail:
             try:
                 self._send(letter)
             except (OSError, smtplib.SMTPException, ValueError) as error:
-                _log.warning("a letter was not sent: %s", type(error).__name__)
+                _log.warning(
+                    "a letter was not sent: %s", type(error).__name__
+                )  # what a server says may tell too much
 
     def _send(self, letter: EmailMessage) -> None:
-        host, port = split_hostport(self._smtp)
-        with smtplib.SMTP(host, port or _SMTP_PORT, timeout=SMTP_SECONDS) as server:
+        """Send it; never in the open where TLS is asked for. Raises OSError, SMTPException, ValueError."""
+        if self._server is None:
+            return
+        way, host, port, user = self._server
+        tls = ssl.create_default_context()
+        if way == "smtps":
+            server: smtplib.SMTP = smtplib.SMTP_SSL(host, port, timeout=SMTP_SECONDS, context=tls)
+        else:
+            server = smtplib.SMTP(host, port, timeout=SMTP_SECONDS)
+        with server:
+            if way == "smtp+starttls":
+                server.starttls(context=tls)
+            if user:
+                server.login(user, Path(self._password_file).read_text(encoding="utf-8").rstrip("\r\n"))
             server.send_message(letter)

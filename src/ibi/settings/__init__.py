@@ -20,6 +20,7 @@ from ibi.errors import ParseError, SetupError
 from ibi.identifier.forms import IBIForms
 from ibi.protocol.messages import InclusionRequest, read_request, split_hostport
 from ibi.settings.file import Setting, Settings
+from ibi.settings.mail_server import mail_server
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -103,11 +104,11 @@ class ArchiveSettings(Settings):
     geo_database: str = ""
     """The path of a MaxMind database by which readers' countries are told, "" for none."""
     page_rate: float = 50.0
-    """Pages about items a second that one network may have, of each process; 0: nobody is limited."""
+    """Pages about items a second that one reader may have, of each process; 0: nobody is limited."""
     page_burst: int = 500
     """How many of them at once."""
     costly_rate: float = 5.0
-    """Searches, feeds and the like a second that one network may have; 0: nobody is limited."""
+    """Searches, feeds and the like a second that one reader may have; 0: nobody is limited."""
     costly_burst: int = 100
     """How many of them at once."""
     accel_prefix: str = ""
@@ -183,6 +184,8 @@ class ResolverSettings(Settings):
     """How long a remembered answer may be used while its Archive is silent; 0: never."""
     negative_seconds: int = 60
     """How long it is remembered that nobody holds an item; 0: never."""
+    express: bool = True
+    """Whether redirects that may be given from memory are given by the express lane."""
     request_rate: float = 20.0
     """Resolutions a second that one reader may have Archives asked for."""
     request_burst: int = 40
@@ -200,7 +203,9 @@ class ResolverSettings(Settings):
     registration: str = "closed"
     """"form" where Archives may apply at /-/register, "closed" where the administrator registers them."""
     smtp: str = ""
-    """"host:port" of a mail server; without one, no mail is sent."""
+    """A mail server, as `ibi.settings.mail_server` reads it; without one, no mail is sent."""
+    smtp_password_file: str = ""
+    """The absolute path of the file with the password of the user that `smtp` names."""
     mail_from: str = ""
     """The address that mail is sent from."""
 
@@ -210,6 +215,9 @@ class ResolverSettings(Settings):
             raise SetupError("the policy is hardened or strict, not {policy}", policy=self.policy)
         if self.registration not in {"closed", "form"}:
             raise SetupError("registration is closed or form, not {word}", word=self.registration)
+        user = mail_server(self.smtp).user if self.smtp else ""
+        if user and not self.smtp_password_file.startswith("/"):
+            raise SetupError("smtp_password_file is the absolute path of a file with the password for `smtp`")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

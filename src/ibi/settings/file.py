@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import os
 import tomllib
 from dataclasses import MISSING, dataclass, fields
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
+from ibi.durable import replace_file
 from ibi.errors import ParseError, SetupError
 from ibi.identifier.forms import IBIForms
 
@@ -96,29 +96,9 @@ def _read_toml(path: Path) -> dict[str, Any]:
 def _keep(path: Path, text: str) -> None:
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        _replace_file(path, text.encode())
+        replace_file(path, text.encode())
     except OSError as error:
         raise SetupError("{path} cannot be written: {reason}", path=path, reason=error.strerror) from None
-
-
-def _replace_file(path: Path, content: bytes) -> None:
-    """Write a file of ours for our eyes only: aside, flushed, then moved into place."""
-    aside = path.with_name(f"{path.name}.{os.getpid()}.new")
-    handle = os.open(aside, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
-    try:
-        with os.fdopen(handle, "wb") as file:
-            file.write(content)
-            file.flush()
-            os.fsync(file.fileno())
-        aside.replace(path)
-    except BaseException:
-        aside.unlink(missing_ok=True)
-        raise
-    folder = os.open(path.parent, os.O_RDONLY | os.O_DIRECTORY)
-    try:
-        os.fsync(folder)
-    finally:
-        os.close(folder)
 
 
 def _toml(value: object) -> str:

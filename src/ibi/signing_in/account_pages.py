@@ -7,15 +7,12 @@ from typing import TYPE_CHECKING
 
 from ibi.errors import IbiError
 from ibi.signing_in.frames import AccountPage, AccountsPage
-from ibi.signing_in.passwords import new_password
-from ibi.signing_in.roles import Role
 from ibi.signing_in.visit import ROOT
 from ibi.tokens import Scope
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-
     from ibi.signing_in.door import Door
+    from ibi.signing_in.people import People
     from ibi.signing_in.visit import Form, Visit
 
 
@@ -44,35 +41,35 @@ class AccountForm:
 
 
 class AccountsForm:
-    """The accounts of people, in these roles. `moment` gives the time as RFC 3339."""
+    """The accounts of people."""
 
     scope = Scope.ADMIN
     files = False
 
-    def __init__(self, door: Door, moment: Callable[[], str], roles: Sequence[Role]) -> None:
-        self._door = door
-        self._moment = moment
-        self._roles = roles
+    def __init__(self, people: People) -> None:
+        self._people = people
 
     def show(self, _visit: Visit, typed: Form | None) -> AccountsPage:
         """Those that there are."""
         name, role = (typed.one("name"), typed.one("role")) if typed else ("", "")
-        return AccountsPage(self._door.accounts.all(), self._roles, name=name, role=role)
+        return AccountsPage(self._people.all(), self._people.roles, name=name, role=role)
 
     def do(self, visit: Visit, form: Form) -> AccountsPage | str:
-        """Make one, or give one a new password, which is shown now and never again; or remove one."""
-        accounts, what, name = self._door.accounts, form.one("what"), form.one("name")
+        """Make, change or remove one; a new password is shown now and never again."""
+        what, name = form.one("what"), form.one("name")
+        mine = name.lower() == visit.signed.name.lower()
         if what == "remove":
-            if name.lower() == visit.signed.name.lower():
+            if mine:
                 raise IbiError("you cannot remove the account that you are signed in with")
-            accounts.remove(name)
-            self._door.sessions.end_all(name)
+            self._people.remove(name)
             return f"{ROOT}/accounts?done=removed-account"
-        password = new_password()
-        if what == "password":
-            accounts.set_password(name, password)
-        elif form.one("role") in set(self._roles):
-            accounts.add(name, Role(form.one("role")), password, self._moment())
-        else:
-            raise IbiError("choose what the account is for")
-        return replace(self.show(visit, None), made=(name, password))
+        if what == "role":
+            if mine:
+                raise IbiError("you cannot change what the account is for that you are signed in with")
+            self._people.set_role(name, form.one("role"))
+            return f"{ROOT}/accounts?done=role"
+        anew = what == "password"
+        account, password = (
+            self._people.set_password(name) if anew else self._people.add(name, form.one("role"))
+        )
+        return replace(self.show(visit, None), made=(account.name, password))

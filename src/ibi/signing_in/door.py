@@ -10,14 +10,16 @@ import asyncio
 from concurrent.futures import ThreadPoolExecutor
 from hashlib import sha256
 from hmac import compare_digest
-from ipaddress import IPv6Address, ip_address, ip_network
 from typing import TYPE_CHECKING, Final, NamedTuple
 from unicodedata import normalize
 from urllib.parse import urlsplit
 
 from ibi.errors import IbiError
 from ibi.exchange import host_of
-from ibi.signing_in.accounts import LONGEST_NAME, Accounts
+from ibi.limits import is_loopback, source_of
+from ibi.roll import LONGEST_NAME
+from ibi.signing_in.accounts import Accounts
+from ibi.signing_in.devices import REMEMBERED, device_cookie, device_of
 from ibi.signing_in.passwords import decoy_hash, is_hash_of
 from ibi.signing_in.sessions import ABSOLUTE, Limit, Sessions
 
@@ -37,16 +39,19 @@ WRONG_BY_ONE: Final = 5
 WRONG_FROM_NETWORK: Final = 30
 """Wrong passwords from one network in a short while, for whatever accounts, known or not."""
 WRONG_FOR_ACCOUNT: Final = 50
-"""Wrong passwords for one account in a long while."""
+"""Wrong passwords for one account in a long while, from all browsers in which it has not signed in before."""
 MOST_WAITING: Final = 16
 """Sign-ins that wait for their turn; two are looked at at a time, since each costs 19 MiB."""
 
 _OF_ONE: Final = Limit("account and network", WRONG_BY_ONE, SHORT_WHILE)
 _OF_NETWORK: Final = Limit("network", WRONG_FROM_NETWORK, SHORT_WHILE)
+_OF_DEVICE: Final = Limit("account and device", WRONG_BY_ONE, SHORT_WHILE)
 _OF_ACCOUNT: Final = Limit("account", WRONG_FOR_ACCOUNT, LONG_WHILE)
 _AT_ONCE: Final = 2
 _CHECKING: Final = ThreadPoolExecutor(_AT_ONCE, "sign-in")
-_NETWORK_BITS: Final = 64
+_OF_PROXIES: Final = (
+    b"forwarded", b"via", b"x-forwarded-for", b"x-forwarded-host", b"x-forwarded-proto", b"x-real-ip",
+)  # fmt: skip
 _DIGITS: Final = 8
 _LONGEST_ID: Final = 64
 _LONGEST_TYPED: Final = 4 * LONGEST_NAME  # to bring very long texts into one spelling takes very long
@@ -109,19 +114,27 @@ class Door:
             return None
         return Signed(account.name, account.role, _form_token(session), session)
 
-    async def sign_in(self, asked: Asked, caller: Caller, name: str, password: str) -> tuple[Signed, str]:
-        """Let somebody in: a new session, whatever there was before, and its Set-Cookie. Raises Denied, SetupError."""
+    async def sign_in(
+        self, asked: Asked, caller: Caller, name: str, password: str
+    ) -> tuple[Signed, tuple[str, ...]]:
+        """Let somebody in: a new session, whatever there was before, and each Set-Cookie. Raises Denied, SetupError.
+
+        Whoever has signed in with this browser before has attempts of his own: no stranger uses them up.
+        """
         self.check_way(caller)
         name = normalize("NFKC", name[:_LONGEST_TYPED]).strip().lower()[: LONGEST_NAME + 1]
         self._wait_for_turn()
-        network = network_of(caller.address)
-        limits = (
-            (_OF_ONE, f"{name} {network}"), (_OF_NETWORK, network), (_OF_ACCOUNT, name),
+        account = await asyncio.to_thread(self.accounts.find, name)
+        device = device_of(_cookies(asked).get(self._name(caller, known=True), ""), account)
+        source = _source(caller)
+        limits: tuple[tuple[Limit, str], ...] = (
+            (_OF_ONE, f"{name} {source}"), (_OF_NETWORK, source), (_OF_ACCOUNT, name),
         )  # fmt: skip
+        if device:
+            limits = ((_OF_DEVICE, f"{name} {device}"),)
         attempt = await asyncio.to_thread(self.sessions.attempt, limits)
         if attempt.wait:
             raise _too_many(attempt.wait)
-        account = await asyncio.to_thread(self.accounts.find, name)
         right = await self._checked(account.hash if account else decoy_hash(), password)
         if account is None or not right:
             raise Denied(403, IbiError("the name or the password is wrong; look at both and try again"))
@@ -131,12 +144,13 @@ class Door:
             await asyncio.to_thread(self.sessions.end, before)
         session = await asyncio.to_thread(self.sessions.begin, account.name, account.stamp)
         signed = Signed(account.name, account.role, _form_token(session), session)
-        return signed, self._set(caller, session, int(ABSOLUTE))
+        known = self._set(caller, device_cookie(device, account), int(REMEMBERED), known=True)
+        return signed, (known, self._set(caller, session, int(ABSOLUTE)))
 
     def check_password(self, signed: Signed, caller: Caller, password: str) -> None:
         """Make sure that it is still the owner who sits there. Waits, slow on purpose. Raises Denied, SetupError."""
         name = signed.name.lower()
-        limits = ((_OF_ONE, f"{name} {network_of(caller.address)}"), (_OF_ACCOUNT, name))
+        limits = ((_OF_ONE, f"{name} {_source(caller)}"), (_OF_ACCOUNT, name))
         attempt = self.sessions.attempt(limits)
         if attempt.wait:
             raise _too_many(attempt.wait)
@@ -195,43 +209,30 @@ class Door:
         if self._waiting >= MOST_WAITING:
             raise Denied(503, IbiError("too many people are signing in just now; try again in a moment"), 5.0)
 
-    def _name(self, caller: Caller) -> str:
-        return f"__Host-{self._cookie}" if caller.secure else self._cookie
+    def _name(self, caller: Caller, *, known: bool = False) -> str:
+        cookie = f"{self._cookie}-known" if known else self._cookie
+        return f"__Host-{cookie}" if caller.secure else cookie
 
-    def _set(self, caller: Caller, value: str, seconds: int) -> str:
+    def _set(self, caller: Caller, value: str, seconds: int, *, known: bool = False) -> str:
         """A cookie for this host alone, that no script reads and no other site sends."""
-        secure = "; Secure" if caller.secure else ""
-        return f"{self._name(caller)}={value}; Path=/; Max-Age={seconds}; HttpOnly; SameSite=Strict{secure}"
+        name, secure = self._name(caller, known=known), "; Secure" if caller.secure else ""
+        return f"{name}={value}; Path=/; Max-Age={seconds}; HttpOnly; SameSite=Strict{secure}"
 
 
 def caller_of(asked: Asked, address: str | None, *, proxied: bool) -> Caller:
     """From where somebody asks. `address`: as far as it is vouched for.
 
-    `proxied`: whether the other end is a trusted proxy, whose X-Forwarded-Proto then counts.
+    `proxied`: whether the other end is a trusted proxy, whose X-Forwarded-Proto then counts. A proxy on this machine
+    that nobody has named is no browser on this machine, whatever it writes into Host.
     """
     https = asked.secure or (proxied and asked.header(b"x-forwarded-proto").strip().lower() == "https")
-    host = host_of(asked.header(b"host"))
-    return Caller(address, https, not proxied and _is_loopback(asked.peer) and _is_loopback(host))
+    direct = not (proxied or any(asked.header(name) for name in _OF_PROXIES))
+    here = is_loopback(asked.peer) and is_loopback(host_of(asked.header(b"host")))
+    return Caller(address, https, direct and here)
 
 
-def network_of(address: str | None) -> str:
-    """The network whose attempts are counted together: an address of IPv4, the first 64 bits of one of IPv6."""
-    try:
-        found = ip_address(address or "")
-    except ValueError:
-        return ""
-    if isinstance(found, IPv6Address):
-        return str(ip_network((int(found) >> _NETWORK_BITS << _NETWORK_BITS, _NETWORK_BITS)))
-    return str(found)
-
-
-def _is_loopback(host: str) -> bool:
-    if host == "localhost":
-        return True
-    try:
-        return ip_address(host).is_loopback
-    except ValueError:
-        return False
+def _source(caller: Caller) -> str:
+    return source_of(caller.address or "")
 
 
 def _netloc(origin: str) -> str:

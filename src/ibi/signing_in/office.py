@@ -6,7 +6,6 @@ A service gives its pages, how they are written, how forms with files are taken 
 from __future__ import annotations
 
 import asyncio
-import json
 import logging
 import re
 import secrets
@@ -20,8 +19,9 @@ from urllib.parse import quote
 from ibi.errors import IbiError, SetupError
 from ibi.exchange import HTML, NO_STORE, Response
 from ibi.signing_in.door import Denied, Door
-from ibi.signing_in.forms import MULTIPART, TOKEN, Gone, kind_of, read_fields
+from ibi.signing_in.forms import MULTIPART, Gone, kind_of, read_fields
 from ibi.signing_in.frames import Frame, NoticePage, SignInPage
+from ibi.signing_in.late_forms import typed_late, unpacked
 from ibi.signing_in.visit import ROOT, Form, NotFound, Visit, query_of
 from ibi.tokens import Scope
 
@@ -39,9 +39,9 @@ if TYPE_CHECKING:
 
 _T = TypeVar("_T")
 _NEXT = re.compile(r"/-/admin(?:[/?][!-\[\]-~]*)?")
-_LONGEST_KEPT: Final = 1 << 18
 _LATER: Final = (("retry-after", "10"),)
 _THREADS: Final = ThreadPoolExecutor(16, "administration")  # so that nobody here keeps others waiting
+_WRITING: Final = ThreadPoolExecutor(2, "pages")  # a long list takes long, and the loop has others to answer
 _log = logging.getLogger(__name__)
 
 
@@ -86,7 +86,7 @@ class Office:
             problem: Exception = Denied(503, IbiError("this server is stopping; ask again later"), 10)
         except Exception as error:  # noqa: BLE001 - judged below; a fault of ours must not show itself
             problem = error
-        return self._wrong(asked, Frame(NoticePage()), problem)
+        return await self._wrong(asked, Frame(NoticePage()), problem)
 
     def close(self) -> None:
         """Give up what is held."""
@@ -95,7 +95,7 @@ class Office:
     async def _answer(self, asked: Asked, receive: Receive) -> Response:
         if asked.method not in {"GET", "HEAD", "POST"}:
             why = IbiError("only {methods} are understood here", methods="GET, HEAD, POST")
-            page = self._page(asked, Frame(NoticePage(), 405, problem=why))
+            page = await self._page(asked, Frame(NoticePage(), 405, problem=why))
             return page.having(("allow", "GET, HEAD, POST"))
         if not asked.reads:
             self._door.check_origin(asked)
@@ -114,12 +114,12 @@ class Office:
         """A page for somebody who is signed in."""
         screen = self._screens.get(word)
         if screen is None:
-            return self._wrong(
+            return await self._wrong(
                 visit.asked, Frame(NoticePage(), signed=visit.signed), NotFound("there is no such page here")
             )
         if not visit.may(screen.scope):
             why = IbiError("your account is not for this; ask an administrator")
-            return self._page(visit.asked, Frame(NoticePage(), 403, visit.signed, why))
+            return await self._page(visit.asked, Frame(NoticePage(), 403, visit.signed, why))
         if visit.asked.reads:
             return await self._shown(visit, screen, word)
         return await self._sent(visit, screen, word, receive)
@@ -129,9 +129,10 @@ class Office:
         try:
             page = await _aside(screen.show, visit, typed)
         except Exception as error:  # noqa: BLE001 - judged there
-            return self._wrong(visit.asked, frame, error)
+            beside = await self._beside(visit, screen, Form(tuple(visit.query.items())))
+            return await self._wrong(visit.asked, replace(frame, page=beside), error)
         done = visit.query.get("done", "") if typed is None else "signed-in-again"
-        return self._page(visit.asked, replace(frame, page=page, done=done))
+        return await self._page(visit.asked, replace(frame, page=page, done=done))
 
     async def _sent(self, visit: Visit, screen: Screen, word: str, receive: Receive) -> Response:
         """Do what a form says. What cannot be done is said on the same page, with all that was typed."""
@@ -144,33 +145,38 @@ class Office:
         except Gone:
             raise
         except Exception as error:  # noqa: BLE001 - judged there
-            page: Any = NoticePage()
-            if form.fields:
-                try:
-                    page = await _aside(screen.show, visit, form)
-                except Exception as second:  # noqa: BLE001 - the first error is the one that is told
-                    _log.debug("what was typed cannot be shown again: %s", second)
-            return self._wrong(asked, replace(frame, page=page), error, tell_all=screen.scope is Scope.ADMIN)
+            frame = replace(frame, page=await self._beside(visit, screen, form))
+            return await self._wrong(asked, frame, error, tell_all=screen.scope is Scope.ADMIN)
         if isinstance(came, str):
             return Response(303, headers=(("location", came), *NO_STORE))
-        return self._page(asked, replace(frame, page=came))
+        return await self._page(asked, replace(frame, page=came))
+
+    async def _beside(self, visit: Visit, screen: Screen, typed: Form) -> Any:
+        """The page with what was typed, beside which is said what went wrong; an empty one where it cannot be shown."""
+        if typed.fields:
+            try:
+                return await _aside(screen.show, visit, typed)
+            except Exception as second:  # noqa: BLE001 - the first error is the one that is told
+                _log.debug("what was typed cannot be shown again: %s", second)
+        return NoticePage()
 
     async def _sign_in(self, asked: Asked, receive: Receive, caller: Caller) -> Response:
         possible = caller.secure or caller.local
         if asked.reads:
             query = query_of(asked)
             page = SignInPage(_inside(query.get("next", "")), possible=possible)
-            return self._page(asked, Frame(page, done=query.get("done", "")))
+            return await self._page(asked, Frame(page, done=query.get("done", "")))
         form = await read_fields(asked, receive, lambda _: None)
-        page = SignInPage(_inside(form.one("next")), form.one("name"), _kept(form.one("kept")), possible)
+        page = SignInPage(_inside(form.one("next")), form.one("name"), unpacked(form.one("kept")), possible)
         password = next(iter(form.many("password")), "")
         try:
-            signed, cookie = await self._door.sign_in(asked, caller, form.one("name"), password)
+            signed, cookies = await self._door.sign_in(asked, caller, form.one("name"), password)
         except Denied as denied:
-            return self._wrong(asked, Frame(page), denied)
+            return await self._wrong(asked, Frame(page), denied)
+        kept = [("set-cookie", cookie) for cookie in cookies]
         if page.kept:
-            return (await self._again(asked, signed, caller, page)).having(("set-cookie", cookie))
-        return Response(303, headers=(("location", page.next or ROOT), ("set-cookie", cookie), *NO_STORE))
+            return (await self._again(asked, signed, caller, page)).having(*kept)
+        return Response(303, headers=(("location", page.next or ROOT), *kept, *NO_STORE))
 
     async def _again(self, asked: Asked, signed: Signed, caller: Caller, page: SignInPage) -> Response:
         """The form that was sent after its session had ended, with all that was typed, to be sent once more."""
@@ -187,15 +193,15 @@ class Office:
             here = _inside(asked.target)
             words = f"?next={quote(here, safe='/')}" if here else ""
             return Response(303, headers=(("location", f"{ROOT}/sign-in{words}"), *NO_STORE))
-        kept: tuple[tuple[str, str], ...] = ()
-        if kind_of(asked) != MULTIPART:
-            form = await read_fields(asked, receive, lambda _: None)
-            kept = tuple(
-                (name, text) for name, text in form.fields if name != TOKEN and "password" not in name
-            )
+        kept = await typed_late(asked, receive)
         why = IbiError("your session has ended; sign in, and send the form again")
-        page = SignInPage(_inside(asked.target), kept=kept, possible=caller.secure or caller.local)
-        return self._page(asked, Frame(page, 403, problem=why))
+        if kept is None:
+            why = IbiError(
+                "your session has ended, and what you typed is too long to be kept here: "
+                "go back in your browser and copy it before you sign in"
+            )
+        page = SignInPage(_inside(asked.target), kept=kept or (), possible=caller.secure or caller.local)
+        return await self._page(asked, Frame(page, 403, problem=why))
 
     async def _sign_out(self, asked: Asked, receive: Receive, signed: Signed, caller: Caller) -> Response:
         form = await read_fields(asked, receive, partial(Door.check_form, signed))
@@ -203,16 +209,21 @@ class Office:
         gone = (("set-cookie", cookie), *NO_STORE)
         return Response(303, headers=(("location", f"{ROOT}/sign-in?done=signed-out"), *gone))
 
-    def _wrong(self, asked: Asked, frame: Frame, error: Exception, *, tell_all: bool = False) -> Response:
+    async def _wrong(
+        self, asked: Asked, frame: Frame, error: Exception, *, tell_all: bool = False
+    ) -> Response:
         """What went wrong, on a page. `tell_all`: to those who decide about the settings."""
         status, why, headers = _weighed(error, self._manners.judge, tell_all=tell_all)
-        return self._page(asked, replace(frame, status=status, problem=why)).having(*headers)
+        page = await self._page(asked, replace(frame, status=status, problem=why))
+        return page.having(*headers)
 
-    def _page(self, asked: Asked, frame: Frame) -> Response:
+    async def _page(self, asked: Asked, frame: Frame) -> Response:
         """A frame as an answer that nobody keeps, frames, or adds a script to."""
         language = self._renderer.language(asked.header(b"accept-language"))
         nonce = secrets.token_urlsafe(16)
-        body = self._renderer.render(replace(frame, nonce=nonce, address=self._manners.address), language)
+        whole = replace(frame, nonce=nonce, address=self._manners.address)
+        loop = asyncio.get_running_loop()
+        body = await loop.run_in_executor(_WRITING, self._renderer.render, whole, language)
         return Response(frame.status, body, HTML, (*_headers(nonce), ("content-language", language)))
 
 
@@ -271,12 +282,3 @@ def _inside(target: str) -> str:
     path = target.partition("?")[0]
     leads_out = "//" in target or ".." in path or "%2e" in path.lower() or "#" in target
     return target if _NEXT.fullmatch(target) and not leads_out and "sign-" not in target else ""
-
-
-def _kept(text: str) -> tuple[tuple[str, str], ...]:
-    """What was typed before the session had ended; () for what no page of ours has written."""
-    try:
-        pairs: Any = json.loads(text) if text and len(text) <= _LONGEST_KEPT else []
-        return tuple((str(name), str(value)) for name, value in pairs)
-    except (ValueError, TypeError, RecursionError):
-        return ()

@@ -16,6 +16,7 @@ from __future__ import annotations
 import os
 import sqlite3
 import threading
+from contextlib import nullcontext
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from ibi.archive.finding import tables
@@ -24,6 +25,8 @@ from ibi.archive.finding.tables import BeingMade
 if TYPE_CHECKING:
     from collections.abc import Iterable
     from pathlib import Path
+
+    from ibi.archive.finding.patience import Patience
 
 _READY: Final = "SELECT through >= built FROM state"
 COLUMNS: Final = "number, stamp, removed, shown, content_type, kind, language, year, name, modified, people"
@@ -143,11 +146,13 @@ class Index:
         """The stamp of the entry that changed last, None if there is none."""
         return self.rows(_NEWEST)[0][0]  # type: ignore[no-any-return]  # an INTEGER or NULL
 
-    def rows(self, statement: str, values: Any = ()) -> list[Any]:
-        """What a statement finds; for the rooms beside this one."""
+    def rows(self, statement: str, values: Any = (), patience: Patience | None = None) -> list[Any]:
+        """What a statement finds; for the rooms beside this one. Raises TooLong where there was a limit."""
         with self._lock:
             try:
-                return self._connection().execute(statement, values).fetchall()
+                database = self._connection()
+                with patience.with_(database) if patience else nullcontext():
+                    return database.execute(statement, values).fetchall()
             except sqlite3.OperationalError as error:
                 self.close()
                 if error.sqlite_errorcode == sqlite3.SQLITE_ERROR:

@@ -20,7 +20,7 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Final
 
 from ibi.archive.access import day_of
-from ibi.archive.finding import tables
+from ibi.archive.finding import dating, tables
 from ibi.archive.finding.portion import Line, Portion
 from ibi.archive.finding.state import State
 from ibi.archive.finding.words import words_of
@@ -54,13 +54,7 @@ _OPEN: Final = frozenset({Access.OPEN, Access.EMBARGOED})
 _COUNTED: Final = 5_000
 """Items whose events are counted at once."""
 
-_YOUNG: Final = 3600
-"""Seconds: what happened so shortly before the index was begun may have been asked for already."""
-
 _KNOWN_EVENTS: Final = "SELECT number, events FROM entry WHERE number > ? ORDER BY number LIMIT ?"
-_BEGIN: Final = "BEGIN IMMEDIATE"
-_COMMIT: Final = "COMMIT"
-_ROLLBACK: Final = "ROLLBACK"
 
 
 class Indexer:
@@ -153,13 +147,14 @@ class Indexer:
         self._items = standing.items
         state = State.read(database)
         if state is not None and not self._is_of_this_catalogue(state, standing):
+            dating.forget_dates(self._path.parent)
             self.anew()
             return True
         if state is None:
-            state = State(int(self._now()), standing.items, 0, "", standing.events, standing.items, None)
+            state = State(standing.items, 0, "", standing.events, standing.items, None)
         elif state.is_at(standing) and not Portion(database).embargo_over(day_of(self._now()), 1):
             return False
-        with _transaction(database):
+        with tables.transaction(database):
             self._step(database, state, standing)
         return True
 
@@ -181,13 +176,19 @@ class Indexer:
                 found += numbered.facts_of(run, over)
         lines = list(map(self._line, found))
         lines += [self._line(each) for each in self._described(portion, lines)]
-        young = state.began - _YOUNG if building else 0
+        folder = self._path.parent
+        before = dating.read_dates(folder) if building else None
 
         def stamp(line: Line) -> int:
-            """In a first run when something last happened to the item, else the second before whose end it is read."""
-            return line.happened if line.happened < young else int(self._now()) + 1
+            """The second before whose end it is read; in an index made anew, when the one before has dated it."""
+            present = int(self._now()) + 1
+            return present if before is None else min(before.again(line.happened), present)
 
-        portion.put(lines, stamp)
+        lag = portion.put(lines, stamp, building=building)
+        if not building:
+            dating.note_lag(folder, lag)
+        elif state.through >= state.built:
+            dating.begin_dates(folder, int(self._now()) + 1)
         state.keep(database)
         self.through = state.through
 
@@ -225,15 +226,17 @@ class Indexer:
             return numbered.facts_of(run, numbers) if numbers else []
 
     def _line(self, facts: Facts) -> Line:
-        metadata, teller = facts.metadata, 0
+        metadata, teller, moments = facts.metadata, 0, [facts.moment or facts.timestamp]
         if metadata is None and facts.metadata_item:
             with self._catalogue.reading() as run:
                 other = self._catalogue.holding(IBIForms.parse(facts.metadata_item).main)
                 for each in numbered.facts_of(run, [other.number] if other else ()):
                     metadata, teller = each.metadata, each.number
+                    moments.append(each.moment or each.timestamp)
         removed = facts.state == vocabulary.State.DELETED
         lasting = facts.embargo if facts.embargo and facts.embargo > day_of(self._now()) else ""
-        happened = facts.moment if facts.moment is not None else facts.timestamp
+        if facts.embargo and not lasting:
+            moments.append(f"{facts.embargo}T00:00:00Z")
         return Line(
             number=facts.number,
             removed=removed,
@@ -241,7 +244,7 @@ class Indexer:
             content_type=facts.content_type,
             name=facts.name,
             modified=_seconds(facts.timestamp),
-            happened=_seconds(happened),
+            happened=max(map(_seconds, moments)),
             events=facts.events,
             described_by=teller,
             words=words_of(metadata, facts.language, self._kind_of),
@@ -286,15 +289,3 @@ def _turn(path: Path) -> Iterator[None]:
         yield
     finally:
         os.close(lock)
-
-
-@contextmanager
-def _transaction(database: sqlite3.Connection) -> Iterator[None]:
-    database.execute(_BEGIN)
-    try:
-        yield
-        database.execute(_COMMIT)
-    except BaseException:
-        if database.in_transaction:
-            database.execute(_ROLLBACK)
-        raise

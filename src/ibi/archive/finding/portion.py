@@ -44,7 +44,7 @@ _PUT_SHEET: Final = (
 
 
 class Line(NamedTuple):
-    """What is to be written of one item. `happened`: POSIX seconds of its last event; the rest as `Entry` has it."""
+    """What is to be written of one item. `happened`: POSIX seconds of its last change; the rest as `Entry` has it."""
 
     number: int
     removed: bool
@@ -83,10 +83,11 @@ class Portion:
         """Some of the items whose entries do not say yet that their embargo is over on this day."""
         return [row[0] for row in self.run(_EMBARGO_OVER, day, most).fetchall()]
 
-    def put(self, lines: Sequence[Line], stamp_of: Callable[[Line], int]) -> None:
+    def put(self, lines: Sequence[Line], stamp_of: Callable[[Line], int], *, building: bool) -> int:
         """Write entries in the place of what the index had of these items.
 
-        The stamps come last, shortly before all this can be read; none but a first one is earlier than the newest.
+        The stamps come last, shortly before all this can be read; none is earlier than the newest, but in an index
+        that is still `building`, which nobody reads. Returns by how many seconds one is later than its change, at most.
         """
         lines = list({line.number: line for line in lines}.values())
         old = {row[0]: row[1:] for row in self.run(_OLD, json.dumps([line.number for line in lines]))}
@@ -108,21 +109,20 @@ class Portion:
                 )  # fmt: skip
         self._count(counts, labels)
         self._note_sheets(line for line in lines if line.shown or line.number in old)
-        newest = self.run(_NEWEST).fetchone()[0]
-        first = {line.number for line in lines if line.number not in old}
+        newest = 0 if building else self.run(_NEWEST).fetchone()[0]
+        stamped = [(line, max(stamp_of(line), newest)) for line in lines]
         self._database.executemany(
             _PUT,
             [
                 (
-                    line.number,
-                    stamp if line.number in first and stamp == line.happened else max(stamp, newest),
-                    line.removed, line.shown, line.content_type, line.words.kind, line.words.language,
-                    line.words.year, line.name, line.modified, "\n".join(line.words.people), line.events,
-                    line.described_by, line.open, line.embargo,
+                    line.number, stamp, line.removed, line.shown, line.content_type, line.words.kind,
+                    line.words.language, line.words.year, line.name, line.modified,
+                    "\n".join(line.words.people), line.events, line.described_by, line.open, line.embargo,
                 )
-                for line, stamp in ((line, stamp_of(line)) for line in lines)
+                for line, stamp in stamped
             ],
         )  # fmt: skip
+        return max((stamp - line.happened for line, stamp in stamped), default=0)
 
     def _count(self, counts: Counter[tuple[str, str]], labels: dict[tuple[str, str], str]) -> None:
         """Bring the lists of years, languages, kinds, people and letters up to date."""

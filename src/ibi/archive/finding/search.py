@@ -2,28 +2,36 @@
 
 Of what is looked for in words, items with all of them in the title come first, then those with all of them among title,
 people and subjects, then all others; the newest first in each. The last word may be the beginning of one, unless
-very many items have it as it is. A list of a year or a person has the newest first.
+very many items have it as it is, or very many words begin like it. A list of a year or a person has the newest first.
 """
 
 from __future__ import annotations
 
 import json
 from collections import Counter
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from ibi.archive.finding.index import COLUMNS, entry
+from ibi.archive.finding.patience import Patience, TooLong
 from ibi.archive.finding.question import MOST_PAGES, PER_PAGE, expression, has_words
 from ibi.archive.finding.words import fold
+from ibi.errors import ParseError
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
     from ibi.archive.finding.index import Entry, Index
     from ibi.archive.finding.question import Question
 
 LOOKED_AT: Final = PER_PAGE * MOST_PAGES
 """Items among which the best are chosen, and that are counted by year, language, kind and person."""
+
+LONGEST_LOOK: Final = 0.25
+"""Seconds of computing that the items of one question may take to be found."""
+LONGEST_RANKING: Final = 0.1
+"""Seconds of computing that it may take to tell which of them are better."""
 
 _BETTER: Final = ("title", "title people subject")
 FACETS: Final = ("year", "language", "kind", "person")
@@ -50,7 +58,7 @@ _MOST_FIRST: Final = (
 )
 _PEOPLE: Final = (
     "SELECT value, label, items FROM facet WHERE what = 'person' AND value >= :letter AND value > :after"
-    " AND substr(value, 1, 1) = :letter ORDER BY value LIMIT :most"
+    " AND value < :letter || char(1114111) ORDER BY value LIMIT :most"  # the last character of all: no further letter
 )
 _END: Final = 1 << 62
 
@@ -89,18 +97,17 @@ class Found:
 
 
 def search(index: Index, question: Question) -> Found:
-    """The answer to a question that looks for something. Raises BeingMade and SetupError."""
+    """The answer to a question that looks for something. Raises ParseError, BeingMade and SetupError."""
     known = _is_known(index, question.person)
     match = expression(question, known=known, begun=False) if has_words(question) else ""
     if not match:
         return Found(question, (), 0, many=False, facets={}, next=None)
-    before = _END if question.ranked else question.before or _END
-    newest = _newest(index, match, before, LOOKED_AT + 1)
-    if not question.ranked:
-        return _listed(index, question, newest[:LOOKED_AT], many=len(newest) > LOOKED_AT)
-    begun = len(newest) <= LOOKED_AT  # words that so many have need no words that begin with them
-    wider = expression(question, known=known, begun=begun)
-    everything = newest if wider == match else _newest(index, wider, _END, LOOKED_AT + 1)
+    patience = Patience(LONGEST_LOOK)
+    with _in_time(question):
+        if not question.ranked:
+            newest = _newest(index, match, patience, question.before or _END)
+            return _listed(index, question, newest[:LOOKED_AT], many=len(newest) > LOOKED_AT)
+        begun, everything = _all(index, question, match, patience, known=known)
     numbers = _best_first(index, question, everything, known=known, begun=begun)
     ranked = numbers[:LOOKED_AT]
     end = question.page * PER_PAGE
@@ -115,14 +122,37 @@ def search(index: Index, question: Question) -> Found:
     )
 
 
+def _all(
+    index: Index, question: Question, match: str, patience: Patience, *, known: bool
+) -> tuple[bool, list[int]]:
+    """All items with the words, which `match`; and whether also with such as the last one begins. Raises TooLong.
+
+    Words that very many have need none that begin with them; and where too many words begin so, it is the word alone.
+    """
+    found = _newest(index, match, patience)
+    wider = expression(question, known=known, begun=len(found) <= LOOKED_AT)
+    if wider == match:
+        return False, found
+    try:
+        return True, _newest(index, wider, patience)
+    except TooLong:
+        if not found:
+            raise
+        return False, found
+
+
 def _best_first(
     index: Index, question: Question, everything: list[int], *, known: bool, begun: bool
 ) -> list[int]:
     """The items with the words at a better place, and then all others; one alone is the best anyway."""
     numbers: dict[int, None] = {}
+    patience = Patience(LONGEST_RANKING)
     for columns in _BETTER if len(everything) > 1 else ():
         better = expression(question, known=known, begun=begun, only=columns)
-        numbers |= dict.fromkeys(_newest(index, better, _END, LOOKED_AT + 1))
+        try:
+            numbers |= dict.fromkeys(_newest(index, better, patience))
+        except TooLong:  # then the newest are the best
+            break
         if len(numbers) > LOOKED_AT:
             break
     return list(numbers | dict.fromkeys(everything))
@@ -132,8 +162,11 @@ def newest(index: Index, question: Question, most: int) -> tuple[Entry, ...]:
     """Of what a question finds, the items that changed last among those that came last."""
     if not has_words(question):
         return ()
-    match = expression(question, known=_is_known(index, question.person))
-    found = _entries(index, _newest(index, match, _END, LOOKED_AT))
+    known = _is_known(index, question.person)
+    match = expression(question, known=known, begun=False)
+    with _in_time(question):
+        _begun, numbers = _all(index, question, match, Patience(LONGEST_LOOK), known=known)
+    found = _entries(index, numbers[:LOOKED_AT])
     return tuple(sorted(found, key=lambda each: (each.stamp, each.number), reverse=True)[:most])
 
 
@@ -186,8 +219,20 @@ def _items_of(index: Index, question: Question) -> int | None:
     return int(rows[0][0]) if rows else None
 
 
-def _newest(index: Index, match: str, before: int, most: int) -> list[int]:
-    return [row[0] for row in index.rows(_NEWEST, {"match": match, "before": before, "most": most})]
+def _newest(index: Index, match: str, patience: Patience, before: int = _END) -> list[int]:
+    """The items that match, the newest first; one more than are looked at, where there are more. Raises TooLong."""
+    values = {"match": match, "before": before, "most": LOOKED_AT + 1}
+    return [row[0] for row in index.rows(_NEWEST, values, patience)]
+
+
+@contextmanager
+def _in_time(question: Question) -> Iterator[None]:
+    """Say what to do where a question takes too long. Raises ParseError."""
+    try:
+        yield
+    except TooLong:
+        problem = "to look for this takes too long: write the words whole, or use fewer or rarer ones"
+        raise ParseError("text", question.text or question.person, problem) from None
 
 
 def _entries(index: Index, numbers: Sequence[int]) -> tuple[Entry, ...]:

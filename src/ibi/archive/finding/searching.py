@@ -4,20 +4,20 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
-from ibi.archive.api.refusal import Refusal
-from ibi.archive.api.routes import ROOT, Route, answer, in_thread
 from ibi.archive.finding import results
 from ibi.archive.finding.question import LONGEST_TEXT, MOST_PAGES, NAMES, asked_path, question_of
 from ibi.archive.finding.search import FACETS, search
 from ibi.archive.finding.tables import BeingMade
 from ibi.errors import ParseError
 from ibi.exchange import link
+from ibi.interface.refusal import Refusal
+from ibi.interface.routes import ROOT, Route, answer, in_thread
 
 if TYPE_CHECKING:
-    from ibi.archive.api.routes import Call
     from ibi.archive.catalogue import Catalogue
     from ibi.archive.finding.index import Index
     from ibi.exchange import Response
+    from ibi.interface.routes import Call
 
 _TEXT: Final = {"type": "string"}
 _NUMBER: Final = {"type": "integer", "minimum": 0}

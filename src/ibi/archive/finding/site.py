@@ -15,7 +15,7 @@ import re
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Final
 
-from ibi.archive.finding import feeds, searching, sitemaps
+from ibi.archive.finding import feeds, progress, searching, sitemaps
 from ibi.archive.finding import search as looking
 from ibi.archive.finding.index import entry
 from ibi.archive.finding.pages import BrowsePage, SearchPage
@@ -34,7 +34,6 @@ from ibi.protocol.query_string import read_query
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from ibi.archive.api.routes import Route
     from ibi.archive.catalogue import Catalogue
     from ibi.archive.finding.index import Index
     from ibi.archive.finding.question import Question
@@ -42,6 +41,7 @@ if TYPE_CHECKING:
     from ibi.archive.website.pages import Renderer
     from ibi.archive.website.place import Place
     from ibi.exchange import Asked
+    from ibi.interface.routes import Route
 
 MOST_WAITING: Final = 40
 """Requests that wait for their turn; the next one is told to come later."""
@@ -93,7 +93,7 @@ class Finding:
 
     def routes(self) -> tuple[Route, ...]:
         """What the JSON interface offers."""
-        return searching.routes(self.index, self._catalogue)
+        return (*searching.routes(self.index, self._catalogue), progress.route(self.index, self._catalogue))
 
     async def close(self) -> None:
         """Give up the thread and the index."""

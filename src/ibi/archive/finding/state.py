@@ -9,20 +9,19 @@ if TYPE_CHECKING:
 
     from ibi.archive.ledgers.numbered import Standing
 
-_STATE: Final = "SELECT began, built, through, last_name, told, told_items, again FROM state"
+_STATE: Final = "SELECT built, through, last_name, told, told_items, again FROM state"
 _FORGET: Final = "DELETE FROM state"
-_KEEP: Final = "INSERT INTO state VALUES (?, ?, ?, ?, ?, ?, ?)"
+_KEEP: Final = "INSERT INTO state VALUES (?, ?, ?, ?, ?, ?)"
 
 
 class State(NamedTuple):
     """How far the index has come.
 
-    `began`: POSIX seconds; `built`: the last item when it began; `through`: up to which item all are in, and its name;
+    `built`: the last item when it began; `through`: up to which item all are in, and its name;
     `told`: up to which event all are in, and what the last item was then, None where only some events of a look are
     in; `again`: up to which item events have been counted and compared, None if nothing needs that.
     """
 
-    began: int
     built: int
     through: int
     last_name: str

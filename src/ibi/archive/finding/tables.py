@@ -7,19 +7,20 @@ Only whoever writes it removes it; whoever meets damage leaves a note that asks 
 from __future__ import annotations
 
 import sqlite3
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Final
 
 from ibi.errors import SetupError
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
     from pathlib import Path
 
 FILE: Final = "finding.sqlite3"
 NOTE: Final = "finding.again"
 """An empty file that asks for the index to be made anew."""
 
-VERSION: Final = 1
+VERSION: Final = 2
 """Of these tables and of what is put into them; an index of another version is made anew."""
 
 _PRAGMAS: Final = (
@@ -48,7 +49,7 @@ _TABLES: Final = (
     """CREATE TABLE facet (what TEXT NOT NULL, value TEXT NOT NULL, label TEXT NOT NULL, items INTEGER NOT NULL,
     PRIMARY KEY (what, value)) WITHOUT ROWID""",
     "CREATE TABLE sheet (number INTEGER PRIMARY KEY, modified INTEGER NOT NULL)",
-    """CREATE TABLE state (began INTEGER NOT NULL, built INTEGER NOT NULL, through INTEGER NOT NULL,
+    """CREATE TABLE state (built INTEGER NOT NULL, through INTEGER NOT NULL,
     last_name TEXT NOT NULL, told INTEGER NOT NULL, told_items INTEGER, again INTEGER)""",
 )
 _VERSION: Final = "PRAGMA user_version"
@@ -56,6 +57,7 @@ _SET_VERSION: Final = f"PRAGMA user_version = {VERSION}"
 _ONLY_READ: Final = "PRAGMA query_only = ON"
 _BEGIN: Final = "BEGIN IMMEDIATE"
 _COMMIT: Final = "COMMIT"
+_ROLLBACK: Final = "ROLLBACK"
 _UNUSABLE: Final = "the database {path} cannot be used: {reason}"
 
 
@@ -91,15 +93,27 @@ def open_to_write(path: Path) -> sqlite3.Connection:
     database = _connect(path)
     try:
         if fresh:
-            database.execute(_BEGIN)
-            for table in _TABLES:
-                database.execute(table)
-            database.execute(_SET_VERSION)
-            database.execute(_COMMIT)
+            with transaction(database):
+                for table in _TABLES:
+                    database.execute(table)
+                database.execute(_SET_VERSION)
     except BaseException:
         database.close()
         raise
     return database
+
+
+@contextmanager
+def transaction(database: sqlite3.Connection) -> Iterator[None]:
+    """One transaction: at its end all of it is done, or nothing. Raises sqlite3.Error."""
+    database.execute(_BEGIN)
+    try:
+        yield
+        database.execute(_COMMIT)
+    except BaseException:
+        if database.in_transaction:
+            database.execute(_ROLLBACK)
+        raise
 
 
 def is_of_this_version(path: Path) -> bool:

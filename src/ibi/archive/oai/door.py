@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from ibi.archive.api.bodies import Body, ClientGone
-from ibi.archive.api.refusal import Refusal
-from ibi.archive.api.routes import aside
 from ibi.archive.oai.provider import OAI
 from ibi.errors import IbiError, NotHeld, SetupError
 from ibi.exchange import NO_STORE, PLAIN, Response
+from ibi.interface.bodies import Body, ClientGone
+from ibi.interface.refusal import Refusal
+from ibi.interface.routes import aside
 from ibi.protocol.query_string import MAX_QUERY
 
 if TYPE_CHECKING:

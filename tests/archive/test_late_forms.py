@@ -1,0 +1,71 @@
+"""What comes from whoever is not signed in is read within limits, and any bytes are a form, or none."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ibi.exchange import Asked
+from ibi.signing_in import late_forms
+from ibi.signing_in.forms import Gone
+from ibi.signing_in.late_forms import LONGEST_KEPT, packed, typed_late, unpacked
+
+PIECES = st.sampled_from(
+    [b"--x\r\n", b"--x--\r\n", b"\r\n", b"--", b"Content-Disposition: form-data; ", b'name="a"', b'name="password"',
+     b'; filename="f"', b"filename*=utf-8''%ff", b"\r\n\r\n", b"text", b"\xff\xfe", b"\x00", b":", b"a" * 5000]
+)  # fmt: skip
+
+
+def read(pieces: list[bytes], kind: str = "multipart/form-data; boundary=x") -> Any:
+    asked = Asked("POST", "/-/admin/deposit", "", {b"content-type": kind.encode()})
+    left = list(pieces)
+
+    async def receive() -> dict[str, Any]:
+        piece = left.pop(0) if left else b""
+        return {"type": "http.request", "body": piece, "more_body": bool(left)}
+
+    return asyncio.run(typed_late(asked, receive))
+
+
+@given(st.lists(PIECES | st.binary(max_size=20), max_size=30))
+def test_any_bytes_are_texts_or_nothing(pieces: list[bytes]) -> None:
+    typed = read(pieces)
+    assert typed is not None
+    assert unpacked(packed(typed)) == typed
+    assert not [name for name, _ in typed if "password" in name]
+
+
+@given(st.text(max_size=60))
+def test_any_boundary_is_one_or_none(boundary: str) -> None:
+    kind = f"multipart/form-data; boundary={boundary}".encode("utf-8", "replace").decode("latin-1")
+    assert read([b"--x\r\n\r\n"], kind) is not None
+
+
+def test_texts_come_in_any_pieces() -> None:
+    head = b'--x\r\nContent-Disposition: form-data; name="%s"%s\r\n\r\n'
+    form = head % (b"a", b"") + b"one\r\ntwo\r\n" + head % (b"f", b'; filename="f"') + b"bytes\r\n"
+    form += head % (b"form_token", b"") + b"t\r\n" + head % (b"b", b"") + "três".encode() + b"\r\n--x--\r\n"
+    for size in (1, 7, len(form)):
+        pieces = [form[begin : begin + size] for begin in range(0, len(form), size)]
+        assert read(pieces) == (("a", "one\ntwo"), ("b", "três"))
+
+
+def test_what_is_too_long_is_not_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+    head = b'--x\r\nContent-Disposition: form-data; name="a"\r\n\r\n'
+    assert read([head, b"x" * LONGEST_KEPT, b"\r\n--x--\r\n"]) is None
+    monkeypatch.setattr(late_forms, "LONGEST_LATE", 100)
+    assert read([head, b"x" * 101, b"\r\n--x--\r\n"]) is None
+
+
+def test_whoever_goes_away_meanwhile_is_gone() -> None:
+    asked = Asked("POST", "/", "", {b"content-type": b"multipart/form-data; boundary=x"})
+
+    async def receive() -> dict[str, Any]:
+        return {"type": "http.disconnect"}
+
+    with pytest.raises(Gone):
+        asyncio.run(typed_late(asked, receive))
