@@ -9,6 +9,8 @@ from proofs.resolver import (
     bombs,
     breakers,
     claims,
+    counts,
+    express,
     floods,
     liars,
     membership_kills,
@@ -31,6 +33,8 @@ PROOFS = (
     overload,
     silence,
     membership_kills,
+    express,
+    counts,
 )
 
 sys.exit(

@@ -204,6 +204,23 @@ def test_what_another_process_registers_is_seen_at_the_next_look(registry: Regis
     assert [archive.address for archive in registry.archives()] == ["a.example"]
 
 
+def test_what_somebody_changes_who_knows_no_sign_is_seen_a_second_later(path: Path) -> None:
+    engine = open_engine(path)
+    migrate(engine, MIGRATIONS)
+    moments = [NOON]
+    registry = Registry(engine, lambda: moments[-1])
+    registry.register(SERVICE, "1234567890")
+    include(registry)
+    assert len(registry.archives()) == 1
+    editor = sqlite3.connect(path, isolation_level=None)
+    editor.execute("UPDATE archives SET included = 0")
+    editor.close()
+    for later in (1.0, -3_600.0):  # also where the clock was set back
+        moments.append(NOON + later)
+        assert registry.archives() == ()
+    registry.close()
+
+
 def test_a_set_that_has_not_changed_is_not_read_again(registry: Registry) -> None:
     registry.register(SERVICE, "1234567890")
     include(registry)

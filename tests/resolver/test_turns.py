@@ -10,6 +10,7 @@ import pytest
 from ibi.resolver import turns
 from ibi.resolver.pulse import Pulse
 from ibi.resolver.turns import ROUNDS_AT_ONCE, Turns
+from resolver.running import until
 
 
 class Street:
@@ -82,10 +83,46 @@ def test_when_too_many_wait_the_next_is_sent_away(monkeypatch: pytest.MonkeyPatc
     assert [ticket is None for ticket in tickets] == [False, False, True]
 
 
+def test_what_held_a_loop_up_while_nothing_was_waited_for_is_forgotten() -> None:
+    async def main() -> None:
+        pulse, clock = Pulse(), asyncio.get_running_loop().time
+        for _ in range(50):  # however busy this machine is
+            pulse.begin(clock())
+            pulse.end()
+            time.sleep(0.6)  # noqa: ASYNC251 - that is what holds it up
+            begun = clock()
+            pulse.begin(begun)
+            if not pulse.was_late(begun):
+                break
+        else:
+            pytest.fail("it blames what comes for what was before")
+        pulse.end()
+
+    asyncio.run(main())
+
+
+def test_a_pulse_that_nobody_wants_ends_and_begins_again() -> None:
+    async def main() -> None:
+        loop = asyncio.get_running_loop()
+        pulse = Pulse()
+        pulse.begin(loop.time())
+        pulse.end()
+        await until(lambda: pulse._beat is None)
+        pulse.begin(loop.time())
+        pulse.end()
+        pulse.begin(loop.time())
+        first = pulse._beat
+        await until(lambda: pulse._beat is not first)
+        assert isinstance(pulse._beat, asyncio.TimerHandle)
+        pulse.end()
+
+    asyncio.run(main())
+
+
 def test_a_loop_that_was_held_up_knows_it() -> None:
     async def main() -> None:
         pulse, clock = Pulse(), asyncio.get_running_loop().time
-        pulse.begin()
+        pulse.begin(clock())
         begun = clock()
         time.sleep(0.8)  # noqa: ASYNC251 - that is what holds it up
         assert pulse.was_late(begun)

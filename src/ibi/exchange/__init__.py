@@ -33,6 +33,7 @@ NO_STORE: Final[Headers] = (("cache-control", "no-store"),)
 
 _ALWAYS: Final[Headers] = (("x-content-type-options", "nosniff"), ("referrer-policy", "no-referrer"))
 _NEVER_KEPT: Final[Headers] = (*NO_STORE, ("x-robots-tag", "noindex, nofollow"))
+_SEVERAL: Final = frozenset({"link", "set-cookie"})
 _BODILESS: Final = frozenset({204, 304})
 _VISIBLE = re.compile(r"[!-~]*", re.ASCII).fullmatch
 _QUALITY = re.compile(r"\s*q\s*=\s*([01](?:\.[0-9]{0,3})?)\s*", re.ASCII | re.IGNORECASE)
@@ -130,7 +131,7 @@ class Response:
     """One answer; its body is bytes, or `size` bytes of an open file from `start` on, or `size` bytes in `parts`.
 
     The file is closed after sending. `parts` may wait for a disk: they are made in another thread, one at a time.
-    `afterwards` is called once it has gone out. Of headers set twice, the first counts; links add up.
+    `afterwards` is called once it has gone out. Of headers set twice, the first counts; links and cookies add up.
     """
 
     status: int
@@ -182,7 +183,7 @@ class Response:
         written: list[tuple[bytes, bytes]] = []
         seen: set[str] = set()
         for name, value in (*kind, *size, *self.headers, *_ALWAYS):
-            if name not in seen or name == "link":
+            if name not in seen or name in _SEVERAL:
                 written.append(_READY.get((name, value)) or _written(name, value))
                 seen.add(name)
         return written
@@ -212,7 +213,7 @@ def visible(url: str, also: str = "") -> str:
 
     Texts from the wire have one character for each byte; such a byte stays that byte.
     """
-    if _VISIBLE(url) and not any(char in url for char in also):
+    if _VISIBLE(url) and not (also and any(char in url for char in also)):
         return url  # as nearly all are
     return "".join(char if "!" <= char <= "~" and char not in also else _encoded(char) for char in url)
 
@@ -249,5 +250,6 @@ def _written(name: str, value: str) -> tuple[bytes, bytes]:
     return name.encode("ascii"), value.encode("ascii")
 
 
-_READY: Final = {header: _written(*header) for header in (("content-type", PAIRS), *_NEVER_KEPT, *_ALWAYS)}
-"""What nearly every answer of a service carries, written once."""
+_OFTEN: Final = (("content-type", PAIRS), ("content-length", "0"), ("cache-control", "private, no-store"))
+_READY: Final = {header: _written(*header) for header in (*_OFTEN, *_NEVER_KEPT, *_ALWAYS)}
+"""What nearly every answer of a service carries, or a redirect, written once."""

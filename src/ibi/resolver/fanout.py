@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
     from ibi.protocol.messages import UrlRequest
     from ibi.resolver.inquiry import Heard
+    from ibi.resolver.memory_rows import Mark
     from ibi.resolver.plan import Members, Plan
     from ibi.resolver.questions import Questions
     from ibi.resolver.turns import Ticket
@@ -56,7 +57,8 @@ class FanOut(Generic[_Asked]):
 
     `members`: who is included at the moment, so that nobody is asked who has left meanwhile. `left`: seconds for all
     further rounds; what an Archive may take is less. `origin`: who the reader is, for whom everybody may have to be
-    asked in turn. `remembered`: whether answers may be used that were given before.
+    asked in turn. `since`: what `Memory.mark` said before anybody was asked; None where no answers may be used that
+    were given before, nor those for which somebody else waits.
     """
 
     def __init__(
@@ -69,7 +71,7 @@ class FanOut(Generic[_Asked]):
         *,
         left: float,
         origin: str,
-        remembered: bool = False,
+        since: Mark | None = None,
     ) -> None:
         self._questions = questions
         self._plan = plan
@@ -77,7 +79,7 @@ class FanOut(Generic[_Asked]):
         self._request = request
         self._query = request.query()
         self._origin = origin
-        self._remembered = remembered
+        self._since = since
         self._clock = asyncio.get_running_loop().time
         begun = self._clock()
         self._per_archive = times.per_archive
@@ -103,7 +105,7 @@ class FanOut(Generic[_Asked]):
         if self._plan.why == "everybody":
             self.widen()
         else:
-            self._ask(self._plan.first, remembered=self._remembered)
+            self._ask(self._plan.first, remembered=self._since is not None)
 
     @property
     def unheard(self) -> list[_Asked]:
@@ -219,8 +221,8 @@ class FanOut(Generic[_Asked]):
             self._query,
             min(self._per_archive, left),
             self._came,
+            since=self._since,
             remembered=remembered,
-            joined=self._remembered,
             paced=self._widened,
             judged=left >= self._per_archive / 2,
         )
@@ -232,10 +234,10 @@ class FanOut(Generic[_Asked]):
             heard.append(outcome)
 
     def _came(self, outcome: Heard[_Asked] | Silent[_Asked]) -> None:
-        service = outcome.archive.service_ibi.canonical
-        if self._waiting.pop(service, None) is not None:
+        service, waiting = outcome.archive.service_ibi.canonical, self._waiting
+        if waiting.pop(service, None) is not None:
             self._heard.append(outcome)
-            if self.patient and self._waiting:
+            if waiting and self.patient:
                 return
         elif self._aside.pop(service, None) is not None:
             self._heard_aside.append(outcome)

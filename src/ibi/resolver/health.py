@@ -74,7 +74,8 @@ class Health:
     def heard(self, name: str, now: float) -> None:
         """It answered: whatever was held against it is forgotten."""
         self._heard[name] = now
-        self._troubled.pop(name, None)
+        if self._troubled:
+            self._troubled.pop(name, None)
 
     def failed(self, name: str, now: float, why: IbiError | None = None) -> None:
         """It gave no answer that counts. What was asked before it fell asleep, and fails later, adds no pause."""

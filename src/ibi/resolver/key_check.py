@@ -8,8 +8,8 @@ from collections import Counter
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
+from ibi.limits import source_of
 from ibi.resolver.throttle import Limit
-from ibi.resolver.visitor import origin_of
 
 if TYPE_CHECKING:
     from ibi.identifier.forms import IBI
@@ -94,8 +94,8 @@ class KeyCheck:
 
     def _names(self, service_ibi: IBI, source: str) -> dict[Limit, str]:
         """What its failures count for."""
-        known, origin = self._registry.entry(service_ibi), origin_of(source)
-        at_home = known is not None and known.source and origin_of(known.source) == origin
+        known, origin = self._registry.entry(service_ibi), source_of(source)
+        at_home = known is not None and known.source and source_of(known.source) == origin
         ibi = service_ibi.canonical
         return {_BY_IBI: f"{ibi} at {origin}" if at_home else ibi, _BY_SOURCE: origin}
 

@@ -14,6 +14,7 @@ from ibi.identifier.legacy import LegacyId
 from ibi.protocol.relation import Kind as StepKind
 from ibi.protocol.vocabulary import State
 from ibi.resolver.alerts import Alert, Kind
+from ibi.resolver.location_index import Place
 from ibi.resolver.questions import question
 
 if TYPE_CHECKING:
@@ -23,11 +24,12 @@ if TYPE_CHECKING:
     from ibi.protocol.messages import UrlRequest
     from ibi.protocol.url_list import UrlList
     from ibi.resolver.evidence import Evidence
-    from ibi.resolver.location_index import LocationIndex, Place
+    from ibi.resolver.location_index import LocationIndex
     from ibi.resolver.memory import Memory
     from ibi.resolver.memory_rows import Mark
     from ibi.resolver.selection import Archive
 
+_NOWHERE: Final = Place(None, None)
 _GROWING: Final = frozenset({StepKind.LAST_EDITION, StepKind.TRANSLATION})
 """Relations to items that may come into being at any moment."""
 
@@ -55,16 +57,19 @@ class Knowledge:
         `has_it_no_more`: whether who held its original certainly does not hold it now: it said so, or is gone.
         """
         service = archive.service_ibi.canonical
+        is_hint = place.hint == service
+        shows = answer.state is State.ORIGINAL and place.original != service
+        if is_hint and not shows:
+            return  # all of this is known, as it mostly is
         names = {request.ibi.canonical, *(answer.forms.canonicals if answer.forms else ())}
-        if place.hint != service:
-            self.index.remember(names, hint=service)
-        if answer.state is not State.ORIGINAL or place.original == service:
-            return
-        forms = answer.forms or _forms(request.ibi)
+        forms = answer.forms or _forms(request.ibi) if shows else None
+        is_first = forms is not None and place.original is None
+        if not is_hint or is_first:
+            hint, original = None if is_hint else service, service if is_first else None
+            self.index.remember(names, hint=hint, original=original)
         if forms is None:
             return
         if place.original is None:
-            self.index.remember(names, original=service)
             self.evidence.original(forms, service)
         elif has_it_no_more:
             self.index.moved(names, service)
@@ -97,6 +102,29 @@ class Knowledge:
         self.index.close()
         self.memory.close()
         self.evidence.close()
+
+
+class Places:
+    """Where items are, as one round knows it: it looks once for each, and nowhere without an index."""
+
+    __slots__ = ("_index", "_known")
+
+    def __init__(self, index: LocationIndex | None) -> None:
+        self._index = index
+        self._known: dict[str, Place] = {}
+
+    def of(self, name: str) -> Place:
+        """Of the item of this canonical name."""
+        if self._index is None:
+            return _NOWHERE
+        place = self._known.get(name)
+        if place is None:
+            place = self._known[name] = self._index.of(name)
+        return place
+
+    def forget(self) -> None:
+        """Look anew from now on."""
+        self._known.clear()
 
 
 def _forms(name: Name) -> IBIForms | None:

@@ -15,12 +15,15 @@ import lmdb
 
 from ibi.resolver import memory_rows as rows
 from ibi.resolver.memory_rows import Answer, Counts, Mark
+from ibi.resolver.ready import Ready
 from ibi.resolver.shared_file import SharedFile
 from ibi.resolver.write_behind import WriteBehind
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from pathlib import Path
+
+    from ibi.resolver.shared_file import Opened
 
 MOST_BYTES: Final = 256 * 1024 * 1024
 """So many bytes of answers are kept; beyond that some are dropped, whichever it hits."""
@@ -72,7 +75,9 @@ class Memory:
         self._now = now
         self._most = most_bytes
         self._stale = stale_seconds
-        self._file = SharedFile(path, most_bytes, rows.TABLES)
+        self._file = SharedFile(path, 2 * most_bytes, rows.TABLES)
+        self.ready = Ready(self._file, most_bytes)
+        """Redirects that were made of these answers, each as long as all of them may be used as they are."""
         self._hand = b""  # where the next round of clearing begins
         self._behind: WriteBehind[_Waiting] = WriteBehind(
             "memory", self._write, self._tend, lambda _, new: new
@@ -85,7 +90,16 @@ class Memory:
 
     def answer(self, archive: str, question: str) -> Kept | None:
         """What an Archive answered, if it is kept; past its `fresh_until` only for when that Archive is silent."""
-        return self.answers([archive], question).get(archive)
+        key = rows.key_of(archive, question)
+        later = self._behind.pending(key)  # before the file: it may be written meanwhile
+        opened = self._file.opened
+        if opened is None or not self._file.is_shown(opened):
+            return None
+        try:
+            with opened.environment.begin() as transaction:
+                return self._kept(transaction, opened, key, later)
+        except _FAULTS:  # the thread that writes will meet it too, and mend it
+            return None
 
     def answers(self, archives: Sequence[str], question: str) -> dict[str, Kept]:
         """What each of these answered, as `answer`, if anything is kept: one look at the file for all of them."""
@@ -94,22 +108,31 @@ class Memory:
             self._behind.pending(key) for key in keys.values()
         ]  # before the file: it may be written meanwhile
         opened = self._file.opened
-        if opened is None or self._file.replaced():
+        if opened is None or not self._file.is_shown(opened):
             return {}
-        found, now = dict[str, Kept](), self._now()
+        found = dict[str, Kept]()
         try:
             with opened.environment.begin() as transaction:
                 for (archive, key), later in zip(keys.items(), waiting, strict=True):
-                    counts = rows.counts(transaction, opened, key)
-                    if later is not None and not later.since.precedes(opened, counts):
-                        kept: Answer | None = later.answer
-                    else:
-                        kept = rows.read(transaction, opened, key, counts.generation)
-                    if kept is not None and kept.heard - _CLOCK_BACK <= now < kept.until:
-                        found[archive] = Kept(kept.body, kept.heard, kept.fresh_until)
+                    kept = self._kept(transaction, opened, key, later)
+                    if kept is not None:
+                        found[archive] = kept
         except _FAULTS:  # the thread that writes will meet it too, and mend it
             return {}
         return found
+
+    def _kept(
+        self, transaction: lmdb.Transaction[bytes], opened: Opened, key: bytes, later: _Waiting | None
+    ) -> Kept | None:
+        """What is kept under a key, where `later` waits to be written."""
+        counts = rows.counts(transaction, opened, key)
+        if later is not None and not later.since.precedes(opened, counts):
+            kept: Answer | None = later.answer
+        else:
+            kept = rows.read(transaction, opened, key, counts.generation)
+        if kept is not None and kept.heard - _CLOCK_BACK <= self._now() < kept.until:
+            return Kept(kept.body, kept.heard, kept.fresh_until)
+        return None
 
     def mark(self) -> Mark:
         """To be taken before Archives are asked, for `keep`: of what was forgotten meanwhile nothing is kept."""
@@ -174,6 +197,7 @@ class Memory:
     def close(self) -> None:
         """Write what waits, and give the file back."""
         self._behind.close()
+        self.ready.close()
         self._file.close()
 
     def _keep(
@@ -201,9 +225,10 @@ class Memory:
                 for key in sorted(batch):
                     counts: Counts = rows.counts(transaction, opened, key)
                     if not batch[key].since.precedes(opened, counts):
+                        rows.undo(transaction, opened, key)
                         rows.write(cursor, key, batch[key].answer, counts.generation)
                         written += 1
-                if opened.used(transaction) > self._most:
+                if opened.used(transaction, 0, 1) > self._most:
                     rows.make_room(cursor)
         except (
             lmdb.MapFullError

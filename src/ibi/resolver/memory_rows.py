@@ -20,13 +20,16 @@ if TYPE_CHECKING:
 
     from ibi.resolver.shared_file import Opened
 
-TABLES: Final = ("answers", "counts")
+TABLES: Final = ("answers", "counts", "redirects", "leading")
+"""The last two are those of `ready`: redirects, and which of them were made of which answer."""
 
 MOST_OF_A_NAME: Final = 5_000
 """Rows about one name that are dropped one by one; if there are more, all of that Archive is forgotten."""
 
-_DIGEST = 12
-_KEY = 3 * _DIGEST
+DIGEST: Final = 12
+"""Bytes that stand for an Archive, a name or a question."""
+
+_KEY = 3 * DIGEST
 _ROW_BYTES = 4_000
 _SEEN_AT_ONCE = 500
 _DROPPED_AT_ONCE = 10_000
@@ -64,7 +67,7 @@ class Mark(NamedTuple):
 
 def archive_key(archive: str) -> bytes:
     """The key of the counts of an Archive, with which all its rows begin."""
-    return blake2b(archive.encode(), digest_size=_DIGEST).digest()
+    return blake2b(archive.encode(), digest_size=DIGEST).digest()
 
 
 def name_key(archive: str, name: str) -> bytes:
@@ -85,7 +88,7 @@ def keys_of(archives: Sequence[str], question: str) -> list[bytes]:
 
 def counts(transaction: lmdb.Transaction[bytes], opened: Opened, key: bytes) -> Counts:
     """The counts of an Archive; `key` is its own, or that of one of its answers."""
-    row = transaction.get(key[:_DIGEST], db=opened.tables[1])
+    row = transaction.get(key[:DIGEST], db=opened.tables[1])
     return Counts(opened.epoch, 0) if row is None else Counts(*_COUNTS.unpack(row))
 
 
@@ -114,6 +117,22 @@ def read(transaction: lmdb.Transaction[bytes], opened: Opened, key: bytes, gener
     return Answer(body, heard, fresh, until)
 
 
+def same(transaction: lmdb.Transaction[bytes], opened: Opened, key: bytes, answer: Answer) -> int | None:
+    """The generation under which this very answer is kept and not forgotten; None where it is not."""
+    row = transaction.get(key + b"\0", db=opened.tables[0])
+    if row is None:
+        return None
+    head = row[: _HEAD.size]
+    heard, fresh, _, born, length = _HEAD.unpack(head)
+    if (heard, fresh, length) != (answer.heard, answer.fresh_until, len(answer.body)):
+        return None
+    checksum = _CHECKSUM.unpack_from(row, _HEAD.size)[0]
+    known = (
+        checksum == crc32(answer.body, crc32(head)) and born == counts(transaction, opened, key).generation
+    )
+    return int(born) if known else None
+
+
 def write(cursor: lmdb.Cursor[bytes], key: bytes, answer: Answer, generation: int) -> None:
     """Put an answer in the place of an earlier one."""
     _delete(cursor, key)
@@ -125,9 +144,24 @@ def forget(transaction: lmdb.Transaction[bytes], opened: Opened, archive: str, n
     """Forget what an Archive said, all of it or about one name."""
     key = archive_key(archive)
     generation = counts(transaction, opened, key).generation
-    if name is None or not _delete(transaction.cursor(opened.tables[0]), name_key(archive, name)):
+    if name is None or not (
+        _delete(transaction.cursor(opened.tables[0]), name_key(archive, name))
+        and undo(transaction, opened, name_key(archive, name))
+    ):
         generation += 1
     transaction.put(key, _COUNTS.pack(generation, transaction.id()), db=opened.tables[1])
+
+
+def undo(transaction: lmdb.Transaction[bytes], opened: Opened, begin: bytes) -> bool:
+    """Drop the redirects that were made of answers whose keys begin so; False if there are too many of them."""
+    cursor = transaction.cursor(opened.tables[3])
+    cursor.set_range(begin)
+    for _ in range(MOST_OF_A_NAME):
+        if not cursor.key().startswith(begin):
+            return True
+        transaction.delete(cursor.value(), db=opened.tables[2])
+        cursor.delete()
+    return not cursor.key().startswith(begin)
 
 
 def find_over(

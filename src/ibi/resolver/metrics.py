@@ -181,23 +181,23 @@ class Metrics:
 
     # -- counting ------------------------------------------------------------------------------------------------
 
-    def begun(self) -> None:
-        """A resolution begins."""
-        self._values[_IN_FLIGHT] += 1.0
+    def begun(self, count: int = 1) -> None:
+        """So many resolutions begin."""
+        self._values[_IN_FLIGHT] += count
 
-    def resolved(self, outcome: str, seconds: float, now: float) -> None:
-        """A resolution is over: REDIRECT or the kind of its alert; `now` in the loop's seconds."""
+    def resolved(self, outcome: str, seconds: float, now: float, count: int = 1) -> None:
+        """So many resolutions are over: REDIRECT or the kind of their alert; `now` in the loop's seconds."""
         values = self._values
-        values[_IN_FLIGHT] -= 1.0
-        values[self._outcomes.get(outcome, self._outcomes[OTHER])] += 1.0
-        self._observe(_RESOLUTION, seconds)
+        values[_IN_FLIGHT] -= count
+        values[self._outcomes.get(outcome, self._outcomes[OTHER])] += count
+        self._observe(_RESOLUTION, seconds, count)
         if now - self._looked >= _LOOK_EVERY:
             self._looked = now
             self._look()
 
-    def round(self) -> None:
-        """Archives are asked once more for one resolution, or for the first time."""
-        self._values[_ROUNDS] += 1.0
+    def round(self, count: int = 1) -> None:
+        """Archives are asked once more for one resolution, or for the first time; so often."""
+        self._values[_ROUNDS] += count
 
     def asked(self, result: str, *waits: float) -> None:
         """Questions have come to an end: "answered", "silent", "garbled", or "asleep" for one that was not sent.
@@ -205,16 +205,16 @@ class Metrics:
         `waits`: the seconds that each of them took, if they were sent.
         """
         self._values[self._questions.get(result, self._questions[OTHER])] += len(waits) or 1.0
-        for seconds, count in Counter(waits).items():
+        for seconds, count in Counter(waits).items() if len(waits) > 1 else zip(waits, (1,), strict=False):
             self._observe(_QUESTION, seconds, count)
 
-    def hint(self, result: str) -> None:
+    def hint(self, result: str, count: int = 1) -> None:
         """Who was asked first held the item ("right") or did not ("wrong"), or nobody was to be preferred ("none")."""
-        self._values[self._hints.get(result, self._hints[OTHER])] += 1.0
+        self._values[self._hints.get(result, self._hints[OTHER])] += count
 
-    def remembered(self, answer: str) -> None:
+    def remembered(self, answer: str, count: int = 1) -> None:
         """No Archive was asked, since there was a "fresh", a "stale" or a "negative" answer."""
-        self._values[self._remembered.get(answer, self._remembered[OTHER])] += 1.0
+        self._values[self._remembered.get(answer, self._remembered[OTHER])] += count
 
     def _observe(self, begin: int, seconds: float, count: int = 1) -> None:
         values = self._values

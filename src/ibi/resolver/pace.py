@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Final, Generic, TypeVar
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
-A_TURN: Final = 8
+A_TURN: Final = 16
 """Questions that go out at a time."""
 
 REST: Final = 0.001
@@ -46,10 +46,10 @@ class Pace(Generic[_Step]):
         self._let_go()
 
     def _let_go(self) -> None:
-        line = self._line
+        line, go = self._line, self._go
         while self._left and line:
             self._left -= 1
-            self._go(line.popleft())
+            go(line.popleft())
 
     def _tick(self) -> None:
         """The next ones may go."""

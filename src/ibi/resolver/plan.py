@@ -54,20 +54,24 @@ class Members(Generic[_Asked]):
     by_prefix: dict[str, tuple[_Asked, ...]]
     mark: str
     """Stands for these Archives and no others, whatever process they are known to."""
+    spelled: tuple[str, ...]
+    """The regular ones, as their services are spelled."""
 
     @classmethod
     def of(cls, archives: Iterable[_Asked], *, probation: bool) -> Members[_Asked]:
         """From the included Archives; without `probation`, all are regular."""
         every = tuple(archives)
+        regular = tuple(archive for archive in every if archive.confirmed or not probation)
         prefixes: dict[str, list[_Asked]] = defaultdict(list)
         for archive in every:
             prefixes[_prefix(archive.service_ibi)].append(archive)
         return cls(
-            tuple(archive for archive in every if archive.confirmed or not probation),
+            regular,
             tuple(archive for archive in every if probation and not archive.confirmed),
             {archive.service_ibi.canonical: archive for archive in every},
             {prefix: tuple(found) for prefix, found in prefixes.items()},
             sha256(" ".join(archive.service_ibi.canonical for archive in every).encode()).hexdigest()[:16],
+            tuple(str(archive.service_ibi) for archive in regular),
         )
 
 

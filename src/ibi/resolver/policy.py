@@ -106,8 +106,7 @@ class Policy:
         """Why a non-empty answer is not taken for one, None if it is (threat T08)."""
         if self.strict:
             return None
-        service = answer.archive_service
-        if service is None or not service.names(archive.service_ibi):
+        if not answer.is_of(archive.service_ibi):
             return IbiError("the answer is not in the name of this Archive")
         if isinstance(request.ibi, LegacyId):  # an answer has no place to repeat such a name
             return None

@@ -14,18 +14,21 @@ class Pulse:
 
     def __init__(self) -> None:
         self._beat: asyncio.TimerHandle | None = None
+        self._wanted = False
         self._late_at = -math.inf
 
-    def begin(self) -> None:
-        """Feel it from now on."""
+    def begin(self, now: float) -> None:
+        """Feel it from now on, which is a time of the loop."""
+        self._wanted = True
         if self._beat is None:
+            self._next()
+        elif now > self._beat.when():  # what came before is not its concern
+            self._beat.cancel()
             self._next()
 
     def end(self) -> None:
-        """Nothing is waited for."""
-        if self._beat is not None:
-            self._beat.cancel()
-            self._beat = None
+        """Nothing is waited for; the next beat is the last one, unless it begins again before."""
+        self._wanted = False
 
     def was_late(self, since: float) -> bool:
         """Whether it has been late since a time of the loop."""
@@ -37,7 +40,10 @@ class Pulse:
 
     def _again(self) -> None:
         self._feel()
-        self._next()
+        if self._wanted:
+            self._next()
+        else:
+            self._beat = None
 
     def _feel(self) -> None:
         now = asyncio.get_running_loop().time()

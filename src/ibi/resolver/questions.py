@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar, cast
 from ibi.errors import IbiError, NotAsked, ParseError, PeerError, PeerGarbled, PeerSilent
 from ibi.protocol import vocabulary as say
 from ibi.protocol.url_list import UrlList
-from ibi.resolver.inquiry import NOTHING, Archive, Flight, Heard, Inquiry, Silent, Way
+from ibi.resolver.inquiry import Archive, Flight, Heard, Inquiry, Silent, Way
 from ibi.resolver.pace import Pace
 from ibi.resolver.plan import MOST_LIKELY
 from ibi.resolver.pulse import Pulse
@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from ibi.protocol.messages import UrlRequest
     from ibi.resolver.health import Health
     from ibi.resolver.memory import Memory
+    from ibi.resolver.memory_rows import Mark
     from ibi.resolver.metrics import Metrics
     from ibi.transport import Client, Reply
 
@@ -50,6 +51,7 @@ class Questions:
     ) -> None:
         self._client = client
         self._health = health
+        self._note = health.heard
         self._memory = memory
         self._metrics = metrics
         self._now = now
@@ -83,14 +85,18 @@ class Questions:
         seconds: float,
         tell: Callable[[Heard[_Asked] | Silent[_Asked]], None],
         *,
+        since: Mark | None,
         remembered: bool,
-        joined: bool,
         paced: bool,
         judged: bool,
     ) -> Inquiry[_Asked]:
-        """For `ask`: all who are asked so have as many seconds from now. `query` is `request.query()`."""
-        deadline, mark = Deadline(seconds), self._memory.mark()
-        begun, target = deadline.now(), query_of(f"?{query}")
+        """For `ask`: all who are asked so have as many seconds from now. `query` is `request.query()`.
+
+        `since`: what `Memory.mark` said before; None where no answer may be used for which somebody waits already.
+        """
+        deadline, joined = Deadline(seconds), since is not None
+        mark = self._memory.mark() if since is None else since
+        begun, target = deadline.begun, query_of(f"?{query}")
         latest = begun + seconds / 2
         return Inquiry(
             request, query, target, tell, deadline, begun, latest, mark, remembered, joined, paced, judged
@@ -108,19 +114,21 @@ class Questions:
         flights: list[Flight] = []
         shared = self._shared.get(inquiry.query) if inquiry.joined else None
         asked_anew, all_well = not inquiry.remembered and inquiry.deadline.seconds > 0, self._health.all_well
+        ways, plain = self._ways, asked_anew and all_well and shared is None
         for archive in archives:
             service = archive.service_ibi.canonical
-            known = None if asked_anew else self._unasked(archive, inquiry)
-            if known is None and shared is not None and _joins(shared.get(service), archive, inquiry):
-                continue
-            if known is None and not all_well:
-                known = self._asleep(archive, inquiry)
-            if known is not None:
-                at_once.append(known)
-                continue
-            way = self._ways.get(service)
+            if not plain:  # which it is where all are asked at once, nearly always
+                known = None if asked_anew else self._unasked(archive, inquiry)
+                if known is None and shared is not None and _joins(shared.get(service), archive, inquiry):
+                    continue
+                if known is None and not all_well:
+                    known = self._asleep(archive, inquiry)
+                if known is not None:
+                    at_once.append(known)
+                    continue
+            way = ways.get(service)
             if way is None or way.archive is not archive:
-                way = self._ways[service] = Way.to(archive)
+                way = ways[service] = Way.to(archive)
             flights.append(Flight(service, way, inquiry))
         if flights:
             self._begin(flights, inquiry)
@@ -145,11 +153,11 @@ class Questions:
     def _begin(self, flights: list[Flight], inquiry: Inquiry[Any]) -> None:
         """These are under way from now on, be it that they wait for their turn."""
         if not self._under_way:
-            self._pulse.begin()
+            self._pulse.begin(inquiry.begun)
         self._under_way += len(flights)
         inquiry.under_way += len(flights)
         if inquiry.joined:
-            self._shared.setdefault(inquiry.query, {}).update((flight.service, flight) for flight in flights)
+            self._shared.setdefault(inquiry.query, {}).update({flight.service: flight for flight in flights})
         if inquiry.paced:
             self._pace.add(flights)
             return
@@ -174,13 +182,13 @@ class Questions:
         )
 
     def _send(self, flight: Flight) -> None:
-        archive, path, _ = flight.way
-        inquiry = flight.inquiry
+        way, inquiry = flight.way, flight.inquiry
         deadline = inquiry.deadline
         try:
             if deadline.now() > inquiry.latest:
                 raise too_many()
-            self._client.ask(archive.address, (path, inquiry.target), deadline, partial(self._came, flight))
+            told = partial(self._came, flight)
+            self._client.ask(way.archive.address, (way.path, inquiry.target), deadline, told)
         except PeerError as error:
             asyncio.get_running_loop().call_soon(self._came, flight, error)
 
@@ -190,16 +198,17 @@ class Questions:
             if isinstance(said, PeerError):
                 raise said
             body = body_of(said)
-            answer = self._reading.at_once(body) if body else NOTHING
+            if not body:
+                self._landed(flight, flight.way.nothing, heard=True)
+                return
+            answer = self._reading.at_once(body)
         except (PeerError, ParseError) as error:
-            self._landed(flight, self._silent(flight, error))
+            self._landed(flight, self._silent(flight, error), heard=False)
             return
-        if answer is NOTHING:
-            self._landed(flight, flight.way.nothing)
-        elif answer is None:
+        if answer is None:
             self._client.keep(asyncio.create_task(self._read(flight, said)))
         else:
-            self._landed(flight, self._heard(flight, said, answer))
+            self._landed(flight, self._heard(flight, said, answer), heard=True)
 
     async def _read(self, flight: Flight, reply: Reply) -> None:
         """Read a long answer."""
@@ -210,7 +219,7 @@ class Questions:
         except (PeerError, ParseError) as error:
             outcome = self._silent(flight, error)
         finally:
-            self._landed(flight, outcome)
+            self._landed(flight, outcome, heard=isinstance(outcome, Heard))
 
     def _heard(self, flight: Flight, reply: Reply, answer: UrlList) -> Heard[Archive]:
         if reuse := reuse_seconds(reply, answer):
@@ -230,19 +239,19 @@ class Questions:
         self._metrics.asked("garbled" if garbled else "silent", now - inquiry.begun)
         return Silent(flight.way.archive, why, garbled=garbled)
 
-    def _landed(self, flight: Flight, outcome: Heard[Archive] | Silent[Archive]) -> None:
+    def _landed(self, flight: Flight, outcome: Heard[Archive] | Silent[Archive], *, heard: bool) -> None:
         inquiry = flight.inquiry
-        if isinstance(outcome, Heard):
+        if heard:
             now = inquiry.deadline.now()
-            self._health.heard(flight.service, now)
+            self._note(flight.service, now)
             inquiry.waits.append(now - inquiry.begun)
-        self._under_way -= 1
         inquiry.under_way -= 1
         if not inquiry.paced:
             self._at_once -= 1
         if not inquiry.under_way and inquiry.waits:
             self._metrics.asked("answered", *inquiry.waits)
             inquiry.waits.clear()
+        self._under_way -= 1
         if not self._under_way:
             self._pulse.end()
         if inquiry.joined:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 from contextlib import contextmanager
 from dataclasses import replace
+from functools import lru_cache
 from math import ceil
 from typing import TYPE_CHECKING, Final, cast
 
@@ -20,15 +21,18 @@ from ibi.protocol.persistent_url import PersistentURL
 from ibi.protocol.relation import Kind as StepKind
 from ibi.protocol.relation import Step
 from ibi.resolver.alerts import Alert, Kind, Round
-from ibi.resolver.explanation import Explanation, Statement
+from ibi.resolver.explanation import Explanation
 from ibi.resolver.metrics import REDIRECT
 from ibi.resolver.rounds import Reader
 from ibi.resolver.upstream import Nothing, Redirected, Said, Unheard
+from ibi.resolver.warming import hint_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from ibi.exchange import Form
+    from ibi.protocol.messages import Acknowledgment
+    from ibi.resolver.gathering import Gathering
     from ibi.resolver.metrics import Metrics
     from ibi.resolver.policy import Policy
     from ibi.resolver.registry import IncludedArchive
@@ -38,6 +42,7 @@ if TYPE_CHECKING:
     from ibi.resolver.thanks import Thanks
     from ibi.resolver.upstream import Answer, Upstream
     from ibi.resolver.visitor import Visitor
+    from ibi.resolver.warming import Rules
     from ibi.settings import ResolverSettings
 
 MOST_AT_ONCE: Final = 2_000
@@ -46,6 +51,7 @@ MOST_AT_ONCE: Final = 2_000
 EXPLAIN: Final = "/-/explain/"
 """What the paths of explanations begin with."""
 
+_LONGEST_OFTEN: Final = 256  # characters of path and query
 _BARE_TRANSLATION: Final = Step(StepKind.TRANSLATION)
 _ELSEWHERE: Final[dict[int, Kind]] = {404: Kind.NOT_FOUND, 409: Kind.SUSPECT_ORIGINALS, 410: Kind.DELETED}
 """What it means here when the upstream resolver gives an alert of this status; any other proves nothing."""
@@ -73,27 +79,43 @@ class Readers:
         self._upstream = upstream
         self._budget = Budget(settings.request_rate, settings.request_burst)
         self._under_way = 0
+        self._differences = tuple(difference.name for difference in policy.differences)
+        self.rules: Rules | None = None
+        """Makes redirects ready for the express lane, where there is one."""
+        self.gathering: Gathering | None = None
+        """Where thanks wait that find no room among those that are sent."""
 
     async def redirect(self, visitor: Visitor) -> Response:
         """The answer to a request for a persistent URL."""
         try:
-            url = PersistentURL.parse(visitor.path, visitor.query)
+            url = _parsed(visitor.path, visitor.query)
         except ParseError as error:
             return self._site.bad_url(visitor, error, visitor.path)
         if url.inflection is not None:
             return await self._tell(visitor, url, "json" if url.inflection == "json" else visitor.form)
         story = self._story(url)
         looks = visitor.method != "GET" or visitor.only_prefetched
+        since = self.rules.moment() if self.rules is not None else None
         outcome = await self._resolve(visitor, url, story, looks=looks)
         if isinstance(outcome, Alert):
             return self._site.alert(visitor, outcome)
         by_language = _BARE_TRANSLATION in url.relation.steps or isinstance(outcome, Redirected)
-        return redirect(
+        response = redirect(
             outcome.url,
             link(story.url, "cite-as"),
             *([("vary", "Accept-Language")] if by_language else []),
             afterwards=self._gratitude(visitor, outcome),
         )
+        if self.rules is not None and since is not None and not isinstance(outcome, Redirected):
+            self.rules.keep(visitor, outcome, story, response, since, by_language=by_language)
+        return response
+
+    def refuses(self, origin: str) -> bool:
+        """Whether whoever counts so would be told to come later, whatever he asks for."""
+        if not self._budget.knows(origin):
+            return self._under_way >= MOST_AT_ONCE
+        now = asyncio.get_running_loop().time()
+        return self._under_way >= MOST_AT_ONCE or self._budget.wait(origin, now) > 0
 
     async def explain(self, visitor: Visitor) -> Response:
         """The answer to a request for the explanation of a persistent URL."""
@@ -129,8 +151,14 @@ class Readers:
         if message is None:
             return lambda: self._thanks.skip("no key to thank with")
         archive = cast("IncludedArchive", outcome.archive)  # what the machine was given, it gives back
-        thank = self._thanks.again if outcome.again else self._thanks.acknowledge
+        thank = self._again if outcome.again else self._thanks.acknowledge
         return lambda: thank(archive, message)
+
+    def _again(self, archive: IncludedArchive, message: Acknowledgment) -> None:
+        """Thank for an answer that was given before: it can wait where there is no room."""
+        gathering = None if self._thanks.has_room(archive) else self.gathering
+        if gathering is None or not gathering.again(archive, message):
+            self._thanks.again(archive, message)
 
     def _story(self, url: PersistentURL, *, in_full: bool = False) -> Explanation:
         """Nothing told yet; its URL is the configured authority, then path and query as received (note 16)."""
@@ -138,7 +166,7 @@ class Readers:
             f"http://{self._settings.address}{url.text}",
             self._policy.name,
             url.original_required,
-            tuple(difference.name for difference in self._policy.differences),
+            self._differences,
             in_full,
         )
 
@@ -234,5 +262,13 @@ class Readers:
             return
         if story.remembered:
             self._metrics.remembered(story.remembered)
-        held = bool(first.said) and isinstance(first.said[0], Statement) and first.said[0].said == "url list"
-        self._metrics.hint("none" if first.why == "everybody" else "right" if held else "wrong")
+        self._metrics.hint(hint_of(story))
+
+
+def _parsed(path: str, query: str) -> PersistentURL:
+    """The same few links are followed again and again; long ones, of which a stranger can send many, are not kept."""
+    short = len(path) + len(query) <= _LONGEST_OFTEN
+    return _often_parsed(path, query) if short else PersistentURL.parse(path, query)
+
+
+_often_parsed = lru_cache(maxsize=1024)(PersistentURL.parse)

@@ -21,10 +21,10 @@ from typing import TYPE_CHECKING, Any, Final
 from ibi.errors import ParseError, PeerError, SetupError
 from ibi.exchange import JSON, NO_STORE, Response
 from ibi.identifier.forms import parse_ibi
+from ibi.limits import source_of
 from ibi.resolver.confirming import CONFIRMATION_SECONDS
 from ibi.resolver.keys import CHALLENGE_SECONDS, challenge, is_challenge, proof_of
 from ibi.resolver.throttle import Limit
-from ibi.resolver.visitor import origin_of
 from ibi.transport import HostPort
 
 if TYPE_CHECKING:
@@ -79,7 +79,7 @@ class Recovery:
             service_ibi, told = _asked(body)
         except ParseError as error:
             return _refusal(400, str(error))
-        names = {_BY_SOURCE: origin_of(visitor.source)} | ({_BY_IBI: service_ibi.canonical} if told else {})
+        names = {_BY_SOURCE: source_of(visitor.source)} | ({_BY_IBI: service_ibi.canonical} if told else {})
         wait = max(self._throttle.wait(limit, name) for limit, name in names.items())
         if wait:
             return _refusal(429, "too many attempts", ("retry-after", str(int(wait) + 1)))

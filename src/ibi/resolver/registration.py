@@ -18,11 +18,11 @@ from urllib.parse import parse_qsl, urlsplit
 from ibi.errors import ForbiddenAddress, IbiError, ParseError, SetupError
 from ibi.exchange import JSON, NO_STORE, PLAIN, Response
 from ibi.identifier.forms import parse_ibi
+from ibi.limits import source_of
 from ibi.resolver.alerts import Alert, Kind
 from ibi.resolver.mail import is_recipient
 from ibi.resolver.registration_page import RegistrationPage
 from ibi.resolver.throttle import Limit
-from ibi.resolver.visitor import origin_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -106,7 +106,7 @@ class Registration:
         kind = visitor.header(b"content-type").partition(";")[0].strip().lower()
         if kind != "application/x-www-form-urlencoded" or fields is None:
             return replace(page, problem=IbiError("this is not the form that was expected"), status=415)
-        origin = origin_of(visitor.source)
+        origin = source_of(visitor.source)
         wait = int(self._throttle.wait(APPLICATIONS, origin))
         if wait:
             problem = IbiError("too many applications came from there; please try again later")

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from ibi.protocol.choice import Found, wanted, without_bare_translation
+from ibi.protocol.choice import Found, without_bare_translation
 from ibi.protocol.messages import Acknowledgment, UrlRequest
 from ibi.protocol.query_string import with_query
 from ibi.protocol.relation import Kind as StepKind
@@ -23,7 +23,7 @@ from ibi.protocol.vocabulary import ContentType, State
 from ibi.resolver.alerts import Alert, Kind, Round
 from ibi.resolver.asked import Asked
 from ibi.resolver.originals import Offer, contradicting, preferred
-from ibi.resolver.selection import Archive, alternatives, living_relations, next_requests, not_removed
+from ibi.resolver.selection import Archive, alternatives, next_requests, offered, satisfying
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -203,13 +203,12 @@ class Resolution:
         return next((again for heard in living if (again := self._lead(heard.answer)) is not None), None)
 
     def _found(self, answer: UrlList) -> Found | None:
-        return wanted(answer, self._relation, self._preference, not_removed(answer))
+        return offered(answer, self._relation, self._preference)
 
     def _wanted(self, archive: Archive, answer: UrlList) -> Found | None:
         if answer.state is State.DELETED:
             return None
-        usable = living_relations(archive, answer, self._policy.leads)
-        return wanted(answer, self._relation, self._preference, usable)
+        return satisfying(archive, answer, self._relation, self._preference, self._policy.leads)
 
     def _next(self, living: list[_Heard]) -> AskAgain | None:
         """The next request: what an answer leads to, else an item in the language it has (RES-09, AMB-46)."""

@@ -6,25 +6,27 @@ All rounds share one deadline, the same in both modes, so that no Archive can te
 from __future__ import annotations
 
 import asyncio
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
+from operator import is_
 from typing import TYPE_CHECKING, Final
 
-from ibi.protocol.vocabulary import State
 from ibi.resolver.alerts import Alert, Kind, Round
 from ibi.resolver.fanout import FanOut, Times
-from ibi.resolver.inquiry import Heard
-from ibi.resolver.location_index import Place
+from ibi.resolver.inquiry import NOTHING, Heard
+from ibi.resolver.knowledge import Places
+from ibi.resolver.learning import Told, learn
 from ibi.resolver.resolution import AskAgain, Redirect, Resolution
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from ibi.protocol.language import LanguagePreference
-    from ibi.protocol.messages import UrlRequest
     from ibi.protocol.persistent_url import PersistentURL
-    from ibi.resolver.explanation import Explanation, RoundTold
+    from ibi.resolver.explanation import Explanation
     from ibi.resolver.inquiry import Silent
     from ibi.resolver.knowledge import Knowledge
+    from ibi.resolver.location_index import Place
+    from ibi.resolver.memory_rows import Mark
     from ibi.resolver.plan import Filters, Members
     from ibi.resolver.policy import Policy
     from ibi.resolver.questions import Questions
@@ -35,8 +37,6 @@ MOST_QUESTIONS: Final = 1_000
 
 _ROUNDS_AT_LEAST: Final = 4
 
-_NOWHERE: Final = Place(None, None)
-
 
 @dataclass(frozen=True, slots=True)
 class Reader:
@@ -46,19 +46,6 @@ class Reader:
     preference: LanguagePreference
     origin: str = ""
     """What limits count against."""
-
-
-@dataclass(slots=True)
-class _Told:
-    """What came of one round so far, besides what the machine knows."""
-
-    request: UrlRequest
-    round: RoundTold
-    place: Place
-    heard: list[Heard[IncludedArchive]] = field(default_factory=list)
-    silent: list[IncludedArchive] = field(default_factory=list)
-    knows: bool = False
-    """Whether anybody knows the item."""
 
 
 class Rounds:
@@ -93,17 +80,17 @@ class Rounds:
         """Resolve a persistent URL, whose whole text is `persistent`, and write down in `story` how it went."""
         clock = asyncio.get_running_loop().time
         begun, asked = clock(), 0
-        members = self._who()
-        known = self._policy.holder
+        members, policy = self._who(), self._policy
+        places = Places(self._knowledge.index if policy.remembers else None)
         machine = Resolution(
             url,
             persistent,
             reader.addresses,
             reader.preference,
-            self._policy,
-            lambda name: known(self._original_of(name)),
+            policy,
+            lambda name: policy.holder(self._included(places.of(name).original)),
         )
-        remembers = self._policy.remembers and not url.original_required
+        remembers = policy.remembers and not url.original_required
         if remembers and self._knowledge.nobody_has(machine.request, members.mark):
             story.ask(machine.request, "memory")
             asked_then = Round(len(members.regular))
@@ -115,36 +102,47 @@ class Rounds:
             left = begun + self._times.overall - clock()
             size = len(self._who().regular)  # this round, and another one
             may_go_on = asked + 2 * size <= max(MOST_QUESTIONS, _ROUNDS_AT_LEAST * size)
-            decision = await self._round(machine, story, left, reader.origin, may_go_on=may_go_on)
+            place = places.of(machine.request.ibi.canonical)
+            decision = await self._round(
+                machine, story, place, since, left, reader.origin, may_go_on=may_go_on
+            )
             asked += len(story.rounds[-1].asked)
+            places.forget()  # something may have been learned
         story.milliseconds = _since(begun)
         if isinstance(decision, Alert):
             if remembers and machine.rounds == 1 and members is self._who():
                 self._knowledge.absent(decision, machine.request, members.mark, self._times.negative, since)
-            self._knowledge.told(decision, url.ibi)
-            story.alert = decision
-            if decision.kind is Kind.SUSPECT_ORIGINALS:
-                story.alert = replace(decision, first=self._original_of(url.ibi.canonical) or "")
-            return story.alert
+            return self._alert(decision, url, story)
         story.redirected(decision)
         return decision
+
+    def _alert(self, alert: Alert, url: PersistentURL, story: Explanation) -> Alert:
+        """The alert that a resolution comes to; of two originals it names the one that was seen first."""
+        self._knowledge.told(alert, url.ibi)
+        if alert.kind is Kind.SUSPECT_ORIGINALS:
+            hints = self._knowledge.index if self._policy.remembers else None
+            original = hints.of(url.ibi.canonical).original if hints is not None else None
+            alert = replace(alert, first=self._included(original) or "")
+        story.alert = alert
+        return alert
 
     async def _round(
         self,
         machine: Resolution,
         story: Explanation,
+        place: Place,
+        since: Mark,
         left: float,
         origin: str,
         *,
         may_go_on: bool,
     ) -> Redirect | AskAgain | Alert:
-        """One round, and what it comes to."""
+        """One round, and what it comes to. `since`: what `memory.mark` said before anybody was asked."""
         request, policy = machine.request, self._policy
-        place = self._knowledge.index.of(request.ibi.canonical) if policy.remembers else _NOWHERE
         hinted = [service for service in dict.fromkeys((place.original, place.hint)) if service]
         required = machine.original_required
         plan = policy.plan(self._who(), request, hinted, self._filters, original_required=required)
-        told = _Told(request, story.ask(request, plan.why), place)
+        told = Told(request, story.ask(request, plan.why), place)
         fan_out = FanOut(
             self._questions,
             plan,
@@ -153,12 +151,12 @@ class Rounds:
             self._times,
             left=left,
             origin=origin,
-            remembered=policy.remembers and not required,
+            since=since if policy.remembers and not required else None,
         )
         fan_out.patient = required and not story.in_full  # an explanation tells when each has spoken
         decision: Redirect | AskAgain | Alert | None = await self._listen(machine, fan_out, told, story)
         fan_out.leave()
-        told.round.asked = tuple([str(archive.service_ibi) for archive in fan_out.asked])
+        told.round.asked = _spelled(fan_out.asked, self._who())
         if decision is None and fan_out.refused:
             decision = self._older(machine, self._who().regular, story) or Alert(Kind.BUSY, story.url)
         if decision is None:
@@ -166,11 +164,11 @@ class Rounds:
         if isinstance(decision, Alert) and decision.kind is Kind.INCOMPLETE:
             decision = self._older(machine, told.silent, story) or decision
         if policy.remembers:
-            self._learn(told, decision)
+            learn(self._knowledge, policy, self._members.by_service, told, decision)
         return decision
 
     async def _listen(
-        self, machine: Resolution, fan_out: FanOut[IncludedArchive], told: _Told, story: Explanation
+        self, machine: Resolution, fan_out: FanOut[IncludedArchive], told: Told, story: Explanation
     ) -> Redirect | None:
         """Hear the answers of a round until one decides."""
         clock = asyncio.get_running_loop().time
@@ -207,14 +205,18 @@ class Rounds:
         self,
         machine: Resolution,
         outcomes: Sequence[Heard[IncludedArchive] | Silent[IncludedArchive]],
-        told: _Told,
+        told: Told,
         story: Explanation,
         milliseconds: int,
     ) -> Redirect | None:
         """Hear what has come, one after the other, until something decides."""
         for outcome in outcomes:
             archive = outcome.archive
-            if not isinstance(outcome, Heard):
+            if outcome.__class__ is Heard and outcome.url_list is NOTHING and not outcome.again:
+                told.heard.append(outcome)
+                told.round.said.append((archive, milliseconds))
+                decision = machine.hear(archive, NOTHING)
+            elif not isinstance(outcome, Heard):
                 told.silent.append(archive)
                 story.silent(str(archive.service_ibi), archive.address, outcome.why, milliseconds)
                 decision = machine.silent(archive, outcome.why)
@@ -261,36 +263,15 @@ class Rounds:
     def _look_again(self) -> None:
         self._looked = False
 
-    def _original_of(self, name: str) -> str | None:
-        """The included Archive that is known to hold the original of an item."""
-        if not self._policy.remembers:
-            return None
-        service = self._knowledge.index.of(name).original
+    def _included(self, service: str | None) -> str | None:
+        """An Archive that is known to hold the original of an item, if it is included."""
         return service if service in self._members.by_service else None
 
-    def _learn(self, told: _Told, decision: Redirect | AskAgain | Alert) -> None:
-        """Who has the item that this round was about."""
-        if isinstance(decision, Redirect):
-            if decision.stale:
-                return
-            chosen = next((said for said in told.heard if said.archive is decision.archive), None)
-        else:
-            living = (said for said in told.heard if said.url_list.pairs)
-            chosen = next((said for said in living if said.url_list.state is not State.DELETED), None)
-        if chosen is None:
-            return
-        archive, answer = chosen.archive, chosen.url_list
-        if self._policy.disbelief(archive, told.request, answer) is not None:
-            return
-        former = told.place.original
-        has_it_no_more = former is not None and (
-            former not in self._members.by_service
-            or any(
-                said.archive.service_ibi.canonical == former and said.url_list.state is not State.ORIGINAL
-                for said in told.heard
-            )
-        )
-        self._knowledge.learn(told.request, archive, answer, told.place, has_it_no_more=has_it_no_more)
+
+def _spelled(asked: Sequence[IncludedArchive], members: Members[IncludedArchive]) -> tuple[str, ...]:
+    if len(asked) == len(members.regular) and all(map(is_, asked, members.regular)):  # as where all are asked
+        return members.spelled
+    return tuple([str(archive.service_ibi) for archive in asked])
 
 
 def _since(begun: float) -> int:

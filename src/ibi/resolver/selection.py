@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final, Protocol
 from ibi.identifier.generator import TRIAL_DOMAINS, is_public_ip
 from ibi.identifier.repository import LAST_PORT
 from ibi.protocol import vocabulary as say
-from ibi.protocol.choice import wanted
+from ibi.protocol.choice import Found, wanted
 from ibi.protocol.relation import ITEM, Kind, Relation
 from ibi.protocol.url_list import UrlList, relations_of
 from ibi.protocol.verb_list import VerbList
@@ -26,6 +26,8 @@ if TYPE_CHECKING:
     from ibi.protocol.persistent_url import PersistentURL
 
 _LONGEST_URL: Final = 8192
+_HERE: Final = TRIAL_DOMAINS - {"example", "test", "invalid"}
+"""Names that lead to this machine or this network."""
 
 
 class Archive(Protocol):
@@ -50,6 +52,28 @@ def living_relations(
 ) -> list[Relation]:
     """The relations for which an answer offers a living item at a URL that a reader may be sent to: `leads` tells."""
     return [relation for relation in not_removed(answer) if leads(archive, answer.entry(relation).url)]
+
+
+def offered(answer: UrlList, relation: Relation, preference: LanguagePreference) -> Found | None:
+    """What is wanted, if an answer offers it; whether a reader may be sent there is not asked."""
+    if relation.steps:
+        return wanted(answer, relation, preference, not_removed(answer))
+    entry = answer.entry()  # the item itself, as mostly: nothing else in the answer can be it
+    return None if entry.url is None or entry.state is State.DELETED else Found(ITEM, entry)
+
+
+def satisfying(
+    archive: Archive,
+    answer: UrlList,
+    relation: Relation,
+    preference: LanguagePreference,
+    leads: Callable[[Archive, str | None], bool],
+) -> Found | None:
+    """What is wanted, if an answer offers it at a URL that a reader may be sent to: `leads` tells."""
+    if relation.steps:
+        return wanted(answer, relation, preference, living_relations(archive, answer, leads))
+    found = offered(answer, relation, preference)
+    return found if found is not None and leads(archive, found.entry.url) else None
 
 
 def next_requests(
@@ -115,11 +139,7 @@ def _is_public_host(host: str) -> bool:
         except ValueError:
             return False
     last = host.rpartition(".")[2]
-    if last in TRIAL_DOMAINS - {
-        "example",
-        "test",
-        "invalid",
-    }:  # names that lead to this machine or this network
+    if last in _HERE:
         return False
     if last.isdecimal() or last.startswith("0x"):  # browsers read such hosts as IPv4, in many notations
         return _DOTTED(host) is not None and is_public_ip(host)

@@ -39,6 +39,7 @@ from ibi.resolver.status import Board
 from ibi.resolver.stores import Doors, Stores
 from ibi.resolver.upstream import Upstream
 from ibi.resolver.visitor import Visitor
+from ibi.resolver.warming import Rules
 from ibi.transport import HostPort
 
 if TYPE_CHECKING:
@@ -46,6 +47,7 @@ if TYPE_CHECKING:
     from ipaddress import IPv4Network, IPv6Network
 
     from ibi.nonce import Nonce
+    from ibi.resolver.gathering import Gathering
     from ibi.resolver.mirror import Publisher
     from ibi.settings import ResolverSettings
 
@@ -91,7 +93,7 @@ class ResolverService:
         self._names = settings.service.canonicals
         self._health = Health()
         knows, archives, metrics = stores.knowledge, stores.registry.archives, stores.metrics
-        board = Board(stores.registry, self._health, knows.now)
+        self.board = board = Board(stores.registry, self._health, knows.now)
         self._site = Site(
             settings, stores.registry, pages, stores.readiness, publisher, now=knows.now, board=board
         )
@@ -102,8 +104,15 @@ class ResolverService:
         self._notices = Notices(archives, knows.memory, stores.names)
         upstream = _upstream(settings, doors, own) if settings.upstream else None
         self._readers = Readers(settings, rounds, policy, doors.thanks, self._site, metrics, upstream)
+        self.rules = self._of_the_lane()
+        """What holds for readers of the express lane."""
         asleep, loop = self._health.asleep, asyncio.get_running_loop
         metrics.follow(doors.thanks, lambda: len(archives()), lambda: len(asleep(loop().time())))
+
+    def gather(self, gathering: Gathering) -> None:
+        """Have what is gathered go on to our thanks from now on, and what finds no room there be gathered."""
+        gathering.thanks = self._doors.thanks
+        self._readers.gathering = gathering
 
     async def __call__(
         self,
@@ -172,6 +181,19 @@ class ResolverService:
         if not visitor.reads and visitor.path not in PATHS:
             return Kind.WRONG_METHOD
         return None if visitor.names(self._hosts) else Kind.WRONG_HOST
+
+    def _of_the_lane(self) -> Rules:
+        """What holds there; if it is open, redirects are made ready for it."""
+        rules = Rules(
+            self._settings,
+            self._stores.registry,
+            self._stores.knowledge,
+            hosts=self._hosts,
+            trusted=self._trusted,
+            refuses=self._readers.refuses,
+        )
+        self._readers.rules = rules if rules.open else None
+        return rules
 
     # Archives
 

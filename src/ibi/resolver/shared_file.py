@@ -15,7 +15,7 @@ import secrets
 import shutil
 import struct
 import threading
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Final
 
 import lmdb
@@ -23,6 +23,7 @@ from lmdb.verify import VerifyError, verify
 
 from ibi.durable import flush_folder, make_folder
 from ibi.errors import SetupError
+from ibi.resolver.sign import UNKNOWN, Sign
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -64,9 +65,9 @@ class Opened:
                 transaction.put(_EPOCH, secrets.randbits(62).to_bytes(8, "big"), db=about)
             self.epoch = int.from_bytes(transaction.get(_EPOCH, b"", db=about), "big")
 
-    def used(self, transaction: lmdb.Transaction[bytes]) -> int:
-        """How many bytes the pages of the tables take, as the transaction sees them."""
-        told = [transaction.stat(table) for table in self.tables]
+    def used(self, transaction: lmdb.Transaction[bytes], *numbers: int) -> int:
+        """How many bytes the pages of these tables take, or of all of them, as the transaction sees them."""
+        told = [transaction.stat(self.tables[number]) for number in numbers or range(len(self.tables))]
         pages = sum(each["branch_pages"] + each["leaf_pages"] + each["overflow_pages"] for each in told)
         return pages * told[0]["psize"]
 
@@ -74,7 +75,8 @@ class Opened:
 class SharedFile:
     """One LMDB file, as a folder with its lock. To be opened after a fork, and once in a process.
 
-    `opened` is None while the file cannot be used; then nothing is remembered, and `mend` tries again.
+    `opened` is None while the file cannot be used; then nothing is remembered, and `mend` tries again. `sign` shows
+    all processes the epoch of the file that is the right one now: it changes before anything is forgotten elsewhere.
     Raises SetupError where the folder cannot be used at all.
     """
 
@@ -87,6 +89,7 @@ class SharedFile:
         self.opened: Opened | None = None
         try:
             make_folder(path.parent)
+            self.sign = Sign(path.with_name(f"{path.name}.door"))
             with self._door():
                 self.opened = self._open_or_begin_anew()
         except (OSError, lmdb.Error) as error:
@@ -96,6 +99,10 @@ class SharedFile:
         """Whether another process moved aside the file that is open here."""
         opened = self.opened  # which another thread may change meanwhile
         return opened is not None and self._inode() != opened.inode
+
+    def is_shown(self, opened: Opened) -> bool:
+        """Whether what is open here is still the right file, as the sign tells: no call of the system is needed."""
+        return self.sign.numbers[0] == opened.epoch
 
     def tend(self) -> None:
         """Follow to the new file where the old one was moved aside; give up what killed processes were reading."""
@@ -131,6 +138,11 @@ class SharedFile:
                         "%s cannot be used, nothing is remembered until it can: %s", self._path, failure
                     )
 
+    def fetch(self) -> None:
+        """Ask the kernel to have the file in memory soon; returns at once."""
+        with suppress(OSError), self._data.open("rb") as data:
+            os.posix_fadvise(data.fileno(), 0, 0, os.POSIX_FADV_WILLNEED)
+
     def close(self) -> None:
         """Give the file back."""
         opened, self.opened = self.opened, None
@@ -158,7 +170,9 @@ class SharedFile:
         try:
             self._check_length(environment)
             environment.reader_check()
-            return Opened(environment, self._tables, self._inode())
+            opened = Opened(environment, self._tables, self._inode())
+            self.sign.show(opened.epoch)
+            return opened  # noqa: TRY300 - closed where any of it fails
         except BaseException:
             environment.close()
             raise
@@ -177,6 +191,7 @@ class SharedFile:
             raise lmdb.CorruptedError("the file is too short")
 
     def _move_aside(self, error: Exception | None) -> None:
+        self.sign.show(UNKNOWN)
         aside = self._path.with_name(f"{self._path.name}.damaged")
         shutil.rmtree(aside, ignore_errors=True)  # of several only the last is kept: disks have an end
         self._path.rename(aside)

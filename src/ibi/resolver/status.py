@@ -115,16 +115,18 @@ class Board:
         self._now = now
         self._began = now()
         self._known: tuple[float, Status] | None = None
+        self._looking = asyncio.Lock()
 
     async def look(self) -> Status:
-        """How it stands, found out at most every LOOK_EVERY seconds."""
+        """How it stands, found out at most every LOOK_EVERY seconds, and once for all who ask meanwhile."""
         clock = asyncio.get_running_loop().time
-        if self._known is None or clock() - self._known[0] >= LOOK_EVERY:
-            included = self._registry.archives()
-            reported = await asyncio.to_thread(self._reported)
-            members = tuple(self._stands(archive, reported, clock()) for archive in included)
-            self._known = (clock(), Status(self._now(), self._began, members))
-        return self._known[1]
+        async with self._looking:
+            if self._known is None or clock() - self._known[0] >= LOOK_EVERY:
+                included = self._registry.archives()
+                reported = await asyncio.to_thread(self._reported)
+                members = tuple(self._stands(archive, reported, clock()) for archive in included)
+                self._known = (clock(), Status(self._now(), self._began, members))
+            return self._known[1]
 
     def _reported(self) -> dict[str, float]:
         """When Archives last said that they are there, by canonical name; nothing while the registry cannot be read."""

@@ -99,7 +99,7 @@ class Thanks:
 
     Every Archive has a line of its own, so one that takes its time does not hold up the thanks of the others.
     `delivered` + `queued` + the sum of `dropped` (by reason) is the number of calls of `acknowledge`, `again` and
-    `skip`: an acknowledgment for many readers counts as many.
+    `skip`: what stands for many readers counts as many.
     """
 
     def __init__(
@@ -133,30 +133,43 @@ class Thanks:
             line.waiting.append(parcel)
             self._set_off(archive.address, line)
 
-    def again(self, archive: Archive, acknowledgment: Acknowledgment) -> None:
-        """Thank for an answer that another reader got before: soon, together with others (note 1); return at once.
+    def again(
+        self, archive: Archive, acknowledgment: Acknowledgment, readers: int = 1, since: float | None = None
+    ) -> None:
+        """Thank for an answer that other readers got before: soon, together with others (note 1); return at once.
 
         The answer must be one that may be reused. Those with the same URL key and URL become one acknowledgment,
-        which tells the addresses and the persistent URL of the first of them.
+        which tells the addresses and the persistent URL of the first of them. `readers` have got it, the first of
+        them at the time `since` of the loop.
         """
+        while readers > MOST_READERS:
+            self.again(archive, acknowledgment, MOST_READERS, since)
+            readers -= MOST_READERS
         line = self._lines.get(archive.address, _Line())
         same = (str(archive.service_ibi), acknowledgment.url_key, acknowledgment.url)
         parcel = line.growing.get(same)
-        if parcel is not None and parcel.readers < MOST_READERS and not self._closing.is_set():
-            parcel.readers += 1
-            self.queued += 1
+        if parcel is not None and parcel.readers + readers <= MOST_READERS and not self._closing.is_set():
+            parcel.readers += readers
+            self.queued += readers
         else:
-            parcel = self._take(line, archive, acknowledgment, same)
+            parcel = self._take(line, archive, acknowledgment, same, readers)
             if parcel is None:
                 return
+            parcel.since = parcel.since if since is None else since
             line.growing[same] = parcel
             line.gathered.append(parcel)
         if not parcel.due:
-            self._gather(archive.address, line)
+            self._gather(archive.address, line, readers)
 
-    def skip(self, reason: str) -> None:
-        """Count a redirect that nobody is thanked for: nothing goes uncounted (note 2)."""
-        self.dropped[reason] += 1
+    def has_room(self, archive: Archive) -> bool:
+        """Whether whoever can wait may call `again` for this Archive: half of all places are for those who cannot."""
+        line = self._lines.get(archive.address)
+        places = 0 if line is None else line.places
+        return 2 * self._held < self._most and 2 * places < self._most_per_archive
+
+    def skip(self, reason: str, readers: int = 1) -> None:
+        """Count redirects that nobody is thanked for: nothing goes uncounted (note 2)."""
+        self.dropped[reason] += readers
 
     async def close(self, grace: float = PER_ARCHIVE) -> None:
         """Take no more, deliver what is waiting for `grace` seconds at most, then drop the rest."""
@@ -176,23 +189,28 @@ class Thanks:
     # -- taking and gathering ----------------------------------------------------------------------------------
 
     def _take(
-        self, line: _Line, archive: Archive, acknowledgment: Acknowledgment, same: _Same | None = None
+        self,
+        line: _Line,
+        archive: Archive,
+        acknowledgment: Acknowledgment,
+        same: _Same | None = None,
+        readers: int = 1,
     ) -> _Parcel | None:
         """A place for an acknowledgment among those that wait; None, and counted, where there is none."""
         if self._closing.is_set():
-            self.dropped["closing"] += 1
+            self.dropped["closing"] += readers
             return None
         if self._held >= self._most or line.places >= self._most_per_archive:
-            self.dropped["too many waiting"] += 1
+            self.dropped["too many waiting"] += readers
             return None
         self._lines[archive.address] = line
-        self.queued += 1
+        self.queued += readers
         self._held += 1
-        return _Parcel(archive, acknowledgment, asyncio.get_running_loop().time(), same)
+        return _Parcel(archive, acknowledgment, asyncio.get_running_loop().time(), same, readers)
 
-    def _gather(self, address: str, line: _Line) -> None:
-        """One more reader is thanked for: the first sets the clock, the last one of many stops it."""
-        line.readers += 1
+    def _gather(self, address: str, line: _Line, readers: int) -> None:
+        """More readers are thanked for: the first sets the clock, the last one of many stops it."""
+        line.readers += readers
         if line.readers >= GATHERED_AT_MOST:
             self._flush(address, line)
         elif line.timer is None:

@@ -7,10 +7,12 @@ The address list is what MSG-25 wants: the reader first, then the proxies, the a
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import lru_cache
 from ipaddress import IPv6Address, ip_address
 from typing import TYPE_CHECKING, Any, Final
 
 from ibi.exchange import Asked
+from ibi.limits import source_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -18,6 +20,7 @@ if TYPE_CHECKING:
 
 LONGEST_LIST: Final = 8
 """Addresses that are passed on; what stands further left in a longer list is dropped, it is not vouched for anyway."""
+_LONGEST_ADDRESS: Final = 64  # characters; with a zone it may be longer, and means nothing here
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,16 +45,7 @@ class Visitor(Asked):
     @property
     def origin(self) -> str:
         """What counts as one source."""
-        return origin_of(self.source)
-
-
-def origin_of(source: str) -> str:
-    """What counts as one source: an IPv4 address, or the /64 that one IPv6 customer has."""
-    try:
-        ip = ip_address(source)
-    except ValueError:
-        return source
-    return str(ip) if ip.version == 4 else str(ip.exploded[:19])  # noqa: PLR2004 - IPv4
+        return source_of(self.source)
 
 
 def client_addresses(
@@ -62,7 +56,8 @@ def client_addresses(
     Read from the right: what is no address ends the list there (a forged or unreadable claim vouches for nothing).
     """
     read: list[str] = []
-    for text in [peer, *(part.strip() for part in reversed(forwarded.split(",")))]:
+    claims = [part.strip() for part in reversed(forwarded.split(","))] if forwarded else []
+    for text in [peer, *claims]:
         ip = _address(text)
         if ip is None:
             if not read and text == peer:
@@ -77,6 +72,11 @@ def client_addresses(
 
 def _address(text: str) -> str | None:
     """An address in its canonical text; None for anything else, ports and zones included."""
+    return _canonical(text) if len(text) <= _LONGEST_ADDRESS else None
+
+
+@lru_cache(maxsize=1024)
+def _canonical(text: str) -> str | None:
     try:
         ip = ip_address(text)
     except ValueError:
@@ -89,5 +89,7 @@ def _address(text: str) -> str | None:
 
 
 def _in(text: str, networks: Sequence[IPv4Network | IPv6Network]) -> bool:
+    if not networks:
+        return False
     ip = ip_address(text)
     return any(ip.version == network.version and ip in network for network in networks)

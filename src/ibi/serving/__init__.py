@@ -63,7 +63,9 @@ class Service:
     renew: Callable[[], None] | None = None
     """Looks at once whether the settings have changed (SIGHUP)."""
     at_once: AtOnce | None = None
-    """Answers on the express lane what needs no waiting; without it, `app` answers everything."""
+    """Answers on the express lane what needs no waiting; without it, `app` answers every GET."""
+    at_once_head: AtOnce | None = None
+    """The same for HEAD: the answer is that to a GET, without its body."""
 
 
 class _Server(uvicorn.Server):
@@ -74,7 +76,7 @@ class _Server(uvicorn.Server):
         yield
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
-        self.config.draining = True  # type: ignore[attr-defined]  # it is ours
+        self.config.stop()  # type: ignore[attr-defined]  # it is ours
         await super().shutdown(sockets)
 
 
@@ -152,6 +154,7 @@ def _server(service: Service) -> _Server:
     )
     config.largest_body = service.largest_body
     config.at_once = service.at_once
+    config.at_once_head = service.at_once_head
     return _Server(config)
 
 

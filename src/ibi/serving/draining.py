@@ -28,6 +28,10 @@ class Config(express.Config):
 
     draining = False
 
+    def stop(self) -> None:
+        """Whatever is asked from now on is the application's to answer."""
+        self.draining, self.at_once, self.at_once_head = True, None, None
+
 
 class Protocol(express.Protocol):
     """A connection that leaves no question unanswered."""
@@ -59,9 +63,6 @@ class Protocol(express.Protocol):
         super().on_response_complete()
         if self.config.draining and not self.transport.is_closing() and self._at_rest():
             self._wait_for_a_word()
-
-    def _answer_at_once(self) -> tuple[int, bytes] | None:
-        return None if self.config.draining else super()._answer_at_once()
 
     def _announce_the_end(self) -> None:
         if self.cycle.response_started:

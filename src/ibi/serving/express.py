@@ -3,47 +3,97 @@
 The service decides on the raw request; what it declines, and all that is unusual about a request or its connection,
 goes to the application as ever. Whoever asks cannot tell which of the two has answered.
 
-Answers go out when all that had come in was read. To send one wakes its client, which costs more than the sending;
-those that are woken together cost less, and what one connection asked together is answered with one call.
+Who asks several times on one connection sends the same head each time, but for the target. What a head means is found
+out by httptools; where the very same bytes come again around another target, they mean the same, and need no second
+look (threat T34). Whatever differs in a byte is taken apart anew.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import Final
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Final
 
-from uvicorn.protocols.http.httptools_impl import STATUS_LINE
+from uvicorn.protocols.http.httptools_impl import STATUS_LINE, RequestResponseCycle
 
 from ibi.serving import receiving
 
-AtOnce = Callable[[bytes, Sequence[tuple[bytes, bytes]], str], tuple[int, bytes] | None]
-"""In: the target as it came, the headers (names in lower case), the address of who asks ("" where there is none).
+if TYPE_CHECKING:
+    import asyncio
+
+
+class Head(list[tuple[bytes, bytes]]):
+    """The headers of a request, names in lower case; `known` is what the service found out about them, for itself."""
+
+    __slots__ = ("known",)
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.known: object = None
+
+
+AtOnce = Callable[[bytes, Head, str], tuple[int, bytes] | None]
+"""In: the target as it came, the headers, the address of who asks ("" where there is none).
 Out: the status and the rest of the answer: header lines, an empty line, the body. None: the application answers."""
 
 MOST_AT_ONCE = 16
 """How many requests of those that came in together are answered before others have their turn."""
 
 _UNUSUAL: Final = frozenset({b"content-length", b"transfer-encoding", b"expect", b"upgrade"})
+_VISIBLE: Final = bytes(range(0x21, 0x7F)).replace(b"#", b"")
 
 
 class Config(receiving.Config):
-    """uvicorn's configuration, and what answers without waiting."""
+    """uvicorn's configuration, and what answers without waiting, by method."""
 
     at_once: AtOnce | None = None
+    at_once_head: AtOnce | None = None
+    _dated: object = None  # the default headers that these leads were made with: others once a second
+    _leads: dict[int, bytes]
+
+    def lead(self, status: int, headers: list[tuple[bytes, bytes]]) -> bytes:
+        """The status line, and the headers that every answer begins with."""
+        if headers is not self._dated:
+            self._dated, self._leads = headers, {}
+        lead = self._leads.get(status)
+        if lead is None:
+            lines = (b"%b: %b\r\n" % header for header in headers)
+            lead = self._leads[status] = b"".join((STATUS_LINE[status], *lines))
+        return lead
 
 
 class Protocol(receiving.Protocol):
     """A connection some of whose requests the application never sees."""
 
     config: Config
+    headers: list[tuple[bytes, bytes]]
     _ready: tuple[int, bytes] | None = None  # the answer to the request that is coming in
     _given = 0  # how many of those that came in together have been answered here
+    _begun = 0  # how many of them have begun
+    _open = False  # whether one has begun, and its end has not come
+    _declined = False  # whether the service has declined what is coming in
+    _tail = b""  # what came behind the target of the last plain request, byte for byte
+    _head: Head  # its headers
+    _rested = 0.0  # when the last answer was given on the short way
     _unsent = b""
+    _peer = ""  # the address of who asks
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]  # as uvicorn does
+        """Somebody will ask."""
+        super().connection_made(transport)
+        self._peer = self.client[0] if self.client else ""
 
     def data_received(self, data: bytes) -> None:
         """Take what came."""
-        self._given = 0
+        tail = self._tail
+        if tail and data.endswith(tail) and self._is_idle() and self._short_way(data, len(tail)):
+            return
+        fresh = not self._open
+        self._given = self._begun = 0
         super().data_received(data)
+        self._declined = False
+        self._send()
+        if fresh and self._begun == self._given == 1 and not self._open:
+            self._learn(data)
 
     def eof_received(self) -> bool:  # type: ignore[override]  # asyncio's contract is wider than uvicorn's None
         """The client will ask nothing more; what it was to be told goes out before the connection closes."""
@@ -55,6 +105,21 @@ class Protocol(receiving.Protocol):
         self._send()
         super().send_400_response(msg)
 
+    def timeout_keep_alive_handler(self) -> None:
+        """Nothing has come for a while, unless it was answered on the short way."""
+        left = self._rested + self.timeout_keep_alive - self.loop.time()
+        if left > 0:
+            self.timeout_keep_alive_task = self.loop.call_later(left, self.timeout_keep_alive_handler)
+        else:
+            super().timeout_keep_alive_handler()
+
+    def on_message_begin(self) -> None:
+        """Another request begins."""
+        self._open = True
+        self._begun += 1
+        super().on_message_begin()
+        self.headers = self.scope["headers"] = Head()
+
     def on_headers_complete(self) -> None:
         """Let the application begin, unless there is an answer already."""
         self._ready = self._answer_at_once()
@@ -63,6 +128,7 @@ class Protocol(receiving.Protocol):
 
     def on_message_complete(self) -> None:
         """Answer, or let the application go on."""
+        self._open = False
         if self._ready is None:
             super().on_message_complete()
             return
@@ -70,12 +136,7 @@ class Protocol(receiving.Protocol):
         self._stop_waiting()
         self._received = 0
         self._given += 1
-        lines = [STATUS_LINE[status]]
-        for name, value in self.server_state.default_headers:
-            lines += (name, b": ", value, b"\r\n")
-        if not self._unsent:
-            self.loop.call_soon(self._send)
-        self._unsent += b"".join((*lines, rest))
+        self._unsent += self.config.lead(status, self.server_state.default_headers) + rest
         self.on_response_complete()
 
     def _send(self) -> None:
@@ -87,22 +148,59 @@ class Protocol(receiving.Protocol):
         self._send()
         super()._refuse(status, sentence)
 
+    def _asked_of(self, method: bytes) -> AtOnce | None:
+        if method == b"GET":
+            return self.config.at_once
+        return self.config.at_once_head if method == b"HEAD" else None
+
+    def _is_idle(self) -> bool:
+        """Whether nothing else is under way on this connection, or waits to be sent."""
+        cycle: RequestResponseCycle | None = self.cycle
+        idle = cycle is None or cycle.response_complete
+        return idle and not self.flow.write_paused and not self.transport.is_closing()
+
     def _answer_at_once(self) -> tuple[int, bytes] | None:
-        """The answer to a plain GET on a connection where nothing else is under way or waits to be sent."""
-        ask = self.config.at_once
+        """The answer to a plain request on a connection where nothing else is under way."""
+        ask = self._asked_of(self.parser.get_method())
         if (
             ask is None
-            or self.parser.get_method() != b"GET"
+            or self._declined
             or self._given >= MOST_AT_ONCE
             or self._received > receiving.HEAD_BYTES
             or not self.url.startswith(b"/")
             or b"#" in self.url
-            or not getattr(self.cycle, "response_complete", True)
-            or self.flow.write_paused
-            or self.transport.is_closing()
+            or not self._is_idle()
             or self.parser.get_http_version() != "1.1"
             or not self.parser.should_keep_alive()
             or any(name in _UNUSUAL for name, _ in self.headers)
+            or not isinstance(self.headers, Head)
         ):
             return None
-        return ask(self.url, self.headers, self.client[0] if self.client else "")
+        return ask(self.url, self.headers, self._peer)
+
+    # The short way
+
+    def _learn(self, data: bytes) -> None:
+        """These bytes were one plain request and nothing else: what stands around its target is known from now on."""
+        lead = self.parser.get_method() + b" "
+        if isinstance(self.headers, Head) and data.startswith(lead + self.url + b" HTTP/1.1\r\n"):
+            self._tail, self._head = data[len(lead) + len(self.url) :], self.headers
+
+    def _short_way(self, data: bytes, tail: int) -> bool:
+        """Answer what differs from the plain request before in nothing but the target; False where that is not so."""
+        if data.startswith(b"GET /"):
+            start, ask = 4, self.config.at_once
+        else:
+            start, ask = 5, self.config.at_once_head if data.startswith(b"HEAD /") else None
+        if ask is None or self._open or self._refused or len(data) > receiving.HEAD_BYTES:
+            return False
+        target = data[start:-tail]
+        if target.translate(None, _VISIBLE):  # such as a blank, or a second request
+            return False
+        answer = ask(target, self._head, self._peer)
+        if answer is None:
+            self._declined = True  # it would be declined again
+            return False
+        self.transport.write(self.config.lead(answer[0], self.server_state.default_headers) + answer[1])
+        self._rested = self.loop.time()
+        return True

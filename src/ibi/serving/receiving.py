@@ -88,6 +88,7 @@ class Protocol(HttpToolsProtocol):
 
     def on_headers_complete(self) -> None:
         """Let the application begin, unless head or body are too large."""
+        self.url = _with_path(self.url)
         if len(self.url) + sum(len(name) + len(value) for name, value in self.headers) > HEAD_BYTES:
             self._refuse(431, "the head of the request is too long")
             return
@@ -212,3 +213,11 @@ class Protocol(HttpToolsProtocol):
     def _leave_if_wished(self) -> None:
         if self._close_after and self._body is None and self.cycle.response_complete:
             self.transport.close()
+
+
+def _with_path(url: bytes) -> bytes:
+    """An absolute form without a path means "/" (RFC 9110 4.2.3, RFC 9112 3.2.2)."""
+    if url.startswith(b"/") or b"://" not in url:
+        return url
+    place, mark, query = url.partition(b"?")
+    return b"%b/%b%b" % (place, mark, query) if place.count(b"/") == 2 else url  # noqa: PLR2004 - those of "://"

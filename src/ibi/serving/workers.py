@@ -66,7 +66,10 @@ def serve(
 
 
 def _noting(make: Callable[[], Sequence[Service]]) -> Callable[[], Sequence[Service]]:
-    return lambda: [replace(service, app=AccessLog(service.app), at_once=None) for service in make()]
+    def lanes_closed(service: Service) -> Service:
+        return replace(service, app=AccessLog(service.app), at_once=None, at_once_head=None)
+
+    return lambda: [lanes_closed(service) for service in make()]
 
 
 def _tell(children: Sequence[int], name: int) -> None:

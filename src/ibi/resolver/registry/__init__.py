@@ -39,6 +39,10 @@ MIGRATIONS: Final = Path(__file__).parent.parent / "migrations"
 """What `ibi.database.migrate` brings the registry's database up to date with."""
 
 
+LOOK_EVERY: Final = 1.0
+"""Seconds after which the database is looked at whatever the sign says: somebody may not know of the sign."""
+
+
 class Registry(Registering, Mirroring):
     """The registered Archives in one database. Its methods may be called from any thread.
 
@@ -48,6 +52,8 @@ class Registry(Registering, Mirroring):
     def __init__(self, engine: Engine, clock: Callable[[], float]) -> None:
         super().__init__(engine, clock)
         self._included: tuple[IncludedArchive, ...] = ()
+        self._shown: int | None = None  # the sign when the database was looked at last, and when that was
+        self._looked = 0.0
 
     # -- the Archives' side ------------------------------------------------------------------------------------
 
@@ -155,9 +161,13 @@ class Registry(Registering, Mirroring):
     def archives(self) -> tuple[IncludedArchive, ...]:
         """The included Archives as they are now, by whatever process they came in.
 
-        Cheap: the database is read again only if it has changed, and where that changed nothing here, it is the same
-        tuple. While it cannot be read, the last known set holds.
+        Cheap: the database is looked at only if the sign tells that somebody changed it, or was not looked at for a
+        second; it is read again only if it has changed, and where that changed nothing here, it is the same tuple.
+        While it cannot be read, the last known set holds.
         """
+        shown, now = None if self.sign is None else self.sign.shown, self._clock()
+        if shown is not None and shown == self._shown and 0 <= now - self._looked < LOOK_EVERY:
+            return self._included
         with self._lock:
             try:
                 version = self._fetch("PRAGMA data_version")[0][0]
@@ -166,6 +176,7 @@ class Registry(Registering, Mirroring):
                     found = tuple(included_archive(row) for row in self._select(statement))
                     self._included = self._included if found == self._included else found
                     self._version = version
+                self._shown, self._looked = shown, now
             except (SQLAlchemyError, SQLiteError):
                 self._drop_reader()
             return self._included

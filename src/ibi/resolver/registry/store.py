@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 from contextlib import contextmanager
 from datetime import UTC, datetime
+from pathlib import Path
 from sqlite3 import Error as SQLiteError
 from typing import TYPE_CHECKING
 
@@ -14,6 +15,7 @@ from sqlalchemy.exc import IntegrityError, SQLAlchemyError
 from ibi.errors import SetupError
 from ibi.resolver.registry.rows import Move, RegisteredArchive, registered_archive
 from ibi.resolver.schema import archives, moves
+from ibi.resolver.sign import Sign
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -33,6 +35,8 @@ class RegistryStore:
         self._lock = threading.Lock()
         self._reader: Any = None
         self._version: int | None = None
+        self.sign = _sign(engine)
+        """Another number after each change, before whoever made it goes on; None where there can be none."""
 
     def registered(self) -> list[RegisteredArchive]:
         """All Archives known here, also those that have only applied, in order of registration."""
@@ -66,6 +70,8 @@ class RegistryStore:
         try:
             with self._engine.begin() as connection:
                 yield connection
+            if self.sign is not None:
+                self.sign.change()
         except IntegrityError:
             raise
         except SQLAlchemyError as error:
@@ -117,6 +123,13 @@ class RegistryStore:
     @staticmethod
     def _text(moment: float) -> str:
         return datetime.fromtimestamp(int(moment), UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+def _sign(engine: Engine) -> Sign | None:
+    try:
+        return Sign(Path(f"{engine.url.database}-sign"))
+    except OSError:
+        return None
 
 
 def _move(row: dict[str, Any]) -> Move:

@@ -1,0 +1,257 @@
+"""The express lane of a resolver and its application answer alike, whatever comes in and however it comes.
+
+One resolver is served by two processes, one of them without the lane. Both are told the same bytes in the same pieces:
+good requests and odd ones, one or many together, over one connection; what they answer until they hang up is compared
+byte for byte, but for dates and milliseconds.
+"""
+
+from __future__ import annotations
+
+import random
+import re
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from proofs.minting.report import Report, Scale
+from proofs.minting.running import environment
+from proofs.resolver.lending import ADDRESS, SERVICE, archives, item, make_resolver
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+NAME: Final = "express"
+
+_CHANGING: Final = re.compile(
+    rb'(?im)^date: [^\r]*|(?<=^content-length: )[1-9][^\r]*|[0-9]+(?= ms)|(?<="milliseconds": )[0-9]+'
+)
+_LENGTH: Final = re.compile(rb"\r\ncontent-length: ([0-9]+)")
+LAST: Final = b"GET /-/healthz HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n"
+"""A request after which no other one comes."""
+
+_PATIENCE: Final = 60.0  # seconds
+
+_KNOWN: Final = (*(item(n % 2, n) for n in range(12)), *(item(0, n, 2024) for n in range(3)))
+_OTHERS: Final = (item(0, 1, 2022), item(0, 1, 2023), item(1, 1, 2019), "LK47B6W/362SFKH", "nothing", SERVICE)
+_MORE: Final = (
+    "",
+    "",
+    "",
+    "",
+    "+",
+    "+(pt)",
+    "!",
+    ":",
+    "/a.pdf",
+    "?x=1",
+    "?x=1&y=%2F",
+    "?info",
+    "?",
+    "??",
+    ".",
+    "%20",
+)
+_HOSTS: Final = (
+    *[ADDRESS.encode()] * 12,
+    b"www.resolver.test",
+    b"localhost",
+    b"stranger.example",
+    b"RESOLVER.test:80",
+)
+_BROWSER: Final = (
+    b"User-Agent: Mozilla/5.0 (X11; Linux x86_64)\r\nAccept: text/html,*/*;q=0.8\r\n"
+    b"Accept-Encoding: gzip, deflate, br\r\nSec-Fetch-Mode: navigate\r\nUpgrade-Insecure-Requests: 1"
+)
+_TAME: Final = (
+    b"Accept: application/json",
+    b"Accept-Language: pt-BR, pt;q=0.9, en;q=0.5",
+    b"Accept-Language: en",
+    b"Accept-Language: de",
+    b"Purpose: prefetch",
+    b"Sec-Purpose: prefetch;prerender",
+    b"X-Forwarded-For: 192.0.2.9, 198.51.100.1",
+    b"X-Forwarded-For: nonsense",
+    b"CDN-Loop: ibi-resolver",
+    f'CDN-Loop: ibi-resolver; id="{SERVICE}"'.encode(),
+    b'CDN-Loop: ibi-resolver; id="c.example/x/2020/01.01.00.00"',
+    b'CDN-Loop: other; v=1, ibi-resolver; id="b.example/x/2020/01.01.00.00"',
+    b"Connection: keep-alive",
+    b"Content-Length: 0",
+    b"X: y\r\nX: z",
+    _BROWSER,
+)
+_WILD: Final = (
+    *_TAME,
+    b"Connection: close",
+    b"Connection: Upgrade\r\nUpgrade: websocket",
+    b"Expect: 100-continue",
+    b"Content-Length: x",
+    b"Transfer-Encoding: chunked",
+    b"Transfer-Encoding: chunked\r\nContent-Length: 3",
+    b"Host: other.example",
+    b": no name",
+    b" folded: line",
+    b"X-Long: " + b"y" * 20_000,
+    b"A\x00B: c",
+    b"Bare: line\nfeed: x",
+)
+
+
+def prove(scale: Scale, seed: int) -> Report:
+    """Ask both, and compare."""
+    report = Report(NAME, "nobody can tell which of the two lanes has answered")
+    with tempfile.TemporaryDirectory() as folder, archives(2) as around:
+        data = Path(folder)
+        make_resolver(data, around)
+        with running(data, "open") as (express, taken), running(data, "closed") as (application, _):
+            _warm(application)
+            _compare(
+                report, (express, application), random.Random(seed), scale.pick(1_500, 100_000, 1_000_000)
+            )
+        report.count("given by the lane", taken[0])
+        report.count("declined by it", taken[1])
+    report.demand(taken[0] >= report.counts["requests"] // 10, "the lane has hardly given anything")
+    return report
+
+
+@contextmanager
+def running(data: Path, lane: str) -> Iterator[tuple[int, list[int]]]:
+    """The port of a resolver; afterwards, how much its lane gave and declined."""
+    command = (sys.executable, "-m", "proofs.resolver.one_lane", str(data), lane)
+    taken: list[int] = []
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=environment()) as process:
+        try:
+            yield int(_line(process).rpartition(":")[2]), taken
+        finally:
+            process.send_signal(signal.SIGTERM)
+            taken += map(int, _line(process).split())
+
+
+def _line(process: subprocess.Popen[str]) -> str:
+    return process.stdout.readline() if process.stdout else ""
+
+
+def _warm(port: int) -> None:
+    """Ask for what is known until it lies ready: what is remembered is written a moment later."""
+    requests = [
+        b"GET /%b%b HTTP/1.1\r\nHost: localhost\r\n\r\n" % (n.encode(), m.encode())
+        for n in _KNOWN
+        for m in _MORE
+    ]
+    for _ in range(3):
+        said(port, [*requests, LAST])
+        time.sleep(0.7)
+
+
+def _compare(report: Report, ports: tuple[int, int], chance: random.Random, most: int) -> None:
+    while report.counts["requests"] < most:
+        kind = chance.random()
+        in_turn = kind > 0.4
+        if kind < 0.15:
+            pieces = [_wild(chance)]  # as a whole: what is refused early is not read to its end
+            report.count("requests")
+        else:
+            some = _several(chance)
+            pieces = [*some, LAST] if in_turn else _pieces(some, chance)
+            report.count("requests", len(some))
+        express, application = (_CHANGING.sub(b"*", said(port, pieces, in_turn=in_turn)) for port in ports)
+        report.demand(
+            express == application,
+            f"to {pieces!r} the lane says {express!r}, the application {application!r}",
+        )
+        report.count("connections")
+
+
+def said(port: int, pieces: list[bytes], *, in_turn: bool = False) -> bytes:
+    """What is answered until the other side hangs up; `in_turn`: each piece is one request, sent after an answer."""
+    heard = bytearray()
+    with socket.create_connection(("127.0.0.1", port), timeout=_PATIENCE) as connection:
+        connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        try:
+            for piece in pieces:
+                connection.sendall(piece)
+                if in_turn and not _hear_one(connection, heard, bodiless=piece.startswith(b"HEAD ")):
+                    break
+            connection.shutdown(socket.SHUT_WR)
+            while part := connection.recv(65_536):
+                heard += part
+        except TimeoutError:
+            raise
+        except OSError:  # it was refused before its end
+            pass
+    return bytes(heard)
+
+
+def _hear_one(connection: socket.socket, heard: bytearray, *, bodiless: bool) -> bool:
+    """Hear one answer to its end; False where the connection ends."""
+    start, missing = len(heard), -1
+    while missing:
+        part = connection.recv(65_536)
+        if not part:
+            return False
+        heard += part
+        end = heard.find(b"\r\n\r\n", start)
+        length = _LENGTH.search(heard, start, end) if end >= 0 else None
+        if end >= 0:
+            body = 0 if bodiless or length is None else int(length[1])
+            missing = max(0, end + 4 + body - len(heard))
+    return True
+
+
+def _target(chance: random.Random) -> bytes:
+    name = chance.choice(_KNOWN if chance.random() < 0.8 else _OTHERS)
+    if chance.random() < 0.05:
+        name = chance.choice((name.upper(), f"rep/{name}", f"/{name}", f"{name}#part"))
+    return f"/{name}{chance.choice(_MORE)}".encode()
+
+
+def _several(chance: random.Random) -> list[bytes]:
+    """Requests for one connection, many of them with the same head, as from one client."""
+    heads = [_head(chance) for _ in range(chance.choice([1, 1, 1, 2, 3]))]
+    methods = [b"GET"] * 8 + [b"HEAD", b"OPTIONS"]
+    return [
+        b"%b %b HTTP/1.1\r\n%b\r\n\r\n" % (chance.choice(methods), _target(chance), chance.choice(heads))
+        for _ in range(chance.choice([1, 2, 5, 10, 25, 40]))
+    ]
+
+
+def _head(chance: random.Random) -> bytes:
+    lines = [b"Host: " + chance.choice(_HOSTS)] if chance.random() < 0.97 else []
+    lines += chance.sample(_TAME, chance.choice([0, 0, 0, 1, 2]))
+    chance.shuffle(lines)
+    return b"\r\n".join(lines or [b"X: y"])
+
+
+def _pieces(some: list[bytes], chance: random.Random) -> list[bytes]:
+    """Some requests, each by itself, all together, in any pieces, or byte by byte; at the end one that closes."""
+    kind = chance.random()
+    if kind < 0.5:
+        return [*some, LAST]
+    whole = b"".join(some) + LAST
+    if kind > 0.98:
+        return [whole[place : place + 1] for place in range(min(len(whole), 600))] + [whole[600:]]
+    places = sorted(chance.sample(range(len(whole) + 1), chance.choice([0, 1, 3, 9])))
+    return [whole[a:b] for a, b in zip([0, *places], [*places, len(whole)], strict=True)]
+
+
+def _wild(chance: random.Random) -> bytes:
+    """A request of any kind, or nearly one, perhaps after good ones; nothing else comes then."""
+    target = _target(chance) + chance.choice([b""] * 9 + [b" x", b"\xe9", b"\x00", b"?" + b"x" * 9_000])
+    if chance.random() < 0.1:
+        target = chance.choice([b"*", b"", b"http://a.example" + target, b"/x" * 9_000])
+    method = chance.choice([b"GET"] * 12 + [b"HEAD", b"POST", b"get", b"FLY", b"\r\nGET"])
+    version = chance.choice([b"HTTP/1.1"] * 12 + [b"HTTP/1.0", b"HTTP/2.0", b"HTTP/1.1 "])
+    lines, body = [_head(chance), *chance.sample(_WILD, chance.choice([0, 1, 1, 2]))], b""
+    if chance.random() < 0.1:  # without a length it is no HTTP, and the one difference of decision 0019
+        lines, body = (
+            [_head(chance), chance.choice([b"Content-Length: 9", b"Content-Length: 90"])],
+            b"some body",
+        )
+    text = b"%b %b %b\r\n" % (method, target, version) + b"".join(x + b"\r\n" for x in lines) + b"\r\n" + body
+    return text if chance.random() < 0.9 else text[: chance.randrange(len(text))]

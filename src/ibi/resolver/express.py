@@ -1,0 +1,120 @@
+"""The express lane of a resolver: redirects that lie ready are given before any task, scope or routing exists.
+
+It gives what the application would give, to whom the application would give it, and counts it as that does; whatever
+else is asked, it leaves to the application. It decides nothing itself: what is `ready` was decided by a resolution,
+and who may have it by the `warming.Rules` of the settings.
+"""
+
+from __future__ import annotations
+
+import logging
+from typing import TYPE_CHECKING, Final
+
+from ibi.resolver import ready_rows
+from ibi.resolver.ready_rows import BY_LANGUAGE
+from ibi.resolver.warming import Reader
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from ibi.resolver.gathering import Gathering, Given
+    from ibi.resolver.ready import Ready
+    from ibi.resolver.ready_rows import Redirect
+    from ibi.resolver.warming import Rules
+    from ibi.serving.express import Head
+
+LOOK_EVERY: Final = 0.5
+"""Seconds between two looks at the settings, and at a registry that somebody has changed by other means than ours."""
+
+_FOUND: Final = 302
+
+_log = logging.getLogger("ibi.resolver.express")
+
+
+class Express:
+    """The lane of one process, whatever its settings are. `now` gives POSIX seconds; belongs to one event loop.
+
+    `follow` tells it by which rules to go; `look` has the settings looked at.
+    """
+
+    def __init__(self, ready: Ready, gathering: Gathering, now: Callable[[], float]) -> None:
+        self._find = ready.find
+        self._gathering = gathering
+        self._now = now
+        self._rules: Rules | None = None
+        self._looked = 0.0
+        self.look: Callable[[], object] = lambda: None
+
+    def follow(self, rules: Rules | None) -> None:
+        """Go by these rules from now on; without any, everything is left to the application."""
+        self._rules = rules
+        self._looked = 0.0
+
+    def get(self, target: bytes, head: Head, peer: str) -> tuple[int, bytes] | None:
+        """Give a redirect to a GET, as `serving.express` wants it."""
+        ready = self._ready(target, head, peer)
+        if ready is None:
+            return None
+        (answer, story, check, row), key, reader = ready
+        gathering = self._gathering
+        given = gathering.under_way.get(key)
+        if given is None or given.check != check:
+            given = self._begin(key, row, check, reader)
+            if given is None:
+                return None
+        given.readers += 1
+        gathering.given += 1
+        gathering.stories[story] += 1
+        return _FOUND, answer
+
+    def head(self, target: bytes, head: Head, peer: str) -> tuple[int, bytes] | None:
+        """Show a redirect to a HEAD, for which nobody is thanked."""
+        ready = self._ready(target, head, peer)
+        if ready is None:
+            return None
+        answer, story, _, _ = ready[0]
+        self._gathering.stories[story] += 1
+        self._gathering.wake()
+        return _FOUND, answer
+
+    def _ready(self, target: bytes, head: Head, peer: str) -> tuple[Redirect, bytes, Reader] | None:
+        """What lies ready for this reader, and under which key; nothing where there is a fault of ours."""
+        try:
+            return self._look_up(target, head, peer)
+        except Exception:  # noqa: BLE001 - the application answers instead, and the parser is not disturbed
+            _log.exception("the express lane could not look for a redirect")
+            return None
+
+    def _look_up(self, target: bytes, head: Head, peer: str) -> tuple[Redirect, bytes, Reader] | None:
+        now = self._now()
+        if not 0 <= now - self._looked < LOOK_EVERY:
+            self._looked = now
+            self.look()
+            if self._rules is not None:
+                self._rules.look()
+        rules = self._rules
+        if rules is None or not rules.hold():
+            return None
+        key = rules.mark + target
+        found = self._find(key, now)
+        if found is None:  # before the headers are read: whatever they say, the application answers
+            return None
+        reader = head.known
+        if not isinstance(reader, Reader) or reader.rules is not rules:
+            reader = head.known = Reader(rules, head, peer)
+        if not reader.welcome or rules.refuses(reader.origin):
+            return None
+        if found[1] == BY_LANGUAGE:
+            key = b"%b\n%b" % (key, reader.language)
+            found = self._find(key, now)
+        return None if found is None else (found, key, reader)
+
+    def _begin(self, key: bytes, row: bytes, check: int, reader: Reader) -> Given | None:
+        told = ready_rows.thanks_of(row)
+        if told is None:
+            return None
+        service, _, thanks = told.decode("ascii").partition(" ")
+        archive = reader.rules.by_name.get(service)
+        if archive is None and thanks:
+            return None
+        return self._gathering.begin(key, check, archive, thanks, reader.addresses)

@@ -1,0 +1,229 @@
+"""Redirects that lie ready go with the answers that they were made of: forgotten, replaced, over, in any process."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from ibi.resolver import memory_rows, ready
+from ibi.resolver.memory import Memory
+from ibi.resolver.memory_rows import Answer
+from ibi.resolver.ready import Source
+from resolver.sharing import process, said, tell, until
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+BEGIN = 1_800_000_000.0
+A, B = "archive/a", "archive/b"
+ABOUT, OTHER = "item/1 getUrl ", "item/2 getUrl "
+KEY = b"a mark: /item/1"
+
+OTHER_PROCESS = """
+import sys
+from pathlib import Path
+from ibi.resolver.memory import Memory
+memory = Memory(Path(sys.argv[1]), lambda: 1_800_000_000.0)
+print("open", flush=True)
+for line in sys.stdin:
+    verb, archive, name = line.rstrip("\\n").split("|")
+    if verb == "forget":
+        memory.forget(archive, name or None)
+    elif verb == "anew":
+        memory._file.mend(anew=True)
+    print("done", flush=True)
+"""
+
+
+class Clock:
+    def __init__(self) -> None:
+        self.now = BEGIN
+
+    def __call__(self) -> float:
+        return self.now
+
+
+@pytest.fixture
+def clock() -> Clock:
+    return Clock()
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    return tmp_path / "memory"
+
+
+@pytest.fixture
+def memory(path: Path, clock: Clock) -> Iterator[Memory]:
+    memory = Memory(path, clock)
+    yield memory
+    memory.close()
+
+
+def settle(memory: Memory) -> None:
+    """Wait until everything is written."""
+    memory._behind.settle()
+    memory.ready._behind.settle()
+
+
+def source(memory: Memory, archive: str, question: str) -> Source:
+    kept = memory.answer(archive, question)
+    assert kept is not None
+    answer = Answer(kept.body, kept.heard, kept.fresh_until, 0.0)
+    return Source(memory_rows.key_of(archive, question), answer)
+
+
+def make(memory: Memory, *sources: tuple[str, str], key: bytes = KEY) -> None:
+    """A redirect that lies ready, made of these answers, which are kept for a minute."""
+    for archive, question in sources:
+        memory.keep(archive, question, f"{archive} {question}".encode(), 60.0)
+    settle(memory)
+    memory.ready.keep(key, 1, [source(memory, *each) for each in sources], b"an answer", b"thanks")
+    settle(memory)
+
+
+def found(memory: Memory, clock: Clock, key: bytes = KEY) -> bytes | None:
+    redirect = memory.ready.find(key, clock.now)
+    return redirect[0] if redirect else None
+
+
+def test_a_redirect_lies_ready_as_long_as_its_answers_may_be_used_and_no_moment_longer(
+    memory: Memory, clock: Clock
+) -> None:
+    memory.keep(B, OTHER, b"for half a minute", 30.0)
+    make(memory, (A, ABOUT))
+    settle(memory)
+    both = [source(memory, A, ABOUT), source(memory, B, OTHER)]
+    memory.ready.keep(b"both", 1, both, b"of both", b"")
+    settle(memory)
+    clock.now += 29.9
+    assert (found(memory, clock), found(memory, clock, b"both")) == (b"an answer", b"of both")
+    clock.now += 0.1
+    assert (found(memory, clock), found(memory, clock, b"both")) == (b"an answer", None)
+    clock.now += 30
+    assert found(memory, clock) is None
+
+
+def test_what_was_heard_before_the_clock_was_set_back_is_not_given(memory: Memory, clock: Clock) -> None:
+    make(memory, (A, ABOUT))
+    clock.now -= ready.CLOCK_BACK
+    assert found(memory, clock) == b"an answer"
+    clock.now -= 1
+    assert found(memory, clock) is None
+
+
+@pytest.mark.parametrize(("archive", "name"), [(A, "item/1"), (A, None), (B, "item/2"), (B, None)])
+def test_whatever_of_its_answers_is_forgotten_by_another_process_it_is_gone_when_that_returns(
+    path: Path, memory: Memory, clock: Clock, archive: str, name: str | None
+) -> None:
+    with process(OTHER_PROCESS, path) as other:
+        assert said(other) == "open"
+        for _ in range(3):
+            make(memory, (A, ABOUT), (B, OTHER))
+            assert found(memory, clock) == b"an answer"
+            tell(other, f"forget|{archive}|{name or ''}")
+            assert said(other) == "done"
+            assert found(memory, clock) is None
+            clock.now += 1
+
+
+def test_to_forget_another_item_or_archive_leaves_it(memory: Memory, clock: Clock) -> None:
+    make(memory, (A, ABOUT))
+    memory.forget_changed(A, ["item/10", "item/2"])
+    memory.forget(B, None)
+    assert found(memory, clock) == b"an answer"
+
+
+def test_an_answer_in_the_place_of_another_takes_its_redirects_away(memory: Memory, clock: Clock) -> None:
+    make(memory, (A, ABOUT))
+    memory.keep(A, ABOUT, b"another one", 60.0)
+    settle(memory)
+    assert found(memory, clock) is None
+
+
+def test_what_was_decided_on_an_answer_that_is_no_longer_kept_never_lies_ready(
+    memory: Memory, clock: Clock
+) -> None:
+    make(memory, (A, ABOUT), key=b"first")
+    before = [source(memory, A, ABOUT)]
+    memory.keep(A, ABOUT, b"another one", 60.0)
+    settle(memory)
+    memory.ready.keep(KEY, 1, before, b"of the one before", b"")
+    settle(memory)
+    assert found(memory, clock) is None
+    now = [source(memory, A, ABOUT)]
+    memory.forget(A, None)
+    memory.ready.keep(KEY, 1, now, b"forgotten", b"")
+    memory.ready.keep(b"no sources", 1, [], b"of nothing", b"")
+    settle(memory)
+    assert (found(memory, clock), found(memory, clock, b"no sources")) == (None, None)
+
+
+def test_a_file_that_another_process_begins_anew_is_looked_at_no_more(
+    path: Path, memory: Memory, clock: Clock
+) -> None:
+    with process(OTHER_PROCESS, path) as other:
+        assert said(other) == "open"
+        make(memory, (A, ABOUT))
+        assert found(memory, clock) == b"an answer"
+        tell(other, "anew||")
+        assert said(other) == "done"
+        assert found(memory, clock) is None
+        until(lambda: memory._file.opened is not None and not memory._file.replaced())  # it has followed
+        make(memory, (A, ABOUT))
+        assert found(memory, clock) == b"an answer"
+
+
+def test_after_a_restart_it_is_still_there(path: Path, clock: Clock) -> None:
+    first = Memory(path, clock)
+    make(first, (A, ABOUT))
+    first.close()
+    second = Memory(path, clock)
+    second.ready.warm()
+    assert found(second, clock) == b"an answer"
+    second.close()
+
+
+def test_of_one_answer_only_so_many_are_made(memory: Memory, clock: Clock) -> None:
+    make(memory, (A, ABOUT))
+    for number in range(2 * ready.MOST_OF_AN_ANSWER):
+        memory.ready.keep(b"%d" % number, 1, [source(memory, A, ABOUT)], b"an answer", b"")
+    settle(memory)
+    keys = [KEY, *(b"%d" % number for number in range(2 * ready.MOST_OF_AN_ANSWER))]
+    assert sum(found(memory, clock, key) is not None for key in keys) == ready.MOST_OF_AN_ANSWER
+    memory.forget(A, "item/1")
+    assert not any(found(memory, clock, key) for key in keys)
+
+
+def test_beyond_its_size_all_give_way_and_come_again(path: Path, clock: Clock) -> None:
+    memory = Memory(path, clock, most_bytes=1024 * 1024)
+    for number in range(600):
+        about = f"item/{number} getUrl "
+        memory.keep(A, about, b"x", 60.0)
+        memory.ready.keep(b"%d" % number, 1, [source(memory, A, about)], bytes(3_000), b"")
+        if number % 50 == 0:
+            settle(memory)
+    settle(memory)
+    opened = memory._file.opened
+    assert opened is not None
+    with opened.environment.begin() as transaction:
+        assert opened.used(transaction, 2, 3) <= 1024 * 1024
+    make(memory, (A, ABOUT))
+    assert found(memory, clock) == b"an answer"
+    memory.close()
+
+
+def test_a_row_in_which_one_bit_has_turned_is_none(memory: Memory, clock: Clock) -> None:
+    make(memory, (A, ABOUT))
+    opened = memory._file.opened
+    assert opened is not None
+    with opened.environment.begin(write=True) as transaction:
+        row = bytearray(transaction.get(KEY, b"", db=opened.tables[2]))
+        row[row.index(b"an answer")] ^= 1
+        transaction.put(KEY, bytes(row), db=opened.tables[2])
+    assert found(memory, clock) is None
+    with opened.environment.begin(write=True) as transaction:
+        transaction.put(KEY, b"none of ours", db=opened.tables[2])
+    assert found(memory, clock) is None
