@@ -44,6 +44,9 @@ _OF_RESOLVER: Final = (
     "/-/api/keys", "/-/metrics", "/-/registry", "/-/nonce", "/-/explain/", "/-/x", "/.well-known/x", "/-/status",
     "/-/api/handles/", "/-/api/openapi.json", "/-/timegate/", "/-/timemap/", "/-/admin", "/-/admin/sign-in",
     "/.well-known/security.txt", "/.well-known/api-catalog", "/-/static/",
+    "/-/api/registrations", f"/-/api/registrations/{corpus.REP}", f"/-/api/registrations/{corpus.REP}/approve",
+    "/-/api/archives", "/-/api/alerts", "/-/api/log", "/-/api/log?before=7&limit=9&what=alert", "/-/api/log/verify",
+    "/-/api/settings", "/-/api/accounts", "/-/api/accounts/x", "/-/api/tokens",
 )  # fmt: skip
 _OF_ARCHIVE: Final = (
     "/", "/robots.txt", "/favicon.ico", "/-/healthz", "/-/readyz", "/-/about", "/-/nonce", "/-/holdings", "/-/api/",

@@ -10,6 +10,11 @@ from ibi.archive.intake.sources.ris import read_ris
 from ibi.archive.oai.asking import Fault, read_question
 from ibi.archive.oai.tokens import Place, Tokens
 from ibi.exchange.handles import Wanted
+from ibi.interface.bodies import json_object, read_json
+from ibi.interface.members import Members
+from ibi.interface.refusal import Refusal
+from ibi.resolver.adjusting import AT_A_TERMINAL, checked
+from ibi.resolver.api.records import wanted_of
 from proofs.fuzz.of_archives import records
 from proofs.fuzz.target import Target
 
@@ -21,6 +26,14 @@ _RIS: Final = (
     "TY  - JOUR\r\nTI  - A title\r\nAU  - Silva, M.\r\nPY  - 2010/02/03\r\nUR  - http://a.example/x\r\nER  - \r\n",
     "TY  - THES\nT1  - Uma tese\nAB  - Um resumo\n  que continua\nLA  - pt\nDO  - 10.1/x\nID  - k\nER  -\n",
 )
+
+
+_BODY: Final = Members({"ibi": str}, {"key": "", "private": False, "url_hosts": []})
+
+
+def _changes(value: object) -> list[object]:
+    """What a body wants settings to be."""
+    return [checked(name, each, AT_A_TERMINAL) for name, each in json_object(value).items()]
 
 
 def _search(raw: str) -> Question:
@@ -52,4 +65,15 @@ ASKED: Final = (
     Target("exchange.handles.Wanted.read", Wanted.read, "line",
            ("type=URL&index=1&pretty", "index=7&index=8"), "query"),
     Target("archive.intake.sources.ris.read_ris", records(read_ris), "bytes", _RIS),
+    Target(
+        "interface.members.Members.read", lambda body: _BODY.read(read_json(body)), "bytes",
+        values=({"ibi": "a.example/b/2010/01.01.00.00", "url_hosts": ["a.example"], "key": "1", "private": True},),
+        refuses=(Refusal,),
+    ),
+    Target("resolver.api.records.wanted_of", lambda text: wanted_of(text, text), seeds=("8JMKD3MGP8W/35MMLL8",)),
+    Target(
+        "resolver.adjusting.checked", lambda body: _changes(read_json(body)), "bytes", refuses=(Refusal,),
+        values=({"policy": "strict", "archive_seconds": 2.5, "request_burst": 40, "admin": "a@b.example"},
+                {"aliases": "a.example,b.example:81", "metrics_networks": "10.0.0.0/8", "registration": "form"}),
+    ),
 )  # fmt: skip

@@ -8,9 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
-from ibi.archive.api.bodies import read_json
 from ibi.archive.api.multipart import Form
-from ibi.archive.api.refusal import Refusal
 from ibi.archive.care.attestation import read_receipt
 from ibi.archive.care.sidecars import read_sidecar
 from ibi.archive.ledgers.problems import read_problem, write_problem
@@ -23,6 +21,8 @@ from ibi.canonical import canonical
 from ibi.errors import BadItem
 from ibi.exchange import Asked
 from ibi.identifier.forms import parse_ibi
+from ibi.interface.bodies import read_json
+from ibi.interface.refusal import Refusal
 from ibi.protocol.messages import Acknowledgment, read_request
 from ibi.signing import Signer
 from proofs.fuzz import corpus
@@ -188,7 +188,7 @@ TALK: Final = (
         sealed=_sealed_sidecar,
     ),
     Target("archive.ledgers.problems.read_problem", _problem, rule="prose"),
-    Target("archive.api.bodies.read_json", read_json, "bytes", corpus.items(), "json", refuses=_REFUSAL),
+    Target("interface.bodies.read_json", read_json, "bytes", corpus.items(), "json", refuses=_REFUSAL),
     Target(
         "archive.api.multipart.Form.feed",
         _form,

@@ -92,6 +92,7 @@ async def world() -> AsyncIterator[World]:
             return [("127.0.0.1", ports[1] if host == play.host(ARCHIVE) else 9)]
 
         data = directory(folder / "resolver", 2, **_SETTINGS)
+        (data / "tokens.json").write_bytes((folder / "archive" / "tokens.json").read_bytes())  # it opens both
         resolver = assembly.resolver_service(data, names=names, trusted=[ip_network("127.0.0.0/8")])
         archive = assembly.archive_service(folder / "archive", names=names, trusted=["127.0.0.0/8"])
         stop, ready = asyncio.Event(), asyncio.Event()

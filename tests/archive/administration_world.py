@@ -28,12 +28,21 @@ _TRUSTING.check_hostname, _TRUSTING.verify_mode = False, ssl.CERT_NONE
 _CHEAP = PasswordHasher(time_cost=1, memory_cost=8, parallelism=1)
 
 
+def every_page(name: str) -> list[str]:
+    """The paths of all pages of the administration for an administrator, among them those of one item."""
+    words = ["deposit", "items", "import", "copy", "transfer", "statistics", "audit", "membership"]
+    words += ["tokens", "accounts", "account", *(f"{w}/{name}" for w in ("items", "edit", "files", "delete"))]
+    return ["/-/admin", *(f"/-/admin/{word}" for word in words)]
+
+
 @dataclass
 class Librarian:
     """Somebody with a browser, at an Archive on this machine."""
 
     port: int
     cookies: dict[str, str] = field(default_factory=dict)
+    known: dict[str, str] = field(default_factory=dict)
+    """What tells that somebody has signed in with this browser before."""
     page: Answer | None = None
     tls: bool = False
 
@@ -41,20 +50,21 @@ class Librarian:
         """One request; header names with "_" for "-", and those that are empty are left out."""
         sent = {"host": f"127.0.0.1:{self.port}", "accept": "text/html"}
         sent |= {name.replace("_", "-"): value for name, value in headers.items()}
-        if self.cookies:
-            sent.setdefault("cookie", "; ".join(f"{name}={value}" for name, value in self.cookies.items()))
+        if kept := {**self.cookies, **self.known}:
+            sent.setdefault("cookie", "; ".join(f"{name}={value}" for name, value in kept.items()))
         kind = partial(HTTPSConnection, context=_TRUSTING) if self.tls else HTTPConnection
         connection = kind("127.0.0.1", self.port, timeout=30)
         try:
             connection.request(method, path, body, {name: value for name, value in sent.items() if value})
             reply = connection.getresponse()
             told = {name.lower(): value for name, value in reply.getheaders()}
+            given = reply.headers.get_all("set-cookie") or []
             answer = Answer(reply.status, told, reply.read())
         finally:
             connection.close()
-        if "set-cookie" in told:
-            name, _, value = told["set-cookie"].partition(";")[0].partition("=")
-            self.cookies[name] = value
+        for cookie in given:
+            name, _, value = cookie.partition(";")[0].partition("=")
+            (self.known if name.endswith("-known") else self.cookies)[name] = value
         return answer
 
     def look(self, path: str, language: str = "en") -> Answer:

@@ -5,61 +5,33 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
-from http.client import HTTPConnection
 from pathlib import Path
 from typing import Any
 
-from archive.world import RENDERER, Answer, NewArchive, Served, listener, serving
+from archive.world import RENDERER, NewArchive, Served, listener, serving
 from ibi.archive.api import editing, items, openapi, uploads
-from ibi.archive.api.dispatch import Api
 from ibi.archive.api.upload_store import Uploads
 from ibi.archive.service import ArchiveService
+from ibi.interface.dispatch import Api
 from ibi.serving import Service
-from ibi.tokens import Scope, Tokens
+from ibi.tokens import Tokens
+from support.programs import Program
 
-MADE = "2023-11-14T22:13:20Z"
 LARGEST = 64 << 20
 BOUNDARY = "sFrontier"
 FORM = f"multipart/form-data; boundary={BOUNDARY}"
 
 
-@dataclass
-class Asking:
+class Asking(Program):
     """Whoever asks an Archive, with a token for each set of scopes."""
 
-    served: Served
-    tokens: dict[str, str] = field(default_factory=dict)
+    def __init__(self, served: Served) -> None:
+        super().__init__(served.archive.data, served.port)
+        self.served = served
 
     @property
     def archive(self) -> NewArchive:
         return self.served.archive
-
-    def token(self, *scopes: Scope) -> str:
-        """A token with these scopes; it is called by them."""
-        name = "-".join(scopes) or "nothing"
-        if name not in self.tokens:
-            self.tokens[name] = Tokens(self.archive.data).make(name, MADE, scopes)
-        return self.tokens[name]
-
-    def ask(
-        self, method: str, path: str, body: Any = None, *scopes: Scope, token: str = "", **headers: str
-    ) -> Answer:
-        """One request below /-/api; a body that is no bytes goes as JSON. Header names with "_" for "-"."""
-        given = {name.replace("_", "-"): value for name, value in headers.items()}
-        if body is not None and not isinstance(body, bytes):
-            body = json.dumps(body).encode()
-            given.setdefault("content-type", "application/json")
-        if scopes or token:
-            given["authorization"] = f"Bearer {token or self.token(*scopes)}"
-        connection = HTTPConnection("127.0.0.1", self.served.port, timeout=30)
-        try:
-            connection.request(method, f"/-/api{path}", body, given)
-            reply = connection.getresponse()
-            told = {name.lower(): value for name, value in reply.getheaders()}
-            return Answer(reply.status, told, reply.read())
-        finally:
-            connection.close()
 
     @property
     def staging(self) -> list[Path]:
@@ -96,7 +68,7 @@ def api_of(archive: NewArchive, largest: int = LARGEST) -> Api:
         *editing.routes(archive.keeper, under_way),
         *uploads.routes(under_way),
     )
-    return Api(openapi.routes(table, "0"), Tokens(archive.data), largest + (1 << 20))
+    return Api(openapi.routes(table, "0"), Tokens(archive.data), largest + (1 << 20), uploads.TUNNEL)
 
 
 @contextmanager

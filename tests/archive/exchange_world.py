@@ -14,7 +14,6 @@ from typing import Any
 
 from archive.world import RENDERER, Served, serving, settings_for
 from ibi.archive.api import items
-from ibi.archive.api.dispatch import Api
 from ibi.archive.deposit import deposit
 from ibi.archive.directory import ArchiveDirectory
 from ibi.archive.editing import edit
@@ -29,6 +28,7 @@ from ibi.archive.sharing.receiving import Receiver
 from ibi.archive.sharing.refreshing import refresh
 from ibi.archive.sharing.transfer import routes
 from ibi.identifier.forms import IBIForms, parse_ibi
+from ibi.interface.dispatch import Api
 from ibi.minting.machine import this_machine
 from ibi.serving import Service
 from ibi.settings import ArchiveSettings, Peer

@@ -10,16 +10,17 @@ from pathlib import Path
 
 import pytest
 
-from archive.administration_world import Librarian, Office, office
+from archive.administration_world import Librarian, Office, every_page, office
 from archive.world import LAST, REP, Answer
 from ibi.archive.administration import importing
 from ibi.archive.administration.forms import MOST_PARTS
-from ibi.archive.administration.item_form import changes, typed_values, value_of, values_of
+from ibi.archive.administration.item_form import MOST_STATEMENTS, changes, typed_values, value_of, values_of
 from ibi.archive.facts import read_facts
 from ibi.archive.holding import Holding
 from ibi.identifier.forms import IBIForms
 from ibi.signing import signer
 from ibi.signing_in import forms
+from ibi.signing_in.forms import MOST_FIELDS
 from ibi.signing_in.visit import Form
 from ibi.tokens import Tokens
 
@@ -477,26 +478,9 @@ def test_an_original_is_handed_over_only_to_an_archive_that_was_named(
 
 def test_every_page_is_small_and_in_portuguese_where_that_is_wanted(root: Librarian) -> None:
     name = deposited(root)
-    words = [
-        "",
-        "/items",
-        "/deposit",
-        "/import",
-        "/copy",
-        "/transfer",
-        "/statistics",
-        "/audit",
-        "/membership",
-    ]
-    words += [
-        "/tokens",
-        "/accounts",
-        "/account",
-        *(f"/{each}/{name}" for each in ("items", "edit", "files", "delete")),
-    ]
-    for word in words:
-        page = root.look(f"/-/admin{word}", "pt-BR")
-        assert page.status == 200, word
+    for path in every_page(name):
+        page = root.look(path, "pt-BR")
+        assert page.status == 200, path
         assert page.headers["content-language"] == "pt-BR"
         assert '<html lang="pt-BR">' in page.text
         assert len(page.body) < 60_000
@@ -519,3 +503,16 @@ def test_the_form_of_an_item_says_what_the_item_says() -> None:
     assert value_of(form)["metadata"]["title"] == [{"value": "A  b", "lang": "pt"}, "x\ny"]
     assert changes(Form(), holding) == dict.fromkeys([*(set(value) - {"contenttype"}), "contenttype"])
     assert typed_values(form)["dc.language"] == [("pt", "")]
+
+
+def test_an_item_that_says_more_than_a_form_takes_is_not_squeezed_into_one(root: Librarian) -> None:
+    def page_of(many: int) -> Answer:
+        name = deposited(root, *(("dc.subject", f"word {number}") for number in range(many)))
+        return root.look(f"/-/admin/edit/{name}")
+
+    page = page_of(MOST_STATEMENTS)
+    assert page.text.count('name="dc.subject"') >= MOST_STATEMENTS
+    fields = len(re.findall(r"<(?:input|textarea|select) ", page.text))
+    assert fields < MOST_FIELDS
+    page = page_of(MOST_STATEMENTS + 1)
+    assert (page.status, "ibi archive edit" in page.text, "<textarea" in page.text) == (422, True, False)

@@ -16,15 +16,16 @@ import pytest
 from archive.api_world import BOUNDARY, FORM, LARGEST, Asking, asking, file_part, form, item_part, part
 from archive.conftest import _make
 from archive.world import RENDERER, SERVICE, WHEN, Answer, NewArchive, fill, listener, serving
-from ibi.archive.api import deposits, dispatch, items, multipart
-from ibi.archive.api.bodies import LONGEST_JSON
-from ibi.archive.api.dispatch import Api
+from ibi.archive.api import deposits, items, multipart
 from ibi.archive.api.items import MOST_ITEMS
 from ibi.archive.holding import Holding
 from ibi.archive.ledgers import copies
 from ibi.archive.ledgers.copies import Source
 from ibi.archive.service import ArchiveService
 from ibi.identifier.forms import IBIForms, parse_ibi, parse_name
+from ibi.interface import dispatch
+from ibi.interface.bodies import LONGEST_JSON
+from ibi.interface.dispatch import Api
 from ibi.protocol.vocabulary import State
 from ibi.serving import Service
 from ibi.tokens import Scope, Tokens

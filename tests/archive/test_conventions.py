@@ -30,12 +30,13 @@ from archive.world import (
     serving,
 )  # fmt: skip
 from ibi.archive.api import items, openapi
-from ibi.archive.api.dispatch import Api
 from ibi.archive.holding import Holding
 from ibi.archive.service import ArchiveService
 from ibi.archive.website.in_brief import InBrief
 from ibi.archive.website.mementos import Mementos
 from ibi.identifier.forms import IBIForms
+from ibi.interface.dispatch import Api
+from ibi.limits import NEIGHBOURS
 from ibi.serving import Service
 from ibi.tokens import Tokens
 
@@ -345,24 +346,33 @@ def limited(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
 
 def test_a_flood_is_told_when_to_come_back_and_others_are_not_kept_out(limited: Served) -> None:
     path = f"/-/item/{CLOSED}"
-    first = [limited.get(path, x_forwarded_for=f"192.0.2.{number}") for number in range(5)]
+    first = [limited.get(path, x_forwarded_for="192.0.2.1") for _ in range(5)]
     assert [answer.status for answer in first] == [200, 200, 200, 429, 429]
     assert first[0].headers["ratelimit-policy"] == '"pages";q=3;w=3'
     assert first[0].headers["ratelimit"].startswith('"pages";r=2;')
     assert first[-1].headers["retry-after"] == "1"
     assert "come back in 1 s" in first[-1].text
-    assert limited.get(path, x_forwarded_for="192.0.3.1").status == 200
+    assert limited.get(path, x_forwarded_for="192.0.2.2").status == 200
     limited.archive.clock.now += 1
-    assert limited.get(path, x_forwarded_for="192.0.2.77").status == 200
-    assert limited.get(path, x_forwarded_for="192.0.2.78").status == 429
+    assert limited.get(path, x_forwarded_for="192.0.2.1").status == 200
+    assert limited.get(path, x_forwarded_for="192.0.2.1").status == 429
 
 
 def test_below_the_interface_for_programs_it_is_a_problem(limited: Served) -> None:
     statuses = [limited.get(f"/-/api/handles/{REP}", x_forwarded_for="2001:db8:1::1") for _ in range(4)]
     assert [answer.status for answer in statuses] == [200, 200, 200, 429]
     assert statuses[-1].headers["content-type"] == "application/problem+json"
-    other = limited.get(f"/-/api/handles/{REP}", x_forwarded_for="2001:db8:1:2::9")
-    assert other.status == 429  # of the same /48
+    same, other = (
+        limited.get(f"/-/api/handles/{REP}", x_forwarded_for=address).status
+        for address in ("2001:db8:1:0:ffff::9", "2001:db8:1:2::9")
+    )
+    assert (same, other) == (429, 200)  # of the same /64, and of another one
+
+
+def test_neighbours_together_do_not_get_much_more_than_one(limited: Served) -> None:
+    path = f"/-/item/{CLOSED}"
+    told = [limited.get(path, x_forwarded_for=f"203.0.113.{number}").status for number in range(30)]
+    assert told == [200] * 3 * NEIGHBOURS + [429] * (30 - 3 * NEIGHBOURS)
 
 
 def test_what_is_dear_has_a_budget_of_its_own(limited: Served) -> None:

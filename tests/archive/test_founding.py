@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from archive.world import settings_for
-from ibi.archive.networking.adjusting import adjusted
+from ibi.archive.networking.adjusting import MOST, adjusted
 from ibi.archive.networking.founding import Answers, mail_text, register_command
 from ibi.archive.networking.joining import LONGEST_HOST, Resolvers, key_warnings, root
 from ibi.errors import IbiError, SetupError
@@ -244,6 +244,11 @@ def test_what_stays_as_it_is_has_not_changed() -> None:
         {"largest_upload": 0},
         {"audit_days": 10_000},
         {"refresh_hours": 9_000},
+        {"page_rate": -1.0},
+        {"page_rate": float("nan")},
+        {"costly_rate": float("inf")},
+        {"page_burst": 0},
+        {"costly_burst": 1 << 40},
         {"mint_host": "b.localhost"},
         {"mint_ip": "300.1.1.1"},
         {"granularity": "7"},
@@ -262,10 +267,7 @@ def test_what_cannot_be_is_refused_before_anything_is_written(changes: dict[str,
 
 def test_every_number_that_an_operator_may_set_has_its_default_within_its_limits() -> None:
     settings = settings_for("a.example")
-    numbers = {
-        name: getattr(settings, name)
-        for name in ("reuse_seconds", "largest_upload", "audit_days", "refresh_hours")
-    }
+    numbers = {name: getattr(settings, name) for name in MOST}
     assert adjusted(settings, numbers).changed == ()
     assert isinstance(settings, ArchiveSettings)
 

@@ -3,10 +3,7 @@
 from __future__ import annotations
 
 import json
-import os
 import re
-import subprocess
-import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -15,17 +12,24 @@ import pytest
 from openapi_schema_validator import OAS31Validator
 from openapi_spec_validator import OpenAPIV31SpecValidator
 
+from archive.administration_world import office
 from archive.api_world import FORM, Asking, asking, file_part, form, item_part
 from archive.conftest import _make
 from archive.test_api import TITLE, deposited, said
-from archive.world import NewArchive, fill
+from archive.world import REP, NewArchive, fill
 from ibi.archive.api.doors import DOORS
 from ibi.archive.api.openapi import routes
-from ibi.archive.api.routes import Route, answer, in_thread
 from ibi.archive.directory import ArchiveDirectory
 from ibi.assembly.archive_api import archive_api
+from ibi.interface.routes import Route, answer, in_thread
 from ibi.tokens import Scope
+from support.made_up import find_no_fault
+from support.programs import Program
 
+ADMINISTRATION = [
+    "/imports", "/copies", "/items/{ibi}/refresh", "/hand-overs", "/membership", "/state", "/audit", "/index",
+    "/accounts", "/tokens",
+]  # fmt: skip
 METHODS = frozenset({"get", "put", "post", "delete", "options", "head", "patch"})
 OTHERS = {door.path for door in DOORS}
 """What is described besides the interface below /-/api."""
@@ -131,59 +135,6 @@ def test_a_deposit_as_it_says_is_taken(api: Asking, document: Any) -> None:
     assert (edited.status, "rights" in said(edited)) == (200, False)
 
 
-FUZZ = """
-import sys
-import schemathesis
-from hypothesis import HealthCheck, Phase, settings
-from schemathesis import GenerationMode
-from schemathesis.checks import CHECKS, not_a_server_error, load_all_checks
-
-load_all_checks()
-
-@schemathesis.serializer("application/offset+octet-stream", "application/octet-stream")
-def plain_bytes(ctx, value):
-    return value if isinstance(value, bytes) else str(value).encode()
-
-names = ["status_code_conformance", "content_type_conformance", "response_schema_conformance"]
-schema = schemathesis.openapi.from_url(sys.argv[1])
-checks = [not_a_server_error, *CHECKS.get_by_names(names)]
-broken, cases, statuses = [], 0, {}
-there = {"ibi": sys.argv[4], "word": sys.argv[5]}
-
-def one(operation):
-    @settings(max_examples=int(sys.argv[3]), deadline=None, database=None, derandomize=True,
-              suppress_health_check=list(HealthCheck), phases=[Phase.generate])
-    @__import__("hypothesis").given(case=operation.as_strategy(generation_mode=GenerationMode.POSITIVE)
-                                    | operation.as_strategy(generation_mode=GenerationMode.NEGATIVE))
-    def walk(case):
-        global cases
-        cases += 1
-        if cases % 2 and operation.method != "delete":  # also what is there
-            case.path_parameters.update({name: there[name] for name in case.path_parameters if name in there})
-        for headers in ({"Authorization": "Bearer " + sys.argv[2], "If-Match": "*"}, {}):
-            try:
-                response = case.call(headers=headers)
-                statuses[response.status_code] = statuses.get(response.status_code, 0) + 1
-                case.validate_response(response, checks=checks)
-            except (UnicodeError, ValueError) as error:
-                if "header" not in str(error).lower():
-                    raise
-    walk()
-
-for result in schema.get_all_operations():
-    operation = result.ok()
-    if operation.path == "/openapi.json" or operation.path.startswith(("/-/", "/.well", "/sitemap")):
-        continue
-    try:
-        one(operation)
-    except Exception as error:
-        broken.append(f"{operation.label}: {error}")
-print(cases, statuses)
-print("\\n".join(broken))
-sys.exit(bool(broken))
-"""
-
-
 @pytest.mark.long
 def test_what_a_machine_makes_up_finds_no_fault_of_ours_and_nothing_undocumented(
     new_archive: Callable[..., NewArchive],
@@ -193,10 +144,16 @@ def test_what_a_machine_makes_up_finds_no_fault_of_ours_and_nothing_undocumented
         begun = api.ask("POST", "/uploads", None, Scope.ADMIN, upload_length="1000000")
         upload = begun.headers["location"].rpartition("/")[2]
         url = f"http://127.0.0.1:{api.served.port}/-/api/openapi.json"
-        command = [sys.executable, "-c", FUZZ, url, api.token(Scope.ADMIN), "30", item, upload]
-        environment = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[2] / "src")}
-        done = subprocess.run(
-            command, capture_output=True, text=True, env=environment, check=False, timeout=110
-        )
-        assert done.returncode == 0, done.stdout + done.stderr
+        headers = [{"Authorization": f"Bearer {api.token(Scope.ADMIN)}", "If-Match": "*"}, {}]
+        left_out = ["/-/", "/.well", "/sitemap"]
+        find_no_fault(url, headers, 30, there={"ibi": item, "word": upload}, left_out=left_out)
         assert api.staging == []
+
+
+@pytest.mark.long
+def test_nor_does_it_find_any_in_what_administrators_decide(tmp_path: Path) -> None:
+    with office(tmp_path) as made:
+        program = Program(made.archive.data, made.port)
+        url = f"http://127.0.0.1:{made.port}/-/api/openapi.json"
+        headers = [{"Authorization": f"Bearer {program.token(Scope.ADMIN)}"}, {}]
+        find_no_fault(url, headers, 8, there={"ibi": REP, "word": "joao"}, only=ADMINISTRATION)

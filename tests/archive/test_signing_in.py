@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
 import re
 import sqlite3
 import subprocess
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Literal
@@ -12,10 +14,17 @@ from unicodedata import normalize
 
 import pytest
 
-from archive.administration_world import PASSWORD, Librarian, Office, office
+from archive.administration_world import PASSWORD, Librarian, office
+from archive.administration_world import Office as Served
 from ibi.errors import IbiError, ParseError, SetupError
+from ibi.exchange import Asked
 from ibi.signing_in import door, passwords
 from ibi.signing_in.accounts import Accounts
+from ibi.signing_in.door import Door, caller_of
+from ibi.signing_in.forms import LONGEST_FIELDS
+from ibi.signing_in.frames import Frame, FrameRenderer
+from ibi.signing_in.late_forms import LONGEST_KEPT
+from ibi.signing_in.office import Manners, Office
 from ibi.signing_in.passwords import check_password, new_password
 from ibi.signing_in.roles import Role
 from ibi.signing_in.sessions import ABSOLUTE, IDLE, MOST_SESSIONS, Limit, Sessions
@@ -24,13 +33,13 @@ MADE = "2026-11-22T10:00:00Z"
 
 
 @pytest.fixture(scope="module")
-def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Office]:
+def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
     with office(tmp_path_factory.mktemp("office")) as made:
         yield made
 
 
 @pytest.fixture(autouse=True)
-def _nobody_has_tried_before(served: Office) -> None:
+def _nobody_has_tried_before(served: Served) -> None:
     path = served.archive.data / "sessions.sqlite"
     if path.exists():
         with sqlite3.connect(path, timeout=10) as database:
@@ -48,7 +57,7 @@ class At:
         return self.now
 
 
-def test_whoever_is_not_signed_in_is_led_to_the_way_in_and_back(served: Office) -> None:
+def test_whoever_is_not_signed_in_is_led_to_the_way_in_and_back(served: Served) -> None:
     nobody = served.somebody()
     answer = nobody.look("/-/admin/items?after=a")
     assert answer.status == 303
@@ -71,13 +80,13 @@ def test_whoever_is_not_signed_in_is_led_to_the_way_in_and_back(served: Office) 
         "/-/admin#/x",
     ],
 )
-def test_signing_in_leads_nowhere_else(served: Office, where: str) -> None:
+def test_signing_in_leads_nowhere_else(served: Served, where: str) -> None:
     nobody = served.somebody()
     answer = nobody.post("/-/admin/sign-in", ("name", "maria"), ("password", PASSWORD), ("next", where))
     assert (answer.status, answer.headers["location"]) == (303, "/-/admin")
 
 
-def test_the_cookie_is_for_this_host_alone_and_for_no_script(served: Office) -> None:
+def test_the_cookie_is_for_this_host_alone_and_for_no_script(served: Served) -> None:
     answer = served.somebody().sign_in()
     assert re.fullmatch(
         r"ibi-[0-9a-f]{8}=[\w-]{43}; Path=/; Max-Age=43200; HttpOnly; SameSite=Strict",
@@ -86,7 +95,7 @@ def test_the_cookie_is_for_this_host_alone_and_for_no_script(served: Office) -> 
     assert answer.headers["cache-control"] == "no-store"
 
 
-def test_of_a_session_only_a_hash_is_kept(served: Office) -> None:
+def test_of_a_session_only_a_hash_is_kept(served: Served) -> None:
     maria = served.somebody("maria")
     [session] = maria.cookies.values()
     files = [path for path in served.archive.data.iterdir() if path.name.startswith("sessions.sqlite")]
@@ -95,7 +104,7 @@ def test_of_a_session_only_a_hash_is_kept(served: Office) -> None:
     assert (served.archive.data / "sessions.sqlite").stat().st_mode & 0o077 == 0
 
 
-def test_signing_in_again_ends_the_session_that_was_there(served: Office) -> None:
+def test_signing_in_again_ends_the_session_that_was_there(served: Served) -> None:
     maria = served.somebody("maria")
     before = dict(maria.cookies)
     assert maria.sign_in().status == 303
@@ -104,7 +113,7 @@ def test_signing_in_again_ends_the_session_that_was_there(served: Office) -> Non
     assert maria.look("/-/admin").status == 200
 
 
-def test_an_unknown_name_and_a_wrong_password_get_the_same_answer(served: Office) -> None:
+def test_an_unknown_name_and_a_wrong_password_get_the_same_answer(served: Served) -> None:
     wrong, unknown = (served.somebody().sign_in(name, "something else") for name in ("maria", "nobody"))
     assert wrong.status == unknown.status == 403
     assert "the name or the password is wrong" in wrong.text.lower()
@@ -113,7 +122,7 @@ def test_an_unknown_name_and_a_wrong_password_get_the_same_answer(served: Office
     assert "set-cookie" not in wrong.headers
 
 
-def test_after_five_wrong_passwords_even_the_right_one_has_to_wait(served: Office) -> None:
+def test_after_five_wrong_passwords_even_the_right_one_has_to_wait(served: Served) -> None:
     nobody = served.somebody()
     said = [nobody.sign_in("maria", f"wrong {number}").status for number in range(6)]
     assert said == [403] * 5 + [429]
@@ -124,14 +133,65 @@ def test_after_five_wrong_passwords_even_the_right_one_has_to_wait(served: Offic
     assert nobody.sign_in("root").status == 303  # others are not kept out
 
 
-def test_a_right_password_forgives_the_wrong_ones_before(served: Office) -> None:
+def test_strangers_who_guess_keep_nobody_out_who_has_signed_in_here_before(served: Served) -> None:
+    maria, ana, stranger = served.somebody("maria"), served.somebody(), served.somebody()
+    while stranger.sign_in("maria", "wrong").status != 429:  # of the same network, and for this account
+        pass
+    assert ana.sign_in("maria").status == 429  # with a browser that has not been here
+    assert maria.sign_in("maria").status == 303
+    while stranger.sign_in("root", "wrong").status != 429:
+        pass
+    assert maria.sign_in("root").status == 429  # her browser is known for her own account
+    said = [maria.sign_in("maria", "wrong").status for _ in range(door.WRONG_BY_ONE + 1)]
+    assert said == [403] * door.WRONG_BY_ONE + [429]  # whoever has her browser is bounded, too
+    assert maria.sign_in("maria").status == 429
+
+
+def test_wrong_passwords_from_everywhere_do_not_close_a_known_browser(tmp_path: Path) -> None:
+    made = door.Door(tmp_path, "a", At())
+    made.accounts.add("ana", Role.DEPOSITOR, PASSWORD, MADE)
+
+    async def tried(password: str, number: int, cookie: str = "") -> str:
+        asked = Asked("POST", "/-/admin/sign-in", "", {b"cookie": cookie.encode()})
+        caller = door.Caller(f"198.51.{number}.1", secure=True, local=False)
+        _signed, cookies = await made.sign_in(asked, caller, "ana", password)
+        return cookies[0].partition(";")[0]
+
+    async def main() -> None:
+        known = await tried(PASSWORD, 0)
+        assert known.startswith("__Host-ibi-")
+        for number in range(door.WRONG_FOR_ACCOUNT):
+            with pytest.raises(door.Denied, match="is wrong"):
+                await tried("wrong", number)
+        name, _, value = known.partition("=")
+        device, _, seal = value.partition(".")
+        forged = [
+            "",
+            f"{name}={device}.{'0' * 64}",
+            f"{name}={'0' * 32}.{seal}",
+            f"{name}=x",
+            f"{name}={value}0",
+        ]
+        for cookie in forged:
+            with pytest.raises(door.Denied, match="too many attempts"):
+                await tried(PASSWORD, 200, cookie)
+        assert await tried(PASSWORD, 200, known) == known
+        made.accounts.set_password("ana", "another good password")
+        with pytest.raises(door.Denied, match="too many attempts"):
+            await tried("another good password", 200, known)
+
+    asyncio.run(main())
+    made.close()
+
+
+def test_a_right_password_forgives_the_wrong_ones_before(served: Served) -> None:
     nobody = served.somebody()
     for _ in range(3):
         assert [nobody.sign_in("maria", "wrong").status for _ in range(4)] == [403] * 4
         assert nobody.sign_in("maria").status == 303
 
 
-def test_one_network_cannot_try_one_password_on_everybody(served: Office) -> None:
+def test_one_network_cannot_try_one_password_on_everybody(served: Served) -> None:
     nobody = served.somebody()
     said = [nobody.sign_in(f"n{number}", "password1").status for number in range(door.WRONG_FROM_NETWORK + 1)]
     assert said == [403] * door.WRONG_FROM_NETWORK + [429]
@@ -150,7 +210,7 @@ def test_one_network_cannot_try_one_password_on_everybody(served: Office) -> Non
         {"origin": "http://["},
     ],
 )
-def test_a_form_of_another_site_is_refused_signing_in_too(served: Office, headers: dict[str, str]) -> None:
+def test_a_form_of_another_site_is_refused_signing_in_too(served: Served, headers: dict[str, str]) -> None:
     refused = served.somebody().sign_in("maria", **headers)
     assert (refused.status, refused.headers.get("set-cookie")) == (403, None)
     maria = served.somebody("root")
@@ -160,7 +220,7 @@ def test_a_form_of_another_site_is_refused_signing_in_too(served: Office, header
     assert "evil" not in maria.look("/-/admin/tokens").text
 
 
-def test_a_form_needs_the_token_of_its_own_session(served: Office) -> None:
+def test_a_form_needs_the_token_of_its_own_session(served: Served) -> None:
     first, second = served.somebody("root"), served.somebody("root")
     first.look("/-/admin/tokens")
     second.look("/-/admin/tokens")
@@ -172,7 +232,7 @@ def test_a_form_needs_the_token_of_its_own_session(served: Office) -> None:
     assert second.send("/-/admin/tokens", ("name", "good"), ("scope", "read")).status == 200
 
 
-def test_no_file_is_read_before_the_token_of_the_form(served: Office) -> None:
+def test_no_file_is_read_before_the_token_of_the_form(served: Served) -> None:
     maria = served.somebody("maria")
     maria.look("/-/admin/deposit")
     late = (("file", "a.txt", b"a" * 100_000), ("form_token", None, maria.token.encode()))
@@ -181,7 +241,7 @@ def test_no_file_is_read_before_the_token_of_the_form(served: Office) -> None:
     assert not staging.exists() or [path for path in staging.iterdir() if path.is_file()] == []
 
 
-def test_pages_are_kept_by_nobody_framed_by_nobody_and_run_no_script_of_others(served: Office) -> None:
+def test_pages_are_kept_by_nobody_framed_by_nobody_and_run_no_script_of_others(served: Served) -> None:
     first, second = (served.somebody("maria").look("/-/admin/deposit") for _ in range(2))
     policy = first.headers["content-security-policy"]
     assert "frame-ancestors 'none'" in policy
@@ -197,7 +257,7 @@ def test_pages_are_kept_by_nobody_framed_by_nobody_and_run_no_script_of_others(s
     assert first.headers["referrer-policy"] == "same-origin"
 
 
-def test_signing_out_ends_the_session_not_only_the_cookie(served: Office) -> None:
+def test_signing_out_ends_the_session_not_only_the_cookie(served: Served) -> None:
     maria = served.somebody("maria")
     kept = dict(maria.cookies)
     maria.look("/-/admin")
@@ -209,7 +269,7 @@ def test_signing_out_ends_the_session_not_only_the_cookie(served: Office) -> Non
     assert Librarian(served.port, kept).look("/-/admin").status == 303
 
 
-def test_signing_out_everywhere_ends_the_sessions_of_other_browsers(served: Office) -> None:
+def test_signing_out_everywhere_ends_the_sessions_of_other_browsers(served: Served) -> None:
     here, there, somebody = served.somebody("maria"), served.somebody("maria"), served.somebody("root")
     here.look("/-/admin/account")
     assert here.send("/-/admin/sign-out", ("everywhere", "yes")).status == 303
@@ -217,7 +277,7 @@ def test_signing_out_everywhere_ends_the_sessions_of_other_browsers(served: Offi
     assert somebody.look("/-/admin").status == 200
 
 
-def test_another_password_ends_every_session_and_the_old_one_opens_nothing(served: Office) -> None:
+def test_another_password_ends_every_session_and_the_old_one_opens_nothing(served: Served) -> None:
     accounts = Accounts(served.archive.data)
     accounts.add("ana", Role.DEPOSITOR, PASSWORD, MADE)
     ana, elsewhere = served.somebody("ana"), served.somebody("ana")
@@ -239,7 +299,7 @@ def test_another_password_ends_every_session_and_the_old_one_opens_nothing(serve
     assert again.look("/-/admin").status == 303
 
 
-def test_over_plain_http_from_elsewhere_nobody_can_type_a_password(served: Office) -> None:
+def test_over_plain_http_from_elsewhere_nobody_can_type_a_password(served: Served) -> None:
     nobody = served.somebody()
     other = {"host": "archive:80"}
     assert 'type="password"' not in nobody.ask("GET", "/-/admin/sign-in", None, **other).text
@@ -262,12 +322,25 @@ def test_behind_a_trusted_proxy_that_speaks_https_the_cookie_is_a_secure_one(tmp
         assert behind.somebody().sign_in("maria", **plain).status == 403
 
 
-def test_of_a_stranger_who_says_that_he_is_a_proxy_nothing_is_believed(served: Office) -> None:
+def test_of_a_stranger_who_says_that_he_is_a_proxy_nothing_is_believed(served: Served) -> None:
     headers = {"host": "archive", "origin": "https://archive", "x_forwarded_proto": "https"}
     assert served.somebody().sign_in("maria", **headers).status == 403
 
 
-def test_a_form_that_comes_after_its_session_keeps_what_was_typed(served: Office) -> None:
+@pytest.mark.parametrize("header", ["forwarded", "via", "x_forwarded_for", "x_forwarded_proto", "x_real_ip"])
+def test_a_proxy_on_this_machine_that_nobody_has_named_takes_no_passwords(
+    served: Served, header: str
+) -> None:
+    nobody = served.somebody()
+    traces = {header: "for=203.0.113.9" if header == "forwarded" else "203.0.113.9"}
+    assert 'name="password"' in nobody.ask("GET", "/-/admin/sign-in").text
+    page = nobody.ask("GET", "/-/admin/sign-in", None, **traces)
+    assert 'name="password"' not in page.text
+    assert "https" in page.text
+    assert nobody.sign_in("maria", **traces).status == 403
+
+
+def test_a_form_that_comes_after_its_session_keeps_what_was_typed(served: Served) -> None:
     maria = served.somebody("maria")
     maria.look("/-/admin/copy")
     token = maria.token
@@ -285,8 +358,58 @@ def test_a_form_that_comes_after_its_session_keeps_what_was_typed(served: Office
     assert maria.token != token
 
 
+def late(served: Served, *parts: tuple[str, str | None, bytes]) -> Librarian:
+    """Somebody who has sent the form of a deposit after the session had ended, and sees what came of it."""
+    maria = served.somebody("maria")
+    maria.look("/-/admin/deposit")
+    parts = (
+        ("form_token", None, maria.token.encode()),
+        ("once", None, maria.hidden("once").encode()),
+        *parts,
+    )
+    maria.cookies.clear()
+    maria.page = maria.post_files("/-/admin/deposit", *parts)
+    assert maria.page.status == 403
+    return maria
+
+
+def test_a_deposit_that_comes_after_its_session_keeps_what_was_typed_beside_its_files(served: Served) -> None:
+    texts = [
+        ("dc.title", None, "São José".encode()),
+        ("dc.title.lang", None, b"pt"),
+        ("rights", None, b"mine"),
+    ]
+    file = ("file", "a.bin", bytes(range(256)) * 9000)
+    maria = late(served, file, *texts, ("password", None, b"typed into a wrong field"))
+    assert maria.page is not None
+    assert "wrong field" not in maria.page.text
+    kept = (("next", maria.hidden("next")), ("kept", maria.hidden("kept")))
+    maria.page = maria.post("/-/admin/sign-in", ("name", "maria"), ("password", PASSWORD), *kept)
+    for value in ("São José", "mine"):
+        assert f'value="{value}"' in maria.page.text
+    answer = maria.send_files("/-/admin/deposit", *texts, ("once", None, maria.hidden("once").encode()), file)
+    assert "done=deposited" in answer.headers["location"]
+
+
+def test_who_has_typed_more_than_is_kept_is_told_before_it_is_gone(served: Served) -> None:
+    for more in (b"x" * LONGEST_KEPT, b"x" * (LONGEST_FIELDS + 1)):
+        page = late(served, ("dc.description", None, more)).page
+        assert page is not None
+        assert "go back in your browser" in page.text
+        assert 'name="kept"' not in page.text
+
+
+@pytest.mark.parametrize("kind", ["multipart/form-data", "multipart/form-data; boundary=" + "b" * 300])
+def test_a_late_form_that_is_none_is_a_page_all_the_same(served: Served, kind: str) -> None:
+    nobody = served.somebody()
+    body = b'--x\r\nContent-Disposition: form-data; name="a"\r\n\r\n'
+    for wrong in (body, b"\xff" * 1000, b"--\r\n" * 1000):
+        answer = nobody.ask("POST", "/-/admin/deposit", wrong, content_type=kind, origin=nobody.origin)
+        assert (answer.status, "session has ended" in answer.text) == (403, True)
+
+
 @pytest.mark.parametrize("kept", ["{", "[1]", '[["a"]]', "[" * 100_000, '{"a": 1}', '"x"'])
-def test_what_was_kept_may_be_anything(served: Office, kept: str) -> None:
+def test_what_was_kept_may_be_anything(served: Served, kept: str) -> None:
     fields = (("name", "maria"), ("password", PASSWORD), ("kept", kept), ("next", "/-/admin/copy"))
     assert served.somebody().post("/-/admin/sign-in", *fields).status in {200, 303}
 
@@ -311,7 +434,7 @@ def test_what_was_kept_may_be_anything(served: Office, kept: str) -> None:
     ],
 )
 def test_bad_input_is_refused_with_a_sentence(
-    served: Office, method: str, path: str, body: bytes, kind: str, status: int
+    served: Served, method: str, path: str, body: bytes, kind: str, status: int
 ) -> None:
     nobody = served.somebody()
     answer = nobody.ask(method, path, body, content_type=kind, origin=nobody.origin)
@@ -322,13 +445,13 @@ def test_bad_input_is_refused_with_a_sentence(
 @pytest.mark.parametrize(
     "cookie", ["=", ";;;", "ibi-=x", "a" * 5000, "ibi-{label}={x}", "ibi-{label}=" + "y" * 300]
 )
-def test_a_cookie_of_anybody_opens_nothing(served: Office, cookie: str) -> None:
+def test_a_cookie_of_anybody_opens_nothing(served: Served, cookie: str) -> None:
     [name] = served.somebody("maria").cookies
     cookie = cookie.replace("ibi-{label}", name).replace("{x}", "A" * 43)
     assert served.somebody().ask("GET", "/-/admin", cookie=cookie).status == 303
 
 
-def test_of_two_cookies_in_one_value_none_is_the_session(served: Office) -> None:
+def test_of_two_cookies_in_one_value_none_is_the_session(served: Served) -> None:
     ana, root = served.somebody("maria"), served.somebody("root")
     [[name, hers]], [his] = ana.cookies.items(), root.cookies.values()
     answer = served.somebody().ask("GET", "/-/admin/account", cookie=f"x=y,{name}={hers}; {name}={his}")
@@ -336,7 +459,7 @@ def test_of_two_cookies_in_one_value_none_is_the_session(served: Office) -> None
 
 
 def test_a_name_and_a_password_as_long_as_a_form_cost_no_more_than_short_ones(
-    served: Office, monkeypatch: pytest.MonkeyPatch
+    served: Served, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     longest = [0]
 
@@ -372,7 +495,7 @@ def test_a_wrong_present_password_counts_wherever_it_comes_from_and_makes_nothin
     made.close()
 
 
-def test_roles_see_and_do_what_they_are_for_and_nothing_else(served: Office) -> None:
+def test_roles_see_and_do_what_they_are_for_and_nothing_else(served: Served) -> None:
     joao, maria, root = (served.somebody(name) for name in ("joao", "maria", "root"))
     open_to = {
         "deposit": (200, 200, 200),
@@ -466,17 +589,6 @@ def test_a_file_that_is_no_database_is_a_setup_error(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("address", "network"),
-    [
-        ("192.0.2.7", "192.0.2.7"), ("2001:db8:1:2:3::4", "2001:db8:1:2::/64"), (None, ""), ("x", ""),
-        ("2001:db8:1:2:ffff::1", "2001:db8:1:2::/64"),
-    ],
-)  # fmt: skip
-def test_attempts_are_counted_by_the_network_that_somebody_has(address: str | None, network: str) -> None:
-    assert door.network_of(address) == network
-
-
-@pytest.mark.parametrize(
     "password", ["", "short", "aaaaaaaaaaaaaaaa", "maria maria maria", "x" * 201, "Maria2026Maria"]
 )
 def test_a_password_that_would_be_tried_first_is_refused(password: str) -> None:
@@ -521,6 +633,25 @@ def test_two_accounts_never_differ_in_case_only(tmp_path: Path) -> None:
     found = accounts.find("MARIA")
     assert found is not None
     assert found.name == "Maria"
+
+
+def test_a_page_that_takes_long_to_write_keeps_nobody_else_waiting(tmp_path: Path) -> None:
+    seen = threading.Event()
+
+    def render(_frame: Frame, _language: str) -> bytes:
+        return b"seen" if seen.wait(10) else b"nobody came"
+
+    async def answered() -> bytes:
+        manners = Manners(lambda asked: caller_of(asked, None, proxied=False), lambda _: None, "here")
+        made = Office(Door(tmp_path, "here", lambda: 1.0), {}, FrameRenderer(render, lambda _: "en"), manners)
+        page = asyncio.create_task(made.answer(Asked("PUT", "/-/admin", "", {}), asyncio.Event().wait))
+        await asyncio.sleep(0)  # the page is being written
+        seen.set()
+        body = (await page).body
+        made.close()
+        return body
+
+    assert asyncio.run(answered()) == b"seen"
 
 
 @pytest.mark.long

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import io
-import tracemalloc
 
 import pytest
 from hypothesis import given
@@ -122,20 +121,6 @@ def test_a_reference_without_end_is_one_sentence(long: str) -> None:
     records = read(f"TY  - BOOK\nTI  - {long}\nER  -\n{ENTRY}")
     assert [isinstance(each.draft, Draft) for each in records] == [False, True]
     assert "longer than" in str(records[0].draft)
-
-
-def test_no_more_than_a_reference_is_in_memory() -> None:
-    text = io.BytesIO(b"".join(b"TY  - BOOK\nTI  - %d\nER  - \n" % number for number in range(3000)))
-    peaks = []
-    tracemalloc.start()
-    try:
-        for number, _ in enumerate(read_ris(text), 1):
-            if number in {300, 3000}:
-                peaks.append(tracemalloc.get_traced_memory()[1])
-    finally:
-        tracemalloc.stop()
-    assert len(peaks) == 2
-    assert peaks[1] < peaks[0] + 100_000
 
 
 @given(st.text(alphabet="TYERAUI  -\n\r\x00é{}/10.", max_size=300))

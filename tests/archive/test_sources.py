@@ -1,4 +1,4 @@
-"""What files say: BibTeX and CSV, record by record, each an item or one clear sentence."""
+"""What files say: BibTeX, CSV and others, record by record, each an item or one clear sentence."""
 
 from __future__ import annotations
 
@@ -18,6 +18,7 @@ from ibi.archive.intake.sources.bibtex import LONGEST_ENTRY, read_bibtex
 from ibi.archive.intake.sources.bibtex_fields import plain
 from ibi.archive.intake.sources.json_lines import read_json_lines
 from ibi.archive.intake.sources.record import Record
+from ibi.archive.intake.sources.ris import read_ris
 from ibi.archive.intake.sources.table import read_table
 from ibi.archive.intake.sources.text_lines import encoding_of
 from ibi.archive.intake.sources.values import doi_address, is_persistent, language_of, names_in, web_address
@@ -364,7 +365,9 @@ SOURCES = [
 ]
 
 
-@pytest.mark.parametrize(("source", "line"), SOURCES)
+@pytest.mark.parametrize(
+    ("source", "line"), [*SOURCES, pytest.param(read_ris, b"TY  - BOOK\nTI  - %d\nER  - \n", id="ris")]
+)
 def test_no_source_holds_more_than_a_record_in_memory(source: Source, line: bytes) -> None:
     head = b"url\n" if source is read_table else b""
     text = io.BytesIO(head + b"".join(line % number for number in range(3000)))

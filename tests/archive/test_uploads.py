@@ -20,9 +20,9 @@ from archive.api_world import LARGEST, Asking, asking
 from archive.test_api import deposited, path_of, refused, said
 from archive.world import NOW, Answer, Clock, NewArchive
 from ibi.archive.api import upload_store
-from ibi.archive.api.refusal import Refusal
 from ibi.archive.api.upload_store import LIFETIME, Uploads
 from ibi.errors import NotHeld
+from ibi.interface.refusal import Refusal
 from ibi.tokens import Scope
 
 BYTES = "application/offset+octet-stream"

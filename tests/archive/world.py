@@ -24,6 +24,7 @@ from ibi.serving import Service, run
 from ibi.settings import ArchiveSettings
 from ibi.web import archive_pages
 from ibi.web.rendering import page_headers, page_language, sayer
+from support.programs import Reply
 
 SERVICE = IBIForms.parse("rep archive.example/w/2020/01.01.00.00 ibip LK47B6W/3P5GNKB")
 NOW = 1_700_000_000
@@ -102,17 +103,7 @@ def settings_for(address: str, **more: object) -> ArchiveSettings:
     return ArchiveSettings(**(given | more))  # type: ignore[arg-type]  # what a test gives is right
 
 
-@dataclass
-class Answer:
-    """One HTTP answer; header names in lower case."""
-
-    status: int
-    headers: dict[str, str]
-    body: bytes
-
-    @property
-    def text(self) -> str:
-        return self.body.decode("utf-8")
+Answer = Reply
 
 
 class Served:

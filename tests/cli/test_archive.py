@@ -170,6 +170,19 @@ def test_join_keeps_the_resolver_and_the_key(ibi: Ibi, data: Path) -> None:
     assert (settings["resolver"], settings["key"]) == ("http://127.0.0.1:8080", "1234567890")
 
 
+def test_a_dry_run_says_what_would_come_of_a_file_and_takes_nothing_in(
+    ibi: Ibi, data: Path, lines: Path
+) -> None:
+    before = ibi("list", "--data", data)[1]
+    status, out, err = ibi("import", "--data", data, lines, "--dry-run")
+    assert (status, out) == (1, "would be: 2 added, 0 unchanged, 1 refused\n")
+    assert err.startswith("line 3: ")
+    assert ibi("list", "--data", data)[1] == before
+    ibi("import", "--data", data, lines)
+    status, out, _ = ibi("import", "--data", data, lines, "--dry-run", "--json")
+    assert json.loads(out.splitlines()[-1]) == {"added": 0, "unchanged": 2, "refused": 1}
+
+
 def test_import_says_what_it_took_and_what_not(ibi: Ibi, data: Path, lines: Path) -> None:
     status, out, err = ibi("import", "--data", data, lines)
     assert (status, out) == (1, "2 added, 0 unchanged, 1 refused\n")

@@ -62,6 +62,17 @@ def test_programs_are_told_the_same(data: Path, capsys: pytest.CaptureFixture[st
     assert not Accounts(data).all()
 
 
+def test_an_account_is_for_something_else_at_once(data: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert account(data, "add", "maria", "--role", "depositor", "--generate") == 0
+    capsys.readouterr()
+    assert account(data, "role", "maria", "--role", "keeper", "--json") == 0
+    assert json.loads(capsys.readouterr().out)["role"] == "keeper"
+    known = Accounts(data).find("maria")
+    assert known is not None
+    assert known.role == "keeper"
+    assert account(data, "role", "nobody", "--role", "keeper") == 1
+
+
 @pytest.mark.parametrize(
     "words",
     [

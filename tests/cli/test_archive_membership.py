@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import ssl
 import subprocess
 import tomllib
@@ -185,6 +186,23 @@ def test_the_doctor_tells_how_the_archive_stands(
         ibi("archive", "switch", "off", "--data", data)
         main(["doctor", "--data", str(data)])
         assert "this Archive is switched off -> ibi archive switch on" in capsys.readouterr().out
+
+
+def test_how_much_one_network_may_ask_is_set_like_other_settings(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    data = tmp_path / "rates"
+    assert main(["archive", "init", "--data", str(data), "--address", "a.example", "--ip", "127.0.0.1",
+                 "--for-trying"]) == 0  # fmt: skip
+    capsys.readouterr()
+    ibi("archive", "set", "--data", data, "--page-rate", "2.5", "--page-burst", "7", "--costly-rate", "0",
+        "--costly-burst", "9", "--json")  # fmt: skip
+    assert json.loads(capsys.readouterr().out) == {
+        "page_rate": 2.5, "page_burst": 7, "costly_rate": 0.0, "costly_burst": 9,
+    }  # fmt: skip
+    assert ArchiveSettings.read(data).page_rate == 2.5
+    assert main(["archive", "set", "--data", str(data), "--page-rate", "nan"]) == 1
+    assert capsys.readouterr().err.count("\n") == 1
 
 
 @pytest.mark.parametrize("takeover", [False, True], ids=["exclusion", "inclusion of another address"])

@@ -30,7 +30,8 @@ FLOORS = (  # from the ground up
     Floor("names: the generation standard", ("identifier",), pure=True),
     Floor("messages: the resolution standard", ("protocol",), pure=True),
     Floor("front door", ("",), pure=True),  # ibi/__init__.py: the promised names
-    Floor("what this machine was told, and what it tells", ("settings", "durable", "logs")),
+    Floor("what is still there after a power cut", ("durable",)),
+    Floor("what this machine was told, and what it tells", ("settings", "roll", "logs")),
     Floor(
         "doors to the world",
         (
@@ -48,6 +49,7 @@ FLOORS = (  # from the ground up
         ),
     ),
     Floor("minting", ("minting",)),
+    Floor("what programs ask for, and who may", ("interface",)),
     Floor("who may change things through pages", ("signing_in",)),
     Floor("the neighbours, who meet only over HTTP", ("archive", "resolver")),
     Floor("pages", ("web",)),

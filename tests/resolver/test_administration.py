@@ -5,57 +5,28 @@ from __future__ import annotations
 import re
 import time
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
 
-from archive.administration_world import PASSWORD, Librarian
-from ibi import assembly
 from ibi.cli import main
-from ibi.identifier.forms import IBIForms, parse_ibi
-from ibi.resolver import administration
+from ibi.identifier.forms import parse_ibi
+from ibi.resolver import log_pages
 from ibi.resolver.evidence import FILE, Evidence
-from ibi.resolver.registry import Registry
+from ibi.resolver.registry import Move
 from ibi.settings import ResolverSettings
-from ibi.signing_in.accounts import Accounts
-from ibi.signing_in.roles import Role
+from resolver.desk import Desk, desk_at
 from resolver.member import use_cheap_keys
-from support.ports import free_port
-from support.served import served
 
-SERVICE = IBIForms.parse("rep urlib.net/www/2014/03.22.01.53 ibip J8LNKB5R7W/3FUQHC5")
 FIRST, SECOND = "sid.inpe.br/mtc-m21/2012/06.05.15.34.39", "a.example/b/2014/01.01.00.00"
 HOSTILE = '"><script>alert(1)</script>'
-
-
-@dataclass
-class Desk:
-    """A resolver that is served, and what lies in its data directory."""
-
-    data: Path
-    port: int
-    registry: Registry
-
-    def somebody(self, name: str = "") -> Librarian:
-        librarian = Librarian(self.port)
-        if name:
-            assert librarian.sign_in(name).status == 303
-        return librarian
 
 
 @pytest.fixture
 def desk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Desk]:
     use_cheap_keys(monkeypatch)
-    port = free_port()
-    data = tmp_path / "resolver"
-    data.mkdir()
-    ResolverSettings(address=f"127.0.0.1:{port}", service=SERVICE, mirror_key="SECRETKEY").write(data)
-    registry = assembly.registry(data, new=True)
-    Accounts(data).add("root", Role.ADMINISTRATOR, PASSWORD, "2026-11-22T10:00:00Z")
-    with served(lambda: assembly.resolver_service(data), f"127.0.0.1:{port}"):
-        yield Desk(data, port, registry)
-    registry.close()
+    with desk_at(tmp_path) as made:
+        yield made
 
 
 def test_an_application_is_approved_and_another_refused_under_the_name_of_the_account(desk: Desk) -> None:
@@ -82,33 +53,93 @@ def test_an_application_is_approved_and_another_refused_under_the_name_of_the_ac
 
 def test_alerts_of_two_originals_are_shown_with_their_evidence(desk: Desk) -> None:
     evidence = Evidence(desk.data / FILE, time.time)
-    evidence.write("alert", kind="suspect-originals", ibi=FIRST, archives=f"{SECOND} {HOSTILE}")
+    evidence.write("original", ibi=f"rep {FIRST} ibip J8LNKB5R7W/3FUQHC5", archive=SECOND)
+    evidence.write("alert", kind="suspect-originals", ibi=FIRST.upper(), archives=f"{SECOND} {HOSTILE}")
     evidence.write("alert", kind="not-found", ibi="x")
-    [anchor] = [entry.hash[:16] for entry in evidence.entries() if entry.facts["ibi"] == FIRST]
+    [anchor] = [entry.hash[:16] for entry in evidence.entries() if entry.facts["ibi"] == FIRST.upper()]
     evidence.close()
-    page = desk.somebody("root").look("/-/admin")
-    assert "Alerts of two originals of one item: 1" in page.text
-    assert FIRST in page.text
-    assert anchor in page.text
-    assert "<script>alert" not in page.text
+    root = desk.somebody("root")
+    assert "Alerts of two originals of one item: 1" in root.look("/-/admin").text
+    alerts = root.look("/-/admin/alerts")
+    for page in (root.look("/-/admin"), alerts):
+        assert FIRST.upper() in page.text
+        assert anchor in page.text
+        assert "<script>alert" not in page.text
+    assert f"First seen with the original: {SECOND}" in alerts.text
 
 
-def test_of_a_long_log_only_the_end_is_read(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(administration, "LAST_BYTES", 3000)
-    evidence = Evidence(desk.data / FILE, time.time)
-    for number in range(40):
-        evidence.write("registered", ibi=f"item {number}", by="command")
+def test_a_long_log_is_read_page_by_page_and_of_each_no_more_than_must_be(tmp_path: Path) -> None:
+    evidence, path = Evidence(tmp_path / FILE, time.time), tmp_path / FILE
+    for number in range(400):
+        evidence.write(
+            "registered", ibi=f"item {number} {'x' * 1000}", by="command" if number % 9 else "form"
+        )
     evidence.close()
-    found = administration.latest(desk.data / FILE, lambda _: True)
-    assert [entry.facts["ibi"] for entry in found[:2]] == ["item 39", "item 38"]
-    assert 5 < len(found) < 20
-    (desk.data / FILE).unlink()
-    assert administration.latest(desk.data / FILE, lambda _: True) == []
+    with path.open("ab") as file:
+        file.write(b"nothing that we wrote\n")
+    seen, before = [], 0
+    while True:
+        found = log_pages.page(path, lambda entry: entry.facts["by"] == "form", before, 7, looked_at=30_000)
+        assert len(found.entries) <= 7
+        seen += [entry.number for entry in found.entries]
+        before = found.before
+        if not before:
+            break
+    assert seen == [number + 1 for number in range(400) if number % 9 == 0][::-1]
+    assert [each.number for each in log_pages.page(path, lambda _: True, 200, 2).entries] == [199, 198]
+    assert log_pages.page(path, lambda _: True, 10**17, 1).entries[0].number == 400
+    path.unlink()
+    assert log_pages.page(path, lambda _: True) == ([], 0)
+
+
+def test_a_policy_is_changed_on_a_page_counts_and_stands_in_the_log(desk: Desk) -> None:
+    root = desk.somebody("root")
+    page = root.look("/-/admin/policies")
+    assert "SECRETKEY" not in page.text
+    sent = root.send(
+        "/-/admin/policies", ("policy", "strict"), ("negative_seconds", "5"), ("admin", "a@b.example")
+    )
+    assert sent.status == 303
+    settings = ResolverSettings.read(desk.data)
+    assert (settings.policy, settings.negative_seconds, settings.admin) == ("strict", 5, "a@b.example")
+    wrong = root.send("/-/admin/policies", ("negative_seconds", "many"), ("policy", "hardened"))
+    assert wrong.status == 422
+    assert 'value="many"' in wrong.text
+    for field in (("archive_seconds", "-1"), ("request_rate", "nan"), ("policy", HOSTILE), ("admin", "x y")):
+        refused = root.send("/-/admin/policies", field)
+        assert refused.status == 422
+        assert "<script>alert" not in refused.text
+    assert ResolverSettings.read(desk.data) == settings
+    text = root.look("/-/admin/log?what=setting").text
+    assert "account root" in text
+    assert "negative_seconds" in text
+    assert "archive_seconds" not in text
+
+
+def test_the_move_of_an_archive_its_new_key_and_its_end_are_written_down(desk: Desk) -> None:
+    key = desk.registry.register(parse_ibi(FIRST), None)
+    desk.registry.hold_move(parse_ibi(FIRST), Move("new.example", "192.0.2.7", 1.0))
+    root = desk.somebody("root")
+    page = root.look("/-/admin/archives")
+    assert "Let sid.inpe.br/mtc-m21/2012/06.05.15.34.39 move once" in page.text
+    assert root.send("/-/admin/archives", ("ibi", FIRST), ("what", "move")).status == 303
+    assert "may move once" in root.look("/-/admin/archives?done=may-move").text
+    assert root.send("/-/admin/archives", ("ibi", FIRST), ("what", "key")).status == 422
+    shown = root.send("/-/admin/archives", ("ibi", FIRST), ("what", "key"), ("sure", "yes"))
+    made = re.search(r"<pre>([0-9-]+)</pre>", shown.text)
+    assert made
+    assert made[1] != key
+    assert desk.registry.check_key(parse_ibi(FIRST), made[1])
+    assert root.send("/-/admin/archives", ("ibi", FIRST), ("what", "forget"), ("sure", "yes")).status == 303
+    assert desk.registry.entry(parse_ibi(FIRST)) is None
+    entries = list(Evidence(desk.data / FILE, time.time).entries())
+    assert [entry.what for entry in entries] == ["move-allowed", "rotated", "unregistered"]
+    assert entries[0].facts == {"ibi": FIRST, "address": "new.example", "by": "account root"}
 
 
 def test_the_settings_are_shown_without_secrets_and_every_page_is_there(desk: Desk) -> None:
     root = desk.somebody("root")
-    for word in ("", "/applications", "/archives", "/log", "/policies", "/accounts", "/account"):
+    for word in ("", "/applications", "/archives", "/alerts", "/log", "/policies", "/accounts", "/account"):
         page = root.look(f"/-/admin{word}", "pt-BR")
         assert page.status == 200, word
         assert "SECRETKEY" not in page.text

@@ -18,7 +18,7 @@ from ibi.errors import AlreadyHeld, BadItem
 from ibi.protocol.vocabulary import ContentType, State
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Sequence
 
     from ibi.archive.holding import Holding, StoredFile
     from ibi.archive.item_lines import Draft
@@ -41,10 +41,16 @@ class Place:
 
 
 def deposit(
-    keeper: Keeper, draft: Draft, staged: Iterable[StoredFile], who: str, place: Place | None = None
+    keeper: Keeper,
+    draft: Draft,
+    staged: Iterable[StoredFile],
+    who: str,
+    place: Place | None = None,
+    request: Sequence[str] = (),
 ) -> Holding:
     """Take in a new original, and give it names if the draft has none; returns it as it is held.
 
+    `request`: by what the request is known if it comes again; it stands in the history of the item.
     A draft whose key is held already gives that item, unchanged. Raises AlreadyHeld, NotHeld, BadItem, HoldingError,
     MintingError, SetupError; then nothing has changed.
     """
@@ -55,7 +61,7 @@ def deposit(
     if held is not None:
         return held
     try:
-        return _deposited(keeper, draft, staged, who, place)
+        return _deposited(keeper, draft, staged, who, place, **({"request": request} if request else {}))
     except AlreadyHeld:
         held = _of_key(keeper, draft)  # it may have come at the same time by somebody else
         if held is None:
@@ -63,7 +69,9 @@ def deposit(
         return held
 
 
-def _deposited(keeper: Keeper, draft: Draft, staged: Iterable[StoredFile], who: str, place: Place) -> Holding:
+def _deposited(
+    keeper: Keeper, draft: Draft, staged: Iterable[StoredFile], who: str, place: Place, **detail: Any
+) -> Holding:
     """Name an item, and put it into its place."""
     labels = keeper.mint((draft.forms is None) + place.metadata_as_item)
     forms = draft.forms or next(labels)
@@ -76,7 +84,7 @@ def _deposited(keeper: Keeper, draft: Draft, staged: Iterable[StoredFile], who: 
             holding = _with_metadata_item(hand, holding, own_metadata)
         if place.translation_of is not None:
             holding = _translated(hand, holding, place.translation_of)
-        added = hand.add(holding, staged)
+        added = hand.add(holding, staged, **detail)
         if place.edition_of is not None:
             _follow(hand, place.edition_of, added)
         if place.metadata_of is not None:

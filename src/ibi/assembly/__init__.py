@@ -1,15 +1,15 @@
 """Putting together (floor 6): settings become running services, and nothing else does.
 
-Services are told what time it is: this room, and the command line, hand them the real clock.
+Services are told what time it is: this room, and the command line, hand them the real clock. What is
+assembled in other rooms of this one is imported when it is asked for: a resolver need not load an Archive.
 """
 
 from __future__ import annotations
 
 import time
-from typing import TYPE_CHECKING
+from importlib import import_module
+from typing import TYPE_CHECKING, Any, Final
 
-from ibi.assembly.archive import archive_directory, archive_service, check_archive, farewell
-from ibi.assembly.resolver import check_resolver, registry, resolver_service
 from ibi.exchange import NO_STORE, PLAIN, Response
 from ibi.minting.desk import Desk
 from ibi.minting.service import MintingService
@@ -23,6 +23,8 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
 
+    from ibi.assembly.archive import archive_directory, archive_service, check_archive, farewell
+    from ibi.assembly.resolver import check_resolver, registry, resolver_service
     from ibi.minting import Subsystem
 
 __all__ = [
@@ -35,6 +37,17 @@ __all__ = [
     "registry",
     "resolver_service",
 ]
+
+_ROOMS: Final = dict.fromkeys(
+    ("archive_directory", "archive_service", "check_archive", "farewell"), "archive"
+) | (dict.fromkeys(("check_resolver", "registry", "resolver_service"), "resolver"))
+
+
+def __getattr__(name: str) -> Any:
+    """What another room of this one assembles, which is imported when it is asked for."""
+    if name not in _ROOMS:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(import_module(f"{__name__}.{_ROOMS[name]}"), name)
 
 
 def mint_service(

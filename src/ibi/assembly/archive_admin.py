@@ -7,14 +7,17 @@ from typing import TYPE_CHECKING
 
 from ibi.archive.administration import deciding, importing, items, overview, sharing
 from ibi.archive.administration.calling import Calling, judge
-from ibi.archive.item_lines import timestamp_text
+from ibi.archive.api.copies import Copies
+from ibi.archive.api.hand_overs import HandOvers
+from ibi.archive.api.imports import Imports
 from ibi.archive.sharing.copying import Copier
 from ibi.archive.sharing.giving import Giver
-from ibi.assembly.archive_api import largest_body, upload_store
+from ibi.assembly.archive_api import largest_body, moment, upload_store
 from ibi.signing_in.account_pages import AccountForm, AccountsForm
 from ibi.signing_in.door import Door
 from ibi.signing_in.frames import FrameRenderer
 from ibi.signing_in.office import Manners, Office
+from ibi.signing_in.people import People
 from ibi.signing_in.roles import Role
 from ibi.web import administration_pages
 from ibi.web.rendering import page_language
@@ -52,17 +55,13 @@ def _screens(
         "edit": items.EditForm(keeper),
         "files": items.FilesForm(keeper, largest),
         "delete": items.DeleteForm(keeper),
-        "copy": sharing.CopyForm(Copier(keeper, settings.resolver, largest)),
-        "transfer": sharing.TransferForm(giver, data),
-        "import": importing.ImportForm(keeper, uploads),
+        "copy": sharing.CopyForm(Copies(Copier(keeper, settings.resolver, largest))),
+        "transfer": sharing.TransferForm(HandOvers(giver, data)),
+        "import": importing.ImportForm(Imports(keeper, uploads)),
         "membership": deciding.MembershipForm(data, catalogue),
         "statistics": overview.StatisticsScreen(catalogue),
         "audit": overview.AuditScreen(data, catalogue, settings.audit_days),
-        "tokens": deciding.TokensForm(data, _moment),
-        "accounts": AccountsForm(door, _moment, tuple(Role)),
+        "tokens": deciding.TokensForm(data, moment),
+        "accounts": AccountsForm(People(door.accounts, tuple(Role), moment, door.sessions.end_all)),
         "account": AccountForm(door),
     }
-
-
-def _moment() -> str:
-    return timestamp_text(time.time())

@@ -7,23 +7,39 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Final
 
 import ibi
-from ibi.archive.api import editing, items, openapi, uploads
-from ibi.archive.api.dispatch import Api
+from ibi.archive.api import (
+    condition,
+    copies,
+    editing,
+    hand_overs,
+    imports,
+    items,
+    membership,
+    openapi,
+    uploads,
+)
 from ibi.archive.api.upload_store import Uploads
+from ibi.archive.item_lines import timestamp_text
 from ibi.archive.sharing import transfer
+from ibi.archive.sharing.copying import Copier
 from ibi.archive.sharing.giving import Giver
 from ibi.archive.sharing.receiving import Receiver
 from ibi.archive.website import reports
 from ibi.archive.website.in_brief import InBrief
 from ibi.errors import SetupError
-from ibi.tokens import Tokens
+from ibi.interface.dispatch import Api
+from ibi.signing_in import people_doors
+from ibi.signing_in.accounts import Accounts
+from ibi.signing_in.people import People
+from ibi.signing_in.roles import Role
+from ibi.tokens import Scope, Tokens
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from ibi.archive.api.routes import Route
     from ibi.archive.catalogue import Catalogue
     from ibi.archive.directory import ArchiveDirectory
+    from ibi.interface.routes import Route
     from ibi.settings import ArchiveSettings
 
 _FORM: Final = 2 << 20  # bytes of a form besides its files
@@ -39,6 +55,11 @@ def upload_store(directory: ArchiveDirectory, settings: ArchiveSettings) -> Uplo
     return Uploads(directory.path / "uploads", time.time, settings.largest_upload)
 
 
+def moment() -> str:
+    """Now, as accounts and tokens tell when they were made."""
+    return timestamp_text(time.time())
+
+
 def archive_api(
     directory: ArchiveDirectory,
     settings: ArchiveSettings,
@@ -49,9 +70,11 @@ def archive_api(
     keeper = directory.keeper_of(catalogue, settings)
     with suppress(SetupError), keeper.working():  # puts right what a kill has interrupted
         pass
-    under_way = upload_store(directory, settings)
-    giver = Giver(keeper, directory.path, f"http://{settings.address}")
-    receiver = Receiver(keeper, directory.path, settings.largest_upload)
+    under_way, data = upload_store(directory, settings), directory.path
+    giver = Giver(keeper, data, f"http://{settings.address}")
+    receiver = Receiver(keeper, data, settings.largest_upload)
+    copier = Copier(keeper, settings.resolver, settings.largest_upload)
+    people, tokens = People(Accounts(data), tuple(Role), moment), Tokens(data)
     table = (
         *items.routes(catalogue, time.time),
         *editing.routes(keeper, under_way),
@@ -59,7 +82,13 @@ def archive_api(
         *reports.routes(catalogue),
         *InBrief(settings, catalogue, f"http://{settings.address}", time.time).routes(),
         *transfer.routes(giver, receiver),
+        *imports.routes(imports.Imports(keeper, under_way)),
+        *copies.routes(copies.Copies(copier), time.time),
+        *hand_overs.routes(hand_overs.HandOvers(giver, data)),
+        *membership.routes(data, catalogue),
+        *condition.routes(data, catalogue),
+        *people_doors.routes(people, tokens, moment, tuple(Scope)),
         *more,
     )
-    api = Api(openapi.routes(table, ibi.__version__), Tokens(directory.path), largest_body(settings))
+    api = Api(openapi.routes(table, ibi.__version__), tokens, largest_body(settings), uploads.TUNNEL)
     return api, receiver

@@ -14,7 +14,9 @@ from ibi.errors import SetupError
 from ibi.nonce import Nonce
 from ibi.renewing import Renewing, Watched
 from ibi.resolver.evidence import FILE, Evidence
+from ibi.resolver.express import Express
 from ibi.resolver.filters import LIMITS, HoldingsFilters
+from ibi.resolver.gathering import Gathering
 from ibi.resolver.holders import refill
 from ibi.resolver.knowledge import Knowledge
 from ibi.resolver.location_index import LocationIndex
@@ -117,7 +119,7 @@ def doors(settings: ResolverSettings, names: Names = system_names) -> Doors:
         client,
         Client(AddressPolicy(allow_private=True), names, limits),
         Thanks(client, deadline=settings.archive_seconds),
-        Mail(settings.smtp, settings.mail_from, settings.address),
+        Mail(settings.smtp, settings.mail_from, settings.address, settings.smtp_password_file),
     )
 
 
@@ -138,10 +140,13 @@ def resolver_service(
     settings = watched.look()
     making = _Making(data, stores(data, settings, names or system_names), trusted, listening)
     app = Renewing(watched.look, making.make)
+    making.express.look = app.current
     office = WithOffice(app, data, making.stores, watched.look, trusted)
 
     async def close() -> None:
+        making.gathering.close()
         await app.close()
+        making.stores.metrics.leave(making.gathering)
         await asyncio.to_thread(office.close)
         await asyncio.to_thread(making.stores.close)
 
@@ -154,6 +159,8 @@ def resolver_service(
         largest_body=LARGEST_BODY,
         drain_seconds=min(_LONGEST_DRAIN, ceil(settings.overall_seconds) + 1),
         renew=app.look,
+        at_once=making.express.get,
+        at_once_head=making.express.head,
     )
 
 
@@ -173,6 +180,10 @@ class _Making:
         self._listening = listening
         self._pages = _pages()
         self._current: ResolverService | None = None
+        self.gathering = Gathering(kept.metrics)
+        kept.metrics.follow(self.gathering, lambda: len(kept.registry.archives()), lambda: 0)
+        kept.knowledge.memory.ready.warm()
+        self.express = Express(kept.knowledge.memory.ready, self.gathering, kept.knowledge.now)
 
     def make(self, settings: ResolverSettings) -> ResolverService:
         """The service with these settings."""
@@ -187,6 +198,8 @@ class _Making:
             nonce=Nonce(self._data, time.time),
             publisher=Publisher(registry, settings.service, settings.address, signs, time.time),
         )
+        self._current.gather(self.gathering)
+        self.express.follow(self._current.rules)
         return self._current
 
     async def watch(self, settings: ResolverSettings) -> None:

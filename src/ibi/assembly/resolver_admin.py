@@ -1,37 +1,55 @@
-"""The administration of a resolver, put together, and set before what answers readers and Archives."""
+"""The administration of a resolver, its pages and what programs ask, set before what answers readers and Archives."""
 
 from __future__ import annotations
 
+import asyncio
 import time
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from ibi.archive.access import within
-from ibi.exchange import Asked, hosts_of
+from ibi.exchange import Asked, Response, hosts_of
 from ibi.identifier.dates import TICKS, date_text
-from ibi.resolver import administration
+from ibi.interface.dispatch import Api
+from ibi.interface.openapi import PATH
+from ibi.interface.routes import ROOT as API
+from ibi.interface.routes import Route, answer
+from ibi.resolver import administration, openapi
+from ibi.resolver.api import policies, records, registrations
 from ibi.resolver.evidence import FILE
 from ibi.resolver.mail import Mail
+from ibi.resolver.registrar import Registrar
+from ibi.resolver.registration import LARGEST_BODY
 from ibi.resolver.visitor import client_addresses
+from ibi.signing_in import people_doors
 from ibi.signing_in.account_pages import AccountForm, AccountsForm
 from ibi.signing_in.door import Door, caller_of
 from ibi.signing_in.frames import FrameRenderer
 from ibi.signing_in.office import Manners, Office
+from ibi.signing_in.people import People
 from ibi.signing_in.roles import Role
 from ibi.signing_in.visit import ROOT
+from ibi.tokens import Scope, Tokens
 from ibi.web import resolver_administration_pages
 from ibi.web.rendering import page_language
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Sequence
+    from collections.abc import Callable, Sequence
     from ipaddress import IPv4Network, IPv6Network
     from pathlib import Path
 
+    from ibi.interface.routes import Call
+    from ibi.renewing import Renewing
+    from ibi.resolver.service import ResolverService
+    from ibi.resolver.status import Member, Status
     from ibi.resolver.stores import Stores
     from ibi.settings import ResolverSettings
     from ibi.signing_in.door import Caller
     from ibi.signing_in.visit import Screen
 
-    Application = Callable[[dict[str, Any], Any, Any], Awaitable[None]]
+SCOPES: Final = (Scope.READ, Scope.ADMIN)
+"""What a token of a resolver can be good for."""
+
+_LOOKING: Final = 5.0  # seconds that a page waits to be told how Archives are
 
 
 class WithOffice:
@@ -42,7 +60,7 @@ class WithOffice:
 
     def __init__(
         self,
-        app: Application,
+        app: Renewing[ResolverSettings, ResolverService],
         data: Path,
         stores: Stores,
         settings: Callable[[], ResolverSettings],
@@ -52,36 +70,66 @@ class WithOffice:
         self._settings = settings
         self._trusted = tuple(map(str, trusted))
         self._networks = trusted
-        now = settings()
-        self._mail = Mail(now.smtp, now.mail_from, now.address)
+        self._loop: asyncio.AbstractEventLoop | None = None
+        now, evidence = settings(), stores.knowledge.evidence
+        self._mail = Mail(now.smtp, now.mail_from, now.address, now.smtp_password_file)
         door = Door(data, str(now.service.main), time.time)
-        registry, witness = stores.registry, stores.knowledge.evidence
+        people = People(door.accounts, (Role.ADMINISTRATOR,), _moment, door.sessions.end_all)
+        registrar = Registrar(stores.registry, evidence, self._mail, now.service)
         screens: dict[str, Screen] = {
-            "": administration.Overview(registry, data / FILE),
-            "applications": administration.ApplicationsForm(registry, witness, self._mail),
-            "archives": administration.ArchivesForm(registry),
+            "": administration.Overview(registrar, data / FILE, self._members),
+            "applications": administration.ApplicationsForm(registrar),
+            "archives": administration.ArchivesForm(registrar, self._members),
+            "alerts": administration.AlertsScreen(data / FILE),
             "log": administration.LogScreen(data / FILE),
-            "policies": administration.PoliciesScreen(data),
-            "accounts": AccountsForm(door, _moment, (Role.ADMINISTRATOR,)),
+            "policies": administration.PoliciesForm(data, evidence),
+            "accounts": AccountsForm(people),
             "account": AccountForm(door),
         }
         manners = Manners(self._caller, lambda _: None, now.address)
         renderer = FrameRenderer(resolver_administration_pages.render, page_language)
         self._office = Office(door, screens, renderer, manners)
+        tokens = Tokens(data)
+        self._table = (
+            *registrations.routes(registrar, self._status),
+            *records.routes(data / FILE, evidence),
+            *policies.routes(data, evidence),
+            *people_doors.routes(people, tokens, _moment, SCOPES),
+            Route("GET", PATH, None, self._describe, "this description", gives={"type": "object"}),
+        )
+        self._api = Api(self._table, tokens, LARGEST_BODY)
 
     async def __call__(self, scope: dict[str, Any], receive: Any, send: Any) -> None:
         """Answer one request."""
-        asked = Asked.of(scope) if scope["type"] == "http" and _is_ours(scope["raw_path"]) else None
-        if asked is None or not asked.names(self._hosts()):
+        path = scope["raw_path"].partition(b"?")[0].decode("latin-1") if scope["type"] == "http" else ""
+        ours = self._office if path == ROOT or path.startswith(f"{ROOT}/") else None
+        door = ours or (self._api if path.startswith(API) and self._api.knows(path) else None)
+        asked = Asked.of(scope) if door else None
+        if door is None or asked is None or not asked.names(self._hosts()):
             await self._app(scope, receive, send)
             return
-        response = await self._office.answer(asked, receive)
+        self._loop = asyncio.get_running_loop()
+        response = await door.answer(asked, receive)
         await response.send(send, head_only=asked.method == "HEAD")
 
     def close(self) -> None:
         """Give up what is held."""
         self._office.close()
         self._mail.close()
+
+    async def _status(self) -> Status:
+        """How the network stands, as far as this process knows."""
+        return await self._app.current().board.look()
+
+    def _members(self) -> Sequence[Member]:
+        """The same of the included Archives, for a page that is made in another thread."""
+        if self._loop is None:
+            return ()
+        return asyncio.run_coroutine_threadsafe(self._status(), self._loop).result(_LOOKING).members
+
+    async def _describe(self, _call: Call) -> Response:
+        registers = self._settings().registration == "form"
+        return answer(openapi.document(registers=registers, publishes=True, table=self._table))
 
     def _hosts(self) -> frozenset[str]:
         settings = self._settings()
@@ -91,11 +139,6 @@ class WithOffice:
         proxied = within(asked.peer, self._trusted)
         addresses = client_addresses(asked.peer, asked.header(b"x-forwarded-for"), self._networks)
         return caller_of(asked, addresses[-1], proxied=proxied)
-
-
-def _is_ours(raw_path: bytes) -> bool:
-    path = raw_path.partition(b"?")[0].decode("latin-1")
-    return path == ROOT or path.startswith(f"{ROOT}/")
 
 
 def _moment() -> str:

@@ -12,12 +12,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from ibi.cli.arguments import reporting_word
 from ibi.errors import SetupError
 from ibi.identifier.dates import TICKS, date_text
 from ibi.texts import printable, say
 
 if TYPE_CHECKING:
-    from ibi.signing_in.accounts import Accounts
+    from ibi.signing_in.accounts import Account
+    from ibi.signing_in.people import People
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,6 +56,11 @@ class AccountWords:
         )
         changing.add_argument("name", metavar="NAME", help="the account")
         _add_generate(changing)
+        if len(self.roles) > 1:
+            other = self._word(what, "role", "let an account be for something else, at once", self._role)
+            other.epilog = self.roles_help
+            other.add_argument("name", metavar="NAME", help="the account")
+            other.add_argument("--role", required=True, choices=self.roles, help="what it is for")
 
     def _word(
         self,
@@ -62,50 +69,51 @@ class AccountWords:
         text: str,
         do: Callable[[argparse.Namespace], int],
     ) -> argparse.ArgumentParser:
-        parser = what.add_parser(
-            word, help=text, description=text, formatter_class=argparse.RawDescriptionHelpFormatter
-        )
-        parser.add_argument("--data", type=Path, required=True, metavar="DIR", help=self.data)
-        parser.add_argument("--json", action="store_true", help="one JSON document")
+        parser = reporting_word(what, word, text, self.data)
         parser.set_defaults(**{self.runs: do})
         return parser
 
-    def _accounts(self, args: argparse.Namespace) -> Accounts:
+    def _people(self, args: argparse.Namespace) -> People:
         from ibi.signing_in.accounts import Accounts
-
-        self.check(args.data)
-        return Accounts(args.data)
-
-    def _add(self, args: argparse.Namespace) -> int:
+        from ibi.signing_in.people import People
         from ibi.signing_in.roles import Role
 
-        accounts = self._accounts(args)
-        password = _given(args)
-        made = date_text(time.time_ns() // TICKS * TICKS)
-        account = accounts.add(args.name, Role(args.role), password, made)
-        return _tell(args, {"name": account.name, "role": account.role, "made": account.made}, password)
+        self.check(args.data)
+        roles = [Role(role) for role in self.roles]
+        return People(Accounts(args.data), roles, lambda: date_text(time.time_ns() // TICKS * TICKS))
+
+    def _add(self, args: argparse.Namespace) -> int:
+        people = self._people(args)
+        return _tell(args, *people.add(args.name, args.role, _given(args)))
 
     def _list(self, args: argparse.Namespace) -> int:
-        known = self._accounts(args).all()
+        from ibi.signing_in.people import facts
+
+        known = self._people(args).all()
         if args.json:
-            rows = [{"name": each.name, "role": each.role, "made": each.made} for each in known]
-            print(json.dumps({"accounts": rows}))
+            print(json.dumps({"accounts": [facts(each) for each in known]}))
             return 0
         for each in known:
             print(f"{each.name}  {each.made}  {each.role}")
         return 0
 
     def _remove(self, args: argparse.Namespace) -> int:
-        self._accounts(args).remove(args.name)
+        self._people(args).remove(args.name)
         if args.json:
             print(json.dumps({"name": args.name, "removed": True}))
         return 0
 
     def _password(self, args: argparse.Namespace) -> int:
-        accounts = self._accounts(args)
-        password = _given(args)
-        account = accounts.set_password(args.name, password)
-        return _tell(args, {"name": account.name, "role": account.role, "made": account.made}, password)
+        people = self._people(args)
+        return _tell(args, *people.set_password(args.name, _given(args)))
+
+    def _role(self, args: argparse.Namespace) -> int:
+        from ibi.signing_in.people import facts
+
+        account = self._people(args).set_role(args.name, args.role)
+        if args.json:
+            print(json.dumps(facts(account)))
+        return 0
 
 
 def _add_generate(parser: argparse.ArgumentParser) -> None:
@@ -115,11 +123,9 @@ def _add_generate(parser: argparse.ArgumentParser) -> None:
 
 
 def _given(args: argparse.Namespace) -> str:
-    """A new password: made, or asked twice from the person at the terminal. Raises SetupError."""
+    """A new password, asked twice from the person at the terminal; "" if one shall be made. Raises SetupError."""
     if args.generate:
-        from ibi.signing_in.passwords import new_password
-
-        return new_password()
+        return ""
     if not sys.stdin.isatty():
         raise SetupError("nobody is at the terminal to type a password: see --generate")
     password = getpass.getpass(say("Password: "))
@@ -128,13 +134,14 @@ def _given(args: argparse.Namespace) -> str:
     return password
 
 
-def _tell(args: argparse.Namespace, facts: dict[str, str], password: str) -> int:
+def _tell(args: argparse.Namespace, account: Account, password: str) -> int:
     """Show a password that was made; one that was typed is known already."""
-    shown = {"password": password} if args.generate else {}
+    from ibi.signing_in.people import facts
+
     if args.json:
-        print(json.dumps({**facts, **shown}))
+        print(json.dumps(facts(account) | ({"password": password} if args.generate else {})))
     elif args.generate:
-        sentence = say("the password of {name} is shown only now:", name=facts["name"])
+        sentence = say("the password of {name} is shown only now:", name=account.name)
         print(printable(sentence), file=sys.stderr)
         print(password)
     return 0

@@ -2,7 +2,15 @@
 
 from __future__ import annotations
 
-from argparse import Action, ArgumentParser, ArgumentTypeError, Namespace
+from argparse import (
+    Action,
+    ArgumentParser,
+    ArgumentTypeError,
+    Namespace,
+    RawDescriptionHelpFormatter,
+    _SubParsersAction,
+)
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from ibi import logs
@@ -12,7 +20,6 @@ from ibi.identifier.repository import LAST_PORT
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
-    from pathlib import Path
 
     from ibi.minting import Subsystem
     from ibi.minting.clock import ClockLimits
@@ -20,6 +27,16 @@ if TYPE_CHECKING:
 AUTOMATIC: Final = "auto"
 
 _MOST_WORKERS: Final = 256  # more are a slip of the finger
+
+
+def reporting_word(
+    words: _SubParsersAction[ArgumentParser], word: str, text: str, data: str
+) -> ArgumentParser:
+    """A parser for a word that works on a data directory (`data` says whose), and can tell programs what came of it."""
+    parser = words.add_parser(word, help=text, description=text, formatter_class=RawDescriptionHelpFormatter)
+    parser.add_argument("--data", type=Path, required=True, metavar="DIR", help=data)
+    parser.add_argument("--json", action="store_true", help="one JSON document")
+    return parser
 
 
 class Parser(ArgumentParser):

@@ -6,12 +6,11 @@ import argparse
 import json
 import time
 from collections import deque
-from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from ibi.cli.arguments import number
-from ibi.errors import IbiError, ParseError, SetupError
+from ibi.errors import IbiError, SetupError
 from ibi.identifier.forms import parse_ibi
 from ibi.texts import say
 
@@ -123,12 +122,14 @@ def _asked(args: argparse.Namespace, lines: Iterable[bytes]) -> Iterable[_Line]:
     """The lines that are asked for, and those that cannot be told."""
     if args.what is None and args.ibi is None:
         return _read(lines if args.last is None else deque(lines, maxlen=args.last))
+    from ibi.resolver.log_pages import tells_of
+
     wanted = None if args.ibi is None else parse_ibi(args.ibi).canonical
     found = (
         line
         for line in _read(lines)
         if line.entry is None
-        or (args.what in {None, line.entry.what} and (wanted is None or _tells_of(line.entry, wanted)))
+        or (args.what in {None, line.entry.what} and (wanted is None or tells_of(line.entry, wanted)))
     )
     return found if args.last is None else deque(found, maxlen=args.last)
 
@@ -138,19 +139,6 @@ def _read(lines: Iterable[bytes]) -> Iterator[_Line]:
 
     for text in lines:
         yield _Line(text, read_line(text))
-
-
-def _tells_of(entry: Entry, canonical: str) -> bool:
-    """Whether one of the facts names this item or Archive, in any spelling."""
-    texts = (value.split() for value in entry.facts.values() if isinstance(value, str))
-    return any(_canonical(word) == canonical for word in chain.from_iterable(texts) if "/" in word)
-
-
-def _canonical(word: str) -> str | None:
-    try:
-        return parse_ibi(word).canonical
-    except ParseError:
-        return None
 
 
 def _told(entry: Entry) -> str:

@@ -7,7 +7,7 @@ from ipaddress import ip_network
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ibi.cli import resolver_accounts, resolver_log, resolver_mirror
+from ibi.cli import resolver_accounts, resolver_log, resolver_mirror, resolver_set, resolver_tokens
 from ibi.cli.arguments import add_logging, workers
 
 if TYPE_CHECKING:
@@ -24,6 +24,8 @@ def describe(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> a
     resolver_log.add_parser(actions)
     resolver_mirror.add_parser(actions)
     resolver_accounts.add_parser(actions)
+    resolver_tokens.add_parser(actions)
+    resolver_set.add_parser(actions)
     return parser
 
 

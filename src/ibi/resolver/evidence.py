@@ -9,6 +9,8 @@
 | | `allowed`: 1 if an administrator allowed it; `old_answers`: 1 if the old one still confirms |
 | original | `ibi`: the forms of an item; `archive` that showed its Original, seen for the first time |
 | migrated | `ibi`: the forms of an item; the Original went `from` one Archive `to` another |
+| move-allowed | `ibi` of the Archive's service, which may move once; `address` where it wants to; `by` |
+| setting | `name` of a setting that was changed; `before`, `after`; `by` |
 | deleted | `ibi`: the forms of an item; `archive` that says that it was removed |
 | alert | `kind`; `ibi` of the item; `archives` that the alert is about, with blanks between them |
 | damage | what a writer found wrong with the log itself; see `ibi.resolver.evidence_files` |
@@ -55,6 +57,8 @@ FACTS: Final[dict[str, frozenset[str]]] = {
     "moved-address": frozenset(
         {"ibi", "before", "address", "outcome", "source", "confirmed", "allowed", "old_answers"}
     ),
+    "move-allowed": frozenset({"ibi", "address", "by"}),
+    "setting": frozenset({"name", "before", "after", "by"}),
     "original": frozenset({"ibi", "archive"}),
     "migrated": frozenset({"ibi", "from", "to"}),
     "deleted": frozenset({"ibi", "archive"}),

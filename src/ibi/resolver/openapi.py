@@ -5,11 +5,21 @@ Persistent URLs themselves, and the messages of the standard, are described by t
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import ibi
 from ibi.exchange import HTML, JSON, PLAIN, PROBLEM
+from ibi.interface.openapi import IBI
+from ibi.interface.openapi import document as whole
+from ibi.interface.openapi import paths as paths_of
+from ibi.interface.openapi import told as described
+from ibi.interface.routes import ROOT
 from ibi.resolver.alerts import Kind
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from ibi.interface.routes import Route
 
 PATH: Final = "/-/api/openapi.json"
 
@@ -17,35 +27,7 @@ _TEXT: Final = {"type": "string"}
 _COUNT: Final = {"type": "integer", "minimum": 0}
 _TRUTH: Final = {"type": "boolean"}
 _MOMENT: Final = {"type": "string", "format": "date-time"}
-_IBI: Final = {
-    "name": "ibi",
-    "in": "path",
-    "required": True,
-    "description": "an IBI in either form, or an older opaque id; its slashes may stay",
-    "schema": {"type": "string", "minLength": 1},
-}
 _AT_THE_DOOR: Final = (400, 408, 414, 421, 431, 503)
-_STATUSES: Final = {
-    200: {"description": "as it is now"},
-    302: {"description": "the Archive that was chosen answers"},
-    303: {"description": "the persistent URL, or the Archive that was chosen"},
-    400: {"description": "the request is not what it should be"},
-    403: {"description": "it may not be done"},
-    404: {"description": "there is no such thing"},
-    408: {"description": "it did not arrive in time"},
-    409: {"description": "the state of things forbids it"},
-    410: {"description": "it was removed"},
-    413: {"description": "too large"},
-    414: {"description": "the address is too long"},
-    415: {"description": "of the wrong type"},
-    421: {"description": "no resolver of this name is here"},
-    422: {"description": "what it says cannot be"},
-    429: {"description": "too much at a time; Retry-After"},
-    431: {"description": "the head is too large"},
-    502: {"description": "an Archive said what cannot be followed"},
-    503: {"description": "not everybody could be asked, or not now; Retry-After"},
-    508: {"description": "a resolver has asked a resolver"},
-}
 _OF_RESOLVING: Final = (404, 409, 410, 429, 502, 508)
 
 
@@ -73,6 +55,13 @@ SCHEMAS: Final[dict[str, Any]] = {
             "items": _object(["service_ibi", "mail"], service_ibi=_TEXT, mail=_TEXT),
         },
         report=_TEXT,
+    ),
+    "refusal": _object(
+        ["type", "title", "status", "detail"],
+        type=_TEXT,
+        title=_TEXT,
+        status={"type": "integer"},
+        detail=_TEXT,
     ),
     "status": _object(
         ["moment", "process_since", "lately_seconds", "line", "archives", "members"],
@@ -134,10 +123,11 @@ SCHEMAS: Final[dict[str, Any]] = {
 """By name."""
 
 
-def document(*, registers: bool, publishes: bool) -> dict[str, Any]:
+def document(*, registers: bool, publishes: bool, table: Sequence[Route] = ()) -> dict[str, Any]:
     """The whole description.
 
-    `registers`: whether Archives may apply at /-/register; `publishes`: whether there is a list of Archives.
+    `registers`: whether Archives may apply at /-/register; `publishes`: whether there is a list of Archives; `table`:
+    what programs of administrators may ask.
     """
     paths = {
         "/-/status": {
@@ -153,24 +143,21 @@ def document(*, registers: bool, publishes: bool) -> dict[str, Any]:
         "/-/api/handles/{ibi}": {"get": _handles()},
         "/-/timegate/{ibi}": {"get": _times("timegate", "to the edition of a time (RFC 7089)", 302)},
         "/-/timemap/{ibi}": {"get": _times("timemap", "to the list of editions (RFC 7089)", 303)},
-        PATH: {"get": _reads("openapi", "this description", None, ())},
+        **({} if table else {PATH: {"get": _reads("openapi", "this description", None, ())}}),
         "/-/api/keys": {"post": _keys()},
     }
     if publishes:
         paths["/-/registry"] = {"get": _reads("registry", "the signed list of its Archives", "registry", ())}
     if registers:
         paths["/-/register"] = {"post": _register()}
-    return {
-        "openapi": "3.1.0",
-        "info": {
-            "title": "A resolver of persistent identifiers",
-            "version": ibi.__version__,
-            "description": "Where items are today, how that was found out, and how the network stands.",
-        },
-        "servers": [{"url": "/"}],
-        "paths": paths,
-        "components": {"schemas": SCHEMAS},
-    }
+    return whole(
+        "A resolver of persistent identifiers",
+        "Where items are today, how that was found out, how the network stands, and who may take part.",
+        ibi.__version__,
+        {**paths, **paths_of(table, ROOT, "refusal")},
+        SCHEMAS,
+        "/",
+    )
 
 
 def _ref(name: str) -> dict[str, str]:
@@ -181,12 +168,12 @@ def _refusals(*statuses: int) -> dict[str, Any]:
     """What may be said instead, as the reader's Accept has it; some of it before the resolver has been reached."""
     content = {PROBLEM: {"schema": _ref("problem")}, PLAIN: {"schema": _TEXT}, HTML: {"schema": _TEXT}}
     told = sorted({*_AT_THE_DOOR, *statuses})
-    return {str(status): {**_STATUSES[status], "content": content} for status in told}
+    return {str(status): {**described(status), "content": content} for status in told}
 
 
 def _good(schema: dict[str, Any] | None, *other: str) -> dict[str, Any]:
     content = {JSON: {"schema": schema or {"type": "object"}}, **{kind: {"schema": _TEXT} for kind in other}}
-    return {"200": {**_STATUSES[200], "content": content}}
+    return {"200": {**described(200), "content": content}}
 
 
 def _reads(
@@ -197,18 +184,18 @@ def _reads(
 
 
 def _plain(name: str, summary: str) -> dict[str, Any]:
-    ok = {"200": {**_STATUSES[200], "content": {PLAIN: {"schema": _TEXT}}}}
+    ok = {"200": {**described(200), "content": {PLAIN: {"schema": _TEXT}}}}
     return {"operationId": name, "summary": summary, "responses": {**ok, **_refusals()}}
 
 
 def _about_item(name: str, summary: str, schema: str) -> dict[str, Any]:
     responses = {**_good(_ref(schema), PLAIN, HTML), **_refusals(*_OF_RESOLVING)}
-    return {"operationId": name, "summary": summary, "parameters": [_IBI], "responses": responses}
+    return {"operationId": name, "summary": summary, "parameters": [IBI], "responses": responses}
 
 
 def _find() -> dict[str, Any]:
     text = {"name": "text", "in": "query", "description": "whatever has an identifier in it", "schema": _TEXT}
-    found = {"303": dict(_STATUSES[303]), "200": {"description": "a page", "content": {HTML: {}}}}
+    found = {"303": described(303), "200": {"description": "a page", "content": {HTML: {}}}}
     summary = "the persistent URL in a text"
     return {
         "operationId": "find",
@@ -222,13 +209,13 @@ def _handles() -> dict[str, Any]:
     texts = {"type": "array", "items": _TEXT}
     numbers = {"type": "array", "items": {"type": "integer", "minimum": 0, "maximum": 999_999_999}}
     parameters = [
-        _IBI,
+        IBI,
         {"name": "type", "in": "query", "schema": texts},
         {"name": "index", "in": "query", "schema": numbers},
         {"name": "pretty", "in": "query", "schema": _TEXT},
     ]
     failed = {
-        str(status): {**_STATUSES[status], "content": {JSON: {"schema": _ref("handle")}}}
+        str(status): {**described(status), "content": {JSON: {"schema": _ref("handle")}}}
         for status in _OF_RESOLVING
     }
     either = _refusals()
@@ -243,11 +230,11 @@ def _handles() -> dict[str, Any]:
 
 
 def _times(name: str, summary: str, status: int) -> dict[str, Any]:
-    there = {str(status): dict(_STATUSES[status])}
+    there = {str(status): described(status)}
     return {
         "operationId": name,
         "summary": summary,
-        "parameters": [_IBI],
+        "parameters": [IBI],
         "responses": {**there, **_refusals(*_OF_RESOLVING)},
     }
 

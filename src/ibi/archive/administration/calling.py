@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, Any, Final
 
 from ibi.archive.access import vouched, within
 from ibi.archive.administration.forms import read_with_files
-from ibi.archive.api.bodies import Body, ClientGone
 from ibi.archive.api.intake import taking_in
-from ibi.archive.api.refusal import Refusal
-from ibi.archive.api.routes import Call
 from ibi.errors import Conflict, IbiError, MintingError, NotHeld, NotOurs, PeerError
+from ibi.interface.bodies import Body, ClientGone
+from ibi.interface.refusal import Refusal
+from ibi.interface.routes import Call
 from ibi.signing_in.door import caller_of
 from ibi.signing_in.forms import Gone
 from ibi.tokens import Token

@@ -9,7 +9,7 @@ from ibi.archive.administration.pages import MembershipPage, TokensPage
 from ibi.archive.ledgers import memberships
 from ibi.archive.networking.founding import register_command
 from ibi.archive.networking.joining import Resolvers, root
-from ibi.errors import BadItem, SetupError
+from ibi.errors import BadItem
 from ibi.signing_in.visit import ROOT
 from ibi.tokens import Scope, Tokens
 
@@ -45,9 +45,7 @@ class MembershipForm:
         resolvers = Resolvers.read(self._data)
         match form.one("what"):
             case "on" | "off" as word:
-                if resolvers.settings.retired:
-                    raise SetupError("this Archive has retired, and stays switched off")
-                replace(resolvers.settings, switched_on=word == "on").write(self._data)
+                resolvers.switching(on=word == "on").write(self._data)
                 return f"{ROOT}/membership?done=switched-{word}"
             case "leave":
                 resolvers.leaving(form.one("url")).write(self._data)

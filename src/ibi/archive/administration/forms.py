@@ -10,16 +10,16 @@ from typing import TYPE_CHECKING, Final
 from python_multipart.multipart import parse_options_header
 
 from ibi.archive.api import multipart
-from ibi.archive.api.refusal import Refusal
-from ibi.archive.api.routes import aside
 from ibi.errors import IbiError
+from ibi.interface.refusal import Refusal
+from ibi.interface.routes import aside
 from ibi.signing_in.forms import LONGEST_FIELDS, MOST_FIELDS, TOKEN, unix_lines, unreadable
 from ibi.signing_in.visit import Form
 
 if TYPE_CHECKING:
-    from ibi.archive.api.bodies import Body
     from ibi.archive.api.intake import Files
     from ibi.archive.storage import Storage
+    from ibi.interface.bodies import Body
     from ibi.signing_in.forms import Check
 
 

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from ibi.archive.dublin_core import ELEMENTS
 from ibi.archive.item_lines import write_item
+from ibi.errors import BadItem
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -21,6 +22,9 @@ TRUTHS: Final = ("transferable", "file_list_public")
 """Fields that are true where nothing else is said: "yes" or "no"."""
 FIELDS: Final = (*TEXTS, *TRUTHS, "metadata")
 """The facts of an item that the form is about."""
+
+MOST_STATEMENTS: Final = 900
+"""Statements about an item in one form: two fields each, of those that a form may have."""
 
 _USUAL: Final = {"access": "open", "contenttype": "Data"}
 DUBLIN_CORE: Final = "dc."
@@ -60,7 +64,12 @@ def typed_values(form: Form) -> Values:
 
 
 def values_of(holding: Holding, *, leaving: Sequence[str] = ()) -> Values:
-    """What an item says, to be shown in its form; but for the fields that are not its successor's."""
+    """What an item says, to be shown in its form; but for the fields that are not its successor's.
+
+    Raises BadItem where it says more than a form takes.
+    """
+    if sum(map(len, (holding.metadata or {}).values())) > MOST_STATEMENTS:
+        raise BadItem("so many statements are too many for a form; use the command: ibi archive edit")
     written = write_item(holding)
     shown: dict[str, list[tuple[str, str]]] = {
         name: [(str(written.get(name, _USUAL.get(name, ""))), "")] for name in TEXTS if name not in leaving

@@ -60,10 +60,12 @@ class Items(ReadOnly):
         self._catalogue = catalogue
         self._settings = settings
 
-    def show(self, visit: Visit, _typed: Form | None) -> Page:
-        """A page of the list, or one item."""
+    def show(self, visit: Visit, typed: Form | None) -> Page:
+        """A page of the list, or one item; the question alone, where what was `typed` has led to none."""
         if visit.rest:
             return self._one(held(self._catalogue, visit.name))
+        if typed is not None:
+            return ItemsPage((), asked=typed.one("name"))
         asked = visit.query.get("name", "").strip()
         if asked:
             return self._one(held(self._catalogue, peel(asked).ibi))

@@ -3,33 +3,34 @@
 from __future__ import annotations
 
 from contextlib import ExitStack
-from hashlib import sha256
 from typing import TYPE_CHECKING, Any, Final
 
 from ibi.archive.api.intake import listed, offered
+from ibi.archive.api.items import removed
 from ibi.archive.api.multipart import MOST_FILES
-from ibi.archive.api.refusal import Refusal, removed
+from ibi.archive.api.repeating import another, digest_of, is_same, key_of
 from ibi.archive.deposit import Place, deposit
 from ibi.archive.facts import read_mapping, read_text
 from ibi.archive.item_lines import read_item
 from ibi.errors import AlreadyHeld, BadItem, IbiError
 from ibi.identifier.forms import parse_name
+from ibi.interface.refusal import Refusal
 from ibi.tokens import Scope
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from ibi.archive.api.intake import Files
-    from ibi.archive.api.routes import Call
     from ibi.archive.api.upload_store import Uploads
     from ibi.archive.holding import Holding
     from ibi.archive.item_lines import Draft
     from ibi.archive.keeper import Keeper
+    from ibi.interface.routes import Call
 
 RELATIONS: Final = ("edition_of", "translation_of", "metadata_of")
 """The words that place a new item among others."""
 FOR_ADMINISTRATORS: Final = ("rep", "ibip", "aliases", "state", "timestamp", "reason")
 """What only an administrator may say of a new item: whoever may deposit gets a label that nobody else has."""
-
-_LONGEST_IDEMPOTENCY_KEY: Final = 255
 
 
 class Depositing:
@@ -44,10 +45,16 @@ class Depositing:
 
         Raises Refusal and what `deposit` raises; then nothing has changed.
         """
+        request, key = dict(value), "" if value.get("key") else key_of(call)
         place = _place(value)
         uploads = read_mapping(value.pop("uploads", {}), "uploads")
         _check(call, value, uploads, files)
-        _add_key(call, value)
+        if key:
+            value["key"] = key
+        said = digest_of(request, files)
+        before = self._keeper.catalogue.holding_of_key(key) if key and uploads else None
+        if before is not None and is_same(self._keeper.catalogue, before, said):
+            return _living(before), False  # its uploads are files of the item by now
         read_item(
             {**value, "files": dict.fromkeys((*files, *uploads), "")}
         )  # before anything large is copied
@@ -57,28 +64,38 @@ class Depositing:
                 files[name] = self._keeper.storage.stage(name, path)
             # With the digests: without a key, items differ that differ in the bytes of their files only.
             draft = read_item({**value, "files": {name: file.sha256 for name, file in files.items()}})
+            content = digest_of({**request, "uploads": {}}, files)
+            digests = sorted({said, content}) if key else ()
             with offered(files):
-                holding, new = self._deposited(call, draft, files, place)
+                holding, new = self._deposited(call, draft, files, place, digests)
+            if key and not is_same(self._keeper.catalogue, holding, content):
+                raise another(holding)
             listed(files, holding)
         for upload in uploads.values():
             self._uploads.forget(upload, call.who)
         return holding, new
 
-    def _deposited(self, call: Call, draft: Draft, files: Files, place: Place) -> tuple[Holding, bool]:
+    def _deposited(
+        self, call: Call, draft: Draft, files: Files, place: Place, request: Sequence[str]
+    ) -> tuple[Holding, bool]:
         before = self._of_key(draft)
         try:
-            holding = deposit(self._keeper, draft, files.values(), call.who, place)
+            holding = deposit(self._keeper, draft, files.values(), call.who, place, request)
         except AlreadyHeld:
             found = None if before else self._of_key(draft)  # the same request, twice at the same time
             if found is None or (draft.forms is not None and not found.forms.shares(draft.forms)):
                 raise
             holding = before = found
-        if holding.deleted:
-            raise Refusal(410, removed(holding))
-        return holding, before is None
+        return _living(holding), before is None
 
     def _of_key(self, draft: Draft) -> Holding | None:
         return self._keeper.catalogue.holding_of_key(draft.key) if draft.key else None
+
+
+def _living(holding: Holding) -> Holding:
+    if holding.deleted:
+        raise Refusal(410, removed(holding))
+    return holding
 
 
 def _place(value: dict[str, Any]) -> Place:
@@ -104,12 +121,3 @@ def _check(call: Call, value: dict[str, Any], uploads: dict[str, str], files: Fi
         raise Refusal(413, IbiError("at most {most} files are taken at a time", most=MOST_FILES))
     if len(set(uploads.values())) < len(uploads):
         raise BadItem("an upload becomes one file")
-
-
-def _add_key(call: Call, value: dict[str, Any]) -> None:
-    """An Idempotency-Key stands for the depositor's own key, where the item has none. Raises Refusal."""
-    given = call.asked.header(b"idempotency-key").strip()
-    if len(given) > _LONGEST_IDEMPOTENCY_KEY or not given.isprintable():
-        raise Refusal(400, IbiError("Idempotency-Key is a short printable text"))
-    if given and not value.get("key"):
-        value["key"] = f"idempotency:{sha256(f'{call.who} {given}'.encode()).hexdigest()[:32]}"

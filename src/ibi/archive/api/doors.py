@@ -7,26 +7,11 @@ from __future__ import annotations
 
 from typing import Any, Final, NamedTuple
 
+from ibi.interface.openapi import IBI, told
+
 _HTML: Final = "text/html"
 _JSON: Final = "application/json"
 _XML: Final = "text/xml"
-_IBI: Final = {
-    "name": "ibi",
-    "in": "path",
-    "required": True,
-    "description": "an IBI in either form, or an older opaque id; its slashes may stay",
-    "schema": {"type": "string", "minLength": 1},
-}
-_SAID: Final = {
-    302: {"description": "the edition of that time"},
-    400: {"description": "the request is not what it should be"},
-    403: {"description": "not for this reader"},
-    404: {"description": "there is no such thing here"},
-    406: {"description": "not in such a format"},
-    410: {"description": "it was removed"},
-    429: {"description": "too much at a time; Retry-After"},
-    503: {"description": "later, perhaps"},
-}
 
 
 class Door(NamedTuple):
@@ -86,17 +71,13 @@ def described() -> dict[str, dict[str, Any]]:
 def _operation(door: Door) -> dict[str, Any]:
     of_item = "{ibi}" in door.path
     statuses = {400, 429, 503, *((404, 410) if of_item else ()), *door.others}
-    good = (
-        {"200": {"description": "as it is now", "content": {kind: {} for kind in door.types}}}
-        if door.types
-        else {}
-    )
+    good = {"200": told(200) | {"content": {kind: {} for kind in door.types}}} if door.types else {}
     words = [{"name": word, "in": "query", "schema": {"type": "string"}} for word in door.query]
     return {
         "operationId": "door-"
         + "-".join(door.path.replace("{ibi}", "").strip("/-").split("/")).replace(".", "-"),
         "summary": door.summary,
         "security": [{}],
-        "parameters": [_IBI, *words] if of_item else words,
-        "responses": good | {str(status): _SAID[status] for status in sorted(statuses)},
+        "parameters": [IBI, *words] if of_item else words,
+        "responses": good | {str(status): told(status) for status in sorted(statuses)},
     }

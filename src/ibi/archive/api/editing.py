@@ -12,23 +12,23 @@ from __future__ import annotations
 from contextlib import ExitStack
 from typing import TYPE_CHECKING, Any, Final
 
-from ibi.archive.api.bodies import json_object, read_json
 from ibi.archive.api.deposits import Depositing
 from ibi.archive.api.intake import listed, offered, read_file, read_form, taking_in
 from ibi.archive.api.items import held, timestamp_of, told
-from ibi.archive.api.refusal import Refusal
-from ibi.archive.api.routes import Route, aside, in_thread, in_turn, ref
 from ibi.archive.editing import edit, remove
 from ibi.errors import BadItem, Conflict, IbiError, NotHeld
+from ibi.interface.bodies import json_object, read_json
+from ibi.interface.refusal import Refusal
+from ibi.interface.routes import Route, aside, in_thread, in_turn, ref
 from ibi.tokens import Scope
 
 if TYPE_CHECKING:
     from ibi.archive.api.intake import Files
-    from ibi.archive.api.routes import Call
     from ibi.archive.api.upload_store import Uploads
     from ibi.archive.holding import Holding
     from ibi.archive.keeper import Keeper
     from ibi.exchange import Response
+    from ibi.interface.routes import Call
 
 LONGEST_REASON: Final = 4000
 """Characters of the reason of a removal."""

@@ -6,17 +6,17 @@ from contextlib import ExitStack, asynccontextmanager, contextmanager, suppress
 from typing import TYPE_CHECKING
 
 from ibi.archive.api.multipart import Form
-from ibi.archive.api.routes import aside, in_turn
 from ibi.archive.holding import StoredFile
 from ibi.errors import SetupError
+from ibi.interface.routes import aside, in_turn
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterator
 
-    from ibi.archive.api.routes import Call
     from ibi.archive.holding import Holding
     from ibi.archive.keeper import Keeper
     from ibi.archive.storage import Storage
+    from ibi.interface.routes import Call
 
 Files = dict[str, StoredFile]
 """Files in staging, by the names that they shall have in their item."""
@@ -68,11 +68,16 @@ async def read_form(call: Call, storage: Storage, files: Files) -> bytes | None:
     return form.item
 
 
-async def read_file(call: Call, storage: Storage, name: str, files: Files) -> None:
-    """Read a body that is one file. Raises Refusal, BadItem, SetupError, ClientGone, OSError."""
+async def read_file(
+    call: Call, storage: Storage, name: str, files: Files, longest: int | None = None
+) -> None:
+    """Read a body that is one file, of `longest` bytes at most.
+
+    Raises Refusal, BadItem, SetupError, ClientGone, OSError.
+    """
     staging = await aside(storage.stage_stream, name)
     try:
-        async for piece in call.body.pieces():
+        async for piece in call.body.pieces(longest):
             await aside(staging.write, piece)
         files[name] = await aside(staging.finish)
     finally:

@@ -13,22 +13,22 @@ from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import urlencode
 
 from ibi.archive.access import day_of
-from ibi.archive.api.refusal import Refusal, removed
-from ibi.archive.api.routes import ROOT, Route, answer, in_thread, ref
 from ibi.archive.holding import Access
 from ibi.archive.item_lines import write_item
 from ibi.archive.ledgers import copies, history
-from ibi.errors import IbiError, NotHeld
+from ibi.errors import HoldingError, IbiError, NotHeld
 from ibi.exchange import NO_STORE, Response, link
+from ibi.interface.refusal import Refusal
+from ibi.interface.routes import ROOT, Route, answer, in_thread, ref
 from ibi.protocol.vocabulary import State
 from ibi.tokens import Scope
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from ibi.archive.api.routes import Call
     from ibi.archive.catalogue import Catalogue
     from ibi.archive.holding import Holding
+    from ibi.interface.routes import Call
 
 MOST_ITEMS: Final = 500
 """Items on one page."""
@@ -96,6 +96,12 @@ def shown(catalogue: Catalogue, holding: Holding, call: Call, day: str) -> dict[
             value["history"] = _events(run, holding)
             value["thanks"] = catalogue.thanks(holding.number)
     return value
+
+
+def removed(holding: Holding) -> HoldingError:
+    """What is said of a removed item: when, and why if somebody has said so."""
+    problem = "{name} was removed on {date}: {reason}" if holding.reason else "{name} was removed on {date}"
+    return HoldingError(problem, name=holding.forms.main, date=holding.timestamp, reason=holding.reason)
 
 
 def held(catalogue: Catalogue, call: Call, day: str) -> Holding:

@@ -15,9 +15,9 @@ from urllib.parse import quote
 from python_multipart.exceptions import FormParserError
 from python_multipart.multipart import MultipartParser, parse_options_header
 
-from ibi.archive.api.bodies import LONGEST_JSON
-from ibi.archive.api.refusal import Refusal
 from ibi.errors import IbiError
+from ibi.interface.bodies import LONGEST_JSON
+from ibi.interface.refusal import Refusal
 
 if TYPE_CHECKING:
     from ibi.archive.holding import StoredFile

@@ -18,9 +18,9 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from ibi.archive.api.refusal import Refusal
 from ibi.durable import flush_folder, make_folder
 from ibi.errors import HoldingError, NotHeld
+from ibi.interface.refusal import Refusal
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

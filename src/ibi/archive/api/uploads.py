@@ -14,18 +14,20 @@ from contextlib import ExitStack
 from email.utils import formatdate
 from typing import TYPE_CHECKING, Final
 
-from ibi.archive.api.refusal import Refusal
-from ibi.archive.api.routes import ROOT, Route, aside
 from ibi.errors import IbiError
 from ibi.exchange import NO_STORE, Response
+from ibi.interface.refusal import Refusal
+from ibi.interface.routes import ROOT, Route, aside
 from ibi.tokens import Scope
 
 if TYPE_CHECKING:
-    from ibi.archive.api.routes import Call
     from ibi.archive.api.upload_store import Upload, Uploads
+    from ibi.interface.routes import Call
 
 VERSION: Final = "1.0.0"
 """Of the tus protocol."""
+TUNNEL: Final = "/uploads/"
+"""The paths of uploads, whose PATCH and DELETE may come as POST from networks that know no others."""
 LONGEST_METADATA: Final = 2048
 """Characters of Upload-Metadata, which is kept and told again."""
 

@@ -34,8 +34,9 @@ if TYPE_CHECKING:
 _PAGE: Final = 500
 _ROUNDS: Final = 10
 _LEFT_OUT: Final = frozenset(
-    {"col", "staging", "uploads", "lost+found", "nonce", "ingest.lock", "settle.lock", "serve.lock"}
-)
+    {"col", "staging", "uploads", "lost+found", "nonce", "ingest.lock", "settle.lock", "serve.lock",
+     "accounts.lock", "tokens.lock"}
+)  # fmt: skip
 """What is copied in another way, or means nothing elsewhere."""
 
 _BEGINNINGS: Final = ("catalogue.", "finding.", "sessions.")

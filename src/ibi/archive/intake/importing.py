@@ -7,11 +7,12 @@ records is in memory. A run that was interrupted goes on when it is run again: w
 from __future__ import annotations
 
 import gc
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from typing import TYPE_CHECKING, Final
 
 from ibi.archive.intake.batch import Report
 from ibi.archive.intake.taking import Intake, Refused
+from ibi.archive.intake.weighing import Weighing
 from ibi.errors import BadItem, SetupError
 
 if TYPE_CHECKING:
@@ -24,7 +25,7 @@ if TYPE_CHECKING:
     from ibi.archive.item_lines import Draft
     from ibi.archive.keeper import Keeper
 
-__all__ = ["BATCH", "FORMATS", "Importer", "Refused", "Report", "format_of"]
+__all__ = ["BATCH", "FORMATS", "Importer", "Refused", "Report", "fill", "format_of"]
 
 BATCH: Final = 2000
 """Records in one transaction, at most."""
@@ -91,8 +92,8 @@ class Importer:
         self._refused = refused
         self._progress = progress
 
-    def run(self, path: Path, form: str | None = None) -> Report:
-        """Import a file in one of FORMATS, by default that of its name.
+    def run(self, path: Path, form: str | None = None, *, dry: bool = False) -> Report:
+        """Import a file in one of FORMATS, by default that of its name; or (`dry`) only look what would come of it.
 
         Raises SetupError if it cannot be read, or the Archive not be written, and BadItem if it is no such file.
         """
@@ -102,17 +103,29 @@ class Importer:
             for name, source in draft.files.items():
                 yield self._keeper.storage.stage(name, _inside(folder, source))
 
+        def there(draft: Draft) -> None:
+            for source in draft.files.values():
+                if not _inside(folder, source).is_file():
+                    raise BadItem("{path} does not exist", path=source)
+
         intake = Intake(self._keeper, self._who, self._refused, staged)
-        read = FORMATS[form or format_of(path)]
+        taking = Weighing(self._keeper.catalogue, self._refused, there) if dry else intake
         try:
-            with path.open("rb") as file, self._keeper.working(), _many_objects():
-                for batch in _batches(read(file)):
-                    intake.take(batch)
-                    self._progress(batch[-1].read)
+            with path.open("rb") as file, nullcontext() if dry else self._keeper.working(), _many_objects():
+                fill(taking, file, form or format_of(path), self._progress)
         except OSError as error:
             reason = error.strerror or error
             raise SetupError("{path}: {reason}", path=error.filename or path, reason=reason) from None
-        return intake.report
+        return taking.report
+
+
+def fill(
+    taking: Intake | Weighing, file: BinaryIO, form: str, progress: Callable[[int], None] = lambda _: None
+) -> None:
+    """Take the records of a file in, or weigh them, batch by batch. Raises BadItem, SetupError, OSError."""
+    for batch in _batches(FORMATS[form](file)):
+        taking.take(batch)
+        progress(batch[-1].read)
 
 
 @contextmanager

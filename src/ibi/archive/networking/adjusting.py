@@ -26,8 +26,14 @@ MOST: Final = {
     "largest_upload": 1 << 50,
     "audit_days": 3_650,
     "refresh_hours": 8_760,
+    "page_rate": 100_000,
+    "page_burst": 1_000_000,
+    "costly_rate": 100_000,
+    "costly_burst": 1_000_000,
 }
-"""The largest value of each number that may be set; the least is 0, and 1 for `largest_upload`."""
+"""The largest value of each number that may be set; the least is 0, and 1 for those of which none would be nothing."""
+
+_AT_LEAST_ONE: Final = frozenset({"largest_upload", "page_burst", "costly_burst"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +69,7 @@ def _aliases(settings: ArchiveSettings, values: Mapping[str, Any]) -> tuple[str,
 
 def _checked(name: str, value: Any) -> Any:
     if name in MOST:
-        least = int(name == "largest_upload")
+        least = int(name in _AT_LEAST_ONE)
         if not least <= value <= MOST[name]:
             raise SetupError(
                 "{name} is a number from {least} to {most}", name=name, least=least, most=MOST[name]

@@ -67,6 +67,12 @@ class Resolvers:
         on = self.settings.switched_on and not self.settings.retired
         return Wanted({url: replace(request, key=key) for url, key in self.keys.items()}, on=on)
 
+    def switching(self, *, on: bool) -> Resolvers:
+        """Switched on or off at all of them. Raises SetupError for an Archive that has retired."""
+        if self.settings.retired:
+            raise SetupError("this Archive has retired, and stays switched off")
+        return replace(self, settings=replace(self.settings, switched_on=on))
+
     def joining(self, url: str, key: str | None, *, also: bool) -> Resolvers:
         """With a resolver more, or (not `also`) with this one in the place of the first. Raises SetupError.
 

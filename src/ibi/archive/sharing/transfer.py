@@ -11,7 +11,6 @@ import asyncio
 from hmac import compare_digest
 from typing import TYPE_CHECKING, Any, Final
 
-from ibi.archive.api.routes import Call, Route, answer
 from ibi.archive.item_lines import write_item
 from ibi.archive.ledgers import history
 from ibi.archive.networking.duties import Duty
@@ -19,6 +18,7 @@ from ibi.archive.sharing.handover import fingerprint
 from ibi.archive.sharing.receiving import PASSAGE
 from ibi.errors import NotHeld, SetupError
 from ibi.exchange import NO_STORE, Response
+from ibi.interface.routes import Call, Route, answer
 from ibi.tokens import Scope
 
 if TYPE_CHECKING:

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import hashlib
 import re
 from datetime import UTC, datetime
 from email.utils import format_datetime, parsedate_to_datetime
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
+from ibi.exchange import Response
+
 if TYPE_CHECKING:
-    from ibi.exchange import Asked
+    from ibi.exchange import Asked, Headers
 
 _TAG = re.compile(r'(?:W/)?("[^"]*")')
 _ONE_RANGE = re.compile(r"\s*bytes\s*=\s*(\d{0,18})\s*-\s*(\d{0,18})\s*", re.ASCII | re.IGNORECASE)
@@ -39,6 +42,18 @@ def unchanged(asked: Asked, tag: str, timestamp: str) -> bool:
         return datetime.fromisoformat(timestamp) <= known
     except (ValueError, OverflowError):
         return False
+
+
+def kept(asked: Asked, body: bytes, kind: str, cached: str, *further: tuple[str, str]) -> Response:
+    """A document with a tag of its content, or that the reader has it already (304).
+
+    `kind`: its media type; `cached`: what Cache-Control says of it; `further`: other headers of either answer.
+    """
+    tag = f'"{hashlib.sha256(body).hexdigest()[:32]}"'
+    headers: Headers = (("etag", tag), ("cache-control", cached), *further)
+    if asked.header(b"if-none-match") and unchanged(asked, tag, ""):
+        return Response(304, headers=headers)
+    return Response(200, body, kind, headers)
 
 
 def part(asked: Asked, tag: str, size: int) -> tuple[int, int] | None:

@@ -6,9 +6,11 @@ Accept: application/x-bibtex           at both pages; at a persistent URL the an
 
 from __future__ import annotations
 
+from functools import lru_cache, partial
 from typing import TYPE_CHECKING, Final
 
 from ibi.archive.access import day_of
+from ibi.archive.website.conditions import kept
 from ibi.archive.website.formats import OAI_DC, Described, described, wanted
 from ibi.archive.website.pages import unknown_kind
 from ibi.archive.website.signposting import Signposting, headers
@@ -21,13 +23,14 @@ if TYPE_CHECKING:
 
     from ibi.archive.holding import Holding
     from ibi.archive.related import Lookup
-    from ibi.archive.website.formats import Format
+    from ibi.archive.website.formats import Format, Wanted
     from ibi.archive.website.pages import Renderer
     from ibi.archive.website.showing import Showing
     from ibi.exchange import Asked
     from ibi.settings import ArchiveSettings
 
 _NO_SUCH: Final = "there are no metadata of {name} in this format; there are: {formats}"
+_MOST_WISHES: Final = 256
 _OPTIONS: Final = ("style", "locale")
 
 
@@ -50,6 +53,8 @@ class Describing:
         self._showing = showing
         self._now = now
         self._formats = {each.name: each for each in (renderer.formats if renderer else (OAI_DC,))}
+        choose = partial(wanted, formats=tuple(self._formats.values()))
+        self._wanted: Callable[[str], Wanted] = lru_cache(_MOST_WISHES)(choose)
         root = (settings.resolver or base).rstrip("/")
         kind = renderer.kind if renderer else unknown_kind
         self.signposting = Signposting(base, root, tuple(self._formats.values()), kind)
@@ -76,17 +81,17 @@ class Describing:
         name = query.get("format", "")
         if name:
             return self._by_name(asked, holding, name, query)
+        choice = self._wanted(asked.header(b"accept"))
+        if choice.format is None and choice.page:
+            return None
         item = self.described(holding)
         if item is None or self._renderer is None:
             return None
-        choice = wanted(asked.header(b"accept"), tuple(self._formats.values()))
         if choice.format is not None:
             try:
                 return self._written(asked, item, choice.format, choice.options)
             except NotHeld as error:
                 return self._refused(asked, error)
-        if choice.page:
-            return None
         return self._refused(asked, self._no_such(item))
 
     def see_other(self, asked: Asked, holding: Holding) -> Response | None:
@@ -125,7 +130,8 @@ class Describing:
         language = self._renderer.language(asked.header(b"accept-language")) if self._renderer else "en"
         body = which.write(item, {"locale": language} | {n: options[n] for n in _OPTIONS if n in options})
         links = headers(self.signposting.of_metadata(item.holding))
-        return Response(200, body, which.content_type, (("vary", "Accept, Accept-Language"), *links))
+        vary = ("vary", "Accept, Accept-Language")
+        return kept(asked, body, which.content_type, "public, no-cache", vary, *links)
 
     def _refused(self, asked: Asked, why: NotHeld) -> Response:
         return self._showing.refuse(asked, 406, why).having(("vary", "Accept, Accept-Language"))

@@ -1,6 +1,6 @@
 """Who may have the expensive pages of an Archive now (threat T30): harvesters are let in, floods are not.
 
-Counted are networks, each process by itself: pages about items, and, more strictly, what costs much (search, feeds,
+Counted is who asks, each process by itself: pages about items, and, more strictly, what costs much (search, feeds,
 harvests, statistics, zip files). Files, messages of the standard, and what must always be had are not counted.
 """
 
@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from ibi.archive.access import vouched
 from ibi.errors import IbiError
 from ibi.exchange import PROBLEM
-from ibi.limits import Limit, Verdict, network_of
+from ibi.limits import Limit, Verdict, is_loopback, source_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -65,12 +65,11 @@ class Doorkeeper:
         if cost is None or (asked.path.startswith(_TOKENS) and asked.headers.get(b"authorization")):
             return None
         address = vouched(asked.peer, asked.header(b"x-forwarded-for"), self._proxies)
-        network = network_of(address or "")
-        if network is None:
+        if address is None or is_loopback(address):
             return None
         self._latest = max(self._latest, self._now())
         limit = self._costly if cost.costly else self._pages
-        return limit.ask(network, self._latest, cost.tokens)
+        return limit.ask(source_of(address), self._latest, cost.tokens)
 
 
 def status_of(asked: Asked) -> int:

@@ -13,7 +13,6 @@ import json
 from typing import TYPE_CHECKING, Any, Final
 
 from ibi.archive.access import withheld
-from ibi.archive.api.routes import Route, aside
 from ibi.archive.related import Walk
 from ibi.archive.website import kernel
 from ibi.archive.website.formats import described
@@ -23,15 +22,16 @@ from ibi.exchange import JSON, NO_STORE, PLAIN, Response, visible
 from ibi.exchange import handles as shape
 from ibi.exchange.handles import Value, Wanted
 from ibi.identifier.forms import parse_name
+from ibi.interface.routes import Route, aside
 from ibi.protocol.query_string import unescape
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from ibi.archive.api.routes import Call
     from ibi.archive.catalogue import Catalogue
     from ibi.archive.holding import Holding, Statement
     from ibi.exchange import Asked
+    from ibi.interface.routes import Call
     from ibi.protocol.persistent_url import PersistentURL
     from ibi.settings import ArchiveSettings
 

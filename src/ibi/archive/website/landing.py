@@ -9,7 +9,6 @@
 
 from __future__ import annotations
 
-import hashlib
 from dataclasses import replace
 from functools import lru_cache
 from typing import TYPE_CHECKING, Final
@@ -19,11 +18,10 @@ from ibi.archive.holding import Access
 from ibi.archive.ledgers import about, copies, history, visits
 from ibi.archive.related import Walk
 from ibi.archive.website import signposting, timeline
-from ibi.archive.website.conditions import unchanged
+from ibi.archive.website.conditions import kept
 from ibi.archive.website.pages import ArchivePage, ItemPage, MetadataPage
 from ibi.archive.website.signposting import LINKSET_JSON, LINKSET_TEXT
 from ibi.errors import NotHeld, ParseError
-from ibi.exchange import Response
 from ibi.protocol.query_string import read_query
 from ibi.protocol.vocabulary import State
 
@@ -40,7 +38,7 @@ if TYPE_CHECKING:
     from ibi.archive.website.pages import Renderer
     from ibi.archive.website.place import Place
     from ibi.archive.website.showing import Showing
-    from ibi.exchange import Asked, Headers
+    from ibi.exchange import Asked, Headers, Response
     from ibi.identifier.forms import IBIForms
     from ibi.settings import ArchiveSettings
 
@@ -58,7 +56,7 @@ _MOST_EVENTS: Final = 50
 _EARLIER: Final = 5  # items that say to be followed by the same one
 _SVG: Final = "image/svg+xml"
 _A_DAY: Final = "public, max-age=86400"
-_WHOLE: Final = 200
+_COUNTED: Final = frozenset({200, 304})
 
 
 class Landing:
@@ -149,7 +147,7 @@ class Landing:
         kind = LINKSET_TEXT if text else LINKSET_JSON
         item = self._describing.described(holding)
         body = self._describing.signposting.linkset(holding, item, self._day, kind)
-        return _kept(asked, body, kind, "public, no-cache").having(("vary", "Accept"))
+        return kept(asked, body, kind, "public, no-cache", ("vary", "Accept"))
 
     def picture(self, asked: Asked, holding: Holding) -> Response:
         """The persistent URL of an item for cameras, as an SVG image. Raises NotHeld where none are drawn."""
@@ -157,7 +155,7 @@ class Landing:
             raise NotHeld("there is no such page here")
         body = self._draw(f"{self._place.root}/{holding.forms.main}")
         policy = ("content-security-policy", "default-src 'none'; style-src 'unsafe-inline'; sandbox")
-        return _kept(asked, body, _SVG, _A_DAY).having(policy)
+        return kept(asked, body, _SVG, _A_DAY, policy)
 
     def front(self, asked: Asked) -> Response:
         """The front page of the Archive."""
@@ -234,7 +232,7 @@ class Landing:
     def _document(self, asked: Asked, holding: Holding) -> Response | None:
         """What is known of an item in the format that is wanted; None where that is the page."""
         answer = self._describing.document(asked, holding)
-        if answer is not None and answer.status == _WHOLE:
+        if answer is not None and answer.status in _COUNTED:
             return self._delivery.seen(asked, holding, answer)
         return answer
 
@@ -276,15 +274,6 @@ def _without_gaps(months: dict[str, Counts], last: str) -> Figures:
         return ()
     every = [_months_before(last, back) for back in range(_MONTHS - 1, -1, -1)]
     return tuple((month, months.get(month, visits.Counts())) for month in every if month >= min(months))
-
-
-def _kept(asked: Asked, body: bytes, kind: str, cached: str) -> Response:
-    """A document with a tag, or that the reader has it already."""
-    tag = f'"{hashlib.sha256(body).hexdigest()[:32]}"'
-    headers: Headers = (("etag", tag), ("cache-control", cached))
-    if asked.header(b"if-none-match") and unchanged(asked, tag, ""):
-        return Response(304, headers=headers)
-    return Response(200, body, kind, headers)
 
 
 def picture_name(raw: str) -> str:

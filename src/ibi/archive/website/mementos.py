@@ -96,6 +96,8 @@ class Mementos:
 
     def headers(self, holding: Holding) -> Headers:
         """What the page of an edition says of itself; nothing for an item that is the only one of its line."""
+        if holding.next_edition is None and not self._before(holding):
+            return ()
         line = self.line(holding)
         mine = next((each for each in line.mementos if each.holding.number == holding.number), None)
         if mine is None or (len(line.mementos) == 1 and line.beyond is None):
@@ -117,6 +119,10 @@ class Mementos:
                         waiting.append(before)
         found.sort(key=_age)
         return Line(found[0].forms, tuple(self._memento(each) for each in found if not each.deleted), last)
+
+    def _before(self, holding: Holding) -> list[IBIForms]:
+        with self._catalogue.reading() as run:
+            return about.earlier(run, holding.forms, 1)
 
     def _later(self, holding: Holding) -> tuple[list[Holding], IBIForms | None]:
         """An item and the editions after it, and the name of the next one that is not here."""

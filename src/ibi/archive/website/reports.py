@@ -10,19 +10,19 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Any, Final
 
-from ibi.archive.api.routes import Route, answer, in_thread
 from ibi.archive.ledgers import visits as ledger
 from ibi.archive.ledgers.visits import Counts, Place
 from ibi.errors import NotHeld, ParseError
+from ibi.interface.routes import Route, answer, in_thread
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-    from ibi.archive.api.routes import Call
     from ibi.archive.catalogue import Catalogue
     from ibi.archive.holding import Holding
     from ibi.archive.ledgers.visits import Line
     from ibi.exchange import Response
+    from ibi.interface.routes import Call
 
 _MONTH = re.compile(r"[0-9]{4}-(?:0[1-9]|1[0-2])")
 _EARLIEST, _LATEST = "0000-01", "9999-12"

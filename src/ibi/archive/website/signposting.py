@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 import re
 from dataclasses import dataclass
+from functools import lru_cache
 from itertools import islice
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
@@ -57,12 +58,17 @@ class Link(NamedTuple):
 
     def header(self, anchor: str = "") -> str:
         """As RFC 8288 writes it; `anchor`: what it is a link of, if that is not what it comes with."""
-        words = f'<{_visible(self.target)}>; rel="{self.relation}"'
-        if anchor:
-            words += f'; anchor="{_visible(anchor)}"'
-        if self.type:
-            words += f'; type="{_visible(self.type)}"'
-        return f'{words}; profile="{_visible(self.profile)}"' if self.profile else words
+        return _header(self, anchor)
+
+
+@lru_cache(maxsize=1024)  # many are of every item, and those of one are written twice
+def _header(link: Link, anchor: str) -> str:
+    words = f'<{_visible(link.target)}>; rel="{link.relation}"'
+    if anchor:
+        words += f'; anchor="{_visible(anchor)}"'
+    if link.type:
+        words += f'; type="{_visible(link.type)}"'
+    return f'{words}; profile="{_visible(link.profile)}"' if link.profile else words
 
 
 _PLAIN: Final = re.compile(r"[!#-;=?-\[\]-~]*")

@@ -22,6 +22,12 @@ _NUMBERS: Final = {
     "largest-upload": ("N", "bytes of the largest file that is taken in over HTTP"),
     "audit-days": ("N", "within how many days every file is read again and compared; 0: only on demand"),
     "refresh-hours": ("N", "how often copies are compared with their originals; 0: only on demand"),
+    "page-burst": ("N", "how many pages about items one network may have at once"),
+    "costly-burst": ("N", "how many searches, feeds and the like one network may have at once"),
+}
+_RATES: Final = {
+    "page-rate": ("N", "pages about items a second that one network may have; 0: nobody is limited"),
+    "costly-rate": ("N", "searches, feeds and the like a second that one network may have; 0: no limit"),
 }
 _TRUTHS: Final = {
     "filter-answers": ("yes|no", "whether answers hold only what a request needs"),
@@ -70,6 +76,8 @@ def add(actions: Actions) -> None:
         )
     for name, (shown, text) in _NUMBERS.items():
         parser.add_argument(f"--{name}", type=_number, metavar=shown, default=SUPPRESS, help=text)
+    for name, (shown, text) in _RATES.items():
+        parser.add_argument(f"--{name}", type=_rate, metavar=shown, default=SUPPRESS, help=text)
     for name, (shown, text) in _TRUTHS.items():
         parser.add_argument(f"--{name}", type=_truth, metavar=shown, default=SUPPRESS, help=text)
     parser.add_argument("--json", action="store_true", help="one JSON document with what has changed")
@@ -108,6 +116,13 @@ def _number(text: str) -> int:
     if not (text.isascii() and text.isdecimal() and len(text) <= 18):  # noqa: PLR2004 - more than any setting takes
         raise ArgumentTypeError(f"not a number: {text}")
     return int(text)
+
+
+def _rate(text: str) -> float:
+    try:
+        return float(text)
+    except ValueError:
+        raise ArgumentTypeError(f"not a number: {text}") from None
 
 
 def _truth(text: str) -> bool:

@@ -65,6 +65,9 @@ def add(actions: Actions) -> None:
         choices=("jsonl", "bibtex", "ris", "csv"),
         help="the format of the file (default: as the end of its name tells)",
     )
+    fill.add_argument(
+        "--dry-run", action="store_true", help="only say what would come of it; nothing is taken in"
+    )
     _add_report(fill)
     harvest = actions.add("harvest", "take in another repository's records by OAI-PMH", _harvest)
     harvest.add_argument("url", metavar="URL", help="the base URL of the OAI-PMH repository")
@@ -109,9 +112,13 @@ def _import(args: argparse.Namespace) -> int:
         _refusals(args, args.file) as refused,
         Progress(args.file.name, size) as progress,
     ):
-        report = Importer(keeper, whoever(), refused, progress.at).run(args.file, args.format)
+        importer = Importer(keeper, whoever(), refused, progress.at)
+        report = importer.run(args.file, args.format, dry=args.dry_run)
     totals = {"added": report.added, "unchanged": report.unchanged, "refused": report.refused}
-    _print_totals(totals, "{added} added, {unchanged} unchanged, {refused} refused", as_json=args.json)
+    sentence = "{added} added, {unchanged} unchanged, {refused} refused"
+    if args.dry_run:
+        sentence = "would be: {added} added, {unchanged} unchanged, {refused} refused"
+    _print_totals(totals, sentence, as_json=args.json)
     return 1 if report.refused else 0
 
 

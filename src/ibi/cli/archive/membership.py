@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Callable
 from contextlib import ExitStack, contextmanager
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
 from ibi.cli.archive.common import directory, tell
@@ -18,20 +16,10 @@ if TYPE_CHECKING:
     import argparse
     from collections.abc import Iterator
 
-    from ibi.archive.catalogue import Run
     from ibi.archive.directory import ArchiveDirectory
     from ibi.archive.ledgers.memberships import Member
     from ibi.archive.networking.joining import Resolvers
     from ibi.cli.archive.common import Actions
-
-_STANDINGS: Final = {
-    "waiting": "waiting",
-    "included": "included",
-    "included, not confirmed": "included, not confirmed",
-    "refused": "refused",
-    "excluded": "excluded",
-}
-"""How an Archive stands at a resolver, in words."""
 
 _NEWS_WITHIN: Final = 4.0
 """Seconds that a command waits for what a running server hears from its resolvers."""
@@ -91,11 +79,10 @@ def _switch(args: argparse.Namespace) -> int:
 
     resolvers = Resolvers.read(args.data)
     on = args.which == "on"
-    if resolvers.settings.retired:
-        raise SetupError("this Archive has retired, and stays switched off")
+    switched = resolvers.switching(on=on)
     here = directory(args)
     with nobody_serving(here) as nobody:
-        replace(resolvers.settings, switched_on=on).write(args.data)
+        switched.write(args.data)
         if not nobody:
             tell_news(here, resolvers, on=on)
         elif on:
@@ -162,22 +149,26 @@ def _heard(member: Member | None, *, on: bool) -> bool:
 
 def _line(member: Member) -> str:
     """How the Archive stands at a resolver, for a person."""
-    line = f"{member.resolver}: {say(_STANDINGS[member.standing])}"
+    from ibi.archive.care.standing import STANDINGS
+
+    line = f"{member.resolver}: {say(STANDINGS[member.standing])}"
     return f"{line} ({say(member.problem)})" if member.problem else line
 
 
 def show_archive(args: argparse.Namespace) -> int:
     """Show the Archive itself: who it is, what it holds, how it stands at its resolvers, what goes on."""
+    from ibi.archive.care.standing import identity, sections
     from ibi.archive.networking.joining import Resolvers
+    from ibi.archive.oai.provider import OAI
 
     here = directory(args)
     resolvers = Resolvers.read(args.data)
     with nobody_serving(here) as nobody:
         pass  # only asked, so that nobody who begins to serve is held up
     with here.catalogue() as catalogue, catalogue.reading() as run:
-        value = {**_identity(resolvers), "served": not nobody}
-        for name, facts in _SECTIONS.items():
-            value[name] = facts(run, resolvers)
+        value: dict[str, Any] = {**identity(resolvers.settings), "served": not nobody}
+        value["oai"] = f"http://{resolvers.settings.address}{OAI}"
+        value |= sections(run, resolvers, say)
     if args.json:
         print(json.dumps(value, ensure_ascii=False))
         return 0
@@ -185,23 +176,6 @@ def show_archive(args: argparse.Namespace) -> int:
         for number, line in enumerate(_shown(each)):
             print(f"{name if number == 0 else '':<13} {line}")
     return 0
-
-
-def _identity(resolvers: Resolvers) -> dict[str, Any]:
-    from ibi.archive.oai.provider import OAI
-
-    settings = resolvers.settings
-    return {
-        "service": str(settings.service),
-        "address": settings.address,
-        "oai": f"http://{settings.address}{OAI}",
-        "aliases": list(settings.aliases),
-        "ip": settings.ip,
-        "admin": settings.admin,
-        "labels": settings.mint_host,
-        "switched_on": settings.switched_on,
-        "retired": settings.retired,
-    }
 
 
 def _shown(value: Any) -> list[str]:
@@ -213,72 +187,3 @@ def _shown(value: Any) -> list[str]:
     if isinstance(value, list):
         return [line for each in value for line in _shown(each)] or ["-"]
     return [str(value) or "-"]
-
-
-def _items(run: Run, _all: Resolvers) -> dict[str, int]:
-    from ibi.archive.ledgers.inventory import states
-
-    return {state.value: count for state, count in states(run).items()}
-
-
-def _resolvers(run: Run, resolvers: Resolvers) -> list[dict[str, str]]:
-    from ibi.archive.ledgers.memberships import members
-
-    known = members(run)
-    found = []
-    for url in (*resolvers.keys, *(known.keys() - resolvers.keys.keys())):
-        member = known.get(url)
-        found.append({
-            "url": url,
-            "standing": say(_STANDINGS[member.standing]) if member else say("not asked yet"),
-            "since": member.since if member else "",
-            "heard": member.heard if member else "",
-            "problem": say(member.problem) if member and member.problem else "",
-        })  # fmt: skip
-    return found
-
-
-def _transfers(run: Run, _all: Resolvers) -> list[dict[str, str]]:
-    from ibi.archive.ledgers.transfers import main_name, open_givings
-
-    return [
-        {
-            "item": main_name(run, giving.item),
-            "to": giving.address,
-            "stage": giving.stage.value,
-            "since": giving.moment,
-            "problem": say(giving.problem) if giving.problem else "",
-        }
-        for giving in open_givings(run)
-    ]
-
-
-def _copies(run: Run, _all: Resolvers) -> dict[str, int | str]:
-    from ibi.archive.ledgers.inventory import lagging
-
-    count, since = lagging(run)
-    return {"lagging": count, "since": since}
-
-
-def _audit(run: Run, _all: Resolvers) -> dict[str, int | str]:
-    from ibi.archive.care.audit_duty import WALK
-    from ibi.archive.item_lines import timestamp_text
-    from ibi.archive.ledgers.fixity import faults, place_of, total
-
-    place = place_of(run, WALK)
-    return {
-        "files": total(run)[0],
-        "faults": len(faults(run)),
-        "begun": timestamp_text(int(place.begun)) if place else "",
-        "ended": say("yes") if place and place.ended else say("no"),
-    }
-
-
-_SECTIONS: Final[dict[str, Callable[[Run, Resolvers], Any]]] = {
-    "items": _items,
-    "resolvers": _resolvers,
-    "transfers": _transfers,
-    "copies": _copies,
-    "audit": _audit,
-}
-"""What the ledgers tell, in the order in which it is shown: each gives a dict, or a list of them."""

@@ -2,20 +2,15 @@
 
 from __future__ import annotations
 
-import json
-import time
 from typing import TYPE_CHECKING
 
-from ibi.cli.archive.common import directory, tell
-from ibi.identifier.dates import TICKS, date_text
-from ibi.texts import say
+from ibi.cli import token_words
+from ibi.cli.archive.common import directory
 
 if TYPE_CHECKING:
     import argparse
-    from collections.abc import Sequence
 
     from ibi.cli.archive.common import Actions
-    from ibi.tokens import Token, Tokens
 
 _SCOPES = """\
 scopes:
@@ -24,7 +19,7 @@ scopes:
   edit       facts and files of items
   delete     removal of items
   transfer   what another Archive needs to take items over
-  admin      all of these, and names of one's own choice
+  admin      all of these, names of one's own choice, and what administrators decide
 """
 
 
@@ -42,39 +37,12 @@ def add(actions: Actions) -> None:
 
 
 def _token(args: argparse.Namespace) -> int:
-    from ibi.tokens import Tokens
+    from ibi.tokens import Tokens, scopes_of
 
     directory(args).settings()  # a token for no Archive is a slip of the finger
     tokens = Tokens(args.data)
     if args.list:
-        return _list(tokens.all(), as_json=args.json)
+        return token_words.listed(tokens, as_json=args.json)
     if args.revoke is not None:
-        tokens.revoke(args.revoke)
-        if args.json:
-            print(json.dumps({"name": args.revoke, "revoked": True}))
-        return 0
-    return _make(tokens, args)
-
-
-def _make(tokens: Tokens, args: argparse.Namespace) -> int:
-    from ibi.tokens import scopes_of
-
-    scopes = scopes_of(args.scope)
-    made = date_text(time.time_ns() // TICKS * TICKS)
-    token = tokens.make(args.name, made, scopes)
-    if args.json:
-        print(json.dumps({"name": args.name, "scopes": scopes, "made": made, "token": token}))
-        return 0
-    tell(say("the token {name} is shown only now:", name=args.name))
-    print(token)
-    return 0
-
-
-def _list(tokens: Sequence[Token], *, as_json: bool) -> int:
-    if as_json:
-        rows = [{"name": known.name, "scopes": known.scopes, "made": known.made} for known in tokens]
-        print(json.dumps({"tokens": rows}))
-        return 0
-    for known in tokens:
-        print(f"{known.name}  {known.made}  {','.join(known.scopes)}")
-    return 0
+        return token_words.revoke(tokens, args.revoke, as_json=args.json)
+    return token_words.make(tokens, args.name, scopes_of(args.scope), as_json=args.json)

@@ -10,9 +10,6 @@ from contextlib import contextmanager
 from http import HTTPStatus
 from typing import TYPE_CHECKING, Any, Final
 
-from ibi.archive.api.bodies import Body, ClientGone
-from ibi.archive.api.refusal import Refusal
-from ibi.archive.api.routes import ROOT, Call
 from ibi.errors import (
     AlreadyHeld,
     BadItem,
@@ -27,16 +24,18 @@ from ibi.errors import (
     SetupError,
 )
 from ibi.exchange import NO_STORE, PROBLEM, Response
-from ibi.protocol.language import LanguagePreference
-from ibi.texts import LANGUAGES, say
+from ibi.interface.bodies import Body, ClientGone
+from ibi.interface.refusal import Refusal
+from ibi.interface.routes import ROOT, Call, language_of
+from ibi.texts import say
 
 if TYPE_CHECKING:
     import re
     from collections.abc import Iterable, Iterator
 
-    from ibi.archive.api.bodies import Receive
-    from ibi.archive.api.routes import Route
     from ibi.exchange import Asked
+    from ibi.interface.bodies import Receive
+    from ibi.interface.routes import Route
     from ibi.tokens import Token, Tokens
 
 MOST_REQUESTS: Final = 32
@@ -54,16 +53,25 @@ _log = logging.getLogger(__name__)
 
 
 class Api:
-    """What answers below /-/api/. `routes`: the tables of all rooms; `largest`: bytes of the largest body."""
+    """What answers below /-/api/. `routes`: the tables of all rooms; `largest`: bytes of the largest body.
 
-    def __init__(self, routes: Iterable[Route], tokens: Tokens, largest: int) -> None:
+    `tunnel`: the beginning of paths under which POST may stand for another method (X-HTTP-Method-Override).
+    """
+
+    def __init__(self, routes: Iterable[Route], tokens: Tokens, largest: int, tunnel: str = "") -> None:
         self._tokens = tokens
         self._largest = largest
+        self._tunnel = tunnel
         self._under_way: dict[str, int] = {}
         table: dict[str, tuple[re.Pattern[str], dict[str, Route]]] = {}
         for route in sorted(routes, key=lambda each: -each.plain):
             table.setdefault(route.pattern, (route.matcher, {}))[1][route.method] = route
         self._table = tuple(table.values())
+
+    def knows(self, path: str) -> bool:
+        """Whether a path, as it came, is one of the table."""
+        below = path.removeprefix(ROOT)
+        return below != path and any(matcher.fullmatch(below) for matcher, _ in self._table)
 
     async def answer(self, asked: Asked, receive: Receive) -> Response:
         """The answer to one request; whatever goes wrong is a problem (RFC 9457)."""
@@ -76,9 +84,7 @@ class Api:
         except ClientGone:
             return Response(400)  # nobody reads it
         except asyncio.CancelledError:  # the server stops and waits no longer
-            return _problem(
-                asked, Refusal(503, IbiError("this Archive is stopping; ask again later"), _LATER)
-            )
+            return _problem(asked, Refusal(503, IbiError("this server is stopping; ask again later"), _LATER))
         except Exception as error:  # noqa: BLE001 - a fault of ours must neither look like an answer nor show itself
             return _problem(asked, _fault(error))
 
@@ -102,7 +108,7 @@ class Api:
     def _find(self, asked: Asked) -> tuple[Route, dict[str, str]]:
         """The route of a path and a method, and what stands at its places. Raises Refusal (404, 405)."""
         path, method = asked.path.removeprefix(ROOT), asked.method
-        if method == "POST" and path.startswith("/uploads/"):  # tus, for those whose network knows no PATCH
+        if method == "POST" and self._tunnel and path.startswith(self._tunnel):
             method = asked.header(b"x-http-method-override").upper() or method
         for matcher, methods in self._table:
             match = matcher.fullmatch(path)
@@ -163,9 +169,9 @@ def _fault(error: Exception) -> Refusal:
     """What is told of a trouble of ours: the operator finds all of it in the log."""
     if _is_full(error):
         _log.error("the disk takes no more: %s", error)
-        return Refusal(507, SetupError("the disk of this Archive takes no more at the moment"))
+        return Refusal(507, SetupError("the disk of this server takes no more at the moment"))
     _log.error("a request could not be answered", exc_info=error)
-    return Refusal(503, IbiError("this Archive cannot answer now; try again later"), _LATER)
+    return Refusal(503, IbiError("this server cannot answer now; try again later"), _LATER)
 
 
 def _is_full(error: BaseException | None) -> bool:
@@ -181,7 +187,7 @@ def _is_full(error: BaseException | None) -> bool:
 
 def _problem(asked: Asked, refusal: Refusal) -> Response:
     """A problem (RFC 9457) in the reader's language."""
-    language = LanguagePreference.parse(asked.header(b"accept-language")).choose(LANGUAGES) or LANGUAGES[0]
+    language = language_of(asked)
     status = HTTPStatus(refusal.status)
     problem: dict[str, Any] = {
         "type": "about:blank",

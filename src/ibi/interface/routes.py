@@ -1,6 +1,6 @@
 """The table of the JSON interface: what can be asked, who may ask, and which function answers.
 
-A room adds what it offers as a table of its own; whoever puts the Archive together gives all tables to `Api`:
+A room adds what it offers as a table of its own; whoever puts the service together gives all tables to `Api`:
 
     def routes(members: Members) -> tuple[Route, ...]:
         def add(call: Call, value: Any) -> Response:            # runs in a thread: it may wait for the database
@@ -14,8 +14,8 @@ A room adds what it offers as a table of its own; whoever puts the Archive toget
             ),
         )
 
-`MEMBER` is a JSON Schema, as a dict; `ref("item")` is one that openapi.py has already. A function that reads its body
-itself, or waits for something else, is a coroutine `async def act(call: Call) -> Response` without `in_thread`.
+`MEMBER` is a JSON Schema, as a dict; `ref("item")` is one that the description has by name. A function that reads its
+body itself, or waits for something else, is a coroutine `async def act(call: Call) -> Response` without `in_thread`.
 """
 
 from __future__ import annotations
@@ -28,19 +28,21 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final, ParamSpec, TypeVar
 
-from ibi.archive.api.refusal import Refusal
-from ibi.errors import IbiError, ParseError
+from ibi.errors import IbiError, ParseError, SetupError
 from ibi.exchange import JSON, NO_STORE, Response
 from ibi.identifier.forms import parse_name
+from ibi.interface.refusal import Refusal
+from ibi.protocol.language import LanguagePreference
 from ibi.protocol.query_string import read_query, unescape
+from ibi.texts import LANGUAGES, say
 from ibi.tokens import Scope
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Mapping
 
-    from ibi.archive.api.bodies import Body
     from ibi.exchange import Asked
     from ibi.identifier.forms import Name
+    from ibi.interface.bodies import Body
     from ibi.tokens import Token
 
     Act = Callable[["Call"], Awaitable[Response]]
@@ -104,9 +106,18 @@ class Call:
             raise Refusal(400, IbiError("a word of the query stands twice"))
         return words
 
+    @property
+    def word(self) -> str:
+        """The text at the place <word>, decoded; one character for each byte."""
+        return unescape(self.values["word"])
+
     def may(self, scope: Scope) -> bool:
         """Whether the token, if there is one, has this scope."""
         return self.token is not None and self.token.may(scope)
+
+    def say(self, error: IbiError | str) -> str:
+        """A sentence in the language of whoever asks."""
+        return say(error, language_of(self.asked))
 
 
 @dataclass(frozen=True, slots=True)
@@ -176,6 +187,11 @@ async def _run(threads: ThreadPoolExecutor, function: Callable[[], _T]) -> _T:
         raise
 
 
+def language_of(asked: Asked) -> str:
+    """Which of our languages whoever asks likes best."""
+    return LanguagePreference.parse(asked.header(b"accept-language")).choose(LANGUAGES) or LANGUAGES[0]
+
+
 def in_thread(act: Callable[[Call, Any], Response]) -> Act:
     """A coroutine that reads the JSON body (None if there is none) and lets a function answer in a thread."""
 
@@ -187,6 +203,33 @@ def in_thread(act: Callable[[Call, Any], Response]) -> Act:
     return answering
 
 
+def deciding(act: Callable[[Call, Any], Response]) -> Act:
+    """The same as `in_thread`, for what administrators decide: of a setting that cannot be, they are told why (422).
+
+    Where the disk or a database is behind it, nobody is told more than that it is so: all of it is in the log.
+    """
+
+    def telling(call: Call, value: Any) -> Response:
+        try:
+            return act(call, value)
+        except SetupError as error:
+            if _is_trouble(error):
+                raise
+            raise Refusal(422, error) from None
+
+    return in_thread(telling)
+
+
+def _is_trouble(error: BaseException | None) -> bool:
+    """Whether it is no fault of what was asked."""
+    while error is not None:
+        of_database = getattr(error, "sqlite_errorname", "")
+        if isinstance(error, OSError) or (of_database and not of_database.startswith("SQLITE_CONSTRAINT")):
+            return True
+        error = error.__cause__ or error.__context__
+    return False
+
+
 def answer(value: Any, status: int = 200, *headers: tuple[str, str]) -> Response:
     """A JSON answer that nobody keeps."""
     body = json.dumps(value, ensure_ascii=False).encode("utf-8", "replace")
@@ -194,5 +237,5 @@ def answer(value: Any, status: int = 200, *headers: tuple[str, str]) -> Response
 
 
 def ref(name: str) -> Schema:
-    """The schema of this name in openapi.py: item, problem, history, upload."""
+    """The schema of this name in the description."""
     return {"$ref": f"#/components/schemas/{name}"}

@@ -4,10 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from ibi.errors import HoldingError
-
 if TYPE_CHECKING:
-    from ibi.archive.holding import Holding
     from ibi.errors import IbiError
 
 
@@ -20,9 +17,3 @@ class Refusal(Exception):
         self.why = why
         self.headers = headers
         self.members = members
-
-
-def removed(holding: Holding) -> HoldingError:
-    """What is said of a removed item: when, and why if somebody has said so."""
-    problem = "{name} was removed on {date}: {reason}" if holding.reason else "{name} was removed on {date}"
-    return HoldingError(problem, name=holding.forms.main, date=holding.timestamp, reason=holding.reason)

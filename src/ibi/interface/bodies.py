@@ -6,8 +6,8 @@ import json
 import math
 from typing import TYPE_CHECKING, Any, Final
 
-from ibi.archive.api.refusal import Refusal
 from ibi.errors import IbiError
+from ibi.interface.refusal import Refusal
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Awaitable, Callable

@@ -1,0 +1,158 @@
+"""Settings of a resolver that an administrator changes while it runs: checked before they are written (note 7).
+
+Its service IBI is none of them, nor are keys, mail and what is mirrored: these are changed in resolver.toml by hand.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from ipaddress import ip_network
+from typing import TYPE_CHECKING, Any, Final
+
+from ibi.errors import IbiError, ParseError, SetupError
+from ibi.protocol.messages import split_hostport
+from ibi.resolver.mail import is_recipient
+from ibi.settings import ResolverSettings
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+    from pathlib import Path
+
+    from ibi.resolver.witness import Witness
+
+NUMBERS: Final[Mapping[str, tuple[float, float]]] = {
+    "connect_seconds": (0.05, 30),
+    "archive_seconds": (0.1, 60),
+    "overall_seconds": (0.2, 120),
+    "hedge_seconds": (0, 10),
+    "grace_seconds": (0, 10),
+    "stale_after_seconds": (0, 60),
+    "stale_seconds": (0, 31_536_000),
+    "negative_seconds": (0, 86_400),
+    "request_rate": (0, 100_000),
+    "request_burst": (1, 1_000_000),
+}
+"""The least and the largest value of each number."""
+WORDS: Final[Mapping[str, tuple[str, ...]]] = {
+    "policy": ("hardened", "strict"),
+    "registration": ("closed", "form"),
+}
+"""What else can be chosen."""
+OVER_HTTP: Final = (*WORDS, *NUMBERS, "admin")
+"""What is changed on pages and by programs."""
+AT_A_TERMINAL: Final = (*OVER_HTTP, "aliases", "allow_private_archives", "metrics_networks")
+"""What `ibi resolver set` changes: also whom the resolver trusts."""
+
+_WHOLE: Final = frozenset({"stale_seconds", "negative_seconds", "request_burst"})
+_TRUE: Final = {"yes": True, "no": False}
+
+
+@dataclass(frozen=True, slots=True)
+class Adjusted:
+    """Changed settings, the names of those that changed, and what the administrator should know."""
+
+    settings: ResolverSettings
+    changed: tuple[str, ...]
+    notes: tuple[IbiError, ...]
+
+
+def adjust(
+    data: Path, changes: Mapping[str, Any], names: tuple[str, ...], witness: Witness, by: str
+) -> Adjusted:
+    """Change some settings of a data directory: all of these `changes`, or none. Not for an event loop.
+
+    A value is what JSON says, or a text as it was typed. Only `names` may be changed. What has changed stands in the
+    evidence with `by` whom. Raises SetupError.
+    """
+    before = ResolverSettings.read(data)
+    after = replace(before, **{name: checked(name, value, names) for name, value in changes.items()})
+    changed = tuple(name for name in changes if getattr(before, name) != getattr(after, name))
+    if changed:
+        after.write(data)
+    for name in changed:
+        old, new = said(getattr(before, name)), said(getattr(after, name))
+        witness.write("setting", name=name, before=old, after=new, by=by)
+    notes = []
+    if "stale_seconds" in changed:
+        notes.append(IbiError("{name} counts once the resolver is started anew", name="stale_seconds"))
+    return Adjusted(after, changed, tuple(notes))
+
+
+def said(value: object) -> str:
+    """A setting as a person types it."""
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, tuple):
+        return ",".join(map(str, value))
+    return f"{value:g}" if isinstance(value, float) else str(value)
+
+
+def checked(name: str, value: Any, names: tuple[str, ...]) -> Any:
+    """What a setting shall be, of what JSON says or was typed. Raises SetupError."""
+    if name not in names:
+        raise SetupError("{name} is no setting that is changed here; these are: {names}",
+                         name=name[:80], names=", ".join(names))  # fmt: skip
+    if name in NUMBERS:
+        return _number(name, value)
+    if name in WORDS:
+        if value not in WORDS[name]:
+            raise SetupError("{name} is one of: {words}", name=name, words=", ".join(WORDS[name]))
+        return value
+    return _OTHERS[name](value)
+
+
+def _number(name: str, value: Any) -> float:
+    least, most = NUMBERS[name]
+    if isinstance(value, str):
+        try:
+            value = int(value) if name in _WHOLE else float(value)
+        except ValueError:
+            value = None
+    is_number = isinstance(value, int if name in _WHOLE else int | float) and not isinstance(value, bool)
+    if not is_number or not least <= value <= most:
+        problem = "{name} is a whole number from {least} to {most}" if name in _WHOLE else (
+            "{name} is a number from {least} to {most}"
+        )  # fmt: skip
+        raise SetupError(problem, name=name, least=least, most=most)
+    return value if name in _WHOLE else float(value)
+
+
+def _admin(value: Any) -> str:
+    if not isinstance(value, str) or (value and not is_recipient(value)):
+        raise SetupError("this is not a plain mail address: {text}", text=str(value)[:80])
+    return value
+
+
+def _truth(value: Any) -> bool:
+    if isinstance(value, str) and value in _TRUE:
+        return _TRUE[value]
+    raise SetupError("{name} is yes or no", name="allow_private_archives")
+
+
+def _texts(value: Any) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(text.strip() for text in str(value).split(",") if text.strip()))
+
+
+def _addresses(value: Any) -> tuple[str, ...]:
+    texts = _texts(value)
+    try:
+        for text in texts:
+            split_hostport(text)
+    except ParseError as error:
+        raise SetupError("{reason}: {text}", reason=error, text=error.text[:80]) from None
+    return texts
+
+
+def _networks(value: Any) -> tuple[str, ...]:
+    try:
+        return tuple(str(ip_network(text)) for text in _texts(value))
+    except ValueError as error:
+        raise SetupError("this is no address or network: {reason}", reason=error) from None
+
+
+_OTHERS: Final[Mapping[str, Callable[[Any], Any]]] = {
+    "admin": _admin,
+    "aliases": _addresses,
+    "allow_private_archives": _truth,
+    "metrics_networks": _networks,
+}

@@ -1,0 +1,143 @@
+"""Who may take part, as administrators decide: on pages, at a terminal, and by programs with a token.
+
+Whatever is decided stands in the registry first, then in the evidence with who decided it, and then a letter goes out.
+`by`: command, mail, or account or token and its name.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from ibi.errors import NotHeld, SetupError
+from ibi.resolver.mail import is_recipient
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from ibi.identifier.forms import IBI, IBIForms
+    from ibi.resolver.mail import Mail
+    from ibi.resolver.registry import RegisteredArchive, Registry
+    from ibi.resolver.witness import Witness
+
+
+class Registrar:
+    """Decides about the Archives of one resolver, whose own service is `service`. Not for an event loop."""
+
+    def __init__(self, registry: Registry, witness: Witness, mail: Mail, service: IBIForms) -> None:
+        self._registry = registry
+        self._witness = witness
+        self._mail = mail
+        self._service = service
+
+    def registered(self) -> list[RegisteredArchive]:
+        """Those that are registered. Raises SetupError."""
+        return [each for each in self._registry.registered() if not each.applied]
+
+    def waiting(self) -> list[RegisteredArchive]:
+        """Those that have applied. Raises SetupError."""
+        return [each for each in self._registry.registered() if each.applied]
+
+    def known(self, service: IBI) -> RegisteredArchive:
+        """One that is registered, or has applied. Raises NotHeld, SetupError."""
+        known = self._registry.entry(service)
+        if known is None:
+            raise NotHeld("{ibi} is not registered here", ibi=service)
+        return known
+
+    def register(
+        self,
+        service: IBI,
+        key: str | None,
+        hosts: Iterable[str] = (),
+        contact: str = "",
+        name: str = "",
+        *,
+        by: str,
+    ) -> str:
+        """Register an Archive; returns its key, a strong new one if none is given. Raises ParseError, SetupError."""
+        if contact and not is_recipient(contact):
+            raise SetupError("this is not a plain mail address: {text}", text=contact)
+        if self._service.names(service):
+            raise SetupError("this is the resolver's own service")
+        before = self._registry.entry(service)
+        chosen = self._registry.register(service, key, hosts, contact, name if contact else "")
+        if before is None or before.applied:
+            self._witness.write("registered", ibi=str(service), by=by)
+            self._mail.registered(service, contact)
+        return chosen
+
+    def approve(self, service: IBI, by: str) -> None:
+        """Register one that has applied. Raises SetupError."""
+        known = self._registry.entry(service)
+        self._registry.approve(service)
+        self._witness.write("approved", ibi=str(service), by=by)
+        self._mail.registered(service, known.contact if known else "")
+
+    def refuse(self, service: IBI, by: str) -> None:
+        """Forget an application. Raises SetupError."""
+        self._registry.refuse(service)
+        self._witness.write("unregistered", ibi=str(service), by=by)
+
+    def unregister(self, service: IBI, by: str) -> None:
+        """Forget an Archive, included or not. Raises SetupError."""
+        self._registry.unregister(service)
+        self._witness.write("unregistered", ibi=str(service), by=by)
+
+    def rotate(self, service: IBI, by: str) -> str:
+        """Give an Archive a new key; the old one is void. Raises NotHeld, SetupError."""
+        known = self._not_applied(service)
+        key = self._registry.rotate(service)
+        self._witness.write("rotated", ibi=str(known.service_ibi), by=by)
+        self._mail.rotated(known)
+        return key
+
+    def allow_move(self, service: IBI, by: str) -> None:
+        """Let an Archive move once, whatever its old address says. Raises NotHeld, SetupError."""
+        known = self._not_applied(service)
+        self._registry.allow_move(known.service_ibi)
+        facts = {"address": known.move.address} if known.move else {}
+        self._witness.write("move-allowed", ibi=str(known.service_ibi), by=by, **facts)
+
+    def _not_applied(self, service: IBI) -> RegisteredArchive:
+        known = self.known(service)
+        if known.applied:
+            raise NotHeld("{ibi} is not registered here", ibi=service)
+        return known
+
+
+def archive_facts(archive: RegisteredArchive) -> dict[str, Any]:
+    """A registered Archive as programs are told of it; nothing of its key."""
+    told: dict[str, Any] = {
+        "service_ibi": str(archive.service_ibi),
+        "registered": archive.registered_at,
+        "included": archive.included is not None,
+        "changed": archive.changed_at,
+        "heard": archive.heard_at,
+        "url_hosts": list(archive.url_hosts),
+        "mail": archive.contact,
+        "name": archive.contact_name,
+        "confirmed_address": archive.confirmed_address,
+        "moving_to": archive.move.address if archive.move else None,
+    }
+    if archive.included is not None:
+        told |= {
+            "address": archive.included.address,
+            "ip": archive.included.ip,
+            "protocol": archive.included.protocol,
+            "platform_version": archive.included.platform_version,
+            "admin_mail": archive.included.admin_mail,
+            "confirmed": archive.included.confirmed,
+        }
+    return told
+
+
+def application_facts(archive: RegisteredArchive) -> dict[str, Any]:
+    """An application as programs are told of it."""
+    return {
+        "service_ibi": str(archive.service_ibi),
+        "applied": archive.registered_at,
+        "address": archive.address,
+        "mail": archive.contact,
+        "name": archive.contact_name,
+        "url_hosts": list(archive.url_hosts),
+    }
