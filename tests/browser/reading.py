@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from importlib.resources import files
 from typing import Any
 
-from playwright.sync_api import Browser, Dialog, Page
+from playwright.sync_api import Browser, Dialog, Page, ViewportSize
 
 FLAGS = (
     "--headless --no-sandbox --disable-gpu --disable-quic --no-first-run --disable-background-networking "
@@ -18,19 +18,21 @@ _AXE = (files("axe_playwright_python") / "axe.min.js").read_text("utf-8")
 _RULES = ("wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa", "best-practice")
 _FOCUSABLE = "a[href], button, input:not([type=hidden]), select, textarea, summary, [tabindex='0']"
 _MOST_STEPS = 80
+PHONE = ViewportSize(width=360, height=740)
+DESK = ViewportSize(width=1280, height=800)
 
-# What has the focus, and whether that shows: an outline, a shadow or another background than without it.
-_FOCUSED = """() => {
-    const one = document.activeElement;
-    if (!one || one === document.body) return null;
-    const style = getComputedStyle(one);
-    const shows = style.outlineStyle !== "none" && parseFloat(style.outlineWidth) > 0 || style.boxShadow !== "none";
-    return [window.__focusable.indexOf(one), shows];
-}"""
+# What can have the focus; and, whenever something gets it, whether that shows: an outline or a shadow.
 _LIST = """(selector) => {
     const shown = (one) => one.checkVisibility({visibilityProperty: true, opacityProperty: false}) && !one.disabled;
-    window.__focusable = [...document.querySelectorAll(selector)].filter(shown);
-    return window.__focusable.map((one) => one.outerHTML.slice(0, 120));
+    const all = [...document.querySelectorAll(selector)].filter(shown);
+    window.__reached = {};
+    document.addEventListener("focusin", (event) => {
+        const style = getComputedStyle(event.target);
+        const outlined = style.outlineStyle !== "none" && parseFloat(style.outlineWidth) > 0;
+        window.__reached[all.indexOf(event.target)] = outlined || style.boxShadow !== "none";
+    });
+    document.activeElement.blur();
+    return all.map((one) => one.outerHTML.slice(0, 120));
 }"""
 
 
@@ -39,7 +41,7 @@ def reader(browser: Browser, locale: str, *, phone: bool) -> Iterator[Page]:
     """Somebody with this language, on a phone at night or at a desk by day."""
     context = browser.new_context(
         locale=locale,
-        viewport={"width": 360, "height": 740} if phone else {"width": 1000, "height": 800},
+        viewport=PHONE if phone else DESK,
         color_scheme="dark" if phone else "light",
     )
     page = context.new_page()
@@ -87,12 +89,13 @@ def barriers(page: Page) -> list[str]:
 def out_of_reach(page: Page) -> list[str]:
     """What on a page cannot be reached with the tabulator key, or does not show that it has been reached."""
     wanted: list[str] = page.evaluate(_LIST, _FOCUSABLE)
-    reached: dict[int, bool] = {}
-    for _ in range(min(len(wanted), _MOST_STEPS) + 2):
+    inside = 3 * sum(
+        'type="date"' in each for each in wanted
+    )  # the day, the month and the year have the focus in turn
+    for _ in range(min(len(wanted), _MOST_STEPS) + inside + 2):
         page.keyboard.press("Tab")
-        focused = page.evaluate(_FOCUSED)
-        if focused is not None:
-            reached[focused[0]] = focused[1]
+    told: dict[str, bool] = page.evaluate("window.__reached")
+    reached = {int(number): shows for number, shows in told.items()}
     missed = [html for number, html in enumerate(wanted[:_MOST_STEPS]) if number not in reached]
     unseen = [wanted[number] for number, shows in reached.items() if not shows and number >= 0]
     return [f"not reached: {html}" for html in missed] + [f"no sign of focus: {html}" for html in unseen]

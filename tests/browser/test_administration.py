@@ -10,8 +10,6 @@ import pytest
 from playwright.sync_api import Locator, Page, expect, sync_playwright
 
 from archive.administration_world import PASSWORD, Office, office
-from archive.world import REP
-from browser.reading import barriers, fits
 from ibi.texts import say
 
 pytestmark = [pytest.mark.browser, pytest.mark.timeout(120)]
@@ -121,66 +119,3 @@ def test_a_librarian_deposits_makes_an_edition_and_deletes_by_keyboard_alone(
     answer = page.request.get(f"http://127.0.0.1:{served.port}/{second}")
     assert answer.status == 410
     assert page.request.get(f"http://127.0.0.1:{served.port}/{first}").body() == b"palavras"
-
-
-def test_files_that_are_dropped_are_deposited_and_what_was_chosen_outlives_a_mistake(
-    served: Office, page: Page
-) -> None:
-    page.goto(f"http://127.0.0.1:{served.port}/-/admin/deposit")
-    page.get_by_label(pt("Name of the account")).fill("maria")
-    page.get_by_label(pt("Password"), exact=True).fill(PASSWORD)
-    page.keyboard.press("Enter")
-    page.locator("#file").wait_for()
-    page.evaluate(
-        """() => {
-            const dropped = new DataTransfer();
-            dropped.items.add(new File(["words"], "dropped.txt"));
-            const event = new DragEvent("drop", {dataTransfer: dropped, cancelable: true});
-            document.querySelector(".drop").dispatchEvent(event);
-        }"""
-    )
-    page.get_by_label(f"{pt('Title')} 1", exact=True).fill("Dropped")
-    page.locator("#access").select_option("embargoed")
-    page.locator("form.entry > button").click()
-    expect(page.locator("#problem")).to_be_focused()
-    expect(page.get_by_label(f"{pt('Title')} 1", exact=True)).to_have_value("Dropped")
-    page.locator("#access").select_option("open")
-    page.locator("form.entry > button").click()
-    page.wait_for_url(re.compile("done=deposited"))
-    expect(page.get_by_role("main")).to_contain_text("dropped.txt")
-
-
-@pytest.mark.long
-def test_no_page_keeps_anybody_out_on_a_phone_at_night(served: Office, page: Page) -> None:
-    page.set_viewport_size({"width": 360, "height": 740})
-    page.emulate_media(color_scheme="dark")
-    root = served.somebody("root")
-    page.context.add_cookies(
-        [{"name": name, "value": value, "url": root.origin} for name, value in root.cookies.items()]
-    )
-    words = [
-        "",
-        "/items",
-        "/deposit",
-        "/import",
-        "/copy",
-        "/transfer",
-        "/statistics",
-        "/audit",
-        "/membership",
-    ]
-    words += [
-        "/tokens",
-        "/accounts",
-        "/account",
-        *(f"/{each}/{REP}" for each in ("items", "edit", "files", "delete")),
-    ]
-    for word in words:
-        page.goto(f"{root.origin}/-/admin{word}")
-        assert barriers(page) == [], word
-        assert fits(page), word
-    page.goto(f"{root.origin}/-/admin/deposit")
-    page.locator("#access").select_option("embargoed")
-    page.locator("form.entry > button").click()
-    page.locator("#problem").wait_for()
-    assert barriers(page) == []

@@ -22,12 +22,13 @@ ERRORS = {
 SAYERS = {"say", "_"}
 
 PASSED_ON = frozenset(
-    "archive/api/dispatch.py archive/care/audit.py archive/care/check.py archive/care/check_files.py "
+    "archive/care/audit.py archive/care/check.py archive/care/check_files.py "
     "archive/ledgers/problems.py checkup/archive.py cli/__init__.py cli/archive/adjusting.py "
     "cli/archive/exchange.py cli/archive/founding.py cli/archive/handing_out.py "
     "cli/archive/importing.py cli/archive/keeping.py cli/archive/membership.py "
     "cli/archive/questions.py cli/archive/retiring.py cli/doctor.py cli/inspect.py cli/mint.py "
     "cli/mint_recover.py cli/resolver.py cli/up.py errors.py identifier/peeling.py "
+    "cli/resolver_set.py interface/dispatch.py interface/routes.py resolver/api/registrations.py "
     "minting/recovery.py minting/service.py minting/state.py resolver/alerts.py "
     "resolver/advice.py resolver/callers.py resolver/explanation.py resolver/mail.py resolver/questions.py "
     "resolver/status.py resolver/wish.py settings/__init__.py texts.py "

@@ -113,6 +113,10 @@ def test_a_copy_says_where_its_original_is_and_since_when_it_may_differ() -> Non
         not {"Equal to the original on", "May differ from the original since"}
         & words("en", compared=False).words
     )
+    assert "Equal to the original" in words("en", compared=False).words
+    assert "Equal to the original" not in equal.words | words("en", since="2026-09-16T10:00:00Z").words
+    alone = Page(render(ItemPage(_holding(state=State.COPY), f"{BASE}/x"), "en"))
+    assert "not known: the two have not been compared" in alone.words
 
 
 @pytest.mark.proves("ARC-07")
@@ -231,7 +235,7 @@ def test_a_notice_says_its_problem_in_the_language_of_the_reader() -> None:
 def test_a_notice_about_a_faulty_text_points_at_the_fault() -> None:
     error = ParseError("IBIp", "LK47B6W/O", "it is not an IBIp", 8, 9, suggestion="LK47B6W/2")
     body = render(NoticePage(400, error), "en")
-    assert b'LK47B6W/O\n<span class="fault">        ^</span>' in body
+    assert b'LK47B6W/<b class="fault">O</b>\n<span class="fault">        ^</span>' in body
     assert b"LK47B6W/2" in body
 
 

@@ -84,6 +84,21 @@ def test_a_format_is_had_by_name_and_by_accept_with_the_same_words(
     assert b"two" in by_name.body
 
 
+@pytest.mark.parametrize("wish", FORMATS, ids=lambda each: each.name)
+def test_a_format_is_not_sent_again_to_whoever_has_it(served: Served, wish: Format) -> None:
+    target = f"/-/metadata/{REP}?format={wish.name}"
+    answer = served.get(target)
+    tag = answer.headers["etag"]
+    assert answer.headers["cache-control"] == "public, no-cache"
+    again = served.get(target, if_none_match=f'"other", {tag}')
+    assert (again.status, again.body) == (304, b"")
+    for name in ("etag", "cache-control", "vary"):
+        assert again.headers[name] == answer.headers[name]
+    by_type = served.get(f"/-/item/{REP}", accept=wish.media_types[0], if_none_match=tag)
+    assert by_type.status == 304
+    assert served.get(f"/-/metadata/{GONE}?format={wish.name}", if_none_match=tag).status == 200
+
+
 @pytest.mark.parametrize("page", ["item", "metadata"])
 @pytest.mark.parametrize(
     "accept", ["", BROWSER, "*/*", "text/html, application/ld+json", "image/png, text/*"]

@@ -9,6 +9,7 @@ import re
 from typing import Any
 
 import pytest
+from markupsafe import Markup, escape
 
 from ibi.archive.website.place import NOWHERE
 from ibi.exchange import Response
@@ -188,6 +189,17 @@ def test_relations_are_worded_step_by_step() -> None:
     )
     assert relation_name(".translation", "pt-BR") == "tradução"
     assert relation_name(".nonsense", "en") == ".nonsense"
+
+
+@pytest.mark.parametrize(
+    "value",
+    ["plain", "a b", "<b title='x'>\"&amp;\"</b>", Markup("<b>&</b>"), 7, None, "\u202e<\x00>", "ça & là"],
+)
+def test_values_are_escaped_in_a_page_as_everywhere(value: object) -> None:
+    caret = (value, "") if isinstance(value, str) else (str(value), "")
+    page = html("find.html", "en", asked=value, found=None, problem="", caret=caret, suggestion=None).decode()
+    assert f'value="{escape(value)}" maxlength="2000"' in page
+    assert f'<pre tabindex="0"><b class="fault"></b>{escape(caret[0])}\n' in page
 
 
 def test_the_style_sheet_is_small() -> None:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-import json
 from typing import TYPE_CHECKING, Final
 
 from ibi import texts
 from ibi.archive.administration import pages
+from ibi.archive.care.standing import STANDINGS
 from ibi.archive.holding import Access
 from ibi.signing_in import frames
+from ibi.signing_in.late_forms import packed
 from ibi.tokens import Scope
 from ibi.web.archive_pages import ELEMENT_NAMES, title
 from ibi.web.rendering import capital, html
@@ -50,6 +51,13 @@ DONE: Final = {
     "switched-off": "The Archive is switched off at its resolvers. It goes on answering its own addresses.",
     "left": "The Archive leaves this resolver.",
     "revoked": "The token was revoked: nobody can use it any more.",
+    "taken-back": "The item stays here, unless the other Archive has become its owner by now; the list tells.",
+    "approved": "The Archive is registered. It is included as soon as it asks again.",
+    "refused": "The application was refused.",
+    "may-move": "The Archive may move once.",
+    "forgotten": "The Archive was forgotten: nobody asks it any more.",
+    "set": "The settings were changed; the resolver follows within a second.",
+    "role": "The account is for something else from now on.",
     "removed-account": "The account was removed, and its sessions have ended.",
     "signed-out": "You are signed out.",
     "password": "Your password was changed, and all your sessions have ended. Sign in with the new one.",
@@ -146,15 +154,6 @@ FAULTS: Final = {
 }
 """What can be wrong with a stored file, in words."""
 
-STANDINGS: Final = {
-    "waiting": "waiting",
-    "included": "included",
-    "included, not confirmed": "included, not confirmed",
-    "refused": "refused",
-    "excluded": "excluded",
-}
-"""How an Archive stands at a resolver, in words."""
-
 SUGGESTED: Final = ("en", "pt-BR", "pt", "es", "fr", "de", "it")
 """Languages that a field suggests."""
 
@@ -205,7 +204,7 @@ def framed(template: str, frame: Frame, language: str, **words: object) -> bytes
         frame=frame,
         page=frame.page,
         done=DONE.get(frame.done, ""),
-        packed=json.dumps,
+        packed=packed,
         told=lambda error: _told(error, language),
         **words,
     )

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 STATIC: Final = "/-/static/"
 """What the addresses of all assets begin with."""
 
+_RAW: Final = STATIC.encode()
 _HERE: Final = Path(__file__).parent / "static"
 _SUFFIXES: Final = frozenset({".css", ".js", ".svg"})
 _FOR_EVER: Final = "public, max-age=31536000, immutable"
@@ -84,8 +85,10 @@ class WithAssets:
 
 
 def _asked_for(scope: Mapping[str, Any]) -> Response | None:
+    if not scope["raw_path"].startswith(_RAW):  # as nearly all that is asked
+        return None
     path = scope["raw_path"].partition(b"?")[0].decode("latin-1")
-    if not path.startswith(STATIC) or scope["method"] not in {"GET", "HEAD"}:
+    if scope["method"] not in {"GET", "HEAD"}:
         return None
     asset = assets().get(path.rpartition("/")[2])
     if asset is None:

@@ -122,6 +122,7 @@ def values(page: ItemPage, language: str) -> dict[str, Any]:
     known = _short(record(page.described)) if page.described else None
     metadata = (page.described.metadata if page.described else holding.metadata) or {}
     abstract = best(metadata, "description", language)
+    several = len(page.editions.versions) > 1
     return {
         "page": page,
         "holding": holding,
@@ -138,7 +139,7 @@ def values(page: ItemPage, language: str) -> dict[str, Any]:
         "access": _access(page, language),
         "cited": _cited(known, page.described, language) if known and page.described else [],
         "formats": labelled(page.formats),
-        "editions": [_told(each, page, language) for each in page.editions.versions],
+        "editions": [_told(each, page, language) for each in page.editions.versions] if several else [],
         "translations": [_told(each, page, language) for each in page.translations],
         "files": holding.files[:MOST_FILES],
         "happened": [(event.moment, HAPPENED.get(event.what, event.what)) for event in page.history],
@@ -257,7 +258,9 @@ def _access(page: ItemPage, language: str) -> str:
         return ""
     over = holding.access is Access.EMBARGOED and page.access is Access.OPEN
     access = Access.OPEN if over else holding.access
-    return say(ACCESS_WORDS[access], language, moment=day(holding.embargo, language))
+    return say(
+        ACCESS_WORDS[access], language, moment=day(holding.embargo, language) if holding.embargo else ""
+    )
 
 
 def _bars(figures: Sequence[tuple[str, Counts]]) -> list[Bar]:

@@ -11,9 +11,9 @@ from functools import cache, lru_cache, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from jinja2 import Environment, FileSystemLoader, StrictUndefined
+from jinja2 import Environment, FileSystemLoader, StrictUndefined, Template
 from jinja2.ext import Extension
-from markupsafe import escape
+from markupsafe import Markup, escape
 
 from ibi.protocol.language import LanguagePreference
 from ibi.texts import LANGUAGES, say
@@ -22,7 +22,8 @@ from ibi.web.assets import address_of, assets, integrity_of
 from ibi.web.wording import web_link
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Mapping, MutableMapping
+    from types import CodeType
 
 _HERE = Path(__file__).parent
 _MOST_KNOWN: Final = 4096
@@ -69,6 +70,33 @@ class _Ready(Extension):
         return found[0] if "{" in said else said
 
 
+class _Filled(Template):
+    """A template that is filled with plain texts: what it writes is joined at once, and needs no types of its own."""
+
+    @classmethod
+    def from_code(
+        cls,
+        environment: Environment,
+        code: CodeType,
+        globals: MutableMapping[str, Any],  # noqa: A002 - Jinja's name
+        uptodate: Callable[[], bool] | None = None,
+    ) -> Template:
+        """The template of this code, which escapes as we do."""
+        template = super().from_code(environment, code, globals, uptodate)
+        template.root_render_func.__globals__["escape"] = _escaped
+        return template
+
+
+def _escaped(value: Any) -> str:
+    """A value as HTML: as markupsafe writes it, and three times as fast for a text."""
+    if type(value) is not str:
+        return value if type(value) is Markup else escape(value)
+    if value.isalnum():
+        return value
+    quoted = value.replace("&", "&amp;").replace(">", "&gt;").replace("<", "&lt;")
+    return quoted.replace("'", "&#39;").replace('"', "&#34;")
+
+
 def _piece(name: str) -> str:
     return (_HERE / "templates" / name).read_text(encoding="utf-8").rstrip("\n")
 
@@ -83,10 +111,13 @@ def _environment(language: str) -> Environment:
         lstrip_blocks=True,
         auto_reload=False,
     )
-    environment.globals["language"] = language
+    environment.template_class = _Filled
+    environment.globals |= _words(language)
     environment.add_extension(_Ready)
     environment.globals |= {"href": web_link, "capital": capital, "languages": LANGUAGES}
     environment.globals |= {"asset": address_of, "integrity": integrity_of, "own_name": wording.own_name}
+    links = environment.from_string(_piece("languages.html")).render()
+    environment.globals["language_links"] = Markup(links)  # noqa: S704 - a template's
     return environment
 
 
@@ -96,7 +127,7 @@ def html(template: str, language: str, **values: object) -> bytes:
     In a template, `_` says a sentence in it; `moment`, `day`, `month`, `size`, `number`, `language_name` and
     `relation_name` word values for its reader; `asset` tells where a file of ours is.
     """
-    text = _environment(language).get_template(template).render(_words(language), **values)
+    text = _environment(language).get_template(template).render(values)
     return text.encode("utf-8", "replace")
 
 
@@ -123,6 +154,7 @@ def sayer(language: str) -> Callable[[str, Mapping[str, object]], str]:
     return said
 
 
+@lru_cache(_MOST_KNOWN)
 def page_language(accept_language: str) -> str:
     """The one of our languages that a reader prefers, by the header Accept-Language; English if none of them."""
     return LanguagePreference.parse(accept_language).choose(LANGUAGES) or LANGUAGES[0]

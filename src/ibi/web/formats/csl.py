@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
     from ibi.web.formats.record import Person, Record
 
+_ENCODE: Final = json.JSONEncoder(ensure_ascii=False).encode
+
 
 def write(item: Record) -> bytes:
-    """The item as one object of CSL JSON, in UTF-8."""
+    """The item as one object of CSL JSON, a fact a line, in UTF-8."""
     value: dict[str, Any] = {
         "id": item.names[0],
         "type": item.kind.csl,
@@ -27,8 +29,8 @@ def write(item: Record) -> bytes:
         "language": item.language,
         "note": f"removed on {item.updated[:10]}" if item.removed else "",
     }
-    known = {name: each for name, each in value.items() if each}
-    return json.dumps(known, ensure_ascii=False, indent=1).encode()
+    lines = ",\n ".join(f'"{name}": {_ENCODE(each)}' for name, each in value.items() if each)
+    return f"{{\n {lines}\n}}".encode()
 
 
 def _name(person: Person) -> dict[str, str]:

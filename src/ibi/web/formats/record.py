@@ -124,6 +124,8 @@ class Record:
 
 def clean(text: str) -> str:
     """A text of others as one line: no control characters, no marks of direction, no half characters."""
+    if text.isprintable() and "  " not in text:
+        return text.strip()  # as nearly all are
     return _BLANKS.sub(" ", _TURNING.sub("", text)).strip()
 
 

