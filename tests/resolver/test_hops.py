@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from ibi.resolver.hops import MOST_HOPS, NAME, Hops
 from ibi.transport import LOOP_NAME
 
-OURS = "j8lnkb5r7w/3fuqhc5"
+OURS = "J8LNKB5R7W/3FUQHC5"  # a label is written in capitals
 OTHER = "urlib.net/www/2014/03.22.01.53"
 
 

@@ -184,10 +184,10 @@ class Gathering:
         return True
 
     def _hand_on(self, given: Given, dropped: str = "") -> None:
-        self.queued -= given.readers
         if self.thanks is None or dropped:
             self.dropped[dropped or "closing"] += given.readers
         elif given.archive is None:
             self.thanks.skip("no key to thank with", given.readers)
         elif given.readers:
             self.thanks.again(given.archive, given.message(), given.readers, given.since)
+        self.queued -= given.readers  # counted here until it is counted there

@@ -1,7 +1,7 @@
 """Which resolvers a request has come by, as the header CDN-Loop tells (RFC 8586, threat T03); pure.
 
     CDN-Loop: ibi-resolver                                        a question that is meant for an Archive
-    CDN-Loop: ibi-resolver; id="j8lnkb5r7w/3fuqhc5"               a persistent URL that a resolver passes on
+    CDN-Loop: ibi-resolver; id="J8LNKB5R7W/3FUQHC5"               a persistent URL that a resolver passes on
     CDN-Loop: ibi-resolver; id="…", ibi-resolver; id="…"          the same, passed on by another one in its turn
 
 No resolver answers the first. The others it answers unless it stands among the names itself, or there are too many.
@@ -22,7 +22,7 @@ MOST_HOPS: Final = 4
 NAME: Final = "ibi-resolver"
 """What all resolvers are called there (`ibi.transport.LOOP_NAME`)."""
 
-_MARK = re.compile(rf'\s*{NAME}\s*;\s*id="([a-z0-9][a-z0-9./@:_+-]{{0,600}})"\s*', re.ASCII).fullmatch
+_MARK = re.compile(rf'\s*{NAME}\s*;\s*id="([A-Za-z0-9][A-Za-z0-9./@:_+-]{{0,600}})"\s*', re.ASCII).fullmatch
 
 
 @dataclass(frozen=True, slots=True)
