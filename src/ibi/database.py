@@ -7,7 +7,6 @@ read cannot change under it.
 
 from __future__ import annotations
 
-import logging
 import time
 from contextlib import closing, contextmanager
 from pathlib import Path
@@ -158,7 +157,6 @@ def run_migrations(attributes: dict[Any, Any]) -> None:
 
 
 def _config(migrations: Path) -> Config:
-    logging.getLogger("alembic").setLevel(logging.WARNING)  # its "info" is noise on a first start
     config = Config()
     config.set_main_option("script_location", str(migrations).replace("%", "%%"))
     config.set_main_option("path_separator", "os")

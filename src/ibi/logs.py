@@ -145,6 +145,7 @@ def set_up(form: str = "text", *, libraries: int = logging.ERROR) -> None:
     root.addHandler(handler)
     root.setLevel(logging.INFO)
     logging.getLogger("uvicorn").setLevel(libraries)
+    logging.getLogger("alembic").setLevel(logging.WARNING)  # its "info" is noise on a first start
     logging.captureWarnings(capture=True)
     logging.raiseExceptions = False  # what cannot be written is not shown by other ways either
     sys.excepthook = lambda kind, error, _: _uncaught(kind, error)

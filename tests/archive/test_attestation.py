@@ -52,7 +52,8 @@ def test_a_receipt_tells_who_gave_what_when_and_who_holds_it(kept: Kept, text: b
     assert content["item"] == {"rep": NAME, "ibip": None, "aliases": []}
     assert (content["title"], content["authors"]) == (["Título"], ["Ana", "Bea"])
     assert content["depositor"] == "maria"
-    assert content["deposited"] == kept.held().timestamp
+    with kept.catalogue() as catalogue, catalogue.reading() as run:
+        assert content["deposited"] == history.events_of(run, kept.held().number)[0].moment
     assert (content["state"], content["licence"]) == ("Original", "https://example.org/by")
     assert content["holder"]["address"] == "archive.example"
     assert content["issued"] == WHEN

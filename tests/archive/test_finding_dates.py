@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from contextlib import closing
 from dataclasses import dataclass, field
 
@@ -70,11 +70,11 @@ def passes(archive: NewArchive, seconds: float) -> None:
 
 
 @pytest.fixture
-def indexer(archive: NewArchive) -> Indexer:
+def indexer(archive: NewArchive) -> Iterator[Indexer]:
     archive.load(item(1, "One"), item(2, "Two"))
-    made = indexer_of(archive)
-    made.bring_up_to_date()
-    return made
+    with closing(indexer_of(archive)) as made:
+        made.bring_up_to_date()
+        yield made
 
 
 @pytest.mark.parametrize("lag", [30, 600, 5 * 3600])

@@ -22,12 +22,12 @@ _NUMBERS: Final = {
     "largest-upload": ("N", "bytes of the largest file that is taken in over HTTP"),
     "audit-days": ("N", "within how many days every file is read again and compared; 0: only on demand"),
     "refresh-hours": ("N", "how often copies are compared with their originals; 0: only on demand"),
-    "page-burst": ("N", "how many pages about items one network may have at once"),
-    "costly-burst": ("N", "how many searches, feeds and the like one network may have at once"),
+    "page-burst": ("N", "how many pages about items one reader may have at once"),
+    "costly-burst": ("N", "how many searches, feeds and the like one reader may have at once"),
 }
 _RATES: Final = {
-    "page-rate": ("N", "pages about items a second that one network may have; 0: nobody is limited"),
-    "costly-rate": ("N", "searches, feeds and the like a second that one network may have; 0: no limit"),
+    "page-rate": ("N", "pages about items a second that one reader may have; 0: nobody is limited"),
+    "costly-rate": ("N", "searches, feeds and the like a second that one reader may have; 0: no limit"),
 }
 _TRUTHS: Final = {
     "filter-answers": ("yes|no", "whether answers hold only what a request needs"),
