@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 from pathlib import Path
 from typing import Any
 
@@ -43,10 +42,13 @@ def test_a_file_that_was_removed_leaves_an_empty_roll(tmp_path: Path) -> None:
     assert accounts.all() == ()
 
 
-def test_what_cannot_be_written_leaves_the_roll_and_nothing_beside_it(tmp_path: Path) -> None:
+def test_what_cannot_be_written_leaves_the_roll_and_nothing_beside_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     tokens = Tokens(tmp_path)
     token = tokens.make("a", MADE)
-    (tmp_path / f"tokens.json.{os.getpid()}.new").mkdir()
+    monkeypatch.setattr("ibi.durable.secrets.token_hex", lambda _: "aside")
+    (tmp_path / "tokens.json.aside.new").mkdir()
     with pytest.raises(SetupError, match="cannot be written"):
         tokens.make("b", MADE)
     assert [(each.name, tokens.find(token) == each) for each in tokens.all()] == [("a", True)]

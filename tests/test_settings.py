@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import stat
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from ibi.errors import SetupError
 from ibi.identifier.forms import IBIForms
-from ibi.settings import ArchiveSettings, ResolverSettings, environment_language
+from ibi.settings import ArchiveSettings, ResolverSettings, changing, environment_language
 
 SERVICE = IBIForms.parse("rep archive.example/w/2020/01.01.00.00 ibip LK47B6W/3P5GNKB")
 ARCHIVE = ArchiveSettings(
@@ -131,3 +133,28 @@ def test_the_language_of_the_terminal_is_what_posix_says(
     for name, value in variables.items():
         monkeypatch.setenv(name, value)
     assert environment_language() == expected
+
+
+def test_of_changes_at_the_same_time_none_is_lost(tmp_path: Path) -> None:
+    ARCHIVE.write(tmp_path)
+
+    def add(number: int) -> None:
+        with changing(tmp_path):
+            before = ArchiveSettings.read(tmp_path)
+            replace(before, aliases=(*before.aliases, f"a{number}.example")).write(tmp_path)
+
+    with ThreadPoolExecutor(8) as pool:
+        list(pool.map(add, range(40)))
+    assert set(ArchiveSettings.read(tmp_path).aliases) == {f"a{number}.example" for number in range(40)}
+    assert [path.name for path in tmp_path.iterdir()] == [ArchiveSettings.FILE]
+
+
+def test_files_that_are_written_at_the_same_time_are_whole_at_every_moment(tmp_path: Path) -> None:
+    ARCHIVE.write(tmp_path)
+
+    def change(number: int) -> None:
+        replace(ARCHIVE, admin=f"{'a' * number}@archive.example").write(tmp_path)
+        assert ArchiveSettings.read(tmp_path).admin.endswith("@archive.example")
+
+    with ThreadPoolExecutor(8) as pool:
+        list(pool.map(change, range(1, 60)))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import os
+import secrets
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
@@ -35,8 +36,10 @@ def flush_folder(folder: Path) -> None:
 
 def replace_file(path: Path, content: bytes) -> None:
     """Write a file for its owner's eyes only: aside, flushed, then moved into place. Its folder is there already."""
-    aside = path.with_name(f"{path.name}.{os.getpid()}.new")
-    handle = os.open(aside, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
+    aside = path.with_name(
+        f"{path.name}.{secrets.token_hex(8)}.new"
+    )  # nobody else writes there, in any thread
+    handle = os.open(aside, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
     try:
         with os.fdopen(handle, "wb") as file:
             file.write(content)

@@ -180,6 +180,8 @@ def test_beyond_the_most_that_are_gathered_nothing_new_is_begun(
             made.give(1, 1)
             assert made.gathering.begin(b"another", 1, None, "", ()) is None
             assert not made.gathering.again(made.included, message_of(2))
+            key = next(iter(made.gathering.under_way))
+            assert made.gathering.begin(key, 2, None, "", ()) is None  # nor another answer of the same target
 
     with archives(1) as around:
         asyncio.run(play(around[0]))

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 from ibi.errors import IbiError, ParseError, SetupError
 from ibi.protocol.messages import split_hostport
 from ibi.resolver.mail import is_recipient
-from ibi.settings import ResolverSettings
+from ibi.settings import ResolverSettings, changing
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -64,14 +64,16 @@ def adjust(
     A value is what JSON says, or a text as it was typed. Only `names` may be changed. What has changed stands in the
     evidence with `by` whom. Raises SetupError.
     """
-    before = ResolverSettings.read(data)
-    after = replace(before, **{name: checked(name, value, names) for name, value in changes.items()})
-    changed = tuple(name for name in changes if getattr(before, name) != getattr(after, name))
-    if changed:
-        after.write(data)
-    for name in changed:
-        old, new = said(getattr(before, name)), said(getattr(after, name))
-        witness.write("setting", name=name, before=old, after=new, by=by)
+    wanted = {name: checked(name, value, names) for name, value in changes.items()}
+    with changing(data):
+        before = ResolverSettings.read(data)
+        after = replace(before, **wanted)
+        changed = tuple(name for name in changes if getattr(before, name) != getattr(after, name))
+        if changed:
+            after.write(data)
+        for name in changed:
+            old, new = said(getattr(before, name)), said(getattr(after, name))
+            witness.write("setting", name=name, before=old, after=new, by=by)
     notes = []
     if "stale_seconds" in changed:
         notes.append(IbiError("{name} counts once the resolver is started anew", name="stale_seconds"))

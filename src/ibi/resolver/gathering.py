@@ -106,11 +106,11 @@ class Gathering:
 
         `check` tells it from others under its key; `thanks` is the query of an acknowledgment.
         """
+        if len(self.under_way) + len(self._leaving) >= MOST_GATHERED:
+            return None
         before = self.under_way.get(key)
         if before is not None:  # the same target, another answer with another key to thank with
             self._leaving.append(before)
-        elif len(self.under_way) + len(self._leaving) >= MOST_GATHERED:
-            return None
         self.wake()
         now = asyncio.get_running_loop().time()
         given = self.under_way[key] = Given(check, archive, thanks, addresses, now)

@@ -85,9 +85,9 @@ class Protocol(receiving.Protocol):
     def data_received(self, data: bytes) -> None:
         """Take what came."""
         tail = self._tail
-        if tail and data.endswith(tail) and self._is_idle() and self._short_way(data, len(tail)):
+        if tail and data.endswith(tail) and self._is_at_a_beginning() and self._short_way(data, len(tail)):
             return
-        fresh = not self._open
+        fresh = self._body is None and not self._open
         self._given = self._begun = 0
         super().data_received(data)
         self._declined = False
@@ -153,6 +153,11 @@ class Protocol(receiving.Protocol):
             return self.config.at_once
         return self.config.at_once_head if method == b"HEAD" else None
 
+    def _is_at_a_beginning(self) -> bool:
+        """Whether what comes now begins a request: nothing of one has come in, no body is coming, nobody lingers."""
+        at_rest = self._waiting is None and self._body is None and not self._received
+        return at_rest and not self._open and not self._refused and self._is_idle()
+
     def _is_idle(self) -> bool:
         """Whether nothing else is under way on this connection, or waits to be sent."""
         cycle: RequestResponseCycle | None = self.cycle
@@ -192,7 +197,7 @@ class Protocol(receiving.Protocol):
             start, ask = 4, self.config.at_once
         else:
             start, ask = 5, self.config.at_once_head if data.startswith(b"HEAD /") else None
-        if ask is None or self._open or self._refused or len(data) > receiving.HEAD_BYTES:
+        if ask is None or len(data) > receiving.HEAD_BYTES:
             return False
         target = data[start:-tail]
         if target.translate(None, _VISIBLE):  # such as a blank, or a second request

@@ -44,7 +44,7 @@ class Protocol(HttpToolsProtocol):
     _received = 0  # bytes of the request that is coming in; of one with a large body, those after its head
     _body: int | None = None  # bytes of a large body that came; None while none is coming
     _waiting: asyncio.TimerHandle | None = None
-    _open = _silent = _seen = (
+    _listened = _silent = _seen = (
         0.0  # seconds of listening to a body, and of hearing nothing; what had been heard
     )
     _close_after = False  # the client wants no further answer
@@ -152,7 +152,7 @@ class Protocol(HttpToolsProtocol):
 
     def _begin_body(self) -> None:
         self._received, self._body = 0, 0
-        self._open = self._silent = self._seen = 0.0
+        self._listened = self._silent = self._seen = 0.0
         self._stop_waiting()
         self._waiting = self.loop.call_later(1, self._look)
 
@@ -161,10 +161,10 @@ class Protocol(HttpToolsProtocol):
         self._waiting = self.loop.call_later(1, self._look)
         if self._body is None or self.flow.read_paused or self.cycle.waiting_for_100_continue:
             return
-        self._open += 1
+        self._listened += 1
         self._silent = self._silent + 1 if self._seen == self._received else 0
         self._seen = self._received
-        slow = self._open > BODY_GRACE_SECONDS and self._body < SLOWEST_BODY * self._open
+        slow = self._listened > BODY_GRACE_SECONDS and self._body < SLOWEST_BODY * self._listened
         if slow or self._silent >= BODY_PAUSE_SECONDS:
             self._refuse(408, "the request did not arrive in time")
 

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, ClassVar, Self
 from ibi.errors import ParseError, SetupError
 from ibi.identifier.forms import IBIForms
 from ibi.protocol.messages import InclusionRequest, read_request, split_hostport
-from ibi.settings.file import Setting, Settings
+from ibi.settings.file import Setting, Settings, changing
 from ibi.settings.mail_server import mail_server
 
 if TYPE_CHECKING:
@@ -32,6 +32,7 @@ __all__ = [
     "ResolverSettings",
     "Setting",
     "SubsystemSettings",
+    "changing",
     "environment_language",
 ]
 

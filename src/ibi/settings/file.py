@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import fcntl
+import os
 import tomllib
+from contextlib import contextmanager
 from dataclasses import MISSING, dataclass, fields
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
@@ -11,7 +14,7 @@ from ibi.errors import ParseError, SetupError
 from ibi.identifier.forms import IBIForms
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Iterator, Mapping
     from pathlib import Path
 
 Setting = str | bool | int | float | tuple[str, ...] | IBIForms | None
@@ -82,6 +85,26 @@ class Settings:
         """Keep a file with a table for each, whole or not at all. Raises SetupError where it cannot be written."""
         text = "\n".join(f"[{_toml(name)}]\n{table.text()}" for name, table in tables.items())
         _keep(data / cls.FILE, text)
+
+
+@contextmanager
+def changing(data: Path) -> Iterator[None]:
+    """To be held from reading the settings of a data directory until they are written, so that no change is lost.
+
+    One change at a time, of all threads and processes. Raises SetupError where the directory cannot be read.
+    """
+    try:
+        folder = os.open(data, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    except (FileNotFoundError, NotADirectoryError):
+        yield  # whoever reads the settings says what is missing
+        return
+    except OSError as error:
+        raise SetupError("{path} cannot be read: {reason}", path=data, reason=error.strerror) from None
+    try:
+        fcntl.flock(folder, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(folder)
 
 
 def _read_toml(path: Path) -> dict[str, Any]:

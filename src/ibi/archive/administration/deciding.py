@@ -10,6 +10,7 @@ from ibi.archive.ledgers import memberships
 from ibi.archive.networking.founding import register_command
 from ibi.archive.networking.joining import Resolvers, root
 from ibi.errors import BadItem
+from ibi.settings import changing
 from ibi.signing_in.visit import ROOT
 from ibi.tokens import Scope, Tokens
 
@@ -42,22 +43,24 @@ class MembershipForm:
 
     def do(self, visit: Visit, form: Form) -> Page | str:
         """Switch on or off, join or leave."""
-        resolvers = Resolvers.read(self._data)
-        match form.one("what"):
-            case "on" | "off" as word:
-                resolvers.switching(on=word == "on").write(self._data)
-                return f"{ROOT}/membership?done=switched-{word}"
-            case "leave":
-                resolvers.leaving(form.one("url")).write(self._data)
-                return f"{ROOT}/membership?done=left"
-            case "join":
-                joined = resolvers.joining(form.one("url"), form.one("key") or None, also=True)
-                joined.write(self._data)
-                url = root(form.one("url"))
-                key = joined.keys[url]
-                command = register_command(joined.settings.service, key)
-                return replace(self.show(visit, None), joined=url, key=key, command=command)
-        raise BadItem("this is not the form of this page; open the page again")
+        with changing(self._data):
+            resolvers = Resolvers.read(self._data)
+            match form.one("what"):
+                case "on" | "off" as word:
+                    resolvers.switching(on=word == "on").write(self._data)
+                    return f"{ROOT}/membership?done=switched-{word}"
+                case "leave":
+                    resolvers.leaving(form.one("url")).write(self._data)
+                    return f"{ROOT}/membership?done=left"
+                case "join":
+                    joined = resolvers.joining(form.one("url"), form.one("key") or None, also=True)
+                    joined.write(self._data)
+                case _:
+                    raise BadItem("this is not the form of this page; open the page again")
+        url = root(form.one("url"))
+        key = joined.keys[url]
+        command = register_command(joined.settings.service, key)
+        return replace(self.show(visit, None), joined=url, key=key, command=command)
 
 
 class TokensForm:

@@ -18,6 +18,7 @@ from ibi.exchange import Response
 from ibi.interface.members import Members
 from ibi.interface.refusal import Refusal
 from ibi.interface.routes import Route, answer, deciding
+from ibi.settings import changing
 from ibi.tokens import Scope
 
 if TYPE_CHECKING:
@@ -92,8 +93,10 @@ class _Door:
     def join(self, call: Call, value: Any) -> Response:
         """What whoever runs the resolver needs to know."""
         said = _JOIN.read(value)
-        joined = Resolvers.read(self._data).joining(said["resolver"], said["key"] or None, also=said["also"])
-        joined.write(self._data)
+        with changing(self._data):
+            before = Resolvers.read(self._data)
+            joined = before.joining(said["resolver"], said["key"] or None, also=said["also"])
+            joined.write(self._data)
         url = root(said["resolver"])
         key, service = joined.keys[url], joined.settings.service
         command = register_command(service, key)
@@ -110,8 +113,9 @@ class _Door:
     def switch(self, call: Call, value: Any) -> Response:
         """How it stands then."""
         said = _SWITCH.read(value)
-        switched = Resolvers.read(self._data).switching(on=said["switched_on"])
-        switched.write(self._data)
+        with changing(self._data):
+            switched = Resolvers.read(self._data).switching(on=said["switched_on"])
+            switched.write(self._data)
         return self._told(switched, call)
 
     def leave(self, call: Call, _value: Any) -> Response:
@@ -119,7 +123,8 @@ class _Door:
         url = call.query.get("resolver", "")
         if not url:
             raise Refusal(422, IbiError("the field {name} is missing", name="resolver"))
-        Resolvers.read(self._data).leaving(url).write(self._data)
+        with changing(self._data):
+            Resolvers.read(self._data).leaving(url).write(self._data)
         return Response(204)
 
     def _told(self, resolvers: Resolvers, call: Call) -> Response:

@@ -44,7 +44,7 @@ def read_dates(folder: Path) -> Dates | None:
         return Dates(int(said["floor"]), int(said["lag"]))
     except FileNotFoundError:
         return None
-    except (ValueError, TypeError, KeyError, RecursionError):
+    except (ValueError, TypeError, KeyError, OverflowError, RecursionError):
         return None
 
 

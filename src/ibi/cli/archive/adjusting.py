@@ -85,16 +85,17 @@ def add(actions: Actions) -> None:
 
 def _set(args: argparse.Namespace) -> int:
     from ibi.archive.networking.adjusting import adjusted
-    from ibi.settings import ArchiveSettings
+    from ibi.settings import ArchiveSettings, changing
 
     ours = {"data", "json", "do", "run", "action"}
     given = {name: value for name, value in vars(args).items() if name not in ours}
     changes = {name: tuple(value) if isinstance(value, list) else value for name, value in given.items()}
     if not changes:
         raise SetupError("nothing to change was given; see: ibi archive set --help")
-    found = adjusted(ArchiveSettings.read(args.data), changes)
-    if found.changed:
-        found.settings.write(args.data)
+    with changing(args.data):
+        found = adjusted(ArchiveSettings.read(args.data), changes)
+        if found.changed:
+            found.settings.write(args.data)
     for note in found.notes:
         tell(say(note))
     values = {name: getattr(found.settings, name) for name in found.changed}

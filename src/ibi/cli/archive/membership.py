@@ -50,9 +50,11 @@ def _add_resolver(parser: argparse.ArgumentParser) -> None:
 
 def _join(args: argparse.Namespace) -> int:
     from ibi.archive.networking.joining import Resolvers, key_warnings, root
+    from ibi.settings import changing
 
-    joined = Resolvers.read(args.data).joining(args.resolver, args.key, also=args.also)
-    joined.write(args.data)
+    with changing(args.data):
+        joined = Resolvers.read(args.data).joining(args.resolver, args.key, also=args.also)
+        joined.write(args.data)
     url = root(args.resolver)
     for warning in key_warnings(url, joined.keys[url]):
         tell(say(warning))
@@ -62,12 +64,13 @@ def _join(args: argparse.Namespace) -> int:
 
 def _leave(args: argparse.Namespace) -> int:
     from ibi.archive.networking.joining import Resolvers, root
+    from ibi.settings import changing
 
     url = root(args.resolver)
-    before = Resolvers.read(args.data)
-    left = before.leaving(url)
     with nobody_serving(directory(args)) as nobody:
-        left.write(args.data)
+        with changing(args.data):
+            before = Resolvers.read(args.data)
+            before.leaving(url).write(args.data)
         if nobody:
             say_goodbye(directory(args), before, [url], for_good=True)
     tell(say("this Archive has left {url}", url=url))
@@ -76,13 +79,14 @@ def _leave(args: argparse.Namespace) -> int:
 
 def _switch(args: argparse.Namespace) -> int:
     from ibi.archive.networking.joining import Resolvers
+    from ibi.settings import changing
 
-    resolvers = Resolvers.read(args.data)
     on = args.which == "on"
-    switched = resolvers.switching(on=on)
     here = directory(args)
     with nobody_serving(here) as nobody:
-        switched.write(args.data)
+        with changing(args.data):
+            resolvers = Resolvers.read(args.data)
+            resolvers.switching(on=on).write(args.data)
         if not nobody:
             tell_news(here, resolvers, on=on)
         elif on:

@@ -148,11 +148,13 @@ async def _carry(giver: Giver, giving: Giving) -> Giving:
 def _leave_for_good(args: argparse.Namespace) -> int:
     """Switch off for ever; first nothing is taken in any more, then it is seen whether something just was."""
     from ibi.archive.networking.joining import Resolvers
+    from ibi.settings import changing
 
     here = directory(args)
-    resolvers = Resolvers.read(args.data)
     with nobody_serving(here) as nobody:
-        replace(resolvers.settings, switched_on=False, retired=True).write(args.data)
+        with changing(args.data):
+            resolvers = Resolvers.read(args.data)
+            replace(resolvers.settings, switched_on=False, retired=True).write(args.data)
         if nobody:
             say_goodbye(here, resolvers, list(resolvers.keys))
         else:

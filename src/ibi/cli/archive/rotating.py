@@ -27,6 +27,7 @@ def add(actions: Actions) -> None:
 
 def _rotate(args: argparse.Namespace) -> int:
     from ibi.archive.networking.joining import Resolvers, root
+    from ibi.settings import changing
 
     resolvers = Resolvers.read(args.data)
     url = root(args.resolver) if args.resolver else resolvers.settings.resolver
@@ -34,7 +35,8 @@ def _rotate(args: argparse.Namespace) -> int:
         raise SetupError("this Archive takes no part at {url}", url=url or "-")
     key = asyncio.run(_new_key(args, resolvers, url))
     first = url == resolvers.settings.resolver
-    resolvers.joining(url, key, also=not first).write(args.data)
+    with changing(args.data):
+        Resolvers.read(args.data).joining(url, key, also=not first).write(args.data)
     tell(say("this Archive has a new key at {url}", url=url))
     return 0
 
