@@ -9,8 +9,6 @@ import pytest
 from proofs.minting.report import Scale
 from proofs.resolver import counts
 
-pytestmark = pytest.mark.alone
-
 SEED = random.randrange(10**6)  # another one in each run; a failure shows it
 
 

@@ -4,8 +4,7 @@
     DIR/staging/…                                                            files that are being taken in
 
 Only canonical names become folders, so that two spellings never become two folders, nor one on a file system that
-does not see case. Folders are entered one by one and never through a symbolic link. What is not in the catalogue's
-manifest is never served.
+does not see case. Folders are entered one by one, never through a symbolic link; only what is listed is served.
 
 A file is staged: copied, hashed, flushed. The catalogue lists it, with its name in staging, in one transaction with
 all else that changes; from then on it is there, and can be read. Then it is settled: moved to its place, and listed
@@ -185,7 +184,8 @@ class Storage:
                                 writer.stays(path)
                     if not staged:
                         break
-                    self._place(staged)
+                    now = set(catalogue.staged())  # what was given up since may be gone already
+                    self._place(staged := [each for each in staged if each in now])
                     with catalogue.writing() as writer:
                         for each in staged:
                             writer.placed(each)

@@ -2,7 +2,7 @@
 
 They lie in the file of `memory`, beside the answers that they were made of, and go with these: whatever drops an
 answer or puts another one in its place drops its redirects in the same transaction, and whoever looks finds either
-all of it or nothing. So nothing is ever given that the memory itself would not answer with, in whatever process.
+all of it or nothing. So nothing is ever given that an Archive has had forgotten, in whatever process.
 """
 
 from __future__ import annotations
