@@ -412,3 +412,39 @@ def test_many_items_are_read_by_their_numbers_at_once(archive: NewArchive) -> No
     assert {number: str(holding.forms.main) for number, holding in found.items()} == {
         2: item(0)["rep"], 4: item(2)["rep"],
     }  # fmt: skip
+
+
+_PATIENT_READER = """
+import sys
+from pathlib import Path
+from ibi.archive.finding.index import Index
+from ibi.archive.finding.tables import BeingMade
+index = Index(Path(sys.argv[1]))
+print("ready", flush=True)
+while not Path(sys.argv[2]).exists():
+    try:
+        index.rows("SELECT max(stamp) FROM entry")
+    except BeingMade:
+        pass
+print("done")
+"""
+
+
+def test_who_reads_while_the_index_is_put_into_its_place_finds_it_whole_or_not_at_all(tmp_path: Path) -> None:
+    path, end = tmp_path / tables.FILE, tmp_path / "end"
+    command = [sys.executable, "-c", _PATIENT_READER, str(tmp_path), str(end)]
+    readers = [subprocess.Popen(command, stdout=subprocess.PIPE) for _ in range(2)]
+    try:
+        for reader in readers:
+            assert reader.stdout is not None
+            assert reader.stdout.readline() == b"ready\n"
+        for _ in range(40):
+            with closing(tables.open_to_write(path)) as database:
+                database.execute("INSERT INTO state VALUES (0, 0, '', 0, 0, 0)")
+            tables.remove(path)
+        end.touch()
+        assert [reader.communicate(timeout=60)[0] for reader in readers] == [b"done\n"] * 2
+    finally:
+        for reader in readers:
+            reader.kill()
+            reader.communicate()

@@ -7,7 +7,7 @@ Only whoever writes it removes it; whoever meets damage leaves a note that asks 
 from __future__ import annotations
 
 import sqlite3
-from contextlib import contextmanager, suppress
+from contextlib import closing, contextmanager, suppress
 from typing import TYPE_CHECKING, Final
 
 from ibi.errors import SetupError
@@ -23,8 +23,8 @@ NOTE: Final = "finding.again"
 VERSION: Final = 2
 """Of these tables and of what is put into them; an index of another version is made anew."""
 
+_WAL: Final = "PRAGMA journal_mode = WAL"  # stays in the file: only whoever makes it says so
 _PRAGMAS: Final = (
-    "PRAGMA journal_mode = WAL",
     "PRAGMA synchronous = NORMAL",
     "PRAGMA busy_timeout = 5000",
     "PRAGMA temp_store = MEMORY",
@@ -70,9 +70,12 @@ class BeingMade(SetupError):
 
 def open_to_read(path: Path) -> sqlite3.Connection:
     """A connection that only reads, for any thread. Raises BeingMade where there is no index of this version."""
-    if not path.exists():
-        raise BeingMade
-    database = _connect(path)
+    try:
+        database = _connect(path)
+    except sqlite3.OperationalError:
+        if path.exists():
+            raise
+        raise BeingMade from None
     try:
         found = database.execute(_VERSION).fetchone()[0]
         database.execute(_ONLY_READ)
@@ -87,20 +90,23 @@ def open_to_read(path: Path) -> sqlite3.Connection:
 
 def open_to_write(path: Path) -> sqlite3.Connection:
     """A connection that writes; the tables are made where they are not there yet. Raises sqlite3.Error."""
-    fresh = not path.exists()
-    if fresh:
-        path.touch(mode=0o600)
-    database = _connect(path)
-    try:
-        if fresh:
-            with transaction(database):
-                for table in _TABLES:
-                    database.execute(table)
-                database.execute(_SET_VERSION)
-    except BaseException:
-        database.close()
-        raise
-    return database
+    if not path.exists():
+        _make(path)
+    return _connect(path)
+
+
+def _make(path: Path) -> None:
+    """Put an empty index into its place, whole: no reader ever finds one that is half made, and waits for nobody."""
+    aside = path.with_name(f"{path.name}.new")
+    remove(aside)
+    aside.touch(mode=0o600)
+    with closing(_connect(aside)) as database:
+        database.execute(_WAL)
+        with transaction(database):
+            for table in _TABLES:
+                database.execute(table)
+            database.execute(_SET_VERSION)
+    aside.rename(path)
 
 
 @contextmanager
@@ -157,7 +163,9 @@ def unusable(path: Path, error: sqlite3.Error | OSError) -> SetupError:
 
 
 def _connect(path: Path) -> sqlite3.Connection:
-    database = sqlite3.connect(path, timeout=5, isolation_level=None, check_same_thread=False)
+    """A connection to a file that is there; none is made."""
+    uri = f"{path.absolute().as_uri()}?mode=rw"
+    database = sqlite3.connect(uri, uri=True, timeout=5, isolation_level=None, check_same_thread=False)
     try:
         for pragma in _PRAGMAS:
             database.execute(pragma)
