@@ -176,7 +176,10 @@ class Index:
         if self._database is not None and file == self._file:
             return self._database
         self.close()
-        database = tables.open_to_read(self.path)
+        try:
+            database = tables.open_to_read(self.path)
+        except OSError as error:
+            raise tables.unusable(self.path, error) from None
         try:
             ready = database.execute(_READY).fetchone()
         except BaseException:

@@ -6,6 +6,8 @@ Only whoever writes it removes it; whoever meets damage leaves a note that asks 
 
 from __future__ import annotations
 
+import fcntl
+import os
 import sqlite3
 from contextlib import closing, contextmanager, suppress
 from typing import TYPE_CHECKING, Final
@@ -19,6 +21,8 @@ if TYPE_CHECKING:
 FILE: Final = "finding.sqlite3"
 NOTE: Final = "finding.again"
 """An empty file that asks for the index to be made anew."""
+
+_DOOR: Final = "finding.door"
 
 VERSION: Final = 2
 """Of these tables and of what is put into them; an index of another version is made anew."""
@@ -70,18 +74,16 @@ class BeingMade(SetupError):
 
 def open_to_read(path: Path) -> sqlite3.Connection:
     """A connection that only reads, for any thread. Raises BeingMade where there is no index of this version."""
-    try:
+    with _door(path, fcntl.LOCK_SH):
+        if not path.exists():
+            raise BeingMade
         database = _connect(path)
-    except sqlite3.OperationalError:
-        if path.exists():
+        try:
+            found = database.execute(_VERSION).fetchone()[0]
+            database.execute(_ONLY_READ)
+        except BaseException:
+            database.close()
             raise
-        raise BeingMade from None
-    try:
-        found = database.execute(_VERSION).fetchone()[0]
-        database.execute(_ONLY_READ)
-    except BaseException:
-        database.close()
-        raise
     if found != VERSION:
         database.close()
         raise BeingMade
@@ -134,9 +136,10 @@ def is_of_this_version(path: Path) -> bool:
 
 
 def remove(path: Path) -> None:
-    """Remove the index with all that belongs to it. Raises OSError."""
-    for ending in ("-wal", "-shm", ""):
-        path.with_name(f"{path.name}{ending}").unlink(missing_ok=True)
+    """Remove the index with all that belongs to it; who has it open reads on. Raises OSError."""
+    with _door(path, fcntl.LOCK_EX):
+        for ending in ("-wal", "-shm", ""):
+            path.with_name(f"{path.name}{ending}").unlink(missing_ok=True)
 
 
 def is_damage(error: sqlite3.Error) -> bool:
@@ -160,6 +163,17 @@ def unusable(path: Path, error: sqlite3.Error | OSError) -> SetupError:
     """What to say of a file that cannot be used now."""
     reason = error.strerror or error if isinstance(error, OSError) else error
     return SetupError(_UNUSABLE, path=path, reason=reason)
+
+
+@contextmanager
+def _door(path: Path, how: int) -> Iterator[None]:
+    """Nobody opens the index while it is removed: he might take files of one for those of another. Raises OSError."""
+    handle = os.open(path.with_name(_DOOR), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    try:
+        fcntl.flock(handle, how)
+        yield
+    finally:
+        os.close(handle)
 
 
 def _connect(path: Path) -> sqlite3.Connection:
