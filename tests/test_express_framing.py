@@ -13,7 +13,9 @@ from ibi.serving import Service, listen, receiving, run
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
-_REDIRECT = 302, b"location: /there\r\ncontent-length: 0\r\n\r\n"
+    from ibi.serving.express import Answer
+
+_REDIRECT = 302, b"location: /there\r\ncontent-length: 0\r\n\r\n", None
 
 
 async def _refuse_early(_scope: Any, _receive: Any, send: Any) -> None:
@@ -26,7 +28,7 @@ async def _refuse_early(_scope: Any, _receive: Any, send: Any) -> None:
 async def _lane(asked: list[bytes]) -> AsyncIterator[tuple[asyncio.StreamReader, asyncio.StreamWriter]]:
     """A connection to a service with a lane, whose short way is known after the first answer."""
 
-    def at_once(target: bytes, _head: object, _peer: str) -> tuple[int, bytes]:
+    def at_once(target: bytes, _head: object, _peer: str) -> Answer:
         asked.append(target)
         return _REDIRECT
 

@@ -17,7 +17,7 @@ import pytest
 from cli.archive_serving import ibi, make_archive
 from ibi import assembly
 from ibi.serving import Service
-from ibi.serving.express import MOST_AT_ONCE
+from ibi.serving.express import MOST_AT_ONCE, Answer
 from ibi.settings import ArchiveSettings
 from support.ports import free_port
 from support.served import served
@@ -46,7 +46,7 @@ class Lanes:
         if self._made == 2:
             return replace(service, at_once=None)
 
-        def counted(*asked: Any) -> tuple[int, bytes] | None:
+        def counted(*asked: Any) -> Answer | None:
             answer = ask(*asked)
             self.taken[answer is not None] += 1
             return answer

@@ -9,7 +9,7 @@ import time
 from collections import Counter
 from contextlib import contextmanager, suppress
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Self
 
 import pytest
 
@@ -29,6 +29,8 @@ from support.served import served
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
+
+    from ibi.serving.express import Answer
 
 SEED = 20_261_122
 ONE, TWO = item(0, 1), item(1, 2)
@@ -51,8 +53,8 @@ class Lane:
         assert get is not None
         assert head is not None
 
-        def counted(ask: Any, *asked: Any) -> tuple[int, bytes] | None:
-            answer: tuple[int, bytes] | None = ask(*asked)
+        def counted(ask: Any, *asked: Any) -> Answer | None:
+            answer: Answer | None = ask(*asked)
             self.taken[answer is not None] += 1
             return answer
 
@@ -135,6 +137,7 @@ def test_nobody_can_tell_which_of_the_two_has_answered() -> None:
     assert report.broken == []
     assert report.counts["given by the lane"] > 100
     assert report.counts["declined by it"] > 100
+    assert report.counts["given once more"] > 10
 
 
 def test_what_lies_ready_is_given_and_counted_as_by_the_application(one: Lane) -> None:
@@ -219,6 +222,103 @@ def test_after_the_answer_to_a_notice_nothing_older_is_given(one: Lane) -> None:
         one.around[0].place = f"new{number}.example"
         assert " 200 " in one.ask(f"{SERVICE}?{notice.query()}")
         assert where(one.ask(ONE)) == f"http://new{number}.example/0/{ONE}"
+
+
+class Kept:
+    """A connection that stays, on which the same head is sent around every target."""
+
+    def __init__(self, lane: Lane, headers: str = "") -> None:
+        self._lane = lane
+        self._more = headers
+        self._socket = socket.create_connection(("127.0.0.1", lane.port), timeout=30)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._socket.close()
+
+    def ask(self, target: str) -> str | None:
+        """Where it leads."""
+        self._socket.sendall(f"GET /{target} HTTP/1.1\r\nHost: {ADDRESS}\r\n{self._more}\r\n".encode())
+        heard = b""
+        while b"\r\n\r\n" not in heard:
+            heard += self._socket.recv(65_536)
+        head, _, body = heard.partition(b"\r\n\r\n")
+        length = re.search(rb"(?m)^content-length: (\d+)", head)
+        while length is not None and len(body) < int(length[1]):
+            body += self._socket.recv(65_536)
+        return where(head.decode())
+
+    def once_more(self, target: str) -> str | None:
+        """Where it leads, when that is at hand: the lane is not asked for it."""
+        for _ in range(200):
+            before = self._lane.taken.total()
+            found = self.ask(target)
+            if found is not None and self._lane.taken.total() == before:
+                return found
+        return None
+
+
+def _told(one: Lane, notice: ChangeNotification) -> bool:
+    return " 200 " in one.ask(f"{SERVICE}?{notice.query()}")
+
+
+def test_what_is_at_hand_is_given_only_while_it_would_be_found(one: Lane) -> None:
+    one.warm(ONE, TWO)
+    about_one = ChangeNotification(parse_ibi(service_of(0)), (parse_name(ONE),))
+    with Kept(one) as first, Kept(one) as second:
+        for number in range(4):
+            one.warm(ONE)
+            assert second.once_more(TWO)
+            assert first.once_more(ONE) == second.ask(ONE)
+            one.around[0].place = f"new{number}.example"
+            assert _told(one, about_one)
+            assert first.ask(ONE) == f"http://new{number}.example/0/{ONE}"
+        one.warm(ONE)
+        assert first.once_more(ONE)
+        one.include(one.around[1])
+        assert first.ask(ONE) is None
+        one.warm(TWO)
+        assert second.once_more(TWO)
+
+
+def test_what_is_at_hand_goes_with_a_change_of_the_settings(one: Lane) -> None:
+    one.warm(ONE)
+    with Kept(one) as kept:
+        assert kept.once_more(ONE)
+        settings = ResolverSettings.read(one.data)
+        replace(settings, express=False).write(one.data)
+        until(lambda: one.given(ONE) is None)
+        assert kept.once_more(ONE) is None
+        assert kept.ask(ONE)
+
+
+def test_what_is_at_hand_for_one_head_is_not_for_another(one: Lane) -> None:
+    one.warm(f"{MANY}+", headers="Accept-Language: pt\r\n")
+    one.warm(f"{MANY}+", headers="Accept-Language: en\r\n")
+    with Kept(one, "Accept-Language: pt\r\n") as pt, Kept(one, "Accept-Language: en\r\n") as en:
+        for _ in range(3):
+            found = [pt.once_more(f"{MANY}+"), en.once_more(f"{MANY}+")]
+            assert [place and place.rpartition("?")[2] for place in found] == ["pt", "en"]
+
+
+def test_what_is_given_once_more_is_counted_and_thanked_for(one: Lane) -> None:
+    one.warm(TWO)
+    with Kept(one) as kept:
+        assert kept.once_more(TWO)
+        asked, before = one.taken.total(), one.around[1].asked
+        for _ in range(100):
+            assert kept.ask(TWO)
+        assert one.taken.total() - asked < 50
+        assert one.around[1].asked == before
+
+    def told() -> tuple[float, ...]:
+        metrics = one.metrics()
+        return metrics['resolutions_total{outcome="redirect"}'], metrics["thanks_delivered_total"]
+
+    until(lambda: told() == (one.around[1].thanked, one.around[1].thanked))
+    assert told()[0] > 100
 
 
 @pytest.mark.long

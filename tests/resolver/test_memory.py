@@ -14,14 +14,14 @@ from lmdb.verify import verify
 
 from ibi.resolver import memory_rows, shared_file
 from ibi.resolver.memory import LONGEST_BODY, STALE_SECONDS, Kept, Memory
+from resolver.clock import BEGIN, Clock
 from resolver.sharing import HOLDS_THE_LOCK, cut, empty_pages, garbage, process, said, tell, until
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable
     from pathlib import Path
     from subprocess import Popen
 
-BEGIN = 1_800_000_000.0
 A, B = "archive/a", "archive/b"
 QUESTION = "item/1 getUrl x.pdf"
 
@@ -53,31 +53,6 @@ while True:
     time.sleep(0)  # the thread that writes needs its turns
     memory.keep("archive/a", f"item/{number % 50} getUrl", bytes([number % 256]) * 30_000, 60.0)
 """
-
-
-class Clock:
-    def __init__(self) -> None:
-        self.now = BEGIN
-
-    def __call__(self) -> float:
-        return self.now
-
-
-@pytest.fixture
-def clock() -> Clock:
-    return Clock()
-
-
-@pytest.fixture
-def path(tmp_path: Path) -> Path:
-    return tmp_path / "answers"
-
-
-@pytest.fixture
-def memory(path: Path, clock: Clock) -> Iterator[Memory]:
-    memory = Memory(path, clock)
-    yield memory
-    memory.close()
 
 
 def settle(memory: Memory) -> None:

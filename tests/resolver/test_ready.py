@@ -2,21 +2,23 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
+import lmdb
 import pytest
 
 from ibi.resolver import memory_rows, ready
 from ibi.resolver.memory import Memory
 from ibi.resolver.memory_rows import Answer
 from ibi.resolver.ready import Source
+from ibi.resolver.sign import UNKNOWN
+from resolver.clock import Clock
 from resolver.sharing import process, said, tell, until
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
     from pathlib import Path
 
-BEGIN = 1_800_000_000.0
 A, B = "archive/a", "archive/b"
 ABOUT, OTHER = "item/1 getUrl ", "item/2 getUrl "
 KEY = b"a mark: /item/1"
@@ -35,31 +37,6 @@ for line in sys.stdin:
         memory._file.mend(anew=True)
     print("done", flush=True)
 """
-
-
-class Clock:
-    def __init__(self) -> None:
-        self.now = BEGIN
-
-    def __call__(self) -> float:
-        return self.now
-
-
-@pytest.fixture
-def clock() -> Clock:
-    return Clock()
-
-
-@pytest.fixture
-def path(tmp_path: Path) -> Path:
-    return tmp_path / "memory"
-
-
-@pytest.fixture
-def memory(path: Path, clock: Clock) -> Iterator[Memory]:
-    memory = Memory(path, clock)
-    yield memory
-    memory.close()
 
 
 def settle(memory: Memory) -> None:
@@ -227,3 +204,69 @@ def test_a_row_in_which_one_bit_has_turned_is_none(memory: Memory, clock: Clock)
     with opened.environment.begin(write=True) as transaction:
         transaction.put(KEY, b"none of ours", db=opened.tables[2])
     assert found(memory, clock) is None
+
+
+def test_a_redirect_may_be_given_again_only_while_nobody_has_written(memory: Memory, clock: Clock) -> None:
+    make(memory, (A, ABOUT))
+    assert found(memory, clock) == b"an answer"
+    state = memory.ready.state()
+    assert state != UNKNOWN
+    assert memory.ready.shown[1] == state
+    memory.forget(B, None)
+    assert memory.ready.shown[1] != state
+    assert memory.ready.state() == UNKNOWN
+    assert found(memory, clock) == b"an answer"
+    assert memory.ready.state() == memory.ready.shown[1]
+
+
+def test_a_write_of_another_process_is_shown_before_it_returns(
+    memory: Memory, clock: Clock, path: Path
+) -> None:
+    make(memory, (A, ABOUT))
+    with process(OTHER_PROCESS, path) as other:
+        assert said(other) == "open"
+        for archive, name in ((B, ""), (A, "item/7"), (A, "item/1")):
+            found(memory, clock)
+            assert memory.ready.state() != UNKNOWN
+            tell(other, f"forget|{archive}|{name}")
+            assert said(other) == "done"
+            assert memory.ready.state() == UNKNOWN
+        tell(other, "anew||")
+        assert said(other) == "done"
+        assert memory.ready.state() == UNKNOWN
+        assert found(memory, clock) is None
+
+
+def test_who_is_killed_before_what_he_wrote_can_be_seen_leaves_nothing_to_be_given_again(
+    memory: Memory, clock: Clock
+) -> None:
+    make(memory, (A, ABOUT))
+    found(memory, clock)
+    state = memory.ready.state()
+    opened = memory._file.opened
+    assert opened is not None
+    with suppress(lmdb.Error), opened.writing(memory._file.sign) as transaction:
+        transaction.drop(opened.tables[0])
+        raise lmdb.Error("killed")  # nothing was shown yet
+    assert memory.ready.state() == state
+    transaction = opened.environment.begin(
+        write=True
+    )  # killed when it was shown, and nothing can be seen yet
+    memory._file.sign.numbers[1] = opened.state(transaction)
+    transaction.abort()
+    for _ in range(2):
+        assert found(memory, clock) == b"an answer"
+        assert memory.ready.state() == UNKNOWN
+    memory.forget(B, None)  # bears the number that was shown for nothing
+    assert found(memory, clock) == b"an answer"
+    assert memory.ready.state() == memory.ready.shown[1]
+
+
+def test_what_comes_when_there_are_enough_of_an_answer_takes_the_place_of_another(
+    memory: Memory, clock: Clock
+) -> None:
+    make(memory, (A, ABOUT))
+    for number in range(2 * ready.MOST_OF_AN_ANSWER):
+        memory.ready.keep(b"%d" % number, 1, [source(memory, A, ABOUT)], b"an answer", b"")
+        settle(memory)
+        assert found(memory, clock, b"%d" % number) == b"an answer"

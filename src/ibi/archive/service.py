@@ -135,7 +135,7 @@ class ArchiveService:
 
     def at_once(
         self, target: bytes, headers: Sequence[tuple[bytes, bytes]], peer: str
-    ) -> tuple[int, bytes] | None:
+    ) -> tuple[int, bytes, None] | None:
         """The answer to a GET that is a request to the service, as `serving.express` wants it; None for all others."""
         if words.SERVICE_SUBJECT.encode() not in target or len(target) > LONGEST_URL:
             return None
@@ -146,7 +146,7 @@ class ArchiveService:
             response = self._message(asked)
         except Exception:  # noqa: BLE001 - whoever answers instead will see it again, and write it down
             return None
-        return None if response is None else (response.status, response.whole())
+        return None if response is None else (response.status, response.whole(), None)
 
     async def close(self) -> None:
         """Count the thanks and visits that wait, then give up the catalogue."""

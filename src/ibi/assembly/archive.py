@@ -151,7 +151,7 @@ class _Answering:
 
     def at_once(
         self, target: bytes, headers: Sequence[tuple[bytes, bytes]], peer: str
-    ) -> tuple[int, bytes] | None:
+    ) -> tuple[int, bytes, None] | None:
         return self._service.at_once(target, headers, peer)
 
     async def close(self) -> None:

@@ -2,7 +2,8 @@
 
 It gives what the application would give, to whom the application would give it, and counts it as that does; whatever
 else is asked, it leaves to the application. It decides nothing itself: what is `ready` was decided by a resolution,
-and who may have it by the `warming.Rules` of the settings.
+and who may have it by the `warming.Rules` of the settings. What was given lately it need not look for, as long as
+nothing at all was written to the file in which it was found.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ from typing import TYPE_CHECKING, Final
 
 from ibi.resolver import ready_rows
 from ibi.resolver.ready_rows import BY_LANGUAGE
+from ibi.resolver.sign import UNKNOWN
 from ibi.resolver.warming import Reader
 
 if TYPE_CHECKING:
@@ -21,7 +23,7 @@ if TYPE_CHECKING:
     from ibi.resolver.ready import Ready
     from ibi.resolver.ready_rows import Redirect
     from ibi.resolver.warming import Rules
-    from ibi.serving.express import Head
+    from ibi.serving.express import Answer, Head
 
 LOOK_EVERY: Final = 0.5
 """Seconds between two looks at the settings, and at a registry that somebody has changed by other means than ours."""
@@ -38,46 +40,75 @@ class Express:
     """
 
     def __init__(self, ready: Ready, gathering: Gathering, now: Callable[[], float]) -> None:
+        self._ready = ready
         self._find = ready.find
         self._gathering = gathering
         self._now = now
         self._rules: Rules | None = None
-        self._looked = 0.0
+        self.looked = 0.0
+        """When the settings were looked at last (POSIX seconds)."""
         self.look: Callable[[], object] = lambda: None
 
     def follow(self, rules: Rules | None) -> None:
         """Go by these rules from now on; without any, everything is left to the application."""
         self._rules = rules
-        self._looked = 0.0
+        self.looked = 0.0
 
-    def get(self, target: bytes, head: Head, peer: str) -> tuple[int, bytes] | None:
+    def get(self, target: bytes, head: Head, peer: str) -> Answer | None:
         """Give a redirect to a GET, as `serving.express` wants it."""
-        ready = self._ready(target, head, peer)
-        if ready is None:
+        found = self._found(target, head, peer)
+        if found is None:
             return None
-        (answer, story, check, row), key, reader = ready
+        redirect, key, reader = found
+        often = key in self._gathering.under_way
+        if not self._give(redirect, key, reader):
+            return None
+        state = self._ready.state() if often else UNKNOWN
+        return _FOUND, redirect[0], _Again(self, redirect, key, reader.rules, state) if state else None
+
+    def head(self, target: bytes, head: Head, peer: str) -> Answer | None:
+        """Show a redirect to a HEAD, for which nobody is thanked."""
+        found = self._found(target, head, peer)
+        if found is None:
+            return None
+        answer, story, _, _ = found[0]
+        self._gathering.stories[story] += 1
+        self._gathering.wake()
+        return _FOUND, answer, None
+
+    def again(self, given: _Again, head: Head) -> bool:
+        """Give to a GET once more what was given before, if it may be: nothing has changed, to whom he may have it."""
+        rules, reader, now = self._rules, head.known, self._now()
+        if (
+            given.rules is not rules
+            or not isinstance(reader, Reader)
+            or reader.rules is not rules
+            or not reader.welcome
+            or given.state != self._ready.shown[1]
+            or not given.since <= now < given.until
+            or not 0 <= now - self.looked < LOOK_EVERY
+            or not rules.as_seen()
+            or given.mark != rules.mark
+            or rules.refuses(reader.origin)
+        ):
+            return False
+        return self._give(given.redirect, given.key, reader)
+
+    def _give(self, redirect: Redirect, key: bytes, reader: Reader) -> bool:
+        """Count a redirect; False where that cannot be done."""
+        _, story, check, row = redirect
         gathering = self._gathering
         given = gathering.under_way.get(key)
         if given is None or given.check != check:
             given = self._begin(key, row, check, reader)
             if given is None:
-                return None
+                return False
         given.readers += 1
         gathering.given += 1
         gathering.stories[story] += 1
-        return _FOUND, answer
+        return True
 
-    def head(self, target: bytes, head: Head, peer: str) -> tuple[int, bytes] | None:
-        """Show a redirect to a HEAD, for which nobody is thanked."""
-        ready = self._ready(target, head, peer)
-        if ready is None:
-            return None
-        answer, story, _, _ = ready[0]
-        self._gathering.stories[story] += 1
-        self._gathering.wake()
-        return _FOUND, answer
-
-    def _ready(self, target: bytes, head: Head, peer: str) -> tuple[Redirect, bytes, Reader] | None:
+    def _found(self, target: bytes, head: Head, peer: str) -> tuple[Redirect, bytes, Reader] | None:
         """What lies ready for this reader, and under which key; nothing where there is a fault of ours."""
         try:
             return self._look_up(target, head, peer)
@@ -87,8 +118,8 @@ class Express:
 
     def _look_up(self, target: bytes, head: Head, peer: str) -> tuple[Redirect, bytes, Reader] | None:
         now = self._now()
-        if not 0 <= now - self._looked < LOOK_EVERY:
-            self._looked = now
+        if not 0 <= now - self.looked < LOOK_EVERY:
+            self.looked = now
             self.look()
             if self._rules is not None:
                 self._rules.look()
@@ -118,3 +149,22 @@ class Express:
         if archive is None and thanks:
             return None
         return self._gathering.begin(key, check, archive, thanks, reader.addresses)
+
+
+class _Again:
+    """A redirect that was given before, and all that must still be as it was then."""
+
+    __slots__ = ("key", "lane", "mark", "redirect", "rules", "since", "state", "until")
+
+    def __init__(self, lane: Express, redirect: Redirect, key: bytes, rules: Rules, state: int) -> None:
+        self.lane = lane
+        self.redirect = redirect
+        self.key = key
+        self.rules = rules
+        self.mark = rules.mark
+        self.state = state
+        self.since = lane.looked
+        self.until = ready_rows.fresh_until(redirect[3])
+
+    def __call__(self, head: Head) -> bool:
+        return self.lane.again(self, head)

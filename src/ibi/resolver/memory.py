@@ -175,7 +175,7 @@ class Memory:
             self._file.mend(anew=True)  # others may still be able to read it
             return
         try:
-            with opened.environment.begin(write=True) as transaction:
+            with opened.writing(self._file.sign) as transaction:
                 for archive, name in told:
                     rows.forget(transaction, opened, archive, name)
             opened.environment.sync()
@@ -220,7 +220,7 @@ class Memory:
             return 0
         written = 0
         try:
-            with opened.environment.begin(write=True) as transaction:
+            with opened.writing(self._file.sign) as transaction:
                 cursor = transaction.cursor(opened.tables[0])
                 for key in sorted(batch):
                     counts: Counts = rows.counts(transaction, opened, key)
@@ -233,7 +233,7 @@ class Memory:
         except (
             lmdb.MapFullError
         ):  # somebody reads for so long that no page comes free: room is made, if it can be
-            with suppress(lmdb.Error), opened.environment.begin(write=True) as transaction:
+            with suppress(lmdb.Error), opened.writing(self._file.sign) as transaction:
                 rows.make_room(transaction.cursor(opened.tables[0]))
             return 0
         except _FAULTS as error:
@@ -252,7 +252,7 @@ class Memory:
             with opened.environment.begin() as transaction:
                 over, self._hand = rows.find_over(transaction, opened, self._hand, now)
             if over:
-                with opened.environment.begin(write=True) as transaction:
+                with opened.writing(self._file.sign) as transaction:
                     rows.clear(transaction, opened, over, now)
         except _FAULTS as error:
             self._file.mend(error)

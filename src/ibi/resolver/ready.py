@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 import lmdb
 
 from ibi.resolver import memory_rows, ready_rows
+from ibi.resolver.sign import UNKNOWN
 from ibi.resolver.write_behind import WriteBehind
 
 if TYPE_CHECKING:
@@ -25,7 +26,7 @@ if TYPE_CHECKING:
     from ibi.resolver.shared_file import Opened, SharedFile
 
 MOST_OF_AN_ANSWER: Final = 32
-"""So many redirects are made of one answer, as many as its name has usual spellings; what comes then is not kept."""
+"""So many redirects are made of one answer, as many as its name has usual spellings; one more takes another's place."""
 
 CLOCK_BACK: Final = 60.0
 """Seconds from the future that are believed: what is younger was heard before the clock was set back."""
@@ -56,9 +57,10 @@ class Ready:
     def __init__(self, file: SharedFile, most_bytes: int) -> None:
         self._file = file
         self._most = most_bytes
-        self._shown = file.sign.numbers
-        self._snapshot = (0, 0)  # the state of a file in which these Archives were looked at
-        self._held: set[bytes] = set()
+        self.shown = file.sign.numbers
+        """The second of these is the state of the file, for whoever found something in that and would give it again."""
+        self._state = UNKNOWN  # of the file when something was found last
+        self._held: set[bytes] = set()  # Archives that were looked at in that state
         self._behind: WriteBehind[_Waiting] = WriteBehind(
             "ready", self._write, lambda: None, lambda _, new: new
         )
@@ -69,7 +71,7 @@ class Ready:
         One whose story is BY_LANGUAGE is a hint that stands for those under longer keys.
         """
         opened = self._file.opened
-        if opened is None or self._shown[0] != opened.epoch:
+        if opened is None or self.shown[0] != opened.epoch:
             return None
         try:
             transaction = opened.environment.begin()
@@ -84,11 +86,15 @@ class Ready:
             pass
         return None
 
+    def state(self) -> int:
+        """The state of the file in which the last redirect was found, if it is still the same; else UNKNOWN."""
+        return self._state if self.shown[1] == self._state else UNKNOWN
+
     def _hold(self, transaction: lmdb.Transaction[bytes], opened: Opened, archives: bytes) -> bool:
         """Whether of none of these Archives everything was forgotten since."""
-        snapshot = opened.epoch, transaction.id()
-        if snapshot != self._snapshot:
-            self._snapshot = snapshot
+        state = opened.epoch + transaction.id()
+        if state != self._state:
+            self._state = state
             self._held.clear()
         if archives not in self._held:
             for archive, generation in ready_rows.ARCHIVE.iter_unpack(archives):
@@ -118,13 +124,13 @@ class Ready:
             return 0
         written = 0
         try:
-            with opened.environment.begin(write=True) as transaction:
+            with opened.writing(self._file.sign) as transaction:
                 for key in sorted(batch):
                     written += _written(transaction, opened, key, batch[key])
                 if opened.used(transaction, 2, 3) > self._most:  # they come again with those who ask
                     _clear(transaction, opened)
         except lmdb.MapFullError:
-            with suppress(lmdb.Error), opened.environment.begin(write=True) as transaction:
+            with suppress(lmdb.Error), opened.writing(self._file.sign) as transaction:
                 _clear(transaction, opened)
             return 0
         except _FAULTS as error:
@@ -139,10 +145,12 @@ def _written(transaction: lmdb.Transaction[bytes], opened: Opened, key: bytes, w
     links = []
     for source in waiting.sources:
         generation = memory_rows.same(transaction, opened, source.key, source.answer)
-        if generation is None or _is_full(transaction, opened, source.key):
+        if generation is None:
             return False
         archives[source.key[: memory_rows.DIGEST]] = generation
         links.append(source.key + blake2b(key, digest_size=_DIGEST).digest())
+    for source, link in zip(waiting.sources, links, strict=True):
+        _make_room(transaction, opened, source.key, link)
     heard = max(source.answer.heard for source in waiting.sources)
     fresh_until = min(source.answer.fresh_until for source in waiting.sources)
     row = ready_rows.write(
@@ -154,15 +162,19 @@ def _written(transaction: lmdb.Transaction[bytes], opened: Opened, key: bytes, w
     return True
 
 
-def _is_full(transaction: lmdb.Transaction[bytes], opened: Opened, begin: bytes) -> bool:
-    """Whether enough redirects were made of one answer."""
+def _make_room(transaction: lmdb.Transaction[bytes], opened: Opened, begin: bytes, link: bytes) -> None:
+    """Where enough redirects were made of one answer, drop the one that comes behind `link`: whichever that is."""
     cursor = transaction.cursor(opened.tables[3])
     cursor.set_range(begin)
     for _ in range(MOST_OF_AN_ANSWER):
-        if not cursor.key().startswith(begin):
-            return False
+        if not cursor.key().startswith(begin) or cursor.key() == link:
+            return
         cursor.next()
-    return True
+    cursor.set_range(link)
+    if not cursor.key().startswith(begin):
+        cursor.set_range(begin)
+    transaction.delete(cursor.value(), db=opened.tables[2])
+    cursor.delete()
 
 
 def _clear(transaction: lmdb.Transaction[bytes], opened: Opened) -> None:

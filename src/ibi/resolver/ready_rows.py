@@ -62,6 +62,11 @@ def read(row: bytes, now: float, latest: float) -> tuple[Redirect, bytes] | None
     return (row[start:end], story, checksum, row), row[_HEAD.size : start]
 
 
+def fresh_until(row: bytes) -> float:
+    """The moment until which the redirect of a row may be given (POSIX seconds)."""
+    return float(_HEAD.unpack_from(row)[2])
+
+
 def thanks_of(row: bytes) -> bytes | None:
     """The thanks that came with a redirect, None where they cannot be read."""
     archives, length = _HEAD.unpack_from(row)[4:]

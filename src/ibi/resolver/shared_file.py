@@ -36,6 +36,7 @@ SPARE: Final = 64 * 1024 * 1024
 
 _READERS = 1_024  # processes at once, each with its few threads
 _EPOCH = b"epoch"
+_WRITTEN = b"written"
 _DAMAGE = (
     lmdb.CorruptedError,
     lmdb.PageNotFoundError,
@@ -52,18 +53,36 @@ class Opened:
     """The file as this process has it open. `tables` in the order of their names.
 
     `epoch` is a number by chance, made with the file: what counts from there never meets what an older file counted.
+    So with the number of a transaction it makes the `state` in which that finds the file, or leaves it.
     """
 
     def __init__(self, environment: lmdb.Environment, tables: Sequence[str], inode: int) -> None:
         self.environment = environment
         self.inode = inode
         with environment.begin(write=True) as transaction:
-            about, *self.tables = (
+            self._about, *self.tables = (
                 environment.open_db(name.encode(), transaction) for name in ("about", *tables)
             )
-            if transaction.get(_EPOCH, db=about) is None:
-                transaction.put(_EPOCH, secrets.randbits(62).to_bytes(8, "big"), db=about)
-            self.epoch = int.from_bytes(transaction.get(_EPOCH, b"", db=about), "big")
+            if transaction.get(_EPOCH, db=self._about) is None:
+                transaction.put(_EPOCH, secrets.randbits(62).to_bytes(8, "big"), db=self._about)
+            self.epoch = int.from_bytes(transaction.get(_EPOCH, b"", db=self._about), "big")
+
+    def state(self, transaction: lmdb.Transaction[bytes]) -> int:
+        """The state of the file that a transaction reads, or writes: no other state of any file has this number."""
+        return self.epoch + transaction.id()
+
+    @contextmanager
+    def writing(self, sign: Sign) -> Iterator[lmdb.Transaction[bytes]]:
+        """A transaction that writes. Before anybody can see what it changes, all see its state as the second number.
+
+        So what was found in a state that is still shown is what would be found now. Each leaves another state, even
+        one that changes nothing: else the sign would show one that never comes. Raises lmdb.Error.
+        """
+        with self.environment.begin(write=True) as transaction:
+            yield transaction
+            state = self.state(transaction)
+            transaction.put(_WRITTEN, state.to_bytes(8, "big"), db=self._about)
+            sign.numbers[1] = state
 
     def used(self, transaction: lmdb.Transaction[bytes], *numbers: int) -> int:
         """How many bytes the pages of these tables take, or of all of them, as the transaction sees them."""
@@ -77,6 +96,7 @@ class SharedFile:
 
     `opened` is None while the file cannot be used; then nothing is remembered, and `mend` tries again. `sign` shows
     all processes the epoch of the file that is the right one now: it changes before anything is forgotten elsewhere.
+    Its second number is the state that the last transaction leaves that was begun with `writing`.
     Raises SetupError where the folder cannot be used at all.
     """
 
@@ -89,7 +109,7 @@ class SharedFile:
         self.opened: Opened | None = None
         try:
             make_folder(path.parent)
-            self.sign = Sign(path.with_name(f"{path.name}.door"))
+            self.sign = Sign(path.with_name(f"{path.name}.door"), 2)
             with self._door():
                 self.opened = self._open_or_begin_anew()
         except (OSError, lmdb.Error) as error:
@@ -191,6 +211,7 @@ class SharedFile:
             raise lmdb.CorruptedError("the file is too short")
 
     def _move_aside(self, error: Exception | None) -> None:
+        self.sign.numbers[1] = UNKNOWN
         self.sign.show(UNKNOWN)
         aside = self._path.with_name(f"{self._path.name}.damaged")
         shutil.rmtree(aside, ignore_errors=True)  # of several only the last is kept: disks have an end

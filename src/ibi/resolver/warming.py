@@ -129,11 +129,15 @@ class Rules:
             text = repr((ibi.__version__, self._settings, told))
             self.mark = blake2b(text.encode(), digest_size=_MARK_BYTES).digest()
 
+    def as_seen(self) -> bool:
+        """Whether nobody has written to the registry since it was looked at."""
+        return self._shown is not None and self._shown[0] == self.seen
+
     def hold(self) -> bool:
         """Whether there is a lane; if so, they go by the registry as it is now."""
         if not self.open or self._shown is None:
             return False
-        if self._shown[0] != self.seen:
+        if not self.as_seen():
             self.look()
         return True
 

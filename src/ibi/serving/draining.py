@@ -31,6 +31,7 @@ class Config(express.Config):
     def stop(self) -> None:
         """Whatever is asked from now on is the application's to answer."""
         self.draining, self.at_once, self.at_once_head = True, None, None
+        self.at_hand.clear()
 
 
 class Protocol(express.Protocol):

@@ -5,13 +5,14 @@ goes to the application as ever. Whoever asks cannot tell which of the two has a
 
 Who asks several times on one connection sends the same head each time, but for the target. What a head means is found
 out by httptools; where the very same bytes come again around another target, they mean the same, and need no second
-look (threat T34). Whatever differs in a byte is taken apart anew.
+look (threat T34). Whatever differs in a byte is taken apart anew. And where a whole request comes again, on this
+connection or on another that has sent this head before, the service is only asked whether it says the same again.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from uvicorn.protocols.http.httptools_impl import STATUS_LINE, RequestResponseCycle
 
@@ -31,13 +32,23 @@ class Head(list[tuple[bytes, bytes]]):
         self.known: object = None
 
 
-AtOnce = Callable[[bytes, Head, str], tuple[int, bytes] | None]
-"""In: the target as it came, the headers, the address of who asks ("" where there is none).
-Out: the status and the rest of the answer: header lines, an empty line, the body. None: the application answers."""
+Again = Callable[[Head], bool]
+"""Whether an answer is given once more, to who sends these headers in a request of the very same bytes."""
+
+Answer = tuple[int, bytes, Again | None]
+"""The status and the rest of an answer: header lines, an empty line, the body; and whether it may be kept at hand."""
+
+AtOnce = Callable[[bytes, Head, str], Answer | None]
+"""In: the target as it came, the headers, the address of who asks ("" where there is none). Out: the answer.
+None: the application answers."""
 
 MOST_AT_ONCE = 16
 """How many requests of those that came in together are answered before others have their turn."""
 
+MOST_BYTES_AT_HAND: Final = 16 * 1024 * 1024
+"""So many bytes of requests and their answers a process keeps at hand; when it is more, it begins anew."""
+
+_AROUND: Final = 600  # bytes that the two take in memory besides their own
 _UNUSUAL: Final = frozenset({b"content-length", b"transfer-encoding", b"expect", b"upgrade"})
 _VISIBLE: Final = bytes(range(0x21, 0x7F)).replace(b"#", b"")
 
@@ -49,6 +60,21 @@ class Config(receiving.Config):
     at_once_head: AtOnce | None = None
     _dated: object = None  # the default headers that these leads were made with: others once a second
     _leads: dict[int, bytes]
+    _bytes_at_hand = 0
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self.at_hand: dict[bytes, tuple[bytes, int, bytes, Again]] = {}
+        """By whole requests: what came behind the target, and what was answered."""
+
+    def keep(self, data: bytes, tail: bytes, status: int, rest: bytes, again: Again) -> None:
+        """Have an answer at hand for requests of these bytes."""
+        if data not in self.at_hand:
+            self._bytes_at_hand += len(data) + len(tail) + len(rest) + _AROUND
+            if self._bytes_at_hand > MOST_BYTES_AT_HAND:
+                self.at_hand.clear()
+                self._bytes_at_hand = 0
+        self.at_hand[data] = tail, status, rest, again
 
     def lead(self, status: int, headers: list[tuple[bytes, bytes]]) -> bytes:
         """The status line, and the headers that every answer begins with."""
@@ -66,12 +92,13 @@ class Protocol(receiving.Protocol):
 
     config: Config
     headers: list[tuple[bytes, bytes]]
-    _ready: tuple[int, bytes] | None = None  # the answer to the request that is coming in
+    _ready: Answer | None = None  # the answer to the request that is coming in
     _given = 0  # how many of those that came in together have been answered here
     _begun = 0  # how many of them have begun
     _open = False  # whether one has begun, and its end has not come
     _declined = False  # whether the service has declined what is coming in
     _tail = b""  # what came behind the target of the last plain request, byte for byte
+    _plain = False  # whether nothing but requests like that has come since, and all of them were answered
     _head: Head  # its headers
     _rested = 0.0  # when the last answer was given on the short way
     _unsent = b""
@@ -84,9 +111,15 @@ class Protocol(receiving.Protocol):
 
     def data_received(self, data: bytes) -> None:
         """Take what came."""
-        tail = self._tail
-        if tail and data.endswith(tail) and self._is_at_a_beginning() and self._short_way(data, len(tail)):
-            return
+        if self._plain:
+            tail = self._tail
+            kept = self.config.at_hand.get(data)
+            if kept is not None and kept[0] == tail and kept[3](self._head):
+                self._say(kept[1], kept[2])
+                return
+            if data.endswith(tail) and self._short_way(data, tail):
+                return
+            self._plain = False
         fresh = self._body is None and not self._open
         self._given = self._begun = 0
         super().data_received(data)
@@ -113,6 +146,11 @@ class Protocol(receiving.Protocol):
         else:
             super().timeout_keep_alive_handler()
 
+    def pause_writing(self) -> None:
+        """The client does not take what it is told."""
+        self._plain = False
+        super().pause_writing()
+
     def on_message_begin(self) -> None:
         """Another request begins."""
         self._open = True
@@ -132,7 +170,7 @@ class Protocol(receiving.Protocol):
         if self._ready is None:
             super().on_message_complete()
             return
-        (status, rest), self._ready = self._ready, None
+        (status, rest, _), self._ready = self._ready, None
         self._stop_waiting()
         self._received = 0
         self._given += 1
@@ -158,13 +196,17 @@ class Protocol(receiving.Protocol):
         at_rest = self._waiting is None and self._body is None and not self._received
         return at_rest and not self._open and not self._refused and self._is_idle()
 
+    def _say(self, status: int, rest: bytes) -> None:
+        self.transport.write(self.config.lead(status, self.server_state.default_headers) + rest)
+        self._rested = self.loop.time()
+
     def _is_idle(self) -> bool:
         """Whether nothing else is under way on this connection, or waits to be sent."""
         cycle: RequestResponseCycle | None = self.cycle
         idle = cycle is None or cycle.response_complete
         return idle and not self.flow.write_paused and not self.transport.is_closing()
 
-    def _answer_at_once(self) -> tuple[int, bytes] | None:
+    def _answer_at_once(self) -> Answer | None:
         """The answer to a plain request on a connection where nothing else is under way."""
         ask = self._asked_of(self.parser.get_method())
         if (
@@ -190,8 +232,9 @@ class Protocol(receiving.Protocol):
         lead = self.parser.get_method() + b" "
         if isinstance(self.headers, Head) and data.startswith(lead + self.url + b" HTTP/1.1\r\n"):
             self._tail, self._head = data[len(lead) + len(self.url) :], self.headers
+            self._plain = self._is_at_a_beginning()
 
-    def _short_way(self, data: bytes, tail: int) -> bool:
+    def _short_way(self, data: bytes, tail: bytes) -> bool:
         """Answer what differs from the plain request before in nothing but the target; False where that is not so."""
         if data.startswith(b"GET /"):
             start, ask = 4, self.config.at_once
@@ -199,13 +242,15 @@ class Protocol(receiving.Protocol):
             start, ask = 5, self.config.at_once_head if data.startswith(b"HEAD /") else None
         if ask is None or len(data) > receiving.HEAD_BYTES:
             return False
-        target = data[start:-tail]
+        target = data[start : -len(tail)]
         if target.translate(None, _VISIBLE):  # such as a blank, or a second request
             return False
         answer = ask(target, self._head, self._peer)
         if answer is None:
             self._declined = True  # it would be declined again
             return False
-        self.transport.write(self.config.lead(answer[0], self.server_state.default_headers) + answer[1])
-        self._rested = self.loop.time()
+        status, rest, again = answer
+        if again is not None:
+            self.config.keep(data, tail, status, rest, again)
+        self._say(status, rest)
         return True

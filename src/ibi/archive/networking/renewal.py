@@ -19,7 +19,7 @@ class Answering(renewing.Answering, Protocol):
 
     def at_once(
         self, target: bytes, headers: Sequence[tuple[bytes, bytes]], peer: str, /
-    ) -> tuple[int, bytes] | None:
+    ) -> tuple[int, bytes, None] | None:
         """See `ibi.serving.express`."""
 
 
@@ -44,6 +44,6 @@ class Renewing(renewing.Renewing[ArchiveSettings, Answering]):
 
     def at_once(
         self, target: bytes, headers: Sequence[tuple[bytes, bytes]], peer: str
-    ) -> tuple[int, bytes] | None:
+    ) -> tuple[int, bytes, None] | None:
         """Answer one request as the settings are now, if it needs no waiting."""
         return self.current().at_once(target, headers, peer)
