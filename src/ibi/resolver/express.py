@@ -40,18 +40,18 @@ class Express:
     """
 
     def __init__(self, ready: Ready, gathering: Gathering, now: Callable[[], float]) -> None:
-        self._ready = ready
+        self.ready = ready
         self._find = ready.find
         self._gathering = gathering
-        self._now = now
-        self._rules: Rules | None = None
+        self.now = now
+        self.rules: Rules | None = None
         self.looked = 0.0
         """When the settings were looked at last (POSIX seconds)."""
         self.look: Callable[[], object] = lambda: None
 
     def follow(self, rules: Rules | None) -> None:
         """Go by these rules from now on; without any, everything is left to the application."""
-        self._rules = rules
+        self.rules = rules
         self.looked = 0.0
 
     def get(self, target: bytes, head: Head, peer: str) -> Answer | None:
@@ -61,10 +61,10 @@ class Express:
             return None
         redirect, key, reader = found
         often = key in self._gathering.under_way
-        if not self._give(redirect, key, reader):
+        if not self.give(redirect, key, reader):
             return None
-        state = self._ready.state() if often else UNKNOWN
-        return _FOUND, redirect[0], _Again(self, redirect, key, reader.rules, state) if state else None
+        state = self.ready.state() if often else UNKNOWN
+        return _FOUND, redirect[0], _Again(self, redirect, key, reader.rules, state).give if state else None
 
     def head(self, target: bytes, head: Head, peer: str) -> Answer | None:
         """Show a redirect to a HEAD, for which nobody is thanked."""
@@ -76,25 +76,7 @@ class Express:
         self._gathering.wake()
         return _FOUND, answer, None
 
-    def again(self, given: _Again, head: Head) -> bool:
-        """Give to a GET once more what was given before, if it may be: nothing has changed, to whom he may have it."""
-        rules, reader, now = self._rules, head.known, self._now()
-        if (
-            given.rules is not rules
-            or not isinstance(reader, Reader)
-            or reader.rules is not rules
-            or not reader.welcome
-            or given.state != self._ready.shown[1]
-            or not given.since <= now < given.until
-            or not 0 <= now - self.looked < LOOK_EVERY
-            or not rules.as_seen()
-            or given.mark != rules.mark
-            or rules.refuses(reader.origin)
-        ):
-            return False
-        return self._give(given.redirect, given.key, reader)
-
-    def _give(self, redirect: Redirect, key: bytes, reader: Reader) -> bool:
+    def give(self, redirect: Redirect, key: bytes, reader: Reader) -> bool:
         """Count a redirect; False where that cannot be done."""
         _, story, check, row = redirect
         gathering = self._gathering
@@ -117,13 +99,13 @@ class Express:
             return None
 
     def _look_up(self, target: bytes, head: Head, peer: str) -> tuple[Redirect, bytes, Reader] | None:
-        now = self._now()
+        now = self.now()
         if not 0 <= now - self.looked < LOOK_EVERY:
             self.looked = now
             self.look()
-            if self._rules is not None:
-                self._rules.look()
-        rules = self._rules
+            if self.rules is not None:
+                self.rules.look()
+        rules = self.rules
         if rules is None or not rules.hold():
             return None
         key = rules.mark + target
@@ -154,7 +136,7 @@ class Express:
 class _Again:
     """A redirect that was given before, and all that must still be as it was then."""
 
-    __slots__ = ("key", "lane", "mark", "redirect", "rules", "since", "state", "until")
+    __slots__ = ("key", "lane", "mark", "redirect", "rules", "shown", "since", "state", "until")
 
     def __init__(self, lane: Express, redirect: Redirect, key: bytes, rules: Rules, state: int) -> None:
         self.lane = lane
@@ -162,9 +144,25 @@ class _Again:
         self.key = key
         self.rules = rules
         self.mark = rules.mark
+        self.shown = lane.ready.shown
         self.state = state
         self.since = lane.looked
         self.until = ready_rows.fresh_until(redirect[3])
 
-    def __call__(self, head: Head) -> bool:
-        return self.lane.again(self, head)
+    def give(self, head: Head) -> bool:
+        """Give it to a GET once more, if nothing has changed, to whom he may have it."""
+        lane, rules, reader = self.lane, self.rules, head.known
+        now = lane.now()
+        return (
+            self.shown[1] == self.state
+            and lane.rules is rules
+            and isinstance(reader, Reader)
+            and reader.rules is rules
+            and reader.welcome
+            and self.since <= now < self.until
+            and 0 <= now - lane.looked < LOOK_EVERY
+            and rules.as_seen()
+            and self.mark == rules.mark
+            and not rules.refuses(reader.origin)
+            and lane.give(self.redirect, self.key, reader)
+        )

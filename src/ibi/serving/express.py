@@ -114,9 +114,11 @@ class Protocol(receiving.Protocol):
         if self._plain:
             tail = self._tail
             kept = self.config.at_hand.get(data)
-            if kept is not None and kept[0] == tail and kept[3](self._head):
-                self._say(kept[1], kept[2])
-                return
+            if kept is not None:
+                its_tail, status, rest, again = kept
+                if its_tail == tail and again(self._head):
+                    self._say(status, rest)
+                    return
             if data.endswith(tail) and self._short_way(data, tail):
                 return
             self._plain = False
