@@ -4,24 +4,30 @@ set -eu
 cd "$(dirname "$0")"
 . tools/environment.sh
 environment requirements/dev.txt
-if [ $# -eq 0 ]; then
-    "$bin/python" -m ruff format --check .
-    "$bin/python" -m ruff check .
-    "$bin/python" -m mypy
-fi
 # The tests start a thousand processes of ours; each would read the sources anew where no bytecode may be written.
 unset PYTHONDONTWRITEBYTECODE
 "$bin/python" -m compileall -q src proofs tests
+if [ $# -eq 0 ]; then
+    "$bin/python" -m ruff format --check .
+    "$bin/python" -m ruff check .
+    # While one core looks at types, the other one makes of the tests what each process of pytest would make of them.
+    "$bin/python" -m mypy &
+    "$bin/python" -m pytest --collect-only --quiet > /dev/null 2>&1 || true
+    wait $!
+fi
 
-# First what must run alone, then all that can run beside others; with --alone or --beside only one of the two.
+# First what weighs the machine, one after the other and nothing else. Then all the others together. With --alone or
+# --beside only one of the two.
+alone() { "$bin/python" -m pytest --numprocesses=1 --alone "$@"; }
+beside() { "$bin/python" -m pytest --numprocesses=auto --dist=worksteal --beside "$@"; }
 case " $* " in
-    *" --alone "*) exec "$bin/python" -m pytest "$@" ;;
-    *" --beside "*) exec "$bin/python" -m pytest --numprocesses=auto --dist=worksteal "$@" ;;
+    *" --alone "*) alone "$@"; exit ;;
+    *" --beside "*) beside "$@"; exit ;;
 esac
 nothing=5  # pytest's word for: no test was chosen
-alone=0 beside=0
-"$bin/python" -m pytest --alone "$@" || alone=$?
-"$bin/python" -m pytest --numprocesses=auto --dist=worksteal --beside "$@" || beside=$?
-if [ $beside -eq $nothing ]; then exit $alone; fi
-if [ $alone -eq 0 ] || [ $alone -eq $nothing ]; then exit $beside; fi
-exit $alone
+first=0 second=0
+alone "$@" || first=$?
+beside "$@" || second=$?
+if [ $second -eq $nothing ]; then exit $first; fi
+if [ $first -eq 0 ] || [ $first -eq $nothing ]; then exit $second; fi
+exit $first

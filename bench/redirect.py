@@ -86,7 +86,7 @@ def measure(place: Path, scale: Scale) -> None:
             runs = scale.runs if case.questions.headers != TEN or case.name == _EXPRESS else 0
             for _ in range(runs):
                 case.waits.append(
-                    open_loop(case.server.port, case.questions, LOADED * rate.median, scale(0.1, 0.4, 3))
+                    open_loop(case.server.port, case.questions, LOADED * rate.median, scale(0.1, 1, 3))
                 )
     print(
         f"{items:,} items of {ARCHIVES} Archives, {CONNECTIONS} connections; median of {scale.runs} runs of "

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import importlib.util
 import ipaddress
 import os
@@ -15,7 +16,9 @@ from hypothesis import HealthCheck, settings
 
 if TYPE_CHECKING:
     from collections.abc import Generator
+    from pathlib import Path
 
+ALONE = "mark.alone"  # stands in every file with tests that run alone
 LONG_SECONDS = 400  # what is long by itself, on a machine that has much else to do
 NO_SKIPS = os.environ.get("IBI_NO_SKIPS") == "1"  # set by .ci/run: there, everything must run
 
@@ -74,10 +77,29 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 def _take_part(config: pytest.Config, items: list[pytest.Item]) -> None:
     if not (config.getoption("--beside") or config.getoption("--alone")):
         return
-    alone = config.getoption("--alone")
-    left = [item for item in items if (item.get_closest_marker("alone") is not None) != alone]
+    taken, left = list[pytest.Item](), list[pytest.Item]()
+    for item in items:
+        fits = (item.get_closest_marker("alone") is not None) == config.getoption("--alone")
+        (taken if fits else left).append(item)
     config.hook.pytest_deselected(items=left)
-    items[:] = [item for item in items if item not in set(left)]
+    items[:] = taken
+
+
+def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
+    """Where only a few tests are wanted, do not import all the others."""
+    if not config.getoption("--alone"):
+        return None
+    files = collection_path.rglob("test_*.py") if collection_path.is_dir() else [collection_path]
+    return None if any(ALONE in file.read_text("utf-8") for file in files) else True
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_collection() -> Generator[None]:
+    """Thousands of tests stay until the end: nobody need look again and again whether they are rubbish."""
+    gc.disable()
+    yield
+    gc.freeze()
+    gc.enable()
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:

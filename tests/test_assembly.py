@@ -70,7 +70,7 @@ def _run(
 
 async def _until(found: Callable[[], Answer], status: int) -> Answer:
     answer = await asyncio.to_thread(found)
-    for _ in range(200):
+    for _ in range(1200):
         if answer.status == status:
             break
         await asyncio.sleep(0.05)
@@ -152,7 +152,7 @@ def test_an_archive_with_another_key_is_served_but_never_included(
     binds = _make(tmp_path, archive_key="98765432109876543210")
 
     async def act() -> None:
-        for _ in range(100):
+        for _ in range(1200):
             if "not with this key" in caplog.text:
                 break
             await asyncio.sleep(0.05)

@@ -121,7 +121,7 @@ def test_archive_and_resolver_tell_it_under_any_name_and_let_nobody_keep_it(tmp_
 
 
 def _ask(port: int, method: str = "GET", host: str = "127.0.0.1") -> tuple[int, str | None, bytes]:
-    connection = HTTPConnection("127.0.0.1", port, timeout=10)
+    connection = HTTPConnection("127.0.0.1", port, timeout=60)
     try:
         connection.request(method, "/-/nonce", headers={"Host": host})
         reply = connection.getresponse()

@@ -122,7 +122,7 @@ class Door:
         assert self.process.stdout is not None
         with self.process.stdout as said:
             words = said.read().split()
-        return self.process.wait(20), sorted(words)
+        return self.process.wait(60), sorted(words)
 
 
 def _all(connection: socket.socket) -> bytes:

@@ -23,12 +23,23 @@ from ibi.serving import address_of, listen
 
 CANARY = "canary7"
 PROGRAM = r"""
-import asyncio, os, sys
+import asyncio, os, sys, time
+from concurrent.futures import ThreadPoolExecutor
 from ibi import logs, serving
 from ibi.serving import draining as words
 from ibi.serving.workers import serve
 
 drained = asyncio.Event()
+threads = ThreadPoolExecutor(1)
+
+async def long(executor):
+    # Nobody can end a thread, and this one is waited for also by who is cancelled.
+    running = asyncio.get_running_loop().run_in_executor(executor, time.sleep, 120)
+    os.write(1, b"long\n")
+    try:
+        await asyncio.shield(running)
+    finally:
+        await asyncio.wait([running])
 
 async def stopping():
     # Until the server has been told to stop, and has told its connections.
@@ -39,6 +50,8 @@ async def app(scope, receive, send):
     path = scope["raw_path"]
     if path == b"/slow":
         await stopping()
+    if path.startswith(b"/long"):
+        await long(threads if path == b"/long-of-ours" else None)
     if path == b"/broken":
         raise ValueError(f"{path} {scope['query_string']} {scope['client']}")
     body = b"0123456789"
@@ -55,7 +68,7 @@ async def draining():
 
 def make():
     look = lambda: os.write(1, b"looked\n")
-    return [serving.Service(app, draining=draining, renew=look, drain_seconds=20)]
+    return [serving.Service(app, draining=draining, renew=look, drain_seconds=1 if "short" in sys.argv else 20)]
 
 if "patient" in sys.argv:
     words.FIRST_WORD_SECONDS = words.LAST_WORD_SECONDS = 20
@@ -200,6 +213,20 @@ def test_connections_that_say_nothing_do_not_hold_up_the_end(begin: Begin) -> No
         assert kept.recv(1) == b""
         assert silent.recv(1) == b""
         assert served.process.wait(20) == 0
+    served.end()
+
+
+@pytest.mark.long
+@pytest.mark.parametrize(("workers", "path"), [(1, "/long-of-ours"), (2, "/long")])
+def test_what_runs_in_threads_for_very_long_does_not_hold_up_the_end(
+    begin: Begin, workers: int, path: str
+) -> None:
+    served = begin(workers, "short")
+    with served.open() as connection:
+        ask(connection, path)
+        assert served.line() == "long"
+        served.process.send_signal(signal.SIGTERM)
+        assert served.process.wait(60) == 0
     served.end()
 
 

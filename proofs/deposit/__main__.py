@@ -9,13 +9,13 @@ import logging
 import sys
 
 from proofs import command
-from proofs.deposit import boundaries, full_disk, kills, together
+from proofs.deposit import boundaries, full_disk, kills, pairs, together
 
 logging.getLogger("ibi").setLevel(logging.ERROR)  # that files stay in staging is what is tried here
 sys.exit(
     command.run(
         "proofs.deposit",
         "What was acknowledged is kept, and kept whole.",
-        {proof.NAME: proof for proof in (boundaries, kills, together, full_disk)},
+        {proof.NAME: proof for proof in (boundaries, kills, together, pairs, full_disk)},
     )
 )

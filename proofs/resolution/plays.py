@@ -184,15 +184,19 @@ class Played(NamedTuple):
 
 def perform(seed: int, loop: VirtualLoop, machine: type[Resolution] = Resolution, gone_at: int = 0) -> Played:
     """Play it, and find all that was wrong."""
-    loop.now = 1_000.0
+    loop.begin()
     play = prepared(seed, loop)
     wire = Wire(loop, play.conduct)
     stage = Stage(loop, wire, play.story.archives, machine)
     for name, archive in play.story.holders.items():
         stage.knows(_canonical(name), archive)
-    with stage.watching():
-        loop.run_until_complete(_direct(play, stage, gone_at=gone_at))
-        loop.run_until_complete(asyncio.sleep(10))  # whoever was asked may still answer
+    try:
+        with stage.watching():
+            loop.run_until_complete(_direct(play, stage, gone_at=gone_at))
+            loop.run_until_complete(asyncio.sleep(10))  # whoever was asked may still answer
+    except RuntimeError as fault:
+        fault.add_note(f"in the play of seed {seed}, gone at step {gone_at}")
+        raise
     found = [*_judged(play, stage), *_thanks(play, wire), *_left(loop)]
     if found:
         loop.run_until_complete(wire.close())

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import sys
 from math import inf
 from typing import TYPE_CHECKING
 
@@ -21,6 +22,7 @@ HOLDS = "I1 to I14; what is decided is acceptable, and true where all are honest
 _STORIES, _PLAYS = (1_500, 20_000, 100_000), (1_000, 10_000, 100_000)
 _INTERRUPTED = 0.2
 _STEPS = 60  # of the loop, at each of which the reader of some plays goes away once
+_TOLD = 5_000  # stories and plays after which it says how far it has come
 
 
 def prove(scale: Scale, seed: int) -> Report:
@@ -29,14 +31,17 @@ def prove(scale: Scale, seed: int) -> Report:
     seeds = random.Random(seed)
     for _ in range(scale.pick(*_STORIES)):
         tell(seeds.randrange(1 << 40), report)
+        _how_far(report, seed)
     loop = VirtualLoop()
     for _ in range(scale.pick(*_PLAYS)):
         gone_at = seeds.randrange(1, 60) if seeds.random() < _INTERRUPTED else 0
         play(seeds.randrange(1 << 40), report, loop, gone_at=gone_at)
+        _how_far(report, seed)
     for _ in range(scale.pick(2, 20, 100)):
         everywhere = seeds.randrange(1 << 40)
         for gone_at in range(1, _STEPS):
             play(everywhere, report, loop, gone_at=gone_at)
+            _how_far(report, seed)
     loop.close()
     return report
 
@@ -79,6 +84,14 @@ def play(
     )
     for sentence in _told(played, gone_at):
         report.violate(sentence)
+
+
+def _how_far(report: Report, seed: int) -> None:
+    """Say it now and then, beside the figures."""
+    stories, played = report.counts["stories"], report.counts["plays"]
+    if (stories + played) % _TOLD == 0:
+        held = f"{stories:,} stories and {played:,} plays, {report.violations:,} faults"
+        print(f"{NAME}, seed {seed}: {held}", file=sys.stderr, flush=True)
 
 
 def _told(played: plays.Played, gone_at: int) -> Iterator[str]:

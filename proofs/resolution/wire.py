@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from ibi.transport import Deadline, Target
 
 _NOTICE = b"notice {acknowledgment received}"
+_MOST_STEPS = 1_000_000  # of a loop in one story; the longest take some thousands
 
 
 class _NoSelector:
@@ -31,6 +32,8 @@ class _NoSelector:
     def select(self, timeout: float | None) -> list[object]:
         """Let time pass."""
         self._loop.steps += 1
+        if self._loop.steps > self._loop.last_step:
+            raise RuntimeError("there is no end to it")
         if self._loop.interruption is not None and self._loop.steps >= self._loop.interrupted_at:
             interruption, self._loop.interruption = self._loop.interruption, None
             interruption()
@@ -51,6 +54,7 @@ class VirtualLoop(asyncio.BaseEventLoop):
         super().__init__()
         self.now = 1_000.0
         self.steps = 0
+        self.last_step = _MOST_STEPS
         self.interruption: Callable[[], object] | None = None
         self.interrupted_at = 0
         self._selector = _NoSelector(self)
@@ -59,6 +63,11 @@ class VirtualLoop(asyncio.BaseEventLoop):
     def time(self) -> float:
         """The moment it is in the story, in seconds."""
         return self.now
+
+    def begin(self) -> None:
+        """Another story begins, at the same moment as every other one, and must have an end."""
+        self.now = 1_000.0
+        self.last_step = self.steps + _MOST_STEPS
 
     def timers(self) -> int:
         """How many timers wait to be due."""

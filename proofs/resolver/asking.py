@@ -19,6 +19,8 @@ PATIENCE: Final = 20.0
 """Seconds after which an answer is given up."""
 RESTED: Final = 10.0
 """Seconds after which a connection is not used again: the resolver ends those that rest for long."""
+EXPLAINED: Final = "-/explain/"
+"""Where a resolver explains how it comes to an answer: before what is asked for."""
 NO_ANSWER: Final = 0
 """Stands for the status where none came."""
 
@@ -94,7 +96,7 @@ class Reader:
 async def explain(port: int, item: str) -> dict[str, Any]:
     """How the resolver says that it comes to its answer; an empty one if it does not say."""
     reader = Reader(port)
-    answer = await reader.ask(f"-/explain/{item}", "Accept: application/json")
+    answer = await reader.ask(f"{EXPLAINED}{item}", "Accept: application/json")
     reader.close()
     found: dict[str, Any] = json.loads(answer.body) if answer.body.startswith(b"{") else {}
     return found

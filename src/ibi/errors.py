@@ -14,7 +14,7 @@
     ├── PeerError           another machine failed us
     │   ├── ForbiddenAddress    it is at an address that must never be contacted
     │   ├── PeerSilent          no connection, no answer, or not in time
-    │   │   └── NotAsked        it was not even asked: too much was under way here
+    │   │   └── NotAsked        it was not even asked: too much was under way here, or it sleeps
     │   └── PeerGarbled         an answer that is not one
     └── SetupError          a data directory or a setting cannot be used
 
@@ -130,7 +130,7 @@ class PeerSilent(PeerError):
 
 
 class NotAsked(PeerSilent):
-    """The peer was not even asked, for too much was under way here; that says nothing of the peer."""
+    """The peer was not even asked: too much was under way here, or it is left alone for a while."""
 
 
 class PeerGarbled(PeerError):

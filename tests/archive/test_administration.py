@@ -121,6 +121,19 @@ def test_what_goes_wrong_is_said_beside_all_that_was_typed(served: Office, maria
     assert [path for path in staging.iterdir() if path.read_bytes() == b"never kept"] == []
 
 
+@pytest.mark.parametrize(
+    "typed",
+    [{"access": "embargoed"}, {"embargo": "2999-01-01"}, {"access": "embargoed", "embargo": "2999-13-01"}],
+)
+def test_a_wrong_day_of_an_embargo_is_told_beside_its_field(maria: Librarian, typed: dict[str, str]) -> None:
+    maria.look("/-/admin/deposit")
+    parts = [(name, None, value.encode()) for name, value in {"dc.title": "T", **typed}.items()]
+    answer = maria.send_files("/-/admin/deposit", *parts)
+    assert answer.status == 422
+    assert 'href="#embargo"' in answer.text
+    assert re.search(r'<input id="embargo"[^>]* aria-invalid="true"', answer.text)
+
+
 def test_hostile_titles_and_file_names_break_out_of_no_page(maria: Librarian) -> None:
     maria.look("/-/admin/deposit")
     parts = (("once", None, maria.hidden("once").encode()), ("dc.title", None, HOSTILE.encode()))

@@ -351,7 +351,7 @@ def test_a_flood_is_told_when_to_come_back_and_others_are_not_kept_out(limited: 
     assert first[0].headers["ratelimit-policy"] == '"pages";q=3;w=3'
     assert first[0].headers["ratelimit"].startswith('"pages";r=2;')
     assert first[-1].headers["retry-after"] == "1"
-    assert "come back in 1 s" in first[-1].text
+    assert "more than one reader may ask for at a time; please come back in 1 s" in first[-1].text
     assert limited.get(path, x_forwarded_for="192.0.2.2").status == 200
     limited.archive.clock.now += 1
     assert limited.get(path, x_forwarded_for="192.0.2.1").status == 200

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import asyncio
+import threading
 from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from python_multipart.multipart import MultipartParser
 
 from ibi.exchange import Asked
 from ibi.signing_in import late_forms
-from ibi.signing_in.forms import Gone
+from ibi.signing_in.forms import MOST_FIELDS, Gone
 from ibi.signing_in.late_forms import LONGEST_KEPT, packed, typed_late, unpacked
 
 PIECES = st.sampled_from(
@@ -59,6 +61,43 @@ def test_what_is_too_long_is_not_kept(monkeypatch: pytest.MonkeyPatch) -> None:
     assert read([head, b"x" * LONGEST_KEPT, b"\r\n--x--\r\n"]) is None
     monkeypatch.setattr(late_forms, "LONGEST_LATE", 100)
     assert read([head, b"x" * 101, b"\r\n--x--\r\n"]) is None
+
+
+@pytest.mark.parametrize("head", [b"", b"A:", b'Content-Disposition: form-data; name="f"; filename="f"'])
+def test_a_form_of_very_many_parts_is_read_no_further_than_a_form_of_ours_goes(head: bytes) -> None:
+    part = b"--x\r\n" + (head + b"\r\n" if head else b"") + b"\r\n\r\n"
+    kept = [part] * MOST_FIELDS
+    assert read([*kept, b"--x--\r\n"]) is not None
+    assert read([*kept, part, b"--x--\r\n"]) is None
+    asked = Asked("POST", "/", "", {b"content-type": b"multipart/form-data; boundary=x"})
+    came = 0
+
+    async def receive() -> dict[str, Any]:
+        nonlocal came
+        came += 1
+        return {"type": "http.request", "body": part * MOST_FIELDS, "more_body": True}
+
+    assert asyncio.run(typed_late(asked, receive)) is None
+    assert came == 2
+
+
+def test_the_loop_has_its_turn_while_a_late_form_is_read() -> None:
+    asked = Asked("POST", "/", "", {b"content-type": b"multipart/form-data; boundary=x"})
+    threads = set[int]()
+    write = MultipartParser.write
+
+    def noting(self: MultipartParser, data: bytes) -> int:
+        threads.add(threading.get_ident())
+        return write(self, data)
+
+    async def receive() -> dict[str, Any]:
+        return {"type": "http.request", "body": b"--x--\r\n"}
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(MultipartParser, "write", noting)
+        asyncio.run(typed_late(asked, receive))
+    assert threads
+    assert threading.get_ident() not in threads
 
 
 def test_whoever_goes_away_meanwhile_is_gone() -> None:

@@ -7,14 +7,13 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from playwright.sync_api import Locator, Page, expect, sync_playwright
+from playwright.sync_api import Browser, Locator, Page, expect
 
 from archive.administration_world import PASSWORD, Office, office
 from ibi.texts import say
 
 pytestmark = [pytest.mark.browser, pytest.mark.timeout(120)]
 
-FLAGS = ("--headless", "--no-sandbox", "--disable-gpu", "--disable-background-networking")
 HOSTILE = '<img src=x onerror="document.title=1">'
 
 
@@ -25,22 +24,18 @@ def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Office]:
 
 
 @pytest.fixture
-def page(chromium_path: str) -> Iterator[Page]:
+def page(browser: Browser) -> Iterator[Page]:
     """A page that must not complain: a broken security policy would."""
-    with sync_playwright() as playwright:
-        chromium = playwright.chromium.launch(executable_path=chromium_path, args=list(FLAGS))
-        context = chromium.new_context(locale="pt-BR", viewport={"width": 1000, "height": 900})
-        made = context.new_page()
-        made.set_default_timeout(30_000)
-        expect.set_options(timeout=30_000)
-        complaints: list[str] = []
-        made.on(
-            "console", lambda each: complaints.append(each.text) if "status of 4" not in each.text else None
-        )
-        made.on("pageerror", lambda error: complaints.append(str(error)))
-        yield made
-        chromium.close()
-        assert complaints == []
+    context = browser.new_context(locale="pt-BR", viewport={"width": 1000, "height": 900})
+    made = context.new_page()
+    made.set_default_timeout(30_000)
+    expect.set_options(timeout=30_000)
+    complaints: list[str] = []
+    made.on("console", lambda each: complaints.append(each.text) if "status of 4" not in each.text else None)
+    made.on("pageerror", lambda error: complaints.append(str(error)))
+    yield made
+    context.close()
+    assert complaints == []
 
 
 def pt(sentence: str, **details: object) -> str:

@@ -16,12 +16,12 @@ from pathlib import Path
 from urllib.parse import quote
 
 import pytest
-from playwright.sync_api import Browser, sync_playwright
+from playwright.sync_api import Browser
 
 from archive.administration_world import PASSWORD
 from archive.world import REP
 from browser.offices import FOR_COPIES, TAKING_PART, TEMPLATES, Offices, offices
-from browser.reading import FLAGS, reader
+from browser.reading import reader
 from browser.walking import Walk
 
 pytestmark = [pytest.mark.browser, pytest.mark.long, pytest.mark.timeout(300)]
@@ -34,14 +34,6 @@ RECORDS = b"title,url\nOne,http://far.example/1\nBad,ftp://x\n"
 def world(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Offices]:
     with offices(tmp_path, monkeypatch) as made:
         yield made
-
-
-@pytest.fixture(scope="module")
-def browser(chromium_path: str) -> Iterator[Browser]:
-    with sync_playwright() as playwright:
-        chromium = playwright.chromium.launch(executable_path=chromium_path, args=FLAGS)
-        yield chromium
-        chromium.close()
 
 
 @pytest.mark.parametrize(("locale", "phone"), [("en-GB", False), ("pt-BR", True)])

@@ -15,10 +15,10 @@ from pathlib import Path
 from urllib.parse import parse_qs, urlsplit
 
 import pytest
-from playwright.sync_api import Browser, sync_playwright
+from playwright.sync_api import Browser
 
 from browser.following import kinds_of_pages
-from browser.reading import FLAGS, barriers, fits, out_of_reach, reader
+from browser.reading import barriers, fits, out_of_reach, reader
 from network.running import Up, get
 from support.ports import free_port
 
@@ -62,14 +62,6 @@ def pages(up: Up) -> dict[str, list[str]]:
 
 def _chosen(pages: dict[str, list[str]]) -> list[str]:
     return [url for urls in pages.values() for url in urls[:OF_A_KIND]]
-
-
-@pytest.fixture(scope="module")
-def browser(chromium_path: str) -> Iterator[Browser]:
-    with sync_playwright() as playwright:
-        chromium = playwright.chromium.launch(executable_path=chromium_path, args=FLAGS)
-        yield chromium
-        chromium.close()
 
 
 def test_every_kind_of_page_is_found(pages: dict[str, list[str]]) -> None:

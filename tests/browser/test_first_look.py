@@ -7,9 +7,9 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from playwright.sync_api import Browser, Page, sync_playwright
+from playwright.sync_api import Browser, Page
 
-from browser.reading import FLAGS, fits, reader
+from browser.reading import fits, reader
 from network.running import Up
 from support.ports import free_port
 
@@ -22,14 +22,6 @@ FIRST, LAST = "archive.example/first/2026/03.02.10.15", "archive.example/first/2
 def up(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Up]:
     with Up("--port", str(free_port(3)), temporary=tmp_path_factory.mktemp("up")) as running:
         yield running
-
-
-@pytest.fixture(scope="module")
-def browser(chromium_path: str) -> Iterator[Browser]:
-    with sync_playwright() as playwright:
-        chromium = playwright.chromium.launch(executable_path=chromium_path, args=FLAGS)
-        yield chromium
-        chromium.close()
 
 
 @pytest.fixture

@@ -13,10 +13,10 @@ from pathlib import Path
 from urllib.parse import quote
 
 import pytest
-from playwright.sync_api import sync_playwright
+from playwright.sync_api import Browser
 
 from browser.following import kinds_of_pages
-from browser.reading import FLAGS, fits, reader
+from browser.reading import fits, reader
 from support.ports import free_port
 
 pytestmark = [pytest.mark.browser, pytest.mark.long, pytest.mark.timeout(300)]
@@ -87,19 +87,16 @@ def root(tmp_path: Path) -> Iterator[str]:
         served.terminate()
 
 
-def test_evil_words_stay_words(root: str, chromium_path: str) -> None:
+def test_evil_words_stay_words(root: str, browser: Browser) -> None:
     doors = [
         f"{root}/-/{page}/{item}" for item in (ITEM, LAST, GONE) for page in ("item", "metadata", "files")
     ]
     doors += [f"{root}/-/search?text={quote(evil)}" for evil in EVIL]
     pages = kinds_of_pages([f"{root}/", *doors])
-    with sync_playwright() as playwright:
-        chromium = playwright.chromium.launch(executable_path=chromium_path, args=FLAGS)
-        with reader(chromium, "pt-BR", phone=True) as page:
-            for url in [url for urls in pages.values() for url in urls[:9]]:
-                page.goto(url)
-                page.mouse.move(180, 300)
-                assert fits(page), url
-        chromium.close()
+    with reader(browser, "pt-BR", phone=True) as page:
+        for url in [url for urls in pages.values() for url in urls[:9]]:
+            page.goto(url)
+            page.mouse.move(180, 300)
+            assert fits(page), url
     shown = {url.removeprefix(root).split("/")[2] for urls in pages.values() for url in urls if "/-/" in url}
     assert shown >= {"item", "metadata", "files"}

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import pytest
-from playwright.sync_api import Browser, Page, sync_playwright
+from playwright.sync_api import Browser, Page
 
 from archive.world import Served
-from browser.reading import FLAGS, barriers, fits
+from browser.reading import barriers, fits
 from web.landing_world import (
     GONE,
     HOSTILE,
@@ -30,14 +30,6 @@ def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
     with landing_archive(tmp_path_factory.mktemp("archive")) as made:
         tell_more(made.archive)
         yield made
-
-
-@pytest.fixture(scope="module")
-def browser(chromium_path: str) -> Iterator[Browser]:
-    with sync_playwright() as playwright:
-        chromium = playwright.chromium.launch(executable_path=chromium_path, args=FLAGS)
-        yield chromium
-        chromium.close()
 
 
 def _open(browser: Browser, served: Served, target: str, *, script: bool = True, **context: object) -> Page:

@@ -6,10 +6,9 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from playwright.sync_api import sync_playwright
+from playwright.sync_api import Browser
 
 from archive.world import Clock, NewArchive, listener, serving, settings_for
-from browser.reading import FLAGS
 from ibi.archive.directory import ArchiveDirectory
 
 pytestmark = [pytest.mark.browser, pytest.mark.timeout(120)]
@@ -43,13 +42,10 @@ def filled(tmp_path: Path) -> Iterator[NewArchive]:
 
 @pytest.mark.proves("SVC-11")
 def test_the_printed_relative_link_is_followed_without_any_resolver(
-    filled: NewArchive, chromium_path: str
+    filled: NewArchive, browser: Browser
 ) -> None:
-    with serving(filled, listener()) as served, sync_playwright() as playwright:
-        chromium = playwright.chromium.launch(executable_path=chromium_path, args=FLAGS)
-        page = chromium.new_page()
+    with serving(filled, listener()) as served, browser.new_page() as page:
         page.goto(f"http://127.0.0.1:{served.port}/col/{FIRST}/doc/cgi/oai.html")
         page.get_by_role("link", name="utilities").click()
         page.wait_for_url(f"**/col/{SECOND}/doc/utilities1.txt")
         assert page.inner_text("body") == "proc útil {} {}"  # read as ISO-8859-1, which its bytes are
-        chromium.close()

@@ -70,7 +70,7 @@ class Resolver:
 
 @contextmanager
 def serving(*words: object, ready: int = 1) -> Iterator[subprocess.Popen[str]]:
-    """`ibi archive serve` until the end of the block; it must end within ten seconds, and well."""
+    """`ibi archive serve` until the end of the block; it must end, and well."""
     command = [*COMMAND, "archive", "serve", *map(str, words)]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
         try:
@@ -83,14 +83,14 @@ def serving(*words: object, ready: int = 1) -> Iterator[subprocess.Popen[str]]:
             if process.poll() == -signal.SIGKILL:
                 return  # the test did it
             process.send_signal(signal.SIGTERM)
-            _, err = process.communicate(timeout=10)
+            _, err = process.communicate(timeout=60)
             assert (process.returncode, "Traceback" in err) == (0, False), err
         finally:
             process.kill()
 
 
-def until(happened: Callable[[], object], seconds: float = 20) -> None:
-    """Wait for what another process brings about."""
+def until(happened: Callable[[], object], seconds: float = 30) -> None:
+    """Wait for what another process brings about, less long than from one heartbeat to the next."""
     end = time.monotonic() + seconds
     while not happened():
         assert time.monotonic() < end, "it did not happen"
@@ -99,7 +99,7 @@ def until(happened: Callable[[], object], seconds: float = 20) -> None:
 
 def get(port: int, target: str, host: str = "") -> tuple[int, bytes]:
     """Status and body of one GET."""
-    connection = HTTPConnection("127.0.0.1", port, timeout=10)
+    connection = HTTPConnection("127.0.0.1", port, timeout=60)
     try:
         connection.request("GET", target, headers={"Host": host} if host else {})
         reply = connection.getresponse()

@@ -9,12 +9,12 @@ import subprocess
 import sys
 import tomllib
 from collections.abc import Callable, Iterator
+from functools import partial
 from http.client import HTTPConnection
 from pathlib import Path
 
 import pytest
 
-from ibi.cli import main
 from support.ports import free_port
 
 SERVICE = "archive.example/w/2020/01.01.00.00"
@@ -24,20 +24,9 @@ Ibi = Callable[..., tuple[int, str, str]]
 
 
 @pytest.fixture
-def ibi(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Ibi:
-    """Runs a command: words -> (status, stdout, stderr)."""
-    monkeypatch.setenv("LANGUAGE", "en")
-
-    def run(*words: object) -> tuple[int, str, str]:
-        try:
-            status = main(["archive", *map(str, words)])
-        except SystemExit as leaving:
-            status = int(str(leaving.code))
-        said = capsys.readouterr()
-        assert "Traceback" not in said.out + said.err
-        return status, said.out, said.err
-
-    return run
+def ibi(typed: Ibi) -> Ibi:
+    """Runs a command of Archives: words -> (status, stdout, stderr)."""
+    return partial(typed, "archive")
 
 
 def init(ibi: Ibi, data: Path, *more: object) -> tuple[int, str, str]:
@@ -261,12 +250,12 @@ def running(
 def test_serve_says_when_it_is_ready_and_stops_when_told(running: subprocess.Popen[str], port: int) -> None:
     assert running.stdout is not None
     assert running.stdout.readline() == f"ready http://127.0.0.1:{port}\n"
-    connection = HTTPConnection("127.0.0.1", port, timeout=5)
+    connection = HTTPConnection("127.0.0.1", port, timeout=60)
     connection.request("GET", f"/{SERVICE}?servicesubject=inclusionConfirmationRequest")
     assert connection.getresponse().read() == b"confirmation yes"
     connection.close()
     running.send_signal(signal.SIGTERM)
-    out, err = running.communicate(timeout=10)
+    out, err = running.communicate(timeout=60)
     assert (running.returncode, out) == (0, ""), err
     assert "Traceback" not in err
 

@@ -17,15 +17,6 @@ from ibi.cli import main
 from ibi.signing_in.accounts import Accounts
 from ibi.signing_in.passwords import is_hash_of
 
-INIT = ["--address", "archive.example:80", "--ip", "127.0.0.1", "--for-trying", "--json"]
-
-
-@pytest.fixture
-def data(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Path:
-    assert main(["archive", "init", "--data", str(tmp_path / "a"), *INIT]) == 0
-    capsys.readouterr()
-    return tmp_path / "a"
-
 
 def account(data: Path, word: str, *words: str) -> int:
     return main(["archive", "account", word, "--data", str(data), *words])

@@ -12,29 +12,21 @@ from archive.finding_world import item
 from archive.world import settings_for
 from ibi.archive.directory import ArchiveDirectory
 from ibi.archive.finding.tables import FILE
-from ibi.cli import main
 from ibi.minting.machine import this_machine
 
 Ibi = Callable[..., tuple[int, str, str]]
 
 
 @pytest.fixture
-def ibi(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Ibi:
+def ibi(typed: Ibi, tmp_path: Path) -> Ibi:
     """Runs a command on an Archive with two items: words -> (status, stdout, stderr)."""
-    monkeypatch.setenv("LANGUAGE", "en")
     data = tmp_path / "archive"
     directory = ArchiveDirectory(data, this_machine())
     directory.begin()
     directory.make(settings_for("archive.example"))
 
     def run(*words: object) -> tuple[int, str, str]:
-        try:
-            status = main(["archive", *map(str, words), "--data", str(data)])
-        except SystemExit as leaving:
-            status = int(str(leaving.code))
-        said = capsys.readouterr()
-        assert "Traceback" not in said.out + said.err
-        return status, said.out, said.err
+        return typed("archive", *words, "--data", data)
 
     lines = (
         item(

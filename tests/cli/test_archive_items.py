@@ -8,33 +8,22 @@ import signal
 import subprocess
 import sys
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import pytest
 
 from archive.world import settings_for
 from ibi.archive.directory import ArchiveDirectory
-from ibi.cli import main
 from ibi.minting.machine import this_machine
 
 Ibi = Callable[..., tuple[int, str, str]]
 
 
 @pytest.fixture
-def ibi(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Ibi:
-    """Runs a command: words -> (status, stdout, stderr)."""
-    monkeypatch.setenv("LANGUAGE", "en")
-
-    def run(*words: object) -> tuple[int, str, str]:
-        try:
-            status = main(["archive", *map(str, words)])
-        except SystemExit as leaving:
-            status = int(str(leaving.code))
-        said = capsys.readouterr()
-        assert "Traceback" not in said.out + said.err
-        return status, said.out, said.err
-
-    return run
+def ibi(typed: Ibi) -> Ibi:
+    """Runs a command of Archives: words -> (status, stdout, stderr)."""
+    return partial(typed, "archive")
 
 
 @pytest.fixture

@@ -81,7 +81,7 @@ def test_four_questions_make_an_archive_and_the_doctor_looks_at_it(tmp_path: Pat
         person.answer("Which resolver", "resolver.example")
         assert "given by its root" in person.answer("Which resolver", "http://127.0.0.1:9")
         shown = person.read_until("Start it with")
-        assert person.process.wait(20) == 0
+        assert person.process.wait(60) == 0
     assert "The doctor looked at it" in shown
     assert "does not answer" in shown  # the resolver: a warning, which undoes nothing
     settings = ArchiveSettings.read(data)
@@ -97,7 +97,7 @@ def test_what_options_say_is_not_asked(tmp_path: Path) -> None:
         person.answer("Where will the Archive answer", "archive.example")
         shown = person.answer("Which resolver", "")
         person.read_until("Start it with")
-        assert person.process.wait(20) == 0
+        assert person.process.wait(60) == 0
     assert "IP address" not in shown
     assert "mail address" not in shown
     assert ArchiveSettings.read(data).resolver == ""
@@ -112,7 +112,7 @@ def test_whoever_goes_away_leaves_nothing_behind(tmp_path: Path, interrupted: bo
             person.process.send_signal(signal.SIGINT)
         else:
             os.write(person._master, b"\x04")
-        assert person.process.wait(20) == (130 if interrupted else 1)
+        assert person.process.wait(60) == (130 if interrupted else 1)
     assert not data.exists()
 
 
@@ -121,7 +121,7 @@ def test_an_answer_that_never_fits_is_not_asked_for_for_ever(tmp_path: Path) -> 
         for _ in range(20):
             person.answer("Where will the Archive answer", "/")
         person.read_until("nothing was made")
-        assert person.process.wait(20) == 1
+        assert person.process.wait(60) == 1
 
 
 @pytest.mark.parametrize("given", [[], ["--address", "a.example"], ["--ip", "192.0.2.1"]])

@@ -13,15 +13,10 @@ from ibi.cli import main
 from ibi.settings import ArchiveSettings
 from support.ports import free_port
 
-pytestmark = pytest.mark.long
+pytestmark = [pytest.mark.long, pytest.mark.usefixtures("english")]
 
 NAMES = [f"a.archive.example/b/2010/01.01.00.0{number}" for number in range(5)]
 GONE, STAYS = "a.archive.example/b/2010/01.01.00.08", "a.archive.example/b/2010/01.01.00.09"
-
-
-@pytest.fixture(autouse=True)
-def english(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("LANGUAGE", "en")
 
 
 @pytest.fixture

@@ -11,15 +11,6 @@ import pytest
 from ibi.cli import main
 from ibi.tokens import Scope, Tokens
 
-INIT = ["--address", "archive.example:80", "--ip", "127.0.0.1", "--for-trying", "--json"]
-
-
-@pytest.fixture
-def data(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Path:
-    assert main(["archive", "init", "--data", str(tmp_path / "a"), *INIT]) == 0
-    capsys.readouterr()
-    return tmp_path / "a"
-
 
 def say(data: Path, *words: str) -> int:
     return main(["archive", "token", "--data", str(data), *words])

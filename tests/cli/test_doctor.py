@@ -24,7 +24,6 @@ from ibi import assembly
 from ibi.checkup.disk import check_disk, file_system, judge_flush, judge_kind, judge_room
 from ibi.checkup.finding import Finding, Verdict
 from ibi.checkup.visit import Visit, Wishes
-from ibi.cli import main
 from ibi.database import open_engine, quick_check
 from ibi.minting import Subsystem
 from ibi.minting.machine import Machine, this_machine
@@ -44,21 +43,8 @@ Ibi = Callable[..., tuple[int, str, str]]
 
 
 @pytest.fixture
-def ibi(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Ibi:
-    """Runs a command: words -> (status, stdout, stderr)."""
-    monkeypatch.setenv("LANGUAGE", "en")
-
-    def run(*words: object) -> tuple[int, str, str]:
-        capsys.readouterr()
-        try:
-            status = main([*map(str, words)])
-        except SystemExit as leaving:
-            status = int(str(leaving.code))
-        said = capsys.readouterr()
-        assert "Traceback" not in said.out + said.err
-        return status, said.out, said.err
-
-    return run
+def ibi(typed: Ibi) -> Ibi:
+    return typed
 
 
 @pytest.fixture
@@ -642,6 +628,20 @@ def test_settings_that_others_may_read_are_a_warning_and_broken_ones_a_fault(arc
     seen = visit(archive)
     assert "cannot be read" in only("settings", seen, "fault")
     assert only("database", seen, "ok")
+
+
+def test_the_password_of_a_mail_server_is_looked_at_as_other_secrets_are(
+    resolver: Path, tmp_path: Path
+) -> None:
+    path = tmp_path / "smtp-password"
+    settings = ResolverSettings.read(resolver)
+    replace(settings, smtp="smtps://user@mail.example", smtp_password_file=str(path)).write(resolver)
+    assert ("fault", f"{path} cannot be read: No such file or directory") in of("settings", visit(resolver))
+    path.write_bytes(b"secret\xff")
+    path.chmod(0o640)
+    assert ("warning", f"{path} holds secrets, and others may read it") in of("settings", visit(resolver))
+    path.chmod(0o600)
+    assert ("ok", f"{path} is in order") in of("settings", visit(resolver))
 
 
 # ---- the command

@@ -10,7 +10,6 @@ import shutil
 import signal
 import subprocess
 import sys
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -20,6 +19,7 @@ import pytest
 
 from ibi.identifier.forms import IBIForms, parse_ibi
 from ibi.identifier.repository import UniformRepositoryName
+from support.pipes import wait_until_full
 
 PAGE = (Path(__file__).parents[2] / "docs/minting.md").read_text(encoding="utf-8")
 HOST = ("--host", "mint.example.org", "--ip", "150.163.34.243")
@@ -352,7 +352,7 @@ def test_what_is_stopped_while_its_reader_sleeps_counts_every_whole_line(
     words = command(tmp_path, *HOST, "--granularity", "0.00001", "--count", "1000000")
     with running(words) as (process, labels, messages):
         first = labels.read(1)
-        time.sleep(1)  # the pipe is full now
+        wait_until_full(labels.fileno())
         process.send_signal(number)
         told = messages.read()  # to the end of the process, while nobody reads labels
         lines = (first + labels.read()).splitlines(keepends=True)

@@ -49,7 +49,7 @@ def running(data: Path, archive: ScriptedArchive) -> Iterator[tuple[str, Running
     thread = threading.Thread(target=lambda: loop.run_until_complete(serve()))
     thread.start()
     try:
-        assert ready.wait(20)
+        assert ready.wait(60)
         yield f"http://127.0.0.1:{told[0].port}", told[0]
     finally:
         loop.call_soon_threadsafe(stop.set)

@@ -239,7 +239,7 @@ def test_it_serves_takes_in_what_is_registered_meanwhile_and_stops_when_told(
             assert json.loads(get(url, "/-/about")[1])["archives"] == 1
         process.send_signal(signal.SIGTERM)
         begun = time.monotonic()
-        _, err = process.communicate(timeout=20)
+        _, err = process.communicate(timeout=60)
         assert time.monotonic() - begun < 10
         assert process.returncode == 0
         assert KEY not in err
@@ -277,7 +277,7 @@ def test_a_request_under_way_is_answered_before_the_end(tmp_path: Path) -> None:
         assert response.read() == b"status.archive included status.confirmation successful"
         connection.close()
         called.close()
-        process.wait(timeout=20)
+        process.wait(timeout=60)
         assert process.returncode == 0
 
 

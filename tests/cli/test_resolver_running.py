@@ -58,7 +58,7 @@ class Running:
     def end(self) -> list[dict[str, object]]:
         """Stop it; the events that it wrote."""
         self.process.send_signal(signal.SIGTERM)
-        self.process.communicate(timeout=20)
+        self.process.communicate(timeout=60)
         assert self.process.returncode == 0, self.written.read_text()
         return self.events()
 
@@ -84,7 +84,7 @@ def running(tmp_path: Path) -> Iterator[Running]:
         yield made
         if made.process.poll() is None:
             made.process.terminate()
-        made.process.communicate(timeout=20)
+        made.process.communicate(timeout=60)
 
 
 def admins(running: Running) -> set[str | None]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import sqlite3
 import subprocess
 import sys
@@ -34,12 +35,18 @@ def is_one_sentence(done: subprocess.CompletedProcess[bytes]) -> bool:
     return done.returncode == 1 and done.stderr.startswith(b"ibi: ") and done.stderr.count(b"\n") == 1
 
 
-@pytest.fixture
-def archive(tmp_path: Path) -> Path:
-    """The data directory of a new Archive."""
+@pytest.fixture(scope="module")
+def untouched(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The data directory of a new Archive, which each test gets a copy of."""
+    path = tmp_path_factory.mktemp("untouched") / "data"
     words = ("--address", "a.example", "--ip", "127.0.0.1", "--service-ibi", SERVICE)
-    assert ibi("archive", "init", "--data", tmp_path / "data", *words).returncode == 0
-    return tmp_path / "data"
+    assert ibi("archive", "init", "--data", path, *words).returncode == 0
+    return path
+
+
+@pytest.fixture
+def archive(untouched: Path, tmp_path: Path) -> Path:
+    return shutil.copytree(untouched, tmp_path / "data")
 
 
 def load(archive: Path, *lines: str) -> list[dict[str, object]]:

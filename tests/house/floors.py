@@ -81,6 +81,8 @@ PURE_UPSTAIRS = (
     "resolver.advice",
     "resolver.advising",
     "resolver.wish",
+    "resolver.testimony",
+    "resolver.testifying",
     "resolver.asked",
     "resolver.chain",
     "resolver.holders",

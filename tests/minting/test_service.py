@@ -565,7 +565,7 @@ def test_a_request_that_is_answered_frees_its_own_place_and_no_other(
     monkeypatch.setattr("ibi.minting.service.MOST_REQUESTS_PER_CLIENT", 2)
 
     async def work(service: Running) -> None:
-        first, second = (asyncio.ensure_future(service.mint({"count": count})) for count in (1, 12))
+        first, second = (asyncio.ensure_future(service.mint({"count": count})) for count in (1, 30))
         await _until(lambda: service.desks[0].waiting >= 10)
         assert (await service.mint()).status == 429
         assert (await first).status == 200

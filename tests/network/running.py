@@ -87,7 +87,7 @@ class Up:
     def stop(self, by: signal.Signals = signal.SIGINT) -> int:
         """Send a signal and wait for the end; the exit status."""
         self._process.send_signal(by)
-        rest, self.complaints = self._process.communicate(timeout=30)
+        rest, self.complaints = self._process.communicate(timeout=60)
         self.printed += rest
         return self._process.returncode
 

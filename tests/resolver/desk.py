@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -54,3 +55,18 @@ def desk_at(folder: Path) -> Iterator[Desk]:
     with served(lambda: assembly.resolver_service(data), f"127.0.0.1:{port}"):
         yield Desk(data, port, registry=registry)
     registry.close()
+
+
+@contextmanager
+def unwritable(data: Path) -> Iterator[None]:
+    """A disk on which nothing can be added to the evidence."""
+    head, aside = data / "evidence.head", data / "aside"
+    if head.exists():
+        head.rename(aside)
+    head.mkdir()
+    try:
+        yield
+    finally:
+        head.rmdir()
+        if aside.exists():
+            os.replace(aside, head)  # noqa: PTH105 - back to where it was

@@ -10,6 +10,7 @@ import pytest
 from argon2 import PasswordHasher
 
 from ibi.database import migrate, open_engine
+from ibi.errors import SetupError
 from ibi.identifier.forms import IBIForms, parse_ibi
 from ibi.protocol.messages import ExclusionRequest, InclusionRequest
 from ibi.resolver.mail import Mail
@@ -17,6 +18,7 @@ from ibi.resolver.membership import Membership, Outcome
 from ibi.resolver.registry import MIGRATIONS, Registry
 from ibi.resolver.throttle import Throttle
 from ibi.transport import AddressPolicy, Client, HostPort
+from resolver.clock import Clock
 from resolver.running import LOOPBACK
 from support.archives import Neighbourhood, ScriptedArchive
 
@@ -37,20 +39,15 @@ def use_cheap_keys(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @dataclass
-class Clock:
-    now: float = 1_400_000_000.0
-
-    def __call__(self) -> float:
-        return self.now
-
-
-@dataclass
 class Notebook:
-    """A witness that a test can read."""
+    """A witness that a test can read; when it is `full`, nothing can be written into it."""
 
     entries: list[tuple[str, dict[str, str | int]]] = field(default_factory=list)
+    full: bool = False
 
     def write(self, what: str, **facts: str | int) -> None:
+        if self.full:
+            raise SetupError("{path} cannot be written: {reason}", path="evidence", reason="full")
         self.entries.append((what, facts))
 
     note = write
@@ -103,7 +100,7 @@ async def member(
 ) -> AsyncIterator[Member]:
     engine = open_engine(data / "registry.sqlite")
     migrate(engine, MIGRATIONS)
-    clock, witness = Clock(), Notebook()
+    clock, witness = Clock(1_400_000_000.0), Notebook()
     registry = Registry(engine, clock)
     if registered:
         registry.register(parse_ibi(ARCHIVE), KEY)

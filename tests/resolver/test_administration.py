@@ -4,18 +4,27 @@ from __future__ import annotations
 
 import re
 import time
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+from html import unescape
 from pathlib import Path
+from threading import Semaphore
 
 import pytest
 
+from archive.world import Answer
 from ibi.cli import main
 from ibi.identifier.forms import parse_ibi
-from ibi.resolver import log_pages
+from ibi.resolver import log_pages, suspects
+from ibi.resolver.adjusting import OVER_HTTP
+from ibi.resolver.chain import Entry
 from ibi.resolver.evidence import FILE, Evidence
 from ibi.resolver.registry import Move
 from ibi.settings import ResolverSettings
-from resolver.desk import Desk, desk_at
+from ibi.tokens import Scope
+from resolver.desk import Desk, desk_at, unwritable
 from resolver.member import use_cheap_keys
 
 FIRST, SECOND = "sid.inpe.br/mtc-m21/2012/06.05.15.34.39", "a.example/b/2014/01.01.00.00"
@@ -77,43 +86,197 @@ def test_a_long_log_is_read_page_by_page_and_of_each_no_more_than_must_be(tmp_pa
     evidence.close()
     with path.open("ab") as file:
         file.write(b"nothing that we wrote\n")
-    seen, before = [], 0
-    while True:
-        found = log_pages.page(path, lambda entry: entry.facts["by"] == "form", before, 7, looked_at=30_000)
-        assert len(found.entries) <= 7
-        seen += [entry.number for entry in found.entries]
-        before = found.before
-        if not before:
-            break
+    pages = paged(path, lambda entry: entry.facts["by"] == "form", 7)
+    assert max(len(found.entries) for found in pages) <= 7
+    assert [found.unread for found in pages if found.unread] == [1]
+    seen = [entry.number for found in pages for entry in found.entries]
     assert seen == [number + 1 for number in range(400) if number % 9 == 0][::-1]
     assert [each.number for each in log_pages.page(path, lambda _: True, 200, 2).entries] == [199, 198]
     assert log_pages.page(path, lambda _: True, 10**17, 1).entries[0].number == 400
     path.unlink()
-    assert log_pages.page(path, lambda _: True) == ([], 0)
+    assert log_pages.page(path, lambda _: True) == ([], 0, 0)
+
+
+def test_lines_that_cannot_be_read_end_no_page_in_silence_and_all_before_them_are_found(
+    tmp_path: Path,
+) -> None:
+    path = tmp_path / FILE
+
+    def write(count: int) -> None:
+        evidence = Evidence(path, time.time)
+        for number in range(count):
+            evidence.write("registered", ibi=f"item {number}", by="command")
+        evidence.close()
+
+    write(20)
+    with path.open("ab") as file:
+        file.write(b"x\n" * 50_000 + b"y" * 100_000 + b"\n" + b"z\n" * 7)
+    (tmp_path / "evidence.head").unlink()
+    write(20)
+    pages = paged(path, lambda _: True, 10)
+    seen = [entry.facts["ibi"] for found in pages for entry in found.entries if entry.what == "registered"]
+    assert seen == [f"item {number}" for number in reversed(range(20))] * 2
+    assert 50_000 + 1 + 7 <= sum(found.unread for found in pages) <= 50_000 + 7 + 8  # the long one in pieces
+    whole = path.stat().st_size
+    with path.open("ab") as file:
+        file.write(b'{"number":42,"mom')  # somebody writes at this moment
+    assert log_pages.page(path, lambda _: True, most=1).unread == 0
+    path.write_bytes(b"\0" * whole)
+    pages = paged(path, lambda _: True, 10)
+    assert [found.entries for found in pages] == [[]] * len(pages)
+    assert all(found.unread for found in pages[1:])  # the end might be what somebody writes just now
+
+
+def paged(path: Path, wanted: Callable[[Entry], bool], most: int) -> list[log_pages.Page]:
+    """All pages of a log, each of which looks at little."""
+    pages = [log_pages.page(path, wanted, 0, most, looked_at=30_000)]
+    while pages[-1].at:
+        pages.append(log_pages.page(path, wanted, 0, most, looked_at=30_000, at=pages[-1].at))
+        assert pages[-1].at < pages[-2].at
+        assert len(pages) < 1000
+    return pages
+
+
+def test_more_unreadable_lines_than_one_page_looks_at_are_told_and_there_is_a_way_past_them(
+    desk: Desk,
+) -> None:
+    evidence = Evidence(desk.data / FILE, time.time)
+    evidence.write("alert", kind="suspect-originals", ibi=FIRST, archives=SECOND)
+    with (desk.data / FILE).open("ab") as file:
+        file.write(b"nothing that we wrote\n" * 50_000)
+    evidence.close()
+    root = desk.somebody("root")
+    for name in ("log", "alerts"):
+        page = root.look(f"/-/admin/{name}")
+        assert "Lines here that are not as they were written, and so are not shown: 4" in page.text
+        assert FIRST not in page.text
+        following = re.search(rf'href="(/-/admin/{name}\?at=\d+)"', page.text)
+        assert following
+        assert FIRST in root.look(following[1]).text
+        told = desk.told(f"/{name}")
+        assert told["unread"] > 40_000
+        told = desk.ask("GET", told["next"].removeprefix("/-/api"), None, Scope.READ).said()
+        assert FIRST in str(told)
+        assert "next" not in told
+
+
+def test_alerts_are_worked_out_once_while_nothing_is_written_and_by_one_at_a_time(
+    desk: Desk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    worked, here = Counter[int](), Semaphore(1)
+    look = suspects._found
+
+    def counted(log: Path, before: int, at: int) -> suspects.Found:
+        assert here.acquire(blocking=False)  # nobody else is at it
+        worked[at] += 1
+        try:
+            return look(log, before, at)
+        finally:
+            here.release()
+
+    monkeypatch.setattr(suspects, "_found", counted)
+    evidence = Evidence(desk.data / FILE, time.time)
+    evidence.write("alert", kind="suspect-originals", ibi=FIRST, archives=SECOND)
+    desk.token(Scope.READ)
+    with ThreadPoolExecutor(8) as many:
+        found = list(many.map(lambda _: len(desk.told("/alerts")["alerts"]), range(24)))
+    root = desk.somebody("root")
+    assert FIRST in root.look("/-/admin/alerts").text
+    assert FIRST in root.look("/-/admin").text
+    assert (found, worked[0]) == ([1] * 24, 1)
+    evidence.write("alert", kind="suspect-originals", ibi=SECOND, archives=FIRST)
+    evidence.close()
+    assert [each["ibi"] for each in desk.told("/alerts")["alerts"]] == [SECOND, FIRST]
+    for _ in range(3):
+        for place in range(1, suspects.MOST_REMEMBERED):
+            desk.told(f"/alerts?at={place}")
+        desk.told("/alerts")
+    assert set(worked.values()) == {1, 2}
+    assert worked[0] == 2
+    for place in range(100, 100 + suspects.MOST_REMEMBERED):
+        desk.told(f"/alerts?at={place}")
+    assert desk.told("/alerts")["alerts"]
+    assert worked[0] == 3  # no more than so many pages are remembered
+
+
+def filled(page: Answer, **changes: str) -> list[tuple[str, str]]:
+    """The form of the settings on a page as a browser sends it, with some fields changed."""
+    was = [
+        (name, unescape(value)) for name, value in re.findall(r'name="was\.(\w+)" value="([^"]*)"', page.text)
+    ]
+    assert {name for name, _ in was} == set(OVER_HTTP)
+    return [(f"was.{name}", value) for name, value in was] + list((dict(was) | changes).items())
 
 
 def test_a_policy_is_changed_on_a_page_counts_and_stands_in_the_log(desk: Desk) -> None:
     root = desk.somebody("root")
     page = root.look("/-/admin/policies")
     assert "SECRETKEY" not in page.text
-    sent = root.send(
-        "/-/admin/policies", ("policy", "strict"), ("negative_seconds", "5"), ("admin", "a@b.example")
-    )
-    assert sent.status == 303
+    assert root.send("/-/admin/policies", *filled(page)).headers["location"].endswith("unchanged")
+    form = filled(page, policy="strict", negative_seconds="5", admin="a@b.example")
+    assert root.send("/-/admin/policies", *form).status == 303
     settings = ResolverSettings.read(desk.data)
     assert (settings.policy, settings.negative_seconds, settings.admin) == ("strict", 5, "a@b.example")
-    wrong = root.send("/-/admin/policies", ("negative_seconds", "many"), ("policy", "hardened"))
+    page = root.look("/-/admin/policies")
+    wrong = root.send("/-/admin/policies", *filled(page, negative_seconds="many", policy="hardened"))
     assert wrong.status == 422
     assert 'value="many"' in wrong.text
     for field in (("archive_seconds", "-1"), ("request_rate", "nan"), ("policy", HOSTILE), ("admin", "x y")):
-        refused = root.send("/-/admin/policies", field)
+        refused = root.send("/-/admin/policies", *filled(page, **dict([field])))
         assert refused.status == 422
         assert "<script>alert" not in refused.text
+    older = root.send("/-/admin/policies", ("policy", "hardened"))  # it does not tell what it was made from
+    assert (older.status, "open the page again" in older.text) == (422, True)
     assert ResolverSettings.read(desk.data) == settings
     text = root.look("/-/admin/log?what=setting").text
     assert "account root" in text
     assert "negative_seconds" in text
     assert "archive_seconds" not in text
+
+
+def test_two_administrators_who_change_different_settings_undo_nothing(desk: Desk) -> None:
+    ada, root = desk.somebody("root"), desk.somebody("root")
+    hers, his = ada.look("/-/admin/policies"), root.look("/-/admin/policies")
+    assert ada.send("/-/admin/policies", *filled(hers, policy="strict", overall_seconds="7")).status == 303
+    assert root.send("/-/admin/policies", *filled(his, negative_seconds="5")).status == 303
+    settings = ResolverSettings.read(desk.data)
+    assert (settings.policy, settings.overall_seconds, settings.negative_seconds) == ("strict", 7, 5)
+    log = [
+        entry.facts for entry in Evidence(desk.data / FILE, time.time).entries() if entry.what == "setting"
+    ]
+    assert [(facts["name"], facts["after"]) for facts in log] == [
+        ("policy", "strict"), ("overall_seconds", "7"), ("negative_seconds", "5"),
+    ]  # fmt: skip
+
+
+def test_two_administrators_who_change_the_same_setting_are_told_beside_it(desk: Desk) -> None:
+    ada, root = desk.somebody("root"), desk.somebody("root")
+    hers, his = ada.look("/-/admin/policies"), root.look("/-/admin/policies")
+    theirs = {"negative_seconds": "7", "admin": "ada@b.example", "request_burst": "9", "hedge_seconds": "0.5"}
+    assert ada.send("/-/admin/policies", *filled(hers, **theirs)).status == 303
+    before = ResolverSettings.read(desk.data)
+    form = filled(his, negative_seconds="5", admin="root@b.example", request_burst="9", grace_seconds="0.3")
+    sent = root.send("/-/admin/policies", *form)
+    assert sent.status == 409
+    assert ResolverSettings.read(desk.data) == before  # all or nothing
+    [beside] = re.findall(r'<p class="fault" id="fault">([^<]*)</p>', sent.text)
+    assert beside == "Somebody else has changed negative_seconds meanwhile: now it is 7"
+    assert re.findall(r'<p class="theirs">[^<]*<q>([^<]*)</q>', sent.text) == ["ada@b.example"]
+    for shown in ('value="5"', 'value="root@b.example"', 'value="9"', 'value="0.5"', 'value="0.3"'):
+        assert shown in sent.text
+    typed = {"negative_seconds": "5", "admin": "root@b.example", "grace_seconds": "0.3"}
+    again = root.send("/-/admin/policies", *filled(sent, **typed))
+    assert again.status == 303
+    after = replace(before, negative_seconds=5, admin="root@b.example", grace_seconds=0.3)
+    assert ResolverSettings.read(desk.data) == after
+
+
+def test_a_setting_whose_change_cannot_be_written_down_stays_as_it_is(desk: Desk) -> None:
+    before = ResolverSettings.read(desk.data)
+    with unwritable(desk.data):
+        answer = desk.ask("PATCH", "/settings", {"negative_seconds": 5}, Scope.ADMIN)
+    assert answer.status in {503, 507}
+    assert ResolverSettings.read(desk.data) == before
 
 
 def test_the_move_of_an_archive_its_new_key_and_its_end_are_written_down(desk: Desk) -> None:

@@ -5,7 +5,8 @@ from __future__ import annotations
 import asyncio
 import random
 from contextlib import asynccontextmanager
-from typing import TYPE_CHECKING
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -18,11 +19,12 @@ from ibi.resolver.metrics import Metrics
 from ibi.resolver.registry import IncludedArchive
 from ibi.resolver.thanks import Thanks
 from ibi.transport import AddressPolicy, Client
-from proofs.resolver.lending import Archive, archives, item, service_of
+from proofs.resolver.lending import Archive, archives, item, make_resolver, service_of
 from resolver.running import until
+from resolver.test_express import lane
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
+    from collections.abc import AsyncIterator, Callable, Coroutine
     from pathlib import Path
 
 SEED = 7
@@ -37,16 +39,18 @@ class Giving:
     """What one process gives: redirects to items of an Archive, each with a key of its own to thank with."""
 
     def __init__(self, folder: Path, archive: Archive, client: Client, most: int) -> None:
+        self.client = client
         self.metrics = Metrics(folder)
         self.thanks = Thanks(client, most_per_archive=most)
         self.gathering = Gathering(self.metrics)
-        self.gathering.thanks = self.thanks
         self.metrics.follow(self.gathering, lambda: 1, lambda: 0)
         self.metrics.follow(self.thanks, lambda: 1, lambda: 0)
         address = f"127.0.0.1:{archive.port}"
         self.included = IncludedArchive(
             parse_ibi(service_of(0)), address, "", "HTTP", "1", "", confirmed=True
         )
+        self.archives: tuple[IncludedArchive, ...] = (self.included,)
+        self.gathering.follow(self.thanks, lambda: self.archives)
 
     def give(self, number: int, readers: int, check: int = 1) -> None:
         name, message = item(0, number), message_of(number, check)
@@ -84,6 +88,12 @@ async def giving(folder: Path, archive: Archive, most: int = 1_000) -> AsyncIter
         made.metrics.close()
 
 
+def run(play: Callable[..., Coroutine[Any, Any, None]], number: int = 1) -> None:
+    """Play it with so many Archives."""
+    with archives(number) as around:
+        asyncio.run(play(*around))
+
+
 @pytest.mark.parametrize("quiet", [10**9, 0])
 def test_however_many_wait_they_go_on_as_there_is_room_and_none_is_dropped(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, quiet: int
@@ -114,8 +124,7 @@ def test_however_many_wait_they_go_on_as_there_is_room_and_none_is_dropped(
                 == total
             )
 
-    with archives(1) as around:
-        asyncio.run(play(around[0]))
+    run(play)
 
 
 def test_at_the_end_everything_is_handed_on_and_what_has_no_room_is_counted(tmp_path: Path) -> None:
@@ -127,8 +136,7 @@ def test_at_the_end_everything_is_handed_on_and_what_has_no_room_is_counted(tmp_
         assert dict(made.thanks.dropped) == {"too many waiting": 60}
         assert made.gathering.queued == 0
 
-    with archives(1) as around:
-        asyncio.run(play(around[0]))
+    run(play)
 
 
 def test_who_has_waited_too_long_or_has_nobody_to_thank_is_counted(
@@ -149,8 +157,7 @@ def test_who_has_waited_too_long_or_has_nobody_to_thank_is_counted(
             await until(lambda: made.thanks.dropped["no key to thank with"] == 2)
             assert made.gathering.queued == 0
 
-    with archives(1) as around:
-        asyncio.run(play(around[0]))
+    run(play)
 
 
 def test_thanks_of_the_slow_lane_that_find_no_room_wait_here_and_count_with_the_others(
@@ -166,8 +173,7 @@ def test_thanks_of_the_slow_lane_that_find_no_room_wait_here_and_count_with_the_
             await until(lambda: made.thanks.delivered == 90)
             assert (archive.thanked, archive.letters) == (90, 30)
 
-    with archives(1) as around:
-        asyncio.run(play(around[0]))
+    run(play)
 
 
 def test_beyond_the_most_that_are_gathered_nothing_new_is_begun(
@@ -183,5 +189,88 @@ def test_beyond_the_most_that_are_gathered_nothing_new_is_begun(
             key = next(iter(made.gathering.under_way))
             assert made.gathering.begin(key, 2, None, "", ()) is None  # nor another answer of the same target
 
-    with archives(1) as around:
-        asyncio.run(play(around[0]))
+    run(play)
+
+
+class Counting(Thanks):
+    """Thanks that tell how often somebody looked whether there is room."""
+
+    looks = 0
+
+    def has_room(self, archive: object) -> bool:
+        self.looks += 1
+        return super().has_room(archive)  # type: ignore[arg-type]  # whatever it is, it is passed on
+
+
+@pytest.mark.parametrize("room", [20, 10_000])
+def test_of_answers_that_were_replaced_no_look_takes_on_more_than_a_piece_and_all_are_thanked_for(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, room: int
+) -> None:
+    monkeypatch.setattr(gathering, "QUIET", 10)
+    monkeypatch.setattr(gathering, "EVERY", 3600.0)  # the looks are ours
+
+    async def play(archive: Archive) -> None:
+        async with giving(tmp_path, archive, most=room) as made:
+            thanks = made.thanks = Counting(made.client, most_per_archive=room)
+            made.metrics.follow(thanks, lambda: 1, lambda: 0)
+            made.gathering.follow(thanks, lambda: made.archives)
+            for check in range(100):  # one target, whose answer became another one each time
+                made.give(1, 1, check=check)
+            most = 0
+            while thanks.delivered < 100:
+                before = thanks.looks
+                made.gathering._look()
+                most = max(most, thanks.looks - before)
+                await asyncio.sleep(0.001)
+            assert 0 < most <= 2 * (10 + 1)
+            assert (archive.thanked, made.gathering.queued) == (100, 0)
+
+    run(play)
+
+
+@pytest.mark.parametrize("at_the_end", [False, True])
+def test_thanks_go_to_where_their_archive_is_when_they_go(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, *, at_the_end: bool
+) -> None:
+    monkeypatch.setattr(gathering, "EVERY", 3600.0 if at_the_end else 0.01)
+
+    async def play(old: Archive, new: Archive) -> None:
+        async with giving(tmp_path, old) as made:
+            made.give(1, 3)
+            made.archives = (replace(made.included, address=f"127.0.0.1:{new.port}"),)
+            if not at_the_end:
+                await until(lambda: made.thanks.delivered == 3)
+        assert (old.thanked, new.thanked) == (0, 3)
+
+    run(play, 2)
+
+
+def test_an_archive_that_was_excluded_meanwhile_is_not_thanked_and_that_is_counted(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(gathering, "EVERY", 0.01)
+
+    async def play(archive: Archive) -> None:
+        async with giving(tmp_path, archive) as made:
+            made.give(1, 3)
+            made.archives = ()
+            await until(lambda: made.thanks.dropped["no longer included"] == 3)
+            assert made.told('thanks_dropped_total{reason="no longer included"}') == 3
+            assert (archive.thanked, made.gathering.queued) == (0, 0)
+
+    run(play)
+
+
+def test_a_resolver_thanks_an_archive_that_has_moved_at_its_new_address(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(gathering, "EVERY", 3600.0)  # so that all waits until the resolver stops
+    with archives(2) as (old, new):
+        make_resolver(tmp_path, [old])
+        with lane(tmp_path, [old]) as made:
+            made.warm(item(0, 1))
+            for _ in range(5):
+                assert made.given(item(0, 1)) is not None
+            new.number = old.number  # the same Archive, elsewhere
+            made.include(new)
+        assert (old.thanked, new.thanked) == (made.taken[False], made.taken[True])

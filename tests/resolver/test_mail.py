@@ -6,7 +6,7 @@ import asyncio
 import ssl
 import subprocess
 import warnings
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from email import message_from_bytes, policy
 from threading import Thread
 from typing import TYPE_CHECKING, Any
@@ -21,7 +21,10 @@ from ibi.resolver.mail import Mail, is_recipient
 from ibi.resolver.registry import Move, RegisteredArchive
 from ibi.settings import ResolverSettings
 from ibi.settings.mail_server import mail_server
+from ibi.tokens import Scope
+from resolver.desk import desk_at
 from resolver.member import KEY, STRANGER, archive, member, use_cheap_keys
+from resolver.sharing import until
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -335,3 +338,36 @@ def test_a_user_without_the_file_of_a_password_is_refused_when_settings_are_read
         with pytest.raises(SetupError, match="absolute path"):
             ResolverSettings(**settings, smtp_password_file=file)  # type: ignore[arg-type]  # texts, and forms
     ResolverSettings(**settings, smtp_password_file=str(tmp_path / "password"))  # type: ignore[arg-type]  # as above
+
+
+def test_letters_about_what_administrators_decide_go_out_as_the_settings_are_now(
+    postbox: tuple[Postbox, Mail], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    use_cheap_keys(monkeypatch)
+    box, mail = postbox
+    assert mail._server is not None
+    with desk_at(tmp_path) as desk:  # it begins without a mail server
+        desk.registry.apply(IBI, "archive.example", "admin@archive.example")
+        root = desk.somebody("root")
+        settings = ResolverSettings.read(desk.data)
+        told = {"smtp": f"127.0.0.1:{mail._server.port}", "mail_from": "resolver@urlib.example"}
+        replace(settings, registration="form", **told).write(desk.data)  # type: ignore[arg-type]  # texts all
+        until(lambda: root.look("/-/register").status == 200)
+        root.look("/-/admin/applications")
+        sent = root.send("/-/admin/applications", ("ibi", str(IBI)), ("what", "approve"))
+        assert sent.status == 303
+        assert desk.ask("POST", f"/registrations/{IBI}/rotate", None, Scope.ADMIN).status == 200
+        until(lambda: len(box.letters) == 2)
+        replace(settings, registration="closed").write(desk.data)  # and goes on without one
+        until(lambda: root.look("/-/register").status == 404)
+        assert desk.ask("POST", f"/registrations/{IBI}/rotate", None, Scope.ADMIN).status == 200
+    assert [letter["To"] for letter in box.letters] == ["admin@archive.example"] * 2
+    assert ["registered" in box.letters[0]["Subject"], "key" in box.letters[1]["Subject"]] == [True, True]
+
+
+@pytest.mark.parametrize("sender", ["@", "a@", "nobody", "a b@c.example"])
+def test_a_sender_that_cannot_be_holds_nothing_up(sender: str, caplog: pytest.LogCaptureFixture) -> None:
+    mail = Mail("127.0.0.1:1", sender, "urlib.example")
+    mail.rotated(KNOWN)  # whoever asked for the key is still to be told it
+    mail.close()
+    assert "cannot be sent" in caplog.text

@@ -23,6 +23,7 @@ from ibi.resolver.registry.mirroring import Mirrored
 from ibi.signing import Signer, signer
 from ibi.transport import AddressPolicy, HostPort
 from ibi.transport.download import Downloads
+from resolver.clock import Clock
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -35,20 +36,12 @@ OWN = (HostPort.parse("mirror.example"),)
 ONE, TWO, THREE = (f"{name}.example/w/2020/01.01.00.00" for name in ("one", "two", "three"))
 
 
-class Clock:
-    def __init__(self) -> None:
-        self.now = NOW
-
-    def __call__(self) -> float:
-        return self.now
-
-
 class Resolver:
     """A registry in a folder of its own, and the list that it signs."""
 
     def __init__(self, data: Path, empty: Path) -> None:
         data.mkdir()
-        self.clock = Clock()
+        self.clock = Clock(NOW)
         shutil.copy(empty, data / "registry.sqlite")
         self.registry = Registry(open_engine(data / "registry.sqlite"), self.clock)
         self.signer = signer(data)

@@ -61,6 +61,7 @@ async def hearing(
     for name in (ONE, TWO):
         memory.keep(SERVICE.canonical, f"{name} ", b"it is here", 600)
         memory.keep_nobody(f"{name}  mark", 600)
+    await asyncio.to_thread(memory._behind.settle)  # until it is written
     try:
         yield Hearing(memory, address, ip)
     finally:

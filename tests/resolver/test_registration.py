@@ -311,6 +311,27 @@ def test_a_new_key_for_who_shows_the_proof_at_its_confirmed_address(tmp_path: Pa
     play(tmp_path, scene, registered=True)
 
 
+def test_a_key_is_not_given_where_nobody_can_write_that_down(tmp_path: Path) -> None:
+    async def scene(here: Scene) -> None:
+        here.at.witness.full = True
+        assert (await here.apply()).status == 503
+        assert here.at.registry.registered() == []
+        here.at.witness.full = False
+        assert (await here.apply()).status == 200
+        here.at.registry.approve(IBI)
+        seal = here.at.registry.seal(IBI)
+        _, told = await here.keys({"service_ibi": ARCHIVE})
+        proof = {"service_ibi": ARCHIVE, "challenge": told["challenge"]}
+        here.archive.shown = proof_of(told["challenge"], "urlib.net").encode()
+        here.at.witness.full = True
+        assert (await here.keys(proof))[0] == 503
+        assert here.at.registry.seal(IBI) == seal
+        here.at.witness.full = False
+        assert (await here.keys(proof))[0] == 200
+
+    play(tmp_path, scene)
+
+
 def test_the_proof_tells_nobody_the_challenge_and_an_old_or_made_up_one_opens_nothing(tmp_path: Path) -> None:
     async def scene(here: Scene) -> None:
         await here.at.include("old.example")

@@ -8,14 +8,18 @@ from ibi.identifier.forms import IBI, parse_ibi, parse_name
 from ibi.protocol.choice import wanted, without_bare_translation
 from ibi.protocol.language import LanguagePreference
 from ibi.protocol.messages import UrlRequest
+from ibi.protocol.persistent_url import PersistentURL
 from ibi.protocol.query_string import with_query
 from ibi.protocol.relation import Relation
 from ibi.protocol.url_list import UrlList
 from ibi.resolver.policy import Policy
 from ibi.resolver.selection import (
+    MOST_ALTERNATIVES,
+    alternatives,
     is_safe_url,
     living_relations,
     next_requests,
+    removed_on,
 )
 
 ITEM_IBI = parse_ibi("LK47B6W/362SFKH")
@@ -219,3 +223,20 @@ def test_an_answer_cannot_repeat_an_older_opaque_id() -> None:
     request = UrlRequest(("192.0.2.1",), parse_name("6RPa7umaZ/UaJFT"))
     answer = UrlList({"ibi.archiveservice": ("rep", str(SERVICE)), "ibi": ("ibip", "LK47B6W/2")})
     assert Policy().disbelief(Holder(), request, answer) is None
+
+
+@pytest.mark.proves("RES-13")
+def test_an_archive_cannot_fill_an_alert_with_languages_nor_with_long_ones() -> None:
+    url = PersistentURL.parse("/LK47B6W/362SFKH:(marc)")
+    names = ["x" * 200, *(f"f{number}" for number in range(2 * MOST_ALTERNATIVES))]
+    answer = UrlList({f"url.metadata({name})": "http://a.example/x" for name in names})
+    found = alternatives([answer], url, f"http://urlib.net{url.text}")
+    assert [*found] == names[1 : MOST_ALTERNATIVES + 1]
+
+
+@pytest.mark.parametrize(
+    ("told", "moment"),
+    [(["", "2015-01-02T03:04:05Z"], "2015-01-02T03:04:05Z"), (["x" * 99, "2015"], "2015"), (["x" * 99], "")],
+)
+def test_a_removal_has_the_first_moment_that_can_be_one(told: list[str], moment: str) -> None:
+    assert removed_on(UrlList({"timestamp": each} if each else {}) for each in told) == moment

@@ -11,6 +11,7 @@ import pytest
 import ibi.resolver
 from ibi.errors import SetupError
 from ibi.resolver.throttle import MOST_NAMES, Limit, Throttle
+from resolver.clock import Clock
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -20,17 +21,9 @@ TWO = Limit("two", 2, 60.0)
 ONE = Limit("one", 1, 60.0)
 
 
-class Clock:
-    def __init__(self) -> None:
-        self.now = 1_000.0
-
-    def __call__(self) -> float:
-        return self.now
-
-
 @pytest.fixture
 def clock() -> Clock:
-    return Clock()
+    return Clock(1_000.0)
 
 
 @pytest.fixture

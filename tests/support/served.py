@@ -32,7 +32,7 @@ def served(make: Callable[[], Service], *binds: str) -> Iterator[None]:
     running = threading.Thread(target=thread)
     running.start()
     try:
-        assert ready.wait(20)
+        assert ready.wait(60)
         assert failures == []
         yield
     finally:

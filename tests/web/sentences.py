@@ -31,7 +31,7 @@ PASSED_ON = frozenset(
     "cli/resolver_set.py interface/dispatch.py interface/routes.py resolver/api/registrations.py "
     "minting/recovery.py minting/service.py minting/state.py resolver/alerts.py "
     "resolver/advice.py resolver/callers.py resolver/explanation.py resolver/mail.py resolver/questions.py "
-    "resolver/status.py resolver/wish.py settings/__init__.py texts.py "
+    "resolver/status.py resolver/testimony.py resolver/wish.py settings/__init__.py texts.py "
     "web/archive_pages.py web/finding_pages.py web/item_page.py web/rendering.py web/resolver_pages.py".split()
 )
 """Rooms that pass on the sentences of other rooms."""

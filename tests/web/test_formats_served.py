@@ -58,7 +58,7 @@ def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
 
 def links(served: Served, target: str, accept: str = "*/*") -> list[str]:
     """All links of an answer; several headers of one name stay apart."""
-    connection = HTTPConnection("127.0.0.1", served.port, timeout=10)
+    connection = HTTPConnection("127.0.0.1", served.port, timeout=60)
     try:
         connection.request("GET", target, headers={"Host": "127.0.0.1", "Accept": accept})
         return [value for name, value in connection.getresponse().getheaders() if name.lower() == "link"]

@@ -11,12 +11,16 @@ from ibi.protocol.url_list import UrlList
 from ibi.resolver.alerts import STATUS, Alert, Kind, Round
 from ibi.resolver.explanation import Explanation, RoundTold, Statement
 from ibi.resolver.status import Status
-from ibi.web.resolver_pages import PEELINGS, SAID, alert, explanation, find, home
+from ibi.resolver.testifying import MOST_NAMED, MOST_ROUNDS
+from ibi.resolver.testimony import Hearing, Hearings, Witness
+from ibi.web.resolver_pages import MOST_OPEN, PEELINGS, alert, explanation, find, home
 from web.reading import Page
 
 FIRST = "archive.example/first/2026/03.02.10.15"
 ARCHIVE, OTHER = "archive.example/first/2026/02.01.09.00", "archive.example/second/2026/02.01.09.30"
 URL = f"http://resolver.example/{FIRST}"
+MOST_BYTES = 45_000
+"""What leaves room for the style sheet in a page of 60 kB."""
 
 pytestmark = pytest.mark.proves("RES-13")
 
@@ -96,6 +100,41 @@ def test_what_others_wrote_is_never_markup() -> None:
         assert not [link for link in Page(body).links if link.startswith("javascript")]
 
 
+def _told(hearing: Hearing, kind: Kind = Kind.INCOMPLETE, asked: int = 3) -> Alert:
+    return Alert(kind, URL, FIRST, Round(asked), testimony=Hearings((hearing,)))
+
+
+def test_an_alert_lists_what_each_archive_said_in_the_words_of_explanations_and_in_both_languages() -> None:
+    late = Witness(OTHER, "other.example", "silent", PeerSilent("no whole answer within 3 s"))
+    hearing = Hearing(1, FIRST, (), "", (Witness(ARCHIVE, "a.example", "url list"), late), ())
+    english, portuguese = (Page(alert(_told(hearing), language)) for language in ("en", "pt-BR"))
+    assert {ARCHIVE, OTHER, "it knows the item", "no answer: no whole answer within 3 s"} <= (english.words)
+    assert any(word.startswith("sem resposta: ") for word in portuguese.words)
+    assert "conhece o item" in portuguese.words
+
+
+@pytest.mark.parametrize(("named", "is_open"), [(MOST_OPEN - 1, True), (MOST_OPEN, False)])
+def test_a_short_list_is_seen_at_once_and_a_long_one_unfolds(named: int, *, is_open: bool) -> None:
+    witnesses = tuple(Witness(f"{ARCHIVE}.{n}", "", "copy") for n in range(named))
+    body = alert(_told(Hearing(1, FIRST, (), "", witnesses, ())), "en")
+    assert (b"<details open>" in body, b"<details>" in body) == (is_open, not is_open)
+
+
+def test_of_very_many_archives_the_page_stays_small_whatever_they_said() -> None:
+    evil = '"><img src=x onerror=alert(1)>' + "&'\"" * 3000
+    witness = Witness("a" * 9_000, "b" * 9_000, "silent", PeerSilent("{evil}", evil=evil))
+    hearing = Hearing(1, evil, (evil,) * 9, evil, (), (("nothing known", 9_999), ("silent", 9_999)))
+    rounds = (hearing._replace(witnesses=(witness,) * MOST_NAMED), *(hearing,) * (MOST_ROUNDS - 1))
+    silent = ((OTHER, PeerSilent("no whole answer within 3 s")),) * 10_000
+    value = Alert(
+        Kind.INCOMPLETE, URL, FIRST, Round(10_030, silent), (ARCHIVE,) * 10_000, testimony=Hearings(rounds)
+    )
+    body = alert(value, "en")
+    assert len(body) < MOST_BYTES
+    assert b"<img" not in body
+    assert {"Others: 9,999", "it does not know the item", "9,990"} <= Page(body).words
+
+
 def _story(**outcome: object) -> Explanation:
     story = Explanation(URL, "hardened", original_required=False, **outcome)  # type: ignore[arg-type]  # likewise its outcome
     told = RoundTold(FIRST, ("GetLastEdition",), "", "hint", (ARCHIVE, OTHER, "x.example/y/2026/01.01.00.00"))
@@ -128,10 +167,6 @@ def test_an_explanation_of_a_redirect_tells_each_round_and_the_reason() -> None:
 def test_an_explanation_of_an_alert_tells_what_the_reader_would_be_told() -> None:
     page = Page(explanation(_story(alert=Alert(Kind.DELETED, URL, FIRST)), "en"))
     assert {"Status 410", "This item was removed"} <= page.words
-
-
-def test_everything_an_archive_can_say_has_words() -> None:
-    assert {SAID["url list"], SAID["nothing known"], SAID["silent"]} == set(SAID.values())
 
 
 def test_the_front_page_has_a_box_and_explains_every_mark() -> None:

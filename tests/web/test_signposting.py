@@ -45,7 +45,7 @@ def base(served: Served) -> str:
 
 def head(served: Served, target: str, method: str = "HEAD", **headers: str) -> tuple[int, list[str]]:
     """The status of an answer and its headers Link."""
-    connection = HTTPConnection("127.0.0.1", served.port, timeout=10)
+    connection = HTTPConnection("127.0.0.1", served.port, timeout=60)
     try:
         connection.request(method, target, headers={"Accept": "text/html", **headers})
         answer = connection.getresponse()

@@ -75,7 +75,8 @@ class Catalogue:
 
     def __init__(self, engine: Engine) -> None:
         check_version(engine, schema.MIGRATIONS)
-        self._engine = engine
+        self.engine = engine
+        """The database, for further connections to it."""
         self._lock = threading.RLock()  # whoever reads may look items up meanwhile
         self._reader: PoolProxiedConnection | None = None
         self._for_driver = _Statements(engine)
@@ -86,7 +87,7 @@ class Catalogue:
             if self._reader is not None:
                 self._reader.close()
                 self._reader = None
-        self._engine.dispose()
+        self.engine.dispose()
 
     def holding(self, name: Name) -> Holding | None:
         """All facts of the item of a name, None if no such item is held (ARC-17)."""
@@ -140,8 +141,8 @@ class Catalogue:
 
         Raises SetupError if the database refuses, as on a full disk.
         """
-        with transaction(self._engine) as connection, closing(connection.connection.cursor()) as cursor:
-            yield Writer(Run(cursor, self._for_driver), self._engine.dialect.loaded_dbapi.IntegrityError)
+        with transaction(self.engine) as connection, closing(connection.connection.cursor()) as cursor:
+            yield Writer(Run(cursor, self._for_driver), self.engine.dialect.loaded_dbapi.IntegrityError)
 
     def put(self, holding: Holding) -> Holding:
         """Add an item; returns it with its number. Raises AlreadyHeld if one of its names or its key is taken."""
@@ -173,12 +174,15 @@ class Catalogue:
         try:
             with self._lock:
                 if self._reader is None:
-                    self._reader = self._engine.raw_connection()
+                    self._reader = self.engine.raw_connection()
                 with closing(self._reader.cursor()) as cursor:
-                    yield Run(cursor, self._for_driver)
-        except self._engine.dialect.loaded_dbapi.Error as error:
+                    yield self._run(cursor)
+        except self.engine.dialect.loaded_dbapi.Error as error:
             problem = "the database {path} cannot be used: {reason}"
-            raise SetupError(problem, path=self._engine.url.database, reason=error) from None
+            raise SetupError(problem, path=self.engine.url.database, reason=error) from None
+
+    def _run(self, cursor: Any) -> Run:
+        return Run(cursor, self._for_driver)
 
 
 class Staged(NamedTuple):

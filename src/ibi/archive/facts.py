@@ -50,7 +50,9 @@ def check_facts(facts: Mapping[str, Any], files: Collection[str]) -> None:
         raise BadItem("the target {name} is not among the files", name=facts["target"])
     embargoed = facts.get("access") is Access.EMBARGOED
     if embargoed != bool(facts.get("embargo")):
-        raise BadItem("an embargoed item, and no other, names the day of its embargo")
+        raise BadItem(
+            "{name} is the day on which an embargoed item opens; no other item has one", name="embargo"
+        )
     if facts.get("reason") and facts.get("state") is not State.DELETED:
         raise BadItem("only a removed item has a reason of its removal")
     if facts.get("state") is State.DELETED and (files or facts.get("url")):

@@ -11,13 +11,17 @@ It works on the raw path and the raw query, each decoded once (threat T27).
 
 from __future__ import annotations
 
+import asyncio
 import json
 import logging
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from ibi.archive.access import vouched
 from ibi.archive.answer import ArchiveIdentity
+from ibi.archive.sparing import SparingCatalogue, TooLarge
 from ibi.archive.subjects import NO_SERVICE, Subjects, no_request
 from ibi.archive.thanks import Counting
 from ibi.archive.url_key import UrlKeys
@@ -34,6 +38,7 @@ if TYPE_CHECKING:
 
     from ibi.archive.catalogue import Catalogue
     from ibi.archive.storage import Storage
+    from ibi.archive.url_key import Thanks
     from ibi.archive.website.pages import Renderer
     from ibi.archive.website.statistics import Visits
     from ibi.nonce import Nonce
@@ -45,6 +50,9 @@ if TYPE_CHECKING:
 
 LONGEST_URL = 16 * 1024
 """Characters of path and query that are read."""
+
+MOST_WAITING: Final = 40
+"""Requests about items of which very much is said that wait for their turn; the next one is told to come later."""
 
 _API = "/-/api/"
 _SEARCH = "/-/search"
@@ -100,15 +108,14 @@ class ArchiveService:
         self._visits = visits
         self._catalogue = catalogue
         self._thanks = Counting(catalogue, now)
-        identity = identity_of(settings)
-        keys = UrlKeys(bytes.fromhex(settings.secret), now)
-        takes_part = settings.switched_on and not settings.retired
-        self._subjects = Subjects(
-            catalogue.holding, identity, settings, keys, now, self._thanks.hear, confirms=takes_part
+        self._quick = SparingCatalogue(catalogue.engine)
+        find_in = partial(
+            _parts, settings, storage, renderer, now, visits, self._thanks.hear, search=_SEARCH in doors
         )
-        self._site = Site(
-            settings, identity, catalogue, storage, renderer, now, visits=visits, search=_SEARCH in doors
-        )
+        self._subjects, self._site = find_in(self._quick)
+        self._patient = find_in(catalogue)
+        self._thread = ThreadPoolExecutor(1, "large-items")
+        self._waiting = 0
         self._doorkeeper = Doorkeeper(settings, now)
         self._hosts = hosts_of((settings.address, *settings.aliases))
         self._paths = frozenset(f"/{canonical}".lower() for canonical in settings.service.canonicals)
@@ -143,7 +150,7 @@ class ArchiveService:
         if not asked.names(self._hosts) or (self._api is not None and asked.path.startswith(_API)):
             return None
         try:
-            response = self._message(asked)
+            response = self._message(asked, self._subjects)
         except Exception:  # noqa: BLE001 - whoever answers instead will see it again, and write it down
             return None
         return None if response is None else (response.status, response.whole(), None)
@@ -153,6 +160,8 @@ class ArchiveService:
         await self._thanks.close()
         if self._visits is not None:
             await self._visits.close()
+        await asyncio.to_thread(self._thread.shutdown)
+        self._quick.close()
         self._catalogue.close()
 
     async def _answer(self, asked: Asked, receive: Receive) -> Response:
@@ -177,16 +186,34 @@ class ArchiveService:
         if not asked.reads:
             refusal = self._site.refuse(asked, 405, IbiError("only GET and HEAD are understood here"))
             return refusal.having(("allow", "GET, HEAD"))
-        message = self._message(asked) if words.SERVICE_SUBJECT in asked.query else None
-        return message or self._own_page(asked) or self._site.answer(asked)
+        try:
+            return self._found(asked, self._subjects, self._site)
+        except TooLarge:
+            return await self._in_turn(asked)
 
-    def _message(self, asked: Asked) -> Response | None:
+    async def _in_turn(self, asked: Asked) -> Response:
+        """The answer that is about an item of which very much is said: one at a time, in a thread."""
+        if self._waiting >= MOST_WAITING:
+            busy = IbiError("this Archive cannot answer now; try again later")
+            return self._site.refuse(asked, 503, busy).having(("retry-after", "5"))
+        self._waiting += 1
+        try:
+            find = partial(self._found, asked, *self._patient)
+            return await asyncio.get_running_loop().run_in_executor(self._thread, find)
+        finally:
+            self._waiting -= 1
+
+    def _found(self, asked: Asked, subjects: Subjects, site: Site) -> Response:
+        message = self._message(asked, subjects) if words.SERVICE_SUBJECT in asked.query else None
+        return message or self._own_page(asked) or site.answer(asked)
+
+    def _message(self, asked: Asked, subjects: Subjects) -> Response | None:
         """The answer to a request to the service (SVC-01); None if this is none. The query is read once."""
         if unescape(asked.path).lower() not in self._paths:
             return NO_SERVICE if asked.has_subject else None
         counts = asked.method == "GET" and not asked.only_prefetched
         try:
-            return self._subjects.answer(asked.query, lambda: self._asker(asked), counts=counts)
+            return subjects.answer(asked.query, lambda: self._asker(asked), counts=counts)
         except ParseError as error:
             return no_request(error) if asked.has_subject else None
 
@@ -196,7 +223,7 @@ class ArchiveService:
 
     def _ready(self) -> Response:
         try:
-            self._catalogue.count()
+            self._quick.count()
         except SetupError:
             return Response(503, b"the catalogue cannot be read\n", PLAIN, NO_STORE)
         return Response(200, b"ready\n", PLAIN, NO_STORE)
@@ -228,10 +255,31 @@ class ArchiveService:
             "platform_software": str(settings.platform_software) if settings.platform_software else None,
             "resolver": settings.resolver or None,
             "relations": list(settings.relations) if settings.relations is not None else None,
-            "items": self._catalogue.count(),
+            "items": self._quick.count(),
             "attestation_key": self._attestation_key() or None,
         }
         return Response(200, json.dumps(facts, indent=1).encode(), JSON, NO_STORE)
+
+
+def _parts(
+    settings: ArchiveSettings,
+    storage: Storage,
+    renderer: Renderer | None,
+    now: Callable[[], float],
+    visits: Visits | None,
+    thank: Callable[[Thanks], None],
+    catalogue: Catalogue,
+    *,
+    search: bool,
+) -> tuple[Subjects, Site]:
+    """What answers messages, and what answers all else, of what stands in a catalogue."""
+    identity = identity_of(settings)
+    keys = UrlKeys(bytes.fromhex(settings.secret), now)
+    confirms = settings.switched_on and not settings.retired
+    return (
+        Subjects(catalogue.holding, identity, settings, keys, now, thank, confirms=confirms),
+        Site(settings, identity, catalogue, storage, renderer, now, visits=visits, search=search),
+    )
 
 
 def _door_of(path: str) -> str:

@@ -11,14 +11,15 @@ from ibi.exchange import Asked, Response, hosts_of
 from ibi.identifier.dates import TICKS, date_text
 from ibi.interface.dispatch import Api
 from ibi.interface.openapi import PATH
+from ibi.interface.refusal import Refusal
 from ibi.interface.routes import ROOT as API
 from ibi.interface.routes import Route, answer
 from ibi.resolver import administration, openapi
 from ibi.resolver.api import policies, records, registrations
 from ibi.resolver.evidence import FILE
-from ibi.resolver.mail import Mail
 from ibi.resolver.registrar import Registrar
 from ibi.resolver.registration import LARGEST_BODY
+from ibi.resolver.suspects import Suspicions
 from ibi.resolver.visitor import client_addresses
 from ibi.signing_in import people_doors
 from ibi.signing_in.account_pages import AccountForm, AccountsForm
@@ -37,8 +38,11 @@ if TYPE_CHECKING:
     from ipaddress import IPv4Network, IPv6Network
     from pathlib import Path
 
+    from ibi.errors import IbiError
+    from ibi.exchange import Headers
     from ibi.interface.routes import Call
     from ibi.renewing import Renewing
+    from ibi.resolver.mail import Mail
     from ibi.resolver.service import ResolverService
     from ibi.resolver.status import Member, Status
     from ibi.resolver.stores import Stores
@@ -58,6 +62,8 @@ class WithOffice:
     `settings` gives those of now; `trusted`: networks of believed proxies. To be closed before the stores are.
     """
 
+    _service: ResolverService  # as it was when somebody asked last
+
     def __init__(
         self,
         app: Renewing[ResolverSettings, ResolverService],
@@ -72,27 +78,27 @@ class WithOffice:
         self._networks = trusted
         self._loop: asyncio.AbstractEventLoop | None = None
         now, evidence = settings(), stores.knowledge.evidence
-        self._mail = Mail(now.smtp, now.mail_from, now.address, now.smtp_password_file)
         door = Door(data, str(now.service.main), time.time)
         people = People(door.accounts, (Role.ADMINISTRATOR,), _moment, door.sessions.end_all)
-        registrar = Registrar(stores.registry, evidence, self._mail, now.service)
+        registrar = Registrar(stores.registry, evidence, self._letters, now.service)
+        suspicions = Suspicions(data / FILE)
         screens: dict[str, Screen] = {
-            "": administration.Overview(registrar, data / FILE, self._members),
+            "": administration.Overview(registrar, suspicions, self._members),
             "applications": administration.ApplicationsForm(registrar),
             "archives": administration.ArchivesForm(registrar, self._members),
-            "alerts": administration.AlertsScreen(data / FILE),
+            "alerts": administration.AlertsScreen(suspicions),
             "log": administration.LogScreen(data / FILE),
             "policies": administration.PoliciesForm(data, evidence),
             "accounts": AccountsForm(people),
             "account": AccountForm(door),
         }
-        manners = Manners(self._caller, lambda _: None, now.address)
+        manners = Manners(self._caller, _judge, now.address)
         renderer = FrameRenderer(resolver_administration_pages.render, page_language)
         self._office = Office(door, screens, renderer, manners)
         tokens = Tokens(data)
         self._table = (
             *registrations.routes(registrar, self._status),
-            *records.routes(data / FILE, evidence),
+            *records.routes(data / FILE, evidence, suspicions),
             *policies.routes(data, evidence),
             *people_doors.routes(people, tokens, _moment, SCOPES),
             Route("GET", PATH, None, self._describe, "this description", gives={"type": "object"}),
@@ -108,14 +114,17 @@ class WithOffice:
         if door is None or asked is None or not asked.names(self._hosts()):
             await self._app(scope, receive, send)
             return
-        self._loop = asyncio.get_running_loop()
+        self._loop, self._service = asyncio.get_running_loop(), self._app.current()
         response = await door.answer(asked, receive)
         await response.send(send, head_only=asked.method == "HEAD")
 
     def close(self) -> None:
         """Give up what is held."""
         self._office.close()
-        self._mail.close()
+
+    def _letters(self) -> Mail:
+        """What sends letters as the settings are now; its service closes it."""
+        return self._service.admission.mail
 
     async def _status(self) -> Status:
         """How the network stands, as far as this process knows."""
@@ -139,6 +148,11 @@ class WithOffice:
         proxied = within(asked.peer, self._trusted)
         addresses = client_addresses(asked.peer, asked.header(b"x-forwarded-for"), self._networks)
         return caller_of(asked, addresses[-1], proxied=proxied)
+
+
+def _judge(error: Exception) -> tuple[int, IbiError, Headers] | None:
+    """What an error of a resolver's rooms means to somebody at a page; None for others."""
+    return (error.status, error.why, error.headers) if isinstance(error, Refusal) else None
 
 
 def _moment() -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from enum import StrEnum
 from functools import partial
 from pathlib import Path
@@ -48,14 +49,17 @@ def kinds_of(data: Path) -> list[Kind]:
 
 
 def check_settings(data: Path, kind: Kind) -> Iterator[Finding]:
-    """Whether the settings can be read, by us and by nobody else."""
+    """Whether the settings, and a password that they name, can be read, by us and by nobody else."""
     if kind is Kind.ARCHIVE:
         yield _check_file(data / ArchiveSettings.FILE, lambda: ArchiveSettings.read(data))
         for further in (JoinedResolver, Peer):
             if (data / further.FILE).exists():
                 yield _check_file(data / further.FILE, partial(further.read_tables, data))
-    else:
-        yield _check_file(data / ResolverSettings.FILE, lambda: ResolverSettings.read(data))
+        return
+    yield _check_file(data / ResolverSettings.FILE, lambda: ResolverSettings.read(data))
+    with suppress(SetupError):  # that is said
+        if password := ResolverSettings.read(data).smtp_password_file:
+            yield _check_file(Path(password), Path(password).read_bytes)
 
 
 def _check_file(path: Path, read: Callable[[], object]) -> Finding:

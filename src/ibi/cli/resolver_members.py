@@ -36,7 +36,7 @@ def _registrar(data: Path) -> Iterator[Registrar]:
     evidence = Evidence(data / FILE, time.time)
     mail = Mail(settings.smtp, settings.mail_from, settings.address, settings.smtp_password_file)
     try:
-        yield Registrar(registry, evidence, mail, settings.service)
+        yield Registrar(registry, evidence, lambda: mail, settings.service)
     finally:
         mail.close()
         evidence.close()
@@ -54,12 +54,12 @@ def register(args: argparse.Namespace) -> int:
     with _registrar(args.data) as registrar:
         by = "mail" if read else "command"
         key = registrar.register(service, given, args.url_host, contact, name, by=by)
-    if given and is_weak_key(key):
-        print(
-            say("a key of fewer than 20 digits can be guessed; without --key a strong one is made"),
-            file=sys.stderr,
-        )
-    _tell_registered(service, None if given else key, as_json=args.json)
+        if given and is_weak_key(key):
+            print(
+                say("a key of fewer than 20 digits can be guessed; without --key a strong one is made"),
+                file=sys.stderr,
+            )
+        _tell_registered(service, None if given else key, as_json=args.json)
     return 0
 
 
@@ -164,8 +164,8 @@ def rotate(args: argparse.Namespace) -> int:
     service = parse_ibi(args.archive_service)
     with _registrar(args.data) as registrar:
         key = registrar.rotate(service, "command")
-    print(say("the new key of {ibi} is shown only now:", ibi=service), file=sys.stderr)
-    print(key)
+        print(say("the new key of {ibi} is shown only now:", ibi=service), file=sys.stderr)
+        print(key, flush=True)  # before letters are sent, which may take long and be broken off
     return 0
 
 

@@ -20,7 +20,6 @@ body itself, or waits for something else, is a coroutine `async def act(call: Ca
 
 from __future__ import annotations
 
-import asyncio
 import json
 import re
 from concurrent.futures import ThreadPoolExecutor
@@ -32,6 +31,7 @@ from ibi.errors import IbiError, ParseError, SetupError
 from ibi.exchange import JSON, NO_STORE, Response
 from ibi.identifier.forms import parse_name
 from ibi.interface.refusal import Refusal
+from ibi.interface.threads import in_one_of
 from ibi.protocol.language import LanguagePreference
 from ibi.protocol.query_string import read_query, unescape
 from ibi.texts import LANGUAGES, say
@@ -168,23 +168,12 @@ async def aside(function: Callable[_P, _T], *args: _P.args, **named: _P.kwargs) 
 
     Whoever is cancelled waits for it nevertheless: what it changes must not be cleared away under it.
     """
-    return await _run(_READING, partial(function, *args, **named))
+    return await in_one_of(_READING, partial(function, *args, **named))
 
 
 async def in_turn(function: Callable[_P, _T], *args: _P.args, **named: _P.kwargs) -> _T:
     """The same for what may wait for a lock or a label, as all does that changes items: readers do not wait for it."""
-    return await _run(_CHANGING, partial(function, *args, **named))
-
-
-async def _run(threads: ThreadPoolExecutor, function: Callable[[], _T]) -> _T:
-    running = asyncio.get_running_loop().run_in_executor(threads, function)
-    try:
-        return await asyncio.shield(running)
-    except asyncio.CancelledError:
-        await asyncio.wait([running])
-        if not running.cancelled():
-            running.exception()  # nobody else will look at it
-        raise
+    return await in_one_of(_CHANGING, partial(function, *args, **named))
 
 
 def language_of(asked: Asked) -> str:

@@ -10,6 +10,7 @@ from ipaddress import ip_network
 from typing import TYPE_CHECKING, Any, Final
 
 from ibi.errors import IbiError, ParseError, SetupError
+from ibi.interface.refusal import Refusal
 from ibi.protocol.messages import split_hostport
 from ibi.resolver.mail import is_recipient
 from ibi.settings import ResolverSettings, changing
@@ -45,6 +46,7 @@ AT_A_TERMINAL: Final = (*OVER_HTTP, "aliases", "allow_private_archives", "metric
 
 _WHOLE: Final = frozenset({"stale_seconds", "negative_seconds", "request_burst"})
 _TRUE: Final = {"yes": True, "no": False}
+_NOTHING: Final[Mapping[str, str]] = {}
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,23 +59,33 @@ class Adjusted:
 
 
 def adjust(
-    data: Path, changes: Mapping[str, Any], names: tuple[str, ...], witness: Witness, by: str
+    data: Path,
+    changes: Mapping[str, Any],
+    names: tuple[str, ...],
+    witness: Witness,
+    by: str,
+    seen: Mapping[str, str] = _NOTHING,
 ) -> Adjusted:
     """Change some settings of a data directory: all of these `changes`, or none. Not for an event loop.
 
     A value is what JSON says, or a text as it was typed. Only `names` may be changed. What has changed stands in the
-    evidence with `by` whom. Raises SetupError.
+    evidence with `by` whom before it counts. `seen`: how a person saw them who changes them. Raises SetupError, and
+    Refusal (409) where one of them is neither as it was seen nor as it shall be.
     """
     wanted = {name: checked(name, value, names) for name, value in changes.items()}
     with changing(data):
         before = ResolverSettings.read(data)
         after = replace(before, **wanted)
         changed = tuple(name for name in changes if getattr(before, name) != getattr(after, name))
+        facts = [(name, said(getattr(before, name)), said(getattr(after, name))) for name in changed]
+        for name, old, _ in facts:
+            if seen.get(name, old) != old:
+                problem = "somebody else has changed {name} meanwhile: now it is {value}"
+                raise Refusal(409, IbiError(problem, name=name, value=old or "-"))
+        for name, old, new in facts:
+            witness.write("setting", name=name, before=old, after=new, by=by)
         if changed:
             after.write(data)
-        for name in changed:
-            old, new = said(getattr(before, name)), said(getattr(after, name))
-            witness.write("setting", name=name, before=old, after=new, by=by)
     notes = []
     if "stale_seconds" in changed:
         notes.append(IbiError("{name} counts once the resolver is started anew", name="stale_seconds"))

@@ -15,20 +15,19 @@ from ibi.resolver.adjusting import OVER_HTTP, adjust, said
 from ibi.resolver.api.policies import SECRET
 from ibi.resolver.api.records import wanted_of
 from ibi.resolver.log_pages import page
-from ibi.resolver.suspects import suspects
 from ibi.settings import ResolverSettings
 from ibi.signing_in.visit import ROOT, ReadOnly
 from ibi.tokens import Scope
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Collection, Mapping, Sequence
     from pathlib import Path
 
     from ibi.resolver.chain import Entry
     from ibi.resolver.registrar import Registrar
     from ibi.resolver.registry import RegisteredArchive
     from ibi.resolver.status import Member
-    from ibi.resolver.suspects import Suspects
+    from ibi.resolver.suspects import Suspects, Suspicions
     from ibi.resolver.witness import Witness
     from ibi.signing_in.visit import Form, Visit
 
@@ -74,28 +73,42 @@ class ArchivesPage:
 
 @dataclass(frozen=True, slots=True)
 class AlertsPage:
-    """Alerts of two Originals of one item with their evidence; `before` leads to earlier ones, 0 at the end."""
+    """Alerts of two Originals of one item with their evidence; `at` leads to earlier ones, 0 at the end.
+
+    `unread`: lines of the log that are not as they were written, where these were looked for.
+    """
 
     alerts: Sequence[Suspects]
-    before: int
+    at: int
+    unread: int
 
 
 @dataclass(frozen=True, slots=True)
 class LogPage:
-    """What was written down, the latest first; `what`, `ibi`: only such entries; `before` leads to earlier ones."""
+    """What was written down, the latest first; `what`, `ibi`: only such entries; `at` leads to earlier ones.
+
+    `unread`: lines among them that are not as they were written.
+    """
 
     entries: Sequence[Entry]
     what: str
     ibi: str
-    before: int
+    at: int
+    unread: int
 
 
 @dataclass(frozen=True, slots=True)
 class PoliciesPage:
-    """The settings by which the resolver judges, as its file says them now; what can be changed, as it was typed."""
+    """The settings by which the resolver judges.
+
+    `values`: what can be changed, as it was typed where it was changed on the page; `now`: as it is now. `theirs`:
+    names of those that somebody else has changed too meanwhile.
+    """
 
     values: Mapping[str, str]
+    now: Mapping[str, str]
     others: Sequence[tuple[str, str]]
+    theirs: Collection[str] = ()
     notes: Sequence[IbiError] = ()
 
 
@@ -104,9 +117,9 @@ class Overview(ReadOnly):
 
     scope = Scope.READ
 
-    def __init__(self, registrar: Registrar, log: Path, look: Look) -> None:
+    def __init__(self, registrar: Registrar, suspicions: Suspicions, look: Look) -> None:
         self._registrar = registrar
-        self._log = log
+        self._suspicions = suspicions
         self._look = look
 
     def show(self, _visit: Visit, _typed: Form | None) -> OverviewPage:
@@ -118,7 +131,7 @@ class Overview(ReadOnly):
             waiting=len(self._registrar.waiting()),
             moving=sum(each.move is not None for each in archives),
             silent=sum(member.standing == "silent" for member in self._look()),
-            alerts=suspects(self._log)[0],
+            alerts=self._suspicions.found().alerts,
         )
 
 
@@ -171,8 +184,8 @@ class ArchivesForm:
         if what in {"key", "forget"} and form.one("sure") != "yes":
             raise IbiError("tick that you mean it")
         if what == "key":
-            key = self._registrar.rotate(service, by)
-            return replace(self.show(visit, None), made=str(service), key=key)
+            page = self.show(visit, None)  # before: a key that is made and cannot be shown is lost
+            return replace(page, made=str(service), key=self._registrar.rotate(service, by))
         if what == "forget":
             self._registrar.unregister(service, by)
             return f"{ROOT}/archives?done=forgotten"
@@ -184,12 +197,12 @@ class AlertsScreen(ReadOnly):
 
     scope = Scope.READ
 
-    def __init__(self, log: Path) -> None:
-        self._log = log
+    def __init__(self, suspicions: Suspicions) -> None:
+        self._suspicions = suspicions
 
     def show(self, visit: Visit, _typed: Form | None) -> AlertsPage:
         """Some of them, each with what the log tells of it."""
-        return AlertsPage(*suspects(self._log, _before(visit)))
+        return AlertsPage(*self._suspicions.found(_number(visit, "before"), _number(visit, "at")))
 
 
 class LogScreen(ReadOnly):
@@ -203,12 +216,16 @@ class LogScreen(ReadOnly):
     def show(self, visit: Visit, _typed: Form | None) -> LogPage:
         """One page of entries, all or of one kind or about one item or Archive. Raises ParseError."""
         what, ibi = visit.query.get("what", "")[:_LONGEST_WORD], visit.query.get("ibi", "").strip()
-        found = page(self._log, wanted_of(what, ibi), _before(visit))
-        return LogPage(found.entries, what, ibi, found.before)
+        found = page(self._log, wanted_of(what, ibi), _number(visit, "before"), at=_number(visit, "at"))
+        return LogPage(found.entries, what, ibi, found.at, found.unread)
 
 
 class PoliciesForm:
-    """How the resolver judges; what is changed counts within a second, and stands in the evidence."""
+    """How the resolver judges; what is changed counts within a second, and stands in the evidence.
+
+    The form tells of each field what it was made from (`was.` and its name), so that what somebody else has changed
+    meanwhile is not undone.
+    """
 
     scope = Scope.ADMIN
     files = False
@@ -220,32 +237,40 @@ class PoliciesForm:
     def show(self, _visit: Visit, typed: Form | None) -> PoliciesPage:
         """The settings, without those that are secret."""
         settings = ResolverSettings.read(self._data)
-        values = {name: said(getattr(settings, name)) for name in OVER_HTTP}
+        now = {name: said(getattr(settings, name)) for name in OVER_HTTP}
+        mine, seen = _changed(typed)
         others = [
             (each.name, said(getattr(settings, each.name)) or "-")
             for each in fields(settings)
             if each.name not in {*SECRET, *OVER_HTTP}
         ]
-        return PoliciesPage(values | _typed(typed), others)
+        theirs = [name for name, text in mine.items() if now[name] not in {text, seen[name]}]
+        return PoliciesPage(now | mine, now, others, theirs)
 
     def do(self, visit: Visit, form: Form) -> PoliciesPage | str:
-        """Change what differs. Raises SetupError."""
-        settings = ResolverSettings.read(self._data)
-        changes = {name: text for name, text in _typed(form).items() if text != said(getattr(settings, name))}
-        found = adjust(self._data, changes, OVER_HTTP, self._witness, _by(visit))
+        """Change what was changed in the form. Raises SetupError."""
+        mine, seen = _changed(form)
+        found = adjust(self._data, mine, OVER_HTTP, self._witness, _by(visit), seen)
         if found.notes:
             return replace(self.show(visit, None), notes=found.notes)
         return f"{ROOT}/policies?done={'set' if found.changed else 'unchanged'}"
 
 
-def _typed(form: Form | None) -> dict[str, str]:
-    return {name: form.one(name) for name in OVER_HTTP if form.many(name)} if form else {}
+def _changed(form: Form | None) -> tuple[dict[str, str], dict[str, str]]:
+    """What was changed in the form of the settings, and what each field was made from. Raises IbiError."""
+    if form is None:
+        return {}, {}
+    typed = {name: form.one(name) for name in OVER_HTTP if form.many(name)}
+    seen = {name: form.one(f"was.{name}") for name in typed if form.many(f"was.{name}")}
+    if seen.keys() != typed.keys():
+        raise IbiError(_NOT_OURS)
+    return {name: text for name, text in typed.items() if text != seen[name]}, seen
 
 
 def _by(visit: Visit) -> str:
     return f"account {visit.signed.name}"
 
 
-def _before(visit: Visit) -> int:
-    text = visit.query.get("before", "")
+def _number(visit: Visit, word: str) -> int:
+    text = visit.query.get(word, "")
     return int(text) if text.isascii() and text.isdecimal() and len(text) <= _LONGEST_NUMBER else 0

@@ -37,7 +37,7 @@ PATHS: Final = frozenset({registration.PATH, recovery.PATH})
 
 
 class Admission:
-    """The rooms of membership, put together. It takes over `mail`, and closes it.
+    """The rooms of membership, put together. It takes over `mail`, which others may use too, and closes it.
 
     `own` are the addresses at which this resolver itself is reached; `names` looks names up; `now` gives POSIX
     seconds.
@@ -58,7 +58,7 @@ class Admission:
         witness: Witness,
         mail: Mail,
     ) -> None:
-        self._mail = mail
+        self.mail = mail
         self.membership = Membership(
             registry,
             client,
@@ -90,7 +90,7 @@ class Admission:
     async def close(self) -> None:
         """Keep what is known only here, and send the letters that wait."""
         await self.membership.close()
-        await asyncio.to_thread(self._mail.close)
+        await asyncio.to_thread(self.mail.close)
 
 
 async def _body(receive: Receive) -> bytes | None:

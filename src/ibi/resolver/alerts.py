@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 
     from ibi.errors import IbiError, ParseError
     from ibi.resolver.advice import Advice
+    from ibi.resolver.testimony import Hearings
 
     Say = Callable[[str, Mapping[str, object]], str]
     """(English sentence with named places, their values) -> the sentence in the reader's language, filled."""
@@ -103,10 +104,14 @@ _INVESTIGATED: Final = frozenset(
 MOST_SILENT: Final = 10
 """Archives that did not answer and whose reasons are told to a person; programs are told all."""
 
-# Two alerts for which the kind alone says too little.
+# Alerts for which the kind alone says too little.
 _KNOWN_TITLE: Final = "The item is known, but not what was asked of it"
 _KNOWN_SENTENCE: Final = (
     "Every Archive that was asked has answered; none offers this edition, metadata or file of the item."
+)
+_PARTLY_SENTENCE: Final = (
+    "Not all Archives could be asked. The item is known, but nobody who answered offers what was asked of it. "
+    "Please try again."
 )
 _NOBODY_TITLE: Final = "There is no Archive to ask"
 _NOBODY_SENTENCE: Final = (
@@ -136,7 +141,8 @@ class Alert:
     pairs of language and persistent URL; `problem` the fault of a URL that is none; `proposals` URLs to try instead;
     `known` whether the item was found, though not what the URL asks of it; `first` the one of the claimants that showed
     the original first; `contact` the mail address of whoever can look into it; `elsewhere` what another resolver said;
-    `wait` the seconds after which another try makes sense, where the kind alone does not say it; `advice` what helps.
+    `wait` the seconds after which another try makes sense, where the kind alone does not say it; `advice` what helps;
+    `testimony` what each Archive said.
     """
 
     kind: Kind
@@ -154,6 +160,7 @@ class Alert:
     elsewhere: str = ""
     wait: int | None = None
     advice: Advice | None = None
+    testimony: Hearings | None = None
 
     @property
     def status(self) -> int:
@@ -203,6 +210,8 @@ class Alert:
             return []
         counts = {"asked": self.round.asked, "answered": self.round.answered}
         lines = [say("Archives asked: {asked}; answered: {answered}", counts)]
+        if self.testimony is not None:
+            return lines + self.testimony.lines(say)
         for archive, why in self.round.silent[:MOST_SILENT]:
             reason = say(why.problem, why.details)
             lines.append(say("No answer from {archive}: {why}", {"archive": archive, "why": reason}))
@@ -255,10 +264,10 @@ class Alert:
                     for ibi, why in self.round.silent
                 ],
             }
-        if self.advice is not None:
-            body |= self.advice.as_dict(say)
-            letter = self.advice.letter(self.title(say), say)
-            body |= {"report": letter} if letter else {}
+        for more in (self.testimony, self.advice):
+            body |= more.as_dict(say) if more is not None else {}
+        letter = self.advice.letter(self.title(say), say) if self.advice is not None else ""
+        body |= {"report": letter} if letter else {}
         return json.dumps(body, ensure_ascii=False, indent=1).encode("utf-8", "replace")
 
     def detail(self, say: Say) -> str:
@@ -267,6 +276,8 @@ class Alert:
             return say(self.problem.problem, self.problem.details)
         if self._only_known:
             return say(_KNOWN_SENTENCE, {})
+        if self.known and self.kind is Kind.INCOMPLETE:
+            return say(_PARTLY_SENTENCE, {})
         return say(_NOBODY_SENTENCE if self._nobody else _SENTENCE[self.kind], {})
 
     @property

@@ -20,6 +20,7 @@ from ibi.identifier.forms import parse_name
 from ibi.protocol.query_string import unescape
 from ibi.protocol.vocabulary import ContentType, State
 from ibi.resolver.alerts import Alert, Kind
+from ibi.resolver.testifying import witnessed
 from ibi.resolver.visitor import Visitor
 
 if TYPE_CHECKING:
@@ -114,7 +115,7 @@ def _times(door: str, name: Name, alert: Callable[[Alert], Response]) -> Teller:
         if isinstance(outcome, Alert):
             return alert(outcome)
         if outcome.alert is not None:
-            return alert(outcome.alert)
+            return alert(witnessed(outcome.alert, outcome))
         source = _source(outcome)
         if source is None:
             return alert(Alert(Kind.NO_SUCH_PAGE))

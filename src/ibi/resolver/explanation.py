@@ -11,8 +11,12 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple, Protocol
 
 from ibi.protocol import vocabulary as words
+from ibi.protocol.vocabulary import State
+from ibi.resolver.testimony import What, in_words, silence
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from ibi.errors import IbiError
     from ibi.identifier.forms import IBI
     from ibi.protocol.messages import UrlRequest
@@ -46,6 +50,11 @@ PERSISTENCE: Final = (
 )
 """What is promised of a persistent URL, as ?info tells it."""
 
+_HELD: Final[dict[State | None, What]] = {
+    State.ORIGINAL: "original",
+    State.COPY: "copy",
+    State.DELETED: "removed",
+}
 _SECRET: Final = frozenset({words.URL_KEY})
 
 
@@ -69,11 +78,20 @@ class Statement(NamedTuple):
     said: Said
     milliseconds: int
     why: IbiError | None = None
-    """Of a silent one: the reason."""
+    """Of a silent one, or one that was not believed: the reason."""
     again: bool = False
     """It said so before, and its Archive allows that this be used again."""
     answer: UrlList | None = None
     """What it said, where all of that is to be shown."""
+    state: State | None = None
+    """What it says that it holds."""
+
+    @property
+    def what(self) -> What:
+        """What it comes to, for alerts and for people."""
+        if self.why is not None:
+            return silence(self.why)
+        return _HELD.get(self.state, "url list") if self.said == "url list" else self.said
 
     @property
     def pairs(self) -> dict[str, Value]:
@@ -88,7 +106,8 @@ class RoundTold:
     """One round: what was asked, whom (in order), why the first of them, and what was said.
 
     `said`: in order; of who knows nothing, as most do, only the Archive and when it said so, in milliseconds.
-    `remembered`: how many of those that were said before.
+    `remembered`: how many of those that were said before. `recalled`: where nobody was asked, those that had said a
+    moment ago that they do not know the item.
     """
 
     ibi: str
@@ -98,11 +117,20 @@ class RoundTold:
     asked: tuple[str, ...] = ()
     said: list[Statement | tuple[Archive, int]] = field(default_factory=list)
     remembered: int = 0
+    recalled: Sequence[Archive] = ()
 
     @property
     def statements(self) -> list[Statement]:
         """What was said, whoever said it."""
         return [said if isinstance(said, Statement) else _ignorance(*said) for said in self.said]
+
+    @property
+    def late(self) -> list[str]:
+        """Those that were asked and not waited for."""
+        if len(self.said) >= len(self.asked):
+            return []
+        heard = {each.archive for each in self.statements}
+        return [archive for archive in self.asked if archive not in heard]
 
 
 @dataclass(slots=True)
@@ -142,8 +170,14 @@ class Explanation:
         answer = url_list if self.in_full else None
         self.rounds[-1].remembered += again
         self.rounds[-1].said.append(
-            Statement(archive, address, said, milliseconds, again=again, answer=answer)
+            Statement(archive, address, said, milliseconds, None, again, answer, url_list.state)
         )
+
+    def disbelieve(self, why: IbiError) -> None:
+        """What was said last was not taken for an answer (threat T08)."""
+        said = self.rounds[-1].said[-1]
+        if isinstance(said, Statement):
+            self.rounds[-1].said[-1] = said._replace(why=why)
 
     def silent(self, archive: str, address: str, why: IbiError, milliseconds: int) -> None:
         """An Archive has not answered, or not with an answer."""
@@ -202,10 +236,8 @@ class Explanation:
             wanted = " ".join((told.ibi, *told.verbs, told.file_path)).rstrip()
             lines += ["", say("Round {number}: {wanted}", {"number": number, "wanted": wanted})]
             lines += [f"  {say(FIRST_ASKED[told.why], {})}"]
-            statements = told.statements
-            lines += [_line(statement, say) for statement in statements]
-            late = [archive for archive in told.asked if all(archive != s.archive for s in statements)]
-            lines += [f"  {archive}: {say('not waited for', {})}" for archive in late]
+            lines += [_line(statement, say) for statement in told.statements]
+            lines += [f"  {archive}: {say('not waited for', {})}" for archive in told.late]
         if self.alert is None:
             lines += ["", self.location, say(self.reason, {}), self.archive]
         else:
@@ -248,7 +280,7 @@ def _why(statement: Statement, say: Say) -> str:
 
 
 def _line(statement: Statement, say: Say) -> str:
-    what = _why(statement, say) or say(statement.said, {})
+    what = in_words(statement.what, statement.why, say)
     if statement.again:
         what = f"{what} ({say('remembered', {})})"
     urls = [

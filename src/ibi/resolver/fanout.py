@@ -118,7 +118,8 @@ class FanOut(Generic[_Asked]):
         if self._widening:
             return
         self._widening = True
-        size = len(self._members().regular)
+        members = self._members()
+        size = len(members.regular) + len(members.aside)  # all of them are asked
         if self._questions.is_asked(self._query):  # by somebody who comes first: this costs nothing more
             self._ask_everybody()
             return

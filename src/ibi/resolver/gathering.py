@@ -1,15 +1,15 @@
 """Thanks for redirects that lay ready: counted where they are given, handed on together (RES-12, notes 1 and 2).
 
 A redirect that is given costs one addition. Once a second what was counted goes into the metrics, and of the thanks
-as many go on to `thanks` as are taken there: all of them where few are asked for, else a part. What stays grows with
-each reader, and needs no place there; so thanks that wait are one parcel for each redirect, however many readers
-it stands for, and nothing is dropped because much is asked for.
+as many go on to `thanks` as are taken there, a part of them at each look. What stays grows with each reader, and needs
+no place there; so thanks that wait are one parcel for each redirect, however many readers it stands for, and nothing is
+dropped because much is asked for. They go to where their Archive is when they go, wherever it was before.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections import Counter
+from collections import Counter, deque
 from dataclasses import replace
 from itertools import islice
 from typing import TYPE_CHECKING, Final, cast
@@ -19,6 +19,8 @@ from ibi.resolver.metrics import REDIRECT
 from ibi.resolver.thanks import OLDEST
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
     from ibi.resolver.metrics import Metrics
     from ibi.resolver.registry import IncludedArchive
     from ibi.resolver.thanks import Thanks
@@ -30,7 +32,7 @@ MOST_GATHERED: Final = 200_000
 """Redirects of one process whose thanks are gathered; others are given by the slow lane meanwhile."""
 
 QUIET: Final = 1_000
-"""Redirects of one second, so few that all their thanks may go on at once."""
+"""Redirects of one second, so few that all their thanks may go on at once; more do not go on at one look then."""
 
 SELDOM: Final = 500
 """Where more is asked for, one acknowledgment goes on for so many redirects: it costs as much as twenty of them."""
@@ -52,7 +54,8 @@ def story_of(rounds: int, hint: str) -> int:
 class Given:
     """A redirect, and how many `readers` it was given to since their thanks went on last.
 
-    `archive` is None where nobody is to be thanked. The first of them had these `addresses`.
+    `archive`, as it was when they began to be counted, is None where nobody is to be thanked. The first of them had
+    these `addresses`.
     """
 
     __slots__ = ("addresses", "archive", "check", "readers", "since", "thanks")
@@ -81,15 +84,18 @@ class Given:
 class Gathering:
     """What one process gives; belongs to one event loop. `metrics` follows it as it follows `thanks`.
 
-    `thanks` is where they go on, as the settings are now. `begin` what is not in `under_way` yet, then count in its
-    `readers`, in `given` and in `stories`; what is counted in `stories` alone is to be told to `wake`.
+    `follow` tells where thanks go on. `begin` what is not in `under_way` yet, then count in its `readers`, in `given`
+    and in `stories`; what is counted in `stories` alone is to be told to `wake`.
     """
 
     def __init__(self, metrics: Metrics) -> None:
         self._metrics = metrics
         self._timer: asyncio.TimerHandle | None = None
-        self._leaving: list[Given] = []
-        self.thanks: Thanks | None = None
+        self._leaving: deque[Given] = deque()
+        self._thanks: Thanks | None = None
+        self._included: Callable[[], Sequence[IncludedArchive]] = tuple
+        self._archives: Sequence[IncludedArchive] = ()
+        self._by_name: dict[str, IncludedArchive] = {}
         self.under_way: dict[bytes, Given] = {}
         self.stories = [0] * (len(HINTS) * _ROUNDS)
         """How many resolutions there were of each story."""
@@ -98,6 +104,11 @@ class Gathering:
         self.queued = 0
         self.delivered = 0
         self.dropped = Counter[str]()
+
+    def follow(self, thanks: Thanks, included: Callable[[], Sequence[IncludedArchive]]) -> None:
+        """Hand on to these thanks from now on, for the Archives that are included then."""
+        self._thanks = thanks
+        self._included = included
 
     def begin(
         self, key: bytes, check: int, archive: IncludedArchive | None, thanks: str, addresses: tuple[str, ...]
@@ -139,8 +150,9 @@ class Gathering:
             self._timer.cancel()
             self._timer = None
         self._count()
+        self._look_up()
         for given in [*self._leaving, *self.under_way.values()]:
-            self._hand_on(given)
+            self._hand_on(given, self._now_of(given))
         self._leaving.clear()
         self.under_way.clear()
 
@@ -148,13 +160,17 @@ class Gathering:
         self._timer = None
         lately = self._count()
         waiting = len(self._leaving) + len(self.under_way)
-        most = waiting if lately < QUIET else max(lately // SELDOM, waiting // WITHIN) + 1
+        most = max(QUIET if lately < QUIET else lately // SELDOM, waiting // WITHIN) + 1
         now = asyncio.get_running_loop().time()
-        self._leaving = [given for given in self._leaving if not self._goes(given, now)]
+        self._look_up()
+        for _ in range(min(most, len(self._leaving))):
+            given = self._leaving.popleft()
+            if not self._goes(given, now):
+                self._leaving.append(given)  # behind the others: its Archive takes no more at the moment
         for key, given in list(islice(self.under_way.items(), most)):
             del self.under_way[key]
             if not self._goes(given, now):
-                self.under_way[key] = given  # behind the others: its Archive takes no more at the moment
+                self.under_way[key] = given
         if waiting:
             self.wake()
 
@@ -174,20 +190,33 @@ class Gathering:
         self.given = 0
         return sum(count for _, count in counted)
 
+    def _look_up(self) -> None:
+        """See who is included now, and where."""
+        archives = self._included()
+        if archives is not self._archives:
+            self._archives = archives
+            self._by_name = {each.service_ibi.canonical: each for each in archives}
+
+    def _now_of(self, given: Given) -> IncludedArchive | None:
+        """The Archive that is to be thanked, where it is now; None where there is none, or it is not included."""
+        return None if given.archive is None else self._by_name.get(given.archive.service_ibi.canonical)
+
     def _goes(self, given: Given, now: float) -> bool:
         """Hand thanks on, if they are taken or have waited too long; False while they have to wait."""
-        archive, thanks = given.archive, self.thanks
+        archive, thanks = self._now_of(given), self._thanks
         old = now - given.since > OLDEST
         if archive is not None and not old and not (thanks is not None and thanks.has_room(archive)):
             return False
-        self._hand_on(given, "too old" if old else "")
+        self._hand_on(given, archive, "too old" if old else "")
         return True
 
-    def _hand_on(self, given: Given, dropped: str = "") -> None:
-        if self.thanks is None or dropped:
+    def _hand_on(self, given: Given, archive: IncludedArchive | None, dropped: str = "") -> None:
+        if self._thanks is None or dropped:
             self.dropped[dropped or "closing"] += given.readers
         elif given.archive is None:
-            self.thanks.skip("no key to thank with", given.readers)
+            self._thanks.skip("no key to thank with", given.readers)
+        elif archive is None:
+            self._thanks.skip("no longer included", given.readers)
         elif given.readers:
-            self.thanks.again(given.archive, given.message(), given.readers, given.since)
+            self._thanks.again(archive, given.message(), given.readers, given.since)
         self.queued -= given.readers  # counted here until it is counted there

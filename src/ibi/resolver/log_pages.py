@@ -1,12 +1,13 @@
 """The evidence page by page, from its end backwards: what was written last is asked for first.
 
 The log may have millions of entries. A place in it is found by the numbers of the entries, which only ever go up, and
-of one page at most so many bytes are looked at; where a page ends for that, the next one goes on.
+of one page at most so many bytes are looked at; where a page ends for that, the next one goes on. It goes on by bytes:
+lines that are not as they were written have no number, and there may be more of them than are looked at for one page.
 """
 
 from __future__ import annotations
 
-from itertools import chain
+from itertools import accumulate, chain
 from typing import TYPE_CHECKING, Any, BinaryIO, Final, NamedTuple
 
 from ibi.errors import ParseError
@@ -26,10 +27,15 @@ LOOKED_AT: Final = 1 << 20
 
 
 class Page(NamedTuple):
-    """Some entries, the latest first. `before`: the number before which the next page begins, 0 where there is none."""
+    """Some entries, the latest first.
+
+    `at`: how many bytes of the log come before the last of what was looked at, where the next page begins; 0 where
+    there is none. `unread`: lines that were passed over, because they are not as they were written.
+    """
 
     entries: list[Entry]
-    before: int
+    at: int
+    unread: int = 0
 
 
 def page(
@@ -38,22 +44,29 @@ def page(
     before: int = 0,
     most: int = MOST_ENTRIES,
     looked_at: int = LOOKED_AT,
+    at: int = 0,
 ) -> Page:
-    """The last entries that are wanted, of those with a number smaller than `before` (0: of all). Raises OSError."""
+    """The last entries that are wanted among the first `at` bytes, or with a number smaller than `before` (0: of all).
+
+    Raises OSError.
+    """
     found: list[Entry] = []
-    oldest = 0
+    place = unread = 0
     try:
         with log.open("rb") as file:
-            end = _place(file, before) if before else file.seek(0, 2)
-            for entry in _backwards(file, end, looked_at):
-                oldest = entry.number
-                if wanted(entry):
+            size = file.seek(0, 2)
+            end = min(at, size) if at else _place(file, before) if before else size
+            for place, line in _backwards(file, end, looked_at):  # noqa: B007 - where it ended is told
+                entry = read_line(line)
+                if entry is None:
+                    unread += end < size or not _is_half(line)
+                elif wanted(entry):
                     found.append(entry)
-                if len(found) == most:
-                    break
+                    if len(found) == most:
+                        break
     except FileNotFoundError:
         pass
-    return Page(found, oldest if oldest > 1 else 0)
+    return Page(found, place, unread)
 
 
 def tells_of(entry: Entry, canonical: str) -> bool:
@@ -74,15 +87,20 @@ def _canonical(word: str) -> str | None:
         return None
 
 
-def _backwards(file: BinaryIO, end: int, looked_at: int) -> Iterator[Entry]:
-    """The entries before a place, the last one first; lines that are not as they were written are passed over."""
-    start = max(0, end - looked_at)
+def _is_half(line: bytes) -> bool:
+    """Whether this may be an entry that is just being written."""
+    return not line.endswith(b"\n") and len(line) < LONGEST_LINE
+
+
+def _backwards(file: BinaryIO, end: int, looked_at: int) -> Iterator[tuple[int, bytes]]:
+    """The lines before a place, the last one first, each with where it begins."""
+    place = start = max(0, end - looked_at)
     file.seek(start)
     lines = file.read(end - start).splitlines(keepends=True)
-    for line in reversed(lines[1:] if start else lines):
-        entry = read_line(line)
-        if entry is not None:
-            yield entry
+    if start and len(lines) > 1:
+        place += len(lines.pop(0))  # its beginning is not here
+    places = accumulate(map(len, lines), initial=place)
+    yield from reversed(list(zip(places, lines, strict=False)))
 
 
 def _place(file: BinaryIO, number: int) -> int:

@@ -11,13 +11,14 @@ import re
 import smtplib
 import ssl
 from contextlib import suppress
+from email.errors import MessageError
 from email.headerregistry import Address
 from email.message import EmailMessage
 from email.policy import SMTP
 from email.utils import localtime, make_msgid
 from pathlib import Path
 from queue import Full, Queue
-from threading import Thread
+from threading import Lock, Thread
 from typing import TYPE_CHECKING, Final
 
 from ibi.exchange import host_of
@@ -110,6 +111,7 @@ class Mail:
         self._resolver = resolver
         self._waiting: Queue[EmailMessage | None] = Queue(MOST_LETTERS)
         self._thread: Thread | None = None
+        self._starting = Lock()
 
     @property
     def sends(self) -> bool:
@@ -152,18 +154,19 @@ class Mail:
             return
         try:
             self._waiting.put_nowait(self._letter(kind, to, details))
-        except ValueError as error:
+        except (ValueError, LookupError, MessageError) as error:
             _log.warning("a letter cannot be sent to this address: %s", error)
             return
         except Full:
             _log.warning("a letter was not sent: too many wait")
             return
-        if self._thread is None:
-            self._thread = Thread(target=self._run, name="mail", daemon=True)
-            self._thread.start()
+        with self._starting:
+            if self._thread is None:
+                self._thread = Thread(target=self._run, name="mail", daemon=True)
+                self._thread.start()
 
     def _letter(self, kind: str, to: str, details: Mapping[str, object]) -> EmailMessage:
-        """The letter. Raises ValueError for an address that no header can hold."""
+        """The letter. Raises ValueError, LookupError or MessageError for what no header can hold."""
         if not is_recipient(to):
             problem = "not a plain mail address"
             raise ValueError(problem)

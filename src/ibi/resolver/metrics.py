@@ -41,7 +41,7 @@ BOUNDS: Final = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.15, 0.25, 0.5, 
 _LOOK_EVERY: Final = 1.0  # seconds between two looks at what others count themselves
 _DROPPED: Final = (
     *("too many waiting", "closing", "too old", "garbled", "silent"),
-    *("only prefetched", "no key to thank with", "an older answer"),
+    *("only prefetched", "no key to thank with", "an older answer", "no longer included"),
 )
 _FORWARDED: Final = (b"forwarded", b"via", b"x-real-ip")
 

@@ -139,7 +139,7 @@ class Questions:
         if inquiry.remembered and (kept := self.kept(archive, inquiry.request)) is not None:
             return Heard(archive, kept, again=True)
         if inquiry.deadline.seconds <= 0:
-            return Silent(archive, PeerSilent("no time was left to ask it"))
+            return Silent(archive, NotAsked("no time was left to ask it"))
         return None
 
     def _asleep(self, archive: _Asked, inquiry: Inquiry[_Asked]) -> Silent[_Asked] | None:
@@ -147,7 +147,7 @@ class Questions:
         if self._health.begin(archive.service_ibi.canonical, inquiry.begun) is None:
             return None
         self._metrics.asked("asleep")
-        why = PeerSilent("it did not answer lately, and is not asked for a while")
+        why = NotAsked("it did not answer lately, and is not asked for a while")
         return Silent(archive, why, asleep=True)
 
     def _begin(self, flights: list[Flight], inquiry: Inquiry[Any]) -> None:

@@ -24,6 +24,7 @@ from ibi.resolver.alerts import Alert, Kind, Round
 from ibi.resolver.explanation import Explanation
 from ibi.resolver.metrics import REDIRECT
 from ibi.resolver.rounds import Reader
+from ibi.resolver.testifying import witnessed
 from ibi.resolver.upstream import Nothing, Redirected, Said, Unheard
 from ibi.resolver.warming import hint_of
 
@@ -98,7 +99,7 @@ class Readers:
         since = self.rules.moment() if self.rules is not None else None
         outcome = await self._resolve(visitor, url, story, looks=looks)
         if isinstance(outcome, Alert):
-            return self._site.alert(visitor, outcome)
+            return self._site.alert(visitor, witnessed(outcome, story))
         by_language = _BARE_TRANSLATION in url.relation.steps or isinstance(outcome, Redirected)
         response = redirect(
             outcome.url,

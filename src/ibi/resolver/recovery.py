@@ -16,6 +16,7 @@ from __future__ import annotations
 import asyncio
 import hmac
 import json
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 from ibi.errors import ParseError, PeerError, SetupError
@@ -105,11 +106,13 @@ class Recovery:
             return refused
         if not known.confirmed_address or not await self._shows(known.confirmed_address, told):
             return refused
+        tell = partial(self._witness.write, "rotated", ibi=str(known.service_ibi), by="proof")
         try:
-            key = await asyncio.to_thread(self._registry.rotate, service_ibi, seal)
+            key = await asyncio.to_thread(self._registry.rotate, service_ibi, seal, tell)
         except SetupError:
-            return refused  # another call was quicker
-        await asyncio.to_thread(self._witness.write, "rotated", ibi=str(known.service_ibi), by="proof")
+            if await asyncio.to_thread(self._registry.seal, service_ibi) != seal:
+                return refused  # another call was quicker
+            raise
         self._mail.rotated(known)
         return _told(200, {"service_ibi": str(known.service_ibi), "key": key})
 

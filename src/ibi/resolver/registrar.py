@@ -1,18 +1,19 @@
 """Who may take part, as administrators decide: on pages, at a terminal, and by programs with a token.
 
-Whatever is decided stands in the registry first, then in the evidence with who decided it, and then a letter goes out.
-`by`: command, mail, or account or token and its name.
+Whatever is decided counts once it stands in the evidence with who decided it, and not at all where it cannot be written
+there; then a letter goes out. `by`: command, mail, or account or token and its name.
 """
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from ibi.errors import NotHeld, SetupError
 from ibi.resolver.mail import is_recipient
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Callable, Iterable
 
     from ibi.identifier.forms import IBI, IBIForms
     from ibi.resolver.mail import Mail
@@ -21,9 +22,14 @@ if TYPE_CHECKING:
 
 
 class Registrar:
-    """Decides about the Archives of one resolver, whose own service is `service`. Not for an event loop."""
+    """Decides about the Archives of one resolver, whose own service is `service`. Not for an event loop.
 
-    def __init__(self, registry: Registry, witness: Witness, mail: Mail, service: IBIForms) -> None:
+    `mail` gives what sends letters as the settings are now.
+    """
+
+    def __init__(
+        self, registry: Registry, witness: Witness, mail: Callable[[], Mail], service: IBIForms
+    ) -> None:
         self._registry = registry
         self._witness = witness
         self._mail = mail
@@ -59,44 +65,51 @@ class Registrar:
             raise SetupError("this is not a plain mail address: {text}", text=contact)
         if self._service.names(service):
             raise SetupError("this is the resolver's own service")
-        before = self._registry.entry(service)
-        chosen = self._registry.register(service, key, hosts, contact, name if contact else "")
-        if before is None or before.applied:
-            self._witness.write("registered", ibi=str(service), by=by)
-            self._mail.registered(service, contact)
+        told = False
+
+        def tell() -> None:
+            nonlocal told
+            self._told("registered", service, by)()
+            told = True
+
+        name = name if contact else ""
+        chosen = self._registry.register(service, key, hosts, contact, name, tell)
+        if told:
+            self._mail().registered(service, contact)
         return chosen
 
     def approve(self, service: IBI, by: str) -> None:
         """Register one that has applied. Raises SetupError."""
         known = self._registry.entry(service)
-        self._registry.approve(service)
-        self._witness.write("approved", ibi=str(service), by=by)
-        self._mail.registered(service, known.contact if known else "")
+        self._registry.approve(service, self._told("approved", service, by))
+        self._mail().registered(service, known.contact if known else "")
 
     def refuse(self, service: IBI, by: str) -> None:
         """Forget an application. Raises SetupError."""
-        self._registry.refuse(service)
-        self._witness.write("unregistered", ibi=str(service), by=by)
+        self._registry.refuse(service, self._told("unregistered", service, by))
 
     def unregister(self, service: IBI, by: str) -> None:
         """Forget an Archive, included or not. Raises SetupError."""
-        self._registry.unregister(service)
-        self._witness.write("unregistered", ibi=str(service), by=by)
+        self._registry.unregister(service, self._told("unregistered", service, by))
 
     def rotate(self, service: IBI, by: str) -> str:
         """Give an Archive a new key; the old one is void. Raises NotHeld, SetupError."""
         known = self._not_applied(service)
-        key = self._registry.rotate(service)
-        self._witness.write("rotated", ibi=str(known.service_ibi), by=by)
-        self._mail.rotated(known)
+        key = self._registry.rotate(service, tell=self._told("rotated", known.service_ibi, by))
+        self._mail().rotated(known)
         return key
 
     def allow_move(self, service: IBI, by: str) -> None:
         """Let an Archive move once, whatever its old address says. Raises NotHeld, SetupError."""
         known = self._not_applied(service)
-        self._registry.allow_move(known.service_ibi)
         facts = {"address": known.move.address} if known.move else {}
-        self._witness.write("move-allowed", ibi=str(known.service_ibi), by=by, **facts)
+        self._registry.allow_move(
+            known.service_ibi, self._told("move-allowed", known.service_ibi, by, **facts)
+        )
+
+    def _told(self, what: str, service: IBI, by: str, **facts: str) -> Callable[[], None]:
+        """What writes a decision down."""
+        return partial(self._witness.write, what, ibi=str(service), by=by, **facts)
 
     def _not_applied(self, service: IBI) -> RegisteredArchive:
         known = self.known(service)

@@ -12,6 +12,7 @@ from __future__ import annotations
 import asyncio
 import json
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import TYPE_CHECKING, Final
 from urllib.parse import parse_qsl, urlsplit
 
@@ -126,13 +127,11 @@ class Registration:
                     "the Archive does not confirm at {address}: it must be switched on and reachable there"
                 )
                 return replace(page, problem=IbiError(problem, address=wanted.address), status=422)
+            tell = partial(self._witness.write, "registered", ibi=str(wanted.service_ibi), by="form")
             key = await asyncio.to_thread(
                 self._registry.apply,
-                wanted.service_ibi, wanted.address, wanted.mail, wanted.name, wanted.hosts,
+                wanted.service_ibi, wanted.address, wanted.mail, wanted.name, wanted.hosts, tell,
             )  # fmt: skip
-            if key is not None:
-                ibi = str(wanted.service_ibi)
-                await asyncio.to_thread(self._witness.write, "registered", ibi=ibi, by="form")
         except ParseError as error:
             return replace(page, problem=error, status=422)
         except ForbiddenAddress:  # why is not told: it might say what names mean in our own network

@@ -23,7 +23,7 @@ from ibi.protocol.vocabulary import ContentType, State
 from ibi.resolver.alerts import Alert, Kind, Round
 from ibi.resolver.asked import Asked
 from ibi.resolver.originals import Offer, contradicting, preferred
-from ibi.resolver.selection import Archive, alternatives, next_requests, offered, satisfying
+from ibi.resolver.selection import Archive, alternatives, next_requests, offered, removed_on, satisfying
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -103,6 +103,7 @@ class Resolution:
         self._unsafe: list[Archive] = []
         self._known = False
         self._fallbacks: list[tuple[Name, VerbList]] = []
+        self.doubt: IbiError | None = None  # why the last answer was not taken for one
         self.rounds = 0
         self.request = UrlRequest(client_addresses, url.ibi, url.file_path, url.verbs)
         """What every Archive is to be asked in this round."""
@@ -116,7 +117,7 @@ class Resolution:
     def hear(self, archive: Archive, answer: UrlList, *, again: bool = False) -> Redirect | None:
         """Take an answer, given before if `again`. In normal mode the first that satisfies decides (RES-05)."""
         if answer.pairs:
-            doubt = self._policy.disbelief(archive, self.request, answer)
+            doubt = self.doubt = self._policy.disbelief(archive, self.request, answer)
             if doubt is not None:
                 return self.silent(archive, doubt)
             self._heard.append(_Heard(archive, answer))
@@ -276,24 +277,24 @@ class Resolution:
 
     def _alert(self, kind: Kind, archives: list[Archive]) -> Alert:
         asked = len(self._answered | self._silent.keys())
+        cause = kind  # what it would be if all had answered
         if kind is not Kind.SUSPECT_ORIGINALS and (self._silent or not asked) and not self._removed(kind):
             kind = Kind.INCOMPLETE
-        others = alternatives([heard.answer for heard in self._heard], self._url, self._persistent)
-        removed = [heard.answer.timestamp for heard in self._heard if kind is Kind.DELETED]
+        answers = [heard.answer for heard in self._heard]
+        others = alternatives(answers, self._url, self._persistent)
         return Alert(
             kind,
             url=self._persistent,
             ibi=str(self._url.ibi),
             round=Round(asked, tuple(self._silent.values())),
             archives=tuple(str(archive.service_ibi) for archive in archives),
-            timestamp=next((moment for moment in removed if moment), ""),
-            alternates=tuple(sorted(others.items())) if kind is Kind.NO_TRANSLATION else (),
-            proposals=tuple(others.values()) if kind is Kind.NOT_FOUND else (),
+            timestamp=removed_on(answers) if kind is Kind.DELETED else "",
+            alternates=tuple(sorted(others.items())) if cause is Kind.NO_TRANSLATION else (),
+            proposals=tuple(others.values()) if cause is Kind.NOT_FOUND else (),
             known=self._known,
         )
 
     def _removed(self, kind: Kind) -> bool:
         """Whether the one who may say so says that the item was removed: the known holder (note 6)."""
-        return kind is Kind.DELETED and any(
-            heard.archive.service_ibi.canonical == self._holder for heard in self._heard
-        )
+        by = {heard.archive.service_ibi.canonical for heard in self._heard}
+        return kind is Kind.DELETED and self._holder in by

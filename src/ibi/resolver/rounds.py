@@ -92,7 +92,7 @@ class Rounds:
         )
         remembers = policy.remembers and not url.original_required
         if remembers and self._knowledge.nobody_has(machine.request, members.mark):
-            story.ask(machine.request, "memory")
+            story.ask(machine.request, "memory").recalled = members.regular
             asked_then = Round(len(members.regular))
             story.alert = Alert(Kind.NOT_FOUND, persistent, str(url.ibi), asked_then)
             return story.alert
@@ -229,6 +229,8 @@ class Rounds:
                 else:
                     told.round.said.append((archive, milliseconds))
                 decision = machine.hear(archive, answer, again=again)
+                if answer.pairs and machine.doubt is not None:
+                    story.disbelieve(machine.doubt)
             if decision is not None:
                 return decision
         return None

@@ -25,7 +25,12 @@ if TYPE_CHECKING:
     from ibi.protocol.language import LanguagePreference
     from ibi.protocol.persistent_url import PersistentURL
 
+MOST_ALTERNATIVES: Final = 30
+"""Other languages or formats that one alert offers."""
+
 _LONGEST_URL: Final = 8192
+_LONGEST_MODIFIER: Final = 128
+_LONGEST_MOMENT: Final = 40
 _HERE: Final = TRIAL_DOMAINS - {"example", "test", "invalid"}
 """Names that lead to this machine or this network."""
 
@@ -107,11 +112,21 @@ def alternatives(answers: Iterable[UrlList], url: PersistentURL, persistent: str
     found: dict[str, str] = {}
     for answer in answers:
         for relation in others(answer, url.relation):
+            if len(found) == MOST_ALTERNATIVES:
+                return found
+            if len(relation.modifier) > _LONGEST_MODIFIER:
+                continue
             parameters = [step.parameter for step in relation.steps if step.parameter]
             found.setdefault(
                 parameters[-1] if parameters else "", f"{root}/{url.ibi}{relation.modifier}{url.file_path}"
             )
     return found
+
+
+def removed_on(answers: Iterable[UrlList]) -> str:
+    """The first moment of removal that is told, "" if there is none; what is too long to be a moment is none."""
+    told = (answer.timestamp or "" for answer in answers)
+    return next((moment for moment in told if 0 < len(moment) <= _LONGEST_MOMENT), "")
 
 
 def is_safe_url(url: str, *, allow_private: bool = False) -> bool:

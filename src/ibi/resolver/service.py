@@ -111,7 +111,7 @@ class ResolverService:
 
     def gather(self, gathering: Gathering) -> None:
         """Have what is gathered go on to our thanks from now on, and what finds no room there be gathered."""
-        gathering.thanks = self._doors.thanks
+        gathering.follow(self._doors.thanks, self._stores.registry.archives)
         self._readers.gathering = gathering
 
     async def __call__(

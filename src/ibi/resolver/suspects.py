@@ -1,11 +1,13 @@
 """Alerts of two Originals of one item, each with the evidence: who showed the Original first, when, what each said.
 
 The alert names the Archives that claimed it. What the log tells of the item besides (who was the first with it, where
-it went, who says that it was removed) is looked for in the last part of the log.
+it went, who says that it was removed) is looked for in the last part of the log, which takes a while: one at a time
+does it, and what was found is remembered until something is written there.
 """
 
 from __future__ import annotations
 
+from threading import Lock
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from ibi.errors import ParseError
@@ -16,7 +18,7 @@ from ibi.resolver.log_pages import facts as entry_facts
 from ibi.resolver.log_pages import page, tells_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Sequence
     from pathlib import Path
 
     from ibi.resolver.chain import Entry
@@ -27,6 +29,8 @@ LOOKED_AT: Final = 16 << 20
 """Bytes of the end of the log in which evidence is looked for."""
 MOST_OF_ITEM: Final = 50
 """Entries that are told of one item."""
+MOST_REMEMBERED: Final = 4
+"""Pages of alerts that are remembered."""
 
 _TELLING: Final = frozenset({"original", "migrated", "deleted"})
 
@@ -58,16 +62,54 @@ def is_suspect(entry: Entry) -> bool:
     return entry.what == "alert" and entry.facts.get("kind") == Kind.SUSPECT_ORIGINALS
 
 
-def suspects(log: Path, before: int = 0) -> tuple[list[Suspects], int]:
-    """The last alerts, the latest first, and the number before which there may be more (0: no more). Raises OSError."""
-    found = page(log, is_suspect, before, MOST_ALERTS)
+class Found(NamedTuple):
+    """Some alerts, the latest first; `at` and `unread` as of a page of the log."""
+
+    alerts: Sequence[Suspects]
+    at: int
+    unread: int
+
+
+class Suspicions:
+    """The alerts of one log. Not for an event loop."""
+
+    def __init__(self, log: Path) -> None:
+        self._log = log
+        self._looking = Lock()
+        self._mark: tuple[int, int, int] | None = None
+        self._known: dict[tuple[int, int], Found] = {}
+
+    def found(self, before: int = 0, at: int = 0) -> Found:
+        """The last of them, of the entries that a page of the log would begin with. Raises OSError."""
+        with self._looking:
+            mark = _mark(self._log)  # before it is read: what is written meanwhile is found next time
+            if mark != self._mark:
+                self._mark, self._known = mark, {}
+            found = self._known.get((before, at))
+            if found is None:
+                if len(self._known) >= MOST_REMEMBERED:
+                    del self._known[next(iter(self._known))]
+                found = self._known[before, at] = _found(self._log, before, at)
+            return found
+
+
+def _mark(log: Path) -> tuple[int, int, int] | None:
+    try:
+        now = log.stat()
+    except FileNotFoundError:
+        return None
+    return now.st_ino, now.st_size, now.st_mtime_ns
+
+
+def _found(log: Path, before: int, at: int) -> Found:
+    found = page(log, is_suspect, before, MOST_ALERTS, at=at)
     items = {canonical for entry in found.entries if (canonical := _item(entry))}
     told = _told(log, items) if items else {}
     listed = []
     for alert in found.entries:
         claimants = tuple(str(alert.facts.get("archives", "")).split())
         listed.append(Suspects(alert, claimants, tuple(told.get(_item(alert), ()))))
-    return listed, found.before
+    return Found(listed, found.at, found.unread)
 
 
 def facts(each: Suspects) -> dict[str, Any]:

@@ -15,7 +15,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from ibi.errors import ForbiddenAddress, IbiError, PeerError, PeerGarbled, PeerSilent, SetupError
+from ibi.errors import ForbiddenAddress, IbiError, NotAsked, PeerError, PeerGarbled, SetupError
 from ibi.protocol.query_string import split_query
 from ibi.resolver.health import Health
 from ibi.resolver.hops import Hops
@@ -126,13 +126,13 @@ class Upstream:
         seen = Hops.read(hops)
         onward = seen.onward(self._name) if seen is not None else None
         if onward is None:
-            return Unheard(IbiError("the request has come by too many resolvers already"))
+            return Unheard(NotAsked("the request has come by too many resolvers already"))
         if seconds <= 0:
-            return Unheard(PeerSilent("no time was left to ask it"))
+            return Unheard(NotAsked("no time was left to ask it"))
         clock = asyncio.get_running_loop().time
         until = self._health.begin(self._address, clock())
         if until is not None:
-            return Unheard(IbiError("it did not answer lately, and is left alone for a while"))
+            return Unheard(NotAsked("it did not answer lately, and is left alone for a while"))
         try:
             reply = await self._client.get(
                 self._address,

@@ -120,9 +120,10 @@ class WriteBehind(Generic[_Value]):
     def _take(self) -> dict[bytes, _Value]:
         with self._lock:
             keys = list(islice(self._waiting, BATCH))
-            taken = {key: self._waiting.pop(key) for key in keys}
-            self._bytes -= sum(size for _, size in taken.values())
-            self._writing = {key: value for key, (value, _) in taken.items()}
+            self._writing = {
+                key: self._waiting[key][0] for key in keys
+            }  # first: whoever looks finds it in one
+            self._bytes -= sum(self._waiting.pop(key)[1] for key in keys)
             if not self._ended:
                 if not self._waiting:
                     self._some.clear()

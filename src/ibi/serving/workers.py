@@ -7,13 +7,14 @@ import gc
 import logging
 import os
 import signal
+import threading
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import uvloop
 
 from ibi.errors import SetupError
-from ibi.serving import listen, run
+from ibi.serving import CLOSE_SECONDS, FAREWELL_SECONDS, listen, run
 from ibi.serving.access_log import AccessLog
 
 if TYPE_CHECKING:
@@ -38,7 +39,8 @@ def serve(
 
     `make` builds the services, one for each of `binds`, anew in each process; only the first worker runs the hooks
     `started` and `stopping` and tells `ready` the URLs. On SIGHUP those that can look at their settings at once.
-    Raises SetupError when an address cannot be listened on.
+    Nobody can end a thread: one that is at work still when the time to stop is over is left with its process, and what
+    it did is then as after a kill. Raises SetupError when an address cannot be listened on.
     """
     listeners = [listen(bind) for bind in binds]
     if access_log:
@@ -110,10 +112,17 @@ async def _until_signal(
     """Serve until a signal comes; a worker also until whoever started it has ended, which is read from `life`."""
     stop = asyncio.Event()
     loop = asyncio.get_running_loop()
+    longest = FAREWELL_SECONDS + max(service.drain_seconds for service in services) + CLOSE_SECONDS
+
+    def end() -> None:
+        if not stop.is_set():
+            stop.set()
+            _leave_within(longest)
+
     for name in _STOPPING:
-        loop.add_signal_handler(name, stop.set)
+        loop.add_signal_handler(name, end)
     if life is not None:
-        _at_the_end_of(life, loop, stop.set)
+        _at_the_end_of(life, loop, end)
     renewing = [service.renew for service in services if service.renew]
     if renewing:
         loop.add_signal_handler(signal.SIGHUP, lambda: [renew() for renew in renewing])
@@ -124,6 +133,13 @@ async def _until_signal(
         ready(urls)
 
     await run(services, listeners, settled, stop)
+
+
+def _leave_within(seconds: float) -> None:
+    """End this process after so long at the latest, whatever its threads do, which others would wait for."""
+    leaving = threading.Timer(seconds, os._exit, [0])
+    leaving.daemon = True
+    leaving.start()
 
 
 def _at_the_end_of(life: int, loop: asyncio.AbstractEventLoop, stop: Callable[[], None]) -> None:

@@ -5,6 +5,7 @@ Nobody is signed in who sends one, so it is read within narrow limits, and its f
 
 from __future__ import annotations
 
+import asyncio
 import json
 from typing import TYPE_CHECKING, Any, Final
 
@@ -15,6 +16,7 @@ from ibi.signing_in.forms import (
     LONGEST_FIELDS,
     MOST_FIELDS,
     MULTIPART,
+    PARSING,
     TOKEN,
     Gone,
     kind_of,
@@ -68,6 +70,7 @@ def unpacked(text: str) -> Typed:
 async def _texts_of(asked: Asked, receive: Receive) -> Sequence[tuple[str, str]] | None:
     """The texts of a form with files; None if it is too long, () for one that is broken. Raises Gone."""
     texts, left, more = _Texts(), LONGEST_LATE, True
+    loop = asyncio.get_running_loop()
     try:
         parser = texts.parser(asked.header(b"content-type"))
         while more:
@@ -78,10 +81,16 @@ async def _texts_of(asked: Asked, receive: Receive) -> Sequence[tuple[str, str]]
             left -= len(piece)
             if left < 0:
                 return None
-            parser.write(piece)
+            await loop.run_in_executor(PARSING, parser.write, piece)
+    except _TooMany:
+        return None
     except FormParserError:
         return ()
     return None if texts.left < 0 else unix_lines(texts.fields)
+
+
+class _TooMany(Exception):
+    """A form has more parts than one of ours, and each of them costs something."""
 
 
 class _Texts:
@@ -93,13 +102,15 @@ class _Texts:
         self._header, self._value = bytearray(), bytearray()
         self._name: str | None = None  # of the part that comes, if it is a text
         self._text = bytearray()
+        self._parts = 0
 
     def parser(self, content_type: str) -> MultipartParser:
-        """What takes the bytes of the form. Raises FormParserError, also while it takes them."""
+        """What takes the bytes of the form. Raises FormParserError, also while it takes them, and then _TooMany."""
         _kind, options = parse_options_header(content_type)
         return MultipartParser(
             options.get(b"boundary", b""),
             {
+                "on_part_begin": self._part_begin,
                 "on_header_field": lambda data, start, end: self._header.extend(data[start:end]),
                 "on_header_value": lambda data, start, end: self._value.extend(data[start:end]),
                 "on_header_end": self._header_end,
@@ -109,6 +120,11 @@ class _Texts:
             max_header_count=_MOST_HEADERS,
             max_header_size=_LONGEST_HEADERS,
         )
+
+    def _part_begin(self) -> None:
+        self._parts += 1
+        if self._parts > MOST_FIELDS:
+            raise _TooMany
 
     def _header_end(self) -> None:
         if self._header.lower() == b"content-disposition":
@@ -126,7 +142,7 @@ class _Texts:
                 self._text += data[start:end]
 
     def _part_end(self) -> None:
-        if self._name is not None and len(self.fields) < MOST_FIELDS:
+        if self._name is not None:
             self.fields.append((self._name, self._text.decode("utf-8", "replace")))
         self._name = None
         self._text.clear()

@@ -18,6 +18,7 @@ from urllib.parse import quote
 
 from ibi.errors import IbiError, SetupError
 from ibi.exchange import HTML, NO_STORE, Response
+from ibi.interface.threads import in_one_of
 from ibi.signing_in.door import Denied, Door
 from ibi.signing_in.forms import MULTIPART, Gone, kind_of, read_fields
 from ibi.signing_in.frames import Frame, NoticePage, SignInPage
@@ -229,12 +230,7 @@ class Office:
 
 async def _aside(function: Callable[..., _T], *args: Any, **named: Any) -> _T:
     """What a function gives that may wait, in a thread; who is cancelled waits for it: it may be changing something."""
-    running = asyncio.get_running_loop().run_in_executor(_THREADS, partial(function, *args, **named))
-    try:
-        return await asyncio.shield(running)
-    except asyncio.CancelledError:
-        await asyncio.wait([running])
-        raise
+    return await in_one_of(_THREADS, partial(function, *args, **named))
 
 
 def _headers(nonce: str) -> Headers:

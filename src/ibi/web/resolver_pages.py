@@ -14,6 +14,7 @@ from ibi.resolver.alerts import MOST_SILENT, Kind
 from ibi.resolver.explanation import FIRST_ASKED, PERSISTENCE
 from ibi.resolver.status import STANDINGS
 from ibi.resolver.status import moment as stamp
+from ibi.resolver.testimony import WORDS
 from ibi.texts import say
 from ibi.web.rendering import html, sayer
 from ibi.web.wording import language_name
@@ -24,13 +25,6 @@ if TYPE_CHECKING:
     from ibi.resolver.explanation import Explanation
     from ibi.resolver.registration_page import RegistrationPage
     from ibi.resolver.status import Status
-
-SAID: Final = {
-    "url list": "it knows the item",
-    "nothing known": "it does not know the item",
-    "silent": "no answer",
-}
-"""What an Archive said in a round."""
 
 PEELINGS: Final = {
     "resolver address": "the address of a resolver",
@@ -64,6 +58,12 @@ FORMS: Final = {
 
 MOST_MEMBERS: Final = 200
 """Archives on the page of the status: those that give no answer first; programs are told all."""
+
+MOST_CONCERNED: Final = 10
+"""Archives that an alert is about and that its page names; programs are told all."""
+
+MOST_OPEN: Final = 8
+"""Lines of what each Archive said that are seen at once; more of them unfold."""
 
 _SEARCH_AGAIN: Final = frozenset({Kind.BAD_URL, Kind.NOT_FOUND, Kind.NO_SUCH_PAGE})
 """Alerts where another try with another spelling makes sense."""
@@ -104,7 +104,7 @@ def alert(value: Alert, language: str) -> bytes:
     """An alert (RES-13): what was asked, what Archives said, and how to go on."""
     said = sayer(language)
     title, advice = value.title(said), value.advice
-    silent = value.round.silent if value.round else ()
+    silent = value.round.silent if value.round and not value.testimony else ()
     return html(
         "alert.html",
         language,
@@ -116,6 +116,9 @@ def alert(value: Alert, language: str) -> bytes:
         letter=advice.letter(title, said) if advice else "",
         silent=silent[:MOST_SILENT],
         more_silent=max(0, len(silent) - MOST_SILENT),
+        words=WORDS,
+        most_open=MOST_OPEN,
+        most_concerned=MOST_CONCERNED,
         may_search=value.kind in _SEARCH_AGAIN,
     )
 
@@ -129,7 +132,7 @@ def explanation(story: Explanation, language: str) -> bytes:
         story=story,
         title=story.alert.title(said) if story.alert else "",
         sentences=story.alert.sentences(said) if story.alert else [],
-        said=SAID,
+        words=WORDS,
         first_asked=FIRST_ASKED,
         persistence=PERSISTENCE,
     )

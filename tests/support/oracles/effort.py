@@ -20,13 +20,7 @@ def calls(parse: Callable[[str], object], text: str) -> int:
         nonlocal count
         count += event in {"call", "c_call"}
 
-    sys.setprofile(count_calls)
-    try:
-        parse(text)
-    except ParseError as error:
-        error.caret()
-    finally:
-        sys.setprofile(None)
+    _watch(count_calls, parse, text)
     return count
 
 
@@ -42,11 +36,17 @@ def letters_seen(parse: Callable[[str], object], text: str) -> int:
         if event == "call":
             seen += sum(len(value) for value in frame.f_locals.values() if isinstance(value, str | bytes))
 
-    sys.setprofile(weigh)
+    _watch(weigh, parse, text)
+    return seen
+
+
+def _watch(
+    profile: Callable[[FrameType, str, object], None], parse: Callable[[str], object], text: str
+) -> None:
+    sys.setprofile(profile)
     try:
         parse(text)
     except ParseError as error:
         error.caret()
     finally:
         sys.setprofile(None)
-    return seen

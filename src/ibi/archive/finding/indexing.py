@@ -28,6 +28,7 @@ from ibi.archive.holding import Access
 from ibi.archive.ledgers import numbered
 from ibi.archive.networking.duties import Duty
 from ibi.identifier.forms import IBIForms
+from ibi.interface.threads import to_its_end
 from ibi.protocol import vocabulary
 from ibi.protocol.vocabulary import ContentType
 
@@ -130,12 +131,7 @@ class Indexer:
         before = self._items
         while True:
             begun = clock()
-            running = asyncio.ensure_future(asyncio.to_thread(self.portion))
-            try:
-                more = await asyncio.shield(running)
-            except asyncio.CancelledError:  # a thread cannot be ended: what it holds is given up after it
-                await asyncio.wait([running])
-                raise
+            more = await to_its_end(self.portion)
             if not more or (before is not None and self._items is not None and self._items - before > BULK):
                 return
             await asyncio.sleep(min(clock() - begun, EVERY))

@@ -36,6 +36,7 @@ from ibi.archive.sharing.whereabouts import Whereabouts, find_original
 from ibi.errors import AlreadyHeld, BadItem, HoldingError, PeerError, PeerGarbled, PeerSilent
 from ibi.identifier.forms import IBIForms, parse_ibi
 from ibi.identifier.legacy import LegacyId
+from ibi.interface.threads import to_its_end
 from ibi.protocol.vocabulary import ContentType, State
 from ibi.transport import AddressPolicy
 from ibi.transport.download import Downloads, Place
@@ -210,7 +211,7 @@ class Copier:
                 staged, found = (), replace(found, holding=here)
         elif not staged:
             staged = await fetch(door, self.keeper.storage, missing, found.url_of)
-        return await asyncio.to_thread(self._hold, name, found, staged, who)
+        return await to_its_end(self._hold, name, found, staged, who)
 
     def _hold(self, name: Name, found: Found, staged: Sequence[StoredFile], who: str) -> Holding:
         keeper = self.keeper

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 import re
 from contextlib import ExitStack, asynccontextmanager, contextmanager
@@ -13,6 +12,7 @@ from ibi.archive.file_names import file_parts, media_type
 from ibi.archive.holding import StoredFile
 from ibi.archive.item_lines import read_item
 from ibi.errors import HoldingError, ParseError, PeerGarbled, SetupError
+from ibi.interface.threads import to_its_end
 from ibi.protocol.vocabulary import State
 
 if TYPE_CHECKING:
@@ -114,7 +114,7 @@ async def stage(storage: Storage, name: str, chunks: AsyncIterator[bytes]) -> St
     try:
         async for chunk in chunks:
             staging.write(chunk)
-        return await asyncio.to_thread(staging.finish)
+        return await to_its_end(staging.finish)
     except OSError as error:
         staging.discard()
         raise SetupError("no file can be kept: {reason}", reason=error.strerror or error) from None
@@ -126,9 +126,12 @@ async def stage(storage: Storage, name: str, chunks: AsyncIterator[bytes]) -> St
 @asynccontextmanager
 async def working(keeper: Keeper) -> AsyncIterator[None]:
     """Have the right to stage files, without holding up the loop. Raises SetupError."""
-    with ExitStack() as stack:
-        await asyncio.to_thread(stack.enter_context, keeper.working())
+    stack = ExitStack()
+    try:
+        await to_its_end(stack.enter_context, keeper.working())
         yield
+    finally:
+        await to_its_end(stack.close)
 
 
 @contextmanager

@@ -31,6 +31,7 @@ from ibi.errors import (
     SetupError,
 )
 from ibi.identifier.forms import parse_name
+from ibi.interface.threads import to_its_end
 from ibi.protocol.vocabulary import State
 from ibi.settings import Peer
 from ibi.transport import AddressPolicy
@@ -202,7 +203,7 @@ class Receiver:
             staged = await fetch(
                 door, keeper.storage, missing, lambda file: f"{base}/files/{file.name}", headers
             )
-            await asyncio.to_thread(self._stage, message, who, root, fetched, staged)
+            await to_its_end(self._stage, message, who, root, fetched, staged)
 
     def _giver(self, message: Message, who: str) -> tuple[str, bool]:
         """Where the giver is: where our administrator says its token's owner is, else where it says, if public."""

@@ -79,7 +79,8 @@ def status_of(asked: Asked) -> int:
 
 def too_much(wait: float) -> IbiError:
     """Why a request does not pass; `wait` in seconds."""
-    return IbiError("your network asks for too much; please come back in {seconds} s", seconds=ceil(wait))
+    sentence = "this is more than one reader may ask for at a time; please come back in {seconds} s"
+    return IbiError(sentence, seconds=ceil(wait))
 
 
 def as_program(asked: Asked) -> Asked:

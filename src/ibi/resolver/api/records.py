@@ -3,6 +3,8 @@
 GET /-/api/log?what=…&ibi=…&before=…&limit=…      entries, the latest first; `next` leads on
 GET /-/api/log/verify?since=NUMBER:HASH           whether every entry is as it was written
 GET /-/api/alerts?before=…                        alerts of two Originals of one item, and what the log tells of each
+
+`next` leads to the place `at` in the log: there may be no number where lines are not as they were written.
 """
 
 from __future__ import annotations
@@ -19,7 +21,6 @@ from ibi.interface.routes import ROOT, Route, answer, deciding
 from ibi.resolver.chain import Anchor
 from ibi.resolver.log_pages import MOST_ENTRIES, facts, page, tells_of
 from ibi.resolver.suspects import facts as suspects_facts
-from ibi.resolver.suspects import suspects
 from ibi.tokens import Scope
 
 if TYPE_CHECKING:
@@ -30,6 +31,8 @@ if TYPE_CHECKING:
     from ibi.interface.routes import Call
     from ibi.resolver.chain import Entry
     from ibi.resolver.evidence import Evidence
+    from ibi.resolver.log_pages import Page
+    from ibi.resolver.suspects import Found, Suspicions
 
 _USUAL_ENTRIES: Final = 50
 _DIGITS: Final = 18
@@ -50,7 +53,7 @@ _ENTRY: Final[dict[str, Any]] = {
 _LOG: Final[dict[str, Any]] = {
     "type": "object",
     "required": ["entries"],
-    "properties": {"entries": {"type": "array", "items": _ENTRY}, "next": _TEXT},
+    "properties": {"entries": {"type": "array", "items": _ENTRY}, "unread": _COUNT, "next": _TEXT},
 }
 _ALERTS: Final[dict[str, Any]] = {
     "type": "object",
@@ -60,6 +63,7 @@ _ALERTS: Final[dict[str, Any]] = {
             "type": "array",
             "items": {"type": "object", "required": ["ibi", "moment", "alert", "first", "claimants"]},
         },
+        "unread": _COUNT,
         "next": _TEXT,
     },
 }
@@ -74,19 +78,20 @@ _VERDICT: Final[dict[str, Any]] = {
         "problem": _TEXT,
     },
 }
-_BEFORE: Final = {"type": "integer", "minimum": 1, "maximum": 10**_DIGITS - 1}
+_PLACE: Final = {"type": "integer", "minimum": 1, "maximum": 10**_DIGITS - 1}
+_PLACES: Final[dict[str, dict[str, Any]]] = {"before": _PLACE, "at": _PLACE}
 
 
-def routes(log: Path, evidence: Evidence) -> tuple[Route, ...]:
+def routes(log: Path, evidence: Evidence, suspicions: Suspicions) -> tuple[Route, ...]:
     """The table."""
-    door = _Door(log, evidence)
+    door = _Door(log, evidence, suspicions)
     limit: dict[str, Any] = {
         "type": "integer",
         "minimum": 1,
         "maximum": MOST_ENTRIES,
         "default": _USUAL_ENTRIES,
     }
-    words: dict[str, dict[str, Any]] = {"what": _TEXT, "ibi": _TEXT, "before": _BEFORE, "limit": limit}
+    words: dict[str, dict[str, Any]] = {"what": _TEXT, "ibi": _TEXT, **_PLACES, "limit": limit}
     return (
         Route(
             "GET", "/log", Scope.READ, deciding(door.log), "what was written down, the latest first", gives=_LOG,
@@ -98,7 +103,7 @@ def routes(log: Path, evidence: Evidence) -> tuple[Route, ...]:
         ),
         Route(
             "GET", "/alerts", Scope.READ, deciding(door.alerts), "alerts of two Originals, with their evidence",
-            gives=_ALERTS, query={"before": _BEFORE}, refusals=(422,),
+            gives=_ALERTS, query=_PLACES, refusals=(422,),
         ),
     )  # fmt: skip
 
@@ -106,23 +111,24 @@ def routes(log: Path, evidence: Evidence) -> tuple[Route, ...]:
 class _Door:
     """The functions of the table."""
 
-    def __init__(self, log: Path, evidence: Evidence) -> None:
+    def __init__(self, log: Path, evidence: Evidence, suspicions: Suspicions) -> None:
         self._log = log
         self._evidence = evidence
+        self._suspicions = suspicions
 
     def log(self, call: Call, _value: Any) -> Response:
         """One page."""
         words = call.query
         wanted = wanted_of(words.get("what", ""), words.get("ibi", ""))
         most = _number(words.get("limit", str(_USUAL_ENTRIES)), "limit", MOST_ENTRIES)
-        found = page(self._log, wanted, _before(words), most)
-        return _paged("/log", words, {"entries": [facts(entry) for entry in found.entries]}, found.before)
+        found = page(self._log, wanted, _place(words, "before"), most, at=_place(words, "at"))
+        return _paged("/log", words, {"entries": [facts(entry) for entry in found.entries]}, found)
 
     def alerts(self, call: Call, _value: Any) -> Response:
         """One page of alerts."""
         words = call.query
-        found, before = suspects(self._log, _before(words))
-        return _paged("/alerts", words, {"alerts": [suspects_facts(each) for each in found]}, before)
+        found = self._suspicions.found(_place(words, "before"), _place(words, "at"))
+        return _paged("/alerts", words, {"alerts": [suspects_facts(each) for each in found.alerts]}, found)
 
     def verify(self, call: Call, _value: Any) -> Response:
         """Read all of it; one at a time, since it may take long."""
@@ -149,15 +155,18 @@ def wanted_of(what: str, ibi: str) -> Callable[[Entry], bool]:
     return lambda entry: what in {"", entry.what} and (not canonical or tells_of(entry, canonical))
 
 
-def _paged(path: str, words: dict[str, str], value: dict[str, Any], before: int) -> Response:
-    if not before:
+def _paged(path: str, words: dict[str, str], value: dict[str, Any], found: Page | Found) -> Response:
+    if found.unread:
+        value |= {"unread": found.unread}
+    if not found.at:
         return answer(value)
-    following = f"{ROOT}{path}?{urlencode({**words, 'before': before})}"
+    kept = {word: text for word, text in words.items() if word != "before"}
+    following = f"{ROOT}{path}?{urlencode({**kept, 'at': found.at})}"
     return answer({**value, "next": following}, 200, link(following, "next"))
 
 
-def _before(words: dict[str, str]) -> int:
-    return _number(words["before"], "before", 10**_DIGITS - 1) if "before" in words else 0
+def _place(words: dict[str, str], word: str) -> int:
+    return _number(words[word], word, 10**_DIGITS - 1) if word in words else 0
 
 
 def _number(text: str, name: str, most: int) -> int:

@@ -16,7 +16,7 @@ from ibi.resolver.registry.store import RegistryStore
 from ibi.resolver.schema import archives, moves
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Callable, Iterable
 
     from ibi.identifier.forms import IBI
 
@@ -27,8 +27,15 @@ _HOST = re.compile(r"[a-z0-9]([a-z0-9.-]{0,251}[a-z0-9])?|\[[0-9a-f:.]{2,45}\]")
 _UNKNOWN = "{ibi} is not registered here"
 
 
+def _untold() -> None:
+    """Nobody writes it down."""
+
+
 class Registering(RegistryStore):
-    """What administrators change, on the command line and by approving what was applied for."""
+    """What administrators change, on the command line and by approving what was applied for.
+
+    `tell` writes a change down before it counts: if it raises, nothing is changed.
+    """
 
     def register(
         self,
@@ -37,13 +44,14 @@ class Registering(RegistryStore):
         url_hosts: Iterable[str] = (),
         contact: str = "",
         contact_name: str = "",
+        tell: Callable[[], None] = _untold,
     ) -> str:
         """Register an Archive and return its key, a strong new one if none is given (REG-01, MSG-21).
 
         `contact` and `contact_name` are the mail address and the name of its administrator. Registering again with
-        the same key changes the hosts, and the administrator if one is given. An application for it is settled by
-        this. Raises ParseError for a text that is no key or no host, SetupError if the Archive is registered with
-        another key.
+        the same key changes the hosts, and the administrator if one is given; `tell` is for new ones only. An
+        application for it is settled by this. Raises ParseError for a text that is no key or no host, SetupError if
+        the Archive is registered with another key.
         """
         if key is not None and not is_key(key):
             problem = "a key is ten or more digits, perhaps a hyphen and ten or more digits again"
@@ -56,6 +64,7 @@ class Registering(RegistryStore):
             with self._writing() as connection:
                 connection.execute(delete(archives).where(applied))
                 connection.execute(insert(archives).values(row))
+                tell()
         except IntegrityError:
             if key is None or not self.check_key(service_ibi, key):
                 problem = "{ibi} is registered already; unregister it first to give it another key"
@@ -69,9 +78,9 @@ class Registering(RegistryStore):
             )
         return chosen
 
-    def unregister(self, service_ibi: IBI) -> None:
+    def unregister(self, service_ibi: IBI, tell: Callable[[], None] = _untold) -> None:
         """Forget an Archive, included or not. Raises SetupError if it is not registered."""
-        if not self._delete(service_ibi, "registered"):
+        if not self._delete(service_ibi, "registered", tell):
             raise SetupError(_UNKNOWN, ibi=service_ibi)
 
     # -- applications ------------------------------------------------------------------------------------------
@@ -83,6 +92,7 @@ class Registering(RegistryStore):
         contact: str,
         contact_name: str = "",
         url_hosts: Iterable[str] = (),
+        tell: Callable[[], None] = _untold,
     ) -> str | None:
         """Keep an application until somebody approves it; returns the key of the Archive, if it is approved.
 
@@ -104,23 +114,26 @@ class Registering(RegistryStore):
                 if (connection.execute(waiting).scalar() or 0) >= MOST_APPLICATIONS:
                     return None
                 connection.execute(insert(archives).values(row))
+                tell()
         except IntegrityError:
             return None
         return chosen
 
-    def approve(self, service_ibi: IBI) -> None:
+    def approve(self, service_ibi: IBI, tell: Callable[[], None] = _untold) -> None:
         """Register an Archive that has applied; its next request is accepted. Raises SetupError if it has not."""
         mine = (archives.c.service_ibi == service_ibi.canonical) & (archives.c.state == "applied")
         with self._writing() as connection:
             done = connection.execute(
                 update(archives).where(mine).values(state="registered", registered_at=self._now())
             )
+            if done.rowcount:
+                tell()
         if not done.rowcount:
             raise SetupError("{ibi} has not applied for registration", ibi=service_ibi)
 
-    def refuse(self, service_ibi: IBI) -> None:
+    def refuse(self, service_ibi: IBI, tell: Callable[[], None] = _untold) -> None:
         """Forget an application. Raises SetupError if there is none."""
-        if not self._delete(service_ibi, "applied"):
+        if not self._delete(service_ibi, "applied", tell):
             raise SetupError("{ibi} has not applied for registration", ibi=service_ibi)
 
     # -- keys and moves ----------------------------------------------------------------------------------------
@@ -133,7 +146,7 @@ class Registering(RegistryStore):
         kept = self._key_hash(service_ibi)
         return is_hash_of(kept or decoy_hash(), key) and kept is not None
 
-    def rotate(self, service_ibi: IBI, seal: str | None = None) -> str:
+    def rotate(self, service_ibi: IBI, seal: str | None = None, tell: Callable[[], None] = _untold) -> str:
         """Give an Archive a strong new key; the old one is void. It stays included.
 
         With `seal`, only if the key is still the one that the seal was made of. Raises SetupError otherwise, and
@@ -143,8 +156,11 @@ class Registering(RegistryStore):
         if kept is None or (seal is not None and not hmac.compare_digest(seal_of(kept), seal)):
             raise SetupError(_UNKNOWN, ibi=service_ibi)
         mine = (archives.c.service_ibi == service_ibi.canonical) & (archives.c.key_hash == kept)
+        hashed = hash_key(chosen)
         with self._writing() as connection:
-            done = connection.execute(update(archives).where(mine).values(key_hash=hash_key(chosen)))
+            done = connection.execute(update(archives).where(mine).values(key_hash=hashed))
+            if done.rowcount:
+                tell()
         if not done.rowcount:
             raise SetupError("the registry cannot be written now")
         return chosen
@@ -153,9 +169,14 @@ class Registering(RegistryStore):
         """A secret that changes with the key of an Archive; for an unknown one, the seal of a key nobody has."""
         return seal_of(self._key_hash(service_ibi) or decoy_hash())
 
-    def allow_move(self, service_ibi: IBI) -> None:
+    def allow_move(self, service_ibi: IBI, tell: Callable[[], None] = _untold) -> None:
         """Let an Archive move once, whatever its old address says. Raises SetupError if it is not registered."""
-        if not self._update(service_ibi, move_allowed=True):
+        mine = (archives.c.service_ibi == service_ibi.canonical) & (archives.c.state == "registered")
+        with self._writing() as connection:
+            done = connection.execute(update(archives).where(mine).values(move_allowed=True))
+            if done.rowcount:
+                tell()
+        if not done.rowcount:
             raise SetupError(_UNKNOWN, ibi=service_ibi)
 
     def _key_hash(self, service_ibi: IBI) -> str | None:
@@ -172,12 +193,13 @@ class Registering(RegistryStore):
             "registered_at": self._now(),
         }
 
-    def _delete(self, service_ibi: IBI, state: str) -> bool:
+    def _delete(self, service_ibi: IBI, state: str, tell: Callable[[], None]) -> bool:
         mine = (archives.c.service_ibi == service_ibi.canonical) & (archives.c.state == state)
         with self._writing() as connection:
             gone = connection.execute(delete(archives).where(mine)).rowcount == 1
             if gone:
                 connection.execute(delete(moves).where(moves.c.service_ibi == service_ibi.canonical))
+                tell()
         return gone
 
 

@@ -1,0 +1,282 @@
+"""P-D2, two by two: one process is stopped at every point of its settling, and another one changes the same item.
+
+The Archive is as killed writers left it: a listed file lies in staging still, and one that is no longer listed has
+still to be removed. The first process deposits an item and then settles all there is to settle. It is stopped
+(SIGSTOP) at the beginning, or after one of its steps: a look at the catalogue, a transaction, a file moved or removed,
+a folder made or removed. Then the second one changes the item whose file lies in staging: removes it, takes the file
+out, replaces it, takes it out and puts it back, puts a folder where a file was. It is killed between its
+commit and its own settling, or waits for the first one to settle after it. The first one goes on, or is killed.
+
+Whatever happened, the next user of the directory finds it whole, in every way in which P-D2 looks at it, and what was
+committed is there.
+
+What it cannot show: points between two steps of SQLite (P-D2-boundaries goes through those of one process).
+"""
+
+from __future__ import annotations
+
+import fcntl
+import itertools
+import os
+import random
+import signal
+import tempfile
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from ibi.archive.catalogue import Catalogue
+from ibi.archive.editing import edit, remove
+from ibi.archive.keeper import Keeper
+from ibi.archive.storage import Storage
+from ibi.errors import IbiError
+from ibi.identifier.forms import parse_name
+from proofs.deposit import archives
+from proofs.deposit.looking import items_of
+from proofs.deposit.nursery import Child, Nursery, wait_until
+from proofs.minting.report import Report, Scale
+
+NAME = "P-D2-pairs"
+HOLDS = "two that meet at any step of settling, killed or not, leave what was committed, once and whole"
+
+SETTLE = "proofs.deposit.pairs:settle"
+CHANGE = "proofs.deposit.pairs:change"
+CHANGES = ("removal", "out", "replaced", "out and back", "replaced and removed", "a folder")
+"""What the second process does to the item."""
+
+_FIRST, _BEFORE_LAST, _LAST = "first", "before the last", "last"
+_STEPS = ("rename", "unlink", "rmdir", "mkdir")
+
+
+class Pair(NamedTuple):
+    """One trial. `point`: where the first one is stopped; `killed`: whether it is killed there; `dies`: the second."""
+
+    point: int
+    change: str
+    dies: bool
+    killed: bool
+
+
+def prove(scale: Scale, seed: int, program: Path | None = None) -> Report:
+    """All points with those changes that say most, and others by chance. `program`: see the nursery."""
+    report = Report(NAME, HOLDS)
+    with tempfile.TemporaryDirectory(prefix="proof-pairs-") as folder, Nursery(program) as nursery:
+        stage = Stage(report, nursery, Path(folder))
+        points = range(1, stage.points() + 1)
+        every = list(
+            itertools.starmap(Pair, itertools.product(points, CHANGES, (True, False), (True, False)))
+        )
+        surely = [pair for pair in every if pair.change == "removal" and pair.dies and not pair.killed]
+        others = [pair for pair in every if pair not in surely]
+        more = min(len(others), scale.pick(10, 150, len(others)))
+        for pair in [*surely, *random.Random(seed).sample(others, more)]:
+            stage.play(pair)
+    return report
+
+
+class Stage:
+    """Each trial in a copy of the same Archive."""
+
+    def __init__(self, report: Report, nursery: Nursery, folder: Path) -> None:
+        self._report = report
+        self._nursery = nursery
+        self._folder = folder
+        self._number = 0
+        self._pattern = folder / "pattern"
+        _leave_work(self._pattern)
+
+    def points(self) -> int:
+        """How many points the first one comes by when nobody stops it."""
+        data = self._new()
+        with _company(data):
+            child = self._child(SETTLE, data, 0)
+            self._report.demand(child.wait() == 0, f"nobody stopped it: {child.err[-300:]}")
+        count = int(child.out or b"0")
+        self._report.top("points", count)
+        return count
+
+    def play(self, pair: Pair) -> None:
+        """One trial."""
+        data = self._new()
+        with _company(data):
+            first = self._child(SETTLE, data, pair.point)
+            stopped = wait_until(lambda: _state(first) in "TZ") and _state(first) == "T"
+            self._report.demand(stopped, f"{pair}: it was not stopped: {first.err[-300:]}")
+            second = self._child(CHANGE, data, pair.change, pair.dies)
+            if pair.dies:
+                self._report.demand(second.wait() == -9, f"{pair}: {second.err[-300:]}")
+            else:
+                self._report.demand(
+                    wait_until(lambda: _LAST in _doers(data)), f"{pair}: it did not change it"
+                )
+            if pair.killed:
+                first.kill()
+            else:
+                first.signal(signal.SIGCONT)
+                self._report.demand(first.wait() == 0, f"{pair}: it cannot go on: {first.err[-300:]}")
+            if not pair.dies:
+                self._report.demand(second.wait() == 0, f"{pair}: {second.err[-300:]}")
+        self._report.count("pairs")
+        try:
+            with archives.at(data).keeper():
+                pass
+        except (IbiError, OSError) as error:
+            self._report.violate(f"{pair}: nobody can go on: {error}")
+            return
+        for fault in archives.all_faults(data):
+            self._report.violate(f"{pair}: {fault}")
+        self._report.demand({_FIRST, _LAST} <= _doers(data), f"{pair}: what was committed is gone")
+
+    def _new(self) -> Path:
+        self._number += 1
+        data = self._folder / f"data{self._number}"
+        archives.copy(self._pattern, data)
+        return data
+
+    def _child(self, function: str, data: Path, *words: object) -> Child:
+        self._number += 1
+        place = self._folder / f"place{self._number}"
+        child = self._nursery.child(place, [str(data), *map(str, words)], function)
+        child.go()
+        return child
+
+
+def settle(words: Sequence[str]) -> None:
+    """DIR POINT: deposit an item and settle; be stopped at this point, and tell at the end how many there were."""
+    data, point = words
+    passed = itertools.count(1)
+    with archives.at(Path(data)).keeper() as keeper:
+        settling = Storage.settle
+
+        def pass_by() -> None:
+            if next(passed) == int(point):
+                os.kill(os.getpid(), signal.SIGSTOP)
+
+        def watched(storage: Storage, catalogue: Catalogue) -> None:
+            with _steps(pass_by):
+                settling(storage, catalogue)
+
+        Storage.settle = watched  # type: ignore[method-assign, assignment]  # this process is there for nothing else
+        archives.put(keeper, {"z": b"of the first"}, _FIRST)
+        Storage.settle = settling  # type: ignore[method-assign]  # as it was
+    os.write(1, b"%d\n" % (next(passed) - 1))
+
+
+def change(words: Sequence[str]) -> None:
+    """DIR CHANGE DIES: make a change; be killed between the last commit and settling, or settle."""
+    data, kind, dies = words
+    settling = Storage.settle
+    with archives.at(Path(data)).keeper() as keeper:
+        *before, last = _acts(keeper, kind)
+        Storage.settle = lambda *_: None  # type: ignore[method-assign]  # as one who is killed before it
+        for act in before:
+            act(_BEFORE_LAST)
+        Storage.settle = _die if dies == "True" else settling  # type: ignore[method-assign, assignment]  # likewise
+        last(_LAST)
+
+
+def _die(*_: object) -> None:
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+def _acts(keeper: Keeper, kind: str) -> list[Callable[[str], Any]]:
+    held = keeper.catalogue.holding_of_key("met")
+    assert held is not None  # noqa: S101 - the pattern has it
+    name = parse_name(str(held.forms.main))
+
+    def put(file: str, content: bytes, *without: str) -> Callable[[str], Any]:
+        return lambda who: edit(
+            keeper, name, {}, who, staged=archives.stage(keeper, {file: content}), without=without
+        )
+
+    def out(who: str) -> None:
+        edit(keeper, name, {}, who, without=["g"])
+
+    def removal(who: str) -> None:
+        remove(keeper, name, "why", who)
+
+    acts: dict[str, list[Callable[[str], Any]]] = {
+        "removal": [removal],
+        "out": [out],
+        "replaced": [put("g", b"another g")],
+        "out and back": [out, put("g", b"g again")],
+        "replaced and removed": [put("g", b"another g"), removal],
+        "a folder": [put("g/h", b"below g", "g")],
+    }
+    return acts[kind]
+
+
+def _leave_work(data: Path) -> None:
+    """An Archive as killed writers left it."""
+    archives.found(data)
+    with archives.at(data).keeper() as keeper:
+        archives.put(keeper, {"a": b"placed"}, "before", key="met")
+        archives.put(keeper, {"b/c": b"placed, too"}, "before", key="left")
+    with archives.at(data).catalogue() as catalogue:
+        keeper = archives.at(data).keeper_of(catalogue, archives.settings())
+        keeper.storage = _Unsettled(data)
+        for key, files, gone in (("met", {"g": b"in staging"}, []), ("left", {}, ["b/c"])):
+            held = catalogue.holding_of_key(key)
+            assert held is not None  # noqa: S101 - it was put there
+            edit(keeper, held.forms.main, {}, "before", staged=archives.stage(keeper, files), without=gone)
+
+
+class _Unsettled(Storage):
+    def settle(self, catalogue: Catalogue) -> None:
+        """As if killed before it."""
+
+
+@contextmanager
+def _company(data: Path) -> Iterator[None]:
+    """Somebody else is at work meanwhile, so nobody clears up when coming or going."""
+    with (data / "ingest.lock").open("ab") as lock:
+        fcntl.flock(lock, fcntl.LOCK_SH)
+        yield
+
+
+@contextmanager
+def _steps(pass_by: Callable[[], object]) -> Iterator[None]:
+    """Pass by a point at the beginning of settling, and after each step of it."""
+
+    def between(step: Callable[..., Any]) -> Callable[..., Any]:
+        def taken(*what: Any, **more: Any) -> Any:
+            came = step(*what, **more)
+            pass_by()
+            return came
+
+        return taken
+
+    @contextmanager
+    def transaction(catalogue: Catalogue) -> Iterator[Any]:
+        with writing(catalogue) as writer:
+            yield writer
+        pass_by()
+
+    writing = Catalogue.writing
+    places: list[tuple[Any, str]] = [
+        *((os, name) for name in _STEPS),
+        (Catalogue, "staged"),
+        (Catalogue, "leaving"),
+    ]
+    were = [(place, name, getattr(place, name)) for place, name in places]
+    for place, name, was in were:
+        setattr(place, name, between(was))
+    Catalogue.writing = transaction  # type: ignore[method-assign, assignment]  # this process is there for nothing else
+    pass_by()
+    try:
+        yield
+    finally:
+        Catalogue.writing = writing  # type: ignore[method-assign]  # as it was
+        for place, name, was in were:
+            setattr(place, name, was)
+
+
+def _state(child: Child) -> str:
+    """T: stopped; Z: at its end."""
+    return Path(f"/proc/{child.pid}/stat").read_text("ascii", "replace").rpartition(")")[2].split()[0]
+
+
+def _doers(data: Path) -> set[str]:
+    """All who have changed an item."""
+    return {who for item in items_of(data).values() for who, _ in item.history}

@@ -1,0 +1,39 @@
+"""The catalogue as the event loop reads it: an item of which very much is said is left to a thread.
+
+To take such an item apart, and to make a page of it, takes up to seconds, in which nobody else would be answered.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+from ibi.archive import rows
+from ibi.archive.catalogue import Catalogue, Run
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from ibi.archive.holding import Holding
+
+LARGE: Final = 1 << 16
+"""Characters that are said of an item, and a few for each of its files, which the loop still reads."""
+
+
+class TooLarge(Exception):
+    """An item has to be read where nobody waits for it."""
+
+
+class SparingCatalogue(Catalogue):
+    """Raises TooLarge instead of reading an item that is."""
+
+    def _run(self, cursor: Any) -> Run:
+        return _SparingRun(cursor, self._for_driver)
+
+
+class _SparingRun(Run):
+    __slots__ = ()
+
+    def whole(self, row: Sequence[Any]) -> Holding:
+        if rows.size_of(row) > LARGE:
+            raise TooLarge
+        return super().whole(row)
