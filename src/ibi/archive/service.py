@@ -108,7 +108,7 @@ class ArchiveService:
         self._visits = visits
         self._catalogue = catalogue
         self._thanks = Counting(catalogue, now)
-        self._quick = SparingCatalogue(catalogue.engine)
+        self._quick = SparingCatalogue(catalogue)
         find_in = partial(
             _parts, settings, storage, renderer, now, visits, self._thanks.hear, search=_SEARCH in doors
         )

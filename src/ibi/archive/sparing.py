@@ -5,6 +5,7 @@ To take such an item apart, and to make a page of it, takes up to seconds, in wh
 
 from __future__ import annotations
 
+import threading
 from typing import TYPE_CHECKING, Any, Final
 
 from ibi.archive import rows
@@ -24,7 +25,22 @@ class TooLarge(Exception):
 
 
 class SparingCatalogue(Catalogue):
-    """Raises TooLarge instead of reading an item that is."""
+    """Reads the database of another one over a connection of its own; raises TooLarge for a large item."""
+
+    def __init__(self, beside: Catalogue) -> None:
+        self.engine = (
+            beside.engine
+        )  # whose version was looked at, and whose other connections must not be given up
+        self._lock = threading.RLock()
+        self._reader = None
+        self._for_driver = beside._for_driver  # noqa: SLF001 - one of our own kind
+
+    def close(self) -> None:
+        """Give the connection back; to be done before the other one is closed, and with it the database."""
+        with self._lock:
+            if self._reader is not None:
+                self._reader.close()
+                self._reader = None
 
     def _run(self, cursor: Any) -> Run:
         return _SparingRun(cursor, self._for_driver)
