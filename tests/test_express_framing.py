@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from ibi.serving import Service, listen, receiving, run
+from ibi.serving import Service, express, listen, receiving, run
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -87,3 +87,14 @@ def test_a_blank_line_between_requests_ends_no_busy_connection(monkeypatch: pyte
         return asked
 
     assert len(asyncio.run(play())) == 12
+
+
+def test_what_is_at_hand_is_bounded_also_where_answers_grow() -> None:
+    config = express.Config(lambda: None)
+    for size in (100, 8_000):
+        for number in range(8_000):
+            config.keep(b"GET /%d" % number, b" HTTP/1.1", 302, bytes(size), lambda _head: True)
+            if number % 400 == 0:
+                kept = sum(len(rest) for _, _, rest, _ in config.at_hand.values())
+                assert kept <= express.MOST_BYTES_AT_HAND
+        assert config.at_hand

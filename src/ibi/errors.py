@@ -15,6 +15,7 @@
     │   ├── ForbiddenAddress    it is at an address that must never be contacted
     │   ├── PeerSilent          no connection, no answer, or not in time
     │   │   └── NotAsked        it was not even asked: too much was under way here, or it sleeps
+    │   │       └── NotRead         it was asked, and what it answered was not read: too much was under way here
     │   └── PeerGarbled         an answer that is not one
     └── SetupError          a data directory or a setting cannot be used
 
@@ -131,6 +132,10 @@ class PeerSilent(PeerError):
 
 class NotAsked(PeerSilent):
     """The peer was not even asked: too much was under way here, or it is left alone for a while."""
+
+
+class NotRead(NotAsked):
+    """The peer was asked, and what it answered was not read: too much was under way here, which is no fault of it."""
 
 
 class PeerGarbled(PeerError):

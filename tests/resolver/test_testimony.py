@@ -214,6 +214,13 @@ def test_who_was_asked_and_not_waited_for_is_not_told_to_know_nothing() -> None:
     assert said(problem) == {M16D: "not waited for", M16C: "nothing known"}
 
 
+def test_who_has_spoken_twice_stands_for_nobody_who_was_not_waited_for() -> None:
+    _, told = story(1, 0, 0)
+    told.rounds[0].said *= 2  # as one whose older answer was used when it was silent
+    told.rounds[0].asked = (M16C, M16D)
+    assert told.rounds[0].late == [M16D]
+
+
 def test_of_very_many_who_said_so_a_moment_ago_all_are_counted() -> None:
     value, told = story(0, 0, 0)
     one = cast("Archive", SimpleNamespace(service_ibi=parse_ibi(M16C), address="a.example"))
@@ -238,6 +245,7 @@ def test_another_resolver_that_was_silent_is_told_too() -> None:
     upstream = Alert(value.kind, value.url, round=Round(2, (("http://urlib.net/", why),)))
     problem = json.loads(witnessed(upstream, told).problem_json(in_english))
     assert said(problem) == {"http://urlib.net/": "not asked", M16C: "nothing known"}
+    assert silence(NotRead("too many large answers are coming in at once")) == "silent"
 
 
 def test_an_alert_that_came_of_no_question_stays_as_it_is() -> None:

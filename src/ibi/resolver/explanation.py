@@ -127,8 +127,6 @@ class RoundTold:
     @property
     def late(self) -> list[str]:
         """Those that were asked and not waited for."""
-        if len(self.said) >= len(self.asked):
-            return []
         heard = {each.archive for each in self.statements}
         return [archive for archive in self.asked if archive not in heard]
 

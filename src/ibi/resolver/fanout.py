@@ -191,9 +191,7 @@ class FanOut(Generic[_Asked]):
         """
         while self._aside or self._heard_aside:
             if self._heard_aside:
-                outcome = self._heard_aside.pop(0)
-                if not (isinstance(outcome, Silent) and outcome.asleep):
-                    yield outcome
+                yield self._heard_aside.pop(0)
             elif self._clock() >= until or not await self._something(until):
                 late = PeerSilent("it has not confirmed its inclusion, and has not answered yet")
                 self._heard_aside.extend(Silent(archive, late) for archive in self._aside.values())
@@ -228,11 +226,15 @@ class FanOut(Generic[_Asked]):
             judged=left >= self._per_archive / 2,
         )
         waiting, heard = (self._aside, self._heard_aside) if aside else (self._waiting, self._heard)
-        self.asked.extend(archives)
         waiting.update({archive.service_ibi.canonical: archive for archive in archives})
+        unasked = set[str]()
         for outcome in self._questions.ask(archives, inquiry):  # out of memory, or asleep
             del waiting[outcome.archive.service_ibi.canonical]
-            heard.append(outcome)
+            if aside and isinstance(outcome, Silent) and outcome.asleep:
+                unasked.add(outcome.archive.service_ibi.canonical)
+            else:
+                heard.append(outcome)
+        self.asked.extend(one for one in archives if one.service_ibi.canonical not in unasked)
 
     def _came(self, outcome: Heard[_Asked] | Silent[_Asked]) -> None:
         service, waiting = outcome.archive.service_ibi.canonical, self._waiting

@@ -142,11 +142,13 @@ class Mail:
 
     def close(self, seconds: float = SMTP_SECONDS) -> None:
         """Send what waits, for so long at most."""
-        if self._thread is not None:
-            with suppress(Full):
-                self._waiting.put_nowait(None)
-            self._thread.join(seconds)
-            self._thread = None
+        with self._starting:
+            thread, self._thread = self._thread, None  # a letter that comes meanwhile has another one
+            if thread is not None:
+                with suppress(Full):
+                    self._waiting.put_nowait(None)
+        if thread is not None:
+            thread.join(seconds)
 
     def _post(self, kind: str, to: str, **details: object) -> None:
         """Have a letter sent when there is a moment; returns at once."""

@@ -11,7 +11,7 @@ import asyncio
 import weakref
 from typing import TYPE_CHECKING, Final
 
-from ibi.errors import NotAsked, PeerGarbled
+from ibi.errors import NotRead, PeerGarbled
 from ibi.protocol.url_list import UrlList
 
 if TYPE_CHECKING:
@@ -54,7 +54,7 @@ class Reading:
         return None if len(body) > _LARGE else self._hold(UrlList.read(body))
 
     async def read(self, body: bytes) -> UrlList:
-        """Read a long answer. Raises ParseError, and NotAsked where too many long ones are in hand."""
+        """Read a long answer. Raises ParseError, and NotRead where too many long ones are in hand."""
         if self.unread + len(body) > MOST_UNREAD:
             raise _too_many()
         self.unread += len(body)
@@ -79,5 +79,5 @@ class Reading:
         self.held -= size
 
 
-def _too_many() -> NotAsked:
-    return NotAsked("too many large answers are coming in at once")
+def _too_many() -> NotRead:
+    return NotRead("too many large answers are coming in at once")

@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple
 
-from ibi.errors import ForbiddenAddress, IbiError, NotAsked, PeerSilent
+from ibi.errors import ForbiddenAddress, IbiError, NotAsked, NotRead, PeerSilent
 
 if TYPE_CHECKING:
     from ibi.resolver.wish import Say
@@ -130,7 +130,7 @@ class Hearings:
 
 def silence(why: IbiError) -> What:
     """What it means that an Archive gave no answer that counts, for this reason."""
-    if isinstance(why, NotAsked | ForbiddenAddress):
+    if isinstance(why, NotAsked | ForbiddenAddress) and not isinstance(why, NotRead):
         return "not asked"
     return "silent" if isinstance(why, PeerSilent) else "garbled"
 

@@ -69,11 +69,11 @@ class Config(receiving.Config):
 
     def keep(self, data: bytes, tail: bytes, status: int, rest: bytes, again: Again) -> None:
         """Have an answer at hand for requests of these bytes."""
-        if data not in self.at_hand:
-            self._bytes_at_hand += len(data) + len(tail) + len(rest) + _AROUND
-            if self._bytes_at_hand > MOST_BYTES_AT_HAND:
-                self.at_hand.clear()
-                self._bytes_at_hand = 0
+        before = self.at_hand.get(data)
+        self._bytes_at_hand += _size(data, tail, rest) - (_size(data, before[0], before[2]) if before else 0)
+        if self._bytes_at_hand > MOST_BYTES_AT_HAND:
+            self.at_hand.clear()
+            self._bytes_at_hand = _size(data, tail, rest)
         self.at_hand[data] = tail, status, rest, again
 
     def lead(self, status: int, headers: list[tuple[bytes, bytes]]) -> bytes:
@@ -85,6 +85,11 @@ class Config(receiving.Config):
             lines = (b"%b: %b\r\n" % header for header in headers)
             lead = self._leads[status] = b"".join((STATUS_LINE[status], *lines))
         return lead
+
+
+def _size(data: bytes, tail: bytes, rest: bytes) -> int:
+    """What an answer at hand takes; whoever gives it again may hold it twice more, with what belongs to it."""
+    return len(data) + len(tail) + 3 * len(rest) + _AROUND
 
 
 class Protocol(receiving.Protocol):

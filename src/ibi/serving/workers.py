@@ -9,7 +9,7 @@ import os
 import signal
 import threading
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 import uvloop
 
@@ -25,6 +25,10 @@ if TYPE_CHECKING:
 
 _STOPPING = frozenset({signal.SIGTERM, signal.SIGINT})
 _HEARD = _STOPPING | {signal.SIGHUP}
+_SLACK_SECONDS: Final = 0.5
+"""How much longer than its parts together the end of a service may take on a busy machine."""
+
+_log = logging.getLogger("ibi.serving")
 
 
 def serve(
@@ -117,7 +121,7 @@ async def _until_signal(
     def end() -> None:
         if not stop.is_set():
             stop.set()
-            _leave_within(longest)
+            _leave_within(longest + _SLACK_SECONDS)
 
     for name in _STOPPING:
         loop.add_signal_handler(name, end)
@@ -137,7 +141,12 @@ async def _until_signal(
 
 def _leave_within(seconds: float) -> None:
     """End this process after so long at the latest, whatever its threads do, which others would wait for."""
-    leaving = threading.Timer(seconds, os._exit, [0])
+
+    def leave() -> None:
+        _log.warning("the time to stop is over: what was still at work is left as it is")
+        os._exit(0)
+
+    leaving = threading.Timer(seconds, leave)
     leaving.daemon = True
     leaving.start()
 

@@ -26,9 +26,9 @@ Files = dict[str, StoredFile]
 async def taking_in(keeper: Keeper) -> AsyncIterator[Files]:
     """The right to stage files. Those that are in the dict at the end, by their names, were not listed: they go."""
     stack, files = ExitStack(), Files()
-    await in_turn(stack.enter_context, keeper.working())
-    stack.callback(_discard, keeper.storage, files)
     try:
+        await in_turn(stack.enter_context, keeper.working())
+        stack.callback(_discard, keeper.storage, files)
         yield files
     finally:
         await in_turn(stack.close)

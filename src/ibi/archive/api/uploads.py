@@ -113,8 +113,8 @@ class _Door:
             raise Refusal(411, IbiError("the request does not say how long its body is"), *_TUS)
         offset = _number(call, b"upload-offset", "Upload-Offset")
         stack = ExitStack()
-        writing = await aside(stack.enter_context, self._uploads.writing(call.values["word"], call.who))
         try:
+            writing = await aside(stack.enter_context, self._uploads.writing(call.values["word"], call.who))
             found = writing.found
             if offset != found.offset:
                 why = IbiError("the upload goes on at {offset}", offset=found.offset)
