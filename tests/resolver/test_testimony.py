@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, cast
 import pytest
 
 from ibi.assembly.resolver import _pages
-from ibi.errors import IbiError, NotAsked, PeerGarbled, PeerSilent
+from ibi.errors import IbiError, NotAsked, NotRead, PeerGarbled, PeerSilent
 from ibi.identifier.forms import parse_ibi
 from ibi.protocol.messages import UrlRequest
 from ibi.protocol.url_list import UrlList
