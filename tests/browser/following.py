@@ -4,13 +4,17 @@ from __future__ import annotations
 
 import html
 import re
+import time
 from collections.abc import Iterable
+from http import HTTPStatus
 from urllib.parse import urljoin, urlsplit
 
-from network.running import get
+from network.running import Answer, get
 
 MOST_PAGES = 400
 """How many are fetched to find the kinds of pages there are."""
+MOST_WAITS = 20
+"""How often a page is asked for again when too much was asked for."""
 
 _LINK = re.compile(r'<(?:a|link)\s[^>]*?href="([^"]*)"')
 _HTML = re.compile(r"text/html|application/xhtml")
@@ -26,7 +30,7 @@ def kinds_of_pages(doors: Iterable[str]) -> dict[str, list[str]]:
         if not waiting:
             break
         url = waiting.pop(0)
-        answer = get(url, accept="text/html")
+        answer = _seen(url)
         if answer.location:
             _add(urljoin(url, answer.location), seen, waiting)
         if not _HTML.match(answer.headers.get("content-type", "")) or "/col/" in url:
@@ -35,6 +39,17 @@ def kinds_of_pages(doors: Iterable[str]) -> dict[str, list[str]]:
         for link in _LINK.findall(answer.body.decode()):
             _add(urljoin(url, html.unescape(link)), seen, waiting)
     return found
+
+
+def _seen(url: str) -> Answer:
+    """What a reader is told who follows one link after the other, and waits when that is too fast."""
+    answer = get(url, accept="text/html")
+    for _ in range(MOST_WAITS):
+        if answer.status != HTTPStatus.TOO_MANY_REQUESTS:
+            break
+        time.sleep(int(answer.headers["retry-after"]))
+        answer = get(url, accept="text/html")
+    return answer
 
 
 def _add(url: str, seen: set[str], waiting: list[str]) -> None:
