@@ -48,8 +48,7 @@ def test_all_that_is_asked_of_a_large_item_is_answered(archive: NewArchive) -> N
             said = served.get(MESSAGE + name.replace("/", "%2F"))
             assert (said.status, f"ibi {{rep {name}}}" in said.text) == (200, True)
             assert served.get(f"/{name}").status == 302
-            assert title not in served.get("/", accept="text/html").text  # nobody waits for that page
-        assert "Small" in served.get("/", accept="text/html").text
+            assert title in served.get("/", accept="text/html").text
         assert served.get(f"/col/{FULL}/doc/7.txt").body == b"a"
         assert served.get(f"/col/{FULL}/doc/none.txt").status == 404
 
@@ -84,8 +83,11 @@ def test_while_a_large_item_is_shown_others_are_answered(archive: NewArchive) ->
     assert [each.status for each in told] == [200]
 
 
-def test_only_so_many_wait_for_large_items(archive: NewArchive, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(service, "MOST_WAITING", 0)
+@pytest.mark.parametrize("limit", ["MOST_WAITING", "MOST_OF_ONE"])
+def test_only_so_many_wait_for_large_items(
+    archive: NewArchive, monkeypatch: pytest.MonkeyPatch, limit: str
+) -> None:
+    monkeypatch.setattr(service, limit, 0)
     with serving(archive, listener()) as served:
         busy = served.get(f"/-/item/{LONG}")
         assert (busy.status, busy.headers["retry-after"]) == (503, "5")

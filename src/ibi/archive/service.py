@@ -14,6 +14,7 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
+from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from types import MappingProxyType
@@ -29,6 +30,7 @@ from ibi.archive.website.doorkeeper import Doorkeeper, as_program, status_of, to
 from ibi.archive.website.site import Site
 from ibi.errors import IbiError, ParseError, SetupError
 from ibi.exchange import JSON, NO_STORE, PLAIN, Asked, Response, hosts_of
+from ibi.limits import source_of
 from ibi.protocol import vocabulary as words
 from ibi.protocol.query_string import unescape
 from ibi.protocol.relation import Relation
@@ -53,6 +55,9 @@ LONGEST_URL = 16 * 1024
 
 MOST_WAITING: Final = 40
 """Requests about items of which very much is said that wait for their turn; the next one is told to come later."""
+
+MOST_OF_ONE: Final = 10
+"""How many of them one reader may have; the front page is one, where such an item is among the newest."""
 
 _API = "/-/api/"
 _SEARCH = "/-/search"
@@ -115,7 +120,7 @@ class ArchiveService:
         self._subjects, self._site = find_in(self._quick)
         self._patient = find_in(catalogue)
         self._thread = ThreadPoolExecutor(1, "large-items")
-        self._waiting = 0
+        self._waiting = Counter[str]()
         self._doorkeeper = Doorkeeper(settings, now)
         self._hosts = hosts_of((settings.address, *settings.aliases))
         self._paths = frozenset(f"/{canonical}".lower() for canonical in settings.service.canonicals)
@@ -193,15 +198,18 @@ class ArchiveService:
 
     async def _in_turn(self, asked: Asked) -> Response:
         """The answer that is about an item of which very much is said: one at a time, in a thread."""
-        if self._waiting >= MOST_WAITING:
+        source = source_of(self._asker(asked) or "")
+        if self._waiting.total() >= MOST_WAITING or self._waiting[source] >= MOST_OF_ONE:
             busy = IbiError("this Archive cannot answer now; try again later")
             return self._site.refuse(asked, 503, busy).having(("retry-after", "5"))
-        self._waiting += 1
+        self._waiting[source] += 1
         try:
             find = partial(self._found, asked, *self._patient)
             return await asyncio.get_running_loop().run_in_executor(self._thread, find)
         finally:
-            self._waiting -= 1
+            self._waiting[source] -= 1
+            if not self._waiting[source]:
+                del self._waiting[source]
 
     def _found(self, asked: Asked, subjects: Subjects, site: Site) -> Response:
         message = self._message(asked, subjects) if words.SERVICE_SUBJECT in asked.query else None

@@ -45,8 +45,8 @@ None: the application answers."""
 MOST_AT_ONCE = 16
 """How many requests of those that came in together are answered before others have their turn."""
 
-MOST_BYTES_AT_HAND: Final = 16 * 1024 * 1024
-"""So many bytes of requests and their answers a process keeps at hand; when it is more, it begins anew."""
+MOST_BYTES_AT_HAND: Final = 48 * 1024 * 1024
+"""So many bytes a process keeps at hand, some 20,000 requests with their answers; when it is more, it begins anew."""
 
 _AROUND: Final = 600  # bytes that the two take in memory besides their own
 _UNUSUAL: Final = frozenset({b"content-length", b"transfer-encoding", b"expect", b"upgrade"})
@@ -70,10 +70,10 @@ class Config(receiving.Config):
     def keep(self, data: bytes, tail: bytes, status: int, rest: bytes, again: Again) -> None:
         """Have an answer at hand for requests of these bytes."""
         before = self.at_hand.get(data)
-        self._bytes_at_hand += _size(data, tail, rest) - (_size(data, before[0], before[2]) if before else 0)
+        self._bytes_at_hand += _size(data, rest) - (_size(data, before[2]) if before else 0)
         if self._bytes_at_hand > MOST_BYTES_AT_HAND:
             self.at_hand.clear()
-            self._bytes_at_hand = _size(data, tail, rest)
+            self._bytes_at_hand = _size(data, rest)
         self.at_hand[data] = tail, status, rest, again
 
     def lead(self, status: int, headers: list[tuple[bytes, bytes]]) -> bytes:
@@ -87,9 +87,9 @@ class Config(receiving.Config):
         return lead
 
 
-def _size(data: bytes, tail: bytes, rest: bytes) -> int:
+def _size(data: bytes, rest: bytes) -> int:
     """What an answer at hand takes; whoever gives it again may hold it twice more, with what belongs to it."""
-    return len(data) + len(tail) + 3 * len(rest) + _AROUND
+    return len(data) + 3 * len(rest) + _AROUND
 
 
 class Protocol(receiving.Protocol):

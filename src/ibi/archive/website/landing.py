@@ -9,16 +9,14 @@
 
 from __future__ import annotations
 
-from contextlib import suppress
 from dataclasses import replace
 from functools import lru_cache
 from typing import TYPE_CHECKING, Final
 
 from ibi.archive.access import day_of
-from ibi.archive.holding import Access, Holding
+from ibi.archive.holding import Access
 from ibi.archive.ledgers import about, copies, history, visits
 from ibi.archive.related import Walk
-from ibi.archive.sparing import TooLarge
 from ibi.archive.website import signposting, timeline
 from ibi.archive.website.conditions import kept
 from ibi.archive.website.pages import ArchivePage, ItemPage, MetadataPage
@@ -32,6 +30,7 @@ if TYPE_CHECKING:
 
     from ibi.archive.access import Withheld
     from ibi.archive.catalogue import Catalogue
+    from ibi.archive.holding import Holding
     from ibi.archive.ledgers.history import Event
     from ibi.archive.ledgers.visits import Counts
     from ibi.archive.website.delivery import Delivery
@@ -167,11 +166,7 @@ class Landing:
         with self._catalogue.reading() as run:
             names = about.newest(run, MOST_NEWEST + 1)
         others = [forms.main for forms in names if not forms.shares(settings.service)][:MOST_NEWEST]
-        found = list[Holding]()
-        for name in others:
-            with suppress(TooLarge):  # everybody sees this page: nobody waits for one of its lines
-                if holding := self._catalogue.holding(name):
-                    found.append(holding)
+        found = [holding for name in others if (holding := self._catalogue.holding(name))]
         return ArchivePage(
             settings.address,
             str(settings.service.main),
