@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from proofs.resolution.oracle import Question, Reader
     from proofs.resolution.wire import Exchange, VirtualLoop, Wire
 
-TIMES = Times(per_archive=3.0, overall=5.0, hedge=0.1, grace=0.15, stale_after=1.8, negative=60)
+TIMES = Times(per_archive=3.0, overall=5.0, hedge=0.1, grace=0.15, stale_after=1.6, negative=60)
 STALE = 86_400.0
 
 

@@ -257,7 +257,7 @@ def test_while_its_archive_is_silent_an_older_answer_is_used(tmp_path: Path) -> 
         cast[0].script[REP.lower(), (), ""] = Conduct(lie="silence")
         began = asyncio.get_running_loop().time()
         assert (await running.ask(TARGET)).location == "http://a.example/x"
-        assert asyncio.get_running_loop().time() - began == pytest.approx(1.8, abs=0.1)
+        assert asyncio.get_running_loop().time() - began == pytest.approx(1.6, abs=0.1)
         explained = json.loads((await running.ask(f"/-/explain{TARGET}", "Accept: application/json")).body)
         assert "does not answer now" in explained["outcome"]["reason"]
         demanded = await running.ask(f"{TARGET}?ibiurl.requireditemstatus=Original")

@@ -46,7 +46,7 @@ class Times(NamedTuple):
     """For likely holders alone."""
     grace: float = 0.15
     """For the known holder of the original, when another one was faster."""
-    stale_after: float = 1.8
+    stale_after: float = 1.6
     """Before an older answer is used."""
     negative: int = 60
     """How long "nobody has it" is remembered."""

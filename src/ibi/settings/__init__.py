@@ -179,7 +179,7 @@ class ResolverSettings(Settings):
     """How long likely holders are waited for before everybody is asked."""
     grace_seconds: float = 0.15
     """How long the known holder of an original is waited for when another Archive was faster."""
-    stale_after_seconds: float = 1.8
+    stale_after_seconds: float = 1.6
     """How long Archives are waited for before an older answer of a silent one is used."""
     stale_seconds: int = 86_400
     """How long a remembered answer may be used while its Archive is silent; 0: never."""
