@@ -33,6 +33,7 @@ SEED = 7
 @pytest.fixture(autouse=True)
 def _soon(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("ibi.resolver.thanks.GATHERING_SECONDS", 0.01)
+    monkeypatch.setattr(gathering, "STAYS", 0.0)
 
 
 class Giving:
@@ -188,6 +189,23 @@ def test_beyond_the_most_that_are_gathered_nothing_new_is_begun(
             assert not made.gathering.again(made.included, message_of(2))
             key = next(iter(made.gathering.under_way))
             assert made.gathering.begin(key, 2, None, "", ()) is None  # nor another answer of the same target
+
+    run(play)
+
+
+def test_who_asks_for_the_same_within_a_moment_is_thanked_for_together(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(gathering, "STAYS", 0.3)
+
+    async def play(archive: Archive) -> None:
+        async with giving(tmp_path, archive) as made:
+            for _ in range(5):
+                made.give(1, 1)
+                await asyncio.sleep(2 * gathering.EVERY)
+                assert len(made.gathering.under_way) == 1
+            await until(lambda: made.thanks.delivered == 5)
+            assert (archive.letters, archive.thanked) == (1, 5)
 
     run(play)
 

@@ -1,9 +1,9 @@
 """Thanks for redirects that lay ready: counted where they are given, handed on together (RES-12, notes 1 and 2).
 
-A redirect that is given costs one addition. Once a second what was counted goes into the metrics, and of the thanks
-as many go on to `thanks` as are taken there, a part of them at each look. What stays grows with each reader, and needs
-no place there; so thanks that wait are one parcel for each redirect, however many readers it stands for, and nothing is
-dropped because much is asked for. They go to where their Archive is when they go, wherever it was before.
+A redirect that is given costs one addition. Many times a second what was counted goes into the metrics, and of the
+thanks as many go on to `thanks` as are taken there, a part of them at each look. What stays grows with each reader, and
+needs no place there; so thanks that wait are one parcel for each redirect, however many readers it stands for, and
+nothing is dropped because much is asked for. They go to where their Archive is when they go, wherever it was before.
 """
 
 from __future__ import annotations
@@ -25,20 +25,23 @@ if TYPE_CHECKING:
     from ibi.resolver.registry import IncludedArchive
     from ibi.resolver.thanks import Thanks
 
-EVERY: Final = 1.0
-"""Seconds between two looks at what was counted."""
+EVERY: Final = 0.02
+"""Seconds between two looks at what was counted: so few thanks go on at each that no reader waits for them."""
 
 MOST_GATHERED: Final = 200_000
 """Redirects of one process whose thanks are gathered; others are given by the slow lane meanwhile."""
 
-QUIET: Final = 1_000
-"""Redirects of one second, so few that all their thanks may go on at once; more do not go on at one look then."""
+STAYS: Final = 1.0
+"""Seconds for which a redirect stays at least: who asks for it again meanwhile is thanked for together."""
+
+QUIET: Final = 20
+"""Redirects between two looks, so few that all their thanks may go on at once; more do not go on at one look then."""
 
 SELDOM: Final = 500
 """Where more is asked for, one acknowledgment goes on for so many redirects: it costs as much as twenty of them."""
 
-WITHIN: Final = 240
-"""Seconds within which all that waits goes on, however much it is, as far as there is room."""
+LOOKS: Final = 12_000
+"""Looks (four minutes) within which all that waits goes on, however much it is, as far as there is room."""
 
 HINTS: Final = ("none", "right", "wrong")
 """How the first question of a resolution is counted (`metrics.Metrics.hint`)."""
@@ -140,7 +143,7 @@ class Gathering:
         return True
 
     def wake(self) -> None:
-        """Something is to be looked at within a second."""
+        """Something is to be looked at soon."""
         if self._timer is None:
             self._timer = asyncio.get_running_loop().call_later(EVERY, self._look)
 
@@ -160,7 +163,7 @@ class Gathering:
         self._timer = None
         lately = self._count()
         waiting = len(self._leaving) + len(self.under_way)
-        most = max(QUIET if lately < QUIET else lately // SELDOM, waiting // WITHIN) + 1
+        most = max(QUIET if lately < QUIET else lately // SELDOM, waiting // LOOKS) + 1
         now = asyncio.get_running_loop().time()
         self._look_up()
         for _ in range(min(most, len(self._leaving))):
@@ -168,6 +171,8 @@ class Gathering:
             if not self._goes(given, now):
                 self._leaving.append(given)  # behind the others: its Archive takes no more at the moment
         for key, given in list(islice(self.under_way.items(), most)):
+            if now - given.since < STAYS:
+                break  # those behind it have not been there longer, or had no room a moment ago
             del self.under_way[key]
             if not self._goes(given, now):
                 self.under_way[key] = given
