@@ -11,6 +11,7 @@ connection or on another that has sent this head before, the service is only ask
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Final
 
@@ -46,7 +47,10 @@ MOST_AT_ONCE = 16
 """How many requests of those that came in together are answered before others have their turn."""
 
 MOST_BYTES_AT_HAND: Final = 48 * 1024 * 1024
-"""So many bytes a process keeps at hand, some 20,000 requests with their answers; when it is more, it begins anew."""
+"""So many bytes a process keeps at hand, some 20,000 requests with their answers; what comes then is not kept."""
+
+FULL_SECONDS: Final = 60.0
+"""So long it stays as it is when it is full, then it begins anew: readers ask for other things after a while."""
 
 _AROUND: Final = 600  # bytes that the two take in memory besides their own
 _UNUSUAL: Final = frozenset({b"content-length", b"transfer-encoding", b"expect", b"upgrade"})
@@ -61,6 +65,7 @@ class Config(receiving.Config):
     _dated: object = None  # the default headers that these leads were made with: others once a second
     _leads: dict[int, bytes]
     _bytes_at_hand = 0
+    _full_until = 0.0  # by the monotonic clock; 0 while there is room
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
@@ -68,12 +73,17 @@ class Config(receiving.Config):
         """By whole requests: what came behind the target, and what was answered."""
 
     def keep(self, data: bytes, tail: bytes, status: int, rest: bytes, again: Again) -> None:
-        """Have an answer at hand for requests of these bytes."""
+        """Have an answer at hand for requests of these bytes, if there is room."""
         before = self.at_hand.get(data)
-        self._bytes_at_hand += _size(data, rest) - (_size(data, before[2]) if before else 0)
-        if self._bytes_at_hand > MOST_BYTES_AT_HAND:
+        grown = _size(data, rest) - (_size(data, before[2]) if before else 0)
+        if self._bytes_at_hand + grown > MOST_BYTES_AT_HAND:
+            now = time.monotonic()
+            self._full_until = self._full_until or now + FULL_SECONDS
+            if now < self._full_until:
+                return
             self.at_hand.clear()
-            self._bytes_at_hand = _size(data, rest)
+            self._bytes_at_hand, self._full_until, grown = 0, 0.0, _size(data, rest)
+        self._bytes_at_hand += grown
         self.at_hand[data] = tail, status, rest, again
 
     def lead(self, status: int, headers: list[tuple[bytes, bytes]]) -> bytes:
