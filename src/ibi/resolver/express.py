@@ -79,12 +79,16 @@ class Express:
     def give(self, redirect: Redirect, key: bytes, reader: Reader) -> bool:
         """Count a redirect; False where that cannot be done."""
         _, story, check, row = redirect
+        return self.count(key, story, check) or (
+            self._begin(key, row, check, reader) is not None and self.count(key, story, check)
+        )
+
+    def count(self, key: bytes, story: int, check: int) -> bool:
+        """Count one more reader of a redirect whose thanks are gathered; False where they are not."""
         gathering = self._gathering
         given = gathering.under_way.get(key)
         if given is None or given.check != check:
-            given = self._begin(key, row, check, reader)
-            if given is None:
-                return False
+            return False
         given.readers += 1
         gathering.given += 1
         gathering.stories[story] += 1
@@ -134,20 +138,20 @@ class Express:
 
 
 class _Again:
-    """A redirect that was given before, and all that must still be as it was then."""
+    """A redirect that was given before, and all that must still be as it was then; little, as there are many of them."""
 
-    __slots__ = ("key", "lane", "mark", "redirect", "rules", "shown", "since", "state", "until")
+    __slots__ = ("check", "key", "lane", "mark", "rules", "shown", "since", "state", "story", "until")
 
     def __init__(self, lane: Express, redirect: Redirect, key: bytes, rules: Rules, state: int) -> None:
         self.lane = lane
-        self.redirect = redirect
+        _, self.story, self.check, row = redirect
         self.key = key
         self.rules = rules
         self.mark = rules.mark
         self.shown = lane.ready.shown
         self.state = state
         self.since = lane.looked
-        self.until = ready_rows.fresh_until(redirect[3])
+        self.until = ready_rows.fresh_until(row)
 
     def give(self, head: Head) -> bool:
         """Give it to a GET once more, if nothing has changed, to whom he may have it."""
@@ -164,5 +168,5 @@ class _Again:
             and rules.as_seen()
             and self.mark == rules.mark
             and not rules.refuses(reader.origin)
-            and lane.give(self.redirect, self.key, reader)
+            and lane.count(self.key, self.story, self.check)
         )

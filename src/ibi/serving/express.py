@@ -46,13 +46,13 @@ None: the application answers."""
 MOST_AT_ONCE = 16
 """How many requests of those that came in together are answered before others have their turn."""
 
-MOST_BYTES_AT_HAND: Final = 48 * 1024 * 1024
-"""So many bytes a process keeps at hand, some 20,000 requests with their answers; what comes then is not kept."""
+MOST_BYTES_AT_HAND: Final = 96 * 1024 * 1024
+"""So many bytes a process keeps at hand, some 100,000 requests with their answers; what comes then is not kept."""
 
 FULL_SECONDS: Final = 60.0
 """So long it stays as it is when it is full, then it begins anew: readers ask for other things after a while."""
 
-_AROUND: Final = 600  # bytes that the two take in memory besides their own
+_AROUND: Final = 500  # bytes that the two take in memory besides their own, with what the service remembers of them
 _UNUSUAL: Final = frozenset({b"content-length", b"transfer-encoding", b"expect", b"upgrade"})
 _VISIBLE: Final = bytes(range(0x21, 0x7F)).replace(b"#", b"")
 
@@ -98,8 +98,8 @@ class Config(receiving.Config):
 
 
 def _size(data: bytes, rest: bytes) -> int:
-    """What an answer at hand takes; whoever gives it again may hold it twice more, with what belongs to it."""
-    return len(data) + 3 * len(rest) + _AROUND
+    """What an answer at hand takes."""
+    return len(data) + len(rest) + _AROUND
 
 
 class Protocol(receiving.Protocol):
