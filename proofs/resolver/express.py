@@ -15,7 +15,9 @@ import subprocess
 import sys
 import tempfile
 import time
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -36,6 +38,7 @@ LAST: Final = b"GET /-/healthz HTTP/1.1\r\nHost: localhost\r\nConnection: close\
 """A request after which no other one comes."""
 
 _PATIENCE: Final = 60.0  # seconds
+_AT_ONCE: Final = 4  # clients: while one waits for a server, another one asks the other
 
 _KNOWN: Final = (*(item(n % 2, n) for n in range(12)), *(item(0, n, 2024) for n in range(3)))
 _OTHERS: Final = (item(0, 1, 2022), item(0, 1, 2023), item(1, 1, 2019), "LK47B6W/362SFKH", "nothing", SERVICE)
@@ -111,9 +114,11 @@ def prove(scale: Scale, seed: int) -> Report:
         make_resolver(data, around)
         with running(data, "open") as (express, taken), running(data, "closed") as (application, _):
             _warm(application)
-            _compare(
-                report, (express, application), random.Random(seed), scale.pick(1_500, 100_000, 1_000_000)
-            )
+            most = scale.pick(1_500, 100_000, 1_000_000) // _AT_ONCE
+            with ThreadPoolExecutor(_AT_ONCE) as clients:
+                chances = [random.Random(f"{seed} {client}") for client in range(_AT_ONCE)]
+                for part in clients.map(partial(_compared, (express, application), most), chances):
+                    report.add(part)
         report.count("given by the lane", taken[0])
         report.count("declined by it", taken[1])
         report.count("given once more", taken[2])
@@ -151,7 +156,9 @@ def _warm(port: int) -> None:
         time.sleep(0.7)
 
 
-def _compare(report: Report, ports: tuple[int, int], chance: random.Random, most: int) -> None:
+def _compared(ports: tuple[int, int], most: int, chance: random.Random) -> Report:
+    """What one client sees with so many requests; others are at work beside it."""
+    report = Report(NAME, "")
     while report.counts["requests"] < most:
         kind = chance.random()
         in_turn = kind > 0.4
@@ -168,6 +175,7 @@ def _compare(report: Report, ports: tuple[int, int], chance: random.Random, most
             f"to {pieces!r} the lane says {express!r}, the application {application!r}",
         )
         report.count("connections")
+    return report
 
 
 def said(port: int, pieces: list[bytes], *, in_turn: bool = False) -> bytes:

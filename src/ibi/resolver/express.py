@@ -138,7 +138,7 @@ class Express:
 
 
 class _Again:
-    """A redirect that was given before, and all that must still be as it was then; little, as there are many of them."""
+    """A redirect that was given before, and all that must still be as it was then. There may be many: it is small."""
 
     __slots__ = ("check", "key", "lane", "mark", "rules", "shown", "since", "state", "story", "until")
 

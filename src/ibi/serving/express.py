@@ -52,7 +52,9 @@ MOST_BYTES_AT_HAND: Final = 96 * 1024 * 1024
 FULL_SECONDS: Final = 60.0
 """So long it stays as it is when it is full, then it begins anew: readers ask for other things after a while."""
 
-_AROUND: Final = 500  # bytes that the two take in memory besides their own, with what the service remembers of them
+_AROUND: Final = (
+    500  # bytes that the two take in memory besides their own, with what the service remembers of them
+)
 _UNUSUAL: Final = frozenset({b"content-length", b"transfer-encoding", b"expect", b"upgrade"})
 _VISIBLE: Final = bytes(range(0x21, 0x7F)).replace(b"#", b"")
 
