@@ -303,6 +303,20 @@ def test_what_is_at_hand_for_one_head_is_not_for_another(one: Lane) -> None:
             assert [place and place.rpartition("?")[2] for place in found] == ["pt", "en"]
 
 
+def test_what_is_at_hand_is_for_whoever_may_have_it_whatever_else_his_head_says(one: Lane) -> None:
+    one.warm(TWO)
+
+    def shared() -> bool:
+        with Kept(one) as first, Kept(one, "User-Agent: another one\r\n") as second:
+            found, before = first.once_more(TWO), one.taken.total()
+            assert second.ask(TWO) == second.ask(TWO) == found
+            return one.taken.total() == before + 1  # of two: the first, whose head was not known
+
+    assert any(shared() for _ in range(20))
+    with Kept(one, f'CDN-Loop: ibi-resolver; id="{SERVICE}"\r\n') as loop:
+        assert [loop.ask(TWO) for _ in range(3)] == [None] * 3
+
+
 def test_what_is_given_once_more_is_counted_and_thanked_for(one: Lane) -> None:
     one.warm(TWO)
     with Kept(one) as kept:

@@ -64,7 +64,10 @@ class Express:
         if not self.give(redirect, key, reader):
             return None
         state = self.ready.state() if often else UNKNOWN
-        return _FOUND, redirect[0], _Again(self, redirect, key, reader.rules, state).give if state else None
+        if state == UNKNOWN:
+            return _FOUND, redirect[0], None
+        language = None if key == reader.rules.mark + target else reader.language
+        return _FOUND, redirect[0], _Again(self, redirect, key, (reader.rules, language), state).give
 
     def head(self, target: bytes, head: Head, peer: str) -> Answer | None:
         """Show a redirect to a HEAD, for which nobody is thanked."""
@@ -140,9 +143,25 @@ class Express:
 class _Again:
     """A redirect that was given before, and all that must still be as it was then. There may be many: it is small."""
 
-    __slots__ = ("check", "key", "lane", "mark", "rules", "shown", "since", "state", "story", "until")
+    __slots__ = (
+        "check",
+        "key",
+        "lane",
+        "language",
+        "mark",
+        "rules",
+        "shown",
+        "since",
+        "state",
+        "story",
+        "until",
+    )
 
-    def __init__(self, lane: Express, redirect: Redirect, key: bytes, rules: Rules, state: int) -> None:
+    def __init__(
+        self, lane: Express, redirect: Redirect, key: bytes, whom: tuple[Rules, bytes | None], state: int
+    ) -> None:
+        """`whom`: whoever is read by these rules, and asks for this language, if one is named."""
+        rules, self.language = whom
         self.lane = lane
         _, self.story, self.check, row = redirect
         self.key = key
@@ -163,6 +182,7 @@ class _Again:
             and isinstance(reader, Reader)
             and reader.rules is rules
             and reader.welcome
+            and (self.language is None or self.language == reader.language)
             and self.since <= now < self.until
             and 0 <= now - lane.looked < LOOK_EVERY
             and rules.as_seen()

@@ -5,8 +5,8 @@ goes to the application as ever. Whoever asks cannot tell which of the two has a
 
 Who asks several times on one connection sends the same head each time, but for the target. What a head means is found
 out by httptools; where the very same bytes come again around another target, they mean the same, and need no second
-look (threat T34). Whatever differs in a byte is taken apart anew. And where a whole request comes again, on this
-connection or on another that has sent this head before, the service is only asked whether it says the same again.
+look (threat T34). Whatever differs in a byte is taken apart anew. And where a target comes again within a head that is
+known, the service is only asked whether it says the same again, to who sends this head.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ class Head(list[tuple[bytes, bytes]]):
 
 
 Again = Callable[[Head], bool]
-"""Whether an answer is given once more, to who sends these headers in a request of the very same bytes."""
+"""Whether an answer is given once more, to who sends these headers in a GET of the very same target."""
 
 Answer = tuple[int, bytes, Again | None]
 """The status and the rest of an answer: header lines, an empty line, the body; and whether it may be kept at hand."""
@@ -47,14 +47,12 @@ MOST_AT_ONCE = 16
 """How many requests of those that came in together are answered before others have their turn."""
 
 MOST_BYTES_AT_HAND: Final = 96 * 1024 * 1024
-"""So many bytes a process keeps at hand, some 100,000 requests with their answers; what comes then is not kept."""
+"""So many bytes a process keeps at hand, some 100,000 targets with their answers; what comes then is not kept."""
 
 FULL_SECONDS: Final = 60.0
 """So long it stays as it is when it is full, then it begins anew: readers ask for other things after a while."""
 
-_AROUND: Final = (
-    500  # bytes that the two take in memory besides their own, with what the service remembers of them
-)
+_AROUND: Final = 450  # bytes that these take in memory besides
 _UNUSUAL: Final = frozenset({b"content-length", b"transfer-encoding", b"expect", b"upgrade"})
 _VISIBLE: Final = bytes(range(0x21, 0x7F)).replace(b"#", b"")
 
@@ -71,22 +69,22 @@ class Config(receiving.Config):
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
-        self.at_hand: dict[bytes, tuple[bytes, int, bytes, Again]] = {}
-        """By whole requests: what came behind the target, and what was answered."""
+        self.at_hand: dict[bytes, tuple[int, bytes, Again]] = {}
+        """What was answered to GETs of these targets."""
 
-    def keep(self, data: bytes, tail: bytes, status: int, rest: bytes, again: Again) -> None:
-        """Have an answer at hand for requests of these bytes, if there is room."""
-        before = self.at_hand.get(data)
-        grown = _size(data, rest) - (_size(data, before[2]) if before else 0)
+    def keep(self, target: bytes, status: int, rest: bytes, again: Again) -> None:
+        """Have an answer at hand for GETs of a target, if there is room."""
+        before = self.at_hand.get(target)
+        grown = _size(target, rest) - (_size(target, before[1]) if before else 0)
         if self._bytes_at_hand + grown > MOST_BYTES_AT_HAND:
             now = time.monotonic()
             self._full_until = self._full_until or now + FULL_SECONDS
             if now < self._full_until:
                 return
             self.at_hand.clear()
-            self._bytes_at_hand, self._full_until, grown = 0, 0.0, _size(data, rest)
+            self._bytes_at_hand, self._full_until, grown = 0, 0.0, _size(target, rest)
         self._bytes_at_hand += grown
-        self.at_hand[data] = tail, status, rest, again
+        self.at_hand[target] = status, rest, again
 
     def lead(self, status: int, headers: list[tuple[bytes, bytes]]) -> bytes:
         """The status line, and the headers that every answer begins with."""
@@ -99,9 +97,9 @@ class Config(receiving.Config):
         return lead
 
 
-def _size(data: bytes, rest: bytes) -> int:
-    """What an answer at hand takes."""
-    return len(data) + len(rest) + _AROUND
+def _size(target: bytes, rest: bytes) -> int:
+    """What an answer at hand takes; the service remembers the target, too."""
+    return 2 * len(target) + len(rest) + _AROUND
 
 
 class Protocol(receiving.Protocol):
@@ -130,12 +128,6 @@ class Protocol(receiving.Protocol):
         """Take what came."""
         if self._plain:
             tail = self._tail
-            kept = self.config.at_hand.get(data)
-            if kept is not None:
-                its_tail, status, rest, again = kept
-                if its_tail == tail and again(self._head):
-                    self._say(status, rest)
-                    return
             if data.endswith(tail) and self._short_way(data, tail):
                 return
             self._plain = False
@@ -255,14 +247,18 @@ class Protocol(receiving.Protocol):
 
     def _short_way(self, data: bytes, tail: bytes) -> bool:
         """Answer what differs from the plain request before in nothing but the target; False where that is not so."""
-        if data.startswith(b"GET /"):
-            start, ask = 4, self.config.at_once
-        else:
-            start, ask = 5, self.config.at_once_head if data.startswith(b"HEAD /") else None
-        if ask is None or len(data) > receiving.HEAD_BYTES:
+        config = self.config
+        if len(data) > receiving.HEAD_BYTES:
             return False
-        target = data[start : -len(tail)]
-        if target.translate(None, _VISIBLE):  # such as a blank, or a second request
+        if data.startswith(b"GET /"):
+            target, ask = data[4 : -len(tail)], config.at_once
+            kept = config.at_hand.get(target)
+            if kept is not None and kept[2](self._head):
+                self._say(kept[0], kept[1])
+                return True
+        else:
+            target, ask = data[5 : -len(tail)], config.at_once_head if data.startswith(b"HEAD /") else None
+        if ask is None or target.translate(None, _VISIBLE):  # such as a blank, or a second request
             return False
         answer = ask(target, self._head, self._peer)
         if answer is None:
@@ -270,6 +266,6 @@ class Protocol(receiving.Protocol):
             return False
         status, rest, again = answer
         if again is not None:
-            self.config.keep(data, tail, status, rest, again)
+            config.keep(target, status, rest, again)
         self._say(status, rest)
         return True
