@@ -232,7 +232,7 @@ def _several(chance: random.Random) -> list[bytes]:
     return [
         b"%b %b HTTP/1.1\r\n%b\r\n\r\n"
         % (chance.choice(methods), chance.choice(few) if alike else _target(chance), chance.choice(heads))
-        for _ in range(chance.choice([1, 2, 5, 10, 25, 40]))
+        for _ in range(chance.choice([25, 40] if alike else [1, 2, 5, 10, 25, 40]))
     ]
 
 
