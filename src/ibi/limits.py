@@ -112,6 +112,7 @@ def _around(source: str) -> str:
     return source[: source.rfind(":" if ":" in source else ".") + 1]
 
 
+@lru_cache(maxsize=1024)
 def source_of(address: str) -> str:
     """What counts as one reader, and as one source of attempts; of a text that is no address, the text itself."""
     try:

@@ -11,7 +11,7 @@ from ibi.resolver.pace import A_TURN, REST, Pace
 def test_only_a_few_go_at_a_time_and_all_in_order() -> None:
     async def main() -> None:
         gone, seen = list[int](), [A_TURN]
-        pace = Pace(gone.append)
+        pace = Pace(gone.extend)
         pace.add(range(5 * A_TURN))
         assert len(gone) == A_TURN
         while len(gone) < 5 * A_TURN:
@@ -26,7 +26,7 @@ def test_only_a_few_go_at_a_time_and_all_in_order() -> None:
 def test_where_nobody_else_is_there_nothing_is_held_back() -> None:
     async def main() -> None:
         gone = list[int]()
-        pace = Pace(gone.append, lambda: False)
+        pace = Pace(gone.extend, lambda: False)
         pace.add(range(5 * A_TURN))
         for turn in range(2, 6):
             await asyncio.sleep(0)
@@ -38,7 +38,7 @@ def test_where_nobody_else_is_there_nothing_is_held_back() -> None:
 def test_who_comes_alone_goes_at_once() -> None:
     async def main() -> None:
         gone = list[int]()
-        pace = Pace(gone.append)
+        pace = Pace(gone.extend)
         for number in range(3 * A_TURN):
             pace.add([number])
             assert gone[-1] == number

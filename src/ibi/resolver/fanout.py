@@ -234,7 +234,9 @@ class FanOut(Generic[_Asked]):
                 unasked.add(outcome.archive.service_ibi.canonical)
             else:
                 heard.append(outcome)
-        self.asked.extend(one for one in archives if one.service_ibi.canonical not in unasked)
+        if unasked:
+            archives = [one for one in archives if one.service_ibi.canonical not in unasked]
+        self.asked.extend(archives)
 
     def _came(self, outcome: Heard[_Asked] | Silent[_Asked]) -> None:
         service, waiting = outcome.archive.service_ibi.canonical, self._waiting

@@ -41,6 +41,8 @@ def contradicting(claims: Sequence[Offer]) -> list[Offer]:
 
 def preferred(claims: Sequence[Offer], wanted_relation: Relation, preference: LanguagePreference) -> Offer:
     """Of originals of different items, which only differ in language, the one that suits the reader."""
+    if len(claims) == 1:
+        return claims[0]  # as nearly always
     said = {name: value for claim in reversed(claims) for name, value in claim.answer.pairs.items()}
     relations = [claim.found.relation for claim in claims]
     found = wanted(UrlList(said), wanted_relation, preference, relations)

@@ -13,9 +13,9 @@ from collections import deque
 from typing import TYPE_CHECKING, Final, Generic, TypeVar
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Iterable, Sequence
 
-A_TURN: Final = 16
+A_TURN: Final = 32
 """Questions that go out at a time."""
 
 REST: Final = 0.001
@@ -25,12 +25,14 @@ _Step = TypeVar("_Step")
 
 
 class Pace(Generic[_Step]):
-    """The line of one event loop; `go` is called for each that stands in it, and for no more than A_TURN at a time.
+    """The line of one event loop; `go` is called with those whose turn it is, A_TURN at a time at most.
 
     `others` tells whether anybody waits whose questions do not stand in it.
     """
 
-    def __init__(self, go: Callable[[_Step], None], others: Callable[[], bool] = lambda: True) -> None:
+    def __init__(
+        self, go: Callable[[Sequence[_Step]], None], others: Callable[[], bool] = lambda: True
+    ) -> None:
         self._go = go
         self._others = others
         self._line: deque[_Step] = deque()
@@ -46,10 +48,11 @@ class Pace(Generic[_Step]):
         self._let_go()
 
     def _let_go(self) -> None:
-        line, go = self._line, self._go
-        while self._left and line:
-            self._left -= 1
-            go(line.popleft())
+        line = self._line
+        turn = [line.popleft() for _ in range(min(self._left, len(line)))]
+        self._left -= len(turn)
+        if turn:
+            self._go(turn)
 
     def _tick(self) -> None:
         """The next ones may go."""

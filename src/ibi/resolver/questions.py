@@ -6,18 +6,16 @@ No answer that counts is one of our own errors, never a guess about the item.
 from __future__ import annotations
 
 import asyncio
-import re
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final, TypeVar, cast
 
 from ibi.errors import IbiError, NotAsked, ParseError, PeerError, PeerGarbled, PeerSilent
-from ibi.protocol import vocabulary as say
 from ibi.protocol.url_list import UrlList
 from ibi.resolver.inquiry import Archive, Flight, Heard, Inquiry, Silent, Way
 from ibi.resolver.pace import Pace
 from ibi.resolver.plan import MOST_LIKELY
 from ibi.resolver.pulse import Pulse
-from ibi.resolver.reading import Reading, body_of
+from ibi.resolver.reading import Reading, body_of, reuse_seconds
 from ibi.resolver.turns import Turns
 from ibi.transport import Deadline, query_of, too_many
 
@@ -33,12 +31,6 @@ if TYPE_CHECKING:
 
 PER_ARCHIVE: Final = 3.0
 """Seconds for the whole answer of one Archive (docs/threats.md)."""
-
-LONGEST_REUSE: Final = 3600
-"""Seconds for which an answer is used again at most, whatever its Archive allows."""
-
-_MAX_AGE = re.compile(r"(?:^|,)\s*max-age=([0-9]{1,9})\s*(?:$|,)", re.ASCII | re.IGNORECASE)
-_NEVER = re.compile(r"(?:^|,)\s*(?:no-store|no-cache|private)\b", re.ASCII | re.IGNORECASE)
 
 _Asked = TypeVar("_Asked", bound=Archive)
 
@@ -162,8 +154,7 @@ class Questions:
             self._pace.add(flights)
             return
         self._at_once += len(flights)
-        for flight in flights:
-            self._send(flight)
+        self._send(flights)
 
     def kept(self, archive: Archive, request: UrlRequest) -> UrlList | None:
         """What an Archive said before and allows to use again."""
@@ -181,16 +172,17 @@ class Questions:
             if name in kept
         )
 
-    def _send(self, flight: Flight) -> None:
-        way, inquiry = flight.way, flight.inquiry
-        deadline = inquiry.deadline
-        try:
-            if deadline.now() > inquiry.latest:
-                raise too_many()
-            told = partial(self._came, flight)
-            self._client.ask(way.archive.address, (way.path, inquiry.target), deadline, told)
-        except PeerError as error:
-            asyncio.get_running_loop().call_soon(self._came, flight, error)
+    def _send(self, flights: Sequence[Flight]) -> None:
+        ask, came = self._client.ask, self._came
+        for flight in flights:
+            way, inquiry = flight.way, flight.inquiry
+            deadline = inquiry.deadline
+            try:
+                if deadline.now() > inquiry.latest:
+                    raise too_many()
+                ask(way.archive.address, (way.path, inquiry.target), deadline, partial(came, flight))
+            except PeerError as error:
+                asyncio.get_running_loop().call_soon(came, flight, error)
 
     def _came(self, flight: Flight, said: Reply | PeerError) -> None:
         """The client has an answer, or there is none."""
@@ -246,21 +238,27 @@ class Questions:
             self._note(flight.service, now)
             inquiry.waits.append(now - inquiry.begun)
         inquiry.under_way -= 1
+        self._under_way -= 1
         if not inquiry.paced:
             self._at_once -= 1
-        if not inquiry.under_way and inquiry.waits:
-            self._metrics.asked("answered", *inquiry.waits)
-            inquiry.waits.clear()
-        self._under_way -= 1
-        if not self._under_way:
-            self._pulse.end()
+        if not inquiry.under_way:
+            self._over(inquiry)
         if inquiry.joined:
             self._no_longer_shared(flight)
         if self.turns.queues:
             self.turns.look()
         inquiry.tell(outcome)
-        for tell in flight.others or ():
-            tell(outcome)
+        if flight.others is not None:
+            for tell in flight.others:
+                tell(outcome)
+
+    def _over(self, inquiry: Inquiry[Any]) -> None:
+        """All who were asked by it have answered, or will not."""
+        if inquiry.waits:
+            self._metrics.asked("answered", *inquiry.waits)
+            inquiry.waits.clear()
+        if not self._under_way:
+            self._pulse.end()
 
     def _no_longer_shared(self, flight: Flight) -> None:
         shared = self._shared.get(flight.inquiry.query)
@@ -285,14 +283,3 @@ def _joins(flight: Flight | None, archive: Archive, inquiry: Inquiry[Any]) -> bo
 def question(request: UrlRequest) -> str:
     """What distinguishes a question from another one about the same item: all but who asks (note 5)."""
     return f"{request.ibi.canonical} {'+'.join(request.verbs.verbs)} {request.file_path}"
-
-
-def reuse_seconds(reply: Reply, answer: UrlList) -> int:
-    """For how long an answer may be used again (note 1): its Archive must say so twice."""
-    if not answer:
-        return 0
-    control = reply.headers.get(b"cache-control", b"").decode("latin-1")
-    found = _MAX_AGE.search(control)
-    if found is None or _NEVER.search(control):
-        return 0
-    return min(int(found[1]), LONGEST_REUSE) if answer.pairs.get(say.ACKNOWLEDGMENT_BATCH) == "yes" else 0

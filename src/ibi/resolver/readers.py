@@ -7,7 +7,6 @@ here holds is asked of the upstream resolver, if there is one.
 from __future__ import annotations
 
 import asyncio
-from contextlib import contextmanager
 from dataclasses import replace
 from functools import lru_cache
 from math import ceil
@@ -29,7 +28,7 @@ from ibi.resolver.upstream import Nothing, Redirected, Said, Unheard
 from ibi.resolver.warming import hint_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable
 
     from ibi.exchange import Form
     from ibi.protocol.messages import Acknowledgment
@@ -182,8 +181,10 @@ class Readers:
         if self._under_way >= MOST_AT_ONCE:
             return self._refused(Alert(Kind.BUSY, url=story.url))
         preference = LanguagePreference.parse(visitor.header(b"accept-language"))
-        with self._counted(story):
-            begun = now()
+        begun = now()
+        self._under_way += 1
+        self._metrics.begun()
+        try:
             outcome: Redirect | Redirected | Alert = await self._rounds.resolve(
                 url, story.url, Reader(visitor.addresses, preference, origin), story
             )
@@ -192,6 +193,9 @@ class Readers:
                 outcome = await self._elsewhere(visitor, url, story, outcome, left, looks=looks)
             if story.made_work:
                 self._budget.spend(origin, now())
+        finally:
+            self._under_way -= 1
+            self._count(story, begun, now())
         return outcome
 
     async def _elsewhere(
@@ -239,24 +243,12 @@ class Readers:
         self._metrics.resolved(str(alert.kind), 0.0, asyncio.get_running_loop().time())
         return alert
 
-    @contextmanager
-    def _counted(self, story: Explanation) -> Iterator[None]:
-        """Count a resolution, and what became of it."""
-        now = asyncio.get_running_loop().time
-        begun = now()
-        self._under_way += 1
-        self._metrics.begun()
-        try:
-            yield
-        finally:
-            self._under_way -= 1
-            outcome = REDIRECT if story.alert is None else str(story.alert.kind)
-            self._metrics.resolved(outcome, now() - begun, now())
-            self._count(story)
-
-    def _count(self, story: Explanation) -> None:
-        for _ in story.rounds:
-            self._metrics.round()
+    def _count(self, story: Explanation, begun: float, now: float) -> None:
+        """Count a resolution that is over, and what became of it."""
+        outcome = REDIRECT if story.alert is None else str(story.alert.kind)
+        self._metrics.resolved(outcome, now - begun, now)
+        if story.rounds:
+            self._metrics.round(len(story.rounds))
         first = story.rounds[0] if story.rounds else None
         if first is None or first.why == "memory":
             self._metrics.remembered("negative")

@@ -3,15 +3,19 @@
 A list may have some thousand pairs, which take some milliseconds to read and, once read, a megabyte each. So long
 answers are read one after the other, and only so many wait for that or are in anybody's hands at once; whatever comes
 beyond that is not read. That is a limit of ours, and says nothing of the Archive.
+
+Whether an answer may be used again is read here, too.
 """
 
 from __future__ import annotations
 
 import asyncio
+import re
 import weakref
 from typing import TYPE_CHECKING, Final
 
 from ibi.errors import NotRead, PeerGarbled
+from ibi.protocol import vocabulary as say
 from ibi.protocol.url_list import UrlList
 
 if TYPE_CHECKING:
@@ -23,6 +27,11 @@ MOST_UNREAD: Final = 16 * 1024 * 1024
 MOST_READ: Final = 32 * 1024 * 1024
 """Bytes that long lists may take that were read and are still needed, about 30 of the longest."""
 
+LONGEST_REUSE: Final = 3600
+"""Seconds for which an answer is used again at most, whatever its Archive allows."""
+
+_MAX_AGE = re.compile(r"(?:^|,)\s*max-age=([0-9]{1,9})\s*(?:$|,)", re.ASCII | re.IGNORECASE)
+_NEVER = re.compile(r"(?:^|,)\s*(?:no-store|no-cache|private)\b", re.ASCII | re.IGNORECASE)
 _OK = 200
 _PLAIN = b"text/plain"
 _LARGE = 8 * 1024  # bytes of a long answer
@@ -37,6 +46,18 @@ def body_of(reply: Reply) -> bytes:
     if reply.headers.get(b"content-type") != _PLAIN and reply.media_type != _PLAIN:
         raise PeerGarbled("the answer is not text/plain")
     return reply.body
+
+
+def reuse_seconds(reply: Reply, answer: UrlList) -> int:
+    """For how long an answer may be used again (note 1): its Archive must say so twice."""
+    allowed = reply.headers.get(b"cache-control")
+    if allowed is None or not answer:
+        return 0
+    control = allowed.decode("latin-1")
+    found = _MAX_AGE.search(control)
+    if found is None or _NEVER.search(control):
+        return 0
+    return min(int(found[1]), LONGEST_REUSE) if answer.pairs.get(say.ACKNOWLEDGMENT_BATCH) == "yes" else 0
 
 
 class Reading:

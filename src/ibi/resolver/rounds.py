@@ -210,25 +210,26 @@ class Rounds:
         milliseconds: int,
     ) -> Redirect | None:
         """Hear what has come, one after the other, until something decides."""
+        heard, said, hear = told.heard.append, told.round.said.append, machine.hear
         for outcome in outcomes:
             archive = outcome.archive
             if outcome.__class__ is Heard and outcome.url_list is NOTHING and not outcome.again:
-                told.heard.append(outcome)
-                told.round.said.append((archive, milliseconds))
-                decision = machine.hear(archive, NOTHING)
+                heard(outcome)
+                said((archive, milliseconds))
+                decision = hear(archive, NOTHING)
             elif not isinstance(outcome, Heard):
                 told.silent.append(archive)
                 story.silent(str(archive.service_ibi), archive.address, outcome.why, milliseconds)
                 decision = machine.silent(archive, outcome.why)
             else:
-                told.heard.append(outcome)
+                heard(outcome)
                 answer, again = outcome.url_list, outcome.again
                 if answer.pairs or again:
                     told.knows = told.knows or bool(answer)
                     story.hear(str(archive.service_ibi), archive.address, answer, milliseconds, again=again)
                 else:
-                    told.round.said.append((archive, milliseconds))
-                decision = machine.hear(archive, answer, again=again)
+                    said((archive, milliseconds))
+                decision = hear(archive, answer, again=again)
                 if answer.pairs and machine.doubt is not None:
                     story.disbelieve(machine.doubt)
             if decision is not None:
