@@ -11,8 +11,8 @@ import json
 import re
 import shutil
 import sys
-from collections import defaultdict
 from contextlib import ExitStack
+from functools import partial
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Final
 
@@ -22,8 +22,10 @@ from bench.figures import aim, figure, table
 from bench.processes import SERVER_CORE, run
 from bench.resolving_load import ORIGINAL, Work, scene
 from bench.stubs import ip_of, item_of, query_of, service_of, tell
+from bench.turns import turn_about
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from pathlib import Path
 
     from bench.figures import Figure
@@ -34,9 +36,12 @@ _AIMS: Final = {"ours": 0.7, "pyreqwest": 1.7, "aiohttp": 5}
 _RATE: Final = re.compile(r"Requests/sec:\s+([\d.]+)")
 
 
-def fan_out(place: Path, seconds: float) -> None:
-    """Measure so many seconds at a time, turn about, and print."""
-    runs: dict[str, list[tuple[float, float]]] = defaultdict(list)
+def fan_out(place: Path, seconds: float, turns: int) -> None:
+    """Measure so many seconds at a time, so often, turn about, and print.
+
+    Turns are short, many, and every other one goes backwards: what else a machine does changes from second to second.
+    Our own client has its turn beside the resolver.
+    """
     clients = [name for name in CLIENTS if name in {"ours", "awaited"} or find_spec(name) is not None]
     with ExitStack() as scenes:
         stages = {"resolver": scenes.enter_context(scene(place, ARCHIVES))}
@@ -47,15 +52,12 @@ def fan_out(place: Path, seconds: float) -> None:
         for stage in stages.values():
             _demand(stage, 1)
         first = stages["resolver"]
-        for _ in range(RUNS):
-            for name, stage in stages.items():
-                runs[name].append(_demand(stage, seconds))
-            tell(first.stubs.port, "numbered=1")
-            runs["numbered"].append(_demand(first, seconds))
-            tell(first.stubs.port, "numbered=0")
-            for client in clients:
-                told = _alone(client, first.stubs.port, seconds)
-                runs[client].append((told["rate"], told["processor"]))
+        contenders: dict[str, Callable[[], tuple[float, float]]] = {
+            name: partial(_demand, stage, seconds) for name, stage in reversed(stages.items())
+        }
+        contenders |= {name: partial(_alone, name, first.stubs.port, seconds) for name in clients}
+        contenders["numbered"] = partial(_numbered, first, seconds)
+        runs = turn_about(contenders, turns)
         headroom = _straight(first)
     for missing in CLIENTS.keys() - set(clients):
         print(f"\n{missing} is not compared: it is not installed")
@@ -70,6 +72,15 @@ def _demand(stage: Scene, seconds: float) -> tuple[float, float]:
     """Questions a second, and seconds of a processor for one."""
     said = stage.play(Work(zipf=False, more=ORIGINAL), seconds, ROUNDS_AT_ONCE)
     return said.asked / said.seconds, said.processor / said.asked
+
+
+def _numbered(stage: Scene, seconds: float) -> tuple[float, float]:
+    """The same, while no two answers are alike."""
+    tell(stage.stubs.port, "numbered=1")
+    try:
+        return _demand(stage, seconds)
+    finally:
+        tell(stage.stubs.port, "numbered=0")
 
 
 def _tell_fan_out(rates: dict[str, Figure], costs: dict[str, Figure]) -> None:
@@ -102,7 +113,8 @@ def _tell_fan_out(rates: dict[str, Figure], costs: dict[str, Figure]) -> None:
         (
             (names[name], rate.text(), (rates["resolver"] / rate).text(2), costs[name].times(1e6).text(),
              (costs[name] / costs["resolver"]).text(2))
-            for name, rate in rates.items()
+            for name in names
+            if (rate := rates.get(name)) is not None
         ),
     )  # fmt: skip
 
@@ -118,6 +130,7 @@ def _straight(stage: Scene) -> str:
     return f"{figure(map(float, rates)).text()} answers a second, wrk straight at one of them"
 
 
-def _alone(client: str, port: int, seconds: float) -> dict[str, float]:
+def _alone(client: str, port: int, seconds: float) -> tuple[float, float]:
     command = ["taskset", "-c", str(SERVER_CORE), sys.executable, "-m", "bench.asking"]
-    return dict(json.loads(run([*command, client, str(port), str(seconds)])))
+    told = json.loads(run([*command, client, str(port), str(seconds)]))
+    return told["rate"], told["processor"]

@@ -58,7 +58,6 @@ class Case:
     questions: Questions
     costs: list[float] = field(default_factory=list)
     """Seconds of a processor for one."""
-    waits: list[Waits] = field(default_factory=list)
 
     def run(self, seconds: int, folder: Path) -> float:
         """Answers a second of one run, each connection asking as soon as it has its answer.
@@ -70,6 +69,15 @@ class Case:
         rate = self.questions.closed_loop(self.server.port, CONNECTIONS, seconds, folder)
         self.costs.append((worked(self.server) - before) / (rate * seconds))
         return rate
+
+    def wait(self, seconds: float, folder: Path) -> Waits:
+        """How long answers take at LOADED of the rate that it reaches at this very moment.
+
+        What else a machine does changes from second to second: seven tenths of what a server reached a minute ago may
+        be more than all that it can do now.
+        """
+        rate = self.questions.closed_loop(self.server.port, CONNECTIONS, 1, folder)
+        return open_loop(self.server.port, self.questions, LOADED * rate, seconds)
 
 
 def measure(place: Path, scale: Scale) -> None:
@@ -86,30 +94,33 @@ def measure(place: Path, scale: Scale) -> None:
             {at: partial(case.run, seconds, place) for at, case in enumerate(cases)}, scale.runs
         )
         rates = [figure(found[at]) for at in range(len(cases))]
-        for case, rate in zip(cases, rates, strict=True):
-            runs = scale.runs if case.questions.headers != TEN or case.name == _EXPRESS else 0
-            for _ in range(runs):
-                case.waits.append(
-                    open_loop(case.server.port, case.questions, LOADED * rate.median, scale(0.1, 1, 3))
-                )
+        heard = {at: case for at, case in enumerate(cases) if _is_heard(case)}
+        waits = turn_about(
+            {at: partial(case.wait, scale(0.1, 1, 3), place) for at, case in heard.items()}, scale.runs
+        )
     print(
         f"{items:,} items of {ARCHIVES} Archives, {CONNECTIONS} connections; median of {scale.runs} runs of "
         f"{seconds} s, each after one that is not counted (least to most); waiting in milliseconds, from the moment a "
-        "request was due, at 70 % of that rate"
+        "request was due, at 70 % of the rate in the second before"
     )
-    _tell(cases, rates)
+    _tell(cases, rates, waits)
 
 
-def _tell(cases: list[Case], rates: list[Figure]) -> None:
+def _is_heard(case: Case) -> bool:
+    """Whether it is measured how long it lets one wait: nobody else differs with ten headers."""
+    return case.questions.headers != TEN or case.name == _EXPRESS
+
+
+def _tell(cases: list[Case], rates: list[Figure], heard: dict[int, list[Waits]]) -> None:
     base = {len(case.questions.headers): at for at, case in enumerate(cases) if case.name == _NEIGHBOUR}
     lines = []
-    for case, rate in zip(cases, rates, strict=True):
+    for at, (case, rate) in enumerate(zip(cases, rates, strict=True)):
         headers = len(case.questions.headers)
         ratio = rate / rates[base[headers]]
         waits = [
-            figure(run.within(share) * 1e3 for run in case.waits)
+            figure(run.within(share) * 1e3 for run in heard[at])
             for share in (0.5, 0.99, 0.999)
-            if case.waits
+            if at in heard
         ]
         cost = figure(case.costs).times(1e6).text(1)
         lines.append(

@@ -43,11 +43,13 @@ class Size:
     samples: int
     clicks: int
     """Of one reader, in half a table of messages."""
+    turns: int
+    """Of each client beside the full fan-out, a second or two each."""
 
 
-TINY: Final = Size(seconds=0.1, samples=5, clicks=10)
-SHORT: Final = Size(seconds=0.5, samples=200, clicks=100)
-FULL: Final = Size(seconds=5, samples=2_000, clicks=5_000)
+TINY: Final = Size(seconds=0.1, samples=5, clicks=10, turns=1)
+SHORT: Final = Size(seconds=0.5, samples=200, clicks=100, turns=9)
+FULL: Final = Size(seconds=5, samples=2_000, clicks=5_000, turns=15)
 
 
 def measure(place: Path, scale: Scale, part: str) -> None:
@@ -151,7 +153,7 @@ def _pair(stage: Scene, resolver: Callable[[str, bytes], float], sample: int) ->
 
 def _fan_out(place: Path, size: Size) -> None:
     """The original demanded of items that nobody has asked for: all Archives are asked and waited for."""
-    fan_out(place, size.seconds)
+    fan_out(place, min(size.seconds, 2), size.turns)
 
 
 def _hanging(place: Path, size: Size) -> None:

@@ -8,11 +8,13 @@ import re
 import shutil
 import sqlite3
 import subprocess
+import sys
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from bench import arklet
+from bench.processes import LOAD_CORE, SERVER_CORE
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -33,6 +35,18 @@ _OURS: Final = (
 _THEIRS: Final = ("arklet", "Django", "gunicorn", "psycopg2-binary", "psycopg", "psycopg2")
 _PROGRAMS: Final = (("nginx", "-v"), ("wrk", "-v"), ("postgres", "--version"), ("strace", "-V"))
 _NUMBER: Final = re.compile(r"\d+\.\d[\w.+-]*")
+_WATCH: Final = """import gc, time
+gc.disable()
+clock = time.perf_counter
+last, end, gaps = clock(), clock() + 1, []
+while last < end:
+    now = clock()
+    if now - last > 0.0003:
+        gaps.append(now - last)
+    last = now
+print(len(gaps), sum(gaps), max(gaps, default=0))
+"""
+"""A second that is spent with looking at the clock: how often more than 0.3 ms were missing, how much, the longest."""
 _ASK: Final = """import sys
 from importlib.metadata import PackageNotFoundError, version
 for name in sys.argv[1:]:
@@ -44,12 +58,32 @@ for name in sys.argv[1:]:
 
 
 def machine() -> str:
-    """The processor, how many of it, memory, kernel, and how busy it is."""
+    """The processor, how many of it, memory, kernel, and how busy it is; takes a second."""
     cpu = re.search(r"^model name\s*:\s*(.*)", Path("/proc/cpuinfo").read_text(), re.MULTILINE)
     memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2**30
     return (
         f"{platform.machine()}, {os.cpu_count()} cores ({cpu[1] if cpu else 'unknown'}), {memory:.0f} GiB, "
-        f"{platform.system()} {platform.release()}; {os.getloadavg()[0]:.1f} other processes wanted a core just before"
+        f"{platform.system()} {platform.release()}; {os.getloadavg()[0]:.1f} other processes wanted a core just before; "
+        f"{_held_up()}"
+    )
+
+
+def _held_up() -> str:
+    """What the machine itself takes away from a program that never waits: nothing on it waits less than that."""
+    watching = [
+        subprocess.Popen(  # noqa: S603 - our own command
+            ["taskset", "-c", str(core), sys.executable, "-c", _WATCH],  # noqa: S607 - wherever it lies
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+        for core in (SERVER_CORE, LOAD_CORE)
+    ]
+    said = [each.communicate()[0].split() for each in watching]
+    times = sum(int(count) for count, _, _ in said)
+    lost, longest = sum(float(lost) for _, lost, _ in said), max(float(longest) for _, _, longest in said)
+    return (
+        f"in two seconds of theirs, loops that only look at the clock were held up {times} times, {lost * 1e3:.0f} ms "
+        f"in all, {longest * 1e3:.1f} ms the longest"
     )
 
 
