@@ -63,8 +63,8 @@ def machine() -> str:
     memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2**30
     return (
         f"{platform.machine()}, {os.cpu_count()} cores ({cpu[1] if cpu else 'unknown'}), {memory:.0f} GiB, "
-        f"{platform.system()} {platform.release()}; {os.getloadavg()[0]:.1f} other processes wanted a core just before; "
-        f"{_held_up()}"
+        f"{platform.system()} {platform.release()}; {os.getloadavg()[0]:.1f} other processes wanted a core just "
+        f"before; {_held_up()}"
     )
 
 

@@ -26,7 +26,9 @@ def test_on_honest_networks_both_policies_give_the_same_kind_of_outcome_and_the_
 def test_the_policies_agree_in_the_worlds_where_they_once_did_not() -> None:
     loop = VirtualLoop()
     found = [
-        fault for seed in (3269, 3565, 6050) for fault in agreement.differences(seed, loop, Report("", ""))
+        fault
+        for seed in (3269, 3565, 6050, 1091906129497)
+        for fault in agreement.differences(seed, loop, Report("", ""))
     ]
     loop.close()
     assert found == []
