@@ -35,7 +35,8 @@ _OURS: Final = (
 _THEIRS: Final = ("arklet", "Django", "gunicorn", "psycopg2-binary", "psycopg", "psycopg2")
 _PROGRAMS: Final = (("nginx", "-v"), ("wrk", "-v"), ("postgres", "--version"), ("strace", "-V"))
 _NUMBER: Final = re.compile(r"\d+\.\d[\w.+-]*")
-_WATCH: Final = """import gc, time
+_WATCH: Final = """import gc, os, sys, time
+os.sched_setaffinity(0, {int(sys.argv[1])})
 gc.disable()
 clock = time.perf_counter
 last, end, gaps = clock(), clock() + 1, []
@@ -71,11 +72,7 @@ def machine() -> str:
 def _held_up() -> str:
     """What the machine itself takes away from a program that never waits: nothing on it waits less than that."""
     watching = [
-        subprocess.Popen(  # noqa: S603 - our own command
-            ["taskset", "-c", str(core), sys.executable, "-c", _WATCH],  # noqa: S607 - wherever it lies
-            stdout=subprocess.PIPE,
-            text=True,
-        )
+        subprocess.Popen([sys.executable, "-c", _WATCH, str(core)], stdout=subprocess.PIPE, text=True)  # noqa: S603 - our own
         for core in (SERVER_CORE, LOAD_CORE)
     ]
     said = [each.communicate()[0].split() for each in watching]
