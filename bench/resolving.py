@@ -48,8 +48,8 @@ class Size:
 
 
 TINY: Final = Size(seconds=0.1, samples=5, clicks=10, turns=1)
-SHORT: Final = Size(seconds=0.5, samples=200, clicks=100, turns=9)
-FULL: Final = Size(seconds=5, samples=2_000, clicks=5_000, turns=15)
+SHORT: Final = Size(seconds=0.5, samples=200, clicks=100, turns=5)
+FULL: Final = Size(seconds=5, samples=2_000, clicks=5_000, turns=9)
 
 
 def measure(place: Path, scale: Scale, part: str) -> None:
