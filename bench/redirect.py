@@ -93,7 +93,7 @@ def measure(place: Path, scale: Scale) -> None:
         seconds = scale(1, 1, 3)
         runs = {at: partial(case.run, seconds, place) for at, case in enumerate(cases)}
         near = [at for at, case in enumerate(cases) if case.name in {_EXPRESS, _NEIGHBOUR}]
-        found = turn_about({at: runs.pop(at) for at in near}, scale(1, 9, 15))
+        found = turn_about({at: runs.pop(at) for at in near}, scale(1, 5, 15))
         found |= turn_about(runs, scale.runs)
         rates = [figure(found[at]) for at in range(len(cases))]
         heard = {at: case for at, case in enumerate(cases) if _is_heard(case)}
