@@ -22,12 +22,15 @@ from proofs.resolution.watching import verdict_of
 from proofs.resolution.wire import Conduct, VirtualLoop, Wire
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
     from proofs.resolution.oracle import Question, Verdict
 
 NAME = "agreement"
 HOLDS = "strict, hardened, with memory, with wrong hints: the same kind of outcome, the same item"
+
+OTHER_ORDERS = 50
+"""Orders of answers that are tried before an alert of the hardened policy is said to be none of the strict one's."""
 
 
 def prove(scale: Scale, seed: int) -> Report:
@@ -67,13 +70,33 @@ def differences(seed: int, loop: VirtualLoop, report: Report) -> Iterator[str]:
                     name if "." in name.partition("/")[0] else name.upper(),
                     chance.choice(story.archives).name,
                 )
-        reader = Reader(story.reader.languages, story.reader.original, hardened=way != "strict")
+        reader = _reader(story, hardened=way != "strict")
         verdicts.append(_play(stage, story, reader, number))
         report.count(type(verdicts[-1]).__name__)
     for way, verdict in zip(("hardened", "remembering", "misled"), verdicts[1:], strict=True):
         pair = (verdicts[0], verdict)
-        if not _excused(*pair, story.question) and not truth.same_kind(*pair, removals=removals):
-            yield f"strict: {verdicts[0]}, {way}: {verdict}"
+        if _excused(*pair, story.question) or truth.same_kind(*pair, removals=removals):
+            continue
+        if isinstance(verdict, Tell) and any(
+            truth.same_kind(again, verdict, removals=removals)
+            for again in _strictly(loop, conduct, story, _reader(story, hardened=False))
+        ):
+            report.count("by who answers first")
+            continue
+        yield f"strict: {verdicts[0]}, {way}: {verdict}"
+
+
+def _reader(story: Chance, *, hardened: bool) -> Reader:
+    """Who asks, under one of the policies."""
+    return Reader(story.reader.languages, story.reader.original, hardened=hardened)
+
+
+def _strictly(
+    loop: VirtualLoop, conduct: Callable[[str, Question], Conduct], story: Chance, reader: Reader
+) -> Iterator[Verdict]:
+    """What the letter comes to where others answer first: which alert a search ends with may depend on it (RES-14)."""
+    for _ in range(OTHER_ORDERS):
+        yield _play(Stage(loop, Wire(loop, conduct), story.archives), story, reader, 0)
 
 
 def _excused(strict: Verdict, hardened: Verdict, asked: Question) -> bool:

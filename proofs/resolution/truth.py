@@ -46,20 +46,18 @@ def _is_original(world: World, label: str, archive: str) -> bool:
     return world.items[int(label[1:])].holders.get(number) == "Original"
 
 
-_NOT_THERE = {"not-found", "no-translation"}
+_NOT_THERE = {"not-found", "no-translation", "deleted"}
 
 
 def same_kind(one: Verdict, other: Verdict, *, removals: bool) -> bool:
     """Whether two outcomes are of one kind and about one item: another Archive that has a copy may have been faster.
 
-    A search that fails can end in several places, by who answers first also under one policy (RES-14): at a missing
-    translation here, at missing metadata of what it leads to there, and where items were removed, at a removal.
+    Where items were removed, a search can end in several places: at a removal here, at a missing translation there.
     """
     if isinstance(one, Redirect) and isinstance(other, Redirect):
         return one.url.rpartition("/")[2] == other.url.rpartition("/")[2]
-    if isinstance(one, Tell) and isinstance(other, Tell):
-        not_there = _NOT_THERE | ({"deleted"} if removals else set())
-        return one == other or {one.kind, other.kind} <= not_there
+    if isinstance(one, Tell) and isinstance(other, Tell) and removals:
+        return one == other or {one.kind, other.kind} <= _NOT_THERE
     return one == other
 
 
