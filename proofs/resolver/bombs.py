@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 from proofs.minting.report import Report, Scale
 from proofs.resolver import cast as play
 from proofs.resolver.asking import ask_all
-from proofs.resolver.endless import ENDLESS
+from proofs.resolver.endless import ENDLESS, RELATED
 from proofs.resolver.world import World
 
 if TYPE_CHECKING:
@@ -46,7 +46,9 @@ async def _prove(report: Report, seed: int, scale: Scale) -> None:
         began = len(world.resolver.samples())
         for manner in ENDLESS:
             await world.town.behave(manner)
-            answers = await ask_all(world.port, [play.unknown(chance) for _ in range(readers)], TOGETHER)
+            wish = "+" if manner == RELATED else ""
+            names = [play.unknown(chance) + wish for _ in range(readers)]
+            answers = await ask_all(world.port, names, TOGETHER)
             told = sum(answer.status in {404, 503} for answer in answers)
             report.demand(told == readers, f"{manner}: of {readers} readers, {told} had an answer")
             report.count("bombs", readers * archives)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import itertools
+import string
 from typing import TYPE_CHECKING, Final
 
 from ibi.protocol.pair_list import write_pairs
@@ -79,6 +80,19 @@ def _largest(pairs: PairList) -> Iterator[bytes]:
     yield whole(write_pairs({name: value for name, value in pairs.items() if name != "url"}) + more)
 
 
+def _related(pairs: PairList) -> Iterator[bytes]:
+    """As many translations as can be named, none of which leads anywhere."""
+    languages = itertools.islice(itertools.product(string.ascii_uppercase, repeat=4), _MOST_PAIRS)
+    names = ("{}{}-{}{}".format(*letters).encode() for letters in languages)
+    more = b"".join(
+        b"\r\nurl.translation(%s%s) mailto:nobody" % (name[:2].lower(), name[2:]) for name in names
+    )
+    yield whole(write_pairs({name: value for name, value in pairs.items() if name != "url"}) + more)
+
+
+RELATED: Final = "endless relations"
+"""Weighs most where a translation is wanted."""
+
 ENDLESS: Final[dict[str, Callable[[PairList], Iterator[bytes]]]] = {
     "endless body": _body,
     "endless head": _head,
@@ -91,5 +105,6 @@ ENDLESS: Final[dict[str, Callable[[PairList], Iterator[bytes]]]] = {
     "endless until closed": _until_closed,
     "endless small chunks": _small_chunks,
     "endless largest list": _largest,
+    RELATED: _related,
 }
 """By the manner of the Archive."""

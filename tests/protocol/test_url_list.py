@@ -4,7 +4,7 @@ import pytest
 
 from ibi.identifier.forms import IBIForms
 from ibi.protocol.relation import ITEM, Relation
-from ibi.protocol.url_list import Entry, UrlList, entry_pairs
+from ibi.protocol.url_list import MOST_RELATIONS, Entry, UrlList, entry_pairs
 from ibi.protocol.vocabulary import ContentType, State
 
 METADATA = Relation.from_modifier(":(oai_dc)")
@@ -45,6 +45,24 @@ def test_every_pair_has_its_place() -> None:
     )
     assert answer.entry(METADATA).state is State.COPY
     assert answer.entry(Relation.from_modifier("!")) == Entry()
+
+
+def test_what_is_offered_has_a_url_and_is_not_called_deleted() -> None:
+    answer = UrlList.read(
+        b"url.metadata(a) http://a.example/1 url.metadata(b) {} url.metadata(c) http://a.example/3 "
+        b"state.metadata(c) Deleted url http://a.example/4 ibi.translation(pt) {ibip LK47B6W/362SFKJ}"
+    )
+    offered = [Relation.from_modifier(":(a)"), ITEM]
+    assert list(answer.offered()) == offered
+    assert [answer.url(relation) for relation in offered] == ["http://a.example/1", "http://a.example/4"]
+
+
+def test_only_so_many_relations_of_one_answer_are_looked_at() -> None:
+    names = [f"metadata(f{number})" for number in range(MOST_RELATIONS + 1)]
+    answer = UrlList({f"{word}.{name}": "x" for word in ("url", "ibi") for name in names})
+    for word in ("url", "ibi"):
+        assert len(answer.relations_of(word)) == MOST_RELATIONS
+    assert answer.offered() == answer.relations_of("url")
 
 
 def test_an_empty_answer_is_false() -> None:

@@ -15,7 +15,7 @@ from ibi.protocol.pair_list import _one_by_one, read_pairs
 from ibi.protocol.query_string import _PLAIN, escape
 from ibi.protocol.relation import ITEM, Relation
 from ibi.protocol.url_list import UrlList, relations_of
-from ibi.resolver.selection import living_relations, not_removed, offered, satisfying
+from ibi.resolver.selection import living_relations, offered, satisfying
 from resolver.test_selection import Holder
 from support.oracles.attempts import attempt
 from support.oracles.texts import BODIES, MANY, hostile
@@ -112,7 +112,7 @@ def test_the_item_itself_is_found_as_anything_else_is(pairs: PairList, languages
 
     for relation in (ITEM, Relation.from_modifier("+"), Relation.from_modifier("!")):
         assert offered(answer, relation, preference) == wanted(
-            answer, relation, preference, not_removed(answer)
+            answer, relation, preference, UrlList(pairs).offered()
         )
         living = living_relations(archive, answer, leads)
         found = satisfying(archive, answer, relation, preference, leads)

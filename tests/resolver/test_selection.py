@@ -1,6 +1,7 @@
 """Which answer satisfies, and where it leads."""
 
 from dataclasses import dataclass
+from string import ascii_lowercase
 
 import pytest
 
@@ -232,6 +233,18 @@ def test_an_archive_cannot_fill_an_alert_with_languages_nor_with_long_ones() -> 
     answer = UrlList({f"url.metadata({name})": "http://a.example/x" for name in names})
     found = alternatives([answer], url, f"http://urlib.net{url.text}")
     assert [*found] == names[1 : MOST_ALTERNATIVES + 1]
+
+
+@pytest.mark.proves("RES-13")
+def test_for_an_alert_not_all_that_many_archives_tell_is_looked_at() -> None:
+    url, wanted = PersistentURL.parse("/LK47B6W/362SFKH:(marc)"), {"url.metadata(marc)": "mailto:a"}
+    liar = UrlList(
+        {f"url.translation({one}{two})": "x" for one in ascii_lowercase for two in ascii_lowercase}
+    )
+    honest = UrlList(wanted | {"url.metadata(oai_dc)": "http://a.example/x"})
+    persistent = f"http://urlib.net{url.text}"
+    assert [*alternatives([liar, liar, honest], url, persistent)] == ["oai_dc"]
+    assert alternatives([*[liar] * 3, honest], url, persistent) == {}
 
 
 @pytest.mark.parametrize(

@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 
 from ibi.errors import PeerError
 from ibi.transport.alike import LONGEST, LONGEST_BODY, MOST, Alike
-from ibi.transport.connection import Connection
-from ibi.transport.exchange import Held, Reply
+from ibi.transport.connection import Common, Connection
+from ibi.transport.exchange import Reply
 from support.wire import LIES, answer
 
 if TYPE_CHECKING:
@@ -104,8 +104,8 @@ class Told:
         self.outcome = ("stale",)
 
 
-def _open(alike: Alike, held: Held) -> tuple[Connection, Line]:
-    connection, line = Connection("192.0.2.7", (2_048, 4_096), lambda _: None, held, alike), Line()
+def _open(common: Common) -> tuple[Connection, Line]:
+    connection, line = Connection("192.0.2.7", (2_048, 4_096), lambda _: None, common), Line()
     connection.connection_made(line)
     return connection, line
 
@@ -117,8 +117,9 @@ def _pieces(data: bytes, cuts: Sequence[int]) -> list[bytes]:
 
 def _play(alike: Alike, script: Script) -> list[Outcome]:
     """Ask for each answer of a script over one connection, as long as it may be used, and then over another."""
-    held, outcomes = Held(), list[Outcome]()
-    connection, line = _open(alike, held)
+    common, outcomes = Common(), list[Outcome]()
+    common.alike = alike
+    connection, line = _open(common)
     for data, cuts in script:
         told = Told()
         connection.ask(b"GET / HTTP/1.1\r\n\r\n", told)
@@ -130,8 +131,8 @@ def _play(alike: Alike, script: Script) -> list[Outcome]:
             connection.connection_lost(None)
         outcomes.append((*cast("Outcome", told.outcome), whole, line.ended))
         if line.ended or connection.closed:
-            connection, line = _open(alike, held)
-    assert not held.bytes
+            connection, line = _open(common)
+    assert not common.held.bytes
     return outcomes
 
 
@@ -152,14 +153,14 @@ def test_whatever_comes_is_the_same_answer_whether_it_was_seen_before_or_not(scr
 
 def test_the_same_bytes_are_taken_apart_once_and_each_reply_names_its_own_peer() -> None:
     async def main() -> None:
-        alike, replies = Alike(), list[Reply]()
+        common, replies = Common(), list[Reply]()
 
         class Asker(Told):
             def end(self, outcome: Reply | PeerError) -> None:
                 replies.append(cast("Reply", outcome))
 
         for peer in ("192.0.2.1", "192.0.2.2", "192.0.2.1"):
-            connection = Connection(peer, (2_048, 4_096), lambda _: None, Held(), alike)
+            connection = Connection(peer, (2_048, 4_096), lambda _: None, common)
             connection.connection_made(Line())
             for _ in range(2):
                 connection.ask(b"GET / HTTP/1.1\r\n\r\n", Asker())

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from ibi.protocol import vocabulary as say
 from ibi.protocol.relation import Kind, Relation, Step
-from ibi.protocol.url_list import Entry, UrlList, relations_of
+from ibi.protocol.url_list import Entry, UrlList
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -54,7 +54,7 @@ def without_bare_translation(relation: Relation) -> Relation | None:
 def _named(answer: UrlList, lead: Relation, relation: Relation, index: int) -> set[str | None]:
     """The languages for which an answer names a translation after a lead, with a URL or not (URL-11 (b), RES-09)."""
     upto = Relation(relation.steps[: index + 1])
-    named = [Relation(each.steps[: index + 1]) for each in relations_of(answer.pairs, say.IBI)]
+    named = [Relation(each.steps[: index + 1]) for each in answer.relations_of(say.IBI)]
     return {
         each.steps[index].parameter
         for each in named

@@ -33,6 +33,10 @@ class Kind(Enum):
     METADATA = (":", "GetMetadata", ".metadata")
 
 
+_KINDS = {word: kind for kind in Kind for word in kind.value}
+"""By each of its spellings; no two are the same."""
+
+
 class Step(NamedTuple):
     """One step; `parameter` is a language, a metadata format, or None."""
 
@@ -106,9 +110,7 @@ class Relation(NamedTuple):
 
     def accepts(self, other: Relation) -> bool:
         """Whether `other` fulfils this relation, step by step."""
-        return len(self.steps) == len(other.steps) and all(
-            mine.accepts(theirs) for mine, theirs in zip(self.steps, other.steps, strict=True)
-        )
+        return len(self.steps) == len(other.steps) and all(map(Step.accepts, self.steps, other.steps))
 
 
 @lru_cache(maxsize=1024)
@@ -124,7 +126,7 @@ def parse_verb(text: str) -> Step:
         raise ParseError(
             "verb", text, "the verbs are GetLastEdition, GetTranslation, GetMetadata and GetFileList"
         )
-    return _step(text, match[1], match[2], 1)
+    return _step(text, match[1], match[2])
 
 
 def composes(kinds: Iterable[Kind]) -> bool:
@@ -148,13 +150,13 @@ def _read(text: str, spelling: int) -> Relation:
             raise ParseError(
                 what, text, "a modifier is made of !, + and :, a language or format in brackets", at
             )
-        steps.append(_step(text, match[1], match[2], spelling, at))
+        steps.append(_step(text, match[1], match[2], at))
         at = match.end()
     return _composed(text, steps)
 
 
-def _step(text: str, word: str, parameter: str | None, spelling: int, at: int = 0) -> Step:
-    kind = next(kind for kind in Kind if kind.value[spelling] == word)
+def _step(text: str, word: str, parameter: str | None, at: int = 0) -> Step:
+    kind = _KINDS[word]
     if parameter is None:
         return Step(kind)
     if kind is Kind.TRANSLATION:

@@ -22,6 +22,9 @@ if TYPE_CHECKING:
 
     from ibi.identifier.forms import IBI
 
+MOST_RELATIONS: Final = 1_024
+"""Relations of one word that an answer may have: a full one, with the four pairs of each, has no room for more."""
+
 _Word = TypeVar("_Word", State, ContentType)
 _STATES: Final = {word.value: word for word in State}
 _CONTENT_TYPES: Final = {word.value: word for word in ContentType}
@@ -43,7 +46,7 @@ class UrlList:
     Every byte of it is hostile until read: a pair whose value is not of its domain counts as absent.
     """
 
-    __slots__ = ("__weakref__", "_names", "_said", "pairs")
+    __slots__ = ("__weakref__", "_names", "_offered", "_related", "_said", "pairs")
 
     pairs: Mapping[str, Value]
     """The pairs as they came."""
@@ -51,6 +54,8 @@ class UrlList:
     def __init__(self, pairs: Mapping[str, Value]) -> None:
         self.pairs = pairs
         self._names: dict[str, IBIForms | None] = {}  # what was read of it, for the same is looked at often
+        self._related: dict[str, tuple[Relation, ...]] = {}
+        self._offered: tuple[Relation, ...] | None = None
         self._said: tuple[str, Entry] | None = None  # of what was looked at last: mostly the item itself
 
     @classmethod
@@ -140,9 +145,30 @@ class UrlList:
 
     def relations(self) -> Iterator[Relation]:
         """The relations with a URL, in the order of the answer."""
-        for relation in relations_of(self.pairs, say.URL):
-            if self._word(say.URL + relation.qualifier) is not None:
+        for relation in self.relations_of(say.URL):
+            if self.url(relation) is not None:
                 yield relation
+
+    def offered(self) -> tuple[Relation, ...]:
+        """The relations with a URL of an item that is not called deleted, in the order of the answer."""
+        if self._offered is None:
+            self._offered = tuple(
+                relation
+                for relation in self.relations()
+                if self._one_of(say.STATE + relation.qualifier, _STATES) is not State.DELETED
+            )
+        return self._offered
+
+    def url(self, relation: Relation) -> str | None:
+        """Where the item at the end of a relation is."""
+        return self._word(say.URL + relation.qualifier)
+
+    def relations_of(self, word: str) -> tuple[Relation, ...]:
+        """The relations for which a pair of this word is given; the names of all pairs are looked through once."""
+        found = self._related.get(word)
+        if found is None:
+            found = self._related[word] = tuple(relations_of(self.pairs, word))
+        return found
 
     def _word(self, name: str) -> str | None:
         value = self.pairs.get(name)
@@ -164,18 +190,19 @@ class UrlList:
 def relations_of(pairs: Mapping[str, Value], word: str) -> Iterator[Relation]:
     """The relations for which a pair of this word ("url", "ibi", ...) is given.
 
-    Names of other pairs are passed over, and so are spellings that no pair has (".translation(PT)").
+    Names of other pairs are passed over, and so are spellings that no pair has (".translation(PT)"). At most
+    MOST_RELATIONS names are looked at.
     """
     size = len(word)
-    for name in pairs:
+    for name in [name for name in pairs if name.startswith(word)][:MOST_RELATIONS]:
         if name == word:
             yield ITEM
-        elif name.startswith(word) and name[size] == ".":  # as all qualifiers begin
+        elif name[size] == ".":  # as all qualifiers begin
             try:
-                relation = Relation.from_qualifier(name[len(word) :])
+                relation = Relation.from_qualifier(name[size:])
             except ParseError:
                 continue
-            if len(relation.qualifier) + len(word) == len(name) and name.endswith(relation.qualifier):
+            if len(relation.qualifier) + size == len(name) and name.endswith(relation.qualifier):
                 yield relation
 
 

@@ -34,7 +34,7 @@ _MAX_AGE = re.compile(r"(?:^|,)\s*max-age=([0-9]{1,9})\s*(?:$|,)", re.ASCII | re
 _NEVER = re.compile(r"(?:^|,)\s*(?:no-store|no-cache|private)\b", re.ASCII | re.IGNORECASE)
 _OK = 200
 _PLAIN = b"text/plain"
-_LARGE = 8 * 1024  # bytes of a long answer
+_LARGE = 2 * 1024  # bytes of a long answer
 _MANY = 256  # pairs of a long list
 _BYTES_OF_A_PAIR = 256  # with its words, in a dict
 
@@ -82,7 +82,11 @@ class Reading:
         try:
             async with self._one:
                 await asyncio.sleep(0)
-                return self._hold(UrlList.read(body))
+                answer = self._hold(UrlList.read(body))
+                await asyncio.sleep(0)
+                answer.offered()  # now, or whoever weighs all answers would hold the others up
+                answer.relations_of(say.IBI)
+                return answer
         finally:
             self.unread -= len(body)
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 from ipaddress import ip_address
+from itertools import islice
 from typing import TYPE_CHECKING, Final, Protocol
 
 from ibi.identifier.generator import TRIAL_DOMAINS, is_public_ip
@@ -14,7 +15,7 @@ from ibi.identifier.repository import LAST_PORT
 from ibi.protocol import vocabulary as say
 from ibi.protocol.choice import Found, wanted
 from ibi.protocol.relation import ITEM, Kind, Relation
-from ibi.protocol.url_list import UrlList, relations_of
+from ibi.protocol.url_list import UrlList
 from ibi.protocol.verb_list import VerbList
 from ibi.protocol.vocabulary import State
 
@@ -27,6 +28,9 @@ if TYPE_CHECKING:
 
 MOST_ALTERNATIVES: Final = 30
 """Other languages or formats that one alert offers."""
+
+MOST_WEIGHED: Final = 2_000
+"""Relations that are looked at for them, however many answers there are."""
 
 _LONGEST_URL: Final = 8192
 _LONGEST_MODIFIER: Final = 128
@@ -47,22 +51,17 @@ class Archive(Protocol):
         """The only hosts that its URLs may name, in lower case; empty where any may be named (note 4)."""
 
 
-def not_removed(answer: UrlList) -> list[Relation]:
-    """The relations for which an answer offers an item that it does not call deleted."""
-    return [relation for relation in answer.relations() if answer.entry(relation).state is not State.DELETED]
-
-
 def living_relations(
     archive: Archive, answer: UrlList, leads: Callable[[Archive, str | None], bool]
 ) -> list[Relation]:
     """The relations for which an answer offers a living item at a URL that a reader may be sent to: `leads` tells."""
-    return [relation for relation in not_removed(answer) if leads(archive, answer.entry(relation).url)]
+    return [relation for relation in answer.offered() if leads(archive, answer.url(relation))]
 
 
 def offered(answer: UrlList, relation: Relation, preference: LanguagePreference) -> Found | None:
     """What is wanted, if an answer offers it; whether a reader may be sent there is not asked."""
     if relation.steps:
-        return wanted(answer, relation, preference, not_removed(answer))
+        return wanted(answer, relation, preference, answer.offered())
     entry = answer.entry()  # the item itself, as mostly: nothing else in the answer can be it
     return None if entry.url is None or entry.state is State.DELETED else Found(ITEM, entry)
 
@@ -89,7 +88,7 @@ def next_requests(
     The IBI at the end of the longest leading part of the relation that the answer knows, with the verbs that are
     left; then the next edition, with all verbs, where the last edition of this very item is the first thing wanted.
     """
-    known = [known for known in relations_of(answer.pairs, say.IBI) if known != ITEM]
+    known = [known for known in answer.relations_of(say.IBI) if known != ITEM]
     for part in (relation, *relation.leading()):
         found = wanted(answer, part, preference, known)
         if found is not None and found.entry.forms is not None:
@@ -98,28 +97,22 @@ def next_requests(
         yield answer.next_edition, VerbList.of(relation, file_list=file_list)
 
 
-def others(answer: UrlList, relation: Relation) -> Iterator[Relation]:
-    """What an answer offers in other languages or formats than those that were asked for."""
-    for word in (say.URL, say.IBI):
-        for offered in relations_of(answer.pairs, word):
-            if offered.kinds == relation.kinds and not relation.accepts(offered):
-                yield offered
-
-
 def alternatives(answers: Iterable[UrlList], url: PersistentURL, persistent: str) -> dict[str, str]:
     """Persistent URLs of what is offered in other languages or formats, by the last of these (note 19)."""
-    root = persistent.removesuffix(url.text)
+    root, kinds = persistent.removesuffix(url.text), url.relation.kinds
+    told = (each for answer in answers for word in (say.URL, say.IBI) for each in answer.relations_of(word))
     found: dict[str, str] = {}
-    for answer in answers:
-        for relation in others(answer, url.relation):
-            if len(found) == MOST_ALTERNATIVES:
-                return found
-            if len(relation.modifier) > _LONGEST_MODIFIER:
-                continue
-            parameters = [step.parameter for step in relation.steps if step.parameter]
-            found.setdefault(
-                parameters[-1] if parameters else "", f"{root}/{url.ibi}{relation.modifier}{url.file_path}"
-            )
+    for relation in islice(told, MOST_WEIGHED):
+        if relation.kinds != kinds or url.relation.accepts(relation):
+            continue
+        if len(found) == MOST_ALTERNATIVES:
+            break
+        if len(relation.modifier) > _LONGEST_MODIFIER:
+            continue
+        parameters = [step.parameter for step in relation.steps if step.parameter]
+        found.setdefault(
+            parameters[-1] if parameters else "", f"{root}/{url.ibi}{relation.modifier}{url.file_path}"
+        )
     return found
 
 

@@ -3,6 +3,7 @@
     address.py   where may be called: host[:port] as the standards write it, and which addresses are out of bounds
     exchange.py  what comes back: one answer after the other, measured as it comes in
     alike.py     short answers that came before, by their bytes
+    ration.py    large ones, a few at a time
     connection.py  one connection: one request at a time
     request.py   what is sent, and that it says nothing but what it should
     crowd.py     places: who finds none free waits in turn

@@ -6,14 +6,15 @@ import asyncio
 from typing import TYPE_CHECKING, Protocol, cast
 
 from ibi.errors import PeerSilent
-from ibi.transport.exchange import NONE, Answers
+from ibi.transport.alike import Alike
+from ibi.transport.exchange import NONE, Answers, Held
+from ibi.transport.ration import Ration
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from ibi.errors import PeerError
-    from ibi.transport.alike import Alike
-    from ibi.transport.exchange import Held, Reply
+    from ibi.transport.exchange import Reply
 
 
 class StaleConnection(Exception):
@@ -30,6 +31,15 @@ class Asker(Protocol):
         """The connection was kept from before, and closed meanwhile (StaleConnection)."""
 
 
+class Common:
+    """What all connections of one client share."""
+
+    def __init__(self) -> None:
+        self.held = Held()
+        self.alike = Alike()
+        self.ration = Ration(self.held)
+
+
 class Connection(asyncio.Protocol):
     """A connection to `peer` (an IP), for one request after the other.
 
@@ -41,12 +51,12 @@ class Connection(asyncio.Protocol):
         peer: str,
         limits: tuple[int, int],
         lost: Callable[[Connection], None],
-        held: Held,
-        alike: Alike,
+        common: Common,
     ) -> None:
         self.peer = peer
-        self._answer = Answers(*limits, held)
-        self._alike = alike
+        self._answer = Answers(*limits, common.held)
+        self._alike = common.alike
+        self._ration = common.ration
         self._lost = lost
         self._transport: asyncio.Transport | None = None
         self._used = False
@@ -91,7 +101,20 @@ class Connection(asyncio.Protocol):
             self._used = True
             asker.end(self._reply)
             return
-        answer.feed(data)
+        come = answer.received + len(data)
+        if self._ration.grants(come):
+            answer.feed(data)
+            self._judge(data)
+        elif self._transport is not None:
+            self._transport.pause_reading()
+            self._ration.wait(self._take_late, data, come)
+
+    def _take_late(self, data: bytes) -> None:
+        """A piece of a large answer that had to wait for its turn."""
+        if self.closed or self._transport is None:
+            return  # whoever asked has given up
+        self._transport.resume_reading()
+        self._answer.feed(data)
         self._judge(data)
 
     def eof_received(self) -> bool:

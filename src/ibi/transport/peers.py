@@ -17,10 +17,8 @@ from typing import TYPE_CHECKING, Generic, TypeVar
 
 from ibi.errors import ForbiddenAddress, PeerSilent
 from ibi.transport.address import HostPort
-from ibi.transport.alike import Alike
-from ibi.transport.connection import Connection
+from ibi.transport.connection import Common, Connection
 from ibi.transport.crowd import Crowd
-from ibi.transport.exchange import Held
 from ibi.transport.request import USUAL, head_of
 
 if TYPE_CHECKING:
@@ -76,8 +74,7 @@ class Peers(Generic[_Who]):
         self._policy = policy
         self._names = names
         self._limits = limits
-        self._held = Held()
-        self._alike = Alike()
+        self._common = Common()
         self._known: dict[str, Peer[_Who]] = {}
         self.find = self._known.get
         """The one at an address, if it is known already."""
@@ -139,7 +136,7 @@ class Peers(Generic[_Who]):
                 peer.idle.remove(gone)
                 self.forget_if_unused(peer)
 
-        connection = Connection(ip, (self._limits.head, self._limits.body), lost, self._held, self._alike)
+        connection = Connection(ip, (self._limits.head, self._limits.body), lost, self._common)
         transport, _ = await asyncio.get_running_loop().create_connection(lambda: connection, ip, port)
         self.open.add(connection)
         if self._closed:

@@ -1,0 +1,168 @@
+"""Large answers come in their turn: nobody else of the process waits until all of them are taken apart."""
+
+from __future__ import annotations
+
+import asyncio
+
+from ibi.errors import PeerError
+from ibi.transport.connection import Common, Connection
+from ibi.transport.exchange import MOST_HELD, Reply
+from ibi.transport.ration import A_TURN, LARGE
+from support.wire import answer
+
+BODY = 200_000
+ANSWER = answer(b"x" * BODY)
+MANY = 40
+
+
+class Line(asyncio.Transport):
+    """The near end of a connection; it knows whether anything is read from it."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.ended = self.paused = False
+
+    def write(self, _data: object) -> None:
+        """It is sent."""
+
+    def pause_reading(self) -> None:
+        """Nothing more is wanted for now."""
+        self.paused = True
+
+    def resume_reading(self) -> None:
+        """More is wanted."""
+        self.paused = False
+
+    def abort(self) -> None:
+        """The connection ends."""
+        self.ended = True
+
+    def is_closing(self) -> bool:
+        """Whether it has ended."""
+        return self.ended
+
+
+class Asker:
+    """Somebody who waits at one connection."""
+
+    def __init__(self, common: Common) -> None:
+        self.line = Line()
+        self.connection = Connection("192.0.2.7", (16_384, 262_144), lambda _: None, common)
+        self.connection.connection_made(self.line)
+        self.outcome: Reply | PeerError | None = None
+
+    def ask(self) -> None:
+        """Ask, and wait."""
+        self.outcome = None
+        self.connection.ask(b"GET / HTTP/1.1\r\n\r\n", self)
+
+    def end(self, outcome: Reply | PeerError) -> None:
+        """It is over."""
+        self.outcome = outcome
+
+    def stale(self) -> None:
+        """Not here."""
+        raise AssertionError
+
+    @property
+    def served(self) -> bool:
+        """Whether the whole answer has come."""
+        return isinstance(self.outcome, Reply) and len(self.outcome.body) == BODY
+
+
+def test_large_answers_that_come_at_once_are_taken_apart_a_few_in_each_turn_of_the_loop() -> None:
+    async def main() -> None:
+        common = Common()
+        askers = [Asker(common) for _ in range(MANY)]
+        for _ in range(2):  # the second time over the same connections
+            for asker in askers:
+                asker.ask()
+                asker.connection.data_received(ANSWER)
+            turns, served = 0, sum(asker.served for asker in askers)
+            assert 1 <= served <= 2
+            while served < MANY:
+                assert common.held.bytes == (MANY - served) * len(ANSWER)
+                assert [asker.line.paused for asker in askers] == [not asker.served for asker in askers]
+                await asyncio.sleep(0)
+                turns, before = turns + 1, served
+                served = sum(asker.served for asker in askers)
+                assert 0 <= served - before <= 2
+            assert turns <= MANY
+            assert common.held.bytes == 0
+            assert not any(asker.line.paused or asker.line.ended for asker in askers)
+            await asyncio.sleep(0)
+
+    asyncio.run(main())
+
+
+def test_a_large_answer_in_small_pieces_comes_in_its_turn_too() -> None:
+    async def main() -> None:
+        common = Common()
+        askers = [Asker(common) for _ in range(MANY)]
+        for asker in askers:
+            asker.ask()
+            asker.connection.data_received(ANSWER[:LARGE])
+        come = dict.fromkeys(askers, LARGE)
+        paused = 0
+        while not all(asker.served for asker in askers):
+            for asker in askers:
+                at = come[asker]
+                if at < len(ANSWER) and not asker.line.paused:
+                    asker.connection.data_received(ANSWER[at : at + LARGE])
+                    come[asker] += LARGE
+                    paused += asker.line.paused
+            await asyncio.sleep(0)
+        assert paused > MANY
+        assert common.held.bytes == 0
+
+    asyncio.run(main())
+
+
+def test_a_small_answer_waits_for_no_large_one() -> None:
+    async def main() -> None:
+        common = Common()
+        large = [Asker(common) for _ in range(MANY)]
+        small = Asker(common)
+        for asker in (*large, small):
+            asker.ask()
+        for asker in large:
+            asker.connection.data_received(ANSWER)
+        small.connection.data_received(answer(b"state Original"))
+        assert isinstance(small.outcome, Reply)
+        assert small.outcome.body == b"state Original"
+
+    asyncio.run(main())
+
+
+def test_what_waits_for_nobody_any_longer_is_let_go() -> None:
+    async def main() -> None:
+        common = Common()
+        askers = [Asker(common) for _ in range(MANY)]
+        for asker in askers:
+            asker.ask()
+            asker.connection.data_received(ANSWER)
+        gone = [asker for asker in askers if not asker.served]
+        for asker in gone[::2]:
+            asker.connection.abort()
+        for asker in gone[1::2]:
+            asker.connection.connection_lost(ConnectionResetError())
+        for _ in range(MANY):
+            await asyncio.sleep(0)
+        assert not any(asker.served for asker in gone)
+        assert common.held.bytes == 0
+
+    asyncio.run(main())
+
+
+def test_where_too_much_is_held_a_large_answer_is_refused_at_once() -> None:
+    async def main() -> None:
+        common = Common()
+        common.held.bytes = MOST_HELD + 1
+        askers = [Asker(common) for _ in range(3 + A_TURN // BODY)]
+        for asker in askers:
+            asker.ask()
+            asker.connection.data_received(ANSWER)
+        assert {str(asker.outcome) for asker in askers} == {"too many large answers are coming in at once"}
+        assert common.held.bytes == MOST_HELD + 1
+
+    asyncio.run(main())
