@@ -13,11 +13,10 @@ import pytest
 from archive.asking import counted, request, url_list
 from archive.world import NOW, REP, Clock, NewArchive, Served, fill, listener, serving, settings_for
 from ibi.archive.directory import ArchiveDirectory
-from ibi.errors import PeerGarbled, PeerSilent
 from ibi.identifier.forms import IBIForms, parse_ibi
 from ibi.protocol.messages import Acknowledgment
 from ibi.protocol.vocabulary import ContentType, State
-from ibi.resolver.thanks import MOST_READERS, Thanks, acknowledge
+from ibi.resolver.thanks import MOST_READERS, Thanks
 from ibi.transport import AddressPolicy, Client
 from resolver.scripted import BODY, Known, among, archive
 from support.archives import NOTICE, Conduct, ScriptedArchive
@@ -42,7 +41,10 @@ def test_an_acknowledgment_goes_to_the_registered_base_url() -> None:
     async def main() -> None:
         one = archive("a", Conduct(BODY))
         async with among(one) as (client, asked):
-            await acknowledge(client, asked[0], THANKS)
+            thanks = Thanks(client)
+            thanks.acknowledge(asked[0], THANKS)
+            await thanks.close()
+            assert (thanks.delivered, thanks.dropped) == (1, Counter())
         assert one.told[0].target.startswith("/example/a/2020/01.01.00.00?")
         assert one.acknowledgments[0]["url.persistent"] == THANKS.url_persistent
         assert one.acknowledgments[0]["servicesubject"] == "acknowledgment"
@@ -50,16 +52,18 @@ def test_an_acknowledgment_goes_to_the_registered_base_url() -> None:
     run_with_false_clock(main())
 
 
-@pytest.mark.parametrize(("lie", "kind"), [("status-500", PeerGarbled), ("reset", PeerSilent)])
-def test_an_acknowledgment_that_does_not_arrive_is_an_error_of_the_peer(
-    lie: str, kind: type[Exception]
-) -> None:
+@pytest.mark.parametrize(
+    ("lie", "problem"), [("status-500", "garbled"), ("reset", "silent"), ("not-http", "garbled")]
+)
+def test_why_an_acknowledgment_was_not_delivered_is_counted(lie: str, problem: str) -> None:
     async def main() -> None:
         one = archive("a", Conduct(BODY))
         one.thanks = Conduct(NOTICE, lie=lie)
         async with among(one) as (client, asked):
-            with pytest.raises(kind):
-                await acknowledge(client, asked[0], THANKS)
+            thanks = Thanks(client)
+            thanks.acknowledge(asked[0], THANKS)
+            await thanks.close()
+            assert (thanks.delivered, thanks.dropped) == (0, Counter([problem]))
 
     run_with_false_clock(main())
 

@@ -8,13 +8,13 @@ id, so that the Archive counts it once however often it comes.
 from __future__ import annotations
 
 import asyncio
-import secrets
 from collections import Counter, deque
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
+from functools import partial
 from typing import TYPE_CHECKING, Final
 
-from ibi.errors import PeerError, PeerGarbled
+from ibi.resolver.thankers import Parcel, Same, Thanker
 
 if TYPE_CHECKING:
     from ibi.protocol.messages import Acknowledgment
@@ -30,62 +30,22 @@ GATHERING_SECONDS: Final = 1.0
 GATHERED_AT_MOST: Final = 1_000
 """Readers whose thanks are gathered for one Archive; with so many, they are sent before the time is over."""
 
-TRIES: Final = 3
-"""How often thanks with an id are sent while their reply does not come; those without one are sent once."""
-
 MOST_READERS: Final = 100_000
 """Readers whom one acknowledgment may stand for (note 1)."""
 
 OLDEST: Final = 600.0
 """Seconds after which thanks that still wait are not worth sending: their URL key is no longer known (note 1)."""
 
-_PAUSES: Final = (1.0, 3.0)  # seconds before the second try and the third
-_OK: Final = 200
-
-
-async def acknowledge(
-    client: Client, archive: Archive, acknowledgment: Acknowledgment, *, deadline: float = PER_ARCHIVE
-) -> None:
-    """Tell an Archive that its URL was chosen, at its registered base URL (MSG-27, AMB-54).
-
-    Raises PeerError if it cannot be told. Whatever it replies under status 200 will do: the notice says nothing.
-    """
-    reply = await client.get(archive.address, f"/{archive.service_ibi}?{acknowledgment.query()}", deadline)
-    if reply.status != _OK:
-        raise PeerGarbled("the answer has the status {status}", status=reply.status)
-
-
-_Same = tuple[str, str, str]
-"""What thanks must share to be added up: the Archive's service, the URL key and the URL."""
-
-
-@dataclass(slots=True, eq=False)
-class _Parcel:
-    """One acknowledgment to be sent for so many `readers`; `same` is None where it stands for itself alone."""
-
-    archive: Archive
-    acknowledgment: Acknowledgment
-    since: float
-    same: _Same | None = None
-    readers: int = 1
-    due: bool = False
-
-    def sealed(self) -> Acknowledgment:
-        """What is sent, and sent again: from now on no reader comes to it."""
-        if self.same is None:
-            return self.acknowledgment
-        return replace(self.acknowledgment, count=self.readers, event=str(secrets.randbelow(10**20)))
-
 
 @dataclass(slots=True, eq=False)
 class _Line:
     """The thanks for one Archive: those that are gathered, those that wait for a sender, and how many senders work."""
 
-    gathered: list[_Parcel] = field(default_factory=list)
+    gathered: list[Parcel] = field(default_factory=list)
     readers: int = 0  # of those gathered
     timer: asyncio.TimerHandle | None = None
-    waiting: deque[_Parcel] = field(default_factory=deque)
-    growing: dict[_Same, _Parcel] = field(default_factory=dict)  # gathered or waiting: not sent yet
+    waiting: deque[Parcel] = field(default_factory=deque)
+    growing: dict[Same, Parcel] = field(default_factory=dict)  # gathered or waiting: not sent yet
     senders: int = 0
 
     @property
@@ -119,8 +79,9 @@ class Thanks:
         self._deadline = deadline
         self._lines: dict[str, _Line] = {}
         self._held = 0
-        self._senders: set[asyncio.Task[None]] = set()
-        self._closing = asyncio.Event()
+        self._thankers: set[Thanker] = set()
+        self._closing = False
+        self._rested = asyncio.Event()
         self.delivered = 0
         self.queued = 0
         self.dropped: Counter[str] = Counter()
@@ -148,7 +109,7 @@ class Thanks:
         line = self._lines.get(archive.address, _Line())
         same = (str(archive.service_ibi), acknowledgment.url_key, acknowledgment.url)
         parcel = line.growing.get(same)
-        if parcel is not None and parcel.readers + readers <= MOST_READERS and not self._closing.is_set():
+        if parcel is not None and parcel.readers + readers <= MOST_READERS and not self._closing:
             parcel.readers += readers
             self.queued += readers
         else:
@@ -173,14 +134,17 @@ class Thanks:
 
     async def close(self, grace: float = PER_ARCHIVE) -> None:
         """Take no more, deliver what is waiting for `grace` seconds at most, then drop the rest."""
-        self._closing.set()
+        self._closing = True
         for address, line in list(self._lines.items()):
             self._flush(address, line)
-        if self._senders:
-            _, late = await asyncio.wait(self._senders, timeout=grace)
-            for sender in late:
-                sender.cancel()
-            await asyncio.gather(*late, return_exceptions=True)
+        for thanker in list(self._thankers):
+            thanker.hurry()
+        if self._thankers:
+            with suppress(TimeoutError):
+                await asyncio.wait_for(self._rested.wait(), grace)
+        for thanker in self._thankers:
+            thanker.give_up()
+        self._thankers.clear()
         self.dropped["closing"] += self.queued
         self.queued = self._held = 0
         self.dropped = +self.dropped  # reasons that never occurred are no reasons
@@ -193,11 +157,11 @@ class Thanks:
         line: _Line,
         archive: Archive,
         acknowledgment: Acknowledgment,
-        same: _Same | None = None,
+        same: Same | None = None,
         readers: int = 1,
-    ) -> _Parcel | None:
+    ) -> Parcel | None:
         """A place for an acknowledgment among those that wait; None, and counted, where there is none."""
-        if self._closing.is_set():
+        if self._closing:
             self.dropped["closing"] += readers
             return None
         if self._held >= self._most or line.places >= self._most_per_archive:
@@ -206,7 +170,7 @@ class Thanks:
         self._lines[archive.address] = line
         self.queued += readers
         self._held += 1
-        return _Parcel(archive, acknowledgment, asyncio.get_running_loop().time(), same, readers)
+        return Parcel(archive, acknowledgment, asyncio.get_running_loop().time(), same, readers)
 
     def _gather(self, address: str, line: _Line, readers: int) -> None:
         """More readers are thanked for: the first sets the clock, the last one of many stops it."""
@@ -235,43 +199,36 @@ class Thanks:
     def _set_off(self, address: str, line: _Line) -> None:
         if line.senders < self._at_once:
             line.senders += 1
-            sender = asyncio.create_task(self._send(address, line))
-            self._senders.add(sender)
-            sender.add_done_callback(self._senders.discard)
+            self._rested.clear()
+            take, rest = partial(self._next, line), partial(self._rest, address, line)
+            self._thankers.add(Thanker(self._client, self._deadline, take, self._over, rest))
 
-    async def _send(self, address: str, line: _Line) -> None:
-        """Send what waits in one line, one after the other, until nothing does."""
-        try:
-            while line.waiting:
-                parcel = line.waiting.popleft()
-                if parcel.same is not None and line.growing.get(parcel.same) is parcel:
-                    del line.growing[parcel.same]
-                self._held -= 1
-                problem = await self._deliver(parcel)
-                if problem:
-                    self.dropped[problem] += parcel.readers
-                else:
-                    self.delivered += parcel.readers
-                self.queued -= parcel.readers
-        finally:
-            line.senders -= 1
-            if not line.senders and not line.places:
-                self._lines.pop(address, None)
+    def _next(self, line: _Line) -> Parcel | None:
+        """What is to be sent next of what waits in one line."""
+        oldest = asyncio.get_running_loop().time() - OLDEST
+        while line.waiting:
+            parcel = line.waiting.popleft()
+            if parcel.same is not None and line.growing.get(parcel.same) is parcel:
+                del line.growing[parcel.same]
+            self._held -= 1
+            if parcel.since >= oldest:
+                return parcel
+            self._over(parcel, "too old")
+        return None
 
-    async def _deliver(self, parcel: _Parcel) -> str:
-        """Send one acknowledgment, again with the same id if its reply is lost; "", or why it is not delivered."""
-        if asyncio.get_running_loop().time() - parcel.since > OLDEST:
-            return "too old"
-        message = parcel.sealed()
-        pauses = iter(_PAUSES if message.event else ())
-        while True:
-            try:
-                await acknowledge(self._client, parcel.archive, message, deadline=self._deadline)
-            except PeerError as error:
-                pause = next(pauses, None)
-                if pause is None:
-                    return "garbled" if isinstance(error, PeerGarbled) else "silent"
-            else:
-                return ""
-            with suppress(TimeoutError):
-                await asyncio.wait_for(self._closing.wait(), pause)
+    def _over(self, parcel: Parcel, problem: str) -> None:
+        """What became of one: "" when it was delivered."""
+        if problem:
+            self.dropped[problem] += parcel.readers
+        else:
+            self.delivered += parcel.readers
+        self.queued -= parcel.readers
+
+    def _rest(self, address: str, line: _Line, thanker: Thanker) -> None:
+        """One who has thanked for all that waited in a line."""
+        self._thankers.discard(thanker)
+        line.senders -= 1
+        if not line.senders and not line.places:
+            self._lines.pop(address, None)
+        if not self._thankers:
+            self._rested.set()

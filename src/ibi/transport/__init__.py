@@ -20,7 +20,7 @@ from __future__ import annotations
 
 from ibi.transport.address import AddressPolicy, HostPort
 from ibi.transport.client import LOOP_NAME, Client, Limits
-from ibi.transport.errand import Deadline, too_many
+from ibi.transport.errand import Deadline, Errand, too_many
 from ibi.transport.exchange import Reply
 from ibi.transport.request import Path, Query, Target, path_of, query_of
 
@@ -29,6 +29,7 @@ __all__ = [
     "AddressPolicy",
     "Client",
     "Deadline",
+    "Errand",
     "HostPort",
     "Limits",
     "Path",
