@@ -44,7 +44,7 @@ def split_query(raw: str) -> list[str]:
 
 def write_query(pairs: Iterable[tuple[str, str]]) -> str:
     """Join pairs, their values escaped."""
-    return "&".join([f"{name}={escape(value)}" for name, value in pairs])
+    return "&".join([f"{name}={value if _ALL_PLAIN(value) else escape(value)}" for name, value in pairs])
 
 
 def escape(value: str) -> str:

@@ -26,6 +26,7 @@ import logging
 import threading
 from collections import OrderedDict, deque
 from datetime import UTC, datetime
+from functools import lru_cache
 from typing import TYPE_CHECKING, Final
 
 from ibi.errors import SetupError
@@ -89,7 +90,7 @@ class Evidence:
         self._most = most
         self._changed = threading.Condition()
         self._waiting: deque[Note] = deque()
-        self._said: OrderedDict[tuple[str, ...], float] = OrderedDict()
+        self._said: OrderedDict[tuple[str | int, ...], float] = OrderedDict()
         self._untold = 0
         self._thread: threading.Thread | None = None
         self._closed = False
@@ -111,14 +112,15 @@ class Evidence:
         What a kill cuts off before that is lost. Where too many wait, or after `close`, it is counted as overflow.
         """
         note = self._note(what, facts)
+        key = (what, *note.facts.values()) if what in _ONCE else None
         with self._changed:
-            if what in _ONCE and self._is_said(note):
+            if key is not None and self._is_said(key):
                 return
             if self._closed or len(self._waiting) >= self._most:
                 self._lose(1)
                 return
-            if what in _ONCE:
-                self._say(note)
+            if key is not None:
+                self._say(key)
             self._waiting.append(note)
             if self._thread is None:
                 self._thread = threading.Thread(target=self._work, name="evidence", daemon=True)
@@ -183,22 +185,25 @@ class Evidence:
         known = FACTS.get(what, frozenset())
         if not facts.keys() <= known:  # it must not reach the disk; that it happened should
             _log.error("left out of an entry %s: %s", what, ", ".join(sorted(facts.keys() - known)))
-        kept = {name: value for name, value in facts.items() if name in known}
-        clean = {name: int(fact) if isinstance(fact, int) else _clean(fact) for name, fact in kept.items()}
+        clean = {
+            name: int(fact) if isinstance(fact, int) else _clean(fact)
+            for name, fact in facts.items()
+            if name in known
+        }
         return Note(self._moment(), what, clean)
 
     def _moment(self) -> str:
-        moment = datetime.fromtimestamp(self._now(), UTC).isoformat(timespec="milliseconds")
-        return moment.replace("+00:00", "Z")
+        now = self._now()
+        return f"{_second(int(now))}.{int(now % 1 * 1000):03}Z"
 
-    def _is_said(self, note: Note) -> bool:
+    def _is_said(self, key: tuple[str | int, ...]) -> bool:
         """Whether the same was noted a short while ago."""
-        said = self._said.get(_key(note))
+        said = self._said.get(key)
         return said is not None and self._now() - said < REPEAT_SECONDS
 
-    def _say(self, note: Note) -> None:
-        self._said[_key(note)] = self._now()
-        self._said.move_to_end(_key(note))
+    def _say(self, key: tuple[str | int, ...]) -> None:
+        self._said[key] = self._now()
+        self._said.move_to_end(key)
         if len(self._said) > self._most:
             self._said.popitem(last=False)
 
@@ -240,8 +245,10 @@ class Evidence:
         return SetupError(problem, path=error.filename or self._files.path, reason=error.strerror)
 
 
-def _key(note: Note) -> tuple[str, ...]:
-    return (note.what, *map(str, note.facts.values()))
+@lru_cache(maxsize=4)
+def _second(posix: int) -> str:
+    """A moment in UTC, to the second: of many notes it is the same."""
+    return datetime.fromtimestamp(posix, UTC).strftime("%Y-%m-%dT%H:%M:%S")
 
 
 def _clean(text: str) -> str:
