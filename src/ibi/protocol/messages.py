@@ -85,22 +85,19 @@ class Acknowledgment:
 
     def query(self) -> str:
         """The query string, names in alphabetical order."""
-        pairs = []
-        if self.count > 1:
-            pairs.append((say.ACKNOWLEDGMENT_COUNT, str(self.count)))
-        if self.event:
-            pairs.append((say.ACKNOWLEDGMENT_ID, self.event))
-        pairs.append((say.CLIENT_ADDRESSES, " ".join(self.client_addresses)))
-        pairs.append((say.CONTENT_TYPE, self.content_type.value))
-        if self.forms:
-            pairs.append((say.IBI, str(self.forms)))
-        pairs.append((say.SERVICE_SUBJECT, Subject.ACKNOWLEDGMENT.value))
-        if self.state:
-            pairs.append((say.STATE, self.state.value))
-        pairs.append((say.URL, self.url))
-        pairs.append((say.PERSISTENT_URL, self.url_persistent))
-        pairs.append((say.URL_KEY, self.url_key))
-        return write_query(pairs)
+        pairs = [
+            (say.ACKNOWLEDGMENT_COUNT, str(self.count) if self.count > 1 else ""),
+            (say.ACKNOWLEDGMENT_ID, self.event),
+            (say.CLIENT_ADDRESSES, " ".join(self.client_addresses)),
+            (say.CONTENT_TYPE, self.content_type.value),
+            (say.IBI, str(self.forms) if self.forms else ""),
+            (say.SERVICE_SUBJECT, Subject.ACKNOWLEDGMENT.value),
+            (say.STATE, self.state.value if self.state else ""),
+            (say.URL, self.url),
+            (say.PERSISTENT_URL, self.url_persistent),
+            (say.URL_KEY, self.url_key),
+        ]
+        return write_query([pair for pair in pairs if pair[1]])
 
     @classmethod
     def of(cls, values: dict[str, str]) -> Acknowledgment:
