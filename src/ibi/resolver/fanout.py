@@ -214,6 +214,8 @@ class FanOut(Generic[_Asked]):
 
     def _ask(self, archives: Sequence[_Asked], *, remembered: bool = False, aside: bool = False) -> None:
         """Ask them. An answer that is kept is one of a likely holder, so only for these it is looked for."""
+        if not archives:
+            return  # as there is mostly nobody on probation
         left = self._end - self._clock()
         inquiry = self._questions.inquiry(
             self._request,

@@ -95,7 +95,8 @@ class Readers:
             return await self._tell(visitor, url, "json" if url.inflection == "json" else visitor.form)
         story = self._story(url)
         looks = visitor.method != "GET" or visitor.only_prefetched
-        since = self.rules.moment() if self.rules is not None else None
+        rules = None if url.original_required else self.rules  # where all are asked anew, nothing lies ready
+        since = rules.moment() if rules is not None else None
         outcome = await self._resolve(visitor, url, story, looks=looks)
         if isinstance(outcome, Alert):
             return self._site.alert(visitor, witnessed(outcome, story))
@@ -106,8 +107,8 @@ class Readers:
             *([("vary", "Accept-Language")] if by_language else []),
             afterwards=self._gratitude(visitor, outcome),
         )
-        if self.rules is not None and since is not None and not isinstance(outcome, Redirected):
-            self.rules.keep(visitor, outcome, story, response, since, by_language=by_language)
+        if rules is not None and since is not None and not isinstance(outcome, Redirected):
+            rules.keep(visitor, outcome, story, response, since, by_language=by_language)
         return response
 
     def refuses(self, origin: str) -> bool:

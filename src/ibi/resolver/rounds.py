@@ -96,7 +96,7 @@ class Rounds:
             asked_then = Round(len(members.regular))
             story.alert = Alert(Kind.NOT_FOUND, persistent, str(url.ibi), asked_then)
             return story.alert
-        since = self._knowledge.memory.mark()
+        since = self._knowledge.memory.mark() if remembers else None
         decision: Redirect | Alert | AskAgain = AskAgain(machine.request)
         while isinstance(decision, AskAgain):
             left = begun + self._times.overall - clock()
@@ -110,7 +110,7 @@ class Rounds:
             places.forget()  # something may have been learned
         story.milliseconds = _since(begun)
         if isinstance(decision, Alert):
-            if remembers and machine.rounds == 1 and members is self._who():
+            if since is not None and machine.rounds == 1 and members is self._who():
                 self._knowledge.absent(decision, machine.request, members.mark, self._times.negative, since)
             return self._alert(decision, url, story)
         story.redirected(decision)
@@ -131,13 +131,16 @@ class Rounds:
         machine: Resolution,
         story: Explanation,
         place: Place,
-        since: Mark,
+        since: Mark | None,
         left: float,
         origin: str,
         *,
         may_go_on: bool,
     ) -> Redirect | AskAgain | Alert:
-        """One round, and what it comes to. `since`: what `memory.mark` said before anybody was asked."""
+        """One round, and what it comes to.
+
+        `since`: what `memory.mark` said before anybody was asked; None where nothing is used again.
+        """
         request, policy = machine.request, self._policy
         hinted = [service for service in dict.fromkeys((place.original, place.hint)) if service]
         required = machine.original_required
@@ -151,7 +154,7 @@ class Rounds:
             self._times,
             left=left,
             origin=origin,
-            since=since if policy.remembers and not required else None,
+            since=since,
         )
         fan_out.patient = required and not story.in_full  # an explanation tells when each has spoken
         decision: Redirect | AskAgain | Alert | None = await self._listen(machine, fan_out, told, story)
