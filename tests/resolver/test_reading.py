@@ -18,7 +18,7 @@ SHORT = b"state Original\r\nurl http://a.example/x"
 def test_only_so_many_long_lists_are_in_hand_until_somebody_lets_go() -> None:
     async def main() -> None:
         hand, desk = list[UrlList](), Reading()
-        for _ in range(30):
+        for _ in range(12):
             hand.append(await desk.read(LONG))
         with pytest.raises(NotAsked):
             hand.extend([await desk.read(LONG) for _ in range(10)])

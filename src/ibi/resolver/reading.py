@@ -21,11 +21,11 @@ from ibi.protocol.url_list import UrlList
 if TYPE_CHECKING:
     from ibi.transport import Reply
 
-MOST_UNREAD: Final = 16 * 1024 * 1024
+MOST_UNREAD: Final = 8 * 1024 * 1024
 """Bytes of long answers that wait to be read."""
 
-MOST_READ: Final = 32 * 1024 * 1024
-"""Bytes that long lists may take that were read and are still needed, about 30 of the longest."""
+MOST_READ: Final = 16 * 1024 * 1024
+"""Bytes that long lists may take that were read and are still needed, about 15 of the longest."""
 
 LONGEST_REUSE: Final = 3600
 """Seconds for which an answer is used again at most, whatever its Archive allows."""

@@ -5,10 +5,10 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING, Protocol, cast
 
-from ibi.errors import PeerSilent
+from ibi.errors import NotRead, PeerSilent
 from ibi.transport.alike import Alike
 from ibi.transport.exchange import NONE, Answers, Held
-from ibi.transport.ration import Ration
+from ibi.transport.ration import LARGE, Ration
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -37,7 +37,7 @@ class Common:
     def __init__(self) -> None:
         self.held = Held()
         self.alike = Alike()
-        self.ration = Ration(self.held)
+        self.ration = Ration()
 
 
 class Connection(asyncio.Protocol):
@@ -101,21 +101,32 @@ class Connection(asyncio.Protocol):
             self._used = True
             asker.end(self._reply)
             return
-        come = answer.received + len(data)
-        if self._ration.grants(come):
+        if answer.received + len(data) <= LARGE:
             answer.feed(data)
             self._judge(data)
+        elif self._ration.grants():
+            self._ration.spend(self._take, data)
         elif self._transport is not None:
             self._transport.pause_reading()
-            self._ration.wait(self._take_late, data, come)
+            self._ration.queue(self._take_late, data, begun=bool(answer.received))
 
-    def _take_late(self, data: bytes) -> None:
-        """A piece of a large answer that had to wait for its turn."""
-        if self.closed or self._transport is None:
-            return  # whoever asked has given up
-        self._transport.resume_reading()
-        self._answer.feed(data)
-        self._judge(data)
+    def _take(self, data: bytes | None) -> None:
+        """Take a piece of a large answer apart; None where too much waited, so that it cannot be read."""
+        asker = self.asker
+        if data is not None:
+            self._answer.feed(data)
+            self._judge(data)
+        elif asker is not None:
+            self.asker = None
+            self._answer.let_go()
+            self.abort()
+            asker.end(NotRead("too many large answers are coming in at once"))
+
+    def _take_late(self, data: bytes | None) -> None:
+        """It had to wait for its turn."""
+        if not self.closed and self._transport is not None:  # else whoever asked has given up
+            self._transport.resume_reading()
+            self._take(data)
 
     def eof_received(self) -> bool:
         """Called by the event loop: the other side will send no more; neither shall we."""

@@ -8,51 +8,61 @@ small answer does not stand in that line.
 from __future__ import annotations
 
 import asyncio
+import time
 from collections import deque
 from typing import TYPE_CHECKING, Final
-
-from ibi.transport.exchange import MOST_HELD
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from ibi.transport.exchange import Held
-
 LARGE: Final = 4 * 1024
 """Bytes up to which an answer is taken apart as it comes."""
 
-A_TURN: Final = 256 * 1024
-"""Bytes that are taken apart in one turn of the event loop; a piece counts for all that has come of its answer."""
+A_TURN: Final = 0.005
+"""Seconds after which nothing large is begun in the same turn of the event loop."""
+
+MOST_WAITING: Final = 16 * 1024 * 1024
+"""Bytes of pieces that wait for their turn."""
 
 
 class Ration:
-    """The line of one client; pieces that wait count as held. Belongs to the event loop it is first used in."""
+    """The line of one client. Belongs to the event loop it is first used in. `clock` gives seconds."""
 
-    def __init__(self, held: Held) -> None:
-        self._held = held
+    def __init__(self, clock: Callable[[], float] = time.perf_counter) -> None:
+        self._clock = clock
         self._left = A_TURN
-        self._line: deque[tuple[Callable[[bytes], None], bytes, int]] = deque()
+        self._line: deque[tuple[Callable[[bytes | None], None], bytes | None]] = deque()
         self._ticking = False
+        self.waiting = 0
+        """Bytes of pieces in it."""
 
-    def grants(self, come: int) -> bool:
-        """Whether a piece may be taken apart now, where so many bytes of its answer have come.
+    def grants(self) -> bool:
+        """Whether a piece may be taken apart now, by `spend`; else it has to `queue`."""
+        return self._left > 0
 
-        It may where too much is held already: then it will be refused, and that takes no time.
-        """
-        if come <= LARGE:
-            return True
+    def spend(self, take: Callable[[bytes | None], None], data: bytes | None) -> None:
+        """Take a piece apart in the time of this turn."""
         if not self._ticking:
             self._ticking = True
             asyncio.get_running_loop().call_soon(self._tick)
-        if self._left <= 0 and self._held.bytes <= MOST_HELD:
-            return False
-        self._left -= come
-        return True
+        begun = self._clock()
+        take(data)
+        self._left -= self._clock() - begun
 
-    def wait(self, take: Callable[[bytes], None], data: bytes, come: int) -> None:
-        """Call `take` with a piece to which nothing was granted, when it is its turn."""
-        self._held.bytes += len(data)
-        self._line.append((take, data, come))
+    def queue(self, take: Callable[[bytes | None], None], data: bytes, *, begun: bool) -> None:
+        """Have `take` called with a piece to which nothing was granted, when it is its turn.
+
+        What is `begun` comes first, so that few large answers are in the making. Where too many bytes wait, the piece
+        is let go, and `take` is called with None in its turn: to refuse an answer takes time, too.
+        """
+        if self.waiting + len(data) > MOST_WAITING:
+            self._line.append((take, None))
+            return
+        self.waiting += len(data)
+        if begun:
+            self._line.appendleft((take, data))
+        else:
+            self._line.append((take, data))
 
     def _tick(self) -> None:
         """Another turn of the loop; the next ones come before what has just arrived."""
@@ -62,7 +72,6 @@ class Ration:
             return
         asyncio.get_running_loop().call_soon(self._tick)
         while self._line and self._left > 0:
-            take, data, come = self._line.popleft()
-            self._held.bytes -= len(data)
-            self._left -= come
-            take(data)
+            take, data = self._line.popleft()
+            self.waiting -= len(data or b"")
+            self.spend(take, data)
