@@ -72,3 +72,8 @@ def test_endless_answers_are_cut_short() -> None:
         read_pairs(b"a " + b"b" * MAX_BODY)
     with pytest.raises(ParseError, match="more than"):
         read_pairs(b" ".join(b"n%d v" % number for number in range(MAX_PAIRS + 1)))
+    with pytest.raises(ParseError, match="more than"):  # whatever follows is not looked at
+        read_pairs(b" ".join(b"n%d v" % (number % 50_000) for number in range(MAX_PAIRS + 1)) + b" n1 v {")
+    assert (
+        len(read_pairs(b" ".join(b"n%d v" % number for number in range(MAX_PAIRS)) + b" \r\n")) == MAX_PAIRS
+    )

@@ -11,16 +11,18 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from ibi.errors import NotRead
 from ibi.identifier.forms import parse_ibi
 from ibi.protocol.messages import UrlRequest
 from ibi.protocol.verb_list import VerbList
-from ibi.resolver.fanout import FanOut, Times
+from ibi.resolver.fanout import READING, FanOut, Times
 from ibi.resolver.health import Health
 from ibi.resolver.inquiry import Heard, Silent
 from ibi.resolver.memory import Memory
 from ibi.resolver.metrics import Metrics
 from ibi.resolver.plan import Members, everybody
 from ibi.resolver.questions import Questions
+from ibi.resolver.reading import Reading
 from ibi.transport import Client
 from resolver.scripted import BODY, Known, among, archive
 from support.archives import Conduct
@@ -29,6 +31,8 @@ from support.wire import LIES
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Sequence
+
+    from ibi.protocol.url_list import UrlList
 
 REQUEST = UrlRequest(
     ("192.0.2.1",), parse_ibi("example.org/a/2020/01.02.00.00"), verbs=VerbList(("GetMetadata",))
@@ -170,6 +174,30 @@ def test_the_time_left_for_all_rounds_is_nobodys_to_exceed() -> None:
             (outcome,) = await outcomes(client, asked, overall=0.7)
             assert isinstance(outcome, Silent)
             assert loop.time() - began == pytest.approx(0.7, abs=0.02)
+
+    run_with_false_clock(main())
+
+
+def test_what_came_in_time_and_cannot_be_read_in_time_is_left(monkeypatch: pytest.MonkeyPatch) -> None:
+    slow = Reading.read
+
+    async def read(desk: Reading, body: bytes) -> UrlList:
+        await asyncio.sleep(2.0)
+        return await slow(desk, body)
+
+    monkeypatch.setattr(Reading, "read", read)
+
+    async def main() -> None:
+        long = b" ".join(b"name%d value" % number for number in range(500))
+        async with among(archive("a", Conduct(long)), archive("b", Conduct(BODY))) as (client, asked):
+            loop = asyncio.get_running_loop()
+            began = loop.time()
+            heard, left = await outcomes(client, asked, overall=0.7)
+            assert loop.time() - began == pytest.approx(0.7 + READING, abs=0.02)
+            assert isinstance(heard, Heard)
+            assert isinstance(left, Silent)
+            assert isinstance(left.why, NotRead)
+            await asyncio.sleep(2.0)  # it is read all the same, and nobody listens
 
     run_with_false_clock(main())
 

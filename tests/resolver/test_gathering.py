@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from ibi.errors import ParseError
 from ibi.identifier.forms import parse_ibi
-from ibi.protocol.messages import Acknowledgment
+from ibi.protocol.messages import Acknowledgment, read_request
 from ibi.protocol.vocabulary import ContentType, State
 from ibi.resolver import gathering
 from ibi.resolver.gathering import Gathering, story_of
@@ -173,6 +174,21 @@ def test_thanks_of_the_slow_lane_that_find_no_room_wait_here_and_count_with_the_
                     assert made.gathering.again(made.included, message_of(number))
             await until(lambda: made.thanks.delivered == 90)
             assert (archive.thanked, archive.letters) == (90, 30)
+
+    run(play)
+
+
+def test_thanks_that_nobody_could_read_again_are_sent_and_stop_no_others(tmp_path: Path) -> None:
+    async def play(archive: Archive) -> None:
+        async with giving(tmp_path, archive) as made:
+            long = replace(message_of(0), url="http://bad.example/?" + "&" * 8_000)
+            with pytest.raises(ParseError):
+                read_request(long.query())
+            for message in (long, message_of(1), long, message_of(2)):
+                assert made.gathering.again(made.included, message)
+        assert (made.gathering.queued, made.thanks.queued) == (0, 0)
+        assert made.thanks.delivered + sum(made.thanks.dropped.values()) == 4
+        assert archive.thanked >= 2
 
     run(play)
 

@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 
-from ibi.errors import NotAsked, ParseError
+from ibi.errors import NotAsked, NotRead, ParseError
 from ibi.protocol.url_list import UrlList
 from ibi.resolver import reading
 from ibi.resolver.reading import MOST_READ, MOST_UNREAD, Reading
@@ -28,6 +28,21 @@ def test_only_so_many_long_lists_are_in_hand_until_somebody_lets_go() -> None:
         hand.append(await desk.read(LONG))
         hand.clear()
         assert (desk.held, desk.unread) == (0, 0)
+
+    asyncio.run(main())
+
+
+@pytest.mark.parametrize("body", [b"a {" + b"xx " * 80_000 + b"}", b"a " + b"x" * 200_000])
+def test_a_list_of_few_pairs_weighs_what_its_words_do(body: bytes) -> None:
+    async def main() -> None:
+        desk, hand = Reading(), list[UrlList]()
+        hand.append(await desk.read(body))
+        assert len(body) < desk.held < 40 * len(body)
+        with pytest.raises(NotRead):
+            hand.extend([await desk.read(body) for _ in range(MOST_READ // desk.held)])
+        assert desk.held <= MOST_READ
+        hand.clear()
+        assert desk.held == 0
 
     asyncio.run(main())
 

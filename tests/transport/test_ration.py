@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+from typing import Any, cast
+
+import pytest
 
 from ibi.errors import NotRead, PeerError
 from ibi.transport.connection import Common, Connection
+from ibi.transport.errand import INSIDE, Deadline, Errand
 from ibi.transport.exchange import Reply
 from ibi.transport.ration import A_TURN, LARGE, MOST_WAITING, Ration
 from support.wire import answer
@@ -173,6 +177,51 @@ def test_what_waits_for_nobody_any_longer_is_let_go() -> None:
     asyncio.run(main())
 
 
+def test_whoever_is_out_of_time_while_his_answer_waits_here_blames_nobody() -> None:
+    class Door:
+        def renew(self, _errand: object) -> None:
+            raise AssertionError
+
+        def leave(self, _errand: object, _connection: object) -> None:
+            """Its places are free."""
+
+    async def main() -> None:
+        common = slow()
+        for _ in range(MANY):
+            other = Asker(common)
+            other.ask()
+            other.connection.data_received(ANSWER)
+        line, outcomes = Line(), list[Reply | PeerError]()
+        connection = Connection("192.0.2.7", (16_384, 262_144), lambda _: None, common)
+        connection.connection_made(line)
+        errand = Errand(Door(), cast("Any", None), b"", Deadline(3.0), outcomes.append)
+        errand.places, errand.connection = INSIDE, connection
+        connection.ask(b"GET / HTTP/1.1\r\n\r\n", errand)
+        connection.data_received(ANSWER)
+        assert line.paused
+        errand.late()
+        assert [type(outcome) for outcome in outcomes] == [NotRead]
+        assert line.ended
+
+    asyncio.run(main())
+
+
+def test_more_unfinished_answers_than_agreed_are_nobodys_fault(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("ibi.transport.exchange.MOST_HELD", 50_000)
+
+    async def main() -> None:
+        common = Common()
+        first, second = Asker(common), Asker(common)
+        for asker in (first, second):
+            asker.ask()
+            asker.connection.data_received(ANSWER[:40_000])
+        assert isinstance(second.outcome, NotRead)
+        assert second.line.ended
+        assert first.outcome is None
+
+    asyncio.run(main())
+
+
 def test_where_too_much_waits_large_answers_are_refused_in_their_turn_and_nobody_is_to_blame() -> None:
     async def main() -> None:
         common = slow()
@@ -195,7 +244,29 @@ def test_where_too_much_waits_large_answers_are_refused_in_their_turn_and_nobody
     asyncio.run(main())
 
 
-def test_what_is_begun_is_ended_before_others_are_begun() -> None:
+def test_what_is_begun_and_what_is_new_take_turns_each_in_the_order_in_which_it_came() -> None:
+    async def main() -> None:
+        common = slow()
+        begun, new = ([Asker(common) for _ in range(MANY)] for _ in range(2))
+        for asker in (*begun, *new):
+            asker.ask()
+        for asker in begun:
+            asker.connection.data_received(ANSWER[:LARGE])
+        for asker in new:
+            asker.connection.data_received(ANSWER)
+        for asker in begun:
+            asker.connection.data_received(ANSWER[LARGE:])
+        while not all(asker.served for asker in (*begun, *new)):
+            await asyncio.sleep(0)
+            for askers in (begun, new):
+                order = [asker.served for asker in askers]
+                assert order == sorted(order, reverse=True)
+            assert abs(sum(asker.served for asker in begun) - sum(asker.served for asker in new)) <= 6
+
+    asyncio.run(main())
+
+
+def test_what_is_begun_is_ended_before_most_others_are_begun() -> None:
     async def main() -> None:
         common = slow()
         first, *others = [Asker(common) for _ in range(MANY)]

@@ -11,6 +11,9 @@ import re
 MAX_URL = 8192
 """Characters of the longest URL that is read or followed."""
 
+MAX_PAIRS = 4096
+"""Pairs of the longest list that is read."""
+
 # Tables 8.1 and 9.1: language = 2 letters, country = 2 letters (any: AMB-44; any case on input: AMB-43).
 language_match = re.compile(r"[A-Za-z]{2}(?:-[A-Za-z]{2})?").fullmatch
 
@@ -54,7 +57,8 @@ _PAIR = re.compile(
 )
 next_pair, every_pair = _PAIR.match, _PAIR.findall
 pair_list_match = re.compile(
-    rf"(?:[ \t\r\n]*+{_PAIR_WORD}[ \t\r\n]++(?:{_PAIR_WORD}|\{{[!-z|~ \t\r\n]*+\}})(?=[ \t\r\n]|\Z))*+[ \t\r\n]*+",
+    rf"(?:[ \t\r\n]*+{_PAIR_WORD}[ \t\r\n]++(?:{_PAIR_WORD}|\{{[!-z|~ \t\r\n]*+\}})(?=[ \t\r\n]|\Z))"
+    rf"{{0,{MAX_PAIRS}}}+[ \t\r\n]*+",
     re.ASCII,
 ).fullmatch
 pair_word_match = re.compile(_PAIR_WORD, re.ASCII).fullmatch

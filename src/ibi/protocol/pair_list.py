@@ -17,7 +17,7 @@ PairList = dict[str, Value]
 """Values by name."""
 
 MAX_BODY: Final = 256 * 1024
-MAX_PAIRS: Final = 4096
+MAX_PAIRS: Final = _grammar.MAX_PAIRS
 WHAT: Final = "pair list"
 
 
@@ -38,15 +38,11 @@ def read_pairs(body: bytes) -> PairList:
             WHAT, readable, "only ASCII may stand in an answer", fault.start, fault.start + 1
         ) from None
     pairs = _at_once(text)
-    if pairs is None:
-        pairs = _one_by_one(text)
-    if len(pairs) > MAX_PAIRS:
-        raise ParseError(WHAT, text, "it has more than {limit} pairs", limit=MAX_PAIRS)
-    return pairs
+    return _one_by_one(text) if pairs is None else pairs
 
 
 def _at_once(text: str) -> PairList | None:
-    """Read all pairs in one go; None where there is a fault, which `_one_by_one` will find."""
+    """Read all pairs in one go; None where there is a fault, or one pair too many, which `_one_by_one` will find."""
     if not _grammar.pair_list_match(text):
         return None
     found = _grammar.every_pair(text)
@@ -65,6 +61,8 @@ def _one_by_one(text: str) -> PairList:
         name, word, words = match.groups()
         if name in pairs:
             raise ParseError(WHAT, text, "this name is given twice", match.start(1), match.end(1))
+        if len(pairs) == MAX_PAIRS:
+            raise ParseError(WHAT, text, "it has more than {limit} pairs", limit=MAX_PAIRS)
         pairs[name] = word if words is None else tuple(words.split())
         at = match.end()
     return pairs

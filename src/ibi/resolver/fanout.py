@@ -8,9 +8,9 @@ may finish in their own time: none of them can tell from a line cut short that t
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING, Generic, NamedTuple, Protocol, TypeVar
+from typing import TYPE_CHECKING, Final, Generic, NamedTuple, Protocol, TypeVar
 
-from ibi.errors import PeerSilent
+from ibi.errors import NotRead, PeerSilent
 from ibi.resolver.inquiry import Archive as Asked
 from ibi.resolver.inquiry import Silent
 from ibi.resolver.questions import PER_ARCHIVE
@@ -33,6 +33,9 @@ class Archive(Asked, Protocol):
     def confirmed(self) -> bool:
         """Whether it has confirmed that it wants to be asked."""
 
+
+READING: Final = 0.2
+"""Seconds for reading long answers that came at the end of a round."""
 
 _Asked = TypeVar("_Asked", bound=Archive)
 
@@ -141,7 +144,7 @@ class FanOut(Generic[_Asked]):
             if not (self._waiting or self._widening):
                 self.widen()
                 continue
-            hedge = self._end if self._widening else self._hedge_at
+            hedge = self._end_of_waiting
             wake = hedge if until is None else min(until, hedge)
             if await self._something(wake):
                 continue
@@ -150,6 +153,16 @@ class FanOut(Generic[_Asked]):
             if wake == until:
                 break
         return ()
+
+    @property
+    def _end_of_waiting(self) -> float:
+        """When the likely ones are no longer waited for alone, or nobody is.
+
+        Nobody answers later than at the end of the round, but what has come by then is still to be read.
+        """
+        if self._widened:
+            return self._end + READING
+        return self._end if self._widening else self._hedge_at
 
     async def _something(self, until: float) -> bool:
         """Wait until something has happened; False where that is not before the time `until` of the loop."""
@@ -170,9 +183,13 @@ class FanOut(Generic[_Asked]):
 
     def _no_longer_alone(self) -> None:
         """The time of the likely ones is over, or all time is."""
-        if self._widening and not self._widened:
+        if self._widened:
+            late = NotRead("too many large answers are coming in at once")
+            self._heard.extend(Silent(archive, late) for archive in self._waiting.values())
+            self._waiting.clear()
+        elif self._widening:
             self._refuse()
-        elif not self._widening and self._questions.was_late(self._hedge_at - self._hedge):
+        elif self._questions.was_late(self._hedge_at - self._hedge):
             self._hedge_at = (
                 self._clock() + self._hedge
             )  # they had no time: it was this process that was late

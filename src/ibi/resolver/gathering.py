@@ -67,7 +67,7 @@ class Given:
         self,
         check: int,
         archive: IncludedArchive | None,
-        thanks: str,
+        thanks: str | Acknowledgment,
         addresses: tuple[str, ...],
         since: float,
     ) -> None:
@@ -80,7 +80,8 @@ class Given:
 
     def message(self) -> Acknowledgment:
         """What its Archive is told."""
-        message = cast("Acknowledgment", read_request(self.thanks))
+        thanks = self.thanks
+        message = cast("Acknowledgment", read_request(thanks)) if isinstance(thanks, str) else thanks
         return replace(message, client_addresses=self.addresses)
 
 
@@ -114,11 +115,17 @@ class Gathering:
         self._included = included
 
     def begin(
-        self, key: bytes, check: int, archive: IncludedArchive | None, thanks: str, addresses: tuple[str, ...]
+        self,
+        key: bytes,
+        check: int,
+        archive: IncludedArchive | None,
+        thanks: str | Acknowledgment,
+        addresses: tuple[str, ...],
     ) -> Given | None:
         """Count a redirect from now on; None where too many are counted already.
 
-        `check` tells it from others under its key; `thanks` is the query of an acknowledgment.
+        `check` tells it from others under its key; `thanks` is an acknowledgment, or the query of one that can be
+        read again.
         """
         if len(self.under_way) + len(self._leaving) >= MOST_GATHERED:
             return None
@@ -135,7 +142,7 @@ class Gathering:
         key = f"{archive.service_ibi} {message.url_key} {message.url}".encode()
         given = self.under_way.get(key)
         if given is None:
-            given = self.begin(key, 0, archive, message.query(), message.client_addresses)
+            given = self.begin(key, 0, archive, message, message.client_addresses)
         if given is None:
             return False
         given.readers += 1
@@ -166,6 +173,8 @@ class Gathering:
         most = max(QUIET if lately < QUIET else lately // SELDOM, waiting // LOOKS) + 1
         now = asyncio.get_running_loop().time()
         self._look_up()
+        if waiting:
+            self.wake()
         for _ in range(min(most, len(self._leaving))):
             given = self._leaving.popleft()
             if not self._goes(given, now):
@@ -176,8 +185,6 @@ class Gathering:
             del self.under_way[key]
             if not self._goes(given, now):
                 self.under_way[key] = given
-        if waiting:
-            self.wake()
 
     def _count(self) -> int:
         """Take over what was counted; how many redirects it was."""

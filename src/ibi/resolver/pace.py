@@ -57,9 +57,11 @@ class Pace(Generic[_Step]):
     def _tick(self) -> None:
         """The next ones may go."""
         self._left = A_TURN
-        self._let_go()
-        self._ticking = self._left < A_TURN
-        if self._ticking and self._others():
-            asyncio.get_running_loop().call_later(REST, self._tick)
-        elif self._ticking:
-            asyncio.get_running_loop().call_soon(self._tick)
+        try:
+            self._let_go()
+        finally:  # whatever became of these, the next ones have their turn
+            self._ticking = self._left < A_TURN
+            if self._ticking and self._others():
+                asyncio.get_running_loop().call_later(REST, self._tick)
+            elif self._ticking:
+                asyncio.get_running_loop().call_soon(self._tick)

@@ -25,7 +25,7 @@ MOST_UNREAD: Final = 8 * 1024 * 1024
 """Bytes of long answers that wait to be read."""
 
 MOST_READ: Final = 16 * 1024 * 1024
-"""Bytes that long lists may take that were read and are still needed, about 15 of the longest."""
+"""Bytes that long lists may take that were read and are still needed, about twelve of the longest."""
 
 LONGEST_REUSE: Final = 3600
 """Seconds for which an answer is used again at most, whatever its Archive allows."""
@@ -35,8 +35,9 @@ _NEVER = re.compile(r"(?:^|,)\s*(?:no-store|no-cache|private)\b", re.ASCII | re.
 _OK = 200
 _PLAIN = b"text/plain"
 _LARGE = 2 * 1024  # bytes of a long answer
-_MANY = 256  # pairs of a long list
-_BYTES_OF_A_PAIR = 256  # with its words, in a dict
+_BYTES_OF_A_PAIR = 256  # in a dict, with its name and one short word
+_BYTES_OF_A_WORD = 64  # in braces
+_MUCH = 64 * 1024  # bytes of a list, read, that is counted
 
 
 def body_of(reply: Reply) -> bytes:
@@ -72,7 +73,10 @@ class Reading:
 
     def at_once(self, body: bytes) -> UrlList | None:
         """Read an answer, if that takes no time; None for a long one. Raises as `read`."""
-        return None if len(body) > _LARGE else self._hold(UrlList.read(body))
+        if len(body) > _LARGE:
+            return None
+        answer = UrlList.read(body)
+        return self._hold(answer, len(answer.pairs) * _BYTES_OF_A_PAIR)  # its words are too few to count
 
     async def read(self, body: bytes) -> UrlList:
         """Read a long answer. Raises ParseError, and NotRead where too many long ones are in hand."""
@@ -82,7 +86,8 @@ class Reading:
         try:
             async with self._one:
                 await asyncio.sleep(0)
-                answer = self._hold(UrlList.read(body))
+                answer = UrlList.read(body)
+                self._hold(answer, _size(answer, len(body)))
                 await asyncio.sleep(0)
                 answer.offered()  # now, or whoever weighs all answers would hold the others up
                 answer.relations_of(say.IBI)
@@ -90,10 +95,9 @@ class Reading:
         finally:
             self.unread -= len(body)
 
-    def _hold(self, answer: UrlList) -> UrlList:
-        """Count a long list until nobody has it any more."""
-        size = len(answer.pairs) * _BYTES_OF_A_PAIR
-        if len(answer.pairs) > _MANY:
+    def _hold(self, answer: UrlList, size: int) -> UrlList:
+        """Count a long list, of about so many bytes, until nobody has it any more."""
+        if size > _MUCH:
             if self.held + size > MOST_READ:
                 raise _too_many()
             self.held += size
@@ -102,6 +106,12 @@ class Reading:
 
     def _let_go(self, size: int) -> None:
         self.held -= size
+
+
+def _size(answer: UrlList, body: int) -> int:
+    """About how many bytes a list takes that was read from so many."""
+    words = sum(len(value) for value in answer.pairs.values() if not isinstance(value, str))
+    return body + len(answer.pairs) * _BYTES_OF_A_PAIR + words * _BYTES_OF_A_WORD
 
 
 def _too_many() -> NotRead:

@@ -43,7 +43,8 @@ class Common:
 class Connection(asyncio.Protocol):
     """A connection to `peer` (an IP), for one request after the other.
 
-    `asker` is who waits for an answer now. `lost` is called once when the connection is gone, and `gone` is then done.
+    `asker` is who waits for an answer now; `waits`, whether something of it has come that was not taken apart yet.
+    `lost` is called once when the connection is gone, and `gone` is then done.
     """
 
     def __init__(
@@ -62,6 +63,7 @@ class Connection(asyncio.Protocol):
         self._used = False
         self._known = self._reply = NONE
         self.asker: Asker | None = None
+        self.waits = False
         self.gone: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self.closed = False
         self.idle_since = 0.0
@@ -108,6 +110,7 @@ class Connection(asyncio.Protocol):
             self._ration.spend(self._take, data)
         elif self._transport is not None:
             self._transport.pause_reading()
+            self.waits = True
             self._ration.queue(self._take_late, data, begun=bool(answer.received))
 
     def _take(self, data: bytes | None) -> None:
@@ -124,6 +127,7 @@ class Connection(asyncio.Protocol):
 
     def _take_late(self, data: bytes | None) -> None:
         """It had to wait for its turn."""
+        self.waits = False
         if not self.closed and self._transport is not None:  # else whoever asked has given up
             self._transport.resume_reading()
             self._take(data)
@@ -142,7 +146,8 @@ class Connection(asyncio.Protocol):
             self._answer.end()
             self._judge()
         asker, self.asker = self.asker, None
-        self.gone.set_result(None)
+        if not self.gone.done():  # whoever waited for it may have been cancelled
+            self.gone.set_result(None)
         self._lost(self)
         if asker is None:
             return

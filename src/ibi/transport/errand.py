@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING, Final, Protocol
 
-from ibi.errors import NotAsked, PeerError, PeerSilent
+from ibi.errors import NotAsked, NotRead, PeerError, PeerSilent
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -142,7 +142,10 @@ class Errand:
 
     def late(self) -> None:
         """The time is over."""
-        if self.places == INSIDE:
+        reason: PeerError
+        if self.connection is not None and self.connection.waits:
+            reason = NotRead("too many large answers are coming in at once")
+        elif self.places == INSIDE:
             reason = PeerSilent("no whole answer within {seconds:g} s", seconds=self.deadline.seconds)
         else:
             reason = too_many()

@@ -12,15 +12,17 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 import httptools
 
-from ibi.errors import PeerGarbled
+from ibi.errors import NotRead, PeerGarbled
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from ibi.errors import PeerError
+
 MOST_CHUNKS = 1_024
 """Pieces that an answer may come in (docs/threats.md)."""
 MOST_LINES = 128
-"""Lines of the head of an answer."""
+"""Lines of the head of an answer, and after its pieces."""
 MOST_HELD = 64 * 1024 * 1024
 """Bytes of unfinished answers of one client; beyond that only small ones are taken."""
 SMALL = 16 * 1024
@@ -83,7 +85,7 @@ class Answers:
         self._headers: dict[bytes, bytes] = {}
         self._body: bytes | bytearray = b""
         self.complete = self.surplus = False
-        self.refusal: PeerGarbled | None = None
+        self.refusal: PeerError | None = None
 
     @property
     def reusable(self) -> bool:
@@ -147,12 +149,14 @@ class Answers:
             self.surplus = True
 
     def on_header(self, name: bytes, value: bytes) -> None:
-        """One line of the head."""
-        if self._head_done:
-            return  # a trailer, or the head of something nobody asked for
+        """One line of the head, or one that follows the last piece."""
+        if self.complete or self.refusal is not None:
+            return
         self._lines += 1
         if self._lines > MOST_LINES:
-            self.refusal = PeerGarbled("the head of the answer has more than {limit} lines", limit=MOST_LINES)
+            self.refusal = PeerGarbled("the answer has more than {limit} lines of headers", limit=MOST_LINES)
+            return
+        if self._head_done:
             return
         key, headers = name.lower(), self._headers
         headers[key] = headers[key] + b", " + value if key in headers else value
@@ -196,7 +200,7 @@ class Answers:
         if self._size > self._body_limit:
             self._refuse_size()
         elif self._held.bytes > MOST_HELD and self._size > SMALL:
-            self.refusal = PeerGarbled("too many large answers are coming in at once")
+            self.refusal = NotRead("too many large answers are coming in at once")
         if self.refusal is not None:
             self.let_go()
 

@@ -10,10 +10,13 @@ from __future__ import annotations
 import asyncio
 import time
 from collections import deque
+from itertools import cycle
 from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+
+    _Line = deque[tuple[Callable[[bytes | None], None], bytes | None]]
 
 LARGE: Final = 4 * 1024
 """Bytes up to which an answer is taken apart as it comes."""
@@ -31,7 +34,9 @@ class Ration:
     def __init__(self, clock: Callable[[], float] = time.perf_counter) -> None:
         self._clock = clock
         self._left = A_TURN
-        self._line: deque[tuple[Callable[[bytes | None], None], bytes | None]] = deque()
+        self._begun: _Line = deque()
+        self._new: _Line = deque()
+        self._lines = cycle((self._begun, self._new))
         self._ticking = False
         self.waiting = 0
         """Bytes of pieces in it."""
@@ -52,26 +57,27 @@ class Ration:
     def queue(self, take: Callable[[bytes | None], None], data: bytes, *, begun: bool) -> None:
         """Have `take` called with a piece to which nothing was granted, when it is its turn.
 
-        What is `begun` comes first, so that few large answers are in the making. Where too many bytes wait, the piece
-        is let go, and `take` is called with None in its turn: to refuse an answer takes time, too.
+        What is `begun` has a line of its own, and every second turn: so fewer large answers are in the making, and
+        none waits for ever. Where too many bytes wait, the piece is let go, and `take` is called with None in its
+        turn: to refuse an answer takes time, too.
         """
+        line = self._begun if begun else self._new
         if self.waiting + len(data) > MOST_WAITING:
-            self._line.append((take, None))
+            line.append((take, None))
             return
         self.waiting += len(data)
-        if begun:
-            self._line.appendleft((take, data))
-        else:
-            self._line.append((take, data))
+        line.append((take, data))
 
     def _tick(self) -> None:
         """Another turn of the loop; the next ones come before what has just arrived."""
         self._left = A_TURN
-        if not self._line:
+        if not (self._begun or self._new):
             self._ticking = False
             return
         asyncio.get_running_loop().call_soon(self._tick)
-        while self._line and self._left > 0:
-            take, data = self._line.popleft()
-            self.waiting -= len(data or b"")
-            self.spend(take, data)
+        while self._left > 0 and (self._begun or self._new):
+            line = next(self._lines)
+            if line:
+                take, data = line.popleft()
+                self.waiting -= len(data or b"")
+                self.spend(take, data)
