@@ -155,7 +155,7 @@ def _read_path(whole: str) -> tuple[Name, str, str]:
     found = None if dotted else _try_form(whole, _OPAQUE_SEGMENTS, IBIp.parse)
     if found is None:
         found = _try_form(whole, _REPOSITORY_SEGMENTS, UniformRepositoryName.parse)
-    elif found[2] and _DATED(whole):  # mx/face/2020/01.02.03.04 might be an IBIp and a path (AMB-38)
+    elif found[2] and _DATED(found[2]):  # mx/face/2020/01.02.03.04 might be an IBIp and a path (AMB-38)
         label = found[0]
         other = _try_form(whole, _REPOSITORY_SEGMENTS, UniformRepositoryName.parse)
         if other is not None and isinstance(label, IBIp) and label.ip is None:
@@ -177,16 +177,21 @@ def _read_path(whole: str) -> tuple[Name, str, str]:
 
 def _try_form(whole: str, segments: int, parse: Callable[[str], Name]) -> tuple[Name, str, str] | None:
     """Read the first segments as one form of IBI with a modifier; the rest is the file path."""
-    parts = whole.split("/", segments)
-    if len(parts) < segments:
+    head, path, slashes = whole, "", whole.count("/")
+    if slashes < segments - 1:
         return None
-    head = "/".join(parts[:segments]) if len(parts) > segments else whole
-    path = f"/{parts[segments]}" if len(parts) > segments else ""
+    if slashes >= segments:
+        rest = whole.split("/", segments)[segments]
+        cut = len(whole) - len(rest) - 1
+        head, path = whole[:cut], whole[cut:] if rest else ""
     if "%" in head:
         head = _ESCAPED.sub(lambda escape: unescape(escape[0]), head)
-    ibi, modifier = _cut_modifier(head)
+    match = _MODIFIER_START(head)
     try:
-        return parse(ibi), modifier, "" if path == "/" else path
+        if match is None:
+            return parse(head), "", path
+        cut = match.start()
+        return parse(head[:cut]), head[cut:], path
     except ParseError:
         return None
 
@@ -196,7 +201,7 @@ def _cut_modifier(head: str) -> tuple[str, str]:
     return (head[: match.start()], head[match.start() :]) if match else (head, "")
 
 
-_DATED = re.compile(r"[^/]+/[^/]+/[0-9]{4,}/[0-9]{2}\.").match
+_DATED = re.compile(r"/[0-9]{4,}/[0-9]{2}\.").match
 _MODIFIER_START = re.compile(r"[!+:]").search
 
 
@@ -214,6 +219,7 @@ def _fault(whole: str) -> ParseError:
     return ParseError(WHAT, whole, "no identifier stands here")
 
 
+@lru_cache(maxsize=256)  # what the system is asked is the same again and again
 def _read_query(raw: str) -> _Query:
     """Take apart the query: what is the system's, what is the item's (URL-15, AMB-48)."""
     if raw == _LEGACY_QUERY:
