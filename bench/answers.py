@@ -1,7 +1,8 @@
 """URL requests answered by a served Archive: a second, as its catalogue grows, for small items and for large ones.
 
 The server runs as its keeper runs it, on one core; the load asks from the other, each time about another item. The
-catalogue is in the memory of the system, as that of an Archive is that is asked all the time.
+catalogue is in the memory of the system, as that of an Archive is that is asked all the time, and the index of what can
+be found is complete: while a million items that have just come are taken into it, a processor is shared with that.
 """
 
 from __future__ import annotations

@@ -5,11 +5,13 @@ from __future__ import annotations
 import json
 import sys
 import time
+from contextlib import closing
 from typing import TYPE_CHECKING, Any, Final
 
 from bench.processes import NotStarted
 from ibi.archive.directory import ArchiveDirectory
 from ibi.archive.intake.importing import Importer
+from ibi.assembly.archive_finding import indexer
 from ibi.identifier.forms import IBIForms
 from ibi.minting.machine import this_machine
 from ibi.settings import ArchiveSettings
@@ -81,10 +83,12 @@ def take_in(directory: ArchiveDirectory, items: Sequence[dict[str, Any]]) -> Non
 
 
 def filled(data: Path, size: str, items: int) -> ArchiveDirectory:
-    """A new Archive with so many items of one size."""
+    """An Archive with so many items of one size, all of which can be found: nothing of it is still to be done."""
     directory = made(data)
     for first in range(0, items, 100_000):
         take_in(directory, [item(size, number) for number in range(first, min(first + 100_000, items))])
+    with directory.catalogue() as catalogue, closing(indexer(directory, catalogue)) as index:
+        index.bring_up_to_date()
     return directory
 
 

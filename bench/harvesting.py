@@ -22,7 +22,6 @@ from ibi.archive.finding.index import Index
 from ibi.archive.oai.lists import HEADERS, RECORDS
 from ibi.archive.oai.provider import Provider
 from ibi.archive.oai.tokens import Place, Tokens
-from ibi.assembly.archive_finding import indexer
 from ibi.web.formats.oai import RECORD_FORMATS
 
 if TYPE_CHECKING:
@@ -59,8 +58,6 @@ def measure(place: Path, scale: Scale) -> None:
 def _measured(count: int, place: Path) -> Iterator[tuple[str, ...]]:
     with tempfile.TemporaryDirectory(dir=place) as folder:
         directory = filled(Path(folder) / "archive", "large", count)
-        with directory.catalogue() as catalogue, closing(indexer(directory, catalogue)) as writes:
-            writes.bring_up_to_date()
         with directory.catalogue() as catalogue, closing(Index(directory.path)) as index:
             provider = Provider(directory.settings(), catalogue, index, RECORD_FORMATS, time.time)
             for verb, prefix, size in _ASKED:
