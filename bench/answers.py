@@ -10,6 +10,8 @@ from __future__ import annotations
 import random
 import sys
 import tempfile
+from contextlib import ExitStack
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -21,7 +23,7 @@ from bench.questions import Questions
 from bench.turns import turn_about
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator, Mapping
 
     from bench.processes import Server
     from bench.scale import Scale
@@ -50,45 +52,66 @@ def measure(place: Path, scale: Scale) -> None:
     many = scale(400, 100_000, 1_000_000)
     sizes = [("small", scale(200, 10_000, 10_000)), ("small", many)]
     sizes += scale([("large", 200)], [], [("large", 10_000), ("large", 100_000)])
-    costs = list[Figure]()
-    lines = [line for size, items in sizes for line in _measured(place, scale, (size, items), costs)]
+    few = sizes[0][1]
+    with tempfile.TemporaryDirectory(dir=place) as folder:
+        made = [
+            (size, items, filled(Path(folder) / f"{size}-{items}", size, items).path) for size, items in sizes
+        ]
+        lines = [line for each in made for line in _measured(scale, *each, few)]
+        costs = _side_by_side(scale, {items: data for size, items, data in made if size == "small"})
     print(f"\n{CONNECTIONS} connections; median of {scale.runs} runs of {scale(1, 1, 3)} s (least to most)")
     table(_HEADS, lines)
     print("\nat 70 %: an open loop of seven tenths of the rate that was reached")
-    aim("a URL request among many items costs, to one among 10,000", costs[1] / costs[0], at_most=1.25)
+    here, there, grown = costs[few].times(1e6), costs[many].times(1e6), costs[many] / costs[few]
+    print(f"\nTurn about, µs of a processor for one of {few:,} and of {many:,} small items:", end=" ")
+    print(f"{here.text()} and {there.text()}, {grown.text(2)} times as much")
+    aim("a URL request among many items costs, to one among 10,000", grown, at_most=1.25)
 
 
-def _measured(
-    place: Path, scale: Scale, kind: tuple[str, int], costs: list[Figure]
-) -> Iterator[tuple[str, ...]]:
-    size, items = kind
-    with tempfile.TemporaryDirectory(dir=place) as folder:
-        data = Path(folder)
-        filled(data, size, items)
-        disk = (data / "catalogue.sqlite").stat().st_size / items
-        trivial = (sys.executable, "-m", "bench.load", str(YARDSTICK))
-        with serving(serve(data), data / "log") as server, serving(trivial, data / "log2") as ceiling:
-            for asked in (_ITEM, _METADATA) if size == "large" else (_ITEM,):
-                questions = _questions(items, asked)
-                questions.check(server.port)
-                rates, cost = _rates(questions, (server, ceiling), data, scale)
-                costs.append(cost)
-                if asked == _ITEM and size == "small" and items > scale(200, 10_000, 10_000):
-                    aim(
-                        f"URL requests a second among {items:,} small items",
-                        rates[0],
-                        at_least=6_000,
-                        decimals=0,
-                    )
-                yield (
-                    f"{items:,} {size} items, {asked}",
-                    rates[0].text(),
-                    (rates[0] / rates[1]).text(2),
-                    cost.times(1e6).text(),
-                    waits(server.port, questions, LOADED * rates[0].median, scale),
-                    f"{private(server):,.0f}",
-                    f"{disk:,.0f}",
+def _measured(scale: Scale, size: str, items: int, data: Path, few: int) -> Iterator[tuple[str, ...]]:
+    disk = (data / "catalogue.sqlite").stat().st_size / items
+    trivial = (sys.executable, "-m", "bench.load", str(YARDSTICK))
+    with serving(serve(data), data / "log") as server, serving(trivial, data / "log2") as ceiling:
+        for asked in (_ITEM, _METADATA) if size == "large" else (_ITEM,):
+            questions = _questions(items, asked)
+            questions.check(server.port)
+            rates, cost = _rates(questions, (server, ceiling), data, scale)
+            if size == "small" and items > few:
+                aim(
+                    f"URL requests a second among {items:,} small items", rates[0], at_least=6_000, decimals=0
                 )
+            yield (
+                f"{items:,} {size} items, {asked}",
+                rates[0].text(),
+                (rates[0] / rates[1]).text(2),
+                cost.times(1e6).text(),
+                waits(server.port, questions, LOADED * rates[0].median, scale),
+                f"{private(server):,.0f}",
+                f"{disk:,.0f}",
+            )
+
+
+def _side_by_side(scale: Scale, places: Mapping[int, Path]) -> dict[int, Figure]:
+    """Seconds of a processor for an answer of several catalogues, by their sizes, in runs turn about.
+
+    The machine of one minute is another one than that of the next.
+    """
+    with ExitStack() as servers:
+        works: dict[str, Callable[[], float]] = {}
+        for items, data in places.items():
+            server = servers.enter_context(serving(serve(data), data / "log"))
+            works[str(items)] = partial(_cost, server, _questions(items, _ITEM), scale(1, 1, 2), data)
+        for work in works.values():
+            work()
+        found = turn_about(works, scale(3, 9, 15))
+    return {items: figure(found[str(items)]) for items in places}
+
+
+def _cost(server: Server, questions: Questions, seconds: int, data: Path) -> float:
+    bring_into_memory(data)
+    before = worked(server)
+    rate = questions.closed_loop(server.port, CONNECTIONS, seconds, data)
+    return (worked(server) - before) / (rate * seconds)
 
 
 def _rates(
