@@ -107,7 +107,7 @@ def _excused(strict: Verdict, hardened: Verdict, asked: Question) -> bool:
 
 
 def _play(stage: Stage, story: Chance, reader: Reader, number: int) -> Verdict:
-    scene = Scene(number, story.question, reader, stage.loop.now, stage.included, story.url)
+    scene = Scene(number, story.question, reader, stage.loop.now, stage.included, story.archives, story.url)
     with stage.watching():
         stage.loop.run_until_complete(stage.resolve(scene))
     stage.loop.run_until_complete(stage.all_thanks[-1].close())

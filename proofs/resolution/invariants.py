@@ -68,8 +68,7 @@ def i4_two_claims_that_can_be_reached_are_an_alert(scene: Scene) -> Iterator[str
 def i5_one_claim_among_complete_answers_is_followed(scene: Scene) -> Iterator[str]:
     """Unless a reader must not be sent there."""
     claims = _claims(scene, aside=True)
-    probation = any(_on_probation(scene, archive) for archive in scene.included)  # they need not be heard
-    if len(claims) == 1 and not probation and not _silent(scene):
+    if len(claims) == 1 and not _on_probation(scene) and not _silent(scene):
         unsafe = isinstance(scene.outcome, Alert) and scene.outcome.status == 502
         followed = isinstance(scene.outcome, Sent) and str(scene.outcome.archive.service_ibi) == claims[0][0]
         if not followed and not unsafe:
@@ -227,7 +226,7 @@ def _unheard(scene: Scene) -> list[Archive]:
 def _last_round(scene: Scene, *, aside: bool = False) -> list[Exchange]:
     """What was answered to the last question before the end; `aside`: also by those on probation."""
     last = scene.watch.ledger.question if scene.watch else None
-    left_out = {archive.address for archive in scene.included if _on_probation(scene, archive)}
+    left_out = _on_probation(scene)
     return [
         exchange
         for exchange in scene.exchanges
@@ -238,8 +237,16 @@ def _last_round(scene: Scene, *, aside: bool = False) -> list[Exchange]:
     ]
 
 
-def _on_probation(scene: Scene, archive: Archive) -> bool:
-    return scene.reader.hardened and not archive.confirmed
+def _on_probation(scene: Scene) -> set[str]:
+    """Who need not be heard, be it that he was included only while this went on."""
+    asked = {exchange.address for exchange in scene.exchanges}
+    return {
+        archive.address
+        for archive in scene.archives
+        if scene.reader.hardened
+        and not archive.confirmed
+        and (archive in scene.included or archive.address in asked)
+    }
 
 
 def _line(scene: Scene, exchange: Exchange) -> Line | None:

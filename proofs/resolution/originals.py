@@ -100,7 +100,7 @@ def _play(case: dict[int, str], chance: random.Random) -> object:
 
     stage = Stage(loop, Wire(loop, conduct), _ARCHIVES)
     reader = Reader(original=True, hardened=chance.random() < 0.5)
-    scene = Scene(0, _ASKED, reader, loop.now, _ARCHIVES, _URL)
+    scene = Scene(0, _ASKED, reader, loop.now, _ARCHIVES, _ARCHIVES, _URL)
     with stage.watching():
         loop.run_until_complete(stage.resolve(scene))
     loop.run_until_complete(stage.all_thanks[-1].close())

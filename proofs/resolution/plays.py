@@ -155,7 +155,7 @@ def _scene(play: Play, stage: Stage, number: int) -> Scene:
     if number and chance.random() < 0.3:
         reader = Reader(reader.languages, not reader.original, reader.hardened)
     story = Chance(asked, reader, story.archives, [])
-    return Scene(number, asked, reader, play.loop.now, stage.included, story.url)
+    return Scene(number, asked, reader, play.loop.now, stage.included, story.archives, story.url)
 
 
 async def _change(play: Play, stage: Stage) -> None:

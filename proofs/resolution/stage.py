@@ -130,13 +130,17 @@ class Clock:
 
 @dataclass
 class Scene:
-    """One resolution as it was played. `ended` is inf for a reader who went away."""
+    """One resolution as it was played: `included` are those of all `archives` who were when it began.
+
+    `ended` is inf for a reader who went away.
+    """
 
     number: int
     asked: Question
     reader: Reader
     begun: float
     included: tuple[Archive, ...]
+    archives: Sequence[Archive]
     url: PersistentURL
     watch: Watch | None = None
     told: Any = None
