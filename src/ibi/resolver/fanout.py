@@ -10,10 +10,11 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING, Final, Generic, NamedTuple, Protocol, TypeVar
 
-from ibi.errors import NotRead, PeerSilent
+from ibi.errors import PeerSilent
 from ibi.resolver.inquiry import Archive as Asked
 from ibi.resolver.inquiry import Silent
 from ibi.resolver.questions import PER_ARCHIVE
+from ibi.transport import too_large
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Sequence
@@ -184,7 +185,7 @@ class FanOut(Generic[_Asked]):
     def _no_longer_alone(self) -> None:
         """The time of the likely ones is over, or all time is."""
         if self._widened:
-            late = NotRead("too many large answers are coming in at once")
+            late = too_large()
             self._heard.extend(Silent(archive, late) for archive in self._waiting.values())
             self._waiting.clear()
         elif self._widening:

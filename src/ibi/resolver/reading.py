@@ -14,9 +14,10 @@ import re
 import weakref
 from typing import TYPE_CHECKING, Final
 
-from ibi.errors import NotRead, PeerGarbled
+from ibi.errors import PeerGarbled
 from ibi.protocol import vocabulary as say
 from ibi.protocol.url_list import UrlList
+from ibi.transport import too_large
 
 if TYPE_CHECKING:
     from ibi.transport import Reply
@@ -81,7 +82,7 @@ class Reading:
     async def read(self, body: bytes) -> UrlList:
         """Read a long answer. Raises ParseError, and NotRead where too many long ones are in hand."""
         if self.unread + len(body) > MOST_UNREAD:
-            raise _too_many()
+            raise too_large()
         self.unread += len(body)
         try:
             async with self._one:
@@ -99,7 +100,7 @@ class Reading:
         """Count a long list, of about so many bytes, until nobody has it any more."""
         if size > _MUCH:
             if self.held + size > MOST_READ:
-                raise _too_many()
+                raise too_large()
             self.held += size
             weakref.finalize(answer, self._let_go, size)
         return answer
@@ -112,7 +113,3 @@ def _size(answer: UrlList, body: int) -> int:
     """About how many bytes a list takes that was read from so many."""
     words = sum(len(value) for value in answer.pairs.values() if not isinstance(value, str))
     return body + len(answer.pairs) * _BYTES_OF_A_PAIR + words * _BYTES_OF_A_WORD
-
-
-def _too_many() -> NotRead:
-    return NotRead("too many large answers are coming in at once")

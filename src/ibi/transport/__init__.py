@@ -21,7 +21,7 @@ from __future__ import annotations
 from ibi.transport.address import AddressPolicy, HostPort
 from ibi.transport.client import LOOP_NAME, Client, Limits
 from ibi.transport.errand import Deadline, Errand, too_many
-from ibi.transport.exchange import Reply
+from ibi.transport.exchange import Reply, too_large
 from ibi.transport.request import Path, Query, Target, path_of, query_of
 
 __all__ = [
@@ -38,5 +38,6 @@ __all__ = [
     "Target",
     "path_of",
     "query_of",
+    "too_large",
     "too_many",
 ]

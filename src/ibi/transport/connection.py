@@ -5,9 +5,9 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING, Protocol, cast
 
-from ibi.errors import NotRead, PeerSilent
+from ibi.errors import PeerSilent
 from ibi.transport.alike import Alike
-from ibi.transport.exchange import NONE, Answers, Held
+from ibi.transport.exchange import NONE, Answers, Held, too_large
 from ibi.transport.ration import LARGE, Ration
 
 if TYPE_CHECKING:
@@ -123,7 +123,7 @@ class Connection(asyncio.Protocol):
             self.asker = None
             self._answer.let_go()
             self.abort()
-            asker.end(NotRead("too many large answers are coming in at once"))
+            asker.end(too_large())
 
     def _take_late(self, data: bytes | None) -> None:
         """It had to wait for its turn."""

@@ -8,7 +8,8 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING, Final, Protocol
 
-from ibi.errors import NotAsked, NotRead, PeerError, PeerSilent
+from ibi.errors import NotAsked, PeerError, PeerSilent
+from ibi.transport.exchange import too_large
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -144,7 +145,7 @@ class Errand:
         """The time is over."""
         reason: PeerError
         if self.connection is not None and self.connection.waits:
-            reason = NotRead("too many large answers are coming in at once")
+            reason = too_large()
         elif self.places == INSIDE:
             reason = PeerSilent("no whole answer within {seconds:g} s", seconds=self.deadline.seconds)
         else:

@@ -200,7 +200,7 @@ class Answers:
         if self._size > self._body_limit:
             self._refuse_size()
         elif self._held.bytes > MOST_HELD and self._size > SMALL:
-            self.refusal = NotRead("too many large answers are coming in at once")
+            self.refusal = too_large()
         if self.refusal is not None:
             self.let_go()
 
@@ -222,6 +222,11 @@ class Answers:
         if self._head_done and not self.complete and self.refusal is None:
             self.complete = True
             self._kept_alive = self._parser.should_keep_alive()  # only now: the parser forgets it at once
+
+
+def too_large() -> NotRead:
+    """Why an answer was not read here, though it is none too large by itself."""
+    return NotRead("too many large answers are coming in at once")
 
 
 def _plain(error: Exception) -> str:
