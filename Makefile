@@ -1,5 +1,5 @@
 # Short names for what is done often. `./try.sh` and `./test.sh` do the same on a machine without make.
-.PHONY: help try test test-313 docs format lock bench bench-full proofs
+.PHONY: help try test quick test-313 docs format lock count bench bench-full bench-against proofs
 
 help:  ## show this list
 	@grep -hE '^[a-z0-9-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
@@ -10,6 +10,13 @@ try:  ## start a whole network with sample items on this machine
 test:  ## everything that must hold: format, lint, types, tests
 	./test.sh
 
+# No test of these opens a socket and all of them compute, so there is nothing to gain from more processes than cores;
+# a file stays in one process, as the tests of style share what they have read.
+quick:  ## the tests that open no socket and start no server, with fewer examples of each property
+	. tools/environment.sh && environment requirements/dev.txt && exec "$$bin/python" -m pytest -q \
+		--numprocesses=$$(getconf _NPROCESSORS_ONLN) --dist=loadfile -m "not long" --hypothesis-profile=fewer \
+		tests/unit tests/style tests/conformance/test_vectors*.py
+
 test-313:  ## the same with Python 3.13
 	IBI_PYTHON=python3.13 ./test.sh
 
@@ -18,14 +25,20 @@ format:  ## put the code into shape
 	.venv/bin/python -m ruff check --fix .
 
 docs:  ## write the generated parts of the documents anew
-	.venv/bin/python tools/room_table.py
 	.venv/bin/python tools/coverage_table.py
+	.venv/bin/python tools/limits_table.py
+
+count:  ## count the modules, functions and calls that a cold click and a urlRequest cost; LIST=1 names them (half a minute)
+	. tools/environment.sh && environment requirements/dev.txt && exec "$$bin/python" tools/count_functions.py $(if $(LIST),--list)
 
 bench:  ## every figure and ratio, printed and written into bench/RESULTS.md (ten minutes)
 	. tools/environment.sh && environment requirements/dev.txt && exec "$$bin/python" -m bench
 
 bench-full:  ## the same with ten million hints, and longer runs (ninety minutes); RESUME=1 goes on where it was ended
 	. tools/environment.sh && environment requirements/dev.txt && exec "$$bin/python" -m bench --full $(if $(RESUME),--resume)
+
+bench-against:  ## today's code and that of an earlier commit, measured turn about: make bench-against BASE=COMMIT (ten minutes)
+	. tools/environment.sh && environment requirements/dev.txt && exec "$$bin/python" -m bench.against $(BASE)
 
 proofs:  ## the long proofs: no label twice, nothing half, nothing lost or missed, one original, every law of resolution (many hours)
 	.venv/bin/python -m proofs.minting --full

@@ -1,5 +1,5 @@
 #!/bin/sh
-# Everything that must hold before a change lands. Arguments go to pytest, and then only tests run: ./test.sh tests/house -x
+# Everything that must hold before a change lands. Arguments go to pytest, and then only tests run: ./test.sh tests/style -x
 set -eu
 cd "$(dirname "$0")"
 . tools/environment.sh

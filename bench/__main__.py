@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from bench.scale import Scale
 
 _TRIES = 2
-"""A row may fail because somebody else needed the machine: one answer too late ends it."""
+"""A row may fail because another process needed the machine: one late answer ends it."""
 
 _FAREWELL = 30.0  # seconds for the servers of a row that has to end
 

@@ -1,6 +1,6 @@
 """URL requests answered by a served Archive: a second, as its catalogue grows, for small items and for large ones.
 
-The server runs as its keeper runs it, on one core; the load asks from the other, each time about another item. The
+The server runs as in operation, on one core; the load asks from the other, each time about another item. The
 catalogue is in the memory of the system, as that of an Archive is that is asked all the time, and the index of what can
 be found is complete: while a million items that have just come are taken into it, a processor is shared with that.
 """
@@ -34,7 +34,7 @@ YARDSTICK: Final = 400
 AT_MOST: Final = 50_000  # different items asked about in a run
 LOADED: Final = 0.7
 
-_ITEM, _METADATA = "the item", "GetMetadata(oai_dc)"
+ITEM, METADATA = "the item", "GetMetadata(oai_dc)"
 _HEADS: Final = (
     "catalogue",
     "answers/s",
@@ -72,8 +72,8 @@ def _measured(scale: Scale, size: str, items: int, data: Path, few: int) -> Iter
     disk = (data / "catalogue.sqlite").stat().st_size / items
     trivial = (sys.executable, "-m", "bench.load", str(YARDSTICK))
     with serving(serve(data), data / "log") as server, serving(trivial, data / "log2") as ceiling:
-        for asked in (_ITEM, _METADATA) if size == "large" else (_ITEM,):
-            questions = _questions(items, asked)
+        for verb in (ITEM, METADATA) if size == "large" else (ITEM,):
+            questions = url_requests(items, verb)
             questions.check(server.port)
             rates, cost = _rates(questions, (server, ceiling), data, scale)
             if size == "small" and items > few:
@@ -81,7 +81,7 @@ def _measured(scale: Scale, size: str, items: int, data: Path, few: int) -> Iter
                     f"URL requests a second among {items:,} small items", rates[0], at_least=6_000, decimals=0
                 )
             yield (
-                f"{items:,} {size} items, {asked}",
+                f"{items:,} {size} items, {verb}",
                 rates[0].text(),
                 (rates[0] / rates[1]).text(2),
                 cost.times(1e6).text(),
@@ -100,7 +100,7 @@ def _side_by_side(scale: Scale, places: Mapping[int, Path]) -> dict[int, Figure]
         works: dict[str, Callable[[], float]] = {}
         for items, data in places.items():
             server = servers.enter_context(serving(serve(data), data / "log"))
-            works[str(items)] = partial(_cost, server, _questions(items, _ITEM), scale(1, 1, 2), data)
+            works[str(items)] = partial(_cost, server, url_requests(items, ITEM), scale(1, 1, 2), data)
         for work in works.values():
             work()
         found = turn_about(works, scale(3, 9, 15))
@@ -144,8 +144,9 @@ def waits(port: int, questions: Questions, rate: float, scale: Scale) -> str:
     return ", ".join(f"{figure(run.within(share) for run in runs).median * 1e3:,.2f}" for share in shares)
 
 
-def _questions(items: int, asked: str) -> Questions:
-    chance, verbs = random.Random(7), f"&parsedibiurl.verblist={asked}" if asked != _ITEM else ""
+def url_requests(items: int, verb: str) -> Questions:
+    """URL requests about items by chance of an Archive that has so many; `verb`: ITEM or METADATA."""
+    chance, verbs = random.Random(7), f"&parsedibiurl.verblist={verb}" if verb != ITEM else ""
     return Questions(
         tuple(
             f"/{SERVICE}?clientinformation.ipaddress=192.0.2.7"

@@ -1,4 +1,4 @@
-"""An Archive to be measured: made in a directory, filled with items, and served as its keeper serves it."""
+"""An Archive to be measured: made in a directory, filled with items, and served as in operation."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from contextlib import closing
 from typing import TYPE_CHECKING, Any, Final
 
 from bench.processes import NotStarted
-from ibi.archive.directory import ArchiveDirectory
-from ibi.archive.intake.importing import Importer
-from ibi.assembly.archive_finding import indexer
+from ibi.app.archive_http import indexer
+from ibi.archive.ingest.importing import FileImporter
+from ibi.archive.store.data_directory import DataDirectory
 from ibi.identifier.forms import IBIForms
 from ibi.minting.machine import this_machine
-from ibi.settings import ArchiveSettings
+from ibi.runtime.settings import ArchiveSettings
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -62,27 +62,27 @@ def settings(accel_prefix: str = "") -> ArchiveSettings:
     )
 
 
-def made(data: Path) -> ArchiveDirectory:
+def made(data: Path) -> DataDirectory:
     """A new Archive without items."""
-    directory = ArchiveDirectory(data, this_machine())
-    directory.begin()
-    directory.make(settings())
+    directory = DataDirectory(data, this_machine())
+    directory.reserve()
+    directory.create(settings())
     return directory
 
 
-def take_in(directory: ArchiveDirectory, items: Sequence[dict[str, Any]]) -> None:
+def take_in(directory: DataDirectory, items: Sequence[dict[str, Any]]) -> None:
     """Import items, whose files, if any, lie in the Archive's own directory. Raises NotStarted where one is refused."""
     path = directory.path / "items.jsonl"
     with path.open("w") as lines:
         lines.writelines(f"{json.dumps(each)}\n" for each in items)
-    with directory.keeper() as keeper:
-        report = Importer(keeper, "bench", lambda refused: print(refused.why)).run(path)
+    with directory.item_store() as item_store:
+        report = FileImporter(item_store, "bench", lambda refused: print(refused.why)).run(path)
     path.unlink()
     if report.added != len(items):
         raise NotStarted(f"only {report.added} of {len(items)} items were taken in")
 
 
-def filled(data: Path, size: str, items: int) -> ArchiveDirectory:
+def filled(data: Path, size: str, items: int) -> DataDirectory:
     """An Archive with so many items of one size, all of which can be found: nothing of it is still to be done."""
     directory = made(data)
     for first in range(0, items, 100_000):
@@ -98,7 +98,7 @@ def serve(data: Path) -> tuple[str | Path, ...]:
 
 
 def bring_into_memory(data: Path) -> None:
-    """Have the system read the catalogue: some systems soon drop what nobody has asked for."""
+    """Have the system read the catalogue: some systems soon drop pages that are not used."""
     with (data / "catalogue.sqlite").open("rb", buffering=0) as file:
         while file.read(1 << 20):
             pass

@@ -2,12 +2,12 @@
 
     python -m bench.asking CLIENT PORT SECONDS
 
-CLIENT is `ours` (the door of the resolver, as the resolver uses it), `awaited` (the same, with a task for each
+CLIENT is `ours` (the client of the resolver, as the resolver uses it), `awaited` (the same, with a task for each
 question), `pyreqwest` or `aiohttp`; at PORT are the Archives of `bench.stubs`. Some rounds are under way at the same
 time, and each asks ARCHIVES Archives the question that a resolver would ask, waits for all answers, and reads each of
 them as a resolver must: status, media type, and the URL list with its limits. Our own client also judges addresses,
-counts bytes and lines, and holds crowds back; the others do none of that. Printed: questions a second, and seconds of
-a processor for one.
+counts bytes and header lines, and limits how many requests run; the others do none of that. Printed: questions a
+second, and seconds of a processor for one.
 """
 
 from __future__ import annotations
@@ -25,9 +25,9 @@ import uvloop
 
 from bench.stubs import ip_of, item_of, query_of, service_of
 from ibi.errors import PeerError
+from ibi.http.client import AddressPolicy, Client, Deadline, Reply
+from ibi.http.server.workers import tune_garbage_collection
 from ibi.protocol.url_list import UrlList
-from ibi.serving.workers import spare_the_old
-from ibi.transport import AddressPolicy, Client, Deadline, Reply
 
 ARCHIVES: Final = 100
 ROUNDS_AT_ONCE: Final = 4
@@ -56,7 +56,7 @@ def _each(get: Get) -> Ask:
 
 
 async def ours(port: int, rounds: Callable[[Ask], Awaitable[None]]) -> None:
-    """The door through which our resolver asks."""
+    """Our resolver's client, with callbacks."""
     client = Client(AddressPolicy(allow_private=True))
     addresses = [f"{ip_of(archive)}:{port}" for archive in range(ARCHIVES)]
 
@@ -64,10 +64,10 @@ async def ours(port: int, rounds: Callable[[Ask], Awaitable[None]]) -> None:
         answers = list[UrlList]()
         done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
 
-        def hear(said: Reply | PeerError) -> None:
-            if not isinstance(said, Reply):
-                raise said
-            answers.append(_read(said.status, said.media_type.decode(), said.body))
+        def hear(reply: Reply | PeerError) -> None:
+            if not isinstance(reply, Reply):
+                raise reply
+            answers.append(_read(reply.status, reply.media_type.decode(), reply.body))
             if len(answers) == len(targets):
                 done.set_result(None)
 
@@ -82,7 +82,7 @@ async def ours(port: int, rounds: Callable[[Ask], Awaitable[None]]) -> None:
 
 
 async def awaited(port: int, rounds: Callable[[Ask], Awaitable[None]]) -> None:
-    """The same door, as everybody else uses it."""
+    """The same client, with a task for each request."""
     client = Client(AddressPolicy(allow_private=True))
 
     async def get(archive: int, target: str) -> UrlList:
@@ -137,7 +137,7 @@ async def _ask(client: str, port: int, seconds: float) -> dict[str, float]:
 
     async def rounds(ask: Ask) -> None:
         await asyncio.gather(*(one_round(ask) for _ in range(2 * ROUNDS_AT_ONCE)))  # connections are opened
-        spare_the_old()  # garbage is searched for as in our server
+        tune_garbage_collection()  # garbage is searched for as in our server
         done, begun, worked = 0, time.perf_counter(), time.process_time()
 
         async def repeatedly() -> None:

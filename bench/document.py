@@ -54,21 +54,21 @@ def _summary(found: dict[str, Result]) -> str:
         for aim in result.aims
     ]
     head = "| what | row | aim | reached: median (least to most) | held |\n|---|---|---:|---:|---|"
-    told = ", ".join(f"{name} {number}" for name, number in _versions(found).items())
+    versions = ", ".join(f"{name} {number}" for name, number in _versions(found).items())
     seconds = sum(result.seconds for result in found.values())
     days = sorted({result.began[:10] for result in found.values()})
     when = f"Measured {' to '.join(sorted({days[0], days[-1]}))}; all rows took {seconds / 60:.0f} minutes."
-    return "\n".join([head, *lines, "", f"{when} Versions: {told}."])
+    return "\n".join([head, *lines, "", f"{when} Versions: {versions}."])
 
 
 def _versions(found: dict[str, Result]) -> dict[str, str]:
     """Of each program, as the rows saw it; several where it changed between them."""
-    told: dict[str, list[str]] = {}
+    versions: dict[str, list[str]] = {}
     for result in found.values():
         for name, number in result.versions.items():
-            if number not in told.setdefault(name, []):
-                told[name].append(number)
-    return {name: " and ".join(numbers) for name, numbers in told.items()}
+            if number not in versions.setdefault(name, []):
+                versions[name].append(number)
+    return {name: " and ".join(numbers) for name, numbers in versions.items()}
 
 
 if __name__ == "__main__":

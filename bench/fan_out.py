@@ -1,8 +1,8 @@
-"""A full fan-out: the original demanded of items that nobody has asked for, so all Archives are asked and waited for.
+"""A full fan-out: originals of items not requested before, so all Archives are queried and awaited.
 
-Beside the resolver stand HTTP clients that do nothing but ask the same, and the resolver itself where it asks through
-one of them (`bench.doors`): that one does the same work as ours. Once more, it is measured while no two answers are
-alike, so that each has to be taken apart.
+It is compared with HTTP clients that send the same queries and do nothing else, and with the resolver itself sending
+by one of them (`bench.other_clients`), which does the same work as ours. It is measured again while no two answers are
+equal, so that each has to be parsed.
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ from importlib.util import find_spec
 from typing import TYPE_CHECKING, Final
 
 from bench.asking import ARCHIVES, CLIENTS, ROUNDS_AT_ONCE
-from bench.doors import DOORS
 from bench.figures import aim, figure, table
+from bench.other_clients import OTHER_CLIENTS
 from bench.processes import SERVER_CORE, run
 from bench.resolving_load import ORIGINAL, Work, scene
 from bench.stubs import ip_of, item_of, query_of, service_of, tell
@@ -47,10 +47,10 @@ def fan_out(place: Path, seconds: float, turns: int) -> None:
     clients = [name for name in CLIENTS if name in {"ours", "awaited"} or find_spec(name) is not None]
     with ExitStack() as scenes:
         stages = {"resolver": scenes.enter_context(scene(place, ARCHIVES))}
-        for door in DOORS:
-            if door in clients:
-                other = scene(place, ARCHIVES, program=("bench.doors", door))
-                stages[f"resolver by {door}"] = scenes.enter_context(other)
+        for client in OTHER_CLIENTS:
+            if client in clients:
+                other = scene(place, ARCHIVES, program=("bench.other_clients", client))
+                stages[f"resolver by {client}"] = scenes.enter_context(other)
         for stage in stages.values():
             _demand(stage, 1)
         first = stages["resolver"]
@@ -74,8 +74,8 @@ def fan_out(place: Path, seconds: float, turns: int) -> None:
 
 def _demand(stage: Scene, seconds: float) -> tuple[float, float]:
     """Questions a second, and seconds of a processor for one."""
-    said = stage.play(Work(zipf=False, more=ORIGINAL), seconds, ROUNDS_AT_ONCE)
-    return said.asked / said.seconds, said.processor / said.asked
+    result = stage.play(Work(zipf=False, more=ORIGINAL), seconds, ROUNDS_AT_ONCE)
+    return result.queries / result.seconds, result.processor / result.queries
 
 
 def _numbered(stage: Scene, seconds: float) -> tuple[float, float]:
@@ -147,5 +147,5 @@ def _straight(stage: Scene) -> str:
 
 def _alone(client: str, port: int, seconds: float) -> tuple[float, float]:
     command = ["taskset", "-c", str(SERVER_CORE), sys.executable, "-m", "bench.asking"]
-    told = json.loads(run([*command, client, str(port), str(seconds)]))
-    return told["rate"], told["processor"]
+    figures = json.loads(run([*command, client, str(port), str(seconds)]))
+    return figures["rate"], figures["processor"]

@@ -75,5 +75,5 @@ def aim(
     """Keep what was aimed at; the median decides."""
     low, high = at_least is None or reached.median >= at_least, at_most is None or reached.median <= at_most
     bounds = (("at least", at_least), ("at most", at_most))
-    told = " and ".join(f"{word} {bound:,g}" for word, bound in bounds if bound is not None)
-    AIMS.append(Aim(what, told, reached.text(decimals), low and high))
+    limits = " and ".join(f"{word} {bound:,g}" for word, bound in bounds if bound is not None)
+    AIMS.append(Aim(what, limits, reached.text(decimals), low and high))

@@ -1,6 +1,6 @@
 """Stored files over HTTP beside nginx: a file of 1 MB, and many small ones. Both serve the same bytes of one Archive.
 
-Each server runs on one core, as its keeper runs it, and the load asks from the other core; they take turns. Once more,
+Each server runs on one core, as in operation, and the load asks from the other core; they take turns. Once more,
 nginx stands in front of the Archive, which sees who may have the file and leaves the sending to nginx.
 """
 
@@ -86,12 +86,12 @@ def _measure(what: tuple[str, Questions, int], ports: dict[str, int], place: Pat
     """All servers turn about, and their table."""
     name, questions, size = what
 
-    def asked(port: int) -> float:
+    def run(port: int) -> float:
         return questions.closed_loop(port, CONNECTIONS, scale(1, 1, 3), place)
 
     for port in ports.values():
         questions.check(port)
-    found = turn_about({who: partial(asked, port) for who, port in ports.items()}, scale.runs)
+    found = turn_about({who: partial(run, port) for who, port in ports.items()}, scale.runs)
     rates = {who: figure(runs) for who, runs in found.items()}
     table(
         (name, "files/s", "MB/s", "of nginx", "at 70 %: p50, p99, p99.9 in ms"),

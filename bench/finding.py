@@ -23,22 +23,22 @@ from typing import TYPE_CHECKING, Any
 from bench.archive import made
 from bench.figures import figure, table
 from bench.importing import taken_in
-from ibi.archive.directory import ArchiveDirectory
-from ibi.archive.finding import search as looking
-from ibi.archive.finding import sitemaps
-from ibi.archive.finding.index import Index
-from ibi.archive.finding.question import Question
-from ibi.archive.finding.results import results
-from ibi.archive.finding.tables import FILE, BeingMade
-from ibi.archive.networking.duties import Duties
-from ibi.assembly.archive_finding import indexer
+from ibi.app.archive_http import indexer
+from ibi.archive.search import feeds
+from ibi.archive.search import search as looking
+from ibi.archive.search.index import SearchIndex
+from ibi.archive.search.search import hits
+from ibi.archive.search.tables import FILE, IndexNotReady
+from ibi.archive.search.words import SearchQuery
+from ibi.archive.store.data_directory import DataDirectory
 from ibi.minting.machine import this_machine
+from ibi.runtime.tasks import PeriodicTasks
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from bench.scale import Scale
-    from ibi.archive.catalogue import Catalogue
+    from ibi.archive.store.tables.catalogue import Catalogue
 
 _WORDS = 20_000
 _SYLLABLES = (
@@ -61,20 +61,20 @@ def _vocabulary() -> list[str]:
 _VOCABULARY = _vocabulary()
 _W = _VOCABULARY.__getitem__
 _QUESTIONS = {
-    "a rare word": Question(text=_W(5003)),
-    "two words": Question(text=f"{_W(40)} {_W(90)}"),
-    "a word of one item in fifteen": Question(text=_W(60)),
-    "a word of nearly every item": Question(text=_W(0)),
-    "three words that most items have": Question(text=f"{_W(0)} {_W(1)} {_W(2)}"),
-    "a phrase of such words": Question(text=f'"{_W(0)} {_W(1)} {_W(2)}"'),
-    "three letters a word begins with": Question(text="sen"),
-    "five letters a word begins with": Question(text="mento"),
-    "a word, a year and a language": Question(text=_W(3), year=2011, language="pt"),
-    "a person": Question(person="Person77, Given Name"),
-    "a word and a person": Question(text=_W(9), person="Person77 Given"),
-    "a year": Question(year=2011),
-    "a language": Question(language="pt"),
-    "a word that nobody has": Question(text="nowhere"),
+    "a rare word": SearchQuery(text=_W(5003)),
+    "two words": SearchQuery(text=f"{_W(40)} {_W(90)}"),
+    "a word of one item in fifteen": SearchQuery(text=_W(60)),
+    "a word of nearly every item": SearchQuery(text=_W(0)),
+    "three words that most items have": SearchQuery(text=f"{_W(0)} {_W(1)} {_W(2)}"),
+    "a phrase of such words": SearchQuery(text=f'"{_W(0)} {_W(1)} {_W(2)}"'),
+    "three letters a word begins with": SearchQuery(text="sen"),
+    "five letters a word begins with": SearchQuery(text="mento"),
+    "a word, a year and a language": SearchQuery(text=_W(3), year=2011, language="pt"),
+    "a person": SearchQuery(person="Person77, Given Name"),
+    "a word and a person": SearchQuery(text=_W(9), person="Person77 Given"),
+    "a year": SearchQuery(year=2011),
+    "a language": SearchQuery(language="pt"),
+    "a word that nobody has": SearchQuery(text="nowhere"),
 }
 
 
@@ -88,7 +88,7 @@ def measure(place: Path, scale: Scale) -> None:
     data = place / "kept"
     size = sum(path.stat().st_size for path in data.glob(f"{FILE}*")) / items
     print(f"\nThe index: {size:,.0f} bytes of disk for an item.")
-    with _catalogue(data) as catalogue, closing(Index(data)) as index:
+    with _catalogue(data) as catalogue, closing(SearchIndex(data)) as index:
         table(("question", "found", "ms"), _questions(index, catalogue))
 
 
@@ -142,26 +142,26 @@ def _imports(folder: Path, lines: Path, count: int) -> Iterator[tuple[str, str, 
     )
     begun = time.perf_counter()
     with _catalogue(folder / "alone") as catalogue:
-        making = indexer(ArchiveDirectory(folder / "alone", this_machine()), catalogue)
+        making = indexer(DataDirectory(folder / "alone", this_machine()), catalogue)
         making.bring_up_to_date()
         making.close()
     yield ("none: the index of all made anew", "", "", f"after {time.perf_counter() - begun:,.1f} s")
 
 
-def _questions(index: Index, catalogue: Catalogue) -> Iterator[tuple[str, str, str]]:
-    def page(question: Question) -> str:
+def _questions(index: SearchIndex, catalogue: Catalogue) -> Iterator[tuple[str, str, str]]:
+    def page(question: SearchQuery) -> str:
         found = looking.search(index, question)
-        results(catalogue, found.entries)
+        hits(catalogue, found.entries)
         return f"more than {found.count:,}" if found.many else f"{found.count:,}"
 
     for name, question in _QUESTIONS.items():
         yield (name, page(question), _times(lambda question=question: page(question)))  # type: ignore[misc]  # bound as it is now
     yield ("what changed last", "50", _times(lambda: index.rows(looking.NEWS, {"most": 50})))
     yield ("years, languages, kinds, letters", "", _times(lambda: _browse(index)))
-    yield ("a sheet of the sitemap", "", _times(lambda: sitemaps.write_sheet(index, "http://x", 1)))
+    yield ("a sheet of the sitemap", "", _times(lambda: feeds.write_sheet(index, "http://x", 1)))
 
 
-def _browse(index: Index) -> None:
+def _browse(index: SearchIndex) -> None:
     looking.years(index, 300)
     looking.values(index, "language", 100)
     looking.values(index, "kind", 100)
@@ -179,9 +179,9 @@ def _times(ask: Callable[[], object]) -> str:
 
 def _await(data: Path, count: int) -> None:
     """Wait until so many items are in the index."""
-    with closing(Index(data)) as index:
+    with closing(SearchIndex(data)) as index:
         while True:
-            with suppress(BeingMade):
+            with suppress(IndexNotReady):
                 if index.size(None, None, "") >= count:
                     return
             time.sleep(0.05)
@@ -189,7 +189,7 @@ def _await(data: Path, count: int) -> None:
 
 @contextmanager
 def _catalogue(data: Path) -> Iterator[Catalogue]:
-    with ArchiveDirectory(data, this_machine()).catalogue() as catalogue:
+    with DataDirectory(data, this_machine()).catalogue() as catalogue:
         yield catalogue
 
 
@@ -212,10 +212,10 @@ def _processor_seconds(pid: int) -> float:
 
 
 async def _follow(data: Path) -> None:
-    directory = ArchiveDirectory(data, this_machine())
+    directory = DataDirectory(data, this_machine())
     with directory.catalogue() as catalogue:
         listed = [indexer(directory, catalogue).duty()]
-        await Duties(lambda: listed).run()
+        await PeriodicTasks(lambda: listed).run()
 
 
 if __name__ == "__main__":

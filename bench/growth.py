@@ -19,8 +19,8 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
+from bench.cached_redirects import REUSE, resolver, warm
 from bench.figures import aim, figure, table
-from bench.lanes import REUSE, resolver, warm
 from bench.processes import SERVER_CORE, NotStarted, Server, hold_this_process, private, worked
 from bench.questions import Questions
 from bench.resolving_load import ORIGINAL, learn, make
@@ -38,13 +38,13 @@ ROUNDS_AT_ONCE: Final = 4
 _MOST_QUESTIONS: Final = 200_000  # a second: no item is asked for twice
 _ARCHIVES: Final = 100
 _MILLION: Final = 1_000_000
-_PATIENCE: Final = 30.0  # seconds for a start
+_TIMEOUT: Final = 30.0  # seconds for a start
 _WARM: Final = "warm redirects a second"
 
 
 @dataclass(frozen=True)
 class Case:
-    """One size: its resolver, what is asked of it while answers may not be used again, and what lies ready."""
+    """One size: its resolver, its questions while answers may not be reused, and those with a cached redirect."""
 
     server: Server
     hinted: Questions
@@ -108,7 +108,7 @@ def archives(place: Path, scale: Scale) -> None:
 
 
 def fan_out(place: Path, scale: Scale) -> None:
-    """Demand the original of items that nobody has asked for, so that all Archives are asked. Raises NotHere."""
+    """Demand originals of items not requested before, so that all Archives are queried. Raises NotHere."""
     hold_this_process()
     sizes, seconds = scale((2, 5), (10, 100, 500), (10, 100, 500)), scale(1, 1, 5)
     with ExitStack() as stack:
@@ -168,9 +168,9 @@ def _learned(place: Path, port: int, sizes: tuple[int, ...]) -> dict[int, Path]:
 
 def _case(server: Server, items: int, archives: int, scale: Scale) -> Case:
     chance, few = random.Random(5), scale(50, 2_500, 20_000)
-    asked = [chance.randrange(items) for _ in range(min(items, scale(100, 50_000, 500_000)))]
+    numbers = [chance.randrange(items) for _ in range(min(items, scale(100, 50_000, 500_000)))]
     ready = range(0, items, max(1, items // few))
-    return Case(server, _questions(asked, archives), _questions(itertools.islice(ready, few), archives))
+    return Case(server, _questions(numbers, archives), _questions(itertools.islice(ready, few), archives))
 
 
 def _questions(numbers: Iterable[int], archives: int, more: str = "") -> Questions:
@@ -178,23 +178,23 @@ def _questions(numbers: Iterable[int], archives: int, more: str = "") -> Questio
 
 
 def _ready(cases: dict[int, Case], port: int, place: Path, scale: Scale) -> dict[int, Figure]:
-    """Redirects a second that lie ready."""
+    """Redirects a second from the redirect cache."""
     tell(port, REUSE)
     for case in cases.values():
         warm(case.server.port, case.warm)
     return _rates({size: (case.server, case.warm) for size, case in cases.items()}, place, scale)
 
 
-def _rates(asked: dict[int, tuple[Server, Questions]], place: Path, scale: Scale) -> dict[int, Figure]:
+def _rates(servers: dict[int, tuple[Server, Questions]], place: Path, scale: Scale) -> dict[int, Figure]:
     """Redirects a second, all sizes turn about."""
 
     def rate(size: int) -> float:
-        server, questions = asked[size]
+        server, questions = servers[size]
         return questions.closed_loop(server.port, CONNECTIONS, scale(1, 1, 3), place)
 
-    for server, questions in asked.values():
+    for server, questions in servers.values():
         questions.check(server.port)
-    found = turn_about({size: partial(rate, size) for size in asked}, scale.runs)
+    found = turn_about({size: partial(rate, size) for size in servers}, scale.runs)
     return {size: figure(runs) for size, runs in found.items()}
 
 
@@ -209,14 +209,14 @@ def _start(folder: Path) -> float:
     begun = time.perf_counter()
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT) as process:  # noqa: S603 - our own command
         assert process.stdout is not None  # noqa: S101 - it was asked for
-        said = b""
+        output = b""
         for line in process.stdout:
-            said += line
+            output += line
             if line.startswith(b"ready "):
                 break
         seconds = time.perf_counter() - begun
         process.terminate()
-        process.wait(_PATIENCE)
-    if b"ready " not in said:
-        raise NotStarted(f"a resolver did not start: {said[-2000:].decode(errors='replace')}")
+        process.wait(_TIMEOUT)
+    if b"ready " not in output:
+        raise NotStarted(f"a resolver did not start: {output[-2000:].decode(errors='replace')}")
     return seconds

@@ -18,11 +18,10 @@ from urllib.parse import urlencode
 from bench.archive import SECRET, filled
 from bench.figures import aim, figure, table
 from bench.turns import turn_about
-from ibi.archive.finding.index import Index
-from ibi.archive.oai.lists import HEADERS, RECORDS
-from ibi.archive.oai.provider import Provider
-from ibi.archive.oai.tokens import Place, Tokens
-from ibi.web.formats.oai import RECORD_FORMATS
+from ibi.archive.oai.lists import HEADERS, RECORDS, ListPosition, ResumptionTokens
+from ibi.archive.oai.provider import OaiProvider
+from ibi.archive.search.index import SearchIndex
+from ibi.web.formats.oai_dc import RECORD_FORMATS
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -30,7 +29,7 @@ if TYPE_CHECKING:
     from bench.scale import Scale
 
 RUNS = 15
-_ASKED = (
+_REQUESTS = (
     ("ListRecords", "oai_dc", RECORDS),
     ("ListRecords", "oai_datacite", RECORDS),
     ("ListIdentifiers", "oai_dc", HEADERS),
@@ -58,9 +57,9 @@ def measure(place: Path, scale: Scale) -> None:
 def _measured(count: int, place: Path) -> Iterator[tuple[str, ...]]:
     with tempfile.TemporaryDirectory(dir=place) as folder:
         directory = filled(Path(folder) / "archive", "large", count)
-        with directory.catalogue() as catalogue, closing(Index(directory.path)) as index:
-            provider = Provider(directory.settings(), catalogue, index, RECORD_FORMATS, time.time)
-            for verb, prefix, size in _ASKED:
+        with directory.catalogue() as catalogue, closing(SearchIndex(directory.path)) as index:
+            provider = OaiProvider(directory.settings(), catalogue, index, RECORD_FORMATS, time.time)
+            for verb, prefix, size in _REQUESTS:
                 behind = (count // size - 2) * size
                 question = _question(_Page(verb, prefix, behind), index, count)
                 first = urlencode({"verb": verb, "metadataPrefix": prefix})
@@ -83,18 +82,18 @@ def _measured(count: int, place: Path) -> Iterator[tuple[str, ...]]:
                 )
 
 
-def _question(page: _Page, index: Index, count: int) -> str:
+def _question(page: _Page, index: SearchIndex, count: int) -> str:
     """How a harvester asks who has seen so many records."""
     after, left = (0, 0), page.behind + 1  # the Archive's own service item, the first, is passed over
     while left:
         found = index.changed(after, None, None, "data", min(left, _STEP))
         after, left = (found[-1].stamp, found[-1].number), left - len(found)
-    tokens = Tokens(bytes.fromhex(SECRET), time.time)
-    place = Place(page.verb, page.prefix, "", None, None, *after, page.behind, count, tokens.expiry())
+    tokens = ResumptionTokens(bytes.fromhex(SECRET), time.time)
+    place = ListPosition(page.verb, page.prefix, "", None, None, *after, page.behind, count, tokens.expiry())
     return urlencode({"verb": page.verb, "resumptionToken": tokens.write(place)})
 
 
-def _cost(provider: Provider, question: str) -> float:
+def _cost(provider: OaiProvider, question: str) -> float:
     """Seconds of a processor for one answer."""
     begun = time.process_time()
     answer = provider.answer(question)

@@ -1,4 +1,4 @@
-"""What a hint costs: looking it up, learning it, and the memory of a process that has many of them at hand.
+"""What a hint costs: looking it up, learning it, and the memory of a process that has many of them cached.
 
 One process learns the hints; another one, which has imported all that a worker of a resolver has, looks them up in an
 order by chance, every item once. The yardstick is a bare `get` of the same keys from the same file, in a read
@@ -18,8 +18,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from bench.figures import table
-from ibi.resolver.location_index import LocationIndex
-from ibi.resolver.memory import Memory
+from ibi.resolver.cache.answers import AnswerCache
+from ibi.resolver.cache.hints import HintCache
 
 if TYPE_CHECKING:
     from bench.scale import Scale
@@ -32,15 +32,15 @@ _BODY = 700  # bytes of an ordinary answer
 def measure(place: Path, scale: Scale) -> None:
     """Measure and print."""
     hints = scale(500, 100_000, 1_000_000)
-    told = _in_a_process("learn", place, hints) | _in_a_process("look", place, hints)
+    figures = _in_a_process("learn", place, hints) | _in_a_process("look", place, hints)
     print("one run, of many look-ups each")
-    table((f"with {hints:,} hints", "figure"), ((name, f"{value:,.0f}") for name, value in told.items()))
+    table((f"with {hints:,} hints", "figure"), ((name, f"{value:,.0f}") for name, value in figures.items()))
 
 
 def _in_a_process(verb: str, folder: Path, hints: int) -> dict[str, float]:
     command = [sys.executable, "-m", "bench.hints", verb, str(folder), str(hints)]
-    said = subprocess.run(command, check=True, capture_output=True, text=True)  # noqa: S603 - our own command
-    return dict(json.loads(said.stdout))
+    finished = subprocess.run(command, check=True, capture_output=True, text=True)  # noqa: S603 - our own command
+    return dict(json.loads(finished.stdout))
 
 
 def _name(number: int) -> str:
@@ -48,7 +48,7 @@ def _name(number: int) -> str:
 
 
 def _learn(folder: Path, hints: int) -> dict[str, float]:
-    index = LocationIndex(folder / "hints")
+    index = HintCache(folder / "hints")
     begun, worked = time.perf_counter(), time.process_time()
     for number in range(hints):
         service = f"archive-{number % _ARCHIVES}.example.org/w/2020/01.01.00.00"
@@ -67,9 +67,9 @@ def _learn(folder: Path, hints: int) -> dict[str, float]:
 
 
 def _look(folder: Path, hints: int) -> dict[str, float]:
-    import ibi.assembly  # noqa: F401 - all that a worker has in memory
+    import ibi.app  # noqa: F401 - all that a worker has in memory
 
-    index, memory = LocationIndex(folder / "hints"), Memory(folder / "answers", time.time)
+    index, memory = HintCache(folder / "hints"), AnswerCache(folder / "answers", time.time)
     chance = random.Random(7)
     names = [_name(number) for number in chance.sample(range(hints), min(hints, LOOKED_UP))]
     before = _memory("RssAnon")
@@ -81,7 +81,7 @@ def _look(folder: Path, hints: int) -> dict[str, float]:
         index.of(f"{name}/unknown")
     unknown = time.process_time() - begun
     bare = _bare(index, names)
-    memory.keep("archive", "item getUrl ", bytes(_BODY), 3600.0)
+    memory.put("archive", "item getUrl ", bytes(_BODY), 3600.0)
     begun = time.process_time()
     for _ in range(20_000):
         memory.answer("archive", "item getUrl ")
@@ -102,7 +102,7 @@ def _look(folder: Path, hints: int) -> dict[str, float]:
     }
 
 
-def _bare(index: LocationIndex, names: list[str]) -> float:
+def _bare(index: HintCache, names: list[str]) -> float:
     keys = [blake2b(name.encode(), digest_size=12).digest() for name in names]
     opened = index._file.opened  # noqa: SLF001 - the same file cannot be opened twice in a process
     if opened is None:

@@ -25,10 +25,10 @@ from typing import TYPE_CHECKING, Any
 from bench.archive import made
 from bench.figures import aim, figure, table
 from bench.turns import turn_about
-from ibi.archive import rows
-from ibi.archive.directory import ArchiveDirectory
-from ibi.archive.intake.importing import BATCH, Importer
-from ibi.archive.intake.sources.json_lines import read_json_lines
+from ibi.archive.ingest.importing import BATCH, FileImporter
+from ibi.archive.ingest.sources.records import read_json_lines
+from ibi.archive.store.data_directory import DataDirectory
+from ibi.archive.store.tables import rows
 from ibi.identifier.generator import LabelGenerator
 from ibi.minting.machine import this_machine
 
@@ -74,17 +74,17 @@ def _line(folder: Path, kind: Kind, runs: int) -> tuple[str, ...]:
     place = folder / f"{kind.size}-{kind.in_order}"
     place.mkdir()
     lines = place / "items.jsonl"
-    _write(lines, kind.size, kind.count, in_order=kind.in_order)
-    said, again, sizes = list[dict[str, float]](), list[dict[str, float]](), list[float]()
+    write_items(lines, kind.size, kind.count, in_order=kind.in_order)
+    first, second, sizes = list[dict[str, float]](), list[dict[str, float]](), list[float]()
 
     def ours() -> float:
         data = place / "data"
         made(data)
-        said.append(taken_in(data, lines))
-        again.append(taken_in(data, lines))
+        first.append(taken_in(data, lines))
+        second.append(taken_in(data, lines))
         sizes.append(sum(file.stat().st_size for file in data.glob("catalogue.sqlite*")))
         shutil.rmtree(data)
-        return kind.count / said[-1]["seconds"]
+        return kind.count / first[-1]["seconds"]
 
     def theirs() -> float:
         bare = place / "bare.sqlite"
@@ -102,20 +102,21 @@ def _line(folder: Path, kind: Kind, runs: int) -> tuple[str, ...]:
             at_most=600,
             decimals=0,
         )
-    memory = figure(max(one["memory"], two["memory"]) for one, two in zip(said, again, strict=True))
+    memory = figure(max(one["memory"], two["memory"]) for one, two in zip(first, second, strict=True))
     return (
         kind.name,
         rate.text(),
         bare.text(),
         (rate / bare).text(2),
-        figure(kind.count / one["worked"] for one in said).text(),
-        figure(kind.count / one["seconds"] for one in again).text(),
+        figure(kind.count / one["worked"] for one in first).text(),
+        figure(kind.count / one["seconds"] for one in second).text(),
         f"{memory.median:,.0f}",
         f"{figure(sizes).median / kind.count:,.0f}",
     )
 
 
-def _write(path: Path, kind: str, count: int, *, in_order: bool) -> None:
+def write_items(path: Path, kind: str, count: int, *, in_order: bool = True) -> None:
+    """Write a file of so many `small` or `large` items, to be imported."""
     chance = random.Random(4)
     generator = LabelGenerator("bench.example.org", ip="150.163.34.243")
     numbers = list(range(count))
@@ -158,15 +159,15 @@ def _suffix(number: int) -> str:
 def taken_in(data: Path, lines: Path) -> dict[str, float]:
     """What an import in a process of its own said: seconds, seconds of a processor, MB of memory."""
     command = [sys.executable, "-m", "bench.importing", str(data), str(lines)]
-    said = subprocess.run(command, check=True, capture_output=True, text=True)  # noqa: S603 - our own command
-    return dict(json.loads(said.stdout))
+    finished = subprocess.run(command, check=True, capture_output=True, text=True)  # noqa: S603 - our own command
+    return dict(json.loads(finished.stdout))
 
 
 def _one(data: Path, lines: Path) -> None:
     """Import a file; say how many seconds that took, how many of a processor, and the most MB of memory."""
     begun, worked = time.perf_counter(), time.process_time()
-    with ArchiveDirectory(data, this_machine()).keeper() as keeper:
-        report = Importer(keeper, "bench", lambda refused: sys.exit(str(refused.why))).run(lines)
+    with DataDirectory(data, this_machine()).item_store() as item_store:
+        report = FileImporter(item_store, "bench", lambda refused: sys.exit(str(refused.why))).run(lines)
     seconds, worked = time.perf_counter() - begun, time.process_time() - worked
     memory = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
     print(json.dumps({"seconds": seconds, "worked": worked, "memory": memory, "added": report.added}))
@@ -198,7 +199,7 @@ def _batches(lines: Path) -> Iterator[list[tuple[Any, ...]]]:
         for record in read_json_lines(file):
             if isinstance(record.draft, Exception) or record.draft.forms is None:
                 raise SystemExit(f"line {record.line}: {record.draft}")
-            batch.append(rows.write(record.draft.holding(record.draft.forms, "2026-01-01T00:00:00Z")))
+            batch.append(rows.item_row(record.draft.holding(record.draft.forms, "2026-01-01T00:00:00Z")))
             if len(batch) == BATCH:
                 yield batch
                 batch = []

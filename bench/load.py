@@ -17,7 +17,7 @@ from typing import cast
 
 import uvloop
 
-_PATIENCE = 20  # seconds for the last answers of a run
+_TIMEOUT = 20  # seconds for the last answers of a run
 _END = b"\r\n\r\n"
 
 
@@ -64,7 +64,7 @@ def post(path: str, body: bytes, authorization: str) -> bytes:
 
 async def _load(port: int, request: bytes, connections: int, seconds: float) -> Answers:
     run = _Run(port, request, connections, seconds)
-    async with asyncio.timeout(seconds + _PATIENCE):
+    async with asyncio.timeout(seconds + _TIMEOUT):
         for _ in range(connections):
             run.connect()
         await run.over

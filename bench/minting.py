@@ -57,11 +57,11 @@ def measure(place: Path, scale: Scale) -> None:
         database = stack.enter_context(closing(_database(place / "bare.sqlite")))
         both = stack.enter_context(Subsystem.open(place, host=_HOST, ip=_IP, granularity=GRANULARITY))
         rep = stack.enter_context(Subsystem.open(place, host=_HOST, granularity=GRANULARITY))
-        ledger, seconds = _Ledger(), scale(0.05, 0.4, 2.0)
-        singles = [_bare(database, seconds), *_singles(both, rep, ledger, seconds)]
+        given, seconds = _GivenLabels(), scale(0.05, 0.4, 2.0)
+        singles = [_bare(database, seconds), *_singles(both, rep, given, seconds)]
         _one_at_a_time(singles, probe, scale.runs)
         sizes = scale((1_000, 1_000), (100_000, 30_000), (400_000, 100_000))
-        _in_windows(list(_windows(both, rep, ledger, sizes)), probe, scale.runs)
+        _in_windows(list(_windows(both, rep, given, sizes)), probe, scale.runs)
 
 
 def _one_at_a_time(contenders: list[Contender], probe: SyncProbe, runs: int) -> None:
@@ -150,12 +150,12 @@ def _bare(database: sqlite3.Connection, seconds: float) -> Contender:
     )
 
 
-def _singles(both: Subsystem, rep: Subsystem, ledger: _Ledger, seconds: float) -> Iterator[Contender]:
-    draw = partial(both.room.draw, parse_granularity(GRANULARITY))
-    yield Contender("a date (WaitingRoom.draw)", partial(_for_a_while, seconds, draw), ledger.dates)
+def _singles(both: Subsystem, rep: Subsystem, given: _GivenLabels, seconds: float) -> Iterator[Contender]:
+    draw = partial(both.waiting_room.draw, parse_granularity(GRANULARITY))
+    yield Contender("a date (WaitingRoom.draw)", partial(_for_a_while, seconds, draw), given.dates)
     for name, subsystem in (("both forms", both), ("rep only", rep)):
         mint = partial(_for_a_while, seconds, subsystem.mint)
-        yield Contender(f"a label, {name} (Subsystem.mint)", mint, ledger.values)
+        yield Contender(f"a label, {name} (Subsystem.mint)", mint, given.values)
 
 
 def _for_a_while(seconds: float, make: Callable[[], Any]) -> list[Any]:
@@ -167,21 +167,23 @@ def _for_a_while(seconds: float, make: Callable[[], Any]) -> list[Any]:
     return made
 
 
-def _windows(both: Subsystem, rep: Subsystem, ledger: _Ledger, sizes: tuple[int, int]) -> Iterator[Contender]:
+def _windows(
+    both: Subsystem, rep: Subsystem, given: _GivenLabels, sizes: tuple[int, int]
+) -> Iterator[Contender]:
     many, fewer = sizes
     for name, subsystem in (("both forms", both), ("rep only", rep)):
         texts = partial(_all, subsystem.chunks, many)
-        yield Contender(f"{many:,} texts, {name} (Subsystem.chunks)", texts, ledger.chunks)
+        yield Contender(f"{many:,} texts, {name} (Subsystem.chunks)", texts, given.chunks)
         values = partial(_all, subsystem.mint_many, fewer)
-        yield Contender(f"{fewer:,} values, {name} (Subsystem.mint_many)", values, ledger.values)
+        yield Contender(f"{fewer:,} values, {name} (Subsystem.mint_many)", values, given.values)
 
 
 def _all(make: Callable[[int], Iterator[Any]], count: int) -> list[Any]:
     return list(make(count))
 
 
-class _Ledger:
-    """What was given, as far as it is needed to see that nothing is given twice."""
+class _GivenLabels:
+    """The last date given, to check that nothing is given twice."""
 
     def __init__(self) -> None:
         self._last = 0

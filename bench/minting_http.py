@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
     from bench.scale import Scale
 
-WARMING = 0.3  # seconds
+WARM_UP = 0.3  # seconds
 GRANULARITY = "0.000001"
 _SUBSYSTEM = ("--host", "mint.example.org", "--ip", "150.163.34.243")
 _IBI = (sys.executable, "-m", "ibi", "mint")
@@ -73,7 +73,7 @@ class Case:
 
 def measure(place: Path, scale: Scale) -> None:
     """Measure and print."""
-    place.chmod(0o711)  # PostgreSQL runs as somebody else
+    place.chmod(0o711)  # PostgreSQL runs as another user
     with ExitStack() as stack:
         ours = list(_ours(stack, place, scale))
         theirs = list(_theirs(stack, place, scale))
@@ -104,7 +104,7 @@ def _print_ceiling(folder: Path, scale: Scale) -> None:
 def _print_cases(ours: list[Case], theirs: list[Case], folder: Path, scale: Scale) -> None:
     cases, latencies = ours + theirs, list[float]()
     for case in cases:
-        case.go(WARMING)
+        case.go(WARM_UP)
     with closing(SyncProbe(folder)) as probe:
         turn_about(
             {at: partial(case.measure, _seconds(scale)) for at, case in enumerate(cases)},
@@ -121,7 +121,7 @@ def _print_cases(ours: list[Case], theirs: list[Case], folder: Path, scale: Scal
     aim("labels a second at 100 a request", figure(ours[0].rates), at_least=30_000, decimals=0)
     single = next(case for case in ours if case.connections == 32)
     aim("single labels a second", figure(single.rates), at_least=2_000, decimals=0)
-    pairs = [(one, other) for one in ours for other in theirs if _alike(one, other)]
+    pairs = [(one, other) for one in ours for other in theirs if _comparable(one, other)]
     ratios = [
         (other.name, str(other.connections), (figure(one.rates) / figure(other.rates)).text(1))
         for one, other in pairs
@@ -129,7 +129,7 @@ def _print_cases(ours: list[Case], theirs: list[Case], folder: Path, scale: Scal
     table((f"single labels of ours, r = {GRANULARITY}, are faster than", "connections", "times"), ratios)
 
 
-def _alike(one: Case, other: Case) -> bool:
+def _comparable(one: Case, other: Case) -> bool:
     """Whether two cases ask for single labels over as many connections, and nothing else slows them down."""
     return one.connections == other.connections and "single" in one.name and "auto" not in one.name
 

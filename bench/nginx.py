@@ -39,7 +39,7 @@ def nginx(place: Path, servers: str, port: int) -> Iterator[Server]:
 
 
 def free_ports(count: int) -> list[int]:
-    """Ports of this machine that nobody listens at just now."""
+    """Return free ports of this machine."""
     with ExitStack() as stack:
         found = [stack.enter_context(socket.create_server(("127.0.0.1", 0))) for _ in range(count)]
         return [each.getsockname()[1] for each in found]

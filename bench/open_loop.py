@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from bench.questions import Questions
 
 CONNECTIONS: Final = 64
-_PATIENCE: Final = 20.0  # seconds for one answer
+_TIMEOUT: Final = 20.0  # seconds for one answer
 _PIECE: Final = 1 << 18
 _NAP: Final = 0.002  # seconds: when the next request is further away, the load sleeps until short of it
 
@@ -38,17 +38,17 @@ class Waits:
         return self.sorted[min(int(share * len(self.sorted)), len(self.sorted) - 1)]
 
 
-def open_loop(port: int, questions: Questions, rate: float, seconds: float, patience: float = 20) -> Waits:
+def open_loop(port: int, questions: Questions, rate: float, seconds: float, timeout: float = 20) -> Waits:
     """Ask so many questions a second, at equal distances. Raises NotStarted for an answer that is not as it must be.
 
-    `patience`: seconds after which the last answers must have come.
+    `timeout`: seconds, after the last request, within which all answers must have come.
     """
     collecting = gc.isenabled()
     gc.disable()
     with ExitStack() as lines, select.epoll() as poll:
         run = _Run(port, questions, lines, poll)
         try:
-            run.go(rate, max(int(rate * seconds), 1), seconds + patience)
+            run.go(rate, max(int(rate * seconds), 1), seconds + timeout)
         finally:
             if collecting:
                 gc.enable()
@@ -62,8 +62,8 @@ class _Run:
         self.waits = list[float]()
         self._port, self._lines, self._poll = port, lines, poll
         self._requests, self._expected = questions.requests(), questions.answer
-        self._hearing = dict[int, _Hearing]()
-        self._free = list[_Hearing]()
+        self._responses = dict[int, _Response]()
+        self._free = list[_Response]()
 
     def go(self, rate: float, count: int, most_seconds: float) -> None:
         """Ask so many times, and hear the answers. Raises NotStarted where they do not come."""
@@ -74,34 +74,34 @@ class _Run:
             while sent < count and begin + sent * gap <= now:
                 if not free and not self._connect():
                     break
-                hearing = free.pop()
-                hearing.line.send(requests[sent % len(requests)])
-                hearing.due = begin + sent * gap
+                response = free.pop()
+                response.line.send(requests[sent % len(requests)])
+                response.due = begin + sent * gap
                 sent += 1
             ahead = begin + sent * gap - now if sent < count else _NAP
             for number, _ in self._poll.poll(ahead - _NAP / 2 if ahead > _NAP else 0):
-                hearing = self._hearing[number]
-                if hearing.more():
-                    waits.append(clock() - hearing.due)
-                    free.append(hearing)
+                response = self._responses[number]
+                if response.more():
+                    waits.append(clock() - response.due)
+                    free.append(response)
             if now > begin + most_seconds:
                 raise NotStarted(f"{count - len(waits)} answers did not come")
 
     def _connect(self) -> bool:
         """Open one more connection, unless there are as many as there may be."""
-        if len(self._hearing) >= CONNECTIONS:
+        if len(self._responses) >= CONNECTIONS:
             return False
-        line = self._lines.enter_context(socket.create_connection(("127.0.0.1", self._port), _PATIENCE))
+        line = self._lines.enter_context(socket.create_connection(("127.0.0.1", self._port), _TIMEOUT))
         line.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         line.setblocking(False)  # noqa: FBT003 - the standard library's own
         self._poll.register(line.fileno(), select.EPOLLIN)
-        self._hearing[line.fileno()] = hearing = _Hearing(line, self._expected)
-        self._free.append(hearing)
+        self._responses[line.fileno()] = response = _Response(line, self._expected)
+        self._free.append(response)
         return True
 
 
-class _Hearing:
-    """What has come of the answer on one connection."""
+class _Response:
+    """The answer on one connection, as far as it has been received."""
 
     def __init__(self, line: socket.socket, expected: bytes) -> None:
         self.line = line

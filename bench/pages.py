@@ -1,7 +1,7 @@
 """Pages about items: how many a second a served Archive gives on one core, how long a reader waits, and for what.
 
-The server runs as its keeper runs it, on one core; the load asks from the other, each time for another item: among a
-few hundred, whose pages are made already, and among many, most of whose pages nobody has asked for yet.
+The server runs as in operation, on one core; the load asks from the other, each time for another item: among a
+few hundred, whose pages are cached, and among many, most of whose pages have not been requested yet.
 """
 
 from __future__ import annotations
@@ -20,13 +20,13 @@ from bench.archive import bring_into_memory, filled, name_of, serve, settings
 from bench.figures import aim, figure, table
 from bench.processes import hold_this_process, serving, worked
 from bench.questions import TEN, Questions
-from ibi.archive.directory import ArchiveDirectory
-from ibi.archive.service import ArchiveService
-from ibi.archive.website.pages import Renderer
-from ibi.exchange import Asked
+from ibi.archive.pages.models import Renderer
+from ibi.archive.service.service import ArchiveService
+from ibi.archive.store.data_directory import DataDirectory
+from ibi.http.request import Request
 from ibi.minting.machine import this_machine
-from ibi.web import archive_pages, qr
-from ibi.web.formats.table import FORMATS, schema_kind
+from ibi.web import archive_pages, assets
+from ibi.web.formats import FORMATS, schema_kind
 from ibi.web.rendering import page_headers, page_language, sayer
 
 if TYPE_CHECKING:
@@ -71,40 +71,40 @@ def measure(place: Path, scale: Scale) -> None:
 def _measured(server: Server, items: int, scale: Scale, folder: Path) -> tuple[str, ...]:
     bring_into_memory(folder)
     seconds, rates, costs = scale(1, 1, 5), list[float](), list[float]()
-    _asked(items, 99).check(server.port)
-    _asked(items, 99).closed_loop(server.port, CONNECTIONS, 1, folder)  # warm
+    _questions(items, 99).check(server.port)
+    _questions(items, 99).closed_loop(server.port, CONNECTIONS, 1, folder)  # warm
     for seed in range(scale.runs):
         before = worked(server)
-        rates.append(_asked(items, seed).closed_loop(server.port, CONNECTIONS, seconds, folder))
+        rates.append(_questions(items, seed).closed_loop(server.port, CONNECTIONS, seconds, folder))
         costs.append((worked(server) - before) / (rates[-1] * seconds))
     again = "again" if items <= AGAIN else "for the first time"
     aim(f"pages a second, asked for {again}", figure(rates), at_least=1_000, decimals=0)
     return (
         figure(rates).text(),
         figure(costs).times(1e6).text(),
-        waits(server.port, _asked(items, 100), LOADED * figure(rates).median, scale),
+        waits(server.port, _questions(items, 100), LOADED * figure(rates).median, scale),
     )
 
 
-def _asked(items: int, seed: int) -> Questions:
+def _questions(items: int, seed: int) -> Questions:
     chance = random.Random(seed)
     targets = [f"/-/item/{name_of(chance.randrange(items))}" for _ in range(20_000)]
     return Questions(tuple(targets), headers=TEN)
 
 
 def _shares(data: Path, pages: int) -> Iterator[tuple[str, str]]:
-    """Where the time of a page goes that nobody has asked for before, without the sending."""
-    directory = ArchiveDirectory(data, this_machine())
+    """Where the time of a page goes that has not been requested before, without sending it."""
+    directory = DataDirectory(data, this_machine())
     renderer = Renderer(
-        archive_pages.render, page_headers, page_language, sayer, FORMATS, schema_kind, qr.svg
+        archive_pages.render, page_headers, page_language, sayer, FORMATS, schema_kind, assets.svg
     )
-    app = ArchiveService(settings(), directory.open_catalogue(), directory.storage(), time.time, renderer)
-    asked = [_request(number) for number in range(2 * pages)]
-    for each in asked[:pages]:
+    app = ArchiveService(settings(), directory.open_catalogue(), directory.file_store(), time.time, renderer)
+    requests = [_request(number) for number in range(2 * pages)]
+    for each in requests[:pages]:
         app._site.answer(each)  # noqa: SLF001 - the page alone, without a server around it
     profile = cProfile.Profile()
     profile.enable()
-    for each in asked[pages:]:
+    for each in requests[pages:]:
         app._site.answer(each)  # noqa: SLF001 - the same
     profile.disable()
     times = dict.fromkeys((name for name, _ in _PARTS), 0.0) | {"everything else": 0.0}
@@ -115,6 +115,6 @@ def _shares(data: Path, pages: int) -> Iterator[tuple[str, str]]:
         yield name, f"{100 * spent / sum(times.values()):.0f} %"
 
 
-def _request(number: int) -> Asked:
+def _request(number: int) -> Request:
     headers = {b"accept": b"text/html", b"user-agent": b"Mozilla/5.0"}
-    return Asked("GET", f"/-/item/{name_of(number)}", "", headers)
+    return Request("GET", f"/-/item/{name_of(number)}", "", headers)

@@ -1,4 +1,4 @@
-"""What reading and writing cost on the pure floors: nanoseconds, and the ratio to uncached `urllib.parse.urlsplit`.
+"""What reading and writing cost in the layers without I/O: nanoseconds, and the ratio to `urlsplit` without its cache.
 
 Every text is different and is met once in a run, so that no cache helps anyone; `urlsplit`'s own is emptied before
 each run and is far smaller than the number of texts. The yardstick runs over the same texts, interleaved with what it
@@ -42,7 +42,7 @@ _RELATIONS = (
 
 
 @dataclass(frozen=True)
-class Line:
+class MeasuredForm:
     """One line of the table: nanoseconds for one text."""
 
     name: str
@@ -69,7 +69,7 @@ def measure(_place: Path, scale: Scale) -> None:
     )
 
 
-def _measured(texts: int, runs: int) -> Iterator[Line]:
+def _measured(texts: int, runs: int) -> Iterator[MeasuredForm]:
     chance = random.Random(1995)
     reps, ibips = _labels(chance, texts)
     yield from _read_and_print("uniform repository name", reps, UniformRepositoryName.parse, runs)
@@ -85,14 +85,16 @@ def _measured(texts: int, runs: int) -> Iterator[Line]:
         yield compare(f"write a pair list of {count} pairs", write_pairs, parsed, addresses, runs)
 
 
-def _read_and_print(name: str, texts: list[str], parse: Callable[[str], object], runs: int) -> Iterator[Line]:
+def _read_and_print(
+    name: str, texts: list[str], parse: Callable[[str], object], runs: int
+) -> Iterator[MeasuredForm]:
     yield compare(f"parse: {name}", parse, texts, texts, runs)
     yield compare(f"print: {name}", str, [parse(text) for text in texts], texts, runs)
 
 
 def compare(
     name: str, work: Callable[[Any], object], inputs: Sequence[Any], texts: Sequence[str], runs: int
-) -> Line:
+) -> MeasuredForm:
     """Time `work` over the inputs and `urlsplit` over the texts, turn about, each input once in a run."""
 
     def theirs() -> float:
@@ -100,7 +102,7 @@ def compare(
         return _nanoseconds(urlsplit, texts)
 
     found = turn_about({"ours": lambda: _nanoseconds(work, inputs), "theirs": theirs}, runs)
-    return Line(name, figure(found["ours"]), figure(found["theirs"]))
+    return MeasuredForm(name, figure(found["ours"]), figure(found["theirs"]))
 
 
 def _nanoseconds(work: Callable[[Any], object], inputs: Sequence[Any]) -> float:

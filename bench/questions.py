@@ -26,10 +26,10 @@ TEN: Final = (
     "Sec-Fetch-Mode: navigate",
     "Sec-Fetch-Site: cross-site",
 )
-"""What a browser says when somebody follows a link."""
+"""The headers of a browser that follows a link."""
 
 _SAMPLE = 20
-_PATIENCE: Final = 20.0  # seconds for one answer
+_TIMEOUT: Final = 20.0  # seconds for one answer
 _SCRIPT: Final = """
 local requests, count, at = {}, 0, 0
 for target in io.lines("%s") do
@@ -96,7 +96,7 @@ class Questions:
     def check(self, port: int) -> None:
         """Raise NotStarted unless some of them, from all over the list, are answered as they must be."""
         step = max(1, len(self.targets) // _SAMPLE)
-        with socket.create_connection(("127.0.0.1", port), timeout=_PATIENCE) as line:
+        with socket.create_connection(("127.0.0.1", port), timeout=_TIMEOUT) as line:
             for request in self.requests()[::step]:
                 line.sendall(request)
                 answer = line.recv(65_536)

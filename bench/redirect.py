@@ -1,8 +1,8 @@
 """A warm redirect, beside others that give one: nginx from a map, uvicorn with nothing behind it, arklet.
 
 Every server is held on one core, where only one of them is asked at a time, turn about; the load, and the stub Archives
-that take our thanks, are on the other. nginx says the same headers as we do. Requests have two headers, and a browser's
-ten. The last line is the load itself, against a server of this folder that only answers.
+that receive our acknowledgments, are on the other. nginx sends the same headers as we do. Requests have two
+headers, or a browser's ten. The last line is the load itself, against a server of this folder that only answers.
 """
 
 from __future__ import annotations
@@ -16,8 +16,8 @@ from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from bench import arklet
+from bench.cached_redirects import REUSE, resolver, warm
 from bench.figures import aim, figure, table
-from bench.lanes import REUSE, resolver, warm
 from bench.nginx import free_ports, nginx
 from bench.open_loop import Waits, open_loop
 from bench.processes import NotHere, hold_this_process, serving, worked
@@ -46,7 +46,7 @@ map $uri $there {{ include {place}/keys; }}
 server {{ listen 127.0.0.1:{port}; server_tokens off; {headers} location / {{ return 302 $there; }} }}
 """
 _OWN: Final = {"date", "server", "location", "content-length", "content-type", "connection", "x-request-id"}
-_EXPRESS, _SLOW, _BARE, _NEIGHBOUR = "express lane", "slow lane, from memory", "uvicorn alone", "nginx, a map"
+_FAST, _SLOW, _BARE, _NEIGHBOUR = "express lane", "slow lane, from memory", "uvicorn alone", "nginx, a map"
 
 
 @dataclass
@@ -62,9 +62,10 @@ class Case:
     def run(self, seconds: int, folder: Path) -> float:
         """Answers a second of one run, each connection asking as soon as it has its answer.
 
-        One that is not counted comes before it where answers are at hand: since its last turn the server was not asked.
+        One that is not counted comes before it where answers come from the in-process cache, since the server has
+        been idle since its last turn.
         """
-        if self.name == _EXPRESS:
+        if self.name == _FAST:
             self.questions.closed_loop(self.server.port, CONNECTIONS, seconds, folder)
         before = worked(self.server)
         rate = self.questions.closed_loop(self.server.port, CONNECTIONS, seconds, folder)
@@ -84,7 +85,7 @@ class Case:
 def measure(place: Path, scale: Scale) -> None:
     """Measure and print. Raises NotHere without wrk or nginx."""
     hold_this_process()
-    place.chmod(0o711)  # PostgreSQL runs as somebody else
+    place.chmod(0o711)  # PostgreSQL runs as another user
     items = scale(200, 10_000, KEYS)
     with ExitStack() as stack:
         cases = list(_cases(stack, place, scale, items))
@@ -92,7 +93,7 @@ def measure(place: Path, scale: Scale) -> None:
             case.questions.check(case.server.port)
         seconds = scale(1, 1, 3)
         runs = {at: partial(case.run, seconds, place) for at, case in enumerate(cases)}
-        near = [at for at, case in enumerate(cases) if case.name in {_EXPRESS, _NEIGHBOUR}]
+        near = [at for at, case in enumerate(cases) if case.name in {_FAST, _NEIGHBOUR}]
         found = turn_about({at: runs.pop(at) for at in near}, scale(1, 5, 15))
         found |= turn_about(runs, scale.runs)
         rates = [figure(found[at]) for at in range(len(cases))]
@@ -141,7 +142,7 @@ def _tell(cases: list[Case], rates: list[Figure], heard: dict[int, list[Waits]])
                 *(wait.text(2) for wait in waits or ()),
             )
         )
-        if case.name == _EXPRESS:
+        if case.name == _FAST:
             aim(f"a warm redirect with {headers} headers, of nginx's map", ratio, at_least=0.8)
             aim(f"a warm redirect with {headers} headers, 99 of 100 within, ms", waits[1], at_most=2)
             _beside_arklet(f"a warm redirect with {headers} headers", rate, cases, rates)
@@ -176,10 +177,10 @@ def _cases(stack: ExitStack, place: Path, scale: Scale, items: int) -> Iterator[
     ours = Questions(targets[:items], status=302)
     both = (ours, replace(ours, headers=TEN))
     first, second = _warmed(stack, place, around.port, ours)
-    said = _headers(first.port, ours)
-    yield from (Case(_EXPRESS, first, questions) for questions in both)
+    headers_of_ours = _headers(first.port, ours)
+    yield from (Case(_FAST, first, questions) for questions in both)
     yield Case(_SLOW, second, ours)
-    neighbour = _nginx(stack, place, targets, said)
+    neighbour = _nginx(stack, place, targets, headers_of_ours)
     yield from (Case(_NEIGHBOUR, neighbour, questions) for questions in both)
     command = (sys.executable, "-m", "uvicorn", "bench.bare:app", "--port", "0", "--no-access-log")
     bare = stack.enter_context(serving((*command, "--http", "httptools", "--loop", "uvloop"), place / "bare"))
@@ -190,7 +191,7 @@ def _cases(stack: ExitStack, place: Path, scale: Scale, items: int) -> Iterator[
 
 
 def _warmed(stack: ExitStack, place: Path, port: int, questions: Questions) -> tuple[Server, Server]:
-    """The same resolver twice, with the express lane and without; both have all these redirects in their memory."""
+    """The same resolver twice, with the fast path and without; both have all these redirects cached."""
     data, twin = place / "resolver", place / "twin"
     data.mkdir()
     make(data, ARCHIVES, port)
@@ -198,7 +199,7 @@ def _warmed(stack: ExitStack, place: Path, port: int, questions: Questions) -> t
     with resolver(data) as server:
         warm(server.port, questions)
     shutil.copytree(data, twin)
-    return stack.enter_context(resolver(data)), stack.enter_context(resolver(twin, express=False))
+    return stack.enter_context(resolver(data)), stack.enter_context(resolver(twin, fast_path=False))
 
 
 def _headers(port: int, questions: Questions) -> list[tuple[str, str]]:
@@ -210,11 +211,13 @@ def _headers(port: int, questions: Questions) -> list[tuple[str, str]]:
     return [(name, value) for name, _, value in pairs if name.lower() not in _OWN]
 
 
-def _nginx(stack: ExitStack, place: Path, targets: tuple[str, ...], said: list[tuple[str, str]]) -> Server:
+def _nginx(
+    stack: ExitStack, place: Path, targets: tuple[str, ...], headers_of_ours: list[tuple[str, str]]
+) -> Server:
     folder = place / "nginx"
     folder.mkdir()
     (folder / "keys").write_text("".join(f"{target} http://files.example{target};\n" for target in targets))
-    headers = " ".join(f"add_header {name} {_quoted(value)} always;" for name, value in said)
+    headers = " ".join(f"add_header {name} {_quoted(value)} always;" for name, value in headers_of_ours)
     (port,) = free_ports(1)
     servers = _NGINX.format(place=folder, port=port, headers=headers)
     return stack.enter_context(nginx(folder, servers, port))

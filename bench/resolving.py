@@ -1,6 +1,6 @@
 """What a resolution costs: messages, waiting, a fan-out to all, and Archives that hang.
 
-The resolver runs as its keeper runs it, in one process on one core; the Archives are those of `bench.stubs`, on the
+The resolver runs as in operation, in one process on one core; the Archives are those of `bench.stubs`, on the
 other core together with the load. Items are asked for as people ask: the n-th most popular one 1/n times as often as
 the first (Zipf).
 """
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from pathlib import Path
 
-    from bench.resolving_load import Said, Scene
+    from bench.resolving_load import LoadResult, Scene
     from bench.scale import Scale
 
 RUNS: Final = 5
@@ -64,8 +64,8 @@ def _messages(place: Path, size: Size) -> None:
     counts = (10, 100, 1_000)
     for archives in counts:
         with scene(place, archives, range(ITEMS)) as stage:
-            for name, said in _kinds(stage, size.clicks):
-                messages = sum(one.asked for one in said) / sum(one.redirects for one in said)
+            for name, results in _kinds(stage, size.clicks):
+                messages = sum(one.queries for one in results) / sum(one.redirects for one in results)
                 rows.setdefault(name, []).append(f"{messages:,.3f}")
                 for begin, most in _AIMS.items():
                     if name.startswith(begin):
@@ -76,13 +76,13 @@ def _messages(place: Path, size: Size) -> None:
     print(f"\n{4 * size.clicks:,} redirects each, {ITEMS:,} items that are known; migrations in the middle")
 
 
-def _kinds(stage: Scene, clicks: int) -> Iterator[tuple[str, tuple[Said, ...]]]:
+def _kinds(stage: Scene, clicks: int) -> Iterator[tuple[str, tuple[LoadResult, ...]]]:
     known, by_prefix, unknown = Work("n", ITEMS), Work("h", zipf=False), Work("n", zipf=False)
 
-    def play(work: Work, seed: int = 1, most: int = clicks) -> Said:
+    def play(work: Work, seed: int = 1, most: int = clicks) -> LoadResult:
         return stage.play(work, _ENOUGH, seed=seed, most=most)
 
-    def halves(work: Work, then: str) -> tuple[Said, Said]:
+    def halves(work: Work, then: str) -> tuple[LoadResult, LoadResult]:
         first = play(work)
         tell(stage.stubs.port, then)
         return first, play(work, 2)
@@ -124,7 +124,7 @@ def _latency(place: Path, size: Size) -> None:
     }
     table(heads, ((name, figure(runs).times(1e3).text(2)) for name, runs in lines.items()))
     aim("ms that the resolver adds to a GET straight to the Archive", figure(adds).times(1e3), at_most=0.6)
-    rates = figure(said.redirects / said.seconds for said in busy)
+    rates = figure(result.redirects / result.seconds for result in busy)
     aim("hinted redirects a second", rates, at_least=2_500, decimals=0)
     table(
         (f"hinted resolution, {_BUSY} connections", "figure"),
@@ -132,9 +132,9 @@ def _latency(place: Path, size: Size) -> None:
             ("redirects a second", rates.text()),
             (
                 "µs of a processor for one",
-                figure(said.processor / said.redirects * 1e6 for said in busy).text(),
+                figure(result.processor / result.redirects * 1e6 for result in busy).text(),
             ),
-            ("questions for one", figure(said.asked / said.redirects for said in busy).text(2)),
+            ("questions for one", figure(result.queries / result.redirects for result in busy).text(2)),
         ],
     )
 
@@ -152,7 +152,7 @@ def _pair(stage: Scene, resolver: Callable[[str, bytes], float], sample: int) ->
 
 
 def _fan_out(place: Path, size: Size) -> None:
-    """The original demanded of items that nobody has asked for: all Archives are asked and waited for."""
+    """Originals of items not requested before: all Archives are queried and awaited."""
     fan_out(place, min(size.seconds, 2), size.turns)
 
 
@@ -169,7 +169,7 @@ def _hanging(place: Path, size: Size) -> None:
             stage.play(work, 1)
             well = stage.play(work, 4 * size.seconds)
             tell(stage.stubs.port, f"hanging={HANGING}")
-            before = stage.play(work, 2)  # no answer is overdue yet, so nobody is left alone
+            before = stage.play(work, 2)  # no answer is overdue yet, so every circuit breaker is closed
             stage.play(work, 1, connections=8, most=1)
             time.sleep(4)
             after = stage.play(work, 4 * size.seconds)

@@ -19,11 +19,11 @@ from typing import TYPE_CHECKING, Final
 
 from bench.processes import NotStarted, serving
 from bench.stubs import ip_of, item_of, service_of, stubs, tell
-from ibi.assembly import registry as registry_of
+from ibi.app import registry as registry_of
 from ibi.identifier.forms import IBIForms, parse_ibi
-from ibi.resolver.location_index import LocationIndex
-from ibi.resolver.registry.mirroring import Listed
-from ibi.settings import ResolverSettings
+from ibi.resolver.cache.hints import HintCache
+from ibi.resolver.registry.published_list import ListedArchive
+from ibi.runtime.settings import ResolverSettings
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -34,7 +34,7 @@ ORIGINAL: Final = "?ibiurl.requireditemstatus=Original"
 HANGING: Final = 20
 _FRESH: Final = 2_000_000
 _AT_ONCE: Final = 10_000  # hints that wait to be written
-_PATIENCE: Final = 20.0  # seconds for one answer
+_TIMEOUT: Final = 20.0  # seconds for one answer
 
 
 @dataclass(frozen=True)
@@ -63,13 +63,13 @@ class Work:
 
 
 @dataclass(frozen=True)
-class Said:
-    """What came of it."""
+class LoadResult:
+    """The measurements of one run."""
 
     waits: tuple[float, ...]
     """Seconds of each redirect."""
-    asked: int
-    """Questions that Archives got."""
+    queries: int
+    """Queries that Archives received."""
     seconds: float
     processor: float
     """Seconds of a processor that the resolver has used."""
@@ -96,8 +96,8 @@ class Scene:
 
     def play(
         self, work: Work, seconds: float, connections: int = 2, seed: int = 1, most: int | None = None
-    ) -> Said:
-        """Have readers ask, each as soon as he has his answer; of each, `most` are heard. Raises NotRedirected."""
+    ) -> LoadResult:
+        """Have readers send requests, each after its last answer, `most` requests each. Raises NotRedirected."""
         tell(self.stubs.port, "counts")
         before, begun = processor(self.resolver.pid), time.perf_counter()
         with ThreadPoolExecutor(connections) as readers:
@@ -107,9 +107,11 @@ class Scene:
                 )
             )
         took = time.perf_counter() - begun
-        time.sleep(0.05)  # the last thanks
+        time.sleep(0.05)  # the last acknowledgments
         worked = processor(self.resolver.pid) - before
-        return Said(tuple(itertools.chain(*found)), tell(self.stubs.port, "counts")["asked"], took, worked)
+        return LoadResult(
+            tuple(itertools.chain(*found)), tell(self.stubs.port, "counts")["asked"], took, worked
+        )
 
     def _read(self, work: Work, seconds: float, seed: int, most: int | None) -> list[float]:
         waits, until = list[float](), time.perf_counter() + seconds
@@ -128,7 +130,7 @@ class NotRedirected(Exception):
 @contextmanager
 def connection(host: str, port: int) -> Iterator[Callable[[str, bytes], float]]:
     """A connection over which one GET after the other is sent; a GET must have this status, and gives its seconds."""
-    with socket.create_connection((host, port), timeout=_PATIENCE) as line:
+    with socket.create_connection((host, port), timeout=_TIMEOUT) as line:
         line.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
 
         def get(target: str, status: bytes) -> float:
@@ -178,7 +180,9 @@ def make(folder: Path, archives: int, port: int) -> None:
     known = registry_of(folder, new=True)
     since = "2026-01-01T00:00:00Z"
     every = [
-        Listed(parse_ibi(service_of(archive)), f"{ip_of(archive)}:{port}", (), confirmed=True, since=since)
+        ListedArchive(
+            parse_ibi(service_of(archive)), f"{ip_of(archive)}:{port}", (), confirmed=True, since=since
+        )
         for archive in range(archives)
     ]
     known.mirror("the stubs", every, since)  # all at once, where to register each would hash each key
@@ -187,7 +191,7 @@ def make(folder: Path, archives: int, port: int) -> None:
 
 def learn(folder: Path, archives: int, numbers: Iterable[int], letter: str) -> None:
     """Who holds the items of these numbers. Raises NotStarted where a hint could not be kept."""
-    index = LocationIndex(folder / "hints")
+    index = HintCache(folder / "hints")
     services = [parse_ibi(service_of(archive)).canonical for archive in range(archives)]
     for count, number in enumerate(numbers):
         service = services[number % archives]

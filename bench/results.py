@@ -31,9 +31,9 @@ class Result:
     def write(self, path: Path) -> None:
         """Keep it."""
         path.parent.mkdir(parents=True, exist_ok=True)
-        aside = path.with_suffix(".new")
-        aside.write_text(json.dumps(asdict(self), indent=1, ensure_ascii=False))
-        aside.replace(path)
+        temporary = path.with_suffix(".new")
+        temporary.write_text(json.dumps(asdict(self), indent=1, ensure_ascii=False))
+        temporary.replace(path)
 
 
 def path_of(folder: Path, scale: str, row: str) -> Path:

@@ -26,30 +26,30 @@ from bench.surroundings import machine, versions
 
 
 class _Both(io.TextIOBase):
-    """Whatever is printed is also kept."""
+    """Print text and keep it."""
 
-    def __init__(self, screen: TextIO) -> None:
+    def __init__(self, terminal: TextIO) -> None:
         self.kept = list[str]()
-        self._screen = screen
+        self._terminal = terminal
 
     def write(self, text: str) -> int:
         self.kept.append(text)
-        return self._screen.write(text)
+        return self._terminal.write(text)
 
     def flush(self) -> None:
-        self._screen.flush()
+        self._terminal.flush()
 
 
 def main(name: str, scale: str, parent: Path, file: Path) -> int:
     """Measure one row; 1 where it failed."""
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))  # servers and directories go with us
     began, started, where = datetime.now(UTC), time.monotonic(), machine()
-    said = _Both(sys.stdout)
+    output = _Both(sys.stdout)
     try:
-        with workplace(parent, on_a_disk=scale != "tiny") as place, redirect_stdout(said):
+        with workplace(parent, on_a_disk=scale != "tiny") as place, redirect_stdout(output):
             ROWS[name].measure(place, SCALES[scale])
     except NotHere as lacking:
-        print(f"not measured: {lacking}", file=said)
+        print(f"not measured: {lacking}", file=output)
     except NotStarted as error:
         print(f"{name} failed: {error}", file=sys.stderr)
         return 1
@@ -61,7 +61,7 @@ def main(name: str, scale: str, parent: Path, file: Path) -> int:
         command=f"python -m bench{'' if scale == 'short' else f' --{scale}'} --only {name}",
         machine=where,
         versions=versions(),
-        text="".join(said.kept).strip(),
+        text="".join(output.kept).strip(),
         aims=tuple(figures.AIMS),
     ).write(file)
     return 0

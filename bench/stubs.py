@@ -20,12 +20,11 @@ from __future__ import annotations
 import asyncio
 import json
 import re
-import socket
 import sys
 import time
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Final, cast
+from typing import TYPE_CHECKING, Final
 from urllib.request import urlopen
 
 import uvloop
@@ -33,9 +32,10 @@ import uvloop
 from bench.processes import LOAD_CORE, serving
 from ibi.identifier.forms import parse_ibi
 from ibi.protocol.messages import UrlRequest
+from support.http_answers import answer
+from support.scripted_archive import NOTICE, ScriptedServer
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
     from contextlib import AbstractContextManager
 
     from bench.processes import Server
@@ -45,7 +45,7 @@ FIRST: Final = 1_262_304_000
 
 _MIGRATING = frozenset({7, 27, 47})  # seconds of the names
 _READY = re.compile(r"ready (\d+)")
-_ASKED = b"parsedibiurl.ibi="
+_QUERY_START = b"parsedibiurl.ibi="
 _KEY = "1234567890-1234567890"
 
 
@@ -86,16 +86,20 @@ def tell(port: int, what: str) -> dict[str, int]:
 class _Stubs:
     """What all of them share."""
 
-    def __init__(self, archives: int, port: int) -> None:
+    def __init__(self, archives: int) -> None:
         self.archives = archives
-        self.port = port
-        self.asked = self.thanked = 0
+        self.port = 0
+        self.queries = self.thanked = 0
         self.migrated = ""
         self.hanging = frozenset[int]()
         self.reuse = self.numbered = 0
-        self.empty = _answer(b"")
-        self.notice = _answer(b"notice {acknowledgment received}")
+        self.empty = answer(b"")
+        self.notice = answer(NOTICE)
         self.around: dict[str, list[tuple[bytes, bytes]]] = {"Original": [], "Copy": []}
+
+    def listen_at(self, port: int) -> None:
+        """Take the port of all of them, which each answer names."""
+        self.port = port
         self._prepare()
 
     def _prepare(self) -> None:
@@ -118,15 +122,15 @@ class _Stubs:
         head = f"HTTP/1.1 200 OK\r\nContent-Type: text/plain\r\nContent-Length: {size}\r\n{more}\r\n"
         return (head + lead).encode(), end.encode()
 
-    def answer(self, archive: int, request: bytes) -> bytes:
+    def answer(self, archive: int, request: bytes) -> bytes | None:
         """What an Archive says; nothing if it hangs."""
-        at = request.find(_ASKED)
+        at = request.find(_QUERY_START)
         if at < 0:
             return self._other(request)
-        self.asked += 1
+        self.queries += 1
         if archive in self.hanging:
-            return b""
-        name = request[at + len(_ASKED) : request.find(b"&", at)]
+            return None
+        name = request[at + len(_QUERY_START) : request.find(b"&", at)]
         holder, state = int(name[1:5]), "Original"
         if self.migrated and int(name[-2:]) in _MIGRATING:
             if archive == holder:
@@ -134,7 +138,7 @@ class _Stubs:
             else:
                 holder = (holder + 1) % self.archives
         if archive != holder or not state:
-            return self.empty if not self.numbered else _NUMBERED % self.asked
+            return self.empty if not self.numbered else _NUMBERED % self.queries
         before, after = self.around[state][archive]
         return b"%b%b%b" % (before, name, after)
 
@@ -145,8 +149,8 @@ class _Stubs:
         what, _, value = request.split(b" ", 2)[1].decode().removeprefix("/-/").partition("=")
         if what not in _ORDERS:  # such as whether it publishes a filter of its holdings
             return _NOT_FOUND
-        counted = json.dumps({"asked": self.asked, "thanked": self.thanked})
-        self.asked = self.thanked = 0
+        counted = json.dumps({"asked": self.queries, "thanked": self.thanked})
+        self.queries = self.thanked = 0
         if what == "migrated":
             self.migrated = value
         elif what == "hanging":
@@ -157,7 +161,7 @@ class _Stubs:
             self._prepare()
         elif what == "numbered":
             self.numbered = int(value)
-        return _answer(counted.encode())
+        return answer(counted.encode())
 
 
 _ORDERS = frozenset({"counts", "migrated", "hanging", "reuse", "numbered"})
@@ -165,50 +169,14 @@ _NUMBERED = b"HTTP/1.1 200 OK\r\nContent-Type: text/plain\r\nX-Request-Id: %016d
 _NOT_FOUND = b"HTTP/1.1 404 Not Found\r\nContent-Length: 0\r\n\r\n"
 
 
-def _answer(body: bytes) -> bytes:
-    return b"HTTP/1.1 200 OK\r\nContent-Type: text/plain\r\nContent-Length: %d\r\n\r\n%b" % (len(body), body)
-
-
-class _Line(asyncio.Protocol):
-    """One connection to one Archive."""
-
-    def __init__(self, stubs: _Stubs, archive: int) -> None:
-        self._stubs = stubs
-        self._archive = archive
-        self._heard = b""
-
-    def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        self._write = cast("asyncio.Transport", transport).write
-
-    def data_received(self, data: bytes) -> None:
-        if self._heard:
-            data = self._heard + data
-        if not data.endswith(b"\r\n\r\n"):
-            self._heard = data
-            return
-        self._heard = b""
-        answer = self._stubs.answer(self._archive, data)
-        if answer:
-            self._write(answer)
-
-
-def _sockets(archives: int) -> Iterator[socket.socket]:
-    port = 0
-    for archive in range(archives):
-        one = socket.socket()
-        one.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        one.bind((ip_of(archive), port))
-        port = one.getsockname()[1]
-        yield one
-
-
 async def _serve(archives: int) -> None:
-    loop = asyncio.get_running_loop()
-    sockets = list(_sockets(archives))
-    shared = _Stubs(archives, sockets[0].getsockname()[1])
-    for archive, one in enumerate(sockets):
-        await loop.create_server(partial(_Line, shared, archive), sock=one, backlog=200)
-    print(f"ready {shared.port}", flush=True)
+    shared, port = _Stubs(archives), 0
+    for archive in range(archives):
+        server = ScriptedServer(partial(shared.answer, archive), ip_of(archive), port)
+        await server.open()
+        port = server.port
+    shared.listen_at(port)
+    print(f"ready {port}", flush=True)
     await asyncio.Event().wait()
 
 

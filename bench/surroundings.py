@@ -75,9 +75,12 @@ def _held_up() -> str:
         subprocess.Popen([sys.executable, "-c", _WATCH, str(core)], stdout=subprocess.PIPE, text=True)  # noqa: S603 - our own
         for core in (SERVER_CORE, LOAD_CORE)
     ]
-    said = [each.communicate()[0].split() for each in watching]
-    times = sum(int(count) for count, _, _ in said)
-    lost, longest = sum(float(lost) for _, lost, _ in said), max(float(longest) for _, _, longest in said)
+    outputs = [each.communicate()[0].split() for each in watching]
+    times = sum(int(count) for count, _, _ in outputs)
+    lost, longest = (
+        sum(float(lost) for _, lost, _ in outputs),
+        max(float(longest) for _, _, longest in outputs),
+    )
     return (
         f"in one second of theirs, loops that only look at the clock were held up {times} times, {lost * 1e3:.0f} ms "
         f"in all, {longest * 1e3:.1f} ms the longest"
@@ -101,8 +104,8 @@ def _programs() -> Iterable[tuple[str, str]]:
         path = shutil.which(name, path=os.pathsep.join(folders))
         if path is None:
             continue
-        said = subprocess.run([path, option], capture_output=True, text=True, check=False)  # noqa: S603 - their own word
-        found = _NUMBER.search(said.stdout + said.stderr)
+        finished = subprocess.run([path, option], capture_output=True, text=True, check=False)  # noqa: S603 - their own word
+        found = _NUMBER.search(finished.stdout + finished.stderr)
         if found is not None:
             yield name, found[0]
 
@@ -110,7 +113,7 @@ def _programs() -> Iterable[tuple[str, str]]:
 def _of_arklet() -> Iterable[tuple[str, str]]:
     python = arklet.FOLDER / "bin" / "python"
     if python.exists():
-        said = subprocess.run([python, "-c", _ASK, *_THEIRS], capture_output=True, text=True, check=False)  # noqa: S603 - our own command
-        for line in said.stdout.splitlines():
+        finished = subprocess.run([python, "-c", _ASK, *_THEIRS], capture_output=True, text=True, check=False)  # noqa: S603 - our own command
+        for line in finished.stdout.splitlines():
             name, _, number = line.partition(" ")
             yield name, number

@@ -24,10 +24,10 @@ NO_SKIPS = os.environ.get("IBI_NO_SKIPS") == "1"  # set by .ci/run: there, every
 
 # Two busy cores make any deadline a lottery, and tests must not depend on speed.
 settings.register_profile(
-    "house", deadline=None, suppress_health_check=[HealthCheck.too_slow], print_blob=True
+    "ours", deadline=None, suppress_health_check=[HealthCheck.too_slow], print_blob=True
 )
-settings.register_profile("fewer", settings.get_profile("house"), max_examples=20)  # on a second Python
-settings.load_profile("house")
+settings.register_profile("fewer", settings.get_profile("ours"), max_examples=20)  # on a second Python
+settings.load_profile("ours")
 
 
 @pytest.hookimpl(optionalhook=True)
@@ -95,7 +95,7 @@ def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool 
 
 @pytest.hookimpl(wrapper=True)
 def pytest_collection() -> Generator[None]:
-    """Thousands of tests stay until the end: nobody need look again and again whether they are rubbish."""
+    """Thousands of tests stay until the end: the garbage collector need not look at them again and again."""
     gc.disable()
     yield
     gc.freeze()

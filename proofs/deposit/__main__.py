@@ -8,7 +8,7 @@ from __future__ import annotations
 import logging
 import sys
 
-from proofs import command
+from proofs.common import command
 from proofs.deposit import boundaries, full_disk, kills, pairs, together
 
 logging.getLogger("ibi").setLevel(logging.ERROR)  # that files stay in staging is what is tried here

@@ -9,15 +9,15 @@ import shutil
 from collections.abc import Mapping
 from pathlib import Path
 
-from ibi.archive.care.check import check
-from ibi.archive.deposit import Place, deposit
-from ibi.archive.directory import ArchiveDirectory
-from ibi.archive.holding import Holding, StoredFile
-from ibi.archive.item_lines import read_item
-from ibi.archive.keeper import Keeper
+from ibi.archive.model.item import Holding, StoredFile
+from ibi.archive.model.item_json import read_item
+from ibi.archive.preservation.check import check
+from ibi.archive.store.data_directory import DataDirectory
+from ibi.archive.store.deposit import ItemPlacement, deposit
+from ibi.archive.store.item_store import ItemStore
 from ibi.identifier.forms import IBIForms, parse_name
 from ibi.minting.machine import this_machine
-from ibi.settings import ArchiveSettings
+from ibi.runtime.settings import ArchiveSettings
 from proofs.deposit.looking import faults
 
 HOST, IP = "archive.example.org", "150.163.34.243"
@@ -39,22 +39,22 @@ def settings(address: str = HOST) -> ArchiveSettings:
     )
 
 
-def at(data: Path) -> ArchiveDirectory:
+def at(data: Path) -> DataDirectory:
     """An Archive's directory, by the clock of this machine."""
-    return ArchiveDirectory(data, this_machine())
+    return DataDirectory(data, this_machine())
 
 
-def found(data: Path, address: str = HOST) -> ArchiveDirectory:
+def found(data: Path, address: str = HOST) -> DataDirectory:
     """A new Archive, with nothing in it but its service."""
     directory = at(data)
-    directory.begin()
-    directory.make(settings(address))
+    directory.reserve()
+    directory.create(settings(address))
     return directory
 
 
 def copy(pattern: Path, data: Path) -> None:
-    """Another Archive with the same items; nobody may be at work in the pattern."""
-    at(data).begin()
+    """Another Archive with the same items; no process may be at work in the pattern."""
+    at(data).reserve()
     for name in _COPIED:
         if (pattern / name).is_dir():
             shutil.copytree(pattern / name, data / name, dirs_exist_ok=True)
@@ -63,24 +63,26 @@ def copy(pattern: Path, data: Path) -> None:
 
 
 def all_faults(data: Path) -> list[str]:
-    """All that the judge sees, and all that the Archive's own check finds, where nobody changes anything."""
+    """All that the judge sees, and all that the Archive's own check finds, while nothing changes."""
     return [*faults(data), *(f"ibi archive check: {found.what}" for found in check(at(data), this_machine()))]
 
 
-def stage(keeper: Keeper, files: Mapping[str, bytes]) -> list[StoredFile]:
+def stage(item_store: ItemStore, files: Mapping[str, bytes]) -> list[StoredFile]:
     """Put contents into staging, by their names in the item."""
     staged = []
     for name, content in files.items():
-        staging = keeper.storage.stage_stream(name)
+        staging = item_store.file_store.stage_stream(name)
         staging.write(content)
         staged.append(staging.finish())
     return staged
 
 
-def put(keeper: Keeper, files: Mapping[str, bytes], who: str, edition_of: str = "", key: str = "") -> Holding:
+def put(
+    item_store: ItemStore, files: Mapping[str, bytes], who: str, edition_of: str = "", key: str = ""
+) -> Holding:
     """Deposit an item with files of these contents."""
     draft = read_item(
         {"key": key, "files": dict.fromkeys(files, "")} if key else {"files": dict.fromkeys(files, "")}
     )
-    place = Place(edition_of=parse_name(edition_of)) if edition_of else None
-    return deposit(keeper, draft, stage(keeper, files), who, place)
+    place = ItemPlacement(edition_of=parse_name(edition_of)) if edition_of else None
+    return deposit(item_store, draft, stage(item_store, files), who, place)

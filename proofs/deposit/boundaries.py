@@ -33,13 +33,13 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from ibi.errors import IbiError
+from proofs.common.report import Report, Scale
+from proofs.common.tracing import can_trace
 from proofs.deposit import archives, calls, scenes
 from proofs.deposit.flushes import unflushed
 from proofs.deposit.looking import items_of
 from proofs.deposit.nursery import Child, Nursery
 from proofs.deposit.scenes import SCENES, Scene
-from proofs.minting.calls import why_not
-from proofs.minting.report import Report, Scale
 
 NAME = "P-D2"
 HOLDS = "wholly there or wholly absent; what was said to be done is there; flushed first; whole within 5 s"
@@ -51,9 +51,7 @@ def prove(scale: Scale, seed: int, program: Path | None = None) -> Report:
     """Go through every call of every scene; in the short form, through some of them. `program`: see the nursery."""
     report = Report(NAME, HOLDS)
     report.count("faults", 0)
-    missing = why_not()
-    if missing:
-        report.unshown.append(missing)
+    if not can_trace(report):
         return report
     chance = random.Random(seed)
     with Nursery(program) as nursery, tempfile.TemporaryDirectory(prefix="proof-deposit-") as folder:
@@ -75,11 +73,11 @@ def prove(scale: Scale, seed: int, program: Path | None = None) -> Report:
 
 @dataclass(frozen=True)
 class _Outcome:
-    """How a command ended: whether it was killed, its status, and whether it has said that it is done."""
+    """How a command ended: whether it was killed, its status, and whether it has confirmed its work."""
 
     killed: bool
     status: int
-    said: bool
+    confirmed: bool
     err: str
 
 
@@ -98,10 +96,10 @@ class Stage:
 
     def boundaries(self) -> Iterator[str]:
         """What strace is to do wrong, for each call of a run in which nothing is wrong."""
-        told = self.trial()
-        for sentence in unflushed(told):
+        trace = self.trial()
+        for sentence in unflushed(trace):
             self._report.violate(f"{self._scene.name}: listed before it was flushed: {sentence}")
-        yield from calls.boundaries(told)
+        yield from calls.boundaries(trace)
 
     def fail_and_die(self, fault: str, chance: random.Random, most: int) -> None:
         """A flush fails, and the command is killed while it deals with that: at some of the calls that follow."""
@@ -117,16 +115,16 @@ class Stage:
             data = place / "data"
             archives.copy(self._pattern, data)
             child = self._nursery.child(place / "child", self._scene.command(data, self._place.parent))
-            told = calls.watch(child, place / "log", *faults)
+            trace = calls.watch(child, place / "log", *faults)
             outcome = self._outcome(child)
             if faults:
-                self._report.count("faults" if calls.struck(told) else "calls that did not come again")
+                self._report.count("faults" if calls.struck(trace) else "calls that did not come again")
                 self._judge_command(name, outcome)
             else:
-                done = outcome.status == 0 and outcome.said
+                done = outcome.status == 0 and outcome.confirmed
                 self._report.demand(done, f"{name}: failed: {outcome.err[-300:]}")
             self._judge(name, data, outcome)
-        return told
+        return trace
 
     def _outcome(self, child: Child) -> _Outcome:
         status = child.wait()
@@ -135,8 +133,10 @@ class Stage:
             for line in f"{child.out.decode()}\0{child.err}".splitlines(keepends=True)
             if line.endswith("\n")
         ]
-        said = any(self._scene.said in line and not line.startswith("ibi: ") for line in whole)
-        return _Outcome(status == -signal.SIGKILL, status, said, child.err)
+        confirmed = any(
+            self._scene.expected_output in line and not line.startswith("ibi: ") for line in whole
+        )
+        return _Outcome(status == -signal.SIGKILL, status, confirmed, child.err)
 
     def _judge_command(self, name: str, outcome: _Outcome) -> None:
         """What it said, if it lived."""
@@ -149,7 +149,7 @@ class Stage:
         ]  # where stderr itself fails, its line begins with something else
         clear = outcome.status == 1 and "Traceback" not in outcome.err and "ibi: " in last[0]
         self._report.demand(
-            (outcome.status == 0 and outcome.said) or clear,
+            (outcome.status == 0 and outcome.confirmed) or clear,
             f"{name}: no clear sentence, status {outcome.status}: {outcome.err[-300:]}",
         )
 
@@ -157,7 +157,7 @@ class Stage:
         """Come next, and look."""
         started = time.monotonic()
         try:
-            with archives.at(data).keeper():
+            with archives.at(data).item_store():
                 pass
         except (IbiError, OSError) as error:
             self._report.violate(f"{name}: nobody can go on: {error}")
@@ -173,14 +173,14 @@ class Stage:
             self._report.violate(f"{name}: by halves: {error}")
             return
         self._report.count("changes that had happened", happened)
-        if outcome.said or outcome.status == 0:
+        if outcome.confirmed or outcome.status == 0:
             self._report.demand(happened, f"{name}: it was said to be done, and is not")
         self._deposit_one_more(name, data)
 
     def _deposit_one_more(self, name: str, data: Path) -> None:
         try:
-            with archives.at(data).keeper() as keeper:
-                held = archives.put(keeper, {"one/more": b"more"}, "afterwards")
+            with archives.at(data).item_store() as item_store:
+                held = archives.put(item_store, {"one/more": b"more"}, "afterwards")
         except (IbiError, OSError) as error:
             self._report.violate(f"{name}: afterwards nobody can deposit: {error}")
             return

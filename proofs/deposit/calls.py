@@ -19,7 +19,7 @@ FAULTS = ("signal=SIGKILL", "error=EIO", "error=ENOSPC")
 
 _CALL = re.compile(r"\d+ +(\w+)\(([^\n]*)")
 _OPENS = frozenset({"open", "openat"})
-_PATIENCE = 60  # seconds
+_TIMEOUT = 60  # seconds
 
 
 def watch(child: Child, log: Path, *faults: str) -> str:
@@ -33,39 +33,39 @@ def watch(child: Child, log: Path, *faults: str) -> str:
         text=True,
     ) as tracer:
         assert tracer.stderr is not None  # noqa: S101 - it is a pipe
-        said = tracer.stderr.readline()
-        if "attached" not in said:
+        answer = tracer.stderr.readline()
+        if "attached" not in answer:
             child.kill()
-            msg = f"strace cannot be at its side: {said}"
+            msg = f"strace cannot be at its side: {answer}"
             raise OSError(msg)
         child.go()
         child.wait()
-        tracer.communicate(timeout=_PATIENCE)
+        tracer.communicate(timeout=_TIMEOUT)
     return log.read_text("utf-8", "replace")
 
 
-def struck(told: str) -> bool:
+def struck(trace: str) -> bool:
     """Whether the fault has come to pass."""
-    return "(INJECTED" in told or "+++ killed by SIGKILL" in told
+    return "(INJECTED" in trace or "+++ killed by SIGKILL" in trace
 
 
-def boundaries(told: str) -> Iterator[str]:
+def boundaries(trace: str) -> Iterator[str]:
     """Each call of a run in which nothing was wrong, with each fault: what `watch` takes.
 
     Opening what is there already changes nothing, and is not made to fail.
     """
     numbers = Counter[str]()
-    for line in told.splitlines():
+    for line in trace.splitlines():
         if match := _CALL.match(line):
             numbers[match[1]] += 1
             if match[1] not in _OPENS or "O_CREAT" in match[2]:
                 yield from (f"{match[1]}:{fault}:when={numbers[match[1]]}" for fault in FAULTS)
 
 
-def kills_after(told: str, fault: str) -> Iterator[str]:
+def kills_after(trace: str, fault: str) -> Iterator[str]:
     """A kill at each call that came after a fault, but for those of the same name: strace takes one fault of each."""
     numbers, passed, same = Counter[str](), False, fault.partition(":")[0]
-    for line in told.splitlines():
+    for line in trace.splitlines():
         if match := _CALL.match(line):
             numbers[match[1]] += 1
             if passed and match[1] != same and ("O_CREAT" in match[2] or match[1] not in _OPENS):

@@ -14,11 +14,11 @@ from hashlib import sha256
 from http.client import HTTPConnection, HTTPException
 from pathlib import Path
 
-from ibi.tokens import Scope, Tokens
+from ibi.accounts.tokens import Scope, Tokens
+from proofs.common.report import Report
 from proofs.deposit import archives
 from proofs.deposit.looking import items_of
 from proofs.deposit.nursery import Child, Nursery, wait_until
-from proofs.minting.report import Report
 
 RECOVERY = 5.0  # seconds
 _MOST_FREE = 400_000  # bytes
@@ -31,7 +31,7 @@ _BOUNDARY = "a-boundary-of-our-own"
 
 
 @dataclass
-class Room:
+class DiskSpace:
     """How much can be written: on a file system of its own, or into any one file of a process that is `limited`."""
 
     folder: Path
@@ -63,11 +63,11 @@ class Room:
 
 @dataclass
 class Filling:
-    """The trials. `place` is where there is always room; the Archive is in `room`."""
+    """The trials. `place` always has free space; the Archive is in `space`."""
 
     report: Report
     nursery: Nursery
-    room: Room
+    space: DiskSpace
     place: Path
     chance: random.Random
     expected: dict[str, dict[str, tuple[int, str]]] = field(default_factory=dict)  # by key; no files: removed
@@ -79,7 +79,7 @@ class Filling:
     _number: int = 0
 
     def __post_init__(self) -> None:
-        self._data = self.room.folder / "data"
+        self._data = self.space.folder / "data"
         archives.found(self._data)
         self._token = Tokens(self._data).make("proof", "2026-01-01T00:00:00Z", [Scope.ADMIN])
 
@@ -105,14 +105,14 @@ class Filling:
         """Fill, work until it is refused, make space, look."""
         if not self.expected:
             self._deposit_somehow("before")
-        self.room.leave(int(self.chance.random() ** 2 * _MOST_FREE))
+        self.space.leave(int(self.chance.random() ** 2 * _MOST_FREE))
         before = self.report.counts["refusals"]
         for _ in range(_COMMANDS):
             self._do_something()
             self._read_something()
             if self.report.counts["refusals"] >= before + _REFUSALS:
                 break
-        self.room.empty()
+        self.space.empty()
         started = time.monotonic()
         self._deposit_somehow("after")
         took = time.monotonic() - started
@@ -183,7 +183,7 @@ class Filling:
         """Run a command; what it prints, None if it says why it could not."""
         self._number += 1
         child = self.nursery.child(
-            self.place / f"command{self._number}", ["archive", *words], largest=self.room.largest
+            self.place / f"command{self._number}", ["archive", *words], largest=self.space.largest
         )
         child.go()
         status = child.wait()

@@ -22,10 +22,10 @@ _KEPT = re.compile(r"/(?:staging|col)(?:/|$)")
 _LOG = "catalogue.sqlite-wal"
 
 
-def unflushed(told: str) -> Iterator[str]:
+def unflushed(trace: str) -> Iterator[str]:
     """What was not flushed when a transaction became durable. `told`: calls, with the paths of descriptors (-y)."""
     waiting: dict[str, str] = {}  # by path: what has happened there
-    for line in told.splitlines():
+    for line in trace.splitlines():
         match = _CALL.match(line)
         if match is None:
             continue

@@ -6,7 +6,7 @@ were refused. Each time
 
 - a command ends with status 1 and one sentence, a request with 507 or 503 and a problem; or it was done;
 - files that were acknowledged before can be read over HTTP all the time, with the SHA-256 that they were given with;
-- as soon as there is space again, a command and a request deposit within five seconds; nobody is started anew, nothing
+- as soon as there is space again, a command and a request deposit within five seconds; nothing is restarted, nothing
   is repaired;
 - then the directory is whole, in every way in which P-D2 looks at it; what was acknowledged is there with all its
   files, and what was refused is not.
@@ -14,8 +14,8 @@ were refused. Each time
 The file system is a tmpfs in a mount namespace. Where none can be made, commands alone are tried, each of which can
 write only to some random byte of any file (RLIMIT_FSIZE).
 
-What it cannot show: file systems that find out only when they flush that there is no room; and a command that is
-started when there is no byte left for the shared memory of the database, and nobody serves: it cannot read.
+What it cannot show: file systems that find out only when they flush that there is no space; and a command that is
+started when there is no byte left for the shared memory of the database, and no server runs: it cannot read.
 """
 
 from __future__ import annotations
@@ -23,17 +23,17 @@ from __future__ import annotations
 import json
 import os
 import random
-import socket
 import subprocess
 import sys
 import tempfile
 from contextlib import ExitStack, suppress
 from pathlib import Path
 
-from proofs.deposit.filling import Filling, Room
+from proofs.common.environment import environment
+from proofs.common.report import Report, Scale
+from proofs.deposit.filling import DiskSpace, Filling
 from proofs.deposit.nursery import Nursery
-from proofs.minting.report import Report, Scale
-from proofs.minting.running import environment
+from support.ports import free_port
 
 NAME = "P-D5"
 HOLDS = "one clear sentence or 507; no partial item; reads go on; deposits again within 5 s of space"
@@ -41,7 +41,7 @@ HOLDS = "one clear sentence or 507; no partial item; reads go on; deposits again
 _MEBIBYTES = 24
 _WAYS = (("unshare", "--user", "--map-root-user", "--mount"), ("unshare", "--mount"))
 _MOUNT = 'mount -t tmpfs -o "size={size}m" none "$0" && exec "$@"'
-_PATIENCE = 3600  # seconds for all trials
+_TIMEOUT = 3600  # seconds for all trials
 
 
 def prove(scale: Scale, seed: int, program: Path | None = None) -> Report:
@@ -65,14 +65,14 @@ def prove_trials(trials: int, seed: int, program: Path | None = None) -> Report:
         words = [str(place), str(trials), str(seed), *([str(program)] if program else [])]
         inside = [sys.executable, "-m", "proofs.deposit.full_disk", *words]
         done = subprocess.run(
-            [*way, *mount, *inside], env=environment(), stdout=subprocess.PIPE, check=True, timeout=_PATIENCE
+            [*way, *mount, *inside], env=environment(), stdout=subprocess.PIPE, check=True, timeout=_TIMEOUT
         )
-        told = json.loads(done.stdout)
-        for what, count in told["counts"].items():
+        result = json.loads(done.stdout)
+        for what, count in result["counts"].items():
             report.count(what, count)
-        for sentence in told["broken"]:
+        for sentence in result["broken"]:
             report.violate(sentence)
-        report.violations = told["violations"]
+        report.violations = result["violations"]
     return report
 
 
@@ -86,19 +86,14 @@ def _works(way: tuple[str, ...], place: Path) -> bool:
 def fill(report: Report, place: Path, trials: int, seed: int, program: Path | None) -> None:
     """All trials, below a folder; its `disk` is a file system of its own, if it is there."""
     own = (place / "disk").is_mount()
-    room = Room(place / "disk" if own else place, limited=not own)
+    free = DiskSpace(place / "disk" if own else place, limited=not own)
     with Nursery(program) as nursery, ExitStack() as stack:
-        filling = Filling(report, nursery, room, place, random.Random(seed))
+        filling = Filling(report, nursery, free, place, random.Random(seed))
         if own:
-            stack.enter_context(filling.served(_free_port()))
+            stack.enter_context(filling.served(free_port()))
         for _ in range(trials):
             filling.trial()
             report.count("trials")
-
-
-def _free_port() -> int:
-    with socket.create_server(("127.0.0.1", 0)) as free:
-        return int(free.getsockname()[1])
 
 
 def main(place: str, trials: str, seed: str, program: str = "") -> None:
@@ -107,8 +102,8 @@ def main(place: str, trials: str, seed: str, program: str = "") -> None:
     out = os.dup(1)
     os.dup2(2, 1)
     fill(report, Path(place), int(trials), int(seed), Path(program) if program else None)
-    told = {"counts": report.counts, "broken": report.broken, "violations": report.violations}
-    os.write(out, json.dumps(told).encode())
+    result = {"counts": report.counts, "broken": report.broken, "violations": report.violations}
+    os.write(out, json.dumps(result).encode())
 
 
 if __name__ == "__main__":

@@ -25,16 +25,16 @@ from contextlib import ExitStack
 from hashlib import sha256
 from pathlib import Path
 
-from ibi.archive.catalogue import Catalogue
-from ibi.archive.holding import Holding, StoredFile
-from ibi.archive.storage import Storage
+from ibi.archive.model.item import Holding, StoredFile
+from ibi.archive.store.files import FileStore
+from ibi.archive.store.tables.catalogue import Catalogue
 from ibi.errors import IbiError
+from proofs.common.report import Report, Scale
 from proofs.deposit import archives, replay
 from proofs.deposit.looking import items_of
 from proofs.deposit.nursery import Child, Nursery
 from proofs.deposit.replay import Change
 from proofs.deposit.working import WORK
-from proofs.minting.report import Report, Scale
 
 NAME = "P-D2-kills"
 HOLDS = "what was acknowledged is there, once and whole; no writer undoes another; whole again within 5 s"
@@ -82,7 +82,7 @@ class _Contest:
             for number in range(_ROUND - PROCESSES):
                 self._wait(reader)
                 self._kill(self._chance.choice(sorted(self._workers)))
-                if number % 8 == 7:  # and then nobody is there for a moment
+                if number % 8 == 7:  # and then no process runs for a moment
                     self._kill_all()
                 while len(self._workers) < PROCESSES:
                     self._start()
@@ -128,7 +128,7 @@ class _Contest:
         """Come next, and look at everything."""
         started = time.monotonic()
         try:
-            with archives.at(self._data).keeper():
+            with archives.at(self._data).item_store():
                 pass
         except (IbiError, OSError) as error:
             self._report.violate(f"nobody can go on: {error}")
@@ -146,12 +146,12 @@ class _Contest:
 
 
 class _Reader:
-    """Somebody who reads items at random while others work."""
+    """A process that reads items at random while others work."""
 
     def __init__(self, report: Report, data: Path, chance: random.Random) -> None:
         self._report = report
         self._catalogue: Catalogue = archives.at(data).open_catalogue()
-        self._storage: Storage = archives.at(data).storage()
+        self._file_store: FileStore = archives.at(data).file_store()
         self._chance = chance
         self._holdings: list[Holding] = []
 
@@ -187,7 +187,7 @@ class _Reader:
 
     def _problem(self, held: Holding, file: StoredFile) -> str:
         try:
-            with self._storage.open(held.forms, file) as opened:
+            with self._file_store.open(held.forms, file) as opened:
                 good = sha256(opened.read()).hexdigest() == file.sha256
         except OSError as error:
             return str(error)

@@ -65,7 +65,7 @@ def _item(connection: sqlite3.Connection, facts: dict[str, Any]) -> Item:
 
 
 def faults(data: Path) -> list[str]:
-    """All that is not as it must be in a directory in which nobody is at work, and whose last user has cleared up."""
+    """All that is not as it must be in a directory where no process is at work, after the last one has cleared up."""
     return [*_in_database(data), *_on_disk(data)]
 
 

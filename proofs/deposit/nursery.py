@@ -6,7 +6,7 @@ buffers are flushed, exit handlers are called.
 
     python -m proofs.deposit.nursery [PROGRAM]     PROGRAM: Python code that is run first, to break something on purpose
 
-One line of JSON a wish on stdin, one line an answer on stdout.
+Each line on stdin is a request as JSON, each line on stdout an answer.
 """
 
 from __future__ import annotations
@@ -26,17 +26,17 @@ from ctypes import CDLL
 from pathlib import Path
 from typing import Any, Self
 
-from proofs.minting.running import environment
+from proofs.common.environment import environment
 
 COMMAND = "ibi.cli:main"
 """What `ibi` runs."""
 _NEEDED = (
-    "ibi.cli", "ibi.archive.deposit", "ibi.archive.directory", "ibi.archive.editing", "ibi.archive.item_lines",
-    "ibi.archive.ledgers.copies", "ibi.archive.dublin_core", "ibi.cli.archive.items", "ibi.minting.machine",
-    "ibi.settings", "sqlalchemy.dialects.sqlite", "getpass", "pwd", "alembic.command", "proofs.deposit.working",
+    "ibi.cli", "ibi.archive.store.deposit", "ibi.archive.store.data_directory", "ibi.archive.model.item_json",
+    "ibi.archive.store.tables.copies", "ibi.archive.model.item", "ibi.cli.archive.items", "ibi.minting.machine",
+    "ibi.runtime.settings", "sqlalchemy.dialects.sqlite", "getpass", "pwd", "alembic.command", "proofs.deposit.working",
 )  # fmt: skip
-_SET_PTRACER, _ANYBODY = 0x59616D61, -1  # prctl: where only parents may trace
-_PATIENCE = 60  # seconds
+_SET_PTRACER, _ANY_CHILD = 0x59616D61, -1  # prctl: where only parents may trace
+_TIMEOUT = 60  # seconds
 
 
 class Child:
@@ -60,8 +60,8 @@ class Child:
 
     def go(self) -> None:
         """Let it begin."""
-        with suppress(BrokenPipeError), (self._folder / "go").open("wb", buffering=0) as door:
-            door.write(b"!")
+        with suppress(BrokenPipeError), (self._folder / "go").open("wb", buffering=0) as fifo:
+            fifo.write(b"!")
 
     def signal(self, number: int) -> None:
         """Send a signal; its number is not given to another process before `wait`."""
@@ -97,13 +97,13 @@ class Nursery:
         return self
 
     def __exit__(self, *_: object) -> None:
-        self._running.communicate(timeout=_PATIENCE)
+        self._running.communicate(timeout=_TIMEOUT)
 
-    def ask(self, wish: dict[str, Any]) -> Any:
-        """Tell it a wish, hear its answer."""
+    def ask(self, request: dict[str, Any]) -> Any:
+        """Send it a request and return its answer."""
         assert self._running.stdin is not None  # noqa: S101 - it is a pipe
         assert self._running.stdout is not None  # noqa: S101 - it is a pipe
-        self._running.stdin.write(json.dumps(wish).encode() + b"\n")
+        self._running.stdin.write(json.dumps(request).encode() + b"\n")
         self._running.stdin.flush()
         return json.loads(self._running.stdout.readline())
 
@@ -116,8 +116,8 @@ class Nursery:
         """
         folder.mkdir(parents=True)
         os.mkfifo(folder / "go")
-        wish = {"folder": str(folder), "words": list(words), "function": function, "largest": largest}
-        return Child(self, int(self.ask(wish)), folder)
+        request = {"folder": str(folder), "words": list(words), "function": function, "largest": largest}
+        return Child(self, int(self.ask(request)), folder)
 
 
 def wait_until(truth: Any, seconds: float = 20) -> bool:
@@ -139,33 +139,33 @@ def main(program: str = "") -> None:
     answers = os.dup(1)
     os.dup2(2, 1)
     for line in sys.stdin.buffer:
-        wish = json.loads(line)
-        if "wait" in wish:
-            answer = os.waitstatus_to_exitcode(os.waitpid(wish["wait"], 0)[1])
+        request = json.loads(line)
+        if "wait" in request:
+            answer = os.waitstatus_to_exitcode(os.waitpid(request["wait"], 0)[1])
         else:
             answer = os.fork()
             if not answer:
                 os.close(answers)
-                _live(wish)
+                _live(request)
         os.write(answers, b"%d\n" % answer)
 
 
-def _live(wish: dict[str, Any]) -> None:
+def _live(request: dict[str, Any]) -> None:
     """Be the child: leave by SystemExit, as the command does."""
-    folder = Path(wish["folder"])
+    folder = Path(request["folder"])
     for number, name in ((0, os.devnull), (1, folder / "out"), (2, folder / "err")):
         handle = os.open(name, os.O_RDWR | os.O_CREAT | os.O_APPEND, 0o600)
         os.dup2(handle, number)
         os.close(handle)
     with suppress(AttributeError):
-        CDLL(None).prctl(_SET_PTRACER, _ANYBODY, 0, 0, 0)
-    if wish["largest"] is not None:
-        resource.setrlimit(resource.RLIMIT_FSIZE, (wish["largest"], wish["largest"]))
-    module, _, function = wish["function"].partition(":")
+        CDLL(None).prctl(_SET_PTRACER, _ANY_CHILD, 0, 0, 0)
+    if request["largest"] is not None:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (request["largest"], request["largest"]))
+    module, _, function = request["function"].partition(":")
     act = getattr(importlib.import_module(module), function)
-    with (folder / "go").open("rb") as door:
-        door.read(1)
-    sys.exit(act(wish["words"]))
+    with (folder / "go").open("rb") as fifo:
+        fifo.read(1)
+    sys.exit(act(request["words"]))
 
 
 if __name__ == "__main__":

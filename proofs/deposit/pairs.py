@@ -26,16 +26,16 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from ibi.archive.catalogue import Catalogue
-from ibi.archive.editing import edit, remove
-from ibi.archive.keeper import Keeper
-from ibi.archive.storage import Storage
+from ibi.archive.store.deposit import edit, remove
+from ibi.archive.store.files import FileStore
+from ibi.archive.store.item_store import ItemStore
+from ibi.archive.store.tables.catalogue import Catalogue
 from ibi.errors import IbiError
 from ibi.identifier.forms import parse_name
+from proofs.common.report import Report, Scale
 from proofs.deposit import archives
 from proofs.deposit.looking import items_of
 from proofs.deposit.nursery import Child, Nursery, wait_until
-from proofs.minting.report import Report, Scale
 
 NAME = "P-D2-pairs"
 HOLDS = "two that meet at any step of settling, killed or not, leave what was committed, once and whole"
@@ -87,7 +87,7 @@ class Stage:
         _leave_work(self._pattern)
 
     def points(self) -> int:
-        """How many points the first one comes by when nobody stops it."""
+        """How many points the first one passes when it is not stopped."""
         data = self._new()
         with _company(data):
             child = self._child(SETTLE, data, 0)
@@ -119,7 +119,7 @@ class Stage:
                 self._report.demand(second.wait() == 0, f"{pair}: {second.err[-300:]}")
         self._report.count("pairs")
         try:
-            with archives.at(data).keeper():
+            with archives.at(data).item_store():
                 pass
         except (IbiError, OSError) as error:
             self._report.violate(f"{pair}: nobody can go on: {error}")
@@ -146,33 +146,33 @@ def settle(words: Sequence[str]) -> None:
     """DIR POINT: deposit an item and settle; be stopped at this point, and tell at the end how many there were."""
     data, point = words
     passed = itertools.count(1)
-    with archives.at(Path(data)).keeper() as keeper:
-        settling = Storage.settle
+    with archives.at(Path(data)).item_store() as item_store:
+        settling = FileStore.settle
 
         def pass_by() -> None:
             if next(passed) == int(point):
                 os.kill(os.getpid(), signal.SIGSTOP)
 
-        def watched(storage: Storage, catalogue: Catalogue) -> None:
+        def watched(file_store: FileStore, catalogue: Catalogue) -> None:
             with _steps(pass_by):
-                settling(storage, catalogue)
+                settling(file_store, catalogue)
 
-        Storage.settle = watched  # type: ignore[method-assign, assignment]  # this process is there for nothing else
-        archives.put(keeper, {"z": b"of the first"}, _FIRST)
-        Storage.settle = settling  # type: ignore[method-assign]  # as it was
+        FileStore.settle = watched  # type: ignore[method-assign, assignment]  # this process is there for nothing else
+        archives.put(item_store, {"z": b"of the first"}, _FIRST)
+        FileStore.settle = settling  # type: ignore[method-assign]  # as it was
     os.write(1, b"%d\n" % (next(passed) - 1))
 
 
 def change(words: Sequence[str]) -> None:
     """DIR CHANGE DIES: make a change; be killed between the last commit and settling, or settle."""
     data, kind, dies = words
-    settling = Storage.settle
-    with archives.at(Path(data)).keeper() as keeper:
-        *before, last = _acts(keeper, kind)
-        Storage.settle = lambda *_: None  # type: ignore[method-assign]  # as one who is killed before it
+    settling = FileStore.settle
+    with archives.at(Path(data)).item_store() as item_store:
+        *before, last = _acts(item_store, kind)
+        FileStore.settle = lambda *_: None  # type: ignore[method-assign]  # as one who is killed before it
         for act in before:
             act(_BEFORE_LAST)
-        Storage.settle = _die if dies == "True" else settling  # type: ignore[method-assign, assignment]  # likewise
+        FileStore.settle = _die if dies == "True" else settling  # type: ignore[method-assign, assignment]  # likewise
         last(_LAST)
 
 
@@ -180,21 +180,21 @@ def _die(*_: object) -> None:
     os.kill(os.getpid(), signal.SIGKILL)
 
 
-def _acts(keeper: Keeper, kind: str) -> list[Callable[[str], Any]]:
-    held = keeper.catalogue.holding_of_key("met")
+def _acts(item_store: ItemStore, kind: str) -> list[Callable[[str], Any]]:
+    held = item_store.catalogue.holding_by_key("met")
     assert held is not None  # noqa: S101 - the pattern has it
     name = parse_name(str(held.forms.main))
 
     def put(file: str, content: bytes, *without: str) -> Callable[[str], Any]:
         return lambda who: edit(
-            keeper, name, {}, who, staged=archives.stage(keeper, {file: content}), without=without
+            item_store, name, {}, who, staged=archives.stage(item_store, {file: content}), without=without
         )
 
     def out(who: str) -> None:
-        edit(keeper, name, {}, who, without=["g"])
+        edit(item_store, name, {}, who, without=["g"])
 
     def removal(who: str) -> None:
-        remove(keeper, name, "why", who)
+        remove(item_store, name, "why", who)
 
     acts: dict[str, list[Callable[[str], Any]]] = {
         "removal": [removal],
@@ -210,26 +210,33 @@ def _acts(keeper: Keeper, kind: str) -> list[Callable[[str], Any]]:
 def _leave_work(data: Path) -> None:
     """An Archive as killed writers left it."""
     archives.found(data)
-    with archives.at(data).keeper() as keeper:
-        archives.put(keeper, {"a": b"placed"}, "before", key="met")
-        archives.put(keeper, {"b/c": b"placed, too"}, "before", key="left")
+    with archives.at(data).item_store() as item_store:
+        archives.put(item_store, {"a": b"placed"}, "before", key="met")
+        archives.put(item_store, {"b/c": b"placed, too"}, "before", key="left")
     with archives.at(data).catalogue() as catalogue:
-        keeper = archives.at(data).keeper_of(catalogue, archives.settings())
-        keeper.storage = _Unsettled(data)
+        item_store = archives.at(data).item_store_over(catalogue, archives.settings())
+        item_store.file_store = _Unsettled(data)
         for key, files, gone in (("met", {"g": b"in staging"}, []), ("left", {}, ["b/c"])):
-            held = catalogue.holding_of_key(key)
+            held = catalogue.holding_by_key(key)
             assert held is not None  # noqa: S101 - it was put there
-            edit(keeper, held.forms.main, {}, "before", staged=archives.stage(keeper, files), without=gone)
+            edit(
+                item_store,
+                held.forms.main,
+                {},
+                "before",
+                staged=archives.stage(item_store, files),
+                without=gone,
+            )
 
 
-class _Unsettled(Storage):
+class _Unsettled(FileStore):
     def settle(self, catalogue: Catalogue) -> None:
         """As if killed before it."""
 
 
 @contextmanager
 def _company(data: Path) -> Iterator[None]:
-    """Somebody else is at work meanwhile, so nobody clears up when coming or going."""
+    """Hold the shared lock meanwhile, so that no process clears up at its start or end."""
     with (data / "ingest.lock").open("ab") as lock:
         fcntl.flock(lock, fcntl.LOCK_SH)
         yield
@@ -256,8 +263,8 @@ def _steps(pass_by: Callable[[], object]) -> Iterator[None]:
     writing = Catalogue.writing
     places: list[tuple[Any, str]] = [
         *((os, name) for name in _STEPS),
-        (Catalogue, "staged"),
-        (Catalogue, "leaving"),
+        (Catalogue, "staged_files"),
+        (Catalogue, "paths_to_remove"),
     ]
     were = [(place, name, getattr(place, name)) for place, name in places]
     for place, name, was in were:

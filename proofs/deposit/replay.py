@@ -48,17 +48,19 @@ def read(lines: Iterable[bytes]) -> Iterator[Change]:
     for line in lines:
         if not line.endswith(b"\n"):
             continue
-        said = json.loads(line)
-        if said["what"] == "begun":
+        record = json.loads(line)
+        if record["what"] == "begun":
             if change is not None:
                 yield change
-            put = {name: (size, sha256) for name, (size, sha256) in said["put"].items()}
-            change = Change(said["number"], said["kind"], said["item"], put, said["gone"], said["at"])
+            put = {name: (size, sha256) for name, (size, sha256) in record["put"].items()}
+            change = Change(
+                record["number"], record["kind"], record["item"], put, record["gone"], record["at"]
+            )
         elif change is not None:
-            change.ended = said["at"]
-            change.main, change.refused = said.get("main", ""), said.get("why", "")
+            change.ended = record["at"]
+            change.main, change.refused = record.get("main", ""), record.get("why", "")
             if change.refused and change.refused not in _HARMLESS:
-                change.refused += f": {said['sentence']}"
+                change.refused += f": {record['sentence']}"
     if change is not None:
         yield change
 

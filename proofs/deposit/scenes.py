@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from hashlib import sha256
 from pathlib import Path
 
-from ibi.archive.editing import edit
-from ibi.archive.keeper import Keeper
-from ibi.archive.storage import Storage
+from ibi.archive.store.deposit import edit
+from ibi.archive.store.files import FileStore
+from ibi.archive.store.item_store import ItemStore
 from ibi.errors import SetupError
 from proofs.deposit import archives
 from proofs.deposit.looking import Item, items_of
@@ -34,17 +34,17 @@ class Scene:
     name: str
     words: str
     judge: Callable[[World, World], bool]
-    said: str = " 8JMKD3MGP8W/"  # the second name: the line with both is complete
+    expected_output: str = " 8JMKD3MGP8W/"  # the second name: the line with both is complete
     after_crash: bool = False
 
     def make(self, data: Path) -> None:
         """The Archive before it: an item to change, its next edition, and another item."""
         archives.found(data)
-        with archives.at(data).keeper() as keeper:
-            archives.put(keeper, {"z": b"never touched"}, "before")
-            archives.put(keeper, OLD, "before", key="old")
+        with archives.at(data).item_store() as item_store:
+            archives.put(item_store, {"z": b"never touched"}, "before")
+            archives.put(item_store, OLD, "before", key="old")
             if self.after_crash:
-                _crash(keeper)
+                _crash(item_store)
 
     def command(self, data: Path, given: Path) -> list[str]:
         """The words after `ibi`."""
@@ -63,33 +63,33 @@ def give(folder: Path) -> None:
             path.write_bytes(content)
 
 
-def _crash(keeper: Keeper) -> None:
+def _crash(item_store: ItemStore) -> None:
     """Leave all that an interrupted process can leave: listed files in staging, files to be removed, unlisted ones."""
 
     def interrupted(*_: object) -> None:
         raise SetupError("interrupted")
 
-    old = keeper.catalogue.holding_of_key("old")
+    old = item_store.catalogue.holding_by_key("old")
     assert old is not None  # noqa: S101 - it was put there
-    turning = archives.put(keeper, {"b/c": b"1"}, "before")
-    kept = Storage.settle
-    Storage.settle = interrupted  # type: ignore[method-assign, assignment]  # as if killed before it
+    turning = archives.put(item_store, {"b/c": b"1"}, "before")
+    kept = FileStore.settle
+    FileStore.settle = interrupted  # type: ignore[method-assign, assignment]  # as if killed before it
     try:
-        archives.put(keeper, {"x": b"1", "y/z": b"2"}, "before")
+        archives.put(item_store, {"x": b"1", "y/z": b"2"}, "before")
         edit(
-            keeper,
+            item_store,
             old.forms.main,
             {},
             "before",
-            staged=archives.stage(keeper, {"e.txt/f": b"3"}),
+            staged=archives.stage(item_store, {"e.txt/f": b"3"}),
             without=["e.txt"],
         )
         for name, gone in (("b", "b/c"), ("b/c", "b")):  # a folder becomes a file, and a folder again
-            staged = archives.stage(keeper, {name: b"4"})
-            edit(keeper, turning.forms.main, {}, "before", staged=staged, without=[gone])
-        archives.stage(keeper, {"never": b"listed"})
+            staged = archives.stage(item_store, {name: b"4"})
+            edit(item_store, turning.forms.main, {}, "before", staged=staged, without=[gone])
+        archives.stage(item_store, {"never": b"listed"})
     finally:
-        Storage.settle = kept  # type: ignore[method-assign]  # as it was
+        FileStore.settle = kept  # type: ignore[method-assign]  # as it was
 
 
 def _manifest(files: Mapping[str, bytes]) -> dict[str, tuple[int, str]]:

@@ -1,8 +1,8 @@
-"""P-D2, together: several start at once after a crash, and somebody is stopped in the middle of his work.
+"""P-D2, together: several start at once after a crash, and one is stopped in the middle of its work.
 
 *Starts.* A crash has left all that it can: files that are listed and lie in staging, files that are to be removed,
-files that nobody has listed. Two or three commands start within some milliseconds. Each does its work, and when the
-last has ended, the directory is whole: nobody cleared away what another one had just staged, nothing was left over.
+files that are not listed. Two or three commands start within some milliseconds. Each does its work, and when the
+last has ended, the directory is whole: none cleared away what another one had just staged, nothing was left over.
 Two deposits under one key make one item.
 
 *Stops.* A process is stopped (SIGSTOP)
@@ -28,11 +28,11 @@ import time
 from hashlib import sha256
 from pathlib import Path
 
+from proofs.common.report import Report, Scale
 from proofs.deposit import archives, scenes
 from proofs.deposit.looking import items_of
 from proofs.deposit.nursery import Child, Nursery, wait_until
 from proofs.deposit.working import STOPPED
-from proofs.minting.report import Report, Scale
 
 NAME = "P-D2-together"
 HOLDS = "no start harms another one; who is stopped stops nobody's reading, and loses nothing"
@@ -105,7 +105,7 @@ class Together:
         self._report.demand(staged and staged[0].exists(), "the file of one that is stopped was cleared away")
         self._go_on(stopped, killed=killed)
         if killed:
-            with archives.at(data).keeper():
+            with archives.at(data).item_store():
                 pass
         expected = {"one"} if killed else {"one", None}
         self._whole(data, expected, f"after one was stopped with staged files, killed: {killed}")
@@ -135,7 +135,7 @@ class Together:
     def stopped_while_moving(self) -> None:
         """The judge itself takes the place of the stopped one: it holds the locks."""
         data = self._new()
-        with archives.at(data).keeper():
+        with archives.at(data).item_store():
             pass
         shared, lock = (os.open(data / name, os.O_RDWR) for name in ("ingest.lock", "settle.lock"))
         try:
@@ -192,7 +192,7 @@ class Together:
         with archives.at(data).catalogue() as catalogue:
             for held in catalogue.all():
                 for file in held.files:
-                    with archives.at(data).storage().open(held.forms, file) as opened:
+                    with archives.at(data).file_store().open(held.forms, file) as opened:
                         good = sha256(opened.read()).hexdigest() == file.sha256
                     self._report.demand(good, f"{file.name} has other bytes than listed")
 

@@ -17,10 +17,9 @@ from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
-from ibi.archive.deposit import deposit
-from ibi.archive.editing import edit, remove
-from ibi.archive.item_lines import read_item
-from ibi.archive.keeper import Keeper
+from ibi.archive.model.item_json import read_item
+from ibi.archive.store.deposit import deposit, edit, remove
+from ibi.archive.store.item_store import ItemStore
 from ibi.errors import IbiError
 from ibi.identifier.forms import parse_name
 from proofs.deposit import archives
@@ -39,18 +38,20 @@ def work(words: Sequence[str]) -> None:
     chance = random.Random(seed)
     numbers = itertools.count(1)
     while True:
-        with archives.at(Path(data)).keeper() as keeper:
-            mains = [str(item.forms.main) for item in keeper.catalogue.all() if item.key or not item.deleted]
+        with archives.at(Path(data)).item_store() as item_store:
+            mains = [
+                str(item.forms.main) for item in item_store.catalogue.all() if item.key or not item.deleted
+            ]
             for _ in range(chance.randint(1, 5)):
-                _change(keeper, chance, f"{name}-{next(numbers)}", mains)
+                _change(item_store, chance, f"{name}-{next(numbers)}", mains)
 
 
-def _change(keeper: Keeper, chance: random.Random, number: str, mains: list[str]) -> None:
+def _change(item_store: ItemStore, chance: random.Random, number: str, mains: list[str]) -> None:
     kind = chance.choice(_CHANGES)
     contents = {name: _content(chance) for name in chance.sample(_NAMES, chance.randint(0, 2))}
     main, gone = chance.choice(mains), list[str]()
     if kind == "edit":
-        held = keeper.catalogue.holding(parse_name(main))
+        held = item_store.catalogue.holding(parse_name(main))
         names = [file.name for file in held.files] if held else []
         gone = chance.sample(names, min(len(names), chance.randint(0, 1)))
     begun = {
@@ -60,13 +61,18 @@ def _change(keeper: Keeper, chance: random.Random, number: str, mains: list[str]
         "gone": gone,
     }
     acts: dict[str, Callable[[], Any]] = {
-        "abandon": lambda: archives.stage(keeper, contents),
-        "deposit": lambda: archives.put(keeper, contents, number),
-        "edition": lambda: archives.put(keeper, contents, number, edition_of=main),
+        "abandon": lambda: archives.stage(item_store, contents),
+        "deposit": lambda: archives.put(item_store, contents, number),
+        "edition": lambda: archives.put(item_store, contents, number, edition_of=main),
         "edit": lambda: edit(
-            keeper, parse_name(main), {}, number, staged=archives.stage(keeper, contents), without=gone
+            item_store,
+            parse_name(main),
+            {},
+            number,
+            staged=archives.stage(item_store, contents),
+            without=gone,
         ),
-        "removal": lambda: remove(keeper, parse_name(main), "why", number),
+        "removal": lambda: remove(item_store, parse_name(main), "why", number),
     }
     _say("begun", number, **begun)
     try:
@@ -85,20 +91,20 @@ def _content(chance: random.Random) -> bytes:
 
 
 def stopped(words: Sequence[str]) -> None:
-    """DIR PLACE: deposit an item, and be stopped (SIGSTOP) on the way to it, until somebody lets it go on.
+    """DIR PLACE: deposit an item, and be stopped (SIGSTOP) on the way to it, until it is continued.
 
     PLACE: "staged", with a file in staging, or "writing", in the middle of the transaction.
     """
     data, place = words
-    with archives.at(Path(data)).keeper() as keeper:
+    with archives.at(Path(data)).item_store() as item_store:
         if place == "staged":
-            staged = archives.stage(keeper, {"a": b"of one that was stopped"})
+            staged = archives.stage(item_store, {"a": b"of one that was stopped"})
             os.kill(os.getpid(), signal.SIGSTOP)
-            deposit(keeper, read_item({"files": {"a": ""}}), staged, "stopped")
+            deposit(item_store, read_item({"files": {"a": ""}}), staged, "stopped")
         else:
-            with keeper.changing("stopped") as hand:
+            with item_store.unit_of_work("stopped") as work:
                 os.kill(os.getpid(), signal.SIGSTOP)
-                hand.note(hand.held(keeper.service.main), "noted")
+                work.record_event(work.get(item_store.service.main), "noted")
     _say("done", "stopped")
 
 

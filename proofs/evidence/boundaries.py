@@ -16,10 +16,10 @@ from itertools import count
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from proofs.common.environment import environment
+from proofs.common.report import Report, Scale
 from proofs.evidence.faults import FAULTS
-from proofs.evidence.logs import SERVICES, Log, told
-from proofs.minting.report import Report, Scale
-from proofs.minting.running import environment
+from proofs.evidence.logs import SERVICES, Log, checked_entries
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -95,7 +95,7 @@ def _judge(report: Report, log: Log, files: Files | None, outcome: str, where: s
     report.demand(content.endswith(b"\n") and b'"unregistered"' in content, f"{where}: the next writer fails")
     report.demand(bool(log.fault) == removed, f"{where}: afterwards: {log.fault or 'nothing is found'}")
     if not removed and not log.fault:
-        kinds = {entry["facts"]["kind"] for entry in told(content) if entry["what"] == "damage"}
+        kinds = {entry["facts"]["kind"] for entry in checked_entries(content) if entry["what"] == "damage"}
         expected = {"torn", *(["head"] if "lost head" in where else [])}
         report.demand(kinds <= expected, f"{where}: damage of the kinds {kinds}")
 
@@ -107,16 +107,16 @@ def _trials() -> Iterator[Callable[[Path, int, str], str]]:
     with subprocess.Popen(
         command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=environment()
     ) as process:
-        asked, answers = process.stdin, process.stdout
-        assert asked is not None  # noqa: S101 - it was asked for
+        requests, answers = process.stdin, process.stdout
+        assert requests is not None  # noqa: S101 - it was asked for
         assert answers is not None  # noqa: S101 - the same
 
         def attempt(path: Path, which: int, fault: str) -> str:
-            asked.write(f"{path}\t{which}\t{fault}\n")
-            asked.flush()
+            requests.write(f"{path}\t{which}\t{fault}\n")
+            requests.flush()
             return answers.readline().strip()
 
         try:
             yield attempt
         finally:
-            asked.close()
+            requests.close()

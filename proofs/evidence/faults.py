@@ -14,8 +14,8 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ibi.resolver.chain import HEAD_WIDTH, Note
-from ibi.resolver.evidence_files import EvidenceFiles
+from ibi.resolver.evidence.chain import HEAD_WIDTH, NewEntry
+from ibi.resolver.evidence.files import EvidenceFiles
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -67,7 +67,9 @@ def _child(path: Path, which: int, fault: str) -> int:
     files = EvidenceFiles(path)
     faulty = Faulty(which, fault)
     try:
-        files.append([Note("2026-11-22T10:00:00.000Z", "excluded", {"ibi": f"faulty/{n}"}) for n in range(2)])
+        files.append(
+            [NewEntry("2026-11-22T10:00:00.000Z", "excluded", {"ibi": f"faulty/{n}"}) for n in range(2)]
+        )
     except OSError:
         return _REFUSED
     return _DONE if faulty.left <= 0 else _OVER

@@ -14,9 +14,9 @@ import time
 from collections import defaultdict
 from pathlib import Path
 
-from proofs.evidence.logs import Log, told
-from proofs.minting.report import Report, Scale
-from proofs.minting.running import environment
+from proofs.common.environment import environment
+from proofs.common.report import Report, Scale
+from proofs.evidence.logs import Log, checked_entries
 
 NAME = "P-L1-kills"
 HOLDS = "what was acknowledged is there, in its order; half a line is cut off and told; nothing is merged or suspected"
@@ -59,21 +59,23 @@ def _turn(report: Report, log: Log, chance: random.Random, turn: int) -> dict[st
 
 
 def _judge(report: Report, log: Log, acknowledged: dict[str, int]) -> None:
-    entries = told(log.path.read_bytes())
+    entries = checked_entries(log.path.read_bytes())
     report.count("entries", len(entries))
     report.count("acknowledged", sum(acknowledged.values()))
-    said: dict[str, list[str]] = defaultdict(list)
+    addresses: dict[str, list[str]] = defaultdict(list)
     for entry in entries:
         facts = entry["facts"]
         if entry["what"] == "damage":
             report.count("half lines cut off", facts["kind"] == "torn")
             report.demand(facts["kind"] == "torn", f"damage of the kind {facts['kind']}")
         else:
-            said[facts["ibi"]].append(facts.get("address", ""))
+            addresses[facts["ibi"]].append(facts.get("address", ""))
     for name, count in acknowledged.items():
         for kind in ("write", "note"):
             numbers = [
-                int(text[len(kind) + 1 :].partition(".")[0]) for text in said[name] if text.startswith(kind)
+                int(text[len(kind) + 1 :].partition(".")[0])
+                for text in addresses[name]
+                if text.startswith(kind)
             ]
             report.demand(numbers == list(range(len(numbers))), f"a {kind} of {name} is lost or doubled")
             if kind == "write":

@@ -8,9 +8,9 @@ import zlib
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ibi.resolver.chain import Note
-from ibi.resolver.evidence import FILE, Evidence
-from ibi.resolver.evidence_files import EvidenceFiles
+from ibi.resolver.evidence.chain import NewEntry
+from ibi.resolver.evidence.files import EvidenceFiles
+from ibi.resolver.evidence.log import EVIDENCE_FILE, Evidence
 
 if TYPE_CHECKING:
     import random
@@ -25,7 +25,7 @@ class Log:
 
     def __init__(self, folder: Path) -> None:
         folder.mkdir(parents=True, exist_ok=True)
-        self.path = folder / FILE
+        self.path = folder / EVIDENCE_FILE
         self.head = EvidenceFiles(self.path).head_path
         self.evidence = Evidence(self.path, lambda: MOMENT)
 
@@ -45,7 +45,7 @@ class Log:
                 ("alert", {"kind": "suspect-originals", "ibi": ITEM, "archives": f"{service} {other}"}),
             ]
             what, facts = chance.choice(whats)
-            notes.append(Note("2026-11-22T10:00:00.000Z", what, facts))
+            notes.append(NewEntry("2026-11-22T10:00:00.000Z", what, facts))
         EvidenceFiles(self.path).append(notes)
 
     def read(self) -> tuple[bytes, bytes]:
@@ -64,7 +64,7 @@ class Log:
         return "" if found is None else str(found)
 
 
-def told(content: bytes) -> list[dict[str, Any]]:
+def checked_entries(content: bytes) -> list[dict[str, Any]]:
     """The entries of a log. Raises ValueError or KeyError unless all of them hang together, by the written rules."""
     entries, before = [], "0" * 64
     for number, line in enumerate(content.decode("ascii").splitlines(), 1):
@@ -79,7 +79,7 @@ def told(content: bytes) -> list[dict[str, Any]]:
 
 
 def sealed(entry: dict[str, Any], before: str | None = None) -> tuple[bytes, str]:
-    """The line of an entry with a hash that fits, as somebody would write it who knows the rules; and the hash."""
+    """The line of an entry with a hash that fits, as an attacker who knows the rules would write it; and the hash."""
     members = {name: value for name, value in entry.items() if name != "hash"}
     members |= {} if before is None else {"previous": before}
     body = json.dumps(members, separators=(",", ":"))[:-1]
@@ -88,7 +88,7 @@ def sealed(entry: dict[str, Any], before: str | None = None) -> tuple[bytes, str
 
 
 def head_line(number: int, own: str, size: int) -> bytes:
-    """A head that fits, as somebody would write it who knows the rules."""
+    """A head that fits, as an attacker who knows the rules would write it."""
     content: dict[str, Any] = {"number": number, "hash": own, "size": size}
     content["check"] = zlib.crc32(json.dumps(content).encode())
     return json.dumps(content, separators=(",", ":")).encode().ljust(159) + b"\n"

@@ -13,9 +13,9 @@ import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ibi.resolver.chain import Anchor
-from proofs.evidence.logs import SERVICES, Log, head_line, sealed, told
-from proofs.minting.report import Report, Scale
+from ibi.resolver.evidence.chain import Anchor
+from proofs.common.report import Report, Scale
+from proofs.evidence.logs import SERVICES, Log, checked_entries, head_line, sealed
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -36,7 +36,9 @@ def prove(scale: Scale, seed: int) -> Report:
             log = Log(Path(folder) / str(first))
             log.fill(chance, _ENTRIES)
             whole = log.read()
-            report.demand(len(told(whole[0])) == _ENTRIES, "the log has other entries than were written")
+            report.demand(
+                len(checked_entries(whole[0])) == _ENTRIES, "the log has other entries than were written"
+            )
             report.demand(not log.fault, f"an untouched log is suspected: {log.fault}")
             for trial in range(first, min(trials, first + _EACH)):
                 _single(report, log, whole, chance, list(HOWS)[trial % len(HOWS)])

@@ -7,7 +7,7 @@ import time
 from itertools import count
 from pathlib import Path
 
-from ibi.resolver.evidence import Evidence
+from ibi.resolver.evidence.log import Evidence
 
 if __name__ == "__main__":
     evidence = Evidence(Path(sys.argv[1]), time.time)

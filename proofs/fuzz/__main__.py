@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import sys
 
-from proofs import command
+from proofs.common import command
 from proofs.fuzz import answers, parsers, requests
 
 if __name__ == "__main__":

@@ -15,17 +15,17 @@ from ipaddress import ip_network
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from ibi import assembly
+from ibi import app
+from proofs.common import numbered
+from proofs.common.report import Report, Scale
+from proofs.common.resolver_directory import directory
 from proofs.fuzz import grammar
-from proofs.fuzz.liar import CANARY, ITEMS, Liar, Told
+from proofs.fuzz.liar import CANARY, ITEMS, Liar, SentTexts
 from proofs.fuzz.services import Faults
-from proofs.fuzz.wire import Door, fault_of
-from proofs.minting.report import Report, Scale
-from proofs.resolver import cast as play
-from proofs.resolver.world import directory
+from proofs.fuzz.wire import SocketlessClient, fault_of
 
 if TYPE_CHECKING:
-    from ibi.serving import Service
+    from ibi.http.server.service import Service
 
 NAME: Final = "P-F3"
 HOLDS: Final = (
@@ -35,7 +35,7 @@ HOLDS: Final = (
 
 _ARCHIVES: Final = 3
 _UPSTREAM: Final = 9
-_STORIES: Final = 40  # with one resolver; then it has learned whom not to ask
+_QUESTIONS_EACH: Final = 40  # with one resolver; then it has learned which Archives not to query
 _READERS: Final = 8
 _SETTINGS: Final[dict[str, Any]] = {
     "request_rate": 1e6,
@@ -57,42 +57,42 @@ def prove(scale: Scale, seed: int) -> Report:
     return report
 
 
-async def _prove(report: Report, seed: int, stories: int) -> None:
+async def _prove(report: Report, seed: int, questions: int) -> None:
     faults = Faults()
     logging.getLogger().addHandler(faults)
     try:
-        for first in range(0, stories, _STORIES):
+        for first in range(0, questions, _QUESTIONS_EACH):
             chance = random.Random(f"{seed} {first}")
-            await _tell(report, chance, min(_STORIES, stories - first), faults)
+            await _tell(report, chance, min(_QUESTIONS_EACH, questions - first), faults)
             for heard in faults.taken():
                 report.violate(f"seed {seed}, from story {first} on: {heard}")
     finally:
         logging.getLogger().removeHandler(faults)
 
 
-async def _tell(report: Report, chance: random.Random, stories: int, faults: Faults) -> None:
-    """Some stories with a resolver of their own."""
-    told = Told()
-    liars = [
-        Liar(number, random.Random(chance.random()), told, redirects=number == _UPSTREAM)
-        for number in (*range(1, _ARCHIVES + 1), _UPSTREAM)
-    ]
+async def _tell(report: Report, chance: random.Random, questions: int, faults: Faults) -> None:
+    """Some questions, with a resolver of their own."""
+    texts = SentTexts()
+    liars: list[Liar] = []
     port = 0
-    for liar in liars:
-        port = await liar.listen(port)
+    for number in (*range(1, _ARCHIVES + 1), _UPSTREAM):
+        liar = Liar(number, random.Random(chance.random()), texts, port, redirects=number == _UPSTREAM)
+        await liar.open()
+        port = liar.port
+        liars.append(liar)
 
     async def names(host: str, _port: int) -> list[tuple[str, int]]:
         number = host.removeprefix("a").partition(".")[0]
-        return [(play.ip(int(number)), port)]
+        return [(numbered.ip(int(number)), port)]
 
     with tempfile.TemporaryDirectory(prefix="ibi-fuzz-") as parent:
-        upstream = f"http://{play.host(_UPSTREAM)}/" if chance.random() < 0.5 else ""
+        upstream = f"http://{numbered.host(_UPSTREAM)}/" if chance.random() < 0.5 else ""
         data = directory(Path(parent) / "resolver", _ARCHIVES, upstream=upstream, **_SETTINGS)
-        service = assembly.resolver_service(data, names=names, trusted=[ip_network("127.0.0.0/8")])
+        service = app.resolver_service(data, names=names, trusted=[ip_network("127.0.0.0/8")])
         started = asyncio.ensure_future(service.started()) if service.started else None
-        readers = [_Reader(report, random.Random(chance.random()), service, told) for _ in range(_READERS)]
+        readers = [_Reader(report, random.Random(chance.random()), service, texts) for _ in range(_READERS)]
         try:
-            await asyncio.gather(*(each.ask(stories // _READERS) for each in readers))
+            await asyncio.gather(*(each.ask(questions // _READERS) for each in readers))
         finally:
             if started is not None:
                 started.cancel()
@@ -109,17 +109,17 @@ async def _tell(report: Report, chance: random.Random, stories: int, faults: Fau
 class _Reader:
     """A reader, who asks one question after the other."""
 
-    def __init__(self, report: Report, chance: random.Random, service: Service, told: Told) -> None:
+    def __init__(self, report: Report, chance: random.Random, service: Service, texts: SentTexts) -> None:
         self._report = report
         self._chance = chance
-        self._door = Door(service)
-        self._told = told
+        self._client = SocketlessClient(service)
+        self._texts = texts
 
     async def ask(self, questions: int) -> None:
         """Ask so many."""
         for _ in range(questions):
             raw = self._request()
-            written, fault = await self._door.say([raw])
+            written, fault = await self._client.say([raw])
             self._report.count("readers")
             self._judge(raw, written, fault)
 
@@ -131,12 +131,12 @@ class _Reader:
                 target = f"/-/explain/{item}{grammar.expand('good', chance)}"
             case 2:
                 query = grammar.expand("good_request", chance).replace(" ", "+")
-                target = f"/{play.SERVICE}?{query}"
+                target = f"/{numbered.SERVICE}?{query}"
             case _:
                 target = f"/{item}{grammar.expand('good', chance)}"
         lines = (
             f"GET {target} HTTP/1.1",
-            f"Host: {play.ADDRESS}",
+            f"Host: {numbered.ADDRESS}",
             f"Accept: {chance.choice(_ACCEPT)}",
             f"Accept-Language: {chance.choice(('pt-BR', 'en, pt;q=0.5', '*'))}",
         )
@@ -157,15 +157,15 @@ class _Reader:
             if (
                 name.lower() == b"location"
                 and head[9:12] == b"302"
-                and not self._was_said(raw, value.decode("latin-1"))
+                and not self._was_sent(raw, value.decode("latin-1"))
             ):
                 fault = fault or f"it leads to {value.decode('latin-1')!r}, which nobody has said"
         if fault:
             self._report.violate(f"{fault}: {raw.partition(chr(13).encode())[0]!r}")
 
-    def _was_said(self, raw: bytes, location: str) -> bool:
+    def _was_sent(self, raw: bytes, location: str) -> bool:
         query = raw.split(b" ")[1].decode("latin-1").partition("?")[2]
         if query == "a=b":  # the item's own query follows it
             bare = location.partition("#")[0]
             location = bare[: -len(query)].rstrip("?&") if bare.endswith(query) else location
-        return self._told.has(location)
+        return self._texts.has(location)

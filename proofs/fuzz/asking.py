@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
+from proofs.common import numbered
 from proofs.fuzz import corpus, grammar
 from proofs.fuzz.making import Maker, as_bytes, dumped
-from proofs.resolver import cast as play
 
 if TYPE_CHECKING:
     import random
@@ -72,7 +72,7 @@ class Request(NamedTuple):
         return b"".join(self.pieces)
 
 
-class Asker:
+class RequestMaker:
     """Makes requests. `routes`: patterns of the JSON interface; `token`: one that may do everything there."""
 
     def __init__(
@@ -80,9 +80,9 @@ class Asker:
     ) -> None:
         self._chance = chance
         self._resolver = resolver
-        self._host = play.ADDRESS if resolver else play.host(1)
-        self._service = play.SERVICE if resolver else play.service(1)
-        self._doors = _OF_RESOLVER if resolver else _OF_ARCHIVE
+        self._host = numbered.ADDRESS if resolver else numbered.host(1)
+        self._service = numbered.SERVICE if resolver else numbered.service(1)
+        self._paths = _OF_RESOLVER if resolver else _OF_ARCHIVE
         self._routes = routes
         self._token = token
         self._maker = Maker(chance, (*corpus.vectors("url.parse"), *corpus.wild()), "url_path", wide=False)
@@ -148,7 +148,7 @@ class Asker:
             case 3:
                 target = f"/{self._service}?{self._made('good_request')}"
             case 4:
-                target = chance.choice(self._doors) + chance.choice(
+                target = chance.choice(self._paths) + chance.choice(
                     ("", self._made("ibi"), f"?text={self._made('pct')}")
                 )
             case 5 if self._routes:
@@ -182,7 +182,7 @@ class Asker:
                 return chance.randbytes(chance.choice((0, 1, 300))), "application/offset+octet-stream"
             case _:
                 value: Any = chance.choice(
-                    (*corpus.ITEMS, {"service_ibi": play.service(1)}, {"word": "propose"}, [])
+                    (*corpus.ITEMS, {"service_ibi": numbered.service(1)}, {"word": "propose"}, [])
                 )
                 return as_bytes(dumped(self._maker.json(value))), "application/json"
 

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-import asyncio
 import re
 from typing import TYPE_CHECKING, Final
 from urllib.parse import parse_qs
 
+from proofs.common import numbered
+from proofs.common.lies import TRANSPORTS
 from proofs.fuzz import corpus, grammar
 from proofs.fuzz.making import Maker, as_bytes
-from proofs.resolver import cast as play
-from proofs.resolver.lies import TRANSPORTS, chunked, whole
+from support.http_answers import answer, chunked
+from support.scripted_archive import Behaviour, ScriptedServer
 
 if TYPE_CHECKING:
     import random
@@ -42,8 +43,8 @@ _WORDS: Final = re.compile(rb"[^\s{}]+")
 _CHUNK_HEAD: Final = re.compile(rb"\r\n[0-9a-fA-F]+[^\r\n]*\r\n")
 
 
-class Told:
-    """All that was ever said to a resolver, so that nobody is sent to where nothing said has led."""
+class SentTexts:
+    """All texts ever sent to a resolver, to check that no reader is sent to a URL that none of them has."""
 
     def __init__(self) -> None:
         self._words: set[str] = set()
@@ -56,7 +57,7 @@ class Told:
             self._garbled.append(_CHUNK_HEAD.sub(b"", raw) + b" " + raw)
 
     def garble(self, raw: bytes) -> None:
-        """Something is said that nobody can be sure of how it is read."""
+        """Keep a text that may be read in several ways."""
         self._garbled.append(_CHUNK_HEAD.sub(b"", raw) + b" " + raw)
 
     def has(self, url: str) -> bool:
@@ -64,53 +65,26 @@ class Told:
         return url in self._words or any(url.encode("latin-1") in raw for raw in self._garbled)
 
 
-class Liar:
+class Liar(ScriptedServer):
     """One of them, listening at an address of its own. `redirects`: whether a redirect by HTTP counts as said."""
 
-    def __init__(self, number: int, chance: random.Random, told: Told, *, redirects: bool = False) -> None:
+    def __init__(
+        self, number: int, chance: random.Random, texts: SentTexts, port: int = 0, *, redirects: bool = False
+    ) -> None:
+        super().__init__(self._reply, numbered.ip(number), port)
         self._redirects = redirects
         self._number = number
         self._chance = chance
-        self._told = told
+        self._texts = texts
         self._maker = Maker(chance, corpus.plays(), "pairs", wide=False)
-        self._server: asyncio.Server | None = None
-        self._open: set[asyncio.StreamWriter] = set()
         self.answers = 0
 
-    async def listen(self, port: int = 0) -> int:
-        """Begin; the port."""
-        self._server = await asyncio.start_server(self._hear, play.ip(self._number), port)
-        found: int = self._server.sockets[0].getsockname()[1]
-        return found
-
-    async def close(self) -> None:
-        """End, with every connection."""
-        if self._server is not None:
-            self._server.close()
-        for writer in tuple(self._open):
-            writer.transport.abort()
-        await asyncio.sleep(0)
-
-    async def _hear(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        self._open.add(writer)
-        try:
-            while True:
-                head = await reader.readuntil(b"\r\n\r\n")
-                raw = self._answer(head.split(b" ", 2)[1].decode("latin-1"))
-                self.answers += 1
-                if self._chance.random() < 0.01:
-                    continue  # it says nothing at all
-                for piece in self._pieces(raw):
-                    writer.write(piece)
-                    await writer.drain()
-                    await asyncio.sleep(0)
-                if self._chance.random() < 0.4:
-                    break
-        except (ConnectionError, asyncio.IncompleteReadError, asyncio.LimitOverrunError):
-            pass
-        finally:
-            self._open.discard(writer)
-            writer.close()
+    def _reply(self, head: bytes) -> Behaviour | None:
+        raw = self._answer(head.split(b" ", 2)[1].decode("latin-1"))
+        self.answers += 1
+        if self._chance.random() < 0.01:
+            return None  # it says nothing at all
+        return Behaviour(pieces=self._pieces(raw), closes=self._chance.random() < 0.4)
 
     def _pieces(self, raw: bytes) -> list[bytes]:
         cuts = sorted(
@@ -121,14 +95,14 @@ class Liar:
     def _answer(self, target: str) -> bytes:
         """The bytes that are sent."""
         chance = self._chance
-        asked = {name: values[0] for name, values in parse_qs(target.partition("?")[2]).items()}
-        body = self._body(asked)
+        query = {name: values[0] for name, values in parse_qs(target.partition("?")[2]).items()}
+        body = self._body(query)
         raw = self._in_http(body)
         if chance.random() < 0.05:
             raw = as_bytes(self._maker.spoilt(raw.decode("latin-1")))
-        self._told.say(body, raw)
+        self._texts.say(body, raw)
         if self._redirects:
-            self._told.garble(raw)
+            self._texts.garble(raw)
         return raw
 
     def _in_http(self, body: bytes) -> bytes:
@@ -139,7 +113,7 @@ class Liar:
         ]
         way = chance.random()
         if way < 0.75:
-            return whole(body, *lines)
+            return answer(body, *lines)
         if way < 0.82:
             return chunked(body, *lines)
         if way < 0.86:
@@ -150,7 +124,9 @@ class Liar:
             )
             return b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n" + chunks + b"0\r\n\r\n"
         if way < 0.89:
-            return whole(body, *(["X: " + "y" * chance.choice((1, 100, 4000))] * chance.choice((1, 60, 140))))
+            return answer(
+                body, *(["X: " + "y" * chance.choice((1, 100, 4000))] * chance.choice((1, 60, 140)))
+            )
         if way < 0.94:
             status = chance.choice(
                 (
@@ -166,12 +142,12 @@ class Liar:
             place = chance.choice(
                 (
                     f"http://a{self._number}.example/there",
-                    f"http://{play.ADDRESS}/x",
+                    f"http://{numbered.ADDRESS}/x",
                     grammar.expand("url", chance)[:300],
                 )
             )
             kind = chance.choice(("text/plain", "application/problem+json", "text/html"))
-            return whole(
+            return answer(
                 body,
                 f"Location: {place}".replace("\r", "").replace("\n", "").encode("ascii", "replace").decode(),
                 status=status,
@@ -189,9 +165,9 @@ class Liar:
         )
         return self._chance.sample(rules, self._chance.choice((0, 0, 1, 2)))
 
-    def _body(self, asked: dict[str, str]) -> bytes:
+    def _body(self, query: dict[str, str]) -> bytes:
         chance = self._chance
-        subject = asked.get("servicesubject", "")
+        subject = query.get("servicesubject", "")
         way = chance.random()
         if way < 0.08:
             return as_bytes(self._maker.text())
@@ -203,7 +179,7 @@ class Liar:
             return b"notice {acknowledgment received}"
         if subject != "urlRequest":
             return as_bytes(grammar.expand(chance.choice(("reply", "json", "holdings")), chance))
-        pairs = self._pairs(asked.get("parsedibiurl.ibi", ITEMS[0]))
+        pairs = self._pairs(query.get("parsedibiurl.ibi", ITEMS[0]))
         for _ in range(chance.choice((0, 0, 0, 0, 1, 1, 2, 4))):
             pairs = self._lie(pairs)
         body = "\r\n".join(f"{name} {value}" for name, value in pairs)
@@ -216,9 +192,9 @@ class Liar:
         chance = self._chance
         number = self._number
         pairs = [
-            ("archiveaddress", play.host(number)),
+            ("archiveaddress", numbered.host(number)),
             ("ibi", f"{{{_form(ibi)}}}"),
-            ("ibi.archiveservice", f"{{rep {play.service(number)}}}"),
+            ("ibi.archiveservice", f"{{rep {numbered.service(number)}}}"),
             ("urlkey", f"{chance.randrange(10**10):010}-{chance.randrange(10**20):020}"),
             ("timestamp", "2014-01-02T17:23:57Z"),
         ]
@@ -228,7 +204,7 @@ class Liar:
                 pairs.append((f"ibi{qualifier}", f"{{{_form(other)}}}"))
             if chance.random() < 0.8:
                 pairs += [
-                    (f"url{qualifier}", f"http://{play.host(number)}/{chance.randrange(10**6)}"),
+                    (f"url{qualifier}", f"http://{numbered.host(number)}/{chance.randrange(10**6)}"),
                     (f"state{qualifier}", chance.choice(("Original", "Copy", "Copy", "Deleted"))),
                     (f"contenttype{qualifier}", chance.choice(("Data", "Metadata"))),
                 ]

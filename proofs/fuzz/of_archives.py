@@ -11,18 +11,16 @@ import tarfile
 import zipfile
 from typing import TYPE_CHECKING, Any, Final
 
-from ibi.archive.care.packages import Limits as PackageLimits
-from ibi.archive.care.packages import Package
-from ibi.archive.care.unbagging import _described, _read_tags
-from ibi.archive.dublin_core import read_dublin_core, write_oai_dc
-from ibi.archive.facts import read_facts, read_mapping
-from ibi.archive.file_names import check_names, file_parts
-from ibi.archive.intake.sources.bibtex import read_bibtex
-from ibi.archive.intake.sources.json_lines import read_json_lines
-from ibi.archive.intake.sources.oai_pmh import PageReader, item_of
-from ibi.archive.intake.sources.table import read_table
-from ibi.archive.intake.sources.values import doi_address, language_of, names_in, web_address
-from ibi.archive.item_lines import read_item, read_line
+from ibi.archive.ingest.sources.bibtex import read_bibtex
+from ibi.archive.ingest.sources.oai_pmh import PageReader, item_of
+from ibi.archive.ingest.sources.records import read_json_lines
+from ibi.archive.ingest.sources.table import read_table
+from ibi.archive.model.file_names import check_names, file_parts
+from ibi.archive.model.item import read_dublin_core, write_oai_dc
+from ibi.archive.model.item_json import read_facts, read_item, read_line, read_mapping
+from ibi.archive.model.record_values import doi_address, language_of, names_in, web_address
+from ibi.archive.preservation.packages import Package, PackageLimits
+from ibi.archive.preservation.unbagging import _described, _read_tags
 from ibi.errors import IbiError
 from proofs.fuzz import corpus
 from proofs.fuzz.places import folder
@@ -31,10 +29,10 @@ from proofs.fuzz.target import Target, as_object, as_value
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
-    from ibi.archive.intake.sources.record import Record
+    from ibi.archive.ingest.sources.records import SourceRecord
 
 
-def records(read: Callable[[Any], Iterable[Record]]) -> Callable[[bytes], list[tuple[object, ...]]]:
+def records(read: Callable[[Any], Iterable[SourceRecord]]) -> Callable[[bytes], list[tuple[object, ...]]]:
     """All records of a file; an error in one is said as every error is."""
 
     def of_bytes(text: bytes) -> list[tuple[object, ...]]:
@@ -129,43 +127,43 @@ _BAGS: Final = (
 )
 
 ITEMS: Final = (
-    Target("archive.item_lines.read_line", read_line, "bytes", corpus.items(), values=corpus.ITEMS),
+    Target("archive.model.item_json.read_line", read_line, "bytes", corpus.items(), values=corpus.ITEMS),
     Target(
-        "archive.item_lines.read_item",
+        "archive.model.item_json.read_item",
         as_object(read_item),
         "value",
         values=corpus.ITEMS,
-        also=frozenset({"archive.facts.read_text"}),
+        also=frozenset({"archive.model.item_json.read_text"}),
     ),
-    Target("archive.facts.read_facts", as_object(read_facts), "value", values=corpus.ITEMS),
+    Target("archive.model.item_json.read_facts", as_object(read_facts), "value", values=corpus.ITEMS),
     Target(
-        "archive.facts.read_mapping",
+        "archive.model.item_json.read_mapping",
         as_value(lambda value: read_mapping(value, "x")),
         "value",
         values=({"a": "b"},),
     ),
     Target(
-        "archive.dublin_core.read_dublin_core",
+        "archive.model.item.read_dublin_core",
         as_value(_described_again),
         "value",
         values=(corpus.ITEM["metadata"],),
     ),
     Target(
-        "archive.file_names.file_parts",
+        "archive.model.file_names.file_parts",
         _file_names,
         "text",
         ("a/b%20c.txt\nA/b c.txt", "doc/%C3%A9.pdf\n@big"),
     ),
     Target(
-        "archive.intake.sources.json_lines.read_json_lines",
+        "archive.ingest.sources.records.read_json_lines",
         records(read_json_lines),
         "bytes",
         corpus.items(),
     ),
-    Target("archive.intake.sources.bibtex.read_bibtex", records(read_bibtex), "bytes", corpus.BIBTEX),
-    Target("archive.intake.sources.table.read_table", records(read_table), "bytes", corpus.TABLES),
-    Target("archive.intake.sources.oai_pmh.PageReader.feed", _page, "bytes", corpus.OAI),
-    Target("archive.intake.sources.values.names_in", _values, seeds=corpus.wild(), rule="prose"),
-    Target("archive.care.unbagging.take_bag", _bag, "bytes", _BAGS, swift=False),
-    Target("archive.care.packages.Package.names", _package, "bytes", _packed(), swift=False),
+    Target("archive.ingest.sources.bibtex.read_bibtex", records(read_bibtex), "bytes", corpus.BIBTEX),
+    Target("archive.ingest.sources.table.read_table", records(read_table), "bytes", corpus.TABLES),
+    Target("archive.ingest.sources.oai_pmh.PageReader.feed", _page, "bytes", corpus.OAI),
+    Target("archive.model.record_values.names_in", _values, seeds=corpus.wild(), rule="prose"),
+    Target("archive.preservation.unbagging.take_bag", _bag, "bytes", _BAGS, swift=False),
+    Target("archive.preservation.packages.Package.names", _package, "bytes", _packed(), swift=False),
 )

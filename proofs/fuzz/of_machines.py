@@ -4,16 +4,18 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
-from ibi.exchange import Asked, host_of, visible
-from ibi.logs import scrubbed
-from ibi.minting.order import Order, Refusal
-from ibi.minting.record import Record
-from ibi.settings import ArchiveSettings, ResolverSettings, SubsystemSettings
-from ibi.signing import is_signed
-from ibi.tokens import Tokens, scopes_of
-from ibi.transport import HostPort
-from ibi.transport.download import Answer, Place
-from ibi.transport.exchange import Answers, Held
+from ibi.accounts.tokens import Tokens, scopes_of
+from ibi.api.bodies import Refusal
+from ibi.http.client import HostPort
+from ibi.http.client.download import Answer, CheckedURL
+from ibi.http.client.response import ReplyParser, UnfinishedBytes
+from ibi.http.request import Request, host_of
+from ibi.http.response import visible
+from ibi.minting.order import LabelOrder
+from ibi.minting.state import StateRecord
+from ibi.runtime.logging import scrubbed
+from ibi.runtime.settings import ArchiveSettings, ResolverSettings, SubsystemSettings
+from ibi.runtime.signing import is_signed
 from proofs.fuzz import corpus
 from proofs.fuzz.places import folder
 from proofs.fuzz.target import Target
@@ -46,12 +48,12 @@ def _answers(text: bytes) -> None:
     """Answers as they come over one connection, in pieces of any size: those that are taken are the same."""
     taken = []
     for size in (1, 7, 1 << 16):
-        held = Held()
-        answers, found = Answers(16 * 1024, 4 * 1024, held), []
+        held = UnfinishedBytes()
+        answers, found = ReplyParser(16 * 1024, 4 * 1024, held), []
         for at in range(0, min(len(text), 3000 * size), size):
             answers.feed(text[at : at + size])
             if answers.refusal is None and answers.complete:
-                reusable = answers.reusable
+                reusable = answers.kept_alive and not answers.surplus
                 found.append(answers.take("192.0.2.7"))
                 if not reusable:
                     break
@@ -59,7 +61,7 @@ def _answers(text: bytes) -> None:
                 _demand(str(answers.refusal).count("\n") == 0)
                 break
         answers.end()
-        answers.let_go()
+        answers.drop()
         _demand(not held.bytes)
         taken.append(found[0] if found else None)
     _demand(len({(each.status, each.body) for each in taken if each is not None}) < 2)
@@ -71,12 +73,12 @@ def _demand(truth: object) -> None:
 
 
 def _place(text: str) -> Any:
-    place = Place.parse(text)
+    place = CheckedURL.parse(text)
     return place, place.root
 
 
 def _order(text: bytes) -> Any:
-    return Order.read(Asked("POST", "/", "", {b"accept": b"text/plain"}), text)
+    return LabelOrder.read(Request("POST", "/", "", {b"accept": b"text/plain"}), text)
 
 
 def _json(text: bytes) -> Any:
@@ -104,7 +106,7 @@ _REPLIES: Final = (
     "HTTP/1.0 302 Found\r\nLocation: http://a.example/\r\nX: y\r\n z\r\n\r\nabc",
     "HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 204 No Content\r\nConnection: close\r\n\r\n",
 )
-_RECORD: Final = Record(5, 6, 7, 8, "boot", "machine")
+_RECORD: Final = StateRecord(5, 6, 7, 8, "boot", "machine")
 _TOKENS: Final = {
     "version": 1,
     "tokens": [{"name": "a", "sha256": "ab" * 32, "made": "2026-11-22T10:00:00Z", "scopes": ["read"]}],
@@ -112,7 +114,7 @@ _TOKENS: Final = {
 
 KEPT: Final = (
     Target(
-        "settings.file.Settings.read",
+        "runtime.settings.toml_file.Settings.read",
         _settings(ArchiveSettings),
         "bytes",
         (_ARCHIVE_TOML,),
@@ -120,7 +122,7 @@ KEPT: Final = (
         swift=False,
     ),
     Target(
-        "settings.file.Settings.read resolver",
+        "runtime.settings.toml_file.Settings.read resolver",
         _settings(ResolverSettings),
         "bytes",
         (_RESOLVER_TOML,),
@@ -128,35 +130,37 @@ KEPT: Final = (
         swift=False,
     ),
     Target(
-        "settings.SubsystemSettings.read_all",
+        "runtime.settings.SubsystemSettings.read_all",
         _settings(SubsystemSettings),
         "bytes",
         (_SUBSYSTEMS_TOML,),
         "toml",
         swift=False,
-        also=frozenset({"settings.file.Settings.read_tables"}),
+        also=frozenset({"runtime.settings.toml_file.Settings.read_tables"}),
     ),
-    Target("tokens.Tokens.all", _tokens, "bytes", values=(_TOKENS,), swift=False),
-    Target("tokens.scopes_of", scopes_of, seeds=("read,deposit", "admin")),
-    Target("minting.record.Record.read", Record.read, "bytes", (_RECORD.line().decode(),), swift=False),
+    Target("accounts.tokens.Tokens.all", _tokens, "bytes", values=(_TOKENS,), swift=False),
+    Target("accounts.tokens.scopes_of", scopes_of, seeds=("read,deposit", "admin")),
     Target(
-        "minting.order.Order.read",
+        "minting.state.StateRecord.read", StateRecord.read, "bytes", (_RECORD.line().decode(),), swift=False
+    ),
+    Target(
+        "minting.order.LabelOrder.read",
         _order,
         "bytes",
         values=({"count": 5, "forms": "rep", "collection": "x"},),
         refuses=(Refusal,),
     ),
-    Target("transport.address.HostPort.parse", HostPort.parse, rule="host", back=str),
-    Target("transport.download.Place.parse", _place, seeds=corpus.wild(), rule="url"),
+    Target("http.client.address.HostPort.parse", HostPort.parse, rule="host", back=str),
+    Target("http.client.download.CheckedURL.parse", _place, seeds=corpus.wild(), rule="url"),
     Target("transport.download.Answer.json", _json, "bytes", corpus.items(), "json"),
     Target("transport.exchange.Answers.feed", _answers, "bytes", _REPLIES, swift=False),
     Target("exchange.host_of", host_of, rule="host"),
     Target("exchange.visible", visible, seeds=corpus.wild(), rule="url"),
     Target(
-        "logs.scrubbed",
+        "runtime.logging.scrubbed",
         scrubbed,
         seeds=(*corpus.wild(), "key=12345678901234567890 2001:db8::1 Bearer x"),
         rule="request",
     ),
-    Target("signing.is_signed", lambda text: is_signed(b"x", text, text[:64]), seeds=("ab" * 64,)),
+    Target("runtime.signing.is_signed", lambda text: is_signed(b"x", text, text[:64]), seeds=("ab" * 64,)),
 )

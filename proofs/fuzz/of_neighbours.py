@@ -8,25 +8,23 @@ from typing import TYPE_CHECKING, Any, Final
 
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
-from ibi.archive.api.multipart import Form
-from ibi.archive.care.attestation import read_receipt
-from ibi.archive.care.sidecars import read_sidecar
-from ibi.archive.ledgers.problems import read_problem, write_problem
-from ibi.archive.sharing.fetching import read_description
-from ibi.archive.sharing.handover_words import read_answer, read_fetched, read_message
-from ibi.archive.url_key import UrlKeys
-from ibi.archive.website.conditions import Unsatisfiable, part, unchanged
-from ibi.archive.website.reports import _month
-from ibi.canonical import canonical
+from ibi.api.bodies import Refusal, read_json
+from ibi.archive.api.received_files import FormReader
+from ibi.archive.model.url_key import UrlKeys
+from ibi.archive.pages.statistics import _month
+from ibi.archive.preservation.attestation import read_receipt
+from ibi.archive.replication.fetching import read_description
+from ibi.archive.replication.messages import read_answer, read_fetched, read_message
+from ibi.archive.store.sidecars import read_sidecar
+from ibi.archive.store.tables.rows import read_problem, write_problem
 from ibi.errors import BadItem
-from ibi.exchange import Asked
+from ibi.http.conditional import Unsatisfiable, part, unchanged
+from ibi.http.request import Request
 from ibi.identifier.forms import parse_ibi
-from ibi.interface.bodies import read_json
-from ibi.interface.refusal import Refusal
 from ibi.protocol.messages import Acknowledgment, read_request
-from ibi.signing import Signer
+from ibi.runtime.signing import Signer, canonical
 from proofs.fuzz import corpus
-from proofs.fuzz.places import storage
+from proofs.fuzz.places import file_store
 from proofs.fuzz.target import Target, as_value
 
 if TYPE_CHECKING:
@@ -38,7 +36,7 @@ _HANDOVER: Final = "ab" * 16
 
 
 def _problem(text: str) -> str:
-    """A problem of a ledger, written and read again."""
+    """A problem as tables keep it, written and read again."""
     read = read_problem(write_problem(BadItem("{name} is no name", name=text)))
     return str(read)
 
@@ -69,19 +67,19 @@ def _sealed_receipt(value: Any) -> bytes:
 
 
 def _fetched(text: bytes) -> Any:
-    said = {
+    fields = {
         "word": "propose",
         "transfer": _HANDOVER,
         "ibi": corpus.REP,
         "address": "http://a.example/",
         "passage": "x" * 30,
     }
-    message = read_message({**said, "seal": "ab" * 32, "fingerprint": "ab" * 32})
+    message = read_message({**fields, "seal": "ab" * 32, "fingerprint": "ab" * 32})
     return read_fetched(text, message)
 
 
 def _form(text: bytes) -> Any:
-    form = Form("multipart/form-data; boundary=b", storage(), {})
+    form = FormReader("multipart/form-data; boundary=b", file_store(), {})
     try:
         for at in range(0, len(text), 61):
             form.feed(text[at : at + 61])
@@ -89,18 +87,18 @@ def _form(text: bytes) -> Any:
     finally:
         form.stop()
         for file in form.files.values():
-            storage().discard(file)
+            file_store().discard(file)
     return form.item
 
 
 def _form_kind(text: str) -> None:
-    Form(text, storage(), {})
+    FormReader(text, file_store(), {})
 
 
 def _conditions(header: bytes) -> Callable[[str], Any]:
     def read(text: str) -> Any:
-        asked = Asked("GET", "/", "", {header: text.encode("latin-1")})
-        return unchanged(asked, '"abc"', "2014-01-02T17:23:57Z"), part(asked, '"abc"', 1000)
+        request = Request("GET", "/", "", {header: text.encode("latin-1")})
+        return unchanged(request, '"abc"', "2014-01-02T17:23:57Z"), part(request, '"abc"', 1000)
 
     return read
 
@@ -112,7 +110,7 @@ def _thanked(text: str) -> Any:
 
 
 _KEY: Final = UrlKeys(b"x" * 32, lambda: 1_700_000_000.0).make(7, 60)
-_THANKS: Final = (
+_ACKNOWLEDGMENTS: Final = (
     (
         f"servicesubject=acknowledgment&url=http://a.example/x&state=Original&contenttype=Data&urlkey={_KEY}"
         f"&parsedibiurl.ibi={corpus.IBIP}&parsedibiurl.persistenturl=http://urlib.net/{corpus.IBIP}"
@@ -149,13 +147,13 @@ _REFUSAL: Final = (Refusal,)
 
 TALK: Final = (
     Target(
-        "archive.sharing.fetching.read_description",
+        "archive.replication.fetching.read_description",
         as_value(lambda value: read_description(value, _NAME)),
         "value",
         values=(corpus.DESCRIPTION, corpus.ITEM),
     ),
     Target(
-        "archive.sharing.handover_words.read_message",
+        "archive.replication.messages.read_message",
         as_value(read_message),
         "value",
         values=(
@@ -164,67 +162,67 @@ TALK: Final = (
             {**_PROPOSE, "word": "withdraw"},
         ),
     ),
-    Target("archive.sharing.handover_words.read_fetched", _fetched, "bytes", values=(_FETCHED,)),
+    Target("archive.replication.messages.read_fetched", _fetched, "bytes", values=(_FETCHED,)),
     Target(
-        "archive.sharing.handover_words.read_answer",
+        "archive.replication.messages.read_answer",
         as_value(lambda value: read_answer(value, "http://a.example")),
         "value",
         values=_ANSWERS,
     ),
-    Target("archive.care.attestation.read_receipt", read_receipt, "bytes", values=(_RECEIPT,)),
+    Target("archive.preservation.attestation.read_receipt", read_receipt, "bytes", values=(_RECEIPT,)),
     Target(
-        "archive.care.attestation.read_receipt signed",
+        "archive.preservation.attestation.read_receipt signed",
         read_receipt,
         "bytes",
         values=(_RECEIPT,),
         sealed=_sealed_receipt,
     ),
-    Target("archive.care.sidecars.read_sidecar", read_sidecar, "bytes", values=(_SIDECAR,)),
+    Target("archive.store.sidecars.read_sidecar", read_sidecar, "bytes", values=(_SIDECAR,)),
     Target(
-        "archive.care.sidecars.read_sidecar sealed",
+        "archive.store.sidecars.read_sidecar sealed",
         read_sidecar,
         "bytes",
         values=(_SIDECAR,),
         sealed=_sealed_sidecar,
     ),
-    Target("archive.ledgers.problems.read_problem", _problem, rule="prose"),
-    Target("interface.bodies.read_json", read_json, "bytes", corpus.items(), "json", refuses=_REFUSAL),
+    Target("archive.store.tables.rows.read_problem", _problem, rule="prose"),
+    Target("api.bodies.read_json", read_json, "bytes", corpus.items(), "json", refuses=_REFUSAL),
     Target(
-        "archive.api.multipart.Form.feed",
+        "archive.api.received_files.Form.feed",
         _form,
         "bytes",
         corpus.FORM,
         refuses=_REFUSAL,
-        also=frozenset({"archive.api.intake.read_form"}),
+        also=frozenset({"archive.api.received_files.read_form"}),
     ),
     Target(
-        "archive.api.multipart.Form",
+        "archive.api.received_files.Form",
         _form_kind,
         "line",
         ("multipart/form-data; boundary=b", 'multipart/form-data; boundary="a b"; x*0=1'),
         refuses=_REFUSAL,
     ),
-    Target("archive.url_key.UrlKeys.read", _thanked, "text", _THANKS, "request"),
+    Target("archive.model.url_key.UrlKeys.read", _thanked, "text", _ACKNOWLEDGMENTS, "request"),
     Target(
-        "archive.website.conditions.part",
+        "http.conditional.part",
         _conditions(b"range"),
         "line",
         rule="range",
         refuses=(Unsatisfiable,),
     ),
     Target(
-        "archive.website.conditions.unchanged",
+        "http.conditional.unchanged",
         _conditions(b"if-modified-since"),
         "line",
         rule="httpdate",
         refuses=(Unsatisfiable,),
     ),
     Target(
-        "archive.website.conditions.unchanged tags",
+        "http.conditional.unchanged tags",
         _conditions(b"if-none-match"),
         "line",
         rule="tag",
         refuses=(Unsatisfiable,),
     ),
-    Target("archive.website.reports.month", lambda text: _month(text, "2026-01"), rule="months"),
+    Target("archive.pages.statistics.month", lambda text: _month(text, "2026-01"), rule="months"),
 )

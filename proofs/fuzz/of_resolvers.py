@@ -8,23 +8,31 @@ from typing import TYPE_CHECKING, Any, Final
 
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
-from ibi.canonical import canonical
 from ibi.errors import BadItem
-from ibi.resolver.chain import START, Anchor, Head, Note, ending, judge, read_line, write_line
-from ibi.resolver.filters import _bloom
-from ibi.resolver.hops import Hops
-from ibi.resolver.keys import is_challenge
-from ibi.resolver.mail import is_recipient
-from ibi.resolver.mirror import read_list
-from ibi.resolver.recovery import _asked as read_call
-from ibi.resolver.registration import _read as read_form
-from ibi.resolver.registration_mail import read_registration
-from ibi.resolver.selection import host_of_url, is_safe_url
-from ibi.resolver.site import persistent_path
-from ibi.resolver.upstream import _title
-from ibi.resolver.visitor import Visitor
-from ibi.signing import Signer
-from ibi.transport import Reply
+from ibi.http.client import Reply
+from ibi.http.request import Request
+from ibi.resolver.api.keys import read_body
+from ibi.resolver.cache.filters import _bloom
+from ibi.resolver.evidence.chain import (
+    CHAIN_START,
+    Anchor,
+    LogHead,
+    NewEntry,
+    line_end,
+    read_line,
+    verify_lines,
+    write_line,
+)
+from ibi.resolver.members.mail import is_recipient
+from ibi.resolver.members.registration_mail import read_registration
+from ibi.resolver.model.hops import Hops
+from ibi.resolver.pages.registration import read_form
+from ibi.resolver.pages.site import persistent_path
+from ibi.resolver.registry.keys import is_challenge
+from ibi.resolver.registry.published_list import read_list
+from ibi.resolver.resolve.selection import host_of_url, is_safe_url
+from ibi.resolver.resolve.upstream import _title
+from ibi.runtime.signing import Signer, canonical
 from proofs.fuzz import corpus
 from proofs.fuzz.target import Target
 
@@ -33,11 +41,11 @@ if TYPE_CHECKING:
 
 _SIGNER: Final = Signer(Ed25519PrivateKey.from_private_bytes(b"\x07" * 32))
 _NOW: Final = 1_800_000_000.0
-_LINE: Final = write_line(START, Note("2026-11-22T10:00:00.000Z", "excluded", {"ibi": corpus.IBIP, "n": 1}))[
-    0
-]
+_LINE: Final = write_line(
+    CHAIN_START, NewEntry("2026-11-22T10:00:00.000Z", "excluded", {"ibi": corpus.IBIP, "n": 1})
+)[0]
 _ENTRY: Final = {**json.loads(_LINE), "hash": ""}
-_HEAD: Final = Head(Anchor(1, "ab" * 32), len(_LINE)).line()
+_HEAD: Final = LogHead(Anchor(1, "ab" * 32), len(_LINE)).line()
 _LISTED: Final = {
     "service_ibi": corpus.IBIP,
     "address": "a.example:8080",
@@ -78,15 +86,15 @@ def _sealed_line(value: Any) -> bytes:
         body = json.dumps(value, separators=(",", ":")).encode()[:-1]
     except RecursionError:
         return b"{}"
-    return body + ending(sha256(body).hexdigest())
+    return body + line_end(sha256(body).hexdigest())
 
 
 def _entries(text: bytes) -> Any:
-    verdict = judge(text.splitlines(keepends=True), Head.read(_HEAD))
+    verdict = verify_lines(text.splitlines(keepends=True), LogHead.read(_HEAD))
     return verdict.fault and str(verdict.fault)
 
 
-def _visitor(header: bytes) -> Callable[[str], Any]:
+def _request_with_header(header: bytes) -> Callable[[str], Any]:
     """What a resolver makes of one header."""
 
     def read(text: str) -> Any:
@@ -97,13 +105,13 @@ def _visitor(header: bytes) -> Callable[[str], Any]:
             "headers": [(header, text.encode("latin-1"))] * 2,
             "client": ("192.0.2.7", 1),
         }
-        visitor = Visitor.of(scope)
+        request = Request.of(scope, ())
         return (
-            visitor.form,
-            visitor.source,
-            visitor.origin,
-            visitor.names(frozenset({"urlib.net"})),
-            visitor.has_subject,
+            request.form,
+            request.source,
+            request.origin,
+            request.names(frozenset({"urlib.net"})),
+            request.has_subject,
         )
 
     return read
@@ -121,59 +129,78 @@ def _upstream_says(text: bytes) -> Any:
     return _title(reply), is_safe_url(location), host_of_url(location)
 
 
-SAID: Final = (
-    Target("resolver.registration_mail.read_registration", read_registration, "bytes", corpus.MAILS),
-    Target("resolver.mirror.read_list", _list, "bytes", values=(_LIST,)),
+RESOLVER_MESSAGES: Final = (
+    Target("resolver.members.registration_mail.read_registration", read_registration, "bytes", corpus.MAILS),
+    Target("resolver.registry.published_list.read_list", _list, "bytes", values=(_LIST,)),
     Target(
-        "resolver.mirror.read_list signed", _list, "bytes", values=(_LIST,), sealed=_signed_list, swift=False
+        "resolver.registry.published_list.read_list signed",
+        _list,
+        "bytes",
+        values=(_LIST,),
+        sealed=_signed_list,
+        swift=False,
     ),
-    Target("resolver.chain.read_line", read_line, "bytes", (_LINE.decode(),)),
-    Target("resolver.chain.read_line sealed", read_line, "bytes", values=(_ENTRY,), sealed=_sealed_line),
-    Target("resolver.chain.judge", _entries, "bytes", (_LINE.decode() * 2,)),
-    Target("resolver.chain.Anchor.parse", Anchor.parse, seeds=(f"1:{'ab' * 32}",), back=str),
-    Target("resolver.chain.Head.read", Head.read, "bytes", (_HEAD.decode(),), back=lambda head: head.line()),
-    Target("resolver.hops.Hops.read", _hops, "line", rule="loop"),
+    Target("resolver.evidence.chain.read_line", read_line, "bytes", (_LINE.decode(),)),
     Target(
-        "resolver.keys.is_challenge",
+        "resolver.evidence.chain.read_line sealed", read_line, "bytes", values=(_ENTRY,), sealed=_sealed_line
+    ),
+    Target("resolver.evidence.chain.read_line", _entries, "bytes", (_LINE.decode() * 2,)),
+    Target("resolver.evidence.chain.Anchor.parse", Anchor.parse, seeds=(f"1:{'ab' * 32}",), back=str),
+    Target(
+        "resolver.evidence.chain.LogHead.read",
+        LogHead.read,
+        "bytes",
+        (_HEAD.decode(),),
+        back=lambda head: head.line(),
+    ),
+    Target("resolver.model.hops.Hops.read", _hops, "line", rule="loop"),
+    Target(
+        "resolver.registry.keys.is_challenge",
         lambda text: is_challenge(text, "x", corpus.IBIP, _NOW),
         "line",
         (f"1800000100-{'ab' * 16}-{'cd' * 32}",),
     ),
-    Target("resolver.mail.is_recipient", is_recipient, seeds=("admin@a.example", "a+b@[127.0.0.1]")),
+    Target("resolver.members.mail.is_recipient", is_recipient, seeds=("admin@a.example", "a+b@[127.0.0.1]")),
     Target(
-        "resolver.recovery.read_call",
-        read_call,
+        "resolver.api.keys.read_body",
+        read_body,
         "bytes",
         values=({"service_ibi": corpus.IBIP, "challenge": "1-2-3"},),
     ),
     Target(
-        "resolver.registration.read_form",
+        "resolver.pages.registration.read_form",
         read_form,
         "bytes",
         (f"service_ibi={corpus.IBIP}&address=a.example&mail=a%40a.example&hosts=&name=",),
     ),
     Target(
-        "resolver.selection.is_safe_url",
+        "resolver.resolve.selection.is_safe_url",
         is_safe_url,
         seeds=corpus.wild(),
         rule="url",
-        also=frozenset({"resolver.selection.host_of_url"}),
+        also=frozenset({"resolver.resolve.selection.host_of_url"}),
     ),
-    Target("resolver.site.persistent_path", persistent_path, seeds=corpus.wild(), rule="prose"),
+    Target("resolver.pages.site.persistent_path", persistent_path, seeds=corpus.wild(), rule="prose"),
     Target(
-        "resolver.upstream.title",
+        "resolver.resolve.upstream.title",
         _upstream_says,
         "bytes",
         ("title", "http://a.example/x"),
         values=({"title": "no such item", "status": 404},),
     ),
-    Target("resolver.visitor.Visitor.of", _visitor(b"x-forwarded-for"), "line", rule="ips"),
     Target(
-        "resolver.filters.bloom",
+        "http.request.Request.of",
+        _request_with_header(b"x-forwarded-for"),
+        "line",
+        rule="ips",
+        also=frozenset({"http.client_address.read_addresses"}),
+    ),
+    Target(
+        "resolver.cache.filters.bloom",
         lambda text: 5 in _bloom(text),
         "bytes",
         ("ibi-holdings 1 names=1 hashes=3 bits=64\n" + "\xa5" * 8,),
     ),
-    Target("exchange.Asked.form", _visitor(b"accept"), "line", rule="accept"),
-    Target("exchange.Asked.names", _visitor(b"host"), "line", rule="host"),
+    Target("http.request.Request.form", _request_with_header(b"accept"), "line", rule="accept"),
+    Target("http.request.Request.names", _request_with_header(b"host"), "line", rule="host"),
 )

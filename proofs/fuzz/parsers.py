@@ -15,9 +15,9 @@ from multiprocessing import get_context
 from os import sched_getaffinity
 from typing import TYPE_CHECKING, Final
 
+from proofs.common.report import Report, Scale
 from proofs.fuzz.listed import TARGETS
 from proofs.fuzz.making import TOKENS, as_bytes, dumped
-from proofs.minting.report import Report, Scale
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -30,7 +30,7 @@ HOLDS: Final = (
 )
 
 _SHORT, _LONG = 1 << 15, 1 << 18  # characters
-_SOON: Final = 0.05  # seconds; what is over by then is quick enough, whatever it was in proportion
+_SOON: Final = 0.05  # seconds; what has ended by then is quick enough, whatever it was in proportion
 _MOST: Final = 24  # times longer for eight times as many characters: 8 is linear, 64 is quadratic
 _SHOWN: Final = 160
 

@@ -8,7 +8,7 @@ import tempfile
 from functools import cache
 from pathlib import Path
 
-from ibi.archive.storage import Storage
+from ibi.archive.store.files import FileStore
 
 
 @cache
@@ -20,8 +20,8 @@ def folder() -> Path:
 
 
 @cache
-def storage() -> Storage:
+def file_store() -> FileStore:
     """Where the files of an Archive are."""
-    made = Storage(folder() / "archive")
-    made.make()
+    made = FileStore(folder() / "archive")
+    made.create_folders()
     return made

@@ -1,7 +1,7 @@
 """P-F2: both services are sent requests of every kind, most by a connection without a socket, some by real ones.
 
-Whatever comes: an answer that is HTTP, no status 500, nothing of our insides, no error that nobody expected, nothing
-that goes on for ever.
+Whatever comes: an answer that is HTTP, no status 500, nothing of our insides, no unexpected error, nothing that
+goes on for ever.
 """
 
 from __future__ import annotations
@@ -12,13 +12,13 @@ import random
 from contextlib import suppress
 from typing import TYPE_CHECKING, Final
 
-from proofs.fuzz.asking import Asker, Request
+from proofs.common.report import Report, Scale
+from proofs.fuzz.asking import Request, RequestMaker
 from proofs.fuzz.services import World, world
-from proofs.fuzz.wire import Door, fault_of
-from proofs.minting.report import Report, Scale
+from proofs.fuzz.wire import SocketlessClient, fault_of
 
 if TYPE_CHECKING:
-    from ibi.serving import Service
+    from ibi.http.server.service import Service
 
 NAME: Final = "P-F2"
 HOLDS: Final = "an answer in HTTP, no status 500, no fault in a log, nothing of our insides, nothing for ever"
@@ -43,10 +43,10 @@ async def _prove(report: Report, seed: int, requests: int, by_socket: int) -> No
             ("archive", both.archive, both.ports[1]),
         ):
             chance = random.Random(f"{seed} {name}")
-            asker = Asker(chance, resolver=name == "resolver", routes=routes, token=both.token)
+            maker = RequestMaker(chance, resolver=name == "resolver", routes=routes, token=both.token)
             trial = Trial(report, name, service, both)
-            await trial.run(asker, requests)
-            await trial.run_by_socket(asker, port, by_socket)
+            await trial.run(maker, requests)
+            await trial.run_by_socket(maker, port, by_socket)
     for fault in both.faults.taken():
         report.violate(f"at the end: {fault}")
 
@@ -57,24 +57,24 @@ class Trial:
     def __init__(self, report: Report, name: str, service: Service, both: World) -> None:
         self._report = report
         self._name = name
-        self._door = Door(service)
+        self._client = SocketlessClient(service)
         self._faults = both.faults
         self._secrets = [str(both.folder).encode(), both.token.encode()]
 
-    async def run(self, asker: Asker, requests: int) -> None:
+    async def run(self, maker: RequestMaker, requests: int) -> None:
         """Send so many, each on a connection of its own."""
         for _ in range(requests):
-            request = asker.request()
-            written, fault = await self._door.say(request.pieces, request.peer)
+            request = maker.request()
+            written, fault = await self._client.say(request.pieces, request.peer)
             self._judge(request, written, fault)
         self._report.count("requests", requests)
 
-    async def run_by_socket(self, asker: Asker, port: int, requests: int) -> None:
+    async def run_by_socket(self, maker: RequestMaker, port: int, requests: int) -> None:
         """Send so many over real sockets, some at a time."""
         for at in range(0, requests, _TOGETHER):
-            asked = [asker.request() for _ in range(min(_TOGETHER, requests - at))]
+            batch = [maker.request() for _ in range(min(_TOGETHER, requests - at))]
             for request, written in zip(
-                asked, await asyncio.gather(*(_say(port, each.pieces) for each in asked)), strict=True
+                batch, await asyncio.gather(*(_say(port, each.pieces) for each in batch)), strict=True
             ):
                 self._judge(request, written, "")
         self._report.count("by sockets", requests)
@@ -114,7 +114,7 @@ async def _say(port: int, pieces: list[bytes]) -> bytes:
 async def _routes(both: World) -> list[str]:
     """The paths of the JSON interface, as it describes them."""
     raw = b"GET /-/api/openapi.json HTTP/1.1\r\nHost: localhost\r\n\r\n"
-    written, _ = await Door(both.archive).say([raw])
+    written, _ = await SocketlessClient(both.archive).say([raw])
     paths = json.loads(written.partition(b"\r\n\r\n")[2])["paths"]
     found = []
     for path in paths:

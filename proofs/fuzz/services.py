@@ -11,18 +11,18 @@ from ipaddress import ip_network
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from ibi import assembly
-from ibi.archive.deposit import deposit
-from ibi.archive.directory import ArchiveDirectory
-from ibi.archive.item_lines import read_item
+from ibi import app
+from ibi.accounts.tokens import Scope, Tokens
+from ibi.archive.model.item_json import read_item
+from ibi.archive.store.data_directory import DataDirectory
+from ibi.archive.store.deposit import deposit
+from ibi.http.server.service import Service, listen, run
 from ibi.identifier.forms import IBIForms
 from ibi.minting.machine import this_machine
-from ibi.serving import Service, listen, run
-from ibi.settings import ArchiveSettings
-from ibi.tokens import Scope, Tokens
+from ibi.runtime.settings import ArchiveSettings
+from proofs.common import numbered
+from proofs.common.resolver_directory import directory
 from proofs.fuzz import corpus
-from proofs.resolver import cast as play
-from proofs.resolver.world import directory
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -89,12 +89,12 @@ async def world() -> AsyncIterator[World]:
         ports = listeners[0].getsockname()[1], listeners[1].getsockname()[1]
 
         async def names(host: str, _port: int) -> list[tuple[str, int]]:
-            return [("127.0.0.1", ports[1] if host == play.host(ARCHIVE) else 9)]
+            return [("127.0.0.1", ports[1] if host == numbered.host(ARCHIVE) else 9)]
 
         data = directory(folder / "resolver", 2, **_SETTINGS)
         (data / "tokens.json").write_bytes((folder / "archive" / "tokens.json").read_bytes())  # it opens both
-        resolver = assembly.resolver_service(data, names=names, trusted=[ip_network("127.0.0.0/8")])
-        archive = assembly.archive_service(folder / "archive", names=names, trusted=["127.0.0.0/8"])
+        resolver = app.resolver_service(data, names=names, trusted=[ip_network("127.0.0.0/8")])
+        archive = app.archive_service(folder / "archive", names=names, trusted=["127.0.0.0/8"])
         stop, ready = asyncio.Event(), asyncio.Event()
         serving = asyncio.create_task(run([resolver, archive], listeners, lambda _: ready.set(), stop))
         await asyncio.wait(
@@ -110,13 +110,13 @@ async def world() -> AsyncIterator[World]:
 
 def _archive(data: Path) -> str:
     """Make the Archive; a token for all that can be done with it."""
-    made = ArchiveDirectory(data, this_machine())
-    made.begin()
+    made = DataDirectory(data, this_machine())
+    made.reserve()
     settings: dict[str, Any] = {
-        "address": play.host(ARCHIVE),
+        "address": numbered.host(ARCHIVE),
         "ip": "127.0.0.1",
-        "service": IBIForms.parse(f"rep {play.service(ARCHIVE)}"),
-        "key": play.KEY,
+        "service": IBIForms.parse(f"rep {numbered.service(ARCHIVE)}"),
+        "key": numbered.KEY,
         "secret": "ab" * 32,
         "admin": "a@a.example",
         "mint_host": "archive.example.org",
@@ -124,16 +124,16 @@ def _archive(data: Path) -> str:
         "granularity": "0.001",
         "largest_upload": 1 << 20,
     }
-    made.make(ArchiveSettings(**settings))
-    with made.keeper() as keeper:
+    made.create(ArchiveSettings(**settings))
+    with made.item_store() as item_store:
         for value in corpus.ITEMS:
-            told = {**value, "access": "open", "embargo": ""} if "embargo" in value else value
-            told = {name: each for name, each in told.items() if each != ""}
+            fields = {**value, "access": "open", "embargo": ""} if "embargo" in value else value
+            fields = {name: each for name, each in fields.items() if each != ""}
             staged = []
-            for name in told.get("files", {}):
-                staging = keeper.storage.stage_stream(name)
+            for name in fields.get("files", {}):
+                staging = item_store.file_store.stage_stream(name)
                 staging.write(b"<script>" + b"abc" * 500)
                 staged.append(staging.finish())
-            if told.get("state") != "Deleted":
-                deposit(keeper, read_item(told), staged, "a proof")
+            if fields.get("state") != "Deleted":
+                deposit(item_store, read_item(fields), staged, "a proof")
     return Tokens(data).make("all", "2026-11-22T10:00:00Z", tuple(Scope))

@@ -10,19 +10,17 @@ from ibi.identifier.dates import granularity_text, parse_granularity
 from ibi.identifier.forms import IBIForms, parse_ibi, parse_name
 from ibi.identifier.ibip import IBIp, canonical_ip, is_loose_ibip
 from ibi.identifier.legacy import LegacyId
-from ibi.identifier.peeling import nearest, peel
 from ibi.identifier.repository import UniformRepositoryName, rep_prefix
-from ibi.protocol.choice import wanted
+from ibi.identifier.unwrapping import nearest_spelling, unwrap
 from ibi.protocol.holdings import HoldingsFilter
 from ibi.protocol.language import LanguagePreference, canonical_language
-from ibi.protocol.messages import is_key, read_request, split_hostport
-from ibi.protocol.notification import ChangeNotification
+from ibi.protocol.messages import ChangeNotification, is_key, read_request, split_hostport
 from ibi.protocol.pair_list import is_printed_pair_list, read_pairs, write_pairs
 from ibi.protocol.persistent_url import PersistentURL
 from ibi.protocol.query_string import escape, read_query, split_query, unescape, with_query, write_query
 from ibi.protocol.relation import Relation, is_printed_modifier, parse_verb
 from ibi.protocol.replies import ChangeReceived, Confirmation, ExclusionStatus, InclusionStatus, Notice
-from ibi.protocol.url_list import UrlList, readable_forms
+from ibi.protocol.url_list import UrlList, find_wanted, readable_forms
 from ibi.protocol.verb_list import VerbList
 from proofs.fuzz import corpus
 from proofs.fuzz.target import Target
@@ -44,8 +42,8 @@ _HOLDINGS: Final = (
 def _all_of_a_name(text: str) -> Any:
     """Read a name, and ask it everything."""
     name = parse_name(text)
-    asked = (name.prefix, name.suffix, name.ip if isinstance(name, IBIp | LegacyId) else name.host, name.port)
-    return name, asked, name.date, name.date.text, name.date.precision, name.date.ticks, name.canonical
+    parts = (name.prefix, name.suffix, name.ip if isinstance(name, IBIp | LegacyId) else name.host, name.port)
+    return name, parts, name.date, name.date.text, name.date.precision, name.date.ticks, name.canonical
 
 
 def _words_of_pairs(body: bytes) -> dict[str, tuple[str, ...]]:
@@ -57,13 +55,13 @@ def _whole_list(body: bytes) -> Any:
     """Read a URL list, and look at all that is in it."""
     read = UrlList.read(body)
     entries = [read.entry(relation) for relation in read.relations()]
-    chosen = [wanted(read, relation, _PREFERENCE, read.relations()) for relation in _RELATIONS_ASKED]
-    told = (read.state, read.archive_service, read.archive_address, read.platform_software, read.timestamp)
-    return read.pairs, entries, chosen, told
+    chosen = [find_wanted(read, relation, _PREFERENCE, read.relations()) for relation in _RELATIONS_WANTED]
+    values = (read.state, read.archive_service, read.archive_address, read.platform_software, read.timestamp)
+    return read.pairs, entries, chosen, values
 
 
 _PREFERENCE: Final = LanguagePreference.parse("pt-BR, en;q=0.5, *;q=0")
-_RELATIONS_ASKED: Final = tuple(
+_RELATIONS_WANTED: Final = tuple(
     map(Relation.from_modifier, ("", "!", "+", "+(pt)", ":", ":(oai_dc)", "!+:+", "+:+"))
 )
 
@@ -129,8 +127,8 @@ NAMES: Final = (
         back=str,
         also=frozenset({"identifier.forms.IBIForms.from_words"}),
     ),
-    Target("identifier.peeling.peel", peel, seeds=(*_NAMES, *_URLS), rule="prose"),
-    Target("identifier.peeling.nearest", nearest, seeds=_NAMES, rule="ibi"),
+    Target("identifier.unwrapping.unwrap", unwrap, seeds=(*_NAMES, *_URLS), rule="prose"),
+    Target("identifier.unwrapping.nearest_spelling", nearest_spelling, seeds=_NAMES, rule="ibi"),
     Target("identifier.ibip.canonical_ip", canonical_ip, rule="ip", back=str),
     Target("identifier.ibip.is_loose_ibip", is_loose_ibip, seeds=_NAMES, rule="ibip"),
     Target("identifier.repository.rep_prefix", rep_prefix, rule="host"),
@@ -168,7 +166,7 @@ MESSAGES: Final = (
     Target("protocol.messages.is_key", is_key, seeds=corpus.vectors("key"), rule="key"),
     Target("protocol.messages.split_hostport", split_hostport, rule="host"),
     Target(
-        "protocol.notification.ChangeNotification.of",
+        "protocol.messages.ChangeNotification.of",
         lambda text: ChangeNotification.of(dict(read_query(text))),
         rule="request",
     ),

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
 from ibi.errors import IbiError
-from ibi.texts import say
+from ibi.runtime.i18n import say
 from proofs.fuzz.making import Maker, as_bytes, dumped
 
 if TYPE_CHECKING:
@@ -77,7 +77,7 @@ class Target:
         except self.refuses:
             return None
         except Exception as error:  # noqa: BLE001 - that is what is looked for
-            return _told(error)
+            return _error_text(error)
         return self._fault_of_return(value) if self.back is not None and value is not None else None
 
     def smaller(self, given: Any, fault: str) -> Any:
@@ -98,7 +98,7 @@ class Target:
         try:
             again = self.read(self.back(value))  # type: ignore[misc]  # asked by who calls
         except Exception as error:  # noqa: BLE001 - the same
-            return f"what it has read is not read again: {_told(error)}"
+            return f"what it has read is not read again: {_error_text(error)}"
         return None if again == value else "what it has read is read to something else"
 
 
@@ -120,7 +120,7 @@ def as_object(read: Callable[[Any], Any]) -> Callable[[bytes], Any]:
     return as_value(lambda value: read(value) if isinstance(value, dict) else None)
 
 
-def _told(error: Exception) -> str:
+def _error_text(error: Exception) -> str:
     places = []
     trace = error.__traceback__
     while trace is not None:
@@ -144,5 +144,5 @@ def _unclear(error: IbiError, size: int) -> str | None:
             return "its carets are not two lines"
         str(error)
     except Exception as worse:  # noqa: BLE001 - the same
-        return f"its sentence cannot be said: {_told(worse)}"
+        return f"its sentence cannot be said: {_error_text(worse)}"
     return None

@@ -10,15 +10,15 @@ from typing import TYPE_CHECKING, Any, Final, cast
 import httptools
 from uvicorn.server import ServerState
 
-from ibi.serving import _server
-from ibi.serving.draining import Protocol
+from ibi.http.server.protocol import Protocol
+from ibi.http.server.service import server_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from ibi.serving import Service
+    from ibi.http.server.service import Service
 
-PATIENCE: Final = 6.0
+TIMEOUT: Final = 6.0
 """Seconds that a request may take."""
 
 _TURNS: Final = 30  # of the event loop, after which an application is taken to wait for more of a body
@@ -63,7 +63,7 @@ class _Transport(asyncio.Transport):
         self.closed = False
 
     def write(self, data: bytes | bytearray | memoryview) -> None:
-        """Keep it, unless the connection has ended: then nobody hears it."""
+        """Keep it, unless the connection has ended: then it is dropped."""
         if not self.closed:
             self.written += data
 
@@ -91,11 +91,11 @@ class _Transport(asyncio.Transport):
         """There are none."""
 
 
-class Door:
-    """A service, to which connections can be made."""
+class SocketlessClient:
+    """A client of a service, by connections without sockets."""
 
     def __init__(self, service: Service) -> None:
-        self._config = _server(service).config
+        self._config = server_of(service).config
         self._config.load()
         self._state = ServerState()
 
@@ -110,7 +110,7 @@ class Door:
             protocol.data_received(piece)
             if len(pieces) > 1:
                 await asyncio.sleep(0)
-        until = asyncio.get_running_loop().time() + PATIENCE
+        until = asyncio.get_running_loop().time() + TIMEOUT
         await self._quiet(until, lambda: transport.closed, protocol)
         if not transport.closed:
             protocol.eof_received()

@@ -12,22 +12,21 @@ from urllib.parse import urlencode
 
 from lxml import etree  # type: ignore[import-untyped]  # it has no types
 
-from ibi.archive.deposit import deposit
-from ibi.archive.editing import edit
-from ibi.archive.item_lines import read_item
+from ibi.archive.model.item_json import read_item
 from ibi.archive.oai.provider import OAI
+from ibi.archive.store.deposit import deposit, edit
 from ibi.identifier.forms import parse_ibi
+from proofs.common.report import Report, Scale
 from proofs.harvest.served import holding, line, name_of
-from proofs.minting.report import Report, Scale
 
 if TYPE_CHECKING:
-    from proofs.transfer.archives import Served
+    from proofs.common.served_archive import Served
 
 HOLDS = "what stands still comes once in a list; after the last change one more list makes the harvester's copy true"
 _BEGINNING = 250
-_PATIENCE = 60.0
+_TIMEOUT = 60.0
 _EACH_WHOLE = 5
-"""One list of so many begins anew: it has several pages."""
+"""One list of so many restarts: it has several pages."""
 
 
 class Changer:
@@ -63,17 +62,17 @@ class Changer:
         if action == "add" or len(living) < _BEGINNING // 2:
             name = name_of(number)
         self.when[name] = time.monotonic()  # it may be told from now on
-        with self._directory.keeper() as keeper:
+        with self._directory.item_store() as item_store:
             if name not in self.truth:
-                deposit(keeper, read_item(line(number, f"Title {number}")), [], "proof")
+                deposit(item_store, read_item(line(number, f"Title {number}")), [], "proof")
                 self.truth[name] = f"Title {number}"
             elif action == "remove":
-                with keeper.changing("proof") as hand:
-                    hand.remove(hand.held(parse_ibi(name)))
+                with item_store.unit_of_work("proof") as work:
+                    work.remove(work.get(parse_ibi(name)))
                 self.truth[name] = None
             else:
                 title = f"Title {self._chance.random()}"
-                edit(keeper, parse_ibi(name), {"metadata": {"title": title}}, "proof")
+                edit(item_store, parse_ibi(name), {"metadata": {"title": title}}, "proof")
                 self.truth[name] = title
         return name
 
@@ -88,7 +87,7 @@ class Harvester:
 
     def list(self, report: Report, changer: Changer, *, whole: bool = False) -> None:
         """Ask for all that is new, or for all there is, page by page."""
-        begun, told, token, since = time.monotonic(), [], "", ""
+        begun, records, token, since = time.monotonic(), [], "", ""
         first = {"metadataPrefix": "oai_dc"} | ({"from": self._since} if self._since and not whole else {})
         while True:
             answer = self._ask({"resumptionToken": token} if token else first)
@@ -98,16 +97,16 @@ class Harvester:
             for record in answer.iterfind(".//{*}record"):
                 header = record.find("{*}header")
                 name = header.findtext("{*}identifier").split(":", 2)[2]
-                told.append(name)
+                records.append(name)
                 gone = header.get("status") == "deleted"
                 self.known[name] = None if gone else "".join(each.text for each in record.iter("{*}title"))
             token = answer.findtext(".//{*}resumptionToken") or ""
             if not token:
                 break
         self._since = since
-        report.count("records", len(told))
+        report.count("records", len(records))
         # The index may see a change some seconds later; what changed shortly before may come once more.
-        still = [name for name in told if changer.when.get(name, 0.0) < begun - _PATIENCE]
+        still = [name for name in records if changer.when.get(name, 0.0) < begun - _TIMEOUT]
         for name in {each for each in still if still.count(each) > 1} if len(still) > len(set(still)) else ():
             report.violate(f"{name} came twice in a list, and had not changed")
 
@@ -128,7 +127,7 @@ def prove(scale: Scale, seed: int) -> Report:
                 harvester.list(report, changer, whole=report.counts["lists"] % _EACH_WHOLE == 0)
                 report.count("lists")
         report.count("changes", changer.count)
-        end = time.monotonic() + _PATIENCE
+        end = time.monotonic() + _TIMEOUT
         while harvester.known != changer.truth and time.monotonic() < end:  # the index comes a moment later
             time.sleep(0.5)
             harvester.list(report, changer)

@@ -60,7 +60,7 @@ def _schema(folder: Path) -> Any:
 def _questions(base: str) -> list[dict[str, str]]:
     """One of each kind, good and bad."""
     one = f"oai:{base}:{name_of(1)}"
-    asked = [
+    queries = [
         {"verb": "Identify"}, {"verb": "ListSets"}, {"verb": "ListMetadataFormats"},
         {"verb": "ListMetadataFormats", "identifier": one}, {"verb": "ListMetadataFormats", "identifier": "oai:x:y"},
         {"verb": ""}, {"verb": "ListRecords"}, {"verb": "ListRecords", "resumptionToken": _HOSTILE},
@@ -69,15 +69,15 @@ def _questions(base: str) -> list[dict[str, str]]:
         {"verb": "ListRecords", "metadataPrefix": "oai_dc", "from": "1990-01-01", "until": "2990-01-01"},
     ]  # fmt: skip
     for prefix in _PREFIXES:
-        asked += [
+        queries += [
             {"verb": verb, "metadataPrefix": prefix, "set": "openaire"}
             for verb in ("ListRecords", "ListIdentifiers")
         ]
-        asked += [
+        queries += [
             {"verb": "GetRecord", "metadataPrefix": prefix, "identifier": f"oai:{base}:{name_of(number)}"}
             for number in range(4)
         ]
-    return asked
+    return queries
 
 
 def main() -> int:

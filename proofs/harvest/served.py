@@ -1,4 +1,4 @@
-"""An Archive that is served as anybody serves it, with many items in it."""
+"""An Archive that is served as in operation, with many items in it."""
 
 from __future__ import annotations
 
@@ -10,9 +10,10 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 
-from ibi.archive.intake.importing import Importer
+from ibi.archive.ingest.importing import FileImporter
 from ibi.archive.oai.provider import OAI
-from proofs.transfer.archives import Served, free_port
+from proofs.common.served_archive import Served
+from support.ports import free_port
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -50,8 +51,8 @@ def holding(lines: Iterable[dict[str, Any]]) -> Iterator[Served]:
         path = Path(folder) / "items.jsonl"
         with path.open("w", encoding="utf-8") as file:
             file.writelines(f"{json.dumps(each)}\n" for each in lines)
-        with archive.directory.keeper() as keeper:
-            report = Importer(keeper, "proof", lambda _: None).run(path)
+        with archive.directory.item_store() as item_store:
+            report = FileImporter(item_store, "proof", lambda _: None).run(path)
         assert not report.refused  # noqa: S101 - they are our own lines
         archive.start()
         try:

@@ -13,10 +13,11 @@ from oaipmh_scythe.models import Header, Record
 
 from ibi.archive.oai.provider import OAI
 from ibi.identifier.forms import parse_ibi
+from proofs.common.environment import environment
+from proofs.common.report import Report, Scale
+from proofs.common.served_archive import Served
 from proofs.harvest.served import holding, line, name_of
-from proofs.minting.report import Report, Scale
-from proofs.minting.running import environment
-from proofs.transfer.archives import Served, free_port
+from support.ports import free_port
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

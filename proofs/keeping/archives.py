@@ -15,20 +15,20 @@ from http.client import HTTPConnection
 from pathlib import Path
 from typing import Any
 
-from ibi.archive.care.sidecars import write_owed
-from ibi.archive.deposit import deposit
-from ibi.archive.directory import ArchiveDirectory
-from ibi.archive.item_lines import read_item, write_item
-from ibi.archive.keeper import Keeper
-from ibi.archive.ledgers import history
+from ibi.archive.model.item_json import read_item, write_item
+from ibi.archive.store.data_directory import DataDirectory
+from ibi.archive.store.deposit import deposit
+from ibi.archive.store.item_store import ItemStore
+from ibi.archive.store.sidecars import write_outdated
+from ibi.archive.store.tables import history
 from ibi.cli import main
 from ibi.identifier.forms import IBIForms
 from ibi.minting.machine import this_machine
-from ibi.settings import ArchiveSettings
-from proofs.minting.running import environment
+from ibi.runtime.settings import ArchiveSettings
+from proofs.common.environment import environment
 
 SERVICE = "archive.example/w/2020/01.01.00.00"
-_PATIENCE = 60
+_TIMEOUT = 60
 
 
 @dataclass
@@ -39,15 +39,15 @@ class Trial:
     contents: dict[tuple[str, str], bytes]
 
     @property
-    def directory(self) -> ArchiveDirectory:
-        """Its rooms."""
-        return ArchiveDirectory(self.data, this_machine())
+    def directory(self) -> DataDirectory:
+        """Its data directory."""
+        return DataDirectory(self.data, this_machine())
 
     def path(self, key: tuple[str, str]) -> Path:
         """Where a file lies: its names need no decoding here."""
         return self.data / "col" / key[0] / "doc" / key[1]
 
-    def told(self) -> list[dict[str, Any]]:
+    def known_items(self) -> list[dict[str, Any]]:
         """All that is known of items that have or had files, with their histories."""
         found = []
         with self.directory.catalogue() as catalogue:
@@ -61,9 +61,9 @@ class Trial:
 
 def make(data: Path) -> Trial:
     """A new Archive."""
-    directory = ArchiveDirectory(data, this_machine())
-    directory.begin()
-    directory.make(
+    directory = DataDirectory(data, this_machine())
+    directory.reserve()
+    directory.create(
         ArchiveSettings(
             address="archive.example",
             ip="127.0.0.1",
@@ -76,7 +76,9 @@ def make(data: Path) -> Trial:
     return Trial(data, {})
 
 
-def fill(trial: Trial, keeper: Keeper, chance: random.Random, names: Iterator[int], items: int) -> None:
+def fill(
+    trial: Trial, item_store: ItemStore, chance: random.Random, names: Iterator[int], items: int
+) -> None:
     """Put items in, each with one file to three, of one byte to 60,000."""
     for _ in range(items):
         name = f"a.example/b/2010/{next(names):02}.01.00.00"
@@ -86,14 +88,14 @@ def fill(trial: Trial, keeper: Keeper, chance: random.Random, names: Iterator[in
         }
         staged = []
         for file, content in files.items():
-            staging = keeper.storage.stage_stream(file)
+            staging = item_store.file_store.stage_stream(file)
             staging.write(content)
             staged.append(staging.finish())
             trial.contents[name, file] = content
         title = " ".join("word" * chance.randint(1, 9) for _ in range(chance.randint(1, 200)))
         value = {"rep": name, "files": dict.fromkeys(files, "x"), "metadata": {"title": [title]}}
-        deposit(keeper, read_item(value), staged, "a proof")
-        write_owed(keeper.catalogue, keeper.storage)
+        deposit(item_store, read_item(value), staged, "a proof")
+        write_outdated(item_store.catalogue, item_store.file_store)
 
 
 def command(*words: object) -> tuple[int, str, str]:
@@ -119,11 +121,11 @@ class Server:
         line = process.stdout.readline()
         self.ready = line.startswith("ready ")
         self._port = int(line.strip().rstrip("/").rpartition(":")[2]) if self.ready else 0
-        self.said = ""
+        self.errors = ""
 
     def get(self, path: str) -> tuple[int, bytes]:
         """Ask for a path."""
-        connection = HTTPConnection("127.0.0.1", self._port, timeout=_PATIENCE)
+        connection = HTTPConnection("127.0.0.1", self._port, timeout=_TIMEOUT)
         try:
             connection.request("GET", path, headers={"host": "archive.example"})
             reply = connection.getresponse()
@@ -137,10 +139,10 @@ class Server:
         return self._process.poll() is None
 
     def stop(self) -> int:
-        """End it; its status. `said` is what it wrote to stderr."""
+        """End it; its status. `errors` is what it wrote to stderr."""
         if self.running and self.ready:
             self._process.send_signal(signal.SIGTERM)
-        _, self.said = self._process.communicate(timeout=_PATIENCE)
+        _, self.errors = self._process.communicate(timeout=_TIMEOUT)
         return self._process.returncode
 
 

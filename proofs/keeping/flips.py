@@ -11,9 +11,9 @@ import tempfile
 from itertools import count
 from pathlib import Path
 
-from ibi.archive.care.audit import Audit
+from ibi.archive.preservation.audit import Audit
+from proofs.common.report import Report, Scale
 from proofs.keeping.archives import Server, Trial, differences, fill, make, served
-from proofs.minting.report import Report, Scale
 
 NAME = "P-D6 files"
 HOLDS = "every harmed file is found by the audit, and no other one; none is served as good once size or audit knows"
@@ -27,8 +27,8 @@ def prove(scale: Scale, seed: int) -> Report:
     report, chance = Report(NAME, HOLDS), random.Random(seed)
     with tempfile.TemporaryDirectory(prefix="proof-flips-") as folder:
         trial = make(Path(folder) / "data")
-        with trial.directory.keeper() as keeper:
-            fill(trial, keeper, chance, count(1), 50)
+        with trial.directory.item_store() as item_store:
+            fill(trial, item_store, chance, count(1), 50)
         with served(trial) as server:
             report.demand(server.ready, "the Archive is not served")
             for _ in range(scale.pick(100, 300, 1000) // _AT_ONCE):
@@ -52,14 +52,14 @@ def _bits(report: Report, trial: Trial, server: Server, chance: random.Random) -
         f"harmed {len(places)}, found {len(found & places.keys())} and {len(found - places.keys())} others",
     )
     for key in harmed:
-        _asked(report, trial, server, key, good=False)
+        _demand_answer(report, trial, server, key, good=False)
     for key in chance.sample(sorted(trial.contents.keys() - places.keys()), 5):
-        _asked(report, trial, server, key, good=True)
+        _demand_answer(report, trial, server, key, good=True)
     for key, bit in places.items():
         _flip(trial.path(key), bit)
     report.demand(_audit(trial) == set(), "files that are good again are still called damaged")
     for key in harmed[:5]:
-        _asked(report, trial, server, key, good=True)
+        _demand_answer(report, trial, server, key, good=True)
 
 
 def _sizes(report: Report, trial: Trial, server: Server, chance: random.Random) -> None:
@@ -67,12 +67,13 @@ def _sizes(report: Report, trial: Trial, server: Server, chance: random.Random) 
     for key in chance.sample(sorted(trial.contents), 20):
         content, path = trial.contents[key], trial.path(key)
         path.write_bytes(content[:-1] if chance.random() < 0.5 else content + b"x")
-        _asked(report, trial, server, key, good=False)
+        _demand_answer(report, trial, server, key, good=False)
         report.demand(
-            any(key[0] in said for said in differences(trial)), f"check does not see the size of {key}"
+            any(key[0] in difference for difference in differences(trial)),
+            f"check does not see the size of {key}",
         )
         path.write_bytes(content)
-        _asked(report, trial, server, key, good=True)
+        _demand_answer(report, trial, server, key, good=True)
         report.count("other sizes")
 
 
@@ -88,7 +89,7 @@ def _sidecar(report: Report, trial: Trial, chance: random.Random) -> None:
     report.demand(not differences(trial), f"{item}/item.json is good again, and still told of")
 
 
-def _asked(report: Report, trial: Trial, server: Server, key: tuple[str, str], *, good: bool) -> None:
+def _demand_answer(report: Report, trial: Trial, server: Server, key: tuple[str, str], *, good: bool) -> None:
     status, body = server.get(f"/col/{key[0]}/doc/{key[1]}")
     report.count("asked for")
     if good:
@@ -101,7 +102,7 @@ def _asked(report: Report, trial: Trial, server: Server, key: tuple[str, str], *
 
 def _audit(trial: Trial) -> set[tuple[str, str]]:
     with trial.directory.catalogue() as catalogue:
-        audit = Audit(catalogue, trial.directory.storage(), trial.directory.now)
+        audit = Audit(catalogue, trial.directory.file_store(), trial.directory.now)
         return {(str(each.listed.forms.main), each.listed.file.name) for each in audit.all() if each.fault}
 
 

@@ -13,8 +13,8 @@ import tempfile
 from itertools import count
 from pathlib import Path
 
+from proofs.common.report import Report, Scale
 from proofs.keeping.archives import Trial, command, differences, fill, make, served
-from proofs.minting.report import Report, Scale
 
 NAME = "P-D6 catalogue"
 HOLDS = "a sentence, never a traceback; no wrong bytes; rebuilt, all that has files is as it was"
@@ -28,9 +28,9 @@ def prove(scale: Scale, seed: int) -> Report:
     report, chance = Report(NAME, HOLDS), random.Random(seed)
     with tempfile.TemporaryDirectory(prefix="proof-pages-") as folder:
         trial = make(Path(folder) / "data")
-        with trial.directory.keeper() as keeper:
-            fill(trial, keeper, chance, count(1), 60)
-        whole, before = (trial.data / _CATALOGUE).read_bytes(), trial.told()
+        with trial.directory.item_store() as item_store:
+            fill(trial, item_store, chance, count(1), 60)
+        whole, before = (trial.data / _CATALOGUE).read_bytes(), trial.known_items()
         pages = len(whole) // _PAGE
         report.count("pages in all", pages)
         chosen = [0, *(chance.randrange(1, pages) for _ in range(scale.pick(10, 30, 100) - 1))]
@@ -55,16 +55,16 @@ def _try(report: Report, trial: Trial, name: str, before: list[dict[str, object]
             report.count("commands")
         except (Exception, SystemExit) as error:  # noqa: BLE001 - whatever it is, a user would have seen a traceback
             report.violate(f"{name}: {words[0]}: {type(error).__name__}: {error}")
-    told = seen != ["0 differences"]
-    report.count("told by check", told)
+    reported = seen != ["0 differences"]
+    report.count("told by check", reported)
     if serve:
         _serve(report, trial, name)
-    if not told:
-        report.demand(trial.told() == before, f"{name}: check sees nothing, and items have changed")
+    if not reported:
+        report.demand(trial.known_items() == before, f"{name}: check sees nothing, and items have changed")
         return
     status, out, err = command("archive", "rebuild", "--data", trial.data)
     report.demand(status == 0, f"{name}: not rebuilt: {out} {err}")
-    report.demand(trial.told() == before, f"{name}: rebuilt, and not as it was")
+    report.demand(trial.known_items() == before, f"{name}: rebuilt, and not as it was")
     after = differences(trial)
     report.demand(not after, f"{name}: rebuilt, and check says: {after[:2]}")
     report.count("rebuilt")
@@ -82,9 +82,9 @@ def _serve(report: Report, trial: Trial, name: str) -> None:
             report.demand(server.running, f"{name}: the server has fallen over")
             report.count("served anyway")
         status = server.stop()
-        report.demand("Traceback" not in server.said, f"{name}: serve: {server.said[-300:]}")
+        report.demand("Traceback" not in server.errors, f"{name}: serve: {server.errors[-300:]}")
         if not server.ready:
-            lines = server.said.strip().splitlines()
+            lines = server.errors.strip().splitlines()
             report.demand(status == 1 and len(lines) == 1, f"{name}: serve ends with {status}: {lines[-2:]}")
             report.count("not served, with a sentence")
 
@@ -94,11 +94,11 @@ def _cut_log(report: Report, chance: random.Random) -> None:
     with tempfile.TemporaryDirectory(prefix="proof-log-") as folder:
         trial = make(Path(folder) / "data")
         names = count(1)
-        with trial.directory.keeper() as keeper:
-            fill(trial, keeper, chance, names, 3)
-            with trial.directory.keeper() as other:  # while it is open, the log stays
+        with trial.directory.item_store() as item_store:
+            fill(trial, item_store, chance, names, 3)
+            with trial.directory.item_store() as other:  # while it is open, the log stays
                 fill(trial, other, chance, names, chance.randint(1, 5))
-            before = trial.told()
+            before = trial.known_items()
             log = (trial.data / f"{_CATALOGUE}-wal").read_bytes()
             base = (trial.data / _CATALOGUE).read_bytes()
         report.demand(log, "there is no log to be cut")

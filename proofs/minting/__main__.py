@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import sys
 
-from proofs import command
+from proofs.common import command
 from proofs.minting import clocks, codec, faults, kills, lost_state, small_world
 
 sys.exit(

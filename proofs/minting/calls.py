@@ -5,10 +5,7 @@ strace counts the calls of each thread by itself: "pwrite64:error=EIO:when=1" st
 
 from __future__ import annotations
 
-import os
 import re
-import shutil
-import subprocess
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -45,14 +42,6 @@ class Call:
     def may_fail(self) -> bool:
         """Whether the disk or the client may be at fault; to open what is there already is no such call."""
         return self.name != "openat" or "O_CREAT" in self.words
-
-
-def why_not() -> str | None:
-    """Why no process can be traced here; None if it can."""
-    if shutil.which("strace") is None:
-        return "strace is not installed"
-    tried = subprocess.run(["strace", "-o", os.devnull, "true"], check=False, capture_output=True)
-    return None if tried.returncode == 0 else "strace may not trace here"
 
 
 def strace(log: Path, places: Iterable[Path | str], fault: str | None) -> list[str]:

@@ -28,10 +28,10 @@ from typing import TYPE_CHECKING
 from ibi.errors import ClockError
 from ibi.identifier.distributor import coarsest_for
 from ibi.minting.waiting_room import AHEAD, WaitingRoom
+from proofs.common.report import Report, Scale
 from proofs.minting import faketime
 from proofs.minting.false_clock import Endless, Event, FalseClocks
 from proofs.minting.reading import TICKS
-from proofs.minting.report import Report, Scale
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -73,7 +73,7 @@ def _steps(chance: random.Random) -> FalseClocks:
 
 
 def _small_steps(chance: random.Random) -> FalseClocks:
-    """Set by less than two seconds, to and fro: nobody should even notice."""
+    """Set by less than two seconds, to and fro: it should not even be noticed."""
     events, at, off = [], 0, 0
     for _ in range(chance.randint(5, 15)):
         at += chance.randint(3 * TICKS, 10 * TICKS)
@@ -123,7 +123,7 @@ def _stopped(chance: random.Random) -> FalseClocks:
 
 
 def _restart(chance: random.Random) -> FalseClocks:
-    """Off for up to a month; the clock goes on, or is years off afterwards while nobody keeps it right."""
+    """Off for up to a month; the clock goes on, or is years off afterwards while it is not synchronised."""
     at = chance.randint(2 * TICKS, 10 * TICKS)
     events = [Event(at, "restart", chance.randint(TICKS, 30 * 24 * HOUR))]
     kept = chance.random() < 1 / 2
@@ -172,15 +172,15 @@ class _Play:
     held_back: list[tuple[WaitingRoom, list[int]]] = field(default_factory=list)
 
     def run(self, calls: int) -> None:
-        """So many calls, spread over the schedule and a little beyond; then one after all is over."""
+        """So many calls, spread over the schedule and a little beyond; then one after the end."""
         end = max((event.at for event in self.world.events), default=0) + 10 * TICKS
         for _ in range(calls):
             self.call()
             self.world.pass_by(self.chance.randint(0, 2 * min(end, 120 * TICKS) // calls))
         self.world.pass_by(max(0, end - self.world.true))
         self.call()
-        for room, dates in self.held_back:
-            self._hand_out(room, dates)
+        for waiting_room, dates in self.held_back:
+            self._hand_out(waiting_room, dates)
 
     def call(self) -> None:
         """One process asks for labels; most wait for them at once, some only later."""
@@ -192,16 +192,16 @@ class _Play:
         world, opinion, happened, before = self.world, self._opinion(who), self.world.happened, self.latest
         world.new_call()
         self.report.count("calls")
-        room = WaitingRoom(self.directory, world.machine(who))
+        waiting_room = WaitingRoom(self.directory, world.machine(who))
         try:
-            with room:
-                dates = list(room.reserve(grain or coarsest_for(count), count))
+            with waiting_room:
+                dates = list(waiting_room.reserve(grain or coarsest_for(count), count))
                 self._remember(who)
                 self._take(dates, before)
                 if self.chance.random() < 1 / 5:
-                    self.held_back.append((room, dates))
+                    self.held_back.append((waiting_room, dates))
                 else:
-                    room.wait_until(dates[-1])
+                    waiting_room.wait_until(dates[-1])
                     self.latest = max(self.latest, dates[-1])
         except ClockError as error:
             self.report.count("ClockErrors")
@@ -248,12 +248,12 @@ class _Play:
         )
         self.given.update(dates)
 
-    def _hand_out(self, room: WaitingRoom, dates: list[int]) -> None:
-        """Labels that were reserved long ago may leave late, or never; they were nobody else's meanwhile."""
+    def _hand_out(self, waiting_room: WaitingRoom, dates: list[int]) -> None:
+        """Labels that were reserved long ago may leave late, or never; no other call got them meanwhile."""
         self.world.new_call()
         happened = self.world.happened
         try:
-            room.wait_until(dates[-1])
+            waiting_room.wait_until(dates[-1])
         except ClockError:
             self.report.count("windows burnt")
         except Endless:

@@ -20,8 +20,8 @@ from itertools import islice
 
 from ibi.errors import ParseError
 from ibi.identifier.generator import LabelGenerator
+from proofs.common.report import Report, Scale
 from proofs.minting.reading import EPOCH, TICKS, moment_of_ibip, moment_of_rep
-from proofs.minting.report import Report, Scale
 
 NAME = "P-M6"
 HOLDS = "decode(encode(x)) = x in both forms and two readings; injective; spell = label"

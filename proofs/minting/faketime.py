@@ -16,10 +16,10 @@ import tempfile
 import time
 from pathlib import Path
 
+from proofs.common.environment import environment
+from proofs.common.report import Report, Scale
 from proofs.minting import stubborn_worker
 from proofs.minting.judge import Judge
-from proofs.minting.report import Report, Scale
-from proofs.minting.running import environment
 
 PLACES = ("/usr/lib/*/faketime/libfaketime.so.1", "/usr/local/lib/faketime/libfaketime.so.1")
 OFFSETS = (
@@ -86,7 +86,7 @@ class _Play:
         self._running = [self._start(preloaded, number) for number in range(PROCESSES)]
 
     def wait_for_all(self) -> None:
-        """Until everybody has given a label."""
+        """Until every process has given a label."""
         for _ in range(_STARTS):
             if all(self._spoken.values()):
                 return
@@ -96,9 +96,9 @@ class _Play:
     def set_clocks(self, offset: float) -> None:
         """All clocks, at once for each half of the processes."""
         for name, behind in (("first", 0.0), ("second", BEHIND)):
-            aside = self._folder / "aside"
-            aside.write_text(f"{offset - behind:+f}\n")
-            aside.replace(self._folder / name)
+            temporary = self._folder / "aside"
+            temporary.write_text(f"{offset - behind:+f}\n")
+            temporary.replace(self._folder / name)
         self._report.count("clocks set")
 
     def watch(self, offset: float) -> None:
@@ -139,10 +139,10 @@ class _Play:
 
     def _start(self, preloaded: Path, number: int) -> subprocess.Popen[bytes]:
         """A process whose clock is that of the first or of the second half."""
-        told = self._folder / ("first" if number < PROCESSES // 2 else "second")
+        offset_file = self._folder / ("first" if number < PROCESSES // 2 else "second")
         lies = {
             "LD_PRELOAD": str(preloaded),
-            "FAKETIME_TIMESTAMP_FILE": str(told),
+            "FAKETIME_TIMESTAMP_FILE": str(offset_file),
             "FAKETIME_NO_CACHE": "1",
             "FAKETIME_DONT_FAKE_MONOTONIC": "1",
             "NO_FAKE_STAT": "1",

@@ -1,6 +1,6 @@
 """A world with one true time and clocks that lie about it, each in its own way; nothing in it ever waits really.
 
-True time is in ticks since this world began, and only the judge knows it. Everybody reads a clock: the common one,
+True time is in ticks since this world began, and only the judge knows it. Every process reads a clock: the common one,
 which is set, slewed and stopped by a schedule, plus an offset of one's own. A sleep moves true time on.
 """
 
@@ -33,7 +33,7 @@ class Event:
     """What happens to the clocks at the true time `at`.
 
     "step": all are set by `by` ticks. "rate": they run on at `by` ticks for each true million. "offset": that of the
-    machine `who` moves by `by`. "restart": the machine was off for `by` ticks, and its running time begins anew.
+    machine `who` moves by `by`. "restart": the machine was off for `by` ticks, and its running time restarts.
     """
 
     at: int
@@ -44,7 +44,7 @@ class Event:
 
 @dataclass
 class FalseClocks:
-    """The world. `true` is true time; `slept` is for how long the caller at hand has slept, in ticks."""
+    """The world. `true` is true time; `slept` is for how long the present caller has slept, in ticks."""
 
     events: Sequence[Event]
     offsets: list[int]
@@ -76,7 +76,7 @@ class FalseClocks:
         return self._common + self.offsets[who]
 
     def new_call(self) -> None:
-        """From here on somebody else sleeps."""
+        """From here on another process sleeps."""
         self.slept = self.sleeps = 0
 
     @property

@@ -27,6 +27,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from ibi.errors import IbiError, LostState
+from proofs.common.environment import environment
+from proofs.common.report import Report, Scale
+from proofs.common.tracing import can_trace
 from proofs.minting import service_faults, worker
 from proofs.minting.calls import (
     FAULTS,
@@ -37,11 +40,8 @@ from proofs.minting.calls import (
     released_early,
     strace,
     struck,
-    why_not,
 )
 from proofs.minting.judge import Judge
-from proofs.minting.report import Report, Scale
-from proofs.minting.running import environment
 from proofs.minting.state_file import last_date
 
 NAME = "P-M2"
@@ -51,7 +51,7 @@ GRANULARITY = "0.001"
 _MUST_BE_NOTICED = ("fsync", "fdatasync", "rename", "write")
 """To unlock, and to note the time at the end, may fail in silence: no label depends on it."""
 _WRITES = 5  # of one window to its reader; more are all alike
-_PATIENCE = 60  # seconds for one process
+_TIMEOUT = 60  # seconds for one process
 
 
 @dataclass(frozen=True)
@@ -87,9 +87,7 @@ def prove_processes(scale: Scale, seed: int) -> Report:
     """Go through every call of every scene; in the short form, through some of them."""
     report = Report(NAME, HOLDS)
     report.count("faults", 0)
-    missing = why_not()
-    if missing:
-        report.unshown.append(missing)
+    if not can_trace(report):
         return report
     judge, chance = Judge(report), random.Random(seed)
     for scene in SCENES[: scale.pick(3, 5, 5)]:
@@ -146,7 +144,7 @@ class _Trial:
             done = subprocess.run(
                 [*strace(log, [*files_of(data), out], self._fault), *self._command(data)],
                 stdout=writer, stderr=subprocess.PIPE, env=environment(), cwd=folder,
-                check=False, timeout=_PATIENCE,
+                check=False, timeout=_TIMEOUT,
             )  # fmt: skip
         finally:
             os.close(writer)
@@ -198,7 +196,7 @@ class _Trial:
 
     def _repair(self, data: Path) -> None:
         command = [sys.executable, "-m", "ibi", "mint", "recover", "--data", str(data)]
-        done = subprocess.run(command, env=environment(), check=False, capture_output=True, timeout=_PATIENCE)
+        done = subprocess.run(command, env=environment(), check=False, capture_output=True, timeout=_TIMEOUT)
         self._report.demand(done.returncode == 0, f"{self._name}: no repair: {done.stderr.decode()[-300:]}")
 
     def _mint_on(self, data: Path, count: int, when: str) -> None:

@@ -15,13 +15,13 @@ from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
 
-from proofs.minting.report import Scale
+from proofs.common.report import Scale
 
 Harm = Callable[[Path, Callable[[], None]], Path]
 Named = tuple[str, Harm]
 
 STATE, LOCK = "state", "lock"
-_A_WHILE = 2.0  # seconds between a backup and its return; sooner is nobody
+_A_WHILE = 2.0  # seconds between a backup and its return; no backup is put back sooner
 
 
 def damages(scale: Scale, chance: random.Random, sizes: dict[str, int]) -> Iterator[Named]:
@@ -202,13 +202,13 @@ def _removed(place: Path) -> Path:
 
 
 def _both_from_before(data: Path, _: Callable[[], None]) -> Path:
-    """What stood there before the last window was reserved, written over both files: kept aside by `keep_aside`."""
+    """What stood there before the last window was reserved, written over both files: kept aside by `keep_backup`."""
     for file in (STATE, LOCK):
         _overwrite(data.with_name(f"{file} before"), data / "minting" / file)
     return data
 
 
-def keep_aside(data: Path) -> None:
+def keep_backup(data: Path) -> None:
     """Copies of both files as they are now."""
     for file in (STATE, LOCK):
         shutil.copy2(data / "minting" / file, data.with_name(f"{file} before"))

@@ -10,7 +10,7 @@ from proofs.minting.reading import moment_of_ibip, moment_of_rep
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from proofs.minting.report import Report
+    from proofs.common.report import Report
 
 
 class Judge:

@@ -1,4 +1,4 @@
-"""P-M1: whoever is killed, whenever: no label comes twice, order holds, and the next label comes soon.
+"""P-M1: whichever process is killed, whenever: no label comes twice, order holds, and the next label comes soon.
 
 Eight processes mint from one directory, one millisecond apart, most of them lean workers, some the command `ibi mint`;
 each is killed with SIGKILL at a moment chosen by chance, 5 to 400 ms after its start or after its first label, and
@@ -24,10 +24,10 @@ import time
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from proofs.common.environment import environment
+from proofs.common.report import Report, Scale
 from proofs.minting import worker
 from proofs.minting.judge import Judge
-from proofs.minting.report import Report, Scale
-from proofs.minting.running import environment
 from proofs.minting.state_file import last_date
 
 NAME = "P-M1"
@@ -65,7 +65,7 @@ class _Process:
 
     name: str
     running: subprocess.Popen[bytes]
-    asked_after: int
+    drawn_after: int
     doom: float | None
     spoken: bool = False
     rest: bytes = b""
@@ -142,7 +142,7 @@ class _Contest:
         except BlockingIOError:
             return True
         lines, end, process.rest = (process.rest + text).rpartition(b"\n")
-        if self._judge.hear(process.name, lines + end, process.asked_after):
+        if self._judge.hear(process.name, lines + end, process.drawn_after):
             self._close_gap()
             if not process.spoken and process.doom is None:
                 process.doom = self._moment()
@@ -167,7 +167,7 @@ class _Contest:
         else:
             self._gap.expected.discard(process.name)
         if not self._gap.expected:
-            self._gap = None  # nobody was minting but the killed: this would measure how fast Python starts
+            self._gap = None  # only the killed process was minting: this would measure how fast Python starts
         self._look_at_state()
 
     def _look_at_state(self) -> None:
@@ -196,7 +196,7 @@ class _Contest:
         del self._processes[process.name]
 
     def last_word(self) -> None:
-        """When all is over, the next process mints, without any repair."""
+        """In the end, the next process mints, without any repair."""
         command = [sys.executable, worker.__file__, str(self._directory), GRANULARITY, "20"]
         done = subprocess.run(command, capture_output=True, env=environment(), check=False, timeout=60)
         self._judge.hear("the last", done.stdout, self._judge.latest)

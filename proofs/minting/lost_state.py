@@ -11,7 +11,7 @@ way in which that happens, the whole directory copied or put back from a backup,
 
 Cases that are harmless, or cannot be told from a rightful state, must not lead to a label given twice either.
 
-What it cannot show, because nobody could notice: a whole machine or disk set back to an earlier moment; both files of
+What it cannot show, since it cannot be noticed: a whole machine or disk set back to an earlier moment; both files of
 one directory removed together where nothing else of ours lies, which then starts anew at the present clock.
 """
 
@@ -32,13 +32,13 @@ from ibi.errors import IbiError, LostState
 from ibi.identifier.generator import LabelGenerator
 from ibi.minting import Subsystem, WaitingRoom
 from ibi.minting.machine import this_machine
-from ibi.minting.record import Record
 from ibi.minting.recovery import recover
+from ibi.minting.state import StateRecord
+from proofs.common.environment import environment
+from proofs.common.report import Report, Scale
 from proofs.minting import harm, worker
 from proofs.minting.judge import Judge
 from proofs.minting.reading import TICKS
-from proofs.minting.report import Report, Scale
-from proofs.minting.running import environment
 
 NAME = "P-M5"
 HOLDS = "no label from a lost, damaged, old or copied state until it is repaired; none twice afterwards"
@@ -47,7 +47,7 @@ GRANULARITY = "0.001"
 _COMMANDS = 20  # every so many cases, the repair is made by the command
 _AT_ONCE = 12
 _MOMENT = 0.1  # seconds until another process waits
-_PATIENCE = 60  # seconds for one process
+_TIMEOUT = 60  # seconds for one process
 
 
 def prove(scale: Scale, seed: int) -> Report:
@@ -85,11 +85,11 @@ def _rotten(report: Report) -> dict[str, int]:
         used.mint()
         files = {name: (Path(folder) / "minting" / name).read_bytes() for name in (harm.STATE, harm.LOCK)}
     line = files[harm.STATE]
-    report.demand(Record.read(line), "a record is not read")
+    report.demand(StateRecord.read(line), "a record is not read")
     for bit in range(8 * len(line)):
         rotten = int.from_bytes(line, "little") ^ 1 << bit
         report.demand(
-            Record.read(rotten.to_bytes(len(line), "little")) is None,
+            StateRecord.read(rotten.to_bytes(len(line), "little")) is None,
             f"a record with bit {bit} turned is read",
         )
         report.count("rotten records")
@@ -154,14 +154,14 @@ class _Trial:
         """The same directory, seen from another machine."""
         self.mint()
         other = replace(self._machine, identity="another-machine")
-        room = WaitingRoom(self._data, other)
-        self._must_refuse(room.__enter__)
+        waiting_room = WaitingRoom(self._data, other)
+        self._must_refuse(waiting_room.__enter__)
         self._must_refuse(lambda: recover(self._data, other))
         self.mint()
         recover(self._data, other, moved=True)
         self._must_refuse(lambda: self.mint(1))
-        with room:
-            self._hear(Subsystem(room, LabelGenerator(worker.HOST, ip=worker.IP), 10**6), 2)
+        with waiting_room:
+            self._hear(Subsystem(waiting_room, LabelGenerator(worker.HOST, ip=worker.IP), 10**6), 2)
 
     def goes_on(self, damage: harm.Harm) -> None:
         """What does no harm, or cannot be seen, must at least repeat nothing."""
@@ -175,23 +175,23 @@ class _Trial:
     def keeps_reserved(self, damage: harm.Harm) -> None:
         """A window was reserved, and its process is about to hand it out, when all is lost, and repaired at once."""
         self.mint()
-        harm.keep_aside(self._data)
+        harm.keep_backup(self._data)
         with worker.opened(self._data, GRANULARITY) as subsystem:
-            reserved = set(subsystem.room.reserve(10**6, 1000))
+            reserved = set(subsystem.waiting_room.reserve(10**6, 1000))
             damage(self._data, self.mint)
             self._must_refuse(lambda: self.mint(1))
             self._repair()
-            again = reserved.intersection(subsystem.room.reserve(10**6, 1000))
+            again = reserved.intersection(subsystem.waiting_room.reserve(10**6, 1000))
             self._report.count("duplicates", len(again))
             self._report.demand(
                 not again, f"{self._name}: {len(again)} reserved dates were given to another one"
             )
 
     def pulled_away(self, damage: harm.Harm) -> None:
-        """While a process waits for its moment, lock in hand, the files are taken away, and another one begins anew."""
-        with worker.opened(self._data, "1") as waiting, ThreadPoolExecutor(1) as aside:
-            early = waiting.room.reserve(TICKS, 1)
-            late = aside.submit(self._reserve_or_not, waiting, TICKS)
+        """While a process waits with the lock, the files are taken away, and another one starts afresh."""
+        with worker.opened(self._data, "1") as waiting, ThreadPoolExecutor(1) as other_threads:
+            early = waiting.waiting_room.reserve(TICKS, 1)
+            late = other_threads.submit(self._reserve_or_not, waiting, TICKS)
             time.sleep(_MOMENT)  # it now waits for a place in the next second
             self._data = damage(self._data, self.mint)
             if (self._data / "archive.toml").exists():
@@ -204,7 +204,7 @@ class _Trial:
     @staticmethod
     def _reserve_or_not(subsystem: Subsystem, granularity: int) -> list[int]:
         try:
-            return list(subsystem.room.reserve(granularity, 1))
+            return list(subsystem.waiting_room.reserve(granularity, 1))
         except LostState:
             return []
 
@@ -241,4 +241,4 @@ class _Trial:
 
     def _command(self, *more: str) -> subprocess.CompletedProcess[bytes]:
         command = [sys.executable, "-m", "ibi", "mint", "recover", "--data", str(self._data), *more]
-        return subprocess.run(command, env=environment(), capture_output=True, check=False, timeout=_PATIENCE)
+        return subprocess.run(command, env=environment(), capture_output=True, check=False, timeout=_TIMEOUT)

@@ -17,10 +17,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Self
 
+from proofs.common.environment import environment
+from proofs.common.report import Report
 from proofs.minting import worker
 from proofs.minting.judge import Judge
-from proofs.minting.report import Report
-from proofs.minting.running import environment
 from proofs.minting.state_file import last_date
 
 PROGRAM: Sequence[str] = (sys.executable, "-m", "ibi")
@@ -70,7 +70,7 @@ class Service:
 
     @property
     def complaints(self) -> str:
-        """What it has said on stderr."""
+        """Its output on stderr."""
         return self._errors.read_text("utf-8", "replace")
 
     def ended(self, seconds: float = 0) -> bool:
@@ -108,16 +108,16 @@ class Service:
     def _ready(self) -> int | None:
         pipe = self._process.stdout
         assert pipe is not None  # noqa: S101 - it is a pipe
-        said, end = b"", time.monotonic() + _START_SECONDS
-        while b"\n" not in said:
+        content, end = b"", time.monotonic() + _START_SECONDS
+        while b"\n" not in content:
             if not select.select([pipe], [], [], max(0, end - time.monotonic()))[0]:
                 break
             more = os.read(pipe.fileno(), _AT_ONCE)
             if not more:
                 self._process.wait(_START_SECONDS)
                 break
-            said += more
-        return int(said.rsplit(b":", 1)[1]) if b"ready" in said else None
+            content += more
+        return int(content.rsplit(b":", 1)[1]) if b"ready" in content else None
 
 
 @dataclass(frozen=True)
@@ -132,7 +132,7 @@ class Answer:
 
 
 class Customer:
-    """One connection. Each label is told to the judge as it comes, and the state on disk must know of it by then."""
+    """One connection. Each label is reported to the judge at once, and the state on disk must know of it by then."""
 
     def __init__(self, report: Report, judge: Judge, data: Path, token: str, port: int) -> None:
         self._report = report
@@ -168,10 +168,10 @@ class Customer:
 
     def answer(self) -> Answer:
         """Listen until the answer is whole, the connection ends, or it takes too long."""
-        said, late = b"", False
-        told: list[bytes] = []
+        content, late = b"", False
+        reported: list[bytes] = []
         end = time.monotonic() + _ANSWER_SECONDS
-        while not _is_whole(said) and not late:
+        while not _is_whole(content) and not late:
             self._socket.settimeout(max(0.001, end - time.monotonic()))
             try:
                 more = self._socket.recv(_AT_ONCE)
@@ -182,12 +182,12 @@ class Customer:
                 break
             if not more:
                 break
-            said += more
-            labels = labels_in(said)
-            self._tell(labels[len(told) :])
-            told = labels
-        status, kind, _ = _head(said)
-        return Answer(status, kind, told, _is_whole(said), late)
+            content += more
+            labels = labels_in(content)
+            self._tell(labels[len(reported) :])
+            reported = labels
+        status, kind, _ = _head(content)
+        return Answer(status, kind, reported, _is_whole(content), late)
 
     def _tell(self, labels: list[bytes]) -> None:
         if not labels:
@@ -201,9 +201,9 @@ class Customer:
             self._report.demand(latest <= durable, f"{self._name}: {latest} is out, the disk knows {durable}")
 
 
-def _head(said: bytes) -> tuple[int, str, int]:
+def _head(content: bytes) -> tuple[int, str, int]:
     """Status, content type, and the length of the whole answer; noughts while the head is not whole."""
-    head, end, _ = said.partition(b"\r\n\r\n")
+    head, end, _ = content.partition(b"\r\n\r\n")
     if not end:
         return 0, "", 0
     first, *lines = head.decode("latin-1").split("\r\n")
@@ -212,5 +212,5 @@ def _head(said: bytes) -> tuple[int, str, int]:
     return int(first.split(" ")[1]), fields.get("content-type", ""), length
 
 
-def _is_whole(said: bytes) -> bool:
-    return 0 < _head(said)[2] <= len(said)
+def _is_whole(content: bytes) -> bool:
+    return 0 < _head(content)[2] <= len(content)

@@ -2,12 +2,12 @@
 
 Customers on two connections ask `ibi mint serve` for one label and for thirty, in turn and both at once. Three scenes:
 its start in a new directory and in a used one, under strace to the first label; and the conversation, in which strace
-comes at one round of requests and goes when that is over. A fault strikes at each call that touches DIR/minting or a
-customer's connection, in whichever threads make it; one that sends is also told EAGAIN, as if the client were slow.
+comes at one round of requests and ends with it. A fault strikes at each call that touches DIR/minting or a
+customer's connection, in whichever threads make it; one that sends also gets EAGAIN, as if the client were slow.
 Then the service goes on without faults, is started again, and the library mints in the same directory:
 
 - no label comes twice; each was in the state on disk when its bytes came, and none was sent before the sync of it;
-- labels whose sending failed are burned: nobody else gets them, nor any that is earlier;
+- labels whose sending failed are burned: no other client gets them, nor any that is earlier;
 - while the service lives, each request is answered: 200 with all its labels, or 503; only where the sending itself
   failed, one answer may be missing or cut off. Nothing ends the service but a kill;
 - after a kill no repair is needed; after an error only if LostState was said.
@@ -22,10 +22,11 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Final
 
-from proofs.minting.calls import FAULTS, SENDS, Call, why_not
+from proofs.common.report import Report, Scale
+from proofs.common.tracing import can_trace
+from proofs.minting.calls import FAULTS, SENDS, Call
 from proofs.minting.judge import Judge
-from proofs.minting.report import Report, Scale
-from proofs.minting.service_trials import FULL_SOCKET, ROUNDS, Place, stage
+from proofs.minting.service_trials import FULL_SOCKET, ROUNDS, FaultPlace, stage
 
 NAME: Final = "P-M2 over HTTP"
 HOLDS: Final = "no label twice; none out before it is durable; every request answered; no kill needs a repair"
@@ -36,8 +37,8 @@ _SHORT: Final = (2, 2, 8)  # trials of each scene
 
 def why_no_conversation() -> str | None:
     """Why no process that runs already can be traced here; None if it can."""
-    told = Path("/proc/sys/kernel/yama/ptrace_scope")
-    closed = os.geteuid() != 0 and told.exists() and told.read_text().strip() != "0"
+    scope_file = Path("/proc/sys/kernel/yama/ptrace_scope")
+    closed = os.geteuid() != 0 and scope_file.exists() and scope_file.read_text().strip() != "0"
     return "a process that runs already may not be traced here" if closed else None
 
 
@@ -45,15 +46,14 @@ def prove(scale: Scale, seed: int) -> Report:
     """Go through every call of every scene; in the short form, through some of them."""
     report = Report(NAME, HOLDS)
     report.count("faults of the service", 0)
-    if missing := why_not():
-        report.unshown.append(missing)
+    if not can_trace(report):
         return report
     judge, chance = Judge(report), random.Random(seed)
-    conversation = [Place(number, None) for number in range(len(ROUNDS))]
+    conversation = [FaultPlace(number, None) for number in range(len(ROUNDS))]
     if missing := why_no_conversation():
         report.unshown.append(missing)
         conversation = []
-    scenes = ([Place(None, None, used=False)], [Place(None, None)], conversation)
+    scenes = ([FaultPlace(None, None, used=False)], [FaultPlace(None, None)], conversation)
     for calm, most in zip(scenes, _SHORT, strict=True):
         with stage(report, judge) as trials:
             places = [place for each in calm for place in boundaries(each, trials.run(each))]
@@ -65,7 +65,7 @@ def prove(scale: Scale, seed: int) -> Report:
     return report
 
 
-def boundaries(calm: Place, calls: Iterable[Call]) -> Iterator[Place]:
+def boundaries(calm: FaultPlace, calls: Iterable[Call]) -> Iterator[FaultPlace]:
     """Where the same can go wrong: at each call of a run in which nothing was wrong."""
     numbers = Counter[tuple[int, str]]()
     faults: dict[str, None] = {}
@@ -77,4 +77,4 @@ def boundaries(calm: Place, calls: Iterable[Call]) -> Iterator[Place]:
         more = (FULL_SOCKET,) if call.name in SENDS else ()
         for fault in (*FAULTS, *more) if call.may_fail else FAULTS[:1]:
             faults[f"{call.name}:{fault}:when={number}"] = None
-    yield from (Place(calm.round, fault, calm.used) for fault in faults)
+    yield from (FaultPlace(calm.round, fault, calm.used) for fault in faults)

@@ -13,11 +13,11 @@ from pathlib import Path
 from typing import Final
 
 from ibi.errors import LostState
+from proofs.common.environment import environment
+from proofs.common.report import Report
 from proofs.minting import service, worker
 from proofs.minting.calls import SENDS, Call, files_of, read_log, released_early, strace, struck
 from proofs.minting.judge import Judge
-from proofs.minting.report import Report
-from proofs.minting.running import environment
 from proofs.minting.service import Answer, Customer, Service, labels_in
 
 Round = Sequence[tuple[int, int, bool]]
@@ -40,7 +40,7 @@ _DYING: Final = 5  # for a process that is killed
 
 
 @dataclass(frozen=True)
-class Place:
+class FaultPlace:
     """Where a fault strikes: in a start (round None) or in a round. `fault` for strace: "fsync:error=EIO:when=2"."""
 
     round: int | None
@@ -86,12 +86,12 @@ class Trials:
     _data: Path = field(init=False)
     _token: str = ""
     _service: Service | None = None
-    _place: Place = field(init=False)
+    _place: FaultPlace = field(init=False)
     _directories: int = 0
-    _asked: int = 0
+    _requests_made: int = 0
     _out: Sequence[bytes] = ()  # labels that came while the fault was there
 
-    def run(self, place: Place) -> list[Call]:
+    def run(self, place: FaultPlace) -> list[Call]:
         """Let the service meet a fault, look, and see that all goes on; the calls that it made meanwhile."""
         self._place, self._out = place, ()
         if not self._token or not place.used:
@@ -238,8 +238,8 @@ class Trials:
         self.judge.hear(self._name(), lines.encode(), later_than)
 
     def _name(self) -> str:
-        self._asked += 1
-        return f"{self._place}, request {self._asked}"
+        self._requests_made += 1
+        return f"{self._place}, request {self._requests_made}"
 
     def _converse(self, port: int, rounds: Sequence[Round], *, in_fault: bool = False) -> None:
         with self._customers(port) as customers:
@@ -275,14 +275,14 @@ class Trials:
         return [customers[who].answer() for who, _, _ in each]
 
     def _judge_answer(self, answer: Answer, count: int, *, faulty: bool) -> None:
-        told = f"{self._place}: {answer.status} {answer.kind} with {len(answer.labels)} of {count} labels"
+        outcome = f"{self._place}: {answer.status} {answer.kind} with {len(answer.labels)} of {count} labels"
         if answer.late:
-            self.report.violate(f"{told}, and then nothing")
+            self.report.violate(f"{outcome}, and then nothing")
         elif not answer.whole:
             excused = faulty and (self._place.kills or self._place.breaks_connection)
-            self.report.demand(excused, f"{told}, and then the end")
+            self.report.demand(excused, f"{outcome}, and then the end")
         elif answer.status == _LATER and faulty:
             self.report.count("refusals")
-            self.report.demand(answer.kind == "application/problem+json", told)
+            self.report.demand(answer.kind == "application/problem+json", outcome)
         else:
-            self.report.demand(answer.status == _GIVEN and len(answer.labels) == count, told)
+            self.report.demand(answer.status == _GIVEN and len(answer.labels) == count, outcome)

@@ -24,9 +24,9 @@ from itertools import combinations_with_replacement, pairwise, product
 
 from ibi.identifier.distributor import distribute, distribute_many
 from ibi.identifier.generator import LabelGenerator
+from proofs.common.report import Report, Scale
 from proofs.minting import oracle
 from proofs.minting.reading import TICKS, moment_of_ibip, moment_of_rep
-from proofs.minting.report import Report, Scale
 
 NAME = "P-M4"
 HOLDS = "dates as defined, strictly increasing; labels differ in both forms; Table 6.2 exact"
@@ -58,7 +58,7 @@ def prove(scale: Scale, seed: int) -> Report:
     report = Report(NAME, HOLDS)
     dates = _steps(report, scale.pick(2, 4, REQUESTS))
     _labels(report, dates)
-    _stories(report, scale.pick(4, 5, REQUESTS))
+    _histories(report, scale.pick(4, 5, REQUESTS))
     _table(report)
     return report
 
@@ -106,15 +106,15 @@ def _windows(report: Report, last: int, grain: int, now: int) -> Iterator[int]:
         given = list(batch)
         expected = [date for number, (_, date) in enumerate(single[:count]) if date <= until or not number]
         due = [now] * len(batch.head) + list(batch.tail)
-        asked = f"distribute_many({last}, {grain}, {now}, {count}, {until})"
+        call = f"distribute_many({last}, {grain}, {now}, {count}, {until})"
         if given != expected or batch.last != given[-1] or len(batch) != len(given):
-            report.violate(f"{asked} gives {given} and not {expected}")
+            report.violate(f"{call} gives {given} and not {expected}")
         elif any(moment < creation for moment, (creation, _) in zip(due, single, strict=False)):
-            report.violate(f"{asked} gives a date out before it is due")
+            report.violate(f"{call} gives a date out before it is due")
         elif any(a >= b for a, b in pairwise([last, *given])):
-            report.violate(f"{asked} does not increase: {given}")
+            report.violate(f"{call} does not increase: {given}")
         parts = batch.split(count // 2)
-        report.demand([*parts[0], *parts[1]] == given, f"{asked} is torn by a split")
+        report.demand([*parts[0], *parts[1]] == given, f"{call} is torn by a split")
     yield from (date for _, date in single)
 
 
@@ -142,12 +142,12 @@ def _labels(report: Report, dates: set[int]) -> None:
         )
 
 
-def _stories(report: Report, longest: int) -> None:
+def _histories(report: Report, longest: int) -> None:
     """Sequences on a clock that stands or goes on, the granularity changed once at every possible place."""
     for length in range(1, longest + 1):
         for clock in combinations_with_replacement(MOMENTS, length):
             for grains in _schedules(length):
-                _story(report, clock, grains)
+                _history(report, clock, grains)
 
 
 @cache
@@ -157,7 +157,7 @@ def _schedules(length: int) -> tuple[tuple[int, ...], ...]:
     return tuple({(first,) * place + (second,) * (length - place): None for first, second, place in changes})
 
 
-def _story(report: Report, clock: tuple[int, ...], grains: tuple[int, ...]) -> None:
+def _history(report: Report, clock: tuple[int, ...], grains: tuple[int, ...]) -> None:
     last, given = None, list[int]()
     for now, grain in zip(clock, grains, strict=True):
         slot = distribute(last, grain, now)

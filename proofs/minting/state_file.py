@@ -1,4 +1,4 @@
-"""The state on disk, read by somebody who did not write it: the judge's own look at DIR/minting/state.
+"""The state on disk, read by code that did not write it: the judge's own look at DIR/minting/state.
 
 One line of 256 bytes: version, last date, clock, running time, count, four words, CRC-32 of all before, blanks.
 """

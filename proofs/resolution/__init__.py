@@ -1,1 +1,1 @@
-"""Resolutions, simulated: what a resolver did in a story is held against what the standard lets it do."""
+"""Resolutions, simulated: what a resolver did in a scenario is compared with what the standard lets it do."""

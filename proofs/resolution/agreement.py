@@ -11,11 +11,11 @@ import asyncio
 import random
 from typing import TYPE_CHECKING
 
-from proofs.minting.report import Report, Scale
+from proofs.common.report import Report, Scale
 from proofs.resolution import truth
 from proofs.resolution.answers import names
-from proofs.resolution.cast import Said
-from proofs.resolution.chance import Chance, honest
+from proofs.resolution.cast import ScriptedReply
+from proofs.resolution.chance import RandomScenario, honest
 from proofs.resolution.oracle import Reader, Redirect, Tell
 from proofs.resolution.stage import Scene, Stage
 from proofs.resolution.watching import verdict_of
@@ -51,67 +51,69 @@ def differences(seed: int, loop: VirtualLoop, report: Report) -> Iterator[str]:
     """What the four outcomes do not have in common."""
     loop.begin()
     removals = seed % 3 == 0
-    story = honest(seed, removals=removals)
+    scenario = honest(seed, removals=removals)
     chance = random.Random(seed)
     reuse = chance.choice((0, 60))
 
     def conduct(address: str, question: Question) -> Conduct:
-        archive = next(each for each in story.archives if each.address == address)
-        said = story.answer(archive, question) or Said({})
-        return Conduct(chance.choice((0.0, 0.01, 0.03, 0.12)), said, reuse if said.pairs else 0)
+        archive = next(each for each in scenario.archives if each.address == address)
+        reply = scenario.answer(archive, question) or ScriptedReply({})
+        return Conduct(chance.choice((0.0, 0.01, 0.03, 0.12)), reply, reuse if reply.pairs else 0)
 
     verdicts: list[Verdict] = []
-    stages = [Stage(loop, Wire(loop, conduct), story.archives) for _ in range(3)]
+    stages = [Stage(loop, Wire(loop, conduct), scenario.archives) for _ in range(3)]
     for number, way in enumerate(("strict", "hardened", "remembering", "misled")):
         stage = stages[{"strict": 0, "misled": 2}.get(way, 1)]
         if way == "misled":
-            for name in names(" ".join(item.text for item in story.world.items)):
+            for name in names(" ".join(item.text for item in scenario.world.items)):
                 stage.knows(
                     name if "." in name.partition("/")[0] else name.upper(),
-                    chance.choice(story.archives).name,
+                    chance.choice(scenario.archives).name,
                 )
-        reader = _reader(story, hardened=way != "strict")
-        verdicts.append(_play(stage, story, reader, number))
+        reader = _reader(scenario, hardened=way != "strict")
+        verdicts.append(_play(stage, scenario, reader, number))
         report.count(type(verdicts[-1]).__name__)
     for way, verdict in zip(("hardened", "remembering", "misled"), verdicts[1:], strict=True):
         pair = (verdicts[0], verdict)
-        if _excused(*pair, story.question) or truth.same_kind(*pair, removals=removals):
+        if _excused(*pair, scenario.question) or truth.same_kind(*pair, removals=removals):
             continue
         if isinstance(verdict, Tell) and any(
             truth.same_kind(again, verdict, removals=removals)
-            for again in _strictly(loop, conduct, story, _reader(story, hardened=False))
+            for again in _strictly(loop, conduct, scenario, _reader(scenario, hardened=False))
         ):
             report.count("by who answers first")
             continue
         yield f"strict: {verdicts[0]}, {way}: {verdict}"
 
 
-def _reader(story: Chance, *, hardened: bool) -> Reader:
+def _reader(scenario: RandomScenario, *, hardened: bool) -> Reader:
     """Who asks, under one of the policies."""
-    return Reader(story.reader.languages, story.reader.original, hardened=hardened)
+    return Reader(scenario.reader.languages, scenario.reader.original, hardened=hardened)
 
 
 def _strictly(
-    loop: VirtualLoop, conduct: Callable[[str, Question], Conduct], story: Chance, reader: Reader
+    loop: VirtualLoop, conduct: Callable[[str, Question], Conduct], scenario: RandomScenario, reader: Reader
 ) -> Iterator[Verdict]:
     """What the letter comes to where others answer first: which alert a search ends with may depend on it (RES-14)."""
     for _ in range(OTHER_ORDERS):
-        yield _play(Stage(loop, Wire(loop, conduct), story.archives), story, reader, 0)
+        yield _play(Stage(loop, Wire(loop, conduct), scenario.archives), scenario, reader, 0)
 
 
-def _excused(strict: Verdict, hardened: Verdict, asked: Question) -> bool:
+def _excused(strict: Verdict, hardened: Verdict, question: Question) -> bool:
     """The letter looks no further when it sees copies; and what is no item of its own cannot be asked about."""
     none = Tell("no-original")
     nameless = isinstance(strict, Redirect) and strict.url.rpartition("/")[2].startswith("m")
-    return bool(asked.steps) and (strict == none or (hardened == none and nameless))
+    return bool(question.steps) and (strict == none or (hardened == none and nameless))
 
 
-def _play(stage: Stage, story: Chance, reader: Reader, number: int) -> Verdict:
-    scene = Scene(number, story.question, reader, stage.loop.now, stage.included, story.archives, story.url)
+def _play(stage: Stage, scenario: RandomScenario, reader: Reader, number: int) -> Verdict:
+    scene = Scene(
+        number, scenario.question, reader, stage.loop.now, stage.included, scenario.archives, scenario.url
+    )
     with stage.watching():
         stage.loop.run_until_complete(stage.resolve(scene))
-    stage.loop.run_until_complete(stage.all_thanks[-1].close())
-    stage.loop.run_until_complete(asyncio.sleep(10))  # whoever was asked may still answer
+    stage.loop.run_until_complete(stage.acknowledgment_queues[-1].close())
+    stage.loop.run_until_complete(asyncio.sleep(10))  # Archives queried before may still answer
     if scene.failed is not None:
-        return Tell(repr(scene.failed))
+        raise scene.failed
     return verdict_of(scene.outcome)

@@ -16,14 +16,16 @@ if TYPE_CHECKING:
 _WORDS = {"!": ".lastedition", "+": ".translation", ":": ".metadata"}
 _SIGNS = {word[1:]: sign for sign, word in _WORDS.items()}
 _STEP = re.compile(r"\.(lastedition|translation|metadata)(\([^()]*\))?(?![^.])")
-_SAFE = re.compile(r"https?://[a-z0-9.-]+\.example(/[!-\[\]-~]*)?").fullmatch  # all that an honest story has
+_SAFE = re.compile(
+    r"https?://[a-z0-9.-]+\.example(/[!-\[\]-~]*)?"
+).fullmatch  # all that an honest scenario has
 
 Steps = tuple[str, ...]
 Names = frozenset[str]
 
 
-class Line(NamedTuple):
-    """What one Archive said; `pairs` is empty where it knows nothing."""
+class ArchiveAnswer(NamedTuple):
+    """What one Archive answered; `pairs` is empty where it knows nothing."""
 
     archive: str
     pairs: Mapping[str, str]
@@ -58,7 +60,7 @@ def _steps(rest: str) -> Steps | None:
 
 
 def suits(languages: Sequence[str], offered: set[str]) -> str | None:
-    """The offered language that a reader likes best: each wish as it is, without its country, with any country."""
+    """The offered language that a reader likes best: each as it is, without its country, with any country."""
     for language in languages:
         for wanted in (language, language.partition("-")[0]):
             if wanted in offered:
@@ -107,23 +109,23 @@ def _translation(
     )
 
 
-def speaks_for_itself(line: Line, name: str) -> bool:
+def speaks_for_itself(line: ArchiveAnswer, name: str) -> bool:
     """Whether an answer names who answers and what was asked for; to know nothing needs no name."""
     service, item = names(line.pairs.get("ibi.archiveservice")), names(line.pairs.get("ibi"))
     return not line.pairs or (line.archive in service and name in item)
 
 
-def lives(line: Line) -> bool:
+def lives(line: ArchiveAnswer) -> bool:
     """Whether there is an item in an answer that has not been removed."""
     return bool(line.pairs) and line.pairs.get("state") != "Deleted"
 
 
 def is_safe(url: str) -> bool:
-    """Whether a reader may be sent there, as far as stories go (note 4)."""
+    """Whether a reader may be sent there, as far as scenarios go (note 4)."""
     return _SAFE(url) is not None
 
 
-def offered(line: Line, *, safe: bool) -> list[Steps]:
+def offered(line: ArchiveAnswer, *, safe: bool) -> list[Steps]:
     """The relations for which an answer has a living URL, perhaps only those to which readers may be sent."""
     return [
         steps
@@ -133,7 +135,7 @@ def offered(line: Line, *, safe: bool) -> list[Steps]:
     ]
 
 
-def continues(line: Line, steps: Steps, languages: Sequence[str]) -> Iterator[tuple[Names, Steps]]:
+def continues(line: ArchiveAnswer, steps: Steps, languages: Sequence[str]) -> Iterator[tuple[Names, Steps]]:
     """Where an answer leads: the longest relation it names, shorter ones, the next edition (RES-09, AMB-53)."""
     known = [each for each in relations(line.pairs, "ibi") if each]
     for length in range(len(steps), 0, -1):

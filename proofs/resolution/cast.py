@@ -1,4 +1,4 @@
-"""Who is in a story: Archives, items with one or two names, and what can be said, as values and as bytes."""
+"""The parts of a scenario: Archives, items with one or two names, and what can be said, as values and as bytes."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from ibi.errors import ParseError
 from ibi.identifier.forms import IBI, parse_ibi
 from ibi.protocol.url_list import UrlList
+from ibi.resolver.model.archive import Archive as Registered
 from proofs.resolution.oracle import Question
 
 if TYPE_CHECKING:
@@ -38,6 +39,16 @@ class Archive:
         """Its service IBI."""
         return parse_ibi(self.name)
 
+    @cached_property
+    def known(self) -> Registered:
+        """The value that a registry has of it."""
+        return Registered(self.service_ibi, self.address, confirmed=self.confirmed, url_hosts=self.url_hosts)
+
+    @cached_property
+    def service(self) -> str:
+        """The canonical text of its service IBI."""
+        return self.service_ibi.canonical
+
     @property
     def name(self) -> str:
         """Its service IBI as text."""
@@ -54,8 +65,8 @@ class Archive:
 
 
 @dataclass(frozen=True)
-class Said:
-    """What an Archive says: pairs, or something that is no pair list; None stands for silence."""
+class ScriptedReply:
+    """What an Archive replies: pairs, or something that is no pair list; None stands for silence."""
 
     pairs: Mapping[str, str] = field(hash=False)
     spoilt: bytes = b""

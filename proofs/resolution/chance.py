@@ -1,4 +1,4 @@
-"""Stories of chance: worlds of honest Archives, some of which are silent or deny all, and worlds with liars in them."""
+"""Random scenarios: worlds of honest Archives, some of which are silent or deny all, and worlds with liars in them."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from proofs.resolution.answers import Steps, names, qualifier
-from proofs.resolution.cast import Archive, Said, ibip, rep
+from proofs.resolution.cast import Archive, ScriptedReply, ibip, rep
 from proofs.resolution.oracle import Question, Reader
-from proofs.resolution.playing import Event, Story
+from proofs.resolution.playing import Event, Scenario
 from proofs.resolution.world import LANGUAGES, SHAPES, World, made
 
 if TYPE_CHECKING:
@@ -20,8 +20,8 @@ _BAD_URLS = ("javascript:alert(1)", "http://user@a1.example/x", "http://127.0.0.
 
 
 @dataclass
-class Chance(Story):
-    """A story that makes itself while it is played; what was said stands in `scenes`.
+class RandomScenario(Scenario):
+    """A scenario that is generated while it runs; what was answered is kept in `scenes`.
 
     `silent`: how likely an Archive is to say nothing in a round; `liars`: the numbers of those who say anything.
     """
@@ -32,33 +32,33 @@ class Chance(Story):
     liars: frozenset[int] = frozenset()
     filtered: frozenset[int] = frozenset()
 
-    def scene(self, number: int, asked: Question) -> Sequence[Event]:
+    def scene(self, number: int, question: Question) -> Sequence[Event]:
         """All answer in an order of chance."""
         while len(self.scenes) <= number:
-            events = [Event(archive, self.answer(archive, asked)) for archive in self.archives]
+            events = [Event(archive, self.answer(archive, question)) for archive in self.archives]
             self.random.shuffle(events)
             if self.holders and self.random.random() < 0.5:
                 events.insert(self.random.randrange(len(events) + 1), Event(None))
             self.scenes.append(events)
         return self.scenes[number]
 
-    def answer(self, archive: Archive, asked: Question) -> Said | None:
+    def answer(self, archive: Archive, question: Question) -> ScriptedReply | None:
         """What one Archive says to a question."""
         if self.random.random() < self.silent:
             return None
         if archive.number in self.liars:
-            return lie(self.random, self.world, archive, asked)
+            return lie(self.random, self.world, archive, question)
         key = f"{1_000_000_000 + self.random.randrange(10**9)}"
-        return self.world.said(archive, asked, filtered=archive.number in self.filtered, key=key)
+        return self.world.reply(archive, question, filtered=archive.number in self.filtered, key=key)
 
 
-def honest(seed: int, *, silent: float = 0.0, removals: bool = False) -> Chance:
-    """A story in which whoever answers tells the truth."""
+def honest(seed: int, *, silent: float = 0.0, removals: bool = False) -> RandomScenario:
+    """Return a scenario in which every Archive that answers tells the truth."""
     chance = random.Random(seed)
     archives = [Archive(number) for number in range(chance.choice((1, 2, 3, 4, 6, 12)))]
     world = made(chance, archives, removals=removals)
     item = chance.choice((world.items[0], world.items[0], chance.choice(world.items)))
-    asked = Question(chance.choice(sorted(names(item.text))), _steps(chance))
+    question = Question(chance.choice(sorted(names(item.text))), _steps(chance))
     reader = Reader(chance.choice(_LIKED), chance.random() < 0.3, chance.random() < 0.6)
     originals = [number for number, state in item.holders.items() if state == "Original"]
     holders = {}
@@ -66,17 +66,17 @@ def honest(seed: int, *, silent: float = 0.0, removals: bool = False) -> Chance:
         known = chance.choice([*originals, *originals, chance.choice(archives).number])
         holders = dict.fromkeys(names(item.text), archives[known].name)
     filtered = frozenset(archive.number for archive in archives if chance.random() < 0.5)
-    return Chance(
-        asked, reader, archives, [], holders, random=chance, world=world, silent=silent, filtered=filtered
+    return RandomScenario(
+        question, reader, archives, [], holders, random=chance, world=world, silent=silent, filtered=filtered
     )
 
 
-def lying(seed: int) -> Chance:
-    """A story in which some Archives say anything: of other items, in other names, in circles."""
-    story = honest(seed, silent=random.Random(seed).choice((0.0, 0.0, 0.1, 0.4)), removals=True)
-    numbers = [archive.number for archive in story.archives]
-    story.liars = frozenset(story.random.sample(numbers, story.random.randint(1, len(numbers))))
-    return story
+def lying(seed: int) -> RandomScenario:
+    """Return a scenario in which some Archives answer anything: about other items, in other names, in circles."""
+    scenario = honest(seed, silent=random.Random(seed).choice((0.0, 0.0, 0.1, 0.4)), removals=True)
+    numbers = [archive.number for archive in scenario.archives]
+    scenario.liars = frozenset(scenario.random.sample(numbers, scenario.random.randint(1, len(numbers))))
+    return scenario
 
 
 def _steps(chance: random.Random) -> Steps:
@@ -88,29 +88,31 @@ def _steps(chance: random.Random) -> Steps:
     return tuple(spelled)
 
 
-def lie(chance: random.Random, world: World, archive: Archive, asked: Question) -> Said:
-    """Anything: what another item would get, what nobody could mean, or no pair list at all."""
+def lie(chance: random.Random, world: World, archive: Archive, question: Question) -> ScriptedReply:
+    """Anything: what another item would get, what makes no sense, or no pair list at all."""
     way = chance.random()
     if way < 0.05:
-        return Said({}, spoilt=chance.choice((b"no", b"a b a c", b"{", b"a \xff", b"<html>")))
+        return ScriptedReply({}, spoilt=chance.choice((b"no", b"a b a c", b"{", b"a \xff", b"<html>")))
     if way < 0.15:
-        return Said({})
+        return ScriptedReply({})
     item = chance.choice(world.items)
     if way < 0.35:  # the truth about another item, or in another's name
         other = chance.choice(world.archives)
-        said = world.said(other, Question(min(names(item.text)), asked.steps), filtered=False, key="1" * 10)
-        own = {"ibi": _forms(chance, asked.name)} if chance.random() < 0.5 and said.pairs else {}
-        return Said({**said.pairs, **own})
-    return Said(_wild(chance, world, archive, asked))
+        reply = world.reply(
+            other, Question(min(names(item.text)), question.steps), filtered=False, key="1" * 10
+        )
+        own = {"ibi": _forms(chance, question.name)} if chance.random() < 0.5 and reply.pairs else {}
+        return ScriptedReply({**reply.pairs, **own})
+    return ScriptedReply(_wild(chance, world, archive, question))
 
 
-def _wild(chance: random.Random, world: World, archive: Archive, asked: Question) -> dict[str, str]:
+def _wild(chance: random.Random, world: World, archive: Archive, question: Question) -> dict[str, str]:
     some = [
         _forms(chance, min(names(item.text))) for item in chance.sample(world.items, min(4, len(world.items)))
     ]
-    some += [_forms(chance, asked.name), f"rep {rep(900 + chance.randrange(40))}"]
+    some += [_forms(chance, question.name), f"rep {rep(900 + chance.randrange(40))}"]
     pairs = {
-        "ibi": _forms(chance, asked.name),
+        "ibi": _forms(chance, question.name),
         "ibi.archiveservice": f"rep {archive.name}",
         "urlkey": "2" * 10,
     }
@@ -118,7 +120,9 @@ def _wild(chance: random.Random, world: World, archive: Archive, asked: Question
         pairs["state"] = chance.choice(("Deleted", "Original", "Copy", "Else"))
     for _ in range(chance.randrange(6)):
         shape = (
-            asked.steps[: chance.randrange(len(asked.steps) + 1)] if chance.random() < 0.5 else asked.steps
+            question.steps[: chance.randrange(len(question.steps) + 1)]
+            if chance.random() < 0.5
+            else question.steps
         )
         rest = qualifier(tuple(_spoken(chance, step) for step in shape))
         url = archive.url(f"w{chance.randrange(9)}") if chance.random() < 0.8 else chance.choice(_BAD_URLS)

@@ -1,4 +1,4 @@
-"""Every story of a few Archives: each behaviour, each order of arrival, the deadline and the grace at each place.
+"""Every scenario of a few Archives: each behaviour, each order of arrival, the deadline and the grace at each place.
 
 Six behaviours and silence, whether an Archive hangs or comes after the deadline. A reader wants the last edition of an
 item, demands the original or takes copies, under either policy, with and without a known holder. Where a next edition
@@ -12,11 +12,11 @@ from functools import lru_cache
 from itertools import permutations, product
 from typing import TYPE_CHECKING
 
-from ibi.resolver.resolution import Resolution
-from proofs.minting.report import Report, Scale
-from proofs.resolution.cast import Archive, Said, rep
+from ibi.resolver.resolve.resolution import Resolution
+from proofs.common.report import Report, Scale
+from proofs.resolution.cast import Archive, ScriptedReply, rep
 from proofs.resolution.oracle import Question, Reader
-from proofs.resolution.playing import Event, Story, perform
+from proofs.resolution.playing import Event, Scenario, perform
 from proofs.resolution.watching import Broken
 
 if TYPE_CHECKING:
@@ -36,20 +36,22 @@ Scene = tuple[Event, ...]
 
 
 @lru_cache(maxsize=1024)
-def said(archive: Archive, hop: int, behaviour: str) -> Said | None:
-    """What an Archive that behaves so says in a round."""
+def reply(archive: Archive, hop: int, behaviour: str) -> ScriptedReply | None:
+    """Return what an Archive that behaves so replies in a round."""
     about = {
         "ibi": f"rep {rep(hop)}", "ibi.archiveservice": f"rep {archive.name}", "urlkey": f"100000000{archive.number}",
     }  # fmt: skip
     shown = {"url.lastedition": archive.url(f"item{hop}"), "contenttype.lastedition": "Data"}
     own = {"ibi.lastedition": f"rep {rep(hop)}"}
     return {
-        "empty": Said({}),
-        "original": Said({**about, **own, **shown, "state.lastedition": "Original"}),
-        "copy": Said({**about, **own, **shown, "state.lastedition": "Copy"}),
-        "deleted": Said({**about, "state": "Deleted", "timestamp": "2021-01-01T00:00:00Z"}),
-        "next edition": Said({**about, "ibi.nextedition": f"rep {rep(hop + 1)}"}),
-        "foreign": Said({**about, **shown, "ibi": f"rep {rep(50)}", "state.lastedition": "Original"}),
+        "empty": ScriptedReply({}),
+        "original": ScriptedReply({**about, **own, **shown, "state.lastedition": "Original"}),
+        "copy": ScriptedReply({**about, **own, **shown, "state.lastedition": "Copy"}),
+        "deleted": ScriptedReply({**about, "state": "Deleted", "timestamp": "2021-01-01T00:00:00Z"}),
+        "next edition": ScriptedReply({**about, "ibi.nextedition": f"rep {rep(hop + 1)}"}),
+        "foreign": ScriptedReply(
+            {**about, **shown, "ibi": f"rep {rep(50)}", "state.lastedition": "Original"}
+        ),
     }.get(behaviour)
 
 
@@ -58,12 +60,12 @@ def scenes(count: int, hop: int, *, holder: bool) -> Iterator[Scene]:
     archives = _ARCHIVES[:count]
     for behaviours in product(range(len(BEHAVIOURS)), repeat=count):
         events = [
-            Event(archive, said(archive, hop, BEHAVIOURS[number]))
+            Event(archive, reply(archive, hop, BEHAVIOURS[number]))
             for archive, number in zip(archives, behaviours, strict=True)
         ]
-        silent = [event for event in events if event.said is None]
+        silent = [event for event in events if event.reply is None]
         if not holder:
-            speaking = [event for event in events if event.said is not None]
+            speaking = [event for event in events if event.reply is not None]
             yield from ((*order, *silent) for order in permutations(speaking))
         else:
             for order in permutations(events):
@@ -71,33 +73,37 @@ def scenes(count: int, hop: int, *, holder: bool) -> Iterator[Scene]:
                 yield from ((*order[:at], Event(None), *order[at:]) for at in range(count))
 
 
-def stories(count: int) -> Iterator[Story]:
-    """All stories of so many Archives, up to the end of the first round."""
+def scenarios(count: int) -> Iterator[Scenario]:
+    """All scenarios of so many Archives, up to the end of the first round."""
     question = Question(rep(0), _STEPS)
     for original, hardened, holder in product((False, True), (True, False), (False, True)):
         if not holder or hardened:
             holders = {rep(hop): _ARCHIVES[0].name for hop in range(3)} if holder else {}
             for scene in scenes(count, 0, holder=holder):
                 if not (original and any(event.archive is None for event in scene)):
-                    yield Story(question, Reader((), original, hardened), _ARCHIVES[:count], [scene], holders)
+                    yield Scenario(
+                        question, Reader((), original, hardened), _ARCHIVES[:count], [scene], holders
+                    )
 
 
-def second(story: Story, chance: random.Random) -> Iterator[Story]:
-    """The same story with second rounds."""
-    count = len(story.archives)
+def second(scenario: Scenario, chance: random.Random) -> Iterator[Scenario]:
+    """The same scenario with second rounds."""
+    count = len(scenario.archives)
     if count <= 2:
         rounds: Sequence[Scene] = _second_scenes(count)
     else:
-        order = chance.sample(story.archives, count)
+        order = chance.sample(scenario.archives, count)
         rounds = [
             tuple(
-                Event(archive, said(archive, 1, BEHAVIOURS[(first + 3 * place) % len(BEHAVIOURS)]))
+                Event(archive, reply(archive, 1, BEHAVIOURS[(first + 3 * place) % len(BEHAVIOURS)]))
                 for place, archive in enumerate(order)
             )
             for first in range(len(BEHAVIOURS))
         ]
     for scene in rounds:
-        yield Story(story.question, story.reader, story.archives, [*story.scenes, scene], story.holders)
+        yield Scenario(
+            scenario.question, scenario.reader, scenario.archives, [*scenario.scenes, scene], scenario.holders
+        )
 
 
 @lru_cache(maxsize=4)
@@ -106,32 +112,32 @@ def _second_scenes(count: int) -> Sequence[Scene]:
 
 
 def prove(scale: Scale, seed: int) -> Report:
-    """All stories of one to three Archives (short: of three a sixth); of four in the full form."""
+    """All scenarios of one to three Archives (short: of three a sixth); of four in the full form."""
     report = Report(NAME, HOLDS)
     chance = random.Random(seed)
     for count in range(1, scale.pick(4, 4, 5)):
         share = scale.pick(6, 1, 1) if count == 3 else 1
-        for story in stories(count):
+        for scenario in scenarios(count):
             if share == 1 or chance.randrange(share) == 0:
-                try_all(story, report, chance)
+                try_all(scenario, report, chance)
     return report
 
 
 def try_all(
-    story: Story, report: Report, chance: random.Random, machine: type[Resolution] = Resolution
+    scenario: Scenario, report: Report, chance: random.Random, machine: type[Resolution] = Resolution
 ) -> None:
-    """Play a story, and if it goes on after the first round, all that may follow."""
-    ending = attempt(story, report, machine)
+    """Run a scenario, and if it goes on after the first round, all that may follow."""
+    ending = attempt(scenario, report, machine)
     if ending is not None and ending.rounds > 1:
-        for longer in second(story, chance):
+        for longer in second(scenario, chance):
             attempt(longer, report, machine)
 
 
-def attempt(story: Story, report: Report, machine: type[Resolution] = Resolution) -> Ending | None:
-    """Play a story once; what is broken is reported with the play."""
+def attempt(scenario: Scenario, report: Report, machine: type[Resolution] = Resolution) -> Ending | None:
+    """Run a scenario once; a violation is reported with its text."""
     report.count("stories")
     try:
-        return perform(story, machine)
+        return perform(scenario, machine)
     except Broken as fault:
-        report.violate(f"{fault}\n{story.text()}")
+        report.violate(f"{fault}\n{scenario.text()}")
     return None

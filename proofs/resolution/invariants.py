@@ -1,7 +1,7 @@
 """The fourteen laws of resolution, each a function that tells what is wrong with one scene as it was seen on the wire.
 
-What the machine decided has been held against the oracle already (`watching`); here it is what the rooms around it did:
-whom they asked what and when, whether they told the machine the truth, and what was left behind.
+What the machine decided has been compared with the oracle already (`watching`); these laws are about the code around
+it: which Archives were queried and when, whether the machine was given the truth, and what was left behind.
 """
 
 from __future__ import annotations
@@ -10,9 +10,9 @@ from collections import Counter
 from math import inf
 from typing import TYPE_CHECKING
 
-from ibi.resolver.alerts import Alert
-from ibi.resolver.resolution import Redirect as Sent
-from proofs.resolution.answers import Line, choose, lives, offered, qualifier, speaks_for_itself
+from ibi.resolver.model.alert import Alert
+from ibi.resolver.resolve.resolution import Redirect as Sent
+from proofs.resolution.answers import ArchiveAnswer, choose, lives, offered, qualifier, speaks_for_itself
 from proofs.resolution.oracle import MOST_ROUNDS, satisfies
 from proofs.resolution.stage import STALE, TIMES
 from proofs.resolution.watching import text_pairs
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from proofs.resolution.watching import Call
     from proofs.resolution.wire import Exchange
 
-MOST_QUESTIONS = 1_000
+MOST_QUERIES = 1_000
 _SLACK = 0.2  # seconds
 _TINY = 1e-6
 _IN_LINE = 0.01  # for a question's turn to go out: the time of a round is counted from its beginning
@@ -47,7 +47,7 @@ def i1_at_most_one_outcome(scene: Scene) -> Iterator[str]:
 def i2_a_redirect_leads_to_a_url_of_an_accepted_answer(scene: Scene) -> Iterator[str]:
     """All that the machine heard was said, by an included Archive, to this very question, and in time."""
     for call in _heard(scene, "hear"):
-        fresh = not scene.reader.original and scene.reader.hardened and _said(scene, call, 0.0)
+        fresh = not scene.reader.original and scene.reader.hardened and _may_be_reused(scene, call, 0.0)
         if not fresh and not any(_answers(exchange, call) for exchange in scene.exchanges):
             yield f"{call.archive} is heard to say what it did not say"
     if isinstance(scene.outcome, Sent):
@@ -58,7 +58,7 @@ def i2_a_redirect_leads_to_a_url_of_an_accepted_answer(scene: Scene) -> Iterator
 
 def i4_two_claims_that_can_be_reached_are_an_alert(scene: Scene) -> Iterator[str]:
     """Two Archives that claim the original of one relation, in answers that came in time."""
-    claims = Counter(relation for _, relation in _claims(scene, aside=False))
+    claims = Counter(relation for _, relation in _claims(scene, probationary=False))
     if max(claims.values(), default=0) > 1 and not (
         isinstance(scene.outcome, Alert) and scene.outcome.status == 409
     ):
@@ -67,7 +67,7 @@ def i4_two_claims_that_can_be_reached_are_an_alert(scene: Scene) -> Iterator[str
 
 def i5_one_claim_among_complete_answers_is_followed(scene: Scene) -> Iterator[str]:
     """Unless a reader must not be sent there."""
-    claims = _claims(scene, aside=True)
+    claims = _claims(scene, probationary=True)
     if len(claims) == 1 and not _on_probation(scene) and not _silent(scene):
         unsafe = isinstance(scene.outcome, Alert) and scene.outcome.status == 502
         followed = isinstance(scene.outcome, Sent) and str(scene.outcome.archive.service_ibi) == claims[0][0]
@@ -75,20 +75,20 @@ def i5_one_claim_among_complete_answers_is_followed(scene: Scene) -> Iterator[st
             yield f"one claim, of {claims}, and {scene.outcome}"
 
 
-def i6_nobody_is_asked_twice(scene: Scene) -> Iterator[str]:
+def i6_no_archive_is_queried_twice(scene: Scene) -> Iterator[str]:
     """One Archive, one question, one resolution."""
     seen = [(exchange.address, exchange.question) for exchange in scene.exchanges]
-    yield from (f"{asked} is asked twice" for asked in sorted(set(seen)) if seen.count(asked) > 1)
+    yield from (f"{each} is asked twice" for each in sorted(set(seen)) if seen.count(each) > 1)
 
 
 def i7_rounds_and_questions_are_bounded(scene: Scene) -> Iterator[str]:
     """At most 32 rounds, and no round after a thousand questions."""
-    rounds = len(scene.told.rounds)
-    if rounds > MOST_ROUNDS or len(scene.exchanges) > MOST_QUESTIONS + len(scene.included):
+    rounds = len(scene.trace.steps) if scene.trace else 0
+    if rounds > MOST_ROUNDS or len(scene.exchanges) > MOST_QUERIES + len(scene.included):
         yield f"{rounds} rounds, {len(scene.exchanges)} questions"
 
 
-def i8_it_is_over_in_time(scene: Scene) -> Iterator[str]:
+def i8_it_ends_in_time(scene: Scene) -> Iterator[str]:
     """The deadline of all rounds, and a little."""
     if scene.outcome is not None and scene.ended - scene.begun > TIMES.overall + _SLACK:
         yield f"it took {scene.ended - scene.begun:.3f} s"
@@ -116,9 +116,11 @@ def i10_the_first_that_satisfies_is_taken_at_once(scene: Scene) -> Iterator[str]
     if first == inf or scene.outcome.again:
         return
     archive = str(scene.outcome.archive.service_ibi)
-    chosen = next((e.answered for e in _last_round(scene, aside=True) if name_at(e.address) == archive), inf)
-    patience = TIMES.grace if scene.watch and scene.watch.ledger.holder else 0.0
-    if chosen > first + patience + _TINY or scene.ended > first + patience + _TINY:
+    chosen = next(
+        (e.answered for e in _last_round(scene, probationary=True) if name_at(e.address) == archive), inf
+    )
+    grace = TIMES.grace if scene.watch and scene.watch.oracle.holder else 0.0
+    if chosen > first + grace + _TINY or scene.ended > first + grace + _TINY:
         yield f"taken at {scene.ended:.3f} from an answer of {chosen:.3f}, though one satisfied at {first:.3f}"
 
 
@@ -132,23 +134,23 @@ def i11_what_goes_out_is_the_same_for_all_readers(scene: Scene) -> Iterator[str]
         right = f"/{name_at(exchange.address)}?{'&'.join(pairs)}&servicesubject=urlRequest"
         if exchange.target.lower().replace("+", "%20") != right.lower():
             yield f"{exchange.target} went out instead of {right}"
-        left = min(TIMES.per_archive, scene.begun + TIMES.overall - exchange.asked)
+        left = min(TIMES.per_archive, scene.begun + TIMES.overall - exchange.sent_at)
         if not left - _TINY <= exchange.deadline <= left + _IN_LINE:
             yield f"{exchange.address} has {exchange.deadline} s, not {left} s"
 
 
-def i13_who_is_excluded_is_asked_no_more(
+def i13_excluded_archives_are_not_queried(
     scene: Scene, history: Sequence[tuple[float, tuple[Archive, ...]]]
 ) -> Iterator[str]:
     """No question begins after the exclusion."""
     for exchange in scene.exchanges:
-        before = [archives for since, archives in history if since < exchange.asked - _TINY][-1:]
-        now = [archives for since, archives in history if abs(since - exchange.asked) <= _TINY]
+        before = [archives for since, archives in history if since < exchange.sent_at - _TINY][-1:]
+        now = [archives for since, archives in history if abs(since - exchange.sent_at) <= _TINY]
         if exchange.address not in {archive.address for included in before + now for archive in included}:
-            yield f"{exchange.address} is asked at {exchange.asked:.3f}, after it was excluded"
+            yield f"{exchange.address} is asked at {exchange.sent_at:.3f}, after it was excluded"
 
 
-def i14_what_is_remembered_changes_no_acceptable_answer(scene: Scene) -> Iterator[str]:
+def i14_cached_answers_change_no_acceptable_outcome(scene: Scene) -> Iterator[str]:
     """An older answer is used only while its Archive is silent, which allowed it, and said so within a day."""
     for call in _heard(scene, "again"):
         if call.decision is None:
@@ -158,7 +160,7 @@ def i14_what_is_remembered_changes_no_acceptable_answer(scene: Scene) -> Iterato
         ]
         if any(exchange.counts and exchange.answered < scene.ended - _TINY for exchange in here):
             yield f"an older answer of {call.archive} is used, though it has answered"
-        if not _said(scene, call, STALE):
+        if not _may_be_reused(scene, call, STALE):
             yield f"{call.archive} never said that"
     if isinstance(scene.outcome, Alert) and not (scene.watch and scene.watch.calls):
         yield from (
@@ -171,13 +173,13 @@ LAWS: tuple[Callable[[Scene], Iterator[str]], ...] = (
     i2_a_redirect_leads_to_a_url_of_an_accepted_answer,
     i4_two_claims_that_can_be_reached_are_an_alert,
     i5_one_claim_among_complete_answers_is_followed,
-    i6_nobody_is_asked_twice,
+    i6_no_archive_is_queried_twice,
     i7_rounds_and_questions_are_bounded,
-    i8_it_is_over_in_time,
+    i8_it_ends_in_time,
     i9_deleted_never_beats_the_living,
     i10_the_first_that_satisfies_is_taken_at_once,
     i11_what_goes_out_is_the_same_for_all_readers,
-    i14_what_is_remembered_changes_no_acceptable_answer,
+    i14_cached_answers_change_no_acceptable_outcome,
 )
 """Those that look at one scene alone. I3 and I12 look at the whole play, I13 at the registry too."""
 
@@ -196,36 +198,38 @@ def _answers(exchange: Exchange, call: Call) -> bool:
     here = (
         exchange.counts and name_at(exchange.address) == call.archive and exchange.question == call.question
     )
-    return here and call.answer is not None and text_pairs(call.answer) == exchange.conduct.said.pairs
+    return here and call.answer is not None and text_pairs(call.answer) == exchange.conduct.reply.pairs
 
 
-def _said(scene: Scene, call: Call, longer: float) -> bool:
-    """Whether an Archive has said this to anybody, and allows it to be used again now, or `longer` ago."""
+def _may_be_reused(scene: Scene, call: Call, longer: float) -> bool:
+    """Whether an Archive has answered this to any reader, and allows its reuse now, or `longer` ago."""
     return any(
         _answers(exchange, call)
         and exchange.conduct.reuse
-        and exchange.conduct.said.pairs.get("acknowledgment.batch") == "yes"
-        and min(scene.walls) < exchange.kept + exchange.conduct.reuse + longer
+        and exchange.conduct.reply.pairs.get("acknowledgment.batch") == "yes"
+        and min(scene.wall_clock_begins) < exchange.kept + exchange.conduct.reuse + longer
         for exchange in scene.everything
     )
 
 
 def _unheard(scene: Scene) -> list[Archive]:
-    """Who has not said within a minute that it does not know what this scene asks for."""
-    said = {
+    """Return the Archives that have not answered within a minute that they do not know the item of this scene."""
+    denied = {
         exchange.address
         for exchange in scene.everything
-        if exchange.question == scene.asked
+        if exchange.question == scene.question
         and exchange.counts
-        and not exchange.conduct.said.pairs
-        and any(abs(wall - exchange.kept) <= TIMES.negative + TIMES.overall for wall in scene.walls)
+        and not exchange.conduct.reply.pairs
+        and any(
+            abs(begin - exchange.kept) <= TIMES.negative + TIMES.overall for begin in scene.wall_clock_begins
+        )
     }
-    return [archive for archive in scene.included if archive.address not in said]
+    return [archive for archive in scene.included if archive.address not in denied]
 
 
-def _last_round(scene: Scene, *, aside: bool = False) -> list[Exchange]:
-    """What was answered to the last question before the end; `aside`: also by those on probation."""
-    last = scene.watch.ledger.question if scene.watch else None
+def _last_round(scene: Scene, *, probationary: bool = False) -> list[Exchange]:
+    """What was answered to the last question before the end; `probationary`: also by those on probation."""
+    last = scene.watch.oracle.question if scene.watch else None
     left_out = _on_probation(scene)
     return [
         exchange
@@ -233,33 +237,33 @@ def _last_round(scene: Scene, *, aside: bool = False) -> list[Exchange]:
         if exchange.question == last
         and exchange.counts
         and exchange.answered <= scene.ended
-        and (aside or exchange.address not in left_out)
+        and (probationary or exchange.address not in left_out)
     ]
 
 
 def _on_probation(scene: Scene) -> set[str]:
-    """Who need not be heard, be it that he was included only while this went on."""
-    asked = {exchange.address for exchange in scene.exchanges}
+    """Return Archives that need not be awaited, also those included only during this scene."""
+    queried = {exchange.address for exchange in scene.exchanges}
     return {
         archive.address
         for archive in scene.archives
         if scene.reader.hardened
         and not archive.confirmed
-        and (archive in scene.included or archive.address in asked)
+        and (archive in scene.included or archive.address in queried)
     }
 
 
-def _line(scene: Scene, exchange: Exchange) -> Line | None:
-    """What was said, if it is an answer."""
-    line = Line(name_at(exchange.address), exchange.conduct.said.pairs)
+def _line(scene: Scene, exchange: Exchange) -> ArchiveAnswer | None:
+    """Return what was replied, if it is an answer."""
+    line = ArchiveAnswer(name_at(exchange.address), exchange.conduct.reply.pairs)
     believed = speaks_for_itself(line, exchange.question.name) or not scene.reader.hardened
     return line if believed and lives(line) else None
 
 
-def _claims(scene: Scene, *, aside: bool) -> list[tuple[str, str]]:
+def _claims(scene: Scene, *, probationary: bool) -> list[tuple[str, str]]:
     """Who claims the original of which relation, where the original is demanded."""
     claims = []
-    for exchange in _last_round(scene, aside=aside) if scene.reader.original else ():
+    for exchange in _last_round(scene, probationary=probationary) if scene.reader.original else ():
         line = _line(scene, exchange)
         steps, languages = exchange.question.steps, scene.reader.languages
         found = choose(line.pairs, steps, languages, offered(line, safe=False)) if line else None
@@ -269,10 +273,10 @@ def _claims(scene: Scene, *, aside: bool) -> list[tuple[str, str]]:
 
 
 def _silent(scene: Scene) -> bool:
-    """Whether anybody who should have answered the last question did not, or not before."""
+    """Whether an Archive that should have answered the last question did not, or not before."""
     answered = {exchange.address for exchange in _last_round(scene)}
     regular = {
         archive.address for archive in scene.included if archive.confirmed or not scene.reader.hardened
     }
-    doubted = scene.watch is None or scene.watch.ledger.silent
+    doubted = scene.watch is None or scene.watch.oracle.silent
     return bool(doubted or regular - answered) or not all(exchange.counts for exchange in scene.exchanges)

@@ -1,6 +1,6 @@
 """What a resolver may do next, told naively from the standard (RES-05 to RES-14, AMB-51 to AMB-53; notes 5 to 7).
 
-Whoever watches a resolution keeps one `Ledger`, and asks it at every moment which verdicts are acceptable.
+A watched resolution has one `OracleState`, which tells at every moment which verdicts are acceptable.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from itertools import combinations
 from typing import TYPE_CHECKING, NamedTuple
 
 from proofs.resolution.answers import (
-    Line,
+    ArchiveAnswer,
     Names,
     Steps,
     choose,
@@ -66,7 +66,7 @@ class Tell(NamedTuple):
 Verdict = Redirect | Ask | Tell
 
 
-def satisfies(reader: Reader, question: Question, line: Line) -> str | None:
+def satisfies(reader: Reader, question: Question, line: ArchiveAnswer) -> str | None:
     """The URL in an answer that a reader may be sent to, None if the answer does not satisfy (RES-05, AMB-52)."""
     if not lives(line) or (reader.hardened and not speaks_for_itself(line, question.name)):
         return None
@@ -75,7 +75,7 @@ def satisfies(reader: Reader, question: Question, line: Line) -> str | None:
 
 
 @dataclass
-class Ledger:
+class OracleState:
     """What is remembered of one resolution from round to round.
 
     `holder`: who is known to have the original of what is asked for now, if that counts (note 7).
@@ -84,24 +84,24 @@ class Ledger:
     reader: Reader
     question: Question
     holder: str | None = None
-    asked: set[Question] = field(default_factory=set)
-    known_as: set[Question] = field(default_factory=set)  # the same, under names that somebody told
+    questions: set[Question] = field(default_factory=set)
+    known_as: set[Question] = field(default_factory=set)  # the same, under names that answers gave
     fallbacks: list[Question] = field(default_factory=list)
     silent: set[str] = field(default_factory=set)
     unsafe: bool = False
     rounds: int = 1
-    nobody: bool = False  # there was nobody to ask
+    no_archives: bool = False  # there was no Archive to query
     ways: dict[Question, set[Question]] = field(default_factory=dict)  # each next question in all its names
 
     def __post_init__(self) -> None:
-        self.asked.add(self.question)
+        self.questions.add(self.question)
 
-    def at_once(self, lines: Sequence[Line], silent: set[str], *, patient: bool) -> Redirect | None:
-        """Where a reader who takes copies must be sent at this moment; `patient` while a holder may be awaited."""
+    def at_once(self, lines: Sequence[ArchiveAnswer], silent: set[str], *, may_wait: bool) -> Redirect | None:
+        """Where a reader who takes copies must be sent at this moment; `may_wait` while a holder may be awaited."""
         if self.reader.original:
             return None
         if (
-            patient
+            may_wait
             and self.holder is not None
             and self.holder not in silent | {line.archive for line in lines}
         ):
@@ -110,16 +110,18 @@ class Ledger:
         good = [Redirect(archive, url) for archive, url in found if url is not None]
         return next((each for each in good if each.archive == self.holder), good[0] if good else None)
 
-    def close(self, lines: Sequence[Line], silent: set[str], *, may_go_on: bool = True) -> list[Verdict]:
-        """All that is acceptable when a round is over: who said what, in order, and who said nothing."""
-        first = self.at_once(lines, silent, patient=False)
+    def close(
+        self, lines: Sequence[ArchiveAnswer], silent: set[str], *, may_go_on: bool = True
+    ) -> list[Verdict]:
+        """Return all verdicts acceptable when a round ends, given the answers in order and who was silent."""
+        first = self.at_once(lines, silent, may_wait=False)
         if first is not None:
             return [first]
         steps = self.question.steps
         mine = [
             line for line in lines if speaks_for_itself(line, self.question.name) or not self.reader.hardened
         ]
-        self.nobody = not lines and not silent
+        self.no_archives = not lines and not silent
         self.silent |= silent | {line.archive for line in lines if line not in mine}
         living = [line for line in mine if lives(line)]
         for line in living:
@@ -138,15 +140,15 @@ class Ledger:
     def turn(self, question: Question, holder: str | None) -> None:
         """A new round has begun with this question."""
         self.question, self.holder = question, holder
-        self.asked.add(question)
+        self.questions.add(question)
         self.known_as |= self.ways.get(question, set())
         self.rounds += 1
 
-    def _offer(self, line: Line) -> Steps | None:
+    def _offer(self, line: ArchiveAnswer) -> Steps | None:
         """The wanted relation, if an answer has a URL for it, whether or not a reader may be sent there."""
         return choose(line.pairs, self.question.steps, self.reader.languages, offered(line, safe=False))
 
-    def _originals(self, living: list[Line], *, may_go_on: bool) -> list[Verdict]:
+    def _originals(self, living: list[ArchiveAnswer], *, may_go_on: bool) -> list[Verdict]:
         """RES-08 and AMB-51: one claim is followed, two of one item or one relation are suspect, a copy is none.
 
         Before it is said that there is no original, all are asked about what the copies, at least, lead to.
@@ -169,12 +171,12 @@ class Ledger:
         urls = [(line.archive, line.pairs["url" + rest]) for line, _, rest in chosen]
         return [Redirect(*each) if is_safe(each[1]) else self._tell("unsafe-url") for each in urls]
 
-    def _following(self, living: list[Line], otherwise: Tell) -> list[Verdict]:
+    def _following(self, living: list[ArchiveAnswer], otherwise: Tell) -> list[Verdict]:
         """The next question: what the first answer that leads somewhere leads to, else a translation given up."""
         given_up = [(frozenset({name}), fewer) for name, fewer in reversed(self.fallbacks)]
         return self._open([*self._ways(living), *given_up], otherwise)
 
-    def _ways(self, lines: Sequence[Line]) -> list[tuple[Names, Steps]]:
+    def _ways(self, lines: Sequence[ArchiveAnswer]) -> list[tuple[Names, Steps]]:
         """Where answers lead, the first one's ways first."""
         steps, languages = self.question.steps, self.reader.languages
         return [way for line in lines for way in continues(line, steps, languages)]
@@ -188,13 +190,13 @@ class Ledger:
         for forms, steps in ways:
             here = {Question(name, steps) for name in forms}
             self.ways |= dict.fromkeys(here, here)
-            if here and not here & self.asked:
+            if here and not here & self.questions:
                 found += [Ask(question) for question in sorted(here)]
                 if not here & self.known_as:
                     return found
         return [*found, otherwise]
 
-    def _why(self, mine: list[Line], living: list[Line]) -> str:
+    def _why(self, mine: list[ArchiveAnswer], living: list[ArchiveAnswer]) -> str:
         """RES-13 and note 6: nothing is denied unless all have answered, or the known holder says so."""
         if self.unsafe and not self.reader.original:
             return self._tell("unsafe-url").kind
@@ -206,4 +208,4 @@ class Ledger:
         return "deleted" if self.holder in gone else self._tell("deleted").kind
 
     def _tell(self, kind: str) -> Tell:
-        return Tell("incomplete" if self.silent or self.nobody else kind)
+        return Tell("incomplete" if self.silent or self.no_archives else kind)

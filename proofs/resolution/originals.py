@@ -1,7 +1,7 @@
 """Two hundred Archives and the original of one item: who claims it, who has copies, who is late (P-R4).
 
-Two to five claims are an alert, always, and never without; one claim is followed, and called incomplete where somebody
-was silent; copies alone have an alert of their own. A share of the cases goes through the rooms too, with times.
+Two to five claims are an alert, always, and never without; one claim is followed, and called incomplete where an
+Archive was silent; copies alone have an alert of their own. A share of the cases runs through the whole resolver too.
 """
 
 from __future__ import annotations
@@ -13,12 +13,13 @@ from typing import TYPE_CHECKING
 from ibi.errors import PeerSilent
 from ibi.protocol.language import LanguagePreference
 from ibi.protocol.persistent_url import PersistentURL
-from ibi.resolver.alerts import Alert, Kind
-from ibi.resolver.policy import Policy
-from ibi.resolver.resolution import Redirect as Sent
-from ibi.resolver.resolution import Resolution
-from proofs.minting.report import Report, Scale
-from proofs.resolution.cast import READER, RESOLVER, Archive, Said, rep
+from ibi.resolver.model.alert import Alert, Kind
+from ibi.resolver.model.archive import ArchiveResponse
+from ibi.resolver.resolve.policy import Policy
+from ibi.resolver.resolve.resolution import Redirect as Sent
+from ibi.resolver.resolve.resolution import Resolution
+from proofs.common.report import Report, Scale
+from proofs.resolution.cast import READER, RESOLVER, Archive, ScriptedReply, rep
 from proofs.resolution.oracle import Question, Reader
 from proofs.resolution.stage import TIMES, Scene, Stage
 from proofs.resolution.wire import Conduct, VirtualLoop, Wire
@@ -30,14 +31,14 @@ NAME = "P-R4"
 HOLDS = "two claims: always an alert, never without; one: followed; silence is told"
 
 _ARCHIVES = tuple(Archive(number) for number in range(200))
-_ASKED = Question(rep(1))
-_URL = PersistentURL.parse(f"/{_ASKED.name}", "ibiurl.requireditemstatus=Original")
+_QUESTION = Question(rep(1))
+_URL = PersistentURL.parse(f"/{_QUESTION.name}", "ibiurl.requireditemstatus=Original")
 _LATE = PeerSilent("no answer in time")
 _KINDS = ("several claims", "one claim", "one claim and silence", "no claim")
 
 
 def prove(scale: Scale, seed: int) -> Report:
-    """So many cases of each kind, and one in twenty through the rooms."""
+    """So many cases of each kind, and one in twenty through the whole resolver."""
     report = Report(NAME, HOLDS)
     chance = random.Random(seed)
     for kind in _KINDS:
@@ -59,16 +60,16 @@ def _case(kind: str, chance: random.Random) -> dict[int, str]:
     return dict(zip(chance.sample(range(len(_ARCHIVES)), len(states)), states, strict=True))
 
 
-def _said(number: int, state: str | None) -> Said:
+def _reply(number: int, state: str | None) -> ScriptedReply:
     if state is None:
-        return Said({})
+        return ScriptedReply({})
     archive = _ARCHIVES[number]
-    about = {"ibi": f"rep {_ASKED.name}", "ibi.archiveservice": f"rep {archive.name}", "urlkey": "1" * 10}
-    return Said({**about, "url": archive.url("x"), "state": state})
+    about = {"ibi": f"rep {_QUESTION.name}", "ibi.archiveservice": f"rep {archive.name}", "urlkey": "1" * 10}
+    return ScriptedReply({**about, "url": archive.url("x"), "state": state})
 
 
-def _read(said: Said) -> UrlList:
-    answer = said.answer
+def _read(reply: ScriptedReply) -> UrlList:
+    answer = reply.answer
     if isinstance(answer, Exception):
         raise answer
     return answer
@@ -78,32 +79,34 @@ def _decide(case: dict[int, str], chance: random.Random) -> object:
     machine = Resolution(
         _URL, f"{RESOLVER}{_URL.text}", READER, LanguagePreference(), Policy(strict=chance.random() < 0.5)
     )
-    nothing = _read(Said({}))
+    nothing = _read(ScriptedReply({}))
     for number in chance.sample(range(len(_ARCHIVES)), len(_ARCHIVES)):
         state = case.get(number)
         if state == "silent":
-            machine.silent(_ARCHIVES[number], _LATE)
+            machine.hear(ArchiveResponse(_ARCHIVES[number].known, None, _LATE))
         else:
-            machine.hear(_ARCHIVES[number], _read(_said(number, state)) if state else nothing)
+            machine.hear(
+                ArchiveResponse(_ARCHIVES[number].known, _read(_reply(number, state)) if state else nothing)
+            )
     return machine.close_round()
 
 
 def _play(case: dict[int, str], chance: random.Random) -> object:
-    """The same through the rooms, with answers at 0 to 95 % of the deadline."""
+    """The same through the whole resolver, with answers at 0 to 95 % of the deadline."""
     loop = VirtualLoop()
     delays = {archive.address: chance.uniform(0, 0.95 * TIMES.per_archive) for archive in _ARCHIVES}
 
     def conduct(address: str, _: Question) -> Conduct:
         number = int(address.partition(".")[0][1:])
         state = case.get(number)
-        return Conduct(inf if state == "silent" else delays[address], _said(number, state))
+        return Conduct(inf if state == "silent" else delays[address], _reply(number, state))
 
     stage = Stage(loop, Wire(loop, conduct), _ARCHIVES)
     reader = Reader(original=True, hardened=chance.random() < 0.5)
-    scene = Scene(0, _ASKED, reader, loop.now, _ARCHIVES, _ARCHIVES, _URL)
+    scene = Scene(0, _QUESTION, reader, loop.now, _ARCHIVES, _ARCHIVES, _URL)
     with stage.watching():
         loop.run_until_complete(stage.resolve(scene))
-    loop.run_until_complete(stage.all_thanks[-1].close())
+    loop.run_until_complete(stage.acknowledgment_queues[-1].close())
     loop.close()
     return scene.failed or scene.outcome
 

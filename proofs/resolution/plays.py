@@ -1,8 +1,8 @@
-"""Plays of chance for the rooms above the machine: readers come and go, Archives join, leave, hang and lie.
+"""Random plays for the resolver around the machine: readers come and go, Archives join, leave, hang and lie.
 
 In one play a resolver is asked several times about one world. Meanwhile its registry changes, it is started again with
-or without its memory, and the clock on the wall is set. Every scene is held against the laws (`invariants`), and where
-all are honest and nothing is removed, against what is true (`truth`).
+or without its caches, and the wall clock is set. Every scene is checked by the laws (`invariants`), and where all are
+honest and nothing is removed, against what is true (`truth`).
 """
 
 from __future__ import annotations
@@ -14,12 +14,12 @@ from dataclasses import dataclass, field
 from math import inf
 from typing import TYPE_CHECKING, NamedTuple
 
-from ibi.resolver.alerts import Alert
-from ibi.resolver.resolution import Redirect as Sent
-from ibi.resolver.resolution import Resolution
+from ibi.resolver.model.alert import Alert
+from ibi.resolver.resolve.resolution import Redirect as Sent
+from ibi.resolver.resolve.resolution import Resolution
 from proofs.resolution import invariants, truth
-from proofs.resolution.cast import Archive, Said, rep
-from proofs.resolution.chance import Chance, honest, lying
+from proofs.resolution.cast import Archive, ScriptedReply, rep
+from proofs.resolution.chance import RandomScenario, honest, lying
 from proofs.resolution.oracle import Question, Reader
 from proofs.resolution.stage import Scene, Stage
 from proofs.resolution.watching import verdict_of
@@ -31,10 +31,10 @@ if TYPE_CHECKING:
 _GAPS = (0.0, 0.0, 0.02, 0.3, 2.0, 6.0, 40.0, 4_000.0, 90_000.0)
 
 
-class Manner(NamedTuple):
-    """How an Archive is to its askers: seconds, how likely it never answers or spoils it, how long it lets reuse."""
+class Behaviour(NamedTuple):
+    """How an Archive answers: delay in seconds, likelihood of no answer and of a spoilt one, seconds of reuse."""
 
-    pace: float
+    delay: float
     hangs: float
     spoils: float
     reuse: int
@@ -42,12 +42,12 @@ class Manner(NamedTuple):
 
 @dataclass
 class Play:
-    """A story, how everybody behaves, and what is to happen when."""
+    """A scenario, how each Archive behaves, and what has happened when."""
 
     seed: int
-    story: Chance
-    manners: dict[str, Manner]
-    calm: bool  # nobody is late, nobody comes or goes
+    scenario: RandomScenario
+    behaviours: dict[str, Behaviour]
+    calm: bool  # no Archive is late, none comes or goes
     loop: VirtualLoop
     scenes: list[Scene] = field(default_factory=list)
     happened: list[str] = field(default_factory=list)
@@ -55,27 +55,27 @@ class Play:
     @property
     def random(self) -> random.Random:
         """All chance of this play."""
-        return self.story.random
+        return self.scenario.random
 
     def conduct(self, address: str, question: Question) -> Conduct:
         """How an Archive answers a question that is asked now."""
-        manner, chance = self.manners[address], self.random
-        archive = next(each for each in self.story.archives if each.address == address)
-        after = chance.choice((0.0, manner.pace, manner.pace * chance.random() * 2))
-        if chance.random() < manner.hangs:
-            return Conduct(chance.choice((inf, inf, 2.9, 1.9)), Said({}))
-        if chance.random() < manner.spoils:
-            return Conduct(after, Said({}), status=chance.choice((0, 404, 500)))
-        said = self.story.answer(archive, question) or Said({})
-        reuse = manner.reuse if said.pairs else 0
-        if reuse and not said.spoilt:
-            said = Said({**said.pairs, "acknowledgment.batch": "yes"})
-        return Conduct(after, said, reuse)
+        behaviour, chance = self.behaviours[address], self.random
+        archive = next(each for each in self.scenario.archives if each.address == address)
+        after = chance.choice((0.0, behaviour.delay, behaviour.delay * chance.random() * 2))
+        if chance.random() < behaviour.hangs:
+            return Conduct(chance.choice((inf, inf, 2.9, 1.9)), ScriptedReply({}))
+        if chance.random() < behaviour.spoils:
+            return Conduct(after, ScriptedReply({}), status=chance.choice((0, 404, 500)))
+        reply = self.scenario.answer(archive, question) or ScriptedReply({})
+        reuse = behaviour.reuse if reply.pairs else 0
+        if reuse and not reply.spoilt:
+            reply = ScriptedReply({**reply.pairs, "acknowledgment.batch": "yes"})
+        return Conduct(after, reply, reuse)
 
     def text(self) -> str:
         """The play for people."""
         lines = [f"Play of seed {self.seed}."]
-        lines += [f"  {address}: {manner}" for address, manner in self.manners.items()]
+        lines += [f"  {address}: {behaviour}" for address, behaviour in self.behaviours.items()]
         lines += [f"  {what}" for what in self.happened]
         for scene in self.scenes:
             url = f"{scene.url.text} for {scene.reader}"
@@ -83,10 +83,10 @@ class Play:
                 f"Reader {scene.number} at {scene.begun:.3f}: {url}; at {scene.ended:.3f}: {_short(scene)}"
             )
             for exchange in scene.exchanges:
-                said = exchange.conduct.said.body.decode("latin-1").replace("\r\n", " | ")
-                asked = f"{exchange.question.name}{''.join(exchange.question.steps)}"
+                reply = exchange.conduct.reply.body.decode("latin-1").replace("\r\n", " | ")
+                question = f"{exchange.question.name}{''.join(exchange.question.steps)}"
                 lines.append(
-                    f"  {exchange.asked:.3f}-{exchange.answered:.3f} {exchange.address} on {asked}: {said!r}"
+                    f"  {exchange.sent_at:.3f}-{exchange.answered:.3f} {exchange.address} on {question}: {reply!r}"
                 )
         return "\n".join(lines)
 
@@ -101,23 +101,23 @@ def prepared(seed: int, loop: VirtualLoop) -> Play:
     """A play that is ready to begin."""
     chance = random.Random(seed)
     true, calm = chance.random() < 0.6, chance.random() < 0.4
-    story = honest(seed, removals=chance.random() < 0.2) if true else lying(seed)
-    story.silent = 0.0
+    scenario = honest(seed, removals=chance.random() < 0.2) if true else lying(seed)
+    scenario.silent = 0.0
     if seed % 16 == 7:
-        story.question = Question(rep(950), ((), (":",))[seed // 16 % 2])
+        scenario.question = Question(rep(950), ((), (":",))[seed // 16 % 2])
     if chance.random() < 0.2:
-        story.archives = [Archive(each.number, chance.random() < 0.7) for each in story.archives]
-        story.world.archives = story.archives
-    manners = {}
-    for archive in story.archives:
+        scenario.archives = [Archive(each.number, chance.random() < 0.7) for each in scenario.archives]
+        scenario.world.archives = scenario.archives
+    behaviours = {}
+    for archive in scenario.archives:
         often = 0.0 if calm else chance.choice((0.0, 0.0, 0.1, 0.5, 1.0))
-        manners[archive.address] = Manner(
+        behaviours[archive.address] = Behaviour(
             chance.choice((0.0, 0.02, 0.05, 0.12, 0.3 if calm else 0.9)),
             often,
             0.0 if calm else chance.choice((0.0, 0.0, 0.0, 0.2)),
             chance.choice((0, 0, 5, 60, 3_600)),
         )
-    return Play(seed, story, manners, calm, loop)
+    return Play(seed, scenario, behaviours, calm, loop)
 
 
 async def _direct(play: Play, stage: Stage, *, gone_at: int) -> None:
@@ -141,21 +141,22 @@ async def _direct(play: Play, stage: Stage, *, gone_at: int) -> None:
         play.loop.interruption = tasks[-1].cancel
     await asyncio.gather(*tasks, return_exceptions=True)
     play.loop.interruption = None
-    for thanks in stage.all_thanks:
-        await thanks.close(60.0)
+    for queue in stage.acknowledgment_queues:
+        await queue.close(60.0)
 
 
 def _scene(play: Play, stage: Stage, number: int) -> Scene:
-    story, chance = play.story, play.random
-    asked, reader = story.question, story.reader
+    scenario, chance = play.scenario, play.random
+    question, reader = scenario.question, scenario.reader
     if number and chance.random() < 0.5:
-        asked = Question(
-            chance.choice(sorted(truth.all_names(story.world, asked)) or [asked.name]), asked.steps
+        question = Question(
+            chance.choice(sorted(truth.all_names(scenario.world, question)) or [question.name]),
+            question.steps,
         )
     if number and chance.random() < 0.3:
         reader = Reader(reader.languages, not reader.original, reader.hardened)
-    story = Chance(asked, reader, story.archives, [])
-    return Scene(number, asked, reader, play.loop.now, stage.included, story.archives, story.url)
+    scenario = RandomScenario(question, reader, scenario.archives, [])
+    return Scene(number, question, reader, play.loop.now, stage.included, scenario.archives, scenario.url)
 
 
 async def _change(play: Play, stage: Stage) -> None:
@@ -168,7 +169,7 @@ async def _change(play: Play, stage: Stage) -> None:
         play.happened[-1] += f" {gone.name}"
         stage.include([archive for archive in stage.included if archive is not gone])
     elif what == "included":
-        stage.include(play.story.archives)
+        stage.include(play.scenario.archives)
     elif what == "clock":
         stage.clock.put(chance.choice((-7_200.0, -30.0, 30.0, 7_200.0)))
     elif what.startswith("started"):
@@ -176,7 +177,7 @@ async def _change(play: Play, stage: Stage) -> None:
 
 
 class Played(NamedTuple):
-    """A play that is over, and what was wrong in it."""
+    """A play that has ended, and what was wrong in it."""
 
     play: Play
     faults: list[str]
@@ -187,17 +188,17 @@ def perform(seed: int, loop: VirtualLoop, machine: type[Resolution] = Resolution
     loop.begin()
     play = prepared(seed, loop)
     wire = Wire(loop, play.conduct)
-    stage = Stage(loop, wire, play.story.archives, machine)
-    for name, archive in play.story.holders.items():
+    stage = Stage(loop, wire, play.scenario.archives, machine)
+    for name, archive in play.scenario.holders.items():
         stage.knows(_canonical(name), archive)
     try:
         with stage.watching():
             loop.run_until_complete(_direct(play, stage, gone_at=gone_at))
-            loop.run_until_complete(asyncio.sleep(10))  # whoever was asked may still answer
+            loop.run_until_complete(asyncio.sleep(10))  # Archives queried before may still answer
     except RuntimeError as fault:
         fault.add_note(f"in the play of seed {seed}, gone at step {gone_at}")
         raise
-    found = [*_judged(play, stage), *_thanks(play, wire), *_left(loop)]
+    found = [*_judged(play, stage), *_acknowledgments(play, wire), *_left(loop)]
     if found:
         loop.run_until_complete(wire.close())
     return Played(play, found)
@@ -213,35 +214,37 @@ def _judged(play: Play, stage: Stage) -> Iterator[str]:
             continue  # the reader went away
         for law in invariants.LAWS:
             yield from (f"{law.__name__}: reader {scene.number}: {fault}" for fault in law(scene))
-        law13 = invariants.i13_who_is_excluded_is_asked_no_more
+        law13 = invariants.i13_excluded_archives_are_not_queried
         yield from (
             f"{law13.__name__}: reader {scene.number}: {fault}" for fault in law13(scene, stage.history)
         )
-        if not play.story.liars and scene.outcome is not None:
-            spoke = play.calm and all(archive.confirmed for archive in play.story.archives)
-            items = play.story.world.items
+        if not play.scenario.liars and scene.outcome is not None:
+            spoke = play.calm and all(archive.confirmed for archive in play.scenario.archives)
+            items = play.scenario.world.items
             spoke = spoke and not any("Deleted" in item.holders.values() for item in items)
-            spoke = spoke and scene.watch is not None and not scene.watch.ledger.silent
+            spoke = spoke and scene.watch is not None and not scene.watch.oracle.silent
             verdict = verdict_of(scene.outcome)
-            for fault in truth.faults(play.story.world, scene.asked, scene.reader, verdict, all_spoke=spoke):
+            for fault in truth.faults(
+                play.scenario.world, scene.question, scene.reader, verdict, all_spoke=spoke
+            ):
                 yield f"the truth: reader {scene.number}: {fault}"
 
 
-def _thanks(play: Play, wire: Wire) -> Iterator[str]:
-    """I3: the chosen Archive is thanked once for each redirect, with its own key; nobody is thanked for an alert."""
+def _acknowledgments(play: Play, wire: Wire) -> Iterator[str]:
+    """I3: the chosen Archive gets one acknowledgment for each redirect, with its own key; none is sent for an alert."""
     due: Counter[tuple[str, str, str]] = Counter()
     for scene in play.scenes:
         sent = scene.outcome
         if isinstance(sent, Sent) and not sent.stale and sent.acknowledgment is not None:
             address = str(sent.archive.service_ibi).partition("/")[0]
             due[address, sent.acknowledgment.url_key, sent.acknowledgment.url] += 1
-    told: Counter[tuple[str, str, str]] = Counter()
+    received: Counter[tuple[str, str, str]] = Counter()
     single: Counter[tuple[str, str]] = Counter()
     for thanked in wire.thanked:
-        told[thanked.address, thanked.key, thanked.url] += thanked.count
+        received[thanked.address, thanked.key, thanked.url] += thanked.count
         single[thanked.address, thanked.key] += not thanked.event
-    if due != told:
-        yield f"i3_thanks: due were {dict(due)}, sent were {dict(told)}"
+    if due != received:
+        yield f"i3_thanks: due were {dict(due)}, sent were {dict(received)}"
     for (address, key), times in single.items():
         if times > 1 and key not in {"1" * 10, "2" * 10}:  # liars have but one key
             yield f"i3_thanks: {address} is thanked {times} times with the key {key}, and cannot tell them apart"

@@ -1,4 +1,4 @@
-"""Seeds without end: stories for the machine alone, plays for the rooms above it, readers who go away in the middle."""
+"""Endless seeds: scenarios for the machine alone, plays for the resolver around it, readers who go away midway."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ import sys
 from math import inf
 from typing import TYPE_CHECKING
 
-from ibi.resolver.resolution import Resolution
-from proofs.minting.report import Report, Scale
+from ibi.resolver.resolve.resolution import Resolution
+from proofs.common.report import Report, Scale
 from proofs.resolution import chance, plays, truth
 from proofs.resolution.playing import perform
 from proofs.resolution.wire import VirtualLoop
@@ -19,17 +19,17 @@ if TYPE_CHECKING:
 NAME = "random"
 HOLDS = "I1 to I14; what is decided is acceptable, and true where all are honest"
 
-_STORIES, _PLAYS = (1_500, 20_000, 100_000), (1_000, 10_000, 100_000)
+_SCENARIOS, _PLAYS = (1_500, 20_000, 100_000), (1_000, 10_000, 100_000)
 _INTERRUPTED = 0.2
 _STEPS = 60  # of the loop, at each of which the reader of some plays goes away once
-_TOLD = 5_000  # stories and plays after which it says how far it has come
+_REPORT_EVERY = 5_000  # scenarios and plays between two reports of progress
 
 
 def prove(scale: Scale, seed: int) -> Report:
-    """Stories and plays, each with a seed of its own, which is shown with what it broke."""
+    """Scenarios and plays, each with a seed of its own, which is shown with what it broke."""
     report = Report(NAME, HOLDS)
     seeds = random.Random(seed)
-    for _ in range(scale.pick(*_STORIES)):
+    for _ in range(scale.pick(*_SCENARIOS)):
         tell(seeds.randrange(1 << 40), report)
         _how_far(report, seed)
     loop = VirtualLoop()
@@ -47,23 +47,25 @@ def prove(scale: Scale, seed: int) -> Report:
 
 
 def tell(seed: int, report: Report, machine: type[Resolution] = Resolution) -> None:
-    """One story for the machine, honest or not."""
+    """Run one scenario for the machine, honest or not."""
     way = random.Random(seed).random()
     if way < 0.3:
-        story = chance.honest(seed)
+        scenario = chance.honest(seed)
     else:
-        story = chance.honest(seed, silent=0.2, removals=True) if way < 0.5 else chance.lying(seed)
+        scenario = chance.honest(seed, silent=0.2, removals=True) if way < 0.5 else chance.lying(seed)
     report.count("stories")
     try:
-        ending = perform(story, machine)
+        ending = perform(scenario, machine)
     except Exception as fault:  # noqa: BLE001 - whatever it is, it is a finding
-        report.violate(f"{fault!r} (story of seed {seed})\n{story.text()}")
+        report.violate(f"{fault!r} (story of seed {seed})\n{scenario.text()}")
         return
     report.count("rounds", ending.rounds)
-    if not story.liars:
+    if not scenario.liars:
         spoke = way < 0.3
-        for wrong in truth.faults(story.world, story.question, story.reader, ending.verdict, all_spoke=spoke):
-            report.violate(f"{wrong} (story of seed {seed})\n{story.text()}")
+        for wrong in truth.faults(
+            scenario.world, scenario.question, scenario.reader, ending.verdict, all_spoke=spoke
+        ):
+            report.violate(f"{wrong} (story of seed {seed})\n{scenario.text()}")
 
 
 def play(
@@ -74,7 +76,7 @@ def play(
     *,
     gone_at: int = 0,
 ) -> None:
-    """One play for the rooms; `gone_at`: the step at which the last reader goes away, 0 if none does."""
+    """Run one play for the whole resolver; `gone_at`: the step at which the last reader goes away, 0 if none does."""
     played = plays.perform(seed, loop, machine, gone_at=gone_at)
     report.count("plays")
     report.count("resolutions", len(played.play.scenes))
@@ -82,18 +84,18 @@ def play(
     report.count(
         "readers gone", sum(scene.ended == inf and scene.failed is None for scene in played.play.scenes)
     )
-    for sentence in _told(played, gone_at):
+    for sentence in _sentences(played, gone_at):
         report.violate(sentence)
 
 
 def _how_far(report: Report, seed: int) -> None:
     """Say it now and then, beside the figures."""
-    stories, played = report.counts["stories"], report.counts["plays"]
-    if (stories + played) % _TOLD == 0:
-        held = f"{stories:,} stories and {played:,} plays, {report.violations:,} faults"
+    scenarios, played = report.counts["stories"], report.counts["plays"]
+    if (scenarios + played) % _REPORT_EVERY == 0:
+        held = f"{scenarios:,} stories and {played:,} plays, {report.violations:,} faults"
         print(f"{NAME}, seed {seed}: {held}", file=sys.stderr, flush=True)
 
 
-def _told(played: plays.Played, gone_at: int) -> Iterator[str]:
+def _sentences(played: plays.Played, gone_at: int) -> Iterator[str]:
     gone = f", gone at step {gone_at}" if gone_at else ""
     yield from (f"{fault}{gone}\n{played.play.text()}" for fault in played.faults)

@@ -1,4 +1,4 @@
-"""The rooms above the machine at work in a story: rounds, fan-out, memory, hints and thanks; disks are dictionaries."""
+"""The resolver around the machine in a scenario: rounds, fan-out, caches, hints, acknowledgments; disks are dicts."""
 
 from __future__ import annotations
 
@@ -8,19 +8,18 @@ from math import inf
 from typing import TYPE_CHECKING, Any
 from unittest.mock import patch
 
-from ibi.protocol.language import LanguagePreference
-from ibi.resolver import rounds as rooms
-from ibi.resolver.explanation import Explanation
-from ibi.resolver.fanout import Times
-from ibi.resolver.health import Health
-from ibi.resolver.knowledge import Knowledge
-from ibi.resolver.location_index import Place
-from ibi.resolver.memory import Kept
-from ibi.resolver.policy import Policy
-from ibi.resolver.questions import Questions
-from ibi.resolver.resolution import Redirect as Sent
-from ibi.resolver.resolution import Resolution
-from ibi.resolver.thanks import Thanks
+from ibi.http.request import Request
+from ibi.resolver.acknowledgments.queue import AcknowledgmentQueue
+from ibi.resolver.cache.answers import AnswerEntry
+from ibi.resolver.cache.hints import HolderHint
+from ibi.resolver.resolve import resolver as driver
+from ibi.resolver.resolve.breaker import CircuitBreakers
+from ibi.resolver.resolve.learning import Knowledge
+from ibi.resolver.resolve.policy import Policy
+from ibi.resolver.resolve.queries import Queries
+from ibi.resolver.resolve.resolution import Redirect as Sent
+from ibi.resolver.resolve.resolution import Resolution
+from ibi.resolver.resolve.round import Times
 from proofs.resolution.cast import RESOLVER
 from proofs.resolution.watching import Watch, watched
 
@@ -40,11 +39,11 @@ class Index:
     """Where items are, in a dictionary."""
 
     def __init__(self) -> None:
-        self.places: dict[str, Place] = {}
+        self.places: dict[str, HolderHint] = {}
 
-    def of(self, canonical: str) -> Place:
+    def of(self, canonical: str) -> HolderHint:
         """What is known of a name."""
-        return self.places.get(canonical, Place(None, None))
+        return self.places.get(canonical, HolderHint(None, None))
 
     def remember(
         self, canonicals: Iterable[str], *, hint: str | None = None, original: str | None = None
@@ -52,53 +51,53 @@ class Index:
         """The first original stays."""
         for name in canonicals:
             place = self.of(name)
-            self.places[name] = Place(hint or place.hint, place.original or original)
+            self.places[name] = HolderHint(hint or place.hint, place.original or original)
 
     def moved(self, canonicals: Iterable[str], original: str) -> None:
         """The original is elsewhere now."""
         for name in canonicals:
-            self.places[name] = Place(self.of(name).hint, original)
+            self.places[name] = HolderHint(self.of(name).hint, original)
 
     def close(self) -> None:
         """There is nothing to close."""
 
 
 class Memory:
-    """Answers that may be used again, in a dictionary; `now` is the clock on the wall."""
+    """Answers that may be reused, in a dictionary; `now` is the wall clock."""
 
     def __init__(self, clock: Clock) -> None:
         self._now = clock
-        self._answers: dict[tuple[str, str], Kept] = {}
+        self._answers: dict[tuple[str, str], AnswerEntry] = {}
 
-    def answer(self, archive: str, question: str) -> Kept | None:
+    def answer(self, archive: str, question: str) -> AnswerEntry | None:
         """What an Archive answered, also if that is stale."""
         kept = self._answers.get((archive, question))
         if kept is None or not kept.heard - 60 <= self._now() < kept.fresh_until + STALE:
             return None
         return kept
 
-    def answers(self, archives: Sequence[str], question: str) -> dict[str, Kept]:
+    def answers(self, archives: Sequence[str], question: str) -> dict[str, AnswerEntry]:
         """What each of these answered, of those of whom something is kept."""
         found = ((archive, self.answer(archive, question)) for archive in archives)
         return {archive: kept for archive, kept in found if kept is not None}
 
-    def keep(self, archive: str, question: str, body: bytes, seconds: float, since: int = 0) -> None:
+    def put(self, archive: str, question: str, body: bytes, seconds: float, since: int = 0) -> None:
         """Keep an answer."""
         del since
-        self._answers[archive, question] = Kept(body, self._now(), self._now() + seconds)
+        self._answers[archive, question] = AnswerEntry(body, self._now(), self._now() + seconds)
 
-    def mark(self) -> int:
+    def snapshot(self) -> int:
         """Nothing is ever forgotten here."""
         return 0
 
-    def nobody(self, question: str) -> bool:
-        """Whether nobody had it a moment ago."""
+    def is_not_known(self, question: str) -> bool:
+        """Whether no Archive had it a moment ago."""
         kept = self.answer("", question)
         return kept is not None and self._now() < kept.fresh_until
 
-    def keep_nobody(self, question: str, seconds: float, since: int = 0) -> None:
-        """Keep that nobody has it."""
-        self.keep("", question, b"", seconds, since)
+    def put_not_known(self, question: str, seconds: float, since: int = 0) -> None:
+        """Keep that no Archive has it."""
+        self.put("", question, b"", seconds, since)
 
     def close(self) -> None:
         """There is nothing to close."""
@@ -108,19 +107,19 @@ class Unread:
     """Stands for what is only written: evidence and figures."""
 
     def __getattr__(self, what: str) -> Callable[..., None]:
-        """Whatever is told, nothing comes of it."""
-        return lambda *_told, **_facts: None
+        """Return a function that ignores its arguments."""
+        return lambda *_values, **_facts: None
 
 
 class Clock:
-    """The clock on the wall, which people set."""
+    """The wall clock, which people set."""
 
     def __init__(self, loop: VirtualLoop) -> None:
         self._loop = loop
         self.offsets = [1_700_000_000.0]
 
     def put(self, seconds: float) -> None:
-        """Somebody sets it, forward or back."""
+        """Set it forward or back."""
         self.offsets.append(self.offsets[-1] + seconds)
 
     def __call__(self) -> float:
@@ -136,19 +135,19 @@ class Scene:
     """
 
     number: int
-    asked: Question
+    question: Question
     reader: Reader
     begun: float
     included: tuple[Archive, ...]
     archives: Sequence[Archive]
     url: PersistentURL
     watch: Watch | None = None
-    told: Any = None
+    trace: Any = None
     outcome: Any = None
     failed: BaseException | None = None
     ended: float = inf
     everything: Sequence[Exchange] = ()
-    walls: tuple[float, ...] = ()  # when it began, by all that the clock on the wall has ever been set to
+    wall_clock_begins: tuple[float, ...] = ()  # when it began, by every offset that the wall clock has had
 
     @property
     def exchanges(self) -> list[Exchange]:
@@ -173,13 +172,13 @@ class Stage:
     ) -> None:
         self.loop = loop
         self.wire = wire
-        self.clock = wire.wall = Clock(loop)
+        self.clock = wire.wall_clock = Clock(loop)
         self.included = tuple(included)
         self.history: list[tuple[float, tuple[Archive, ...]]] = [(-inf, self.included)]
         self._machine = watched(machine)
         self._knowledge: Any = None
         self._scenes: dict[str, Scene] = {}
-        self.all_thanks: list[Thanks] = []
+        self.acknowledgment_queues: list[AcknowledgmentQueue] = []
         """Those of all its starts, the present one last."""
         self.start(keeps=False)
 
@@ -190,10 +189,10 @@ class Stage:
             self._knowledge = _knowledge(index, memory, evidence, self.clock)
         unread: Any = Unread()
         wire: Any = self.wire
-        questions = Questions(wire, Health(), self._knowledge.memory, unread, self.clock)
-        self._rounds = {
-            hardened: rooms.Rounds(
-                questions,
+        queries = Queries(wire, CircuitBreakers(), self._knowledge.cache, unread, self.clock)
+        self._resolvers = {
+            hardened: driver.Resolver(
+                queries,
                 lambda: self.included,  # type: ignore[arg-type,return-value]  # what the rounds need of an Archive
                 Policy(strict=not hardened),
                 TIMES,
@@ -201,11 +200,11 @@ class Stage:
             )
             for hardened in (True, False)
         }
-        self.all_thanks.append(Thanks(wire))
+        self.acknowledgment_queues.append(AcknowledgmentQueue(wire))
 
     def knows(self, name: str, archive: str) -> None:
         """It has seen the original of an item there."""
-        self._knowledge.index.remember([name], original=archive)
+        self._knowledge.hints.remember([name], original=archive)
 
     def include(self, archives: Sequence[Archive]) -> None:
         """Others are in the registry from now on."""
@@ -213,23 +212,25 @@ class Stage:
         self.history.append((self.loop.now, self.included))
 
     async def resolve(self, scene: Scene) -> None:
-        """One reader comes, and is sent on and thanked for, or told something."""
-        preference = LanguagePreference(tuple(language.lower() for language in scene.reader.languages))
-        reader = rooms.Reader((scene.address,), preference, scene.address)
+        """One reader comes, and is redirected and acknowledged, or gets an alert."""
+        languages = ", ".join(language.lower() for language in scene.reader.languages).encode()
+        request = Request("GET", "/", "", {b"accept-language": languages}, (scene.address,))
         text = f"{RESOLVER}{scene.url.text}"
-        scene.told = story = Explanation(text, "", scene.url.original_required)
         self._scenes[scene.address] = scene
         scene.everything = self.wire.exchanges
-        thanks = self.all_thanks[-1]
+        queue = self.acknowledgment_queues[-1]
         try:
-            outcome = await self._rounds[scene.reader.hardened].resolve(scene.url, text, reader, story)
+            done = await self._resolvers[scene.reader.hardened].resolve(
+                scene.url, text, request, scene.address
+            )
         except Exception as fault:  # noqa: BLE001 - whatever it is, it is a finding
             scene.failed = fault
             return
-        scene.ended, scene.outcome = self.loop.now, outcome
-        scene.walls = tuple(scene.begun + offset for offset in self.clock.offsets)
+        outcome = done.decision
+        scene.trace, scene.ended, scene.outcome = done.trace, self.loop.now, outcome
+        scene.wall_clock_begins = tuple(scene.begun + offset for offset in self.clock.offsets)
         if isinstance(outcome, Sent):
-            _thank(thanks, outcome)
+            _acknowledge(queue, outcome)
 
     @contextmanager
     def watching(self) -> Iterator[None]:
@@ -241,20 +242,20 @@ class Stage:
                 super().__init__(*given)
                 scenes[given[2][0]].watch = self.watch
 
-        with patch.object(rooms, "Resolution", Caught):
+        with patch.object(driver, "Resolution", Caught):
             yield
 
 
 def _knowledge(index: Any, memory: Any, evidence: Any, clock: Clock) -> Knowledge:
-    """What the rooms know, in dictionaries."""
+    """Return what the resolver knows, in dictionaries."""
     return Knowledge(index, memory, evidence, clock)
 
 
-def _thank(thanks: Thanks, outcome: Sent) -> None:
+def _acknowledge(queue: AcknowledgmentQueue, outcome: Sent) -> None:
     """As the service does (notes 1 and 2)."""
     if outcome.stale or outcome.acknowledgment is None:
-        thanks.skip("nobody to thank")
+        queue.skip("nobody to thank")
     elif outcome.again:
-        thanks.again(outcome.archive, outcome.acknowledgment)  # type: ignore[arg-type]  # it was given these Archives
+        queue.acknowledge_cached(outcome.archive, outcome.acknowledgment)
     else:
-        thanks.acknowledge(outcome.archive, outcome.acknowledgment)  # type: ignore[arg-type]  # the same
+        queue.acknowledge(outcome.archive, outcome.acknowledgment)

@@ -15,11 +15,11 @@ if TYPE_CHECKING:
 
 
 def faults(
-    world: World, asked: Question, reader: Reader, verdict: Verdict, *, all_spoke: bool
+    world: World, question: Question, reader: Reader, verdict: Verdict, *, all_spoke: bool
 ) -> Iterator[str]:
-    """What is wrong with an outcome. `all_spoke`: nobody was silent, and nothing has ever been removed."""
-    item = world.named(asked.name)
-    ends = world.true_ends(item, asked.steps, reader.languages) if item else []
+    """What is wrong with an outcome. `all_spoke`: no Archive was silent, and nothing has ever been removed."""
+    item = world.named(question.name)
+    ends = world.true_ends(item, question.steps, reader.languages) if item else []
     if isinstance(verdict, Redirect):
         label = verdict.url.rpartition("/")[2]
         if label not in [end for end, _ in ends]:
@@ -31,7 +31,7 @@ def faults(
         return
     if isinstance(verdict, Tell) and verdict.kind in {"suspect-originals", "unsafe-url"}:
         yield f"{verdict.kind}, though all are honest"
-    if all_spoke and (not reader.original or (item and not asked.steps and _originals(item))) and ends:
+    if all_spoke and (not reader.original or (item and not question.steps and _originals(item))) and ends:
         yield f"{verdict}, though {ends[0][0]} is there"
     if all_spoke and isinstance(verdict, Tell) and verdict.kind in {"incomplete", "deleted"}:
         yield f"{verdict.kind}, though nobody was silent and nothing was removed"
@@ -61,7 +61,7 @@ def same_kind(one: Verdict, other: Verdict, *, removals: bool) -> bool:
     return one == other
 
 
-def all_names(world: World, asked: Question) -> frozenset[str]:
+def all_names(world: World, question: Question) -> frozenset[str]:
     """All names of what is asked for."""
-    item = world.named(asked.name)
+    item = world.named(question.name)
     return names(item.text) if item else frozenset()

@@ -1,24 +1,22 @@
-"""A machine that is watched: whatever it decides is held against the oracle at once, wherever it is at work."""
+"""A watched machine: whatever it decides is compared with the oracle at once, wherever it runs."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from ibi.resolver.alerts import Alert
-from ibi.resolver.resolution import AskAgain, Resolution
-from ibi.resolver.resolution import Redirect as Sent
-from proofs.resolution.answers import Line
+from ibi.protocol.messages import UrlRequest
+from ibi.resolver.model.alert import Alert
+from ibi.resolver.resolve.resolution import Redirect as Sent
+from ibi.resolver.resolve.resolution import Resolution
+from proofs.resolution.answers import ArchiveAnswer
 from proofs.resolution.cast import question_of
-from proofs.resolution.oracle import Ask, Ledger, Question, Reader, Redirect, Tell, Verdict, satisfies
+from proofs.resolution.oracle import Ask, OracleState, Question, Reader, Redirect, Tell, Verdict, satisfies
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from ibi.errors import IbiError
     from ibi.protocol.url_list import UrlList
-    from ibi.resolver.selection import Archive
+    from ibi.resolver.model.archive import ArchiveResponse
 
-Decision = Sent | AskAgain | Alert | None
+Decision = Sent | UrlRequest | Alert | None
 
 
 class Broken(Exception):
@@ -26,7 +24,7 @@ class Broken(Exception):
 
 
 class Call(NamedTuple):
-    """What the machine was told: `what` is "hear", "silent", "take", "again" or "close"; and what it decided."""
+    """An event given to the machine: `what` is "hear", "silent", "take", "again" or "close"; and what it decided."""
 
     what: str
     question: Question
@@ -39,71 +37,75 @@ class Watch:
     """The oracle's side of one resolution: what has been heard in this round, and in `calls` all that happened."""
 
     def __init__(self, reader: Reader, question: Question, holder: str | None) -> None:
-        self.ledger = Ledger(reader, question, holder)
-        self.lines: list[Line] = []
+        self.oracle = OracleState(reader, question, holder)
+        self.lines: list[ArchiveAnswer] = []
         self.silent: set[str] = set()
-        self.patient = True
+        self.may_wait = True
         self.calls: list[Call] = []
 
-    def told(self, what: str, decision: Decision, archive: str = "", answer: UrlList | None = None) -> None:
-        """Something was heard, or is awaited no longer; this was decided. Raises Broken."""
+    def check(self, what: str, decision: Decision, archive: str = "", answer: UrlList | None = None) -> None:
+        """Check what was decided after an answer, or after a holder is awaited no longer. Raises Broken."""
         self._note(what, decision, archive, answer)
         if what == "hear" and answer is not None:
-            self.lines.append(Line(archive, text_pairs(answer)))
+            self.lines.append(ArchiveAnswer(archive, text_pairs(answer)))
         elif what == "silent":
             self.silent.add(archive)
         elif what == "take":
-            self.patient = False
-        expected = self.ledger.at_once(self.lines, self.silent, patient=self.patient)
+            self.may_wait = False
+        expected = self.oracle.at_once(self.lines, self.silent, may_wait=self.may_wait)
         seen = verdict_of(decision) if decision is not None else None
         if seen != expected:
-            raise Broken(f"{_told(seen)} where only this is right: {_told(expected)}")
+            raise Broken(f"{_text(seen)} where only this is right: {_text(expected)}")
         self._judge(decision)
 
     def again(self, decision: Decision, archive: str, answer: UrlList) -> None:
         """An older answer was tried."""
         self._note("again", decision, archive, answer)
-        reader, question = self.ledger.reader, self.ledger.question
-        url = None if reader.original else satisfies(reader, question, Line(archive, text_pairs(answer)))
+        reader, question = self.oracle.reader, self.oracle.question
+        url = (
+            None
+            if reader.original
+            else satisfies(reader, question, ArchiveAnswer(archive, text_pairs(answer)))
+        )
         seen = verdict_of(decision) if decision is not None else None
         if seen != (None if url is None else Redirect(archive, url)):
-            raise Broken(f"{_told(seen)} after an older answer, where {url} is right")
+            raise Broken(f"{_text(seen)} after an older answer, where {url} is right")
         if isinstance(decision, Sent) and (decision.acknowledgment is not None or not decision.stale):
             raise Broken("an older answer is thanked for, or not called old")
 
-    def closed(self, decision: Decision, holder: str | None, *, may_go_on: bool) -> None:
-        """A round is over; `holder` counts in the next one."""
+    def closed(self, decision: Decision, *, may_go_on: bool) -> None:
+        """A round has ended."""
         self._note("close", decision, "", None)
-        acceptable = self.ledger.close(self.lines, self.silent, may_go_on=may_go_on)
+        acceptable = self.oracle.close(self.lines, self.silent, may_go_on=may_go_on)
         seen = verdict_of(decision)
         if seen not in acceptable:
-            right = [_told(each) for each in acceptable]
-            raise Broken(f"{_told(seen)} where only these are right: {right}")
+            right = [_text(each) for each in acceptable]
+            raise Broken(f"{_text(seen)} where only these are right: {right}")
         self._judge(decision)
         if isinstance(seen, Ask):
-            self.ledger.turn(seen.question, holder)
-            self.lines, self.silent, self.patient = [], set(), True
+            self.oracle.turn(seen.question, None)
+            self.lines, self.silent, self.may_wait = [], set(), True
 
     def _note(self, what: str, decision: Decision, archive: str, answer: UrlList | None) -> None:
-        self.calls.append(Call(what, self.ledger.question, archive, answer, decision))
+        self.calls.append(Call(what, self.oracle.question, archive, answer, decision))
 
     def _judge(self, decision: Decision) -> None:
-        """What goes with an outcome: thanks to the chosen one alone, and truthful counts."""
+        """Check what goes with an outcome: an acknowledgment to the chosen Archive alone, and truthful counts."""
         if isinstance(decision, Alert):
-            asked = {line.archive for line in self.lines} | self.silent | self.ledger.silent
+            queried = {line.archive for line in self.lines} | self.silent | self.oracle.silent
             counts = decision.round
-            if counts is None or {name for name, _ in counts.silent} != self.ledger.silent:
-                raise Broken(f"the alert tells that others were silent than {sorted(self.ledger.silent)}")
-            if counts.asked != len(asked):
-                raise Broken(f"{counts.asked} were asked, it says, and not {len(asked)}")
+            if counts is None or {name for name, _ in counts.silent} != self.oracle.silent:
+                raise Broken(f"the alert tells that others were silent than {sorted(self.oracle.silent)}")
+            if counts.queried != len(queried):
+                raise Broken(f"{counts.queried} were asked, it says, and not {len(queried)}")
         elif isinstance(decision, Sent):
             name = str(decision.archive.service_ibi)
             key = decision.acknowledgment.url_key if decision.acknowledgment else None
             if key not in {line.pairs.get("urlkey") for line in self.lines if line.archive == name}:
                 raise Broken(f"thanks with the key {key} are not for what {name} said")
-            if self.ledger.reader.original and decision.complete == bool(self.ledger.silent):
+            if self.oracle.reader.original and decision.complete == bool(self.oracle.silent):
                 raise Broken(
-                    f"complete: {decision.complete}, though silent were {sorted(self.ledger.silent)}"
+                    f"complete: {decision.complete}, though silent were {sorted(self.oracle.silent)}"
                 )
 
 
@@ -123,42 +125,34 @@ def _watched(machine: type[Resolution]) -> type[Any]:
     class Watched(machine):  # type: ignore[valid-type,misc]  # a class that is given cannot be known to mypy
         def __init__(self, *given: Any) -> None:
             super().__init__(*given)
-            url, _, _, preference, policy = given[:5]
-            self.watch_knows: Callable[[str], str | None] = given[5] if len(given) > 5 else lambda _: None
+            url, _, _, preference, policy = given
             languages = tuple(_spelled(language) for language in preference.ranges)
             reader = Reader(languages, url.original_required, not policy.strict)
-            self.watch = Watch(reader, question_of(self.request), self.watch_holder())
+            self.watch = Watch(reader, question_of(self.query), None)
 
-        def watch_holder(self) -> str | None:
-            found = self.watch_knows(self.request.ibi.canonical)
-            return found.lower() if found else None
+        def expect(self, holder: str | None) -> None:
+            super().expect(holder)
+            self.watch.oracle.holder = None if self._policy.strict else holder
 
-        def hear(self, archive: Archive, answer: UrlList, *, again: bool = False) -> Sent | None:
-            self.watch_inside = True
-            decision: Sent | None = super().hear(archive, answer, again=again)
-            self.watch_inside = False
-            self.watch.told("hear", decision, str(archive.service_ibi), answer)
-            return decision
-
-        def silent(self, archive: Archive, why: IbiError) -> Sent | None:
-            decision: Sent | None = super().silent(archive, why)
-            if not getattr(self, "watch_inside", False):  # what is not believed, it tells itself
-                self.watch.told("silent", decision, str(archive.service_ibi))
+        def hear(self, response: ArchiveResponse) -> Sent | None:
+            archive, answer = str(response.archive.service_ibi), response.answer
+            decision: Sent | None = super().hear(response)
+            if answer is None:
+                self.watch.check("silent", decision, archive)
+            elif response.source == "stale":
+                self.watch.again(decision, archive, answer)
+            else:
+                self.watch.check("hear", decision, archive, answer)
             return decision
 
         def take(self) -> Sent | None:
             decision: Sent | None = super().take()
-            self.watch.told("take", decision)
+            self.watch.check("take", decision)
             return decision
 
-        def hear_again(self, archive: Archive, answer: UrlList) -> Sent | None:
-            decision: Sent | None = super().hear_again(archive, answer)
-            self.watch.again(decision, str(archive.service_ibi), answer)
-            return decision
-
-        def close_round(self, *, may_go_on: bool = True) -> Sent | AskAgain | Alert:
-            decision: Sent | AskAgain | Alert = super().close_round(may_go_on=may_go_on)
-            self.watch.closed(decision, self.watch_holder(), may_go_on=may_go_on)
+        def close_round(self, *, may_go_on: bool = True) -> Sent | UrlRequest | Alert:
+            decision: Sent | UrlRequest | Alert = super().close_round(may_go_on=may_go_on)
+            self.watch.closed(decision, may_go_on=may_go_on)
             return decision
 
     return Watched
@@ -175,8 +169,8 @@ def verdict_of(decision: Decision) -> Verdict:
     """A decision in the words of the oracle."""
     if isinstance(decision, Alert):
         return Tell(str(decision.kind))
-    if isinstance(decision, AskAgain):
-        return Ask(question_of(decision.request))
+    if isinstance(decision, UrlRequest):
+        return Ask(question_of(decision))
     if decision is None:
         raise Broken("nothing was decided")
     return Redirect(str(decision.archive.service_ibi), decision.url)
@@ -187,5 +181,5 @@ def _spelled(language: str) -> str:
     return bare + hyphen + country.upper()
 
 
-def _told(verdict: Verdict | None) -> str:
+def _text(verdict: Verdict | None) -> str:
     return "to wait" if verdict is None else f"{type(verdict).__name__}{tuple(verdict)}"

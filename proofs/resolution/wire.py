@@ -1,4 +1,4 @@
-"""Time and network of a story: a loop whose clock leaps to what comes next, a client whose Archives are scripted."""
+"""Time and network of a scenario: a loop whose clock leaps to what comes next, a client whose Archives are scripted."""
 
 from __future__ import annotations
 
@@ -9,18 +9,18 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from urllib.parse import parse_qs
 
 from ibi.errors import PeerError, PeerGarbled, PeerSilent
+from ibi.http.client import Reply
 from ibi.protocol.verb_list import VerbList
-from ibi.transport import Reply
-from proofs.resolution.cast import Said, steps_of
+from proofs.resolution.cast import ScriptedReply, steps_of
 from proofs.resolution.oracle import Question
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from ibi.transport import Deadline, Target
+    from ibi.http.client import Deadline, Target
 
 _NOTICE = b"notice {acknowledgment received}"
-_MOST_STEPS = 1_000_000  # of a loop in one story; the longest take some thousands
+_MOST_STEPS = 1_000_000  # of a loop in one scenario; the longest take some thousands
 
 
 class _NoSelector:
@@ -61,11 +61,11 @@ class VirtualLoop(asyncio.BaseEventLoop):
         self._clock_resolution = 1e-7  # so that rounding keeps no timer from being due
 
     def time(self) -> float:
-        """The moment it is in the story, in seconds."""
+        """The current time of the scenario, in seconds."""
         return self.now
 
     def begin(self) -> None:
-        """Another story begins, at the same moment as every other one, and must have an end."""
+        """Start another scenario, at the same moment as every other one, which must have an end."""
         self.now = 1_000.0
         self.last_step = self.steps + _MOST_STEPS
 
@@ -78,14 +78,14 @@ class VirtualLoop(asyncio.BaseEventLoop):
         """Nothing comes from outside."""
 
     def _write_to_self(self) -> None:
-        """Nobody wakes it from another thread."""
+        """No other thread wakes it."""
 
 
 class Conduct(NamedTuple):
-    """How an Archive answers: after so many seconds (inf: never), what, and for how many it may be used again."""
+    """How an Archive answers: after so many seconds (inf: never), what, and for how many it may be reused."""
 
     after: float
-    said: Said
+    reply: ScriptedReply
     reuse: int = 0
     status: int = 200
 
@@ -99,15 +99,15 @@ class Exchange:
     question: Question
     target: str
     deadline: float
-    asked: float
+    sent_at: float
     conduct: Conduct
     answered: float = inf
-    kept: float = 0.0  # when the answer came, by the clock on the wall
+    kept: float = 0.0  # when the answer came, by the wall clock
 
     @property
     def counts(self) -> bool:
         """Whether a whole URL list came."""
-        return self.answered < inf and self.conduct.status == 200 and not self.conduct.said.spoilt
+        return self.answered < inf and self.conduct.status == 200 and not self.conduct.reply.spoilt
 
 
 @dataclass
@@ -124,12 +124,12 @@ class Thanked:
 
 
 class Wire:
-    """The client of a story: `conduct` tells how an address answers a question that is asked now."""
+    """The client of a scenario: `conduct` tells how an address answers a question that is asked now."""
 
     def __init__(self, loop: VirtualLoop, conduct: Callable[[str, Question], Conduct]) -> None:
         self._loop = loop
         self._conduct = conduct
-        self.wall: Callable[[], float] = loop.time
+        self.wall_clock: Callable[[], float] = loop.time
         self._kept: set[asyncio.Task[object]] = set()
         self.exchanges: list[Exchange] = []
         self.thanked: list[Thanked] = []
@@ -137,29 +137,29 @@ class Wire:
     async def get(
         self, address: str, target: str, deadline: float, headers: Sequence[tuple[str, str]] = ()
     ) -> Reply:
-        """Ask an Archive, as `ibi.transport.Client` does."""
+        """Ask an Archive, as `ibi.http.client.Client` does."""
         del headers
-        said = {name: values[0] for name, values in parse_qs(target.partition("?")[2]).items()}
-        if said["servicesubject"] == "acknowledgment":
-            self.thanked.append(_thanked(address, said))
+        query = {name: values[0] for name, values in parse_qs(target.partition("?")[2]).items()}
+        if query["servicesubject"] == "acknowledgment":
+            self.thanked.append(_thanked(address, query))
             await asyncio.sleep(0.01)
             return Reply(200, {b"content-type": b"text/plain"}, _NOTICE, "192.0.2.99")
-        verbs = VerbList.parse(said.get("parsedibiurl.verblist", ""))
-        question = Question(said["parsedibiurl.ibi"].lower(), steps_of(verbs))
+        verbs = VerbList.parse(query.get("parsedibiurl.verblist", ""))
+        question = Question(query["parsedibiurl.ibi"].lower(), steps_of(verbs))
         conduct = self._conduct(address, question)
-        reader = said["clientinformation.ipaddress"]
+        reader = query["clientinformation.ipaddress"]
         exchange = Exchange(address, reader, question, target, deadline, self._loop.now, conduct)
         self.exchanges.append(exchange)
         if conduct.after >= deadline:
             await asyncio.sleep(deadline)
             raise PeerSilent("no whole answer within {seconds:g} s", seconds=deadline)
         await asyncio.sleep(conduct.after)
-        exchange.answered, exchange.kept = self._loop.now, self.wall()
+        exchange.answered, exchange.kept = self._loop.now, self.wall_clock()
         if conduct.status == 0:
             raise PeerGarbled("the answer cannot be read")
         control = f"max-age={conduct.reuse}" if conduct.reuse else "no-store"
         fields = {b"content-type": b"text/plain", b"cache-control": control.encode()}
-        return Reply(conduct.status, fields, conduct.said.body, "192.0.2.99")
+        return Reply(conduct.status, fields, conduct.reply.body, "192.0.2.99")
 
     def ask(
         self, address: str, target: Target, deadline: Deadline, done: Callable[[Reply | PeerError], None]
@@ -167,11 +167,11 @@ class Wire:
         """The same without waiting."""
         text = target if isinstance(target, str) else b"".join(target).decode("ascii")
         asking = asyncio.create_task(self.get(address, text, deadline.seconds))
-        asking.add_done_callback(lambda asked: done(_outcome(asked)))
+        asking.add_done_callback(lambda task: done(_outcome(task)))
         self.keep(asking)
 
     def keep(self, task: asyncio.Task[Any]) -> None:
-        """Look after a task that nobody waits for."""
+        """Keep a reference to a task that runs in the background."""
         self._kept.add(task)
         task.add_done_callback(self._kept.discard)
 
@@ -183,24 +183,24 @@ class Wire:
         await asyncio.gather(*tasks, return_exceptions=True)
 
 
-def _outcome(asked: asyncio.Task[Reply]) -> Reply | PeerError:
-    if asked.cancelled():
+def _outcome(task: asyncio.Task[Reply]) -> Reply | PeerError:
+    if task.cancelled():
         return PeerSilent("this client is closed")
-    error = asked.exception()
+    error = task.exception()
     if error is None:
-        return asked.result()
+        return task.result()
     if isinstance(error, PeerError):
         return error
     raise error
 
 
-def _thanked(address: str, said: dict[str, str]) -> Thanked:
+def _thanked(address: str, query: dict[str, str]) -> Thanked:
     return Thanked(
         address,
-        said["clientinformation.ipaddress"],
-        said["urlkey"],
-        said["url"],
-        said["url.persistent"],
-        int(said.get("acknowledgment.count", "1")),
-        said.get("acknowledgment.id", ""),
+        query["clientinformation.ipaddress"],
+        query["urlkey"],
+        query["url"],
+        query["url.persistent"],
+        int(query.get("acknowledgment.count", "1")),
+        query.get("acknowledgment.id", ""),
     )

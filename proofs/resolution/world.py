@@ -1,7 +1,7 @@
 """Worlds of items that are spread over Archives, what honest Archives say of them, and what is true of them.
 
-Items have next editions, translations and metadata, each an item of its own that any Archive may hold. Whoever holds an
-item knows what it is linked with; nobody else does. So what is true does not depend on who answers.
+Items have next editions, translations and metadata, each an item of its own that any Archive may hold. An Archive
+that holds an item knows what it is linked with; no other does. So what is true does not depend on who answers.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from proofs.resolution.answers import Steps, names, qualifier, relations, suits
-from proofs.resolution.cast import Archive, Said, ibip, rep
+from proofs.resolution.cast import Archive, ScriptedReply, ibip, rep
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -36,7 +36,7 @@ class Item:
     next: int | None = None
     translations: dict[str, int] = field(default_factory=dict)
     metadata: int | None = None
-    described: bool = False  # whoever holds it shows metadata that are no item
+    described: bool = False  # its holders show metadata that are no item
     holders: dict[int, str] = field(default_factory=dict)
 
     @property
@@ -63,15 +63,17 @@ class World:
 
     # What Archives say
 
-    def said(self, archive: Archive, question: Question, *, filtered: bool, key: str) -> Said:
+    def reply(self, archive: Archive, question: Question, *, filtered: bool, key: str) -> ScriptedReply:
         """What an honest Archive answers (SVC-03, SVC-14 to SVC-16), in full or through the filter (SVC-19)."""
         item = self.named(question.name)
         state = item.holders.get(archive.number) if item else None
         if item is None or state is None:
-            return Said({})
+            return ScriptedReply({})
         pairs = {"archiveaddress": archive.address, "ibi.archiveservice": f"rep {archive.name}"}
         if state == "Deleted":
-            return Said({**pairs, "ibi": item.text, "state": state, "timestamp": "2021-01-01T00:00:00Z"})
+            return ScriptedReply(
+                {**pairs, "ibi": item.text, "state": state, "timestamp": "2021-01-01T00:00:00Z"}
+            )
         pairs["urlkey"] = key
         if item.next is not None and self._last(archive, item) is None:
             pairs["ibi.nextedition"] = self.items[item.next].text
@@ -91,7 +93,7 @@ class World:
             if held != "Deleted":
                 shown = {"url": archive.url(f"i{other.number}"), "contenttype": "Data", "state": held}
                 pairs |= {word + rest: text for word, text in shown.items()}
-        return Said(_filtered(pairs, question.steps) if filtered else pairs)
+        return ScriptedReply(_filtered(pairs, question.steps) if filtered else pairs)
 
     def _holds(self, archive: Archive, item: Item) -> bool:
         return item.holders.get(archive.number, "Deleted") != "Deleted"
@@ -150,9 +152,11 @@ class World:
                 while way[-1].next is not None:
                     way.append(self.items[way[-1].next or 0])
             elif step.startswith("+"):
-                asked = languages if step == "+" else (step[2:-1],)
+                wanted = languages if step == "+" else (step[2:-1],)
                 found = (
-                    suits(asked, set(here.languages)) if step == "+" else _covered(step[2:-1], here.languages)
+                    suits(wanted, set(here.languages))
+                    if step == "+"
+                    else _covered(step[2:-1], here.languages)
                 )
                 if found is None and step != "+":
                     return None
@@ -180,11 +184,11 @@ def _covered(language: str, offered: dict[str, int]) -> str | None:
 def _filtered(pairs: dict[str, str], steps: Steps) -> dict[str, str]:
     """SVC-19 and note 38: what helps to finish this very request."""
 
-    def fits(found: Steps, asked: Steps) -> bool:
-        return len(found) == len(asked) and all(
+    def fits(found: Steps, wanted: Steps) -> bool:
+        return len(found) == len(wanted) and all(
             mine == theirs
             or (theirs[0] == "+" == mine[0] and (theirs == "+" or mine.startswith(theirs[:-1] + "-")))
-            for mine, theirs in zip(found, asked, strict=True)
+            for mine, theirs in zip(found, wanted, strict=True)
         )
 
     words = ("contenttype", "ibi", "state", "url")

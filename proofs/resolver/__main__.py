@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 
-from proofs import command
+from proofs.common import command
 from proofs.resolver import (
     bombs,
     breakers,

@@ -1,4 +1,4 @@
-"""Readers over real connections: one at a time, or a crowd that asks as fast as it is answered, or at a rate."""
+"""Readers over real connections: one at a time, or many as fast as they are answered, or at a rate."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from proofs.resolver import cast as play
+from proofs.common import numbered
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
-PATIENCE: Final = 20.0
+TIMEOUT: Final = 20.0
 """Seconds after which an answer is given up."""
 RESTED: Final = 10.0
 """Seconds after which a connection is not used again: the resolver ends those that rest for long."""
@@ -25,9 +25,9 @@ NO_ANSWER: Final = 0
 """Stands for the status where none came."""
 
 _CANARIES: Final = (
-    f"Accept-Language: es, x-{play.CANARY}",
-    f"Cookie: {play.CANARY}=1",
-    f"Referer: http://{play.CANARY}.example/",
+    f"Accept-Language: es, x-{numbered.CANARY}",
+    f"Cookie: {numbered.CANARY}=1",
+    f"Referer: http://{numbered.CANARY}.example/",
 )
 
 
@@ -43,7 +43,7 @@ class Answer(NamedTuple):
 
 @dataclass
 class Reader:
-    """Somebody with one connection, which is made again where it is needed. `address`: who it says that it is."""
+    """A client with one connection, which is opened again where needed. `address`: the one that it claims."""
 
     port: int
     address: str = ""
@@ -56,7 +56,7 @@ class Reader:
         if begun - self._since > RESTED:
             self.close()
         try:
-            async with asyncio.timeout(PATIENCE):
+            async with asyncio.timeout(TIMEOUT):
                 status, location, body = await self._ask(target, headers)
         except (OSError, EOFError, ValueError, TimeoutError):
             self.close()
@@ -76,7 +76,7 @@ class Reader:
             raise EOFError
         reader, writer = self._pair
         more = (f"X-Forwarded-For: {self.address}",) if self.address else ()
-        lines = (f"GET /{target} HTTP/1.1", f"Host: {play.ADDRESS}", *more, *_CANARIES, *headers, "", "")
+        lines = (f"GET /{target} HTTP/1.1", f"Host: {numbered.ADDRESS}", *more, *_CANARIES, *headers, "", "")
         writer.write("\r\n".join(lines).encode())
         head = (await reader.readuntil(b"\r\n\r\n")).decode("latin-1")
         pairs = (line.partition(": ") for line in head.split("\r\n")[1:])

@@ -1,7 +1,7 @@
 """P-R5: all Archives send as much as is taken, all at once, and the resolver neither grows nor stops answering.
 
 The breakers are off, or the bombs would be over after five of each. The event loop is watched from within; what it
-kept others waiting in time of its own process is what counts, for the clock on the wall also knows other programs.
+kept others waiting in time of its own process is what counts, since wall-clock time includes other programs.
 """
 
 from __future__ import annotations
@@ -10,8 +10,8 @@ import asyncio
 import random
 from typing import TYPE_CHECKING, Any, Final
 
-from proofs.minting.report import Report, Scale
-from proofs.resolver import cast as play
+from proofs.common import numbered
+from proofs.common.report import Report, Scale
 from proofs.resolver.asking import ask_all
 from proofs.resolver.endless import ENDLESS, RELATED
 from proofs.resolver.world import World
@@ -41,21 +41,21 @@ async def _prove(report: Report, seed: int, scale: Scale) -> None:
     chance = random.Random(seed)
     async with World.open(report, seed, archives, 1_000, "--failures", "1000000000") as world:
         numbers = range(scale.pick(50, 200, 500))
-        await ask_all(world.port, [play.item(number) for number in numbers], TOGETHER)
+        await ask_all(world.port, [numbered.item(number) for number in numbers], TOGETHER)
         before = await world.resolver.sampled()
         began = len(world.resolver.samples())
         for manner in ENDLESS:
             await world.town.behave(manner)
-            wish = "+" if manner == RELATED else ""
-            names = [play.unknown(chance) + wish for _ in range(readers)]
+            step = "+" if manner == RELATED else ""
+            names = [numbered.unknown(chance) + step for _ in range(readers)]
             answers = await ask_all(world.port, names, TOGETHER)
-            told = sum(answer.status in {404, 503} for answer in answers)
-            report.demand(told == readers, f"{manner}: of {readers} readers, {told} had an answer")
+            answered = sum(answer.status in {404, 503} for answer in answers)
+            report.demand(answered == readers, f"{manner}: of {readers} readers, {answered} had an answer")
             report.count("bombs", readers * archives)
         await world.resolver.sampled()
         _judge(report, before, world.resolver.samples()[began:], scale)
         await world.town.behave("honest")
-        answers = await ask_all(world.port, [play.item(number) for number in numbers], TOGETHER)
+        answers = await ask_all(world.port, [numbered.item(number) for number in numbers], TOGETHER)
         report.demand(all(answer.status == 302 for answer in answers), "it did not recover")
 
 

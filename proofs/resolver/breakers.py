@@ -1,7 +1,7 @@
 """P-R2: an Archive that hangs costs one question a pause, and is asked like the others soon after it is well again.
 
-Two Archives hang while readers keep asking for what nobody holds, so that everybody is asked each time. One is healed
-during its first pause, and must be back when that is over; the other one hangs on, through longer and longer pauses.
+Two Archives hang while readers keep requesting items that no Archive holds, so that all are queried each time. One
+is healed during its first pause, and must be back when that ends; the other one hangs on, for longer and longer pauses.
 """
 
 from __future__ import annotations
@@ -12,9 +12,9 @@ import time
 from itertools import pairwise
 from typing import Final
 
-from ibi.resolver.health import FAILURES, PAUSE
-from proofs.minting.report import Report, Scale
-from proofs.resolver import cast as play
+from ibi.resolver.resolve.breaker import FAILURES, PAUSE
+from proofs.common import numbered
+from proofs.common.report import Report, Scale
 from proofs.resolver.asking import Stream
 from proofs.resolver.world import World
 
@@ -29,7 +29,7 @@ SLACK: Final = 5.0
 """Seconds after the end of its pause in which a healed Archive is back."""
 
 _WELL, _ILL = 1, 2  # who is healed soon, and who is not
-_ASKED_ONCE_MORE: Final = 0.9  # of a pause: what comes sooner after a probe was asked beside it
+_EARLIEST_PROBE: Final = 0.9  # of a pause: what comes sooner after a probe was asked beside it
 
 
 def prove(scale: Scale, seed: int) -> Report:
@@ -44,7 +44,7 @@ async def _prove(report: Report, seed: int, scale: Scale) -> None:
     chance = random.Random(seed)
     settings = {"negative_seconds": 0, "archive_seconds": 0.5 if scale is Scale.SHORT else 3.0}
     async with World.open(report, seed, ARCHIVES, 0, "--pause", str(pause), **settings) as world:
-        targets = [play.unknown(chance) for _ in range(20_000)]
+        targets = [numbered.unknown(chance) for _ in range(20_000)]
         stream = Stream(world.port, targets, RATE, chance)
         flowing = asyncio.create_task(stream.flow())
         await asyncio.sleep(0.5)
@@ -52,7 +52,7 @@ async def _prove(report: Report, seed: int, scale: Scale) -> None:
         await _opened(world)
         await world.town.behave("honest", [_WELL])
         healed = time.monotonic()
-        await world.town.asked()
+        await world.town.request_counts()
         await _back(world, pause + SLACK + SLACK)
         report.count("ms until back", round((time.monotonic() - healed) * 1000))
         report.demand(
@@ -60,7 +60,7 @@ async def _prove(report: Report, seed: int, scale: Scale) -> None:
             "the healed Archive was not back when its pause was over",
         )
         await asyncio.sleep(max(0.0, healed + scale.pick(3, 5, 12) * pause - time.monotonic()))
-        await _demand_patience(report, world, pause, healed)
+        await _demand_rare_probes(report, world, pause, healed)
         stream.over = True
         await flowing
         report.count("readers", len(stream.answers))
@@ -76,30 +76,30 @@ async def _opened(world: World) -> None:
     last, since = -1, time.monotonic()
     while time.monotonic() - since < 1.0:
         await asyncio.sleep(0.05)
-        asked = (await world.town.do(who=[_WELL, _ILL]))["asked"].get("urlRequest", 0)
-        if asked != last:
-            last, since = asked, time.monotonic()
+        queries = (await world.town.do(who=[_WELL, _ILL]))["asked"].get("urlRequest", 0)
+        if queries != last:
+            last, since = queries, time.monotonic()
 
 
-async def _back(world: World, patience: float) -> None:
+async def _back(world: World, longest: float) -> None:
     """Wait until it is asked again and again."""
-    until = time.monotonic() + patience
+    until = time.monotonic() + longest
     while time.monotonic() < until:
-        asked = (await world.town.do(who=[_WELL]))["asked"].get("urlRequest", 0)
-        if asked > FAILURES:
+        queries = (await world.town.do(who=[_WELL]))["asked"].get("urlRequest", 0)
+        if queries > FAILURES:
             return
         await asyncio.sleep(0.05)
 
 
-async def _demand_patience(report: Report, world: World, pause: float, since: float) -> None:
+async def _demand_rare_probes(report: Report, world: World, pause: float, since: float) -> None:
     """What the one that hangs on was asked after its first pause had begun."""
-    asked = (await world.town.do(who=[_ILL]))["times"]
-    times = [moment for moment in (asked[0] if asked else []) if moment >= since]
+    queries = (await world.town.do(who=[_ILL]))["times"]
+    times = [moment for moment in (queries[0] if queries else []) if moment >= since]
     watched = time.monotonic() - since
     report.count("probes", len(times))
     report.count("watched s", round(watched))
     report.demand(len(times) <= watched / pause + 1, f"{len(times)} probes in {watched:.0f} s")
     for number, (one, other) in enumerate(pairwise(times), 2):
         report.demand(
-            other - one >= _ASKED_ONCE_MORE * pause, f"probe {number} came {other - one:.1f} s after the last"
+            other - one >= _EARLIEST_PROBE * pause, f"probe {number} came {other - one:.1f} s after the last"
         )

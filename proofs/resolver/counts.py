@@ -1,8 +1,8 @@
 """Four processes of one resolver count what they give, and lose nothing of it (note 2).
 
-Readers ask for items whose redirects lie ready, for others that were not asked for before, and once in between for some
+Readers request items whose redirects are cached, others that were not asked for before, and once in between for some
 with HEAD; the Archives count for how many readers they were thanked. At the end the resolver is asked what it counted:
-redirects given = thanks delivered + queued + dropped, exactly, and what was delivered is what the Archives counted.
+redirects given = acknowledgments delivered + queued + dropped, exactly, and the Archives counted those delivered.
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Final
 
-from proofs.minting.report import Report, Scale
-from proofs.minting.running import environment
+from proofs.common.environment import environment
+from proofs.common.report import Report, Scale
 from proofs.resolver.lending import ADDRESS, Archive, archives, item, make_resolver
 
 if TYPE_CHECKING:
@@ -35,14 +35,14 @@ WORKERS: Final = 4
 ARCHIVES: Final = 3
 _READERS: Final = 16
 _AT_ONCE: Final = 50  # requests of one reader that are sent together
-_PATIENCE: Final = 600.0  # seconds until nothing waits any more
-_TOLD: Final = re.compile(
+_TIMEOUT: Final = 600.0  # seconds until nothing waits any more
+_METRIC: Final = re.compile(
     r'^ibi_resolver_(\w+)(?:\{(?:outcome|reason|answer)="([^"]*)"\})? (\S+)$', re.MULTILINE
 )
 
 
 def prove(scale: Scale, seed: int) -> Report:
-    """Ask, wait until nobody is to be thanked any more, and add up."""
+    """Send requests, wait until no acknowledgment is outstanding, and add up."""
     report = Report(
         NAME, "redirects given = thanks delivered + queued + dropped; nothing counted twice, none dropped"
     )
@@ -51,37 +51,39 @@ def prove(scale: Scale, seed: int) -> Report:
         data = Path(folder)
         make_resolver(data, around)
         with _served(data) as port:
-            crowd = _Crowd(port, items, random.Random(seed))
-            crowd.warm()
+            readers = _Readers(port, items, random.Random(seed))
+            readers.warm()
             begun = time.monotonic()
-            crowd.click(clicks - crowd.answered["302"])
+            readers.click(clicks - readers.answered["302"])
             report.count("redirects a second", round(clicks / (time.monotonic() - begun)))
-            told = _settled(port, around)
-        _judge(report, crowd, around, told)
+            metrics = _settled(port, around)
+        _judge(report, readers, around, metrics)
     return report
 
 
-def _judge(report: Report, crowd: _Crowd, around: list[Archive], told: Counter[str]) -> None:
-    given, delivered = crowd.answered["302"], told["thanks_delivered_total"]
-    dropped = sum(count for name, count in told.items() if name.startswith("thanks_dropped_total"))
+def _judge(report: Report, readers: _Readers, around: list[Archive], metrics: Counter[str]) -> None:
+    given, delivered = readers.answered["302"], metrics["thanks_delivered_total"]
+    dropped = sum(count for name, count in metrics.items() if name.startswith("thanks_dropped_total"))
     thanked = sum(archive.thanked for archive in around)
     report.count("redirects", given)
-    report.count("looked at", crowd.looked)
+    report.count("looked at", readers.looked)
     report.count("thanks delivered", delivered)
     report.count("thanks dropped", dropped)
     report.count("acknowledgments", sum(archive.letters for archive in around))
     report.count("questions", sum(archive.asked for archive in around))
-    report.demand(crowd.answered.total() == given, f"not all were redirects: {dict(crowd.answered)}")
-    report.demand(delivered + told["thanks_queued"] + dropped == given, f"of {given} redirects: {dict(told)}")
+    report.demand(readers.answered.total() == given, f"not all were redirects: {dict(readers.answered)}")
     report.demand(
-        told["resolutions_total redirect"] == given + crowd.looked, f"{given} redirects: {dict(told)}"
+        delivered + metrics["thanks_queued"] + dropped == given, f"of {given} redirects: {dict(metrics)}"
     )
-    report.demand(dropped == 0, f"thanks were dropped: {dict(told)}")
+    report.demand(
+        metrics["resolutions_total redirect"] == given + readers.looked, f"{given} redirects: {dict(metrics)}"
+    )
+    report.demand(dropped == 0, f"thanks were dropped: {dict(metrics)}")
     report.demand(thanked == delivered, f"Archives were thanked for {thanked} readers, told are {delivered}")
     report.demand(not any(archive.twice for archive in around), "an acknowledgment came twice")
 
 
-class _Crowd:
+class _Readers:
     """Readers, each with one connection after the other; `answered`: how often each status was given."""
 
     def __init__(self, port: int, items: int, chance: random.Random) -> None:
@@ -93,7 +95,7 @@ class _Crowd:
         self.looked = 0
 
     def warm(self) -> None:
-        """Ask for most items until they lie ready: what is remembered is written a moment later."""
+        """Request most items until their redirects are cached, which are written a moment later."""
         known = [item(number % ARCHIVES, number) for number in range(self._items)]
         for _ in range(3):
             self._share(known)
@@ -118,9 +120,9 @@ class _Crowd:
         with socket.create_connection(("127.0.0.1", self._port), timeout=60) as line:
             answers = line.makefile("rb")
             for start in range(0, len(names), _AT_ONCE):
-                asked = names[start : start + _AT_ONCE]
-                one_by_one = start % (2 * _AT_ONCE) == 0  # half of them on the short way
-                for some in [[name] for name in asked] if one_by_one else [asked]:
+                batch = names[start : start + _AT_ONCE]
+                one_by_one = start % (2 * _AT_ONCE) == 0  # half of them on the fast path
+                for some in [[name] for name in batch] if one_by_one else [batch]:
                     line.sendall(b"".join(_request(b"GET", name) for name in some))
                     found.update([_status(answers) for _ in some])
             line.sendall(_request(b"HEAD", names[0]) if names else b"")
@@ -159,25 +161,25 @@ def _served(data: Path) -> Iterator[int]:
 
 def _settled(port: int, around: list[Archive]) -> Counter[str]:
     """What the resolver has counted when nothing has changed for a while."""
-    until = time.monotonic() + _PATIENCE
+    until = time.monotonic() + _TIMEOUT
     before, still = Counter[str](), 0
     while time.monotonic() < until:
-        told = _told(port)
-        quiet = told == before and told["thanks_queued"] == 0
+        metrics = _metrics(port)
+        quiet = metrics == before and metrics["thanks_queued"] == 0
         still = still + 1 if quiet else 0
         if still > 4 and any(archive.thanked for archive in around):
             break
-        before = told
+        before = metrics
         time.sleep(1)
     return before
 
 
-def _told(port: int) -> Counter[str]:
+def _metrics(port: int) -> Counter[str]:
     """The counters of all processes."""
     with socket.create_connection(("127.0.0.1", port), timeout=60) as line:
         line.sendall(b"GET /-/metrics HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n")
         text = line.makefile("rb").read().decode()
-    found = _TOLD.findall(text)
+    found = _METRIC.findall(text)
     wanted = ("resolutions_total", "thanks_", "remembered_total")
     return Counter(
         {

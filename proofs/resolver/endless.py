@@ -8,7 +8,7 @@ import string
 from typing import TYPE_CHECKING, Final
 
 from ibi.protocol.pair_list import write_pairs
-from proofs.resolver.lies import whole
+from support.http_answers import answer
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -77,7 +77,7 @@ def _largest(pairs: PairList) -> Iterator[bytes]:
     """The longest list that is read: as many pairs as there may be, in as many bytes; it does not lead anywhere."""
     size = (_LONGEST - 2000) // _MOST_PAIRS - 9
     more = b"".join(b"\r\np%05d %s" % (number, b"v" * size) for number in range(_MOST_PAIRS))
-    yield whole(write_pairs({name: value for name, value in pairs.items() if name != "url"}) + more)
+    yield answer(write_pairs({name: value for name, value in pairs.items() if name != "url"}) + more)
 
 
 def _related(pairs: PairList) -> Iterator[bytes]:
@@ -87,7 +87,7 @@ def _related(pairs: PairList) -> Iterator[bytes]:
     more = b"".join(
         b"\r\nurl.translation(%s%s) mailto:nobody" % (name[:2].lower(), name[2:]) for name in names
     )
-    yield whole(write_pairs({name: value for name, value in pairs.items() if name != "url"}) + more)
+    yield answer(write_pairs({name: value for name, value in pairs.items() if name != "url"}) + more)
 
 
 RELATED: Final = "endless relations"

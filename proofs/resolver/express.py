@@ -1,6 +1,6 @@
-"""The express lane of a resolver and its application answer alike, whatever comes in and however it comes.
+"""The fast path of a resolver and its application answer the same, whatever is requested and however it arrives.
 
-One resolver is served by two processes, one of them without the lane. Both are told the same bytes in the same pieces:
+One resolver is served by two processes, one without the fast path. Both are sent the same bytes in the same pieces:
 good requests and odd ones, one or many together, over one connection; what they answer until they hang up is compared
 byte for byte, but for dates and milliseconds.
 """
@@ -21,8 +21,8 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from proofs.minting.report import Report, Scale
-from proofs.minting.running import environment
+from proofs.common.environment import environment
+from proofs.common.report import Report, Scale
 from proofs.resolver.lending import ADDRESS, SERVICE, archives, item, make_resolver
 
 if TYPE_CHECKING:
@@ -37,7 +37,7 @@ _LENGTH: Final = re.compile(rb"\r\ncontent-length: ([0-9]+)")
 LAST: Final = b"GET /-/healthz HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n"
 """A request after which no other one comes."""
 
-_PATIENCE: Final = 60.0  # seconds
+_TIMEOUT: Final = 60.0  # seconds
 _AT_ONCE: Final = 4  # clients: while one waits for a server, another one asks the other
 
 _KNOWN: Final = (*(item(n % 2, n) for n in range(12)), *(item(0, n, 2024) for n in range(3)))
@@ -112,12 +112,12 @@ def prove(scale: Scale, seed: int) -> Report:
     with tempfile.TemporaryDirectory() as folder, archives(2) as around:
         data = Path(folder)
         make_resolver(data, around)
-        with running(data, "open") as (express, taken), running(data, "closed") as (application, _):
+        with running(data, "open") as (fast_path, taken), running(data, "closed") as (application, _):
             _warm(application)
             most = scale.pick(1_500, 100_000, 1_000_000) // _AT_ONCE
             with ThreadPoolExecutor(_AT_ONCE) as clients:
                 chances = [random.Random(f"{seed} {client}") for client in range(_AT_ONCE)]
-                for part in clients.map(partial(_compared, (express, application), most), chances):
+                for part in clients.map(partial(_compared, (fast_path, application), most), chances):
                     report.add(part)
         report.count("given by the lane", taken[0])
         report.count("declined by it", taken[1])
@@ -128,9 +128,9 @@ def prove(scale: Scale, seed: int) -> Report:
 
 
 @contextmanager
-def running(data: Path, lane: str) -> Iterator[tuple[int, list[int]]]:
-    """The port of a resolver; afterwards, how much its lane gave, declined, and gave once more."""
-    command = (sys.executable, "-m", "proofs.resolver.one_lane", str(data), lane)
+def running(data: Path, mode: str) -> Iterator[tuple[int, list[int]]]:
+    """The port of a resolver; afterwards, how much its fast path gave, declined, and gave from the in-process cache."""
+    command = (sys.executable, "-m", "proofs.resolver.one_path", str(data), mode)
     taken: list[int] = []
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=environment()) as process:
         try:
@@ -145,7 +145,7 @@ def _line(process: subprocess.Popen[str]) -> str:
 
 
 def _warm(port: int) -> None:
-    """Ask for what is known until it lies ready: what is remembered is written a moment later."""
+    """Request known items until their redirects are cached, which are written a moment later."""
     requests = [
         b"GET /%b%b HTTP/1.1\r\nHost: localhost\r\n\r\n" % (n.encode(), m.encode())
         for n in _KNOWN
@@ -169,10 +169,10 @@ def _compared(ports: tuple[int, int], most: int, chance: random.Random) -> Repor
             some = _several(chance)
             pieces = [*some, LAST] if in_turn else _pieces(some, chance)
             report.count("requests", len(some))
-        express, application = (_CHANGING.sub(b"*", said(port, pieces, in_turn=in_turn)) for port in ports)
+        fast_path, application = (_CHANGING.sub(b"*", said(port, pieces, in_turn=in_turn)) for port in ports)
         report.demand(
-            express == application,
-            f"to {pieces!r} the lane says {express!r}, the application {application!r}",
+            fast_path == application,
+            f"to {pieces!r} the lane says {fast_path!r}, the application {application!r}",
         )
         report.count("connections")
     return report
@@ -181,7 +181,7 @@ def _compared(ports: tuple[int, int], most: int, chance: random.Random) -> Repor
 def said(port: int, pieces: list[bytes], *, in_turn: bool = False) -> bytes:
     """What is answered until the other side hangs up; `in_turn`: each piece is one request, sent after an answer."""
     heard = bytearray()
-    with socket.create_connection(("127.0.0.1", port), timeout=_PATIENCE) as connection:
+    with socket.create_connection(("127.0.0.1", port), timeout=_TIMEOUT) as connection:
         connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         try:
             for piece in pieces:
@@ -225,14 +225,14 @@ def _target(chance: random.Random) -> bytes:
 
 def _several(chance: random.Random) -> list[bytes]:
     """Requests for one connection, many of them with the same head, as from one client, or the same altogether."""
-    alike = chance.random() < 0.3
-    heads = [_head(chance) for _ in range(1 if alike else chance.choice([1, 1, 1, 2, 3]))]
-    methods = [b"GET"] * (80 if alike else 8) + [b"HEAD", b"OPTIONS"]
+    uniform = chance.random() < 0.3
+    heads = [_head(chance) for _ in range(1 if uniform else chance.choice([1, 1, 1, 2, 3]))]
+    methods = [b"GET"] * (80 if uniform else 8) + [b"HEAD", b"OPTIONS"]
     few = [_target(chance) for _ in range(2)]
     return [
         b"%b %b HTTP/1.1\r\n%b\r\n\r\n"
-        % (chance.choice(methods), chance.choice(few) if alike else _target(chance), chance.choice(heads))
-        for _ in range(chance.choice([25, 40] if alike else [1, 2, 5, 10, 25, 40]))
+        % (chance.choice(methods), chance.choice(few) if uniform else _target(chance), chance.choice(heads))
+        for _ in range(chance.choice([25, 40] if uniform else [1, 2, 5, 10, 25, 40]))
     ]
 
 

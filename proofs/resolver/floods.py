@@ -1,7 +1,7 @@
 """P-R6: fifty clients ask for random names as fast as they may, and others do not notice.
 
 The clients come through a proxy that is believed, each under its own address. Beside them come readers who click on
-links as people do: most to items that somebody asked for before, some to others.
+links as people do: most to items that were requested before, some to others.
 """
 
 from __future__ import annotations
@@ -11,8 +11,8 @@ import random
 import time
 from typing import TYPE_CHECKING, Final
 
-from proofs.minting.report import Report, Scale
-from proofs.resolver import cast as play
+from proofs.common import numbered
+from proofs.common.report import Report, Scale
 from proofs.resolver.asking import Answer, Stream, ask_all, milliseconds
 from proofs.resolver.world import World
 
@@ -27,11 +27,11 @@ LINES: Final = 20
 RATE, BURST = 20.0, 40
 """What one reader may have asked for, a second and at once: the resolver's own figures."""
 WARM: Final = 200
-"""Items that somebody asked for before."""
+"""Items that were requested before."""
 HONEST: Final = 30.0
 """Readers beside them, a second."""
 COLD: Final = 0.2
-"""How many of these ask for what nobody asked for before."""
+"""The share of these that request items not requested before."""
 
 _READERS: Final = [f"198.51.100.{number}" for number in range(1, 101)]
 _FLOODING: Final = [f"203.0.113.{number}" for number in range(1, CLIENTS + 1)]
@@ -49,26 +49,26 @@ def prove(scale: Scale, seed: int) -> Report:
 async def _prove(report: Report, seed: int, scale: Scale) -> None:
     archives, requests = scale.pick(20, 40, 100), scale.pick(1_200, 10_000, 100_000)
     chance = random.Random(seed)
-    warm = [play.item(number) for number in range(WARM)]
-    cold = [play.item(number) for number in range(WARM, WARM + 4 * scale.pick(200, 2_000, 8_000))]
+    warm = [numbered.item(number) for number in range(WARM)]
+    cold = [numbered.item(number) for number in range(WARM, WARM + 4 * scale.pick(200, 2_000, 8_000))]
     settings = {"request_rate": RATE, "request_burst": BURST}
-    async with World.open(report, seed, archives, play.MOST_ITEMS, **settings) as world:
+    async with World.open(report, seed, archives, numbered.MOST_ITEMS, **settings) as world:
         await ask_all(world.port, warm, 4, _READERS[:50])
         usual = await _beside(world, chance, warm, cold, asyncio.sleep(scale.pick(1, 20, 60)))
         report.count("usual p99 ms", milliseconds(usual, 0.99))
-        await world.town.asked()
+        await world.town.request_counts()
         begun = time.monotonic()
-        flood = _flood(report, world, [play.unknown(chance) for _ in range(requests)])
+        flood = _flood(report, world, [numbered.unknown(chance) for _ in range(requests)])
         honest = await _beside(world, chance, warm, cold, flood)
         lasted = time.monotonic() - begun
-        asked = (await world.town.asked()).get("urlRequest", 0)
+        queries = (await world.town.request_counts()).get("urlRequest", 0)
         await asyncio.sleep(1.0)
         after = await ask_all(world.port, warm, 4, _READERS[50:])
     _judge(report, usual, honest, after, scale)
     allowed = CLIENTS * (BURST + LINES + RATE * lasted) * archives + len(honest) * archives
     report.count("seconds", round(lasted))
-    report.count("upstream", asked)
-    report.demand(asked <= allowed, f"{asked} questions, more than {allowed:.0f}")
+    report.count("upstream", queries)
+    report.demand(queries <= allowed, f"{queries} questions, more than {allowed:.0f}")
 
 
 async def _beside(
@@ -116,5 +116,5 @@ def _judge(
 
 
 def _is_warm(answer: Answer) -> bool:
-    number = play.number_of(answer.target)
+    number = numbered.number_of(answer.target)
     return number is not None and number < WARM

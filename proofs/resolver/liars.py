@@ -1,8 +1,8 @@
 """P-R1: three Archives of ten are dead, hung or liars, and readers still get where they want, in time.
 
 Every item is held by one to three honest Archives. First all behave, which tells how fast this machine is; then the bad
-ones begin. Each reader must be sent to a holder; a reader who asks for what nobody holds must be answered in time, both
-before the resolver has learned whom not to wait for and after.
+ones begin. Each reader must be sent to a holder; a request for what no Archive holds must be answered in time, both
+before the resolver has learned which Archives not to wait for and after.
 """
 
 from __future__ import annotations
@@ -12,8 +12,8 @@ import random
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from proofs.minting.report import Report, Scale
-from proofs.resolver import cast as play
+from proofs.common import numbered
+from proofs.common.report import Report, Scale
 from proofs.resolver.asking import Answer, ask_all, ask_at_once, milliseconds
 from proofs.resolver.world import World
 
@@ -39,16 +39,16 @@ class _Trial:
 
     report: Report
     world: World
-    holdings: play.Holdings
+    holdings: numbered.Holdings
     chance: random.Random
     judged: bool  # whether times count: not where a test shares a machine with others
 
     async def ask(self, what: str, numbers: Sequence[int]) -> list[Answer]:
         """Readers ask for these items, each must get to a holder of it."""
-        answers = await ask_all(self.world.port, [play.item(number) for number in numbers], TOGETHER)
+        answers = await ask_all(self.world.port, [numbered.item(number) for number in numbers], TOGETHER)
         right = 0
         for answer in answers:
-            number = play.number_of(answer.target)
+            number = numbered.number_of(answer.target)
             if number is not None and answer.location in self.holdings.places(number):
                 right += 1
             elif answer.location:
@@ -62,14 +62,14 @@ class _Trial:
         return answers
 
     async def ask_for_nothing(self, when: str, at_once: int, seconds: float) -> None:
-        """Readers ask for what nobody holds."""
-        targets = [play.unknown(self.chance) for _ in range(at_once)]
+        """Request items that no Archive holds."""
+        targets = [numbered.unknown(self.chance) for _ in range(at_once)]
         answers = await ask_at_once(self.world.port, targets)
         slowest = max(answer.seconds for answer in answers)
         self.report.top(f"unknown {when} ms", round(slowest * 1000))
         for answer in answers:
-            told = 400 < answer.status < 600 and not answer.location
-            self.report.demand(told, f"unknown {when}: {answer.status} {answer.location}")
+            refused = 400 < answer.status < 600 and not answer.location
+            self.report.demand(refused, f"unknown {when}: {answer.status} {answer.location}")
         if self.judged:
             self.report.demand(slowest <= seconds, f"unknown {when}: after {slowest:.2f} s")
 
@@ -86,10 +86,10 @@ def prove(scale: Scale, seed: int) -> Report:
     """Ask, with and without faults."""
     report = Report(NAME, "readers get to a holder, whoever is dead, hung or lies; nobody is led astray")
     asyncio.run(_prove(report, seed, scale))
-    asked = sum(count for what, count in report.counts.items() if what.endswith("resolutions"))
+    requests = sum(count for what, count in report.counts.items() if what.endswith("resolutions"))
     refused = report.counts["not redirected"]
-    tolerated = 1 if scale is Scale.SHORT else asked / _REFUSED_OF
-    report.demand(refused <= tolerated, f"{refused} of {asked} were not redirected: {report.unshown[:3]}")
+    tolerated = 1 if scale is Scale.SHORT else requests / _REFUSED_OF
+    report.demand(refused <= tolerated, f"{refused} of {requests} were not redirected: {report.unshown[:3]}")
     report.unshown.clear()
     return report
 
@@ -100,7 +100,7 @@ async def _prove(report: Report, seed: int, scale: Scale) -> None:
     chance = random.Random(seed)
     bad = chance.sample(range(1, archives + 1), archives * 3 // 10)
     falling = chance.sample([each for each in range(1, archives + 1) if each not in bad], archives // LATER)
-    holdings = play.Holdings(seed, archives, frozenset(bad))
+    holdings = numbered.Holdings(seed, archives, frozenset(bad))
     async with World.open(report, seed, archives) as world:
         await world.town.do(without=bad)
         trial = _Trial(report, world, holdings, chance, judged=scale is not Scale.SHORT)
@@ -120,4 +120,4 @@ async def _prove(report: Report, seed: int, scale: Scale) -> None:
         alive = [each for each in numbers if not set(holdings.of(each)) <= set(falling)]
         hit = [each for each in alive if set(holdings.of(each)) & set(falling)]
         await trial.ask("hinted to the dead", (hit * 2)[: scale.pick(40, 500, 2_000)])
-        report.count("upstream", (await world.town.asked()).get("urlRequest", 0))
+        report.count("upstream", (await world.town.request_counts()).get("urlRequest", 0))

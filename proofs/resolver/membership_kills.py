@@ -11,7 +11,6 @@ import asyncio
 import os
 import random
 import signal
-import socket
 import sys
 import tempfile
 import time
@@ -20,22 +19,24 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
-from ibi import assembly
+from ibi import app
 from ibi.identifier.forms import parse_ibi
 from ibi.protocol.messages import ExclusionRequest, InclusionRequest
-from ibi.resolver.evidence import FILE, Evidence
-from proofs.minting.report import Report, Scale
-from proofs.minting.running import environment
-from proofs.resolver import cast as play
+from ibi.resolver.evidence.log import EVIDENCE_FILE, Evidence
+from proofs.common import numbered
+from proofs.common.environment import environment
+from proofs.common.report import Report, Scale
+from proofs.common.resolver_directory import directory
 from proofs.resolver.asking import NO_ANSWER, Reader, explain
-from proofs.resolver.world import Town, directory
+from proofs.resolver.world import Town
+from support.ports import free_port
 
 NAME: Final = "P-D1"
 
 CLIENTS: Final = 20
 WORKERS: Final = 2
 
-_PATIENCE: Final = 30.0
+_TIMEOUT: Final = 30.0
 _MOST_LOOKS: Final = 1_000  # until a kill, however few words were given
 _PAUSE: Final = 0.05  # seconds before the next request after a refusal
 _OK: Final = 200
@@ -55,7 +56,7 @@ def prove(scale: Scale, seed: int) -> Report:
 async def _prove(report: Report, folder: Path, chance: random.Random, kills: int) -> None:
     town = await Town.open(0, CLIENTS, 0, 0.001)
     members = [_Member(number, town.port, chance) for number in range(1, CLIENTS + 1)]
-    port = _free_port()
+    port = free_port()
     for _ in range(kills):
         resolver = await _start(folder, port)
         await _demand_same(report, folder, port, members)
@@ -73,7 +74,7 @@ async def _prove(report: Report, folder: Path, chance: random.Random, kills: int
     report.count("acknowledged", sum(member.acknowledged for member in members))
     report.count("unanswered", sum(member.unanswered for member in members))
     report.count("refused", sum(member.refused for member in members))
-    evidence = Evidence(folder / FILE, time.time)
+    evidence = Evidence(folder / EVIDENCE_FILE, time.time)
     verdict = evidence.verify()
     evidence.close()
     report.demand(verdict.fault is None, f"the evidence is broken: {verdict.fault}")
@@ -107,11 +108,11 @@ class _Member:
 
     async def switch(self, port: int) -> None:
         """Ask for one change after the other, until there is no answer."""
-        reader = Reader(port, play.ip(self.number))
+        reader = Reader(port, numbered.ip(self.number))
         while True:
             self.last += 1
             wanted = self.last if self.chance.random() < 0.6 else _OFF
-            answer = await reader.ask(f"{play.SERVICE}?{self._query(wanted)}")
+            answer = await reader.ask(f"{numbered.SERVICE}?{self._query(wanted)}")
             if answer.status == _OK:
                 self.possible = {wanted}
                 self.acknowledged += 1
@@ -128,18 +129,18 @@ class _Member:
     def _query(self, wanted: int) -> str:
         kind = ExclusionRequest if wanted == _OFF else InclusionRequest
         version, mail = str(wanted or 1), f"n{wanted}@archive.example"
-        address = f"{play.ip(self.number)}:{self.town}"
-        ibi = parse_ibi(play.service(self.number))
-        return kind(address, ibi, play.ip(self.number), version, mail, play.KEY).query()
+        address = f"{numbered.ip(self.number)}:{self.town}"
+        ibi = parse_ibi(numbered.service(self.number))
+        return kind(address, ibi, numbered.ip(self.number), version, mail, numbered.KEY).query()
 
 
 async def _demand_same(report: Report, folder: Path, port: int, members: list[_Member]) -> None:
-    """Everybody is as it was told; what was open is decided from now on."""
-    story = await explain(port, play.unknown(members[0].chance))
-    asked = set(story["rounds"][0]["asked"]) if story.get("rounds") else set()
-    registry = assembly.registry(folder)
+    """Demand that each Archive is as it was confirmed; what was open is decided from now on."""
+    trace = await explain(port, numbered.unknown(members[0].chance))
+    queried = set(trace["rounds"][0]["asked"]) if trace.get("rounds") else set()
+    registry = app.registry(folder)
     for member in members:
-        service = play.service(member.number)
+        service = numbered.service(member.number)
         entry = registry.entry(parse_ibi(service))
         found = entry.included if entry is not None else None
         number = int(found.platform_version) if found is not None else _OFF
@@ -151,17 +152,10 @@ async def _demand_same(report: Report, folder: Path, port: int, members: list[_M
         whole = found is None or (found.admin_mail == f"n{number}@archive.example" and found.confirmed)
         report.demand(whole, f"{service} is half changed: {found}")
         report.demand(
-            (service in asked) == bool(number), f"{service} is {number}, and readers see another thing"
+            (service in queried) == bool(number), f"{service} is {number}, and readers see another thing"
         )
         member.possible = {number}
     registry.close()
-
-
-def _free_port() -> int:
-    """A port for one resolver after the other: none that is held open, or requests would wait there for the next."""
-    with socket.create_server(("127.0.0.1", 0)) as held:
-        port: int = held.getsockname()[1]
-        return port
 
 
 async def _start(folder: Path, port: int) -> asyncio.subprocess.Process:
@@ -176,8 +170,8 @@ async def _start(folder: Path, port: int) -> asyncio.subprocess.Process:
             env=environment(),
             start_new_session=True,
         )
-    said = await asyncio.wait_for(process.stdout.readline(), _PATIENCE) if process.stdout else b""
-    if not said.startswith(b"ready "):
+    line = await asyncio.wait_for(process.stdout.readline(), _TIMEOUT) if process.stdout else b""
+    if not line.startswith(b"ready "):
         with suppress(ProcessLookupError):
             os.killpg(process.pid, signal.SIGKILL)
         raise RuntimeError(f"the resolver did not start: {(folder / 'log').read_text()}")

@@ -6,10 +6,9 @@ are under way whenever something happens to the resolver.
 
 from __future__ import annotations
 
-import asyncio
 import random
-from contextlib import asynccontextmanager, redirect_stderr, redirect_stdout, suppress
-from dataclasses import dataclass, field, replace
+from contextlib import asynccontextmanager, redirect_stderr, redirect_stdout
+from dataclasses import dataclass, replace
 from io import StringIO
 from typing import TYPE_CHECKING, Final
 
@@ -22,8 +21,9 @@ from ibi.protocol.pair_list import PairList, write_pairs
 from ibi.protocol.relation import ITEM
 from ibi.protocol.replies import Confirmation, Notice
 from ibi.protocol.url_list import Entry, entry_pairs
-from ibi.protocol.vocabulary import ContentType, State
-from ibi.settings import ResolverSettings
+from ibi.protocol.vocabulary import ContentType, ItemState
+from ibi.runtime.settings import ResolverSettings
+from support.scripted_archive import Behaviour, ScriptedServer
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -53,17 +53,12 @@ class Network:
         """Make the directory, and answer as the Archive until the end of the block."""
         _make(data)
         archive = _Archive(chance)
-        server = await asyncio.start_server(archive.accept, "127.0.0.1", 0)
+        await archive.open()
         items = [f"archive.example/w/2021/01.01.{n // 60:02}.{n % 60:02}" for n in range(ITEMS)]
-        network = cls(data, items, server.sockets[0].getsockname()[1])
-        archive.port = network.port
         try:
-            yield network
+            yield cls(data, items, archive.port)
         finally:
-            server.close()
-            for task in archive.tasks:
-                task.cancel()
-            await asyncio.gather(*archive.tasks)
+            await archive.close()
 
     @property
     def inclusion(self) -> str:
@@ -85,51 +80,26 @@ def _make(data: Path) -> None:
     replace(settings, request_rate=float(_MANY), request_burst=_MANY).write(data)
 
 
-@dataclass
-class _Archive:
+class _Archive(ScriptedServer):
     """Holds everything, as an original."""
 
-    chance: random.Random
-    port: int = 0
-    tasks: set[asyncio.Task[None]] = field(default_factory=set)
+    def __init__(self, chance: random.Random) -> None:
+        super().__init__(self._reply)
+        self._chance = chance
 
-    def accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        """A resolver has connected."""
-        task = asyncio.create_task(self.converse(reader, writer))
-        self.tasks.add(task)
-        task.add_done_callback(self.tasks.discard)
-
-    async def converse(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        """Answer what comes over one connection."""
+    def _reply(self, head: bytes) -> Behaviour:
         try:
-            while True:
-                head = await reader.readuntil(b"\r\n\r\n")
-                body = await self._answer(head.split(b" ", 2)[1].decode().partition("?")[2])
-                length = f"Content-Length: {len(body)}"
-                writer.write(
-                    f"HTTP/1.1 200 OK\r\nContent-Type: text/plain\r\n{length}\r\n\r\n".encode() + body
-                )
-        except (EOFError, OSError, asyncio.CancelledError):
-            pass  # the resolver has gone, or all of it is over
-        finally:
-            writer.close()
-            with suppress(OSError):
-                await writer.wait_closed()
-
-    async def _answer(self, query: str) -> bytes:
-        try:
-            request = read_request(query)
+            request = read_request(head.split(b" ", 2)[1].decode().partition("?")[2])
         except ParseError as error:
-            return f"error {error}".encode()
+            return Behaviour(f"error {error}".encode())
         if isinstance(request, UrlRequest):
-            await asyncio.sleep(self.chance.uniform(0, _SLOWEST))
-            return self._held(str(request.ibi))
-        return Notice().body() if isinstance(request, Acknowledgment) else Confirmation().body()
+            return Behaviour(self._held(str(request.ibi)), after=self._chance.uniform(0, _SLOWEST))
+        return Behaviour(Notice().body() if isinstance(request, Acknowledgment) else Confirmation().body())
 
     def _held(self, item: str) -> bytes:
         forms = IBIForms.of(parse_ibi(item))
         url = f"http://127.0.0.1:{self.port}/{item}"
-        entry = Entry(url, forms, State.ORIGINAL, ContentType.DATA, "2021-01-01T00:00:00Z")
+        entry = Entry(url, forms, ItemState.ORIGINAL, ContentType.DATA, "2021-01-01T00:00:00Z")
         about: PairList = {
             words.ARCHIVE_ADDRESS: f"127.0.0.1:{self.port}",
             words.ARCHIVE_SERVICE: ("rep", _ARCHIVE),

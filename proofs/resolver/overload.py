@@ -11,8 +11,8 @@ import random
 import time
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from proofs.minting.report import Report, Scale
-from proofs.resolver import cast as play
+from proofs.common import numbered
+from proofs.common.report import Report, Scale
 from proofs.resolver.asking import NO_ANSWER, Answer, Reader, ask_all, milliseconds
 from proofs.resolver.world import World
 
@@ -47,7 +47,7 @@ async def _prove(report: Report, seed: int, scale: Scale) -> None:
     seconds = scale.pick(1, 20, 60)
     judged = scale is not Scale.SHORT
     chance = random.Random(seed)
-    items = [play.item(number) for number in range(300)]
+    items = [numbered.item(number) for number in range(300)]
     async with World.open(report, seed, scale.pick(20, 40, 100)) as world:
         await ask_all(world.port, items, 4)
         usual = await _hammer(world, items, FEW, seconds, chance)

@@ -3,7 +3,7 @@
 The listening socket is held by this program, as systemd would do it. Readers ask without a pause, some on connections
 that they keep, others on a new one each time; meanwhile the next resolver is started, and when it is ready, the one
 before is told to stop. A question fails if its connection ends without an answer, cannot be made, or brings another
-answer than the redirect. Nobody asks twice: what a client would hide by a second try is a failure here.
+answer than the redirect. No request is retried: what a client would hide by a retry is a failure here.
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from proofs.minting.report import Report, Scale
-from proofs.minting.running import environment
+from proofs.common.environment import environment
+from proofs.common.report import Report, Scale
 from proofs.resolver.network import ADDRESS, Network
 
 if TYPE_CHECKING:
@@ -36,7 +36,7 @@ READERS: Final = 24
 """Half of them keep their connections."""
 
 _LOG: Final = "log"
-_PATIENCE: Final = 30.0  # seconds until an answer or a process is given up
+_TIMEOUT: Final = 30.0  # seconds until an answer or a process is given up
 
 
 def prove(scale: Scale, seed: int) -> Report:
@@ -50,32 +50,32 @@ def prove(scale: Scale, seed: int) -> Report:
 async def _prove(report: Report, folder: Path, chance: random.Random, scale: Scale) -> None:
     with socket.create_server(("127.0.0.1", 0), backlog=1024) as listener:
         async with Network.open(folder, chance) as network, _Resolvers.of(folder, listener) as resolvers:
-            crowd = _Crowd(network, chance, listener.getsockname()[1])
-            await _restart(report, resolvers, crowd, scale)
+            readers = _Readers(network, chance, listener.getsockname()[1])
+            await _restart(report, resolvers, readers, scale)
     for line in (folder / _LOG).read_text().splitlines():
         report.demand(" ERROR " not in line and " CRITICAL " not in line, f"a resolver wrote: {line}")
-    report.count("questions", crowd.asked)
-    report.count("on new connections", crowd.new)
-    report.count("last answers on a connection", crowd.last)
-    report.count("failed", sum(crowd.failures.values()))
-    for problem, count in sorted(crowd.failures.items()):
+    report.count("questions", readers.requests)
+    report.count("on new connections", readers.new)
+    report.count("last answers on a connection", readers.last)
+    report.count("failed", sum(readers.failures.values()))
+    for problem, count in sorted(readers.failures.items()):
         report.violate(f"{count} questions: {problem}")
 
 
-async def _restart(report: Report, resolvers: _Resolvers, crowd: _Crowd, scale: Scale) -> None:
+async def _restart(report: Report, resolvers: _Resolvers, readers: _Readers, scale: Scale) -> None:
     restarts, questions = scale.pick(2, 20, 20), scale.pick(2_000, 20_000, 100_000)
     running = await resolvers.begin()
-    await crowd.include()
-    readers = [asyncio.create_task(crowd.read(keep=bool(each % 2))) for each in range(READERS)]
+    await readers.include()
+    tasks = [asyncio.create_task(readers.read(keep=bool(each % 2))) for each in range(READERS)]
     for number in range(1, restarts + 1):
-        await crowd.until(questions * number // (restarts + 1))
+        await readers.until(questions * number // (restarts + 1))
         coming = await resolvers.begin()
         report.demand(await _end(running) == 0, f"a resolver did not stop in order (restart {number})")
         running = coming
         report.count("restarts")
-    await crowd.until(questions)
-    crowd.over = True
-    await asyncio.gather(*readers)
+    await readers.until(questions)
+    readers.over = True
+    await asyncio.gather(*tasks)
     report.demand(await _end(running) == 0, "the last resolver did not stop in order")
 
 
@@ -113,25 +113,25 @@ class _Resolvers:
                 env=environment(),
             )
         self.begun.append(process)
-        said = await asyncio.wait_for(process.stdout.readline(), _PATIENCE) if process.stdout else b""
-        if not said.startswith(b"ready "):
+        line = await asyncio.wait_for(process.stdout.readline(), _TIMEOUT) if process.stdout else b""
+        if not line.startswith(b"ready "):
             raise RuntimeError(f"the resolver did not start: {(self.folder / _LOG).read_text()}")
         return process
 
 
 async def _end(process: asyncio.subprocess.Process) -> int:
     process.send_signal(signal.SIGTERM)
-    return await asyncio.wait_for(process.wait(), _PATIENCE)
+    return await asyncio.wait_for(process.wait(), _TIMEOUT)
 
 
 @dataclass
-class _Crowd:
+class _Readers:
     """Readers who ask for items without a pause, and what became of their questions."""
 
     network: Network
     chance: random.Random
     port: int
-    asked: int = 0
+    requests: int = 0
     new: int = 0
     last: int = 0
     over: bool = False
@@ -147,7 +147,7 @@ class _Crowd:
 
     async def until(self, questions: int) -> None:
         """Wait until so many were asked."""
-        while self.asked < questions:  # noqa: ASYNC110 - a look now and then is enough
+        while self.requests < questions:  # noqa: ASYNC110 - a look now and then is enough
             await asyncio.sleep(0.02)
 
     async def read(self, *, keep: bool) -> None:
@@ -155,12 +155,12 @@ class _Crowd:
         line: _Line | None = None
         while not self.over:
             await asyncio.sleep(self.chance.uniform(0.5, 1.5) * READERS / RATE)
-            self.asked += 1
+            self.requests += 1
             self.new += line is None
             try:
                 line = line or await _Line.open(self.port)
                 more = await asyncio.wait_for(
-                    line.ask(self.chance.choice(self.network.items), keep=keep), _PATIENCE
+                    line.ask(self.chance.choice(self.network.items), keep=keep), _TIMEOUT
                 )
             except (OSError, EOFError, ValueError) as problem:
                 self.failures[f"{'kept' if keep else 'new'} connection: {problem!r}"] += 1

@@ -1,4 +1,4 @@
-"""P-R12: every holder falls silent, and readers still get to what may be remembered; of the rest nobody is told a lie.
+"""P-R12: every holder falls silent, and readers still get to what may be cached; of the rest no reader is told a lie.
 
 Half of the Archives allow that their answers be used again. When all have fallen silent, items that were resolved out
 of such an answer lead there, marked as older; the others get "not every Archive has answered", never that the
@@ -10,9 +10,9 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING, Final
 
-from ibi.resolver.explanation import STALE
-from proofs.minting.report import Report, Scale
-from proofs.resolver import cast as play
+from ibi.resolver.pages.explanation import STALE
+from proofs.common import numbered
+from proofs.common.report import Report, Scale
 from proofs.resolver.asking import ask_all, explain, milliseconds
 from proofs.resolver.world import World
 
@@ -38,16 +38,16 @@ def prove(scale: Scale, seed: int) -> Report:
 
 
 async def _prove(report: Report, seed: int, scale: Scale, manner: str) -> None:
-    archives, items = ARCHIVES, [play.item(number) for number in range(scale.pick(30, 200, 500))]
+    archives, items = ARCHIVES, [numbered.item(number) for number in range(scale.pick(30, 200, 500))]
     reusable = range(1, archives + 1, 2)
     waited = {"archive_seconds": 2.2 if scale is Scale.SHORT else 3.0}
-    async with World.open(report, seed, archives, play.MOST_ITEMS, **waited) as world:
+    async with World.open(report, seed, archives, numbered.MOST_ITEMS, **waited) as world:
         await world.town.behave("reusable", reusable)
         answers = await ask_all(world.port, items, 4)
         report.demand(all(answer.location for answer in answers), "an item was not found to begin with")
-        holders = play.Holdings(seed, archives).of
+        holders = numbered.Holdings(seed, archives).of
         may = {
-            item: {play.url(each, item) for each in holders(number) if each in reusable}
+            item: {numbered.url(each, item) for each in holders(number) if each in reusable}
             for number, item in enumerate(items)
         }
         kept = {item: urls for item, urls in may.items() if urls}
@@ -55,10 +55,10 @@ async def _prove(report: Report, seed: int, scale: Scale, manner: str) -> None:
         await world.town.behave(manner)
         await _ask(report, world, f"{manner}, first", items, kept, judged=scale is not Scale.SHORT)
         await _ask(report, world, f"{manner}, asleep", items, kept, judged=scale is not Scale.SHORT)
-        told = await asyncio.gather(*(explain(world.port, item) for item in list(kept)[:10]))
-        for story in told:
+        traces = await asyncio.gather(*(explain(world.port, item) for item in list(kept)[:10]))
+        for trace in traces:
             report.demand(
-                story["outcome"].get("reason") == STALE, f"an older answer was not marked: {story['outcome']}"
+                trace["outcome"].get("reason") == STALE, f"an older answer was not marked: {trace['outcome']}"
             )
         await world.restart()
         await _ask(report, world, f"{manner}, restarted", items, kept, judged=scale is not Scale.SHORT)

@@ -1,6 +1,6 @@
 """P-R8: hours of readers among bad Archives leave nothing behind: no memory, no descriptor, no task, no warning.
 
-Most readers ask for what others asked for, some for what nobody asked for yet, a few for what nobody holds. Three
+Most readers request what others requested, some what was not requested yet, a few what no Archive holds. Three
 Archives of ten are bad, each in another way every few seconds. In the end all are well, every connection is closed, and
 the resolver must stand as it stood before the first reader.
 """
@@ -14,8 +14,8 @@ from math import sqrt
 from statistics import fmean
 from typing import TYPE_CHECKING, Any, Final
 
-from proofs.minting.report import Report, Scale
-from proofs.resolver import cast as play
+from proofs.common import numbered
+from proofs.common.report import Report, Scale
 from proofs.resolver.asking import Stream, ask_all, milliseconds
 from proofs.resolver.world import World
 
@@ -37,7 +37,7 @@ LONGEST: Final = 3.5
 _ITEMS: Final = 40_000
 _COLD, _UNKNOWN = 0.1, 0.02
 _CHANGE_SECONDS: Final = 7.0
-_WARMING: Final = 0.3  # the part of the time in which memories fill
+_WARM_UP: Final = 0.3  # the part of the time in which memories fill
 
 
 def prove(scale: Scale, seed: int) -> Report:
@@ -51,10 +51,10 @@ async def _prove(report: Report, seed: int, scale: Scale) -> None:
     archives, seconds, rate = scale.pick(20, 40, 100), scale.pick(7, 180, 1_200), scale.pick(40, 60, 60)
     chance = random.Random(seed)
     bad = chance.sample(range(1, archives + 1), archives * 3 // 10)
-    holdings = play.Holdings(seed, archives, frozenset(bad))
+    holdings = numbered.Holdings(seed, archives, frozenset(bad))
     async with World.open(report, seed, archives, _ITEMS) as world:
         await world.town.do(without=bad)
-        await ask_all(world.port, [play.item(number) for number in range(20)], 4)
+        await ask_all(world.port, [numbered.item(number) for number in range(20)], 4)
         before = await _at_rest(world, 1.0)
         began = len(world.resolver.samples())
         stream = Stream(world.port, _targets(chance, rate * seconds), float(rate), chance)
@@ -75,7 +75,7 @@ async def _prove(report: Report, seed: int, scale: Scale) -> None:
     slope, error = trend(
         [
             (each["moment"] / 3600, (each["bytes"] - each["shared"]) / 1e6)
-            for each in samples[int(_WARMING * len(samples)) :]
+            for each in samples[int(_WARM_UP * len(samples)) :]
         ]
     )
     report.count("MB/h", round(slope))
@@ -99,7 +99,7 @@ def _targets(chance: random.Random, count: int) -> list[str]:
     for _ in range(count):
         kind = chance.random()
         number = chance.randrange(500, _ITEMS) if kind < _COLD else chance.randrange(500)
-        found.append(play.unknown(chance) if kind > 1 - _UNKNOWN else play.item(number))
+        found.append(numbered.unknown(chance) if kind > 1 - _UNKNOWN else numbered.item(number))
     return found
 
 
@@ -113,18 +113,18 @@ async def _trouble(world: World, bad: list[int], chance: random.Random) -> None:
 
 
 async def _at_rest(world: World, seconds: float) -> dict[str, Any]:
-    """A sample when nobody has asked for a while, all Archives are well, and no connection is open."""
+    """A sample after a while without requests, when all Archives are well, and no connection is open."""
     await asyncio.sleep(seconds)
     await world.town.behave("honest")
     await asyncio.sleep(0.5)
     return await world.resolver.sampled()
 
 
-def _count(report: Report, stream: Stream, holdings: play.Holdings) -> None:
-    held = [answer for answer in stream.answers if play.number_of(answer.target) is not None]
+def _count(report: Report, stream: Stream, holdings: numbered.Holdings) -> None:
+    held = [answer for answer in stream.answers if numbered.number_of(answer.target) is not None]
     wrong = 0
     for answer in held:
-        number = play.number_of(answer.target)
+        number = numbered.number_of(answer.target)
         if answer.location and answer.location not in holdings.places(number or 0):
             wrong += 1
             report.violate(f"{answer.target} led to {answer.location}")

@@ -1,10 +1,10 @@
-"""A resolver as it is served, with somebody at its bedside: `python -m proofs.resolver.watched DATA SAMPLES PORT ...`.
+"""A resolver as it is served, under observation: `python -m proofs.resolver.watched DATA SAMPLES PORT ...`.
 
 It listens on a free port, prints "ready URL", and ends in good order on SIGTERM, or when its standard input ends. The
-Archives are found at the addresses of `cast`, at PORT. Every second a line of JSON goes to the file SAMPLES: memory,
-descriptors, tasks, and how long the event loop kept others waiting, by the clock on the wall and in time of this
+Archives are found at the addresses of `numbered` at PORT. Every second a line of JSON goes to the file SAMPLES: memory,
+descriptors, tasks, and how long the event loop kept others waiting, by the wall clock and in time of this
 process alone, which does not depend on what else the machine does. `--pause` and `--failures` change the breakers
-(`ibi.resolver.health`), for what would take too long, or never come to pass, with theirs.
+(`ibi.resolver.resolve.breaker`), for what would take too long, or never come to pass, with theirs.
 """
 
 from __future__ import annotations
@@ -24,11 +24,12 @@ from typing import IO, Final
 
 import uvloop
 
-from ibi import assembly, logs
-from ibi.resolver import health
-from ibi.serving import listen, run
-from ibi.serving.workers import spare_the_old
-from proofs.resolver import cast as play
+from ibi import app
+from ibi.http.server.service import listen, run
+from ibi.http.server.workers import tune_garbage_collection
+from ibi.resolver.resolve import breaker
+from ibi.runtime import logging
+from proofs.common import numbered
 
 TICK: Final = 0.01
 """Seconds between two looks at the event loop."""
@@ -38,11 +39,11 @@ async def main(args: argparse.Namespace) -> None:
     """Serve, and watch."""
 
     async def names(name: str, _port: int) -> list[tuple[str, int]]:
-        return [(play.ip(int(name.removeprefix("a").partition(".")[0])), args.port)]
+        return [(numbered.ip(int(name.removeprefix("a").partition(".")[0])), args.port)]
 
     listener = listen("127.0.0.1:0")
     trusted = [ip_network("127.0.0.0/8")]
-    service = assembly.resolver_service(args.data, names=names, trusted=trusted)
+    service = app.resolver_service(args.data, names=names, trusted=trusted)
     stop = asyncio.Event()
     asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, stop.set)
     asyncio.get_running_loop().add_reader(sys.stdin, stop.set)  # who started it is gone
@@ -52,11 +53,11 @@ async def main(args: argparse.Namespace) -> None:
         watching.cancel()
         with suppress(asyncio.CancelledError):
             await watching
-    gc.collect()  # so that what nobody has looked at complains
+    gc.collect()  # so that what was never awaited complains
 
 
 def _settled(urls: list[str]) -> None:
-    spare_the_old()
+    tune_garbage_collection()
     print(f"ready {urls[0]}", flush=True)
 
 
@@ -98,13 +99,13 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("data", type=Path)
     parser.add_argument("samples", type=Path)
     parser.add_argument("port", type=int)
-    parser.add_argument("--pause", type=float, default=health.PAUSE)
-    parser.add_argument("--failures", type=int, default=health.FAILURES)
+    parser.add_argument("--pause", type=float, default=breaker.PAUSE)
+    parser.add_argument("--failures", type=int, default=breaker.FAILURES)
     return parser.parse_args()
 
 
 if __name__ == "__main__":
-    logs.set_up()
+    logging.set_up()
     ARGUMENTS = _arguments()
-    health.PAUSE, health.FAILURES = ARGUMENTS.pause, ARGUMENTS.failures  # type: ignore[misc]  # that is the point
+    breaker.PAUSE, breaker.FAILURES = ARGUMENTS.pause, ARGUMENTS.failures  # type: ignore[misc]  # that is the point
     uvloop.run(main(ARGUMENTS))

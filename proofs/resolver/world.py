@@ -1,40 +1,31 @@
-"""A resolver among Archives, each side a process of its own, and the hands of whoever tries them.
-
-The registry of a resolver with so many included Archives is made once for each number of them and then copied: what
-makes a key hard to guess makes it slow to register.
-"""
+"""A resolver among Archives, each side a process of its own, and the commands of the proof."""
 
 from __future__ import annotations
 
 import asyncio
 import json
-import shutil
 import signal
 import sys
 import tempfile
 import time
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
-from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from ibi import assembly
-from ibi.identifier.forms import IBIForms, parse_ibi
-from ibi.protocol.messages import InclusionRequest
-from ibi.settings import ResolverSettings
-from proofs.minting.running import environment
-from proofs.resolver import cast as play
+from proofs.common import numbered
+from proofs.common.environment import environment
+from proofs.common.resolver_directory import directory
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterable
 
-    from proofs.minting.report import Report
+    from proofs.common.report import Report
 
 LATENCY: Final = 0.02
 """The median of an honest Archive's answers, in seconds."""
 
-_PATIENCE: Final = 60.0
+_TIMEOUT: Final = 60.0
 _UNLIMITED: Final = 1_000_000
 _FAULTS: Final = ("Traceback", " ERROR ", " CRITICAL ", "never retrieved", "never awaited")
 
@@ -68,7 +59,7 @@ class Town:
         """Let some of them, or all, take a manner."""
         await self.do(behave=manner, **({} if who is None else {"who": sorted(who)}))
 
-    async def asked(self) -> dict[str, int]:
+    async def request_counts(self) -> dict[str, int]:
         """How often all were asked for what, since this was called last."""
         found: dict[str, int] = (await self.do(forget=True))["asked"]
         return found
@@ -77,7 +68,7 @@ class Town:
         """End it."""
         if self.process.stdin is not None:
             self.process.stdin.close()
-        await asyncio.wait_for(self.process.wait(), _PATIENCE)
+        await asyncio.wait_for(self.process.wait(), _TIMEOUT)
 
 
 @dataclass
@@ -100,10 +91,10 @@ class Resolver:
                 stderr=log,
                 env=environment(),
             )
-        said = (await _line(process)).split(":")
-        if said[0] != "ready http":
+        ready = (await _line(process)).split(":")
+        if ready[0] != "ready http":
             raise RuntimeError(f"the resolver did not start: {(folder / 'log').read_text()}")
-        return cls(folder, process, int(said[-1]))
+        return cls(folder, process, int(ready[-1]))
 
     def samples(self) -> list[dict[str, Any]]:
         """Those that are whole."""
@@ -112,7 +103,7 @@ class Resolver:
 
     async def sampled(self) -> dict[str, Any]:
         """A sample that is taken from now on."""
-        since, until = time.monotonic(), time.monotonic() + _PATIENCE
+        since, until = time.monotonic(), time.monotonic() + _TIMEOUT
         while time.monotonic() < until:
             found = self.samples()
             if found and found[-1]["moment"] > since:
@@ -123,7 +114,7 @@ class Resolver:
     async def close(self) -> int:
         """End it in good order; its status."""
         self.process.send_signal(signal.SIGTERM)
-        return await asyncio.wait_for(self.process.wait(), _PATIENCE)
+        return await asyncio.wait_for(self.process.wait(), _TIMEOUT)
 
 
 @dataclass
@@ -143,7 +134,7 @@ class World:
         report: Report,
         seed: int,
         archives: int,
-        items: int = play.MOST_ITEMS,
+        items: int = numbered.MOST_ITEMS,
         *options: str,
         latency: float = LATENCY,
         **settings: Any,
@@ -164,7 +155,7 @@ class World:
                 finally:
                     status = await world.resolver.close()
                 report.demand(status == 0, f"the resolver ended with the status {status}")
-                canaries = (await town.asked()).get("canaries", 0)
+                canaries = (await town.request_counts()).get("canaries", 0)
                 report.demand(not canaries, "an Archive saw what is only the reader's")
             finally:
                 await town.close()
@@ -187,31 +178,8 @@ def demand_quiet(report: Report, log: Path) -> None:
         report.demand(not any(fault in line for fault in _FAULTS), f"the resolver wrote: {line[:300]}")
 
 
-def directory(folder: Path, archives: int, *, included: bool = True, **settings: Any) -> Path:
-    """A data directory of a resolver with so many Archives."""
-    shutil.copytree(Path(_model(archives, included=included).name), folder)
-    given: dict[str, Any] = {"address": play.ADDRESS, "service": IBIForms.of(parse_ibi(play.SERVICE))}
-    ResolverSettings(**(given | {"allow_private_archives": True} | settings)).write(folder)
-    return folder
-
-
-@cache
-def _model(archives: int, *, included: bool) -> tempfile.TemporaryDirectory[str]:
-    model = tempfile.TemporaryDirectory()
-    registry = assembly.registry(Path(model.name), new=True)
-    for number in range(1, archives + 1):
-        ibi = parse_ibi(play.service(number))
-        registry.register(ibi, play.KEY, [play.host(number)])
-        if included:
-            mail = f"admin@{play.host(number)}"
-            request = InclusionRequest(play.host(number), ibi, "127.0.0.1", "1", mail, play.KEY)
-            registry.include(request, registry.open_change(ibi), confirmed=True)
-    registry.close()
-    return model
-
-
 async def _line(process: asyncio.subprocess.Process) -> str:
     if process.stdout is None:
         raise RuntimeError
-    line = await asyncio.wait_for(process.stdout.readline(), _PATIENCE)
+    line = await asyncio.wait_for(process.stdout.readline(), _TIMEOUT)
     return line.decode().rstrip("\n")

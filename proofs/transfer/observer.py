@@ -5,8 +5,8 @@ from __future__ import annotations
 import threading
 import time
 
-from ibi.protocol.vocabulary import State
-from proofs.transfer.archives import Served
+from ibi.protocol.vocabulary import ItemState
+from proofs.common.served_archive import Served
 
 EVERY_SECONDS = 0.005
 
@@ -50,7 +50,7 @@ class Observer:
         if receiver is None or giver is None:
             return  # one of them is dead: what it would say cannot be seen
         self.looks += 1
-        if receiver.state is State.ORIGINAL and giver.state is State.ORIGINAL:
+        if receiver.state is ItemState.ORIGINAL and giver.state is ItemState.ORIGINAL:
             self.broken.append(f"two Originals of {name}")
         if not receiver.url and not giver.url:
             self.broken.append(f"{name} leads nowhere")

@@ -2,7 +2,7 @@
 
 After every step the world is looked at: never two Originals, always something that can be resolved. When the faults
 have ceased, the hand-over must come to its end: the receiver has the Original and the giver a copy of the same bytes,
-or the giver has it and the receiver can never take it. Where somebody has removed the receiver's copy, or it refuses,
+or the giver has it and the receiver can never take it. Where the receiver's copy was removed, or it refuses,
 an administrator takes the hand-over back.
 """
 
@@ -11,17 +11,17 @@ from __future__ import annotations
 import random
 from collections import Counter
 
-from ibi.archive.sharing.handover import Given
-from ibi.protocol.vocabulary import State
-from proofs.minting.report import Report, Scale
-from proofs.transfer.world import Rules, World
+from ibi.archive.model.handover import GiverStage
+from ibi.protocol.vocabulary import ItemState
+from proofs.common.report import Report, Scale
+from proofs.transfer.world import DecisionRules, World
 
 NAME = "P-D4 simulated"
 HOLDS = "never two Originals; always one resolvable; an end after the last fault; bytes equal"
 
 _FAULTY_STEPS = 120
 _MOST_STEPS = 2_000
-_PATIENCE, _AGAIN = 1_000, 40  # steps without faults after which the administrator takes it back
+_WITHDRAW_AFTER, _AGAIN = 1_000, 40  # steps without faults after which the administrator takes it back
 
 _ALWAYS = {"words": 6, "arrivals": 8, "answers": 8, "answers heard": 8, "fetches": 8, "time-outs": 2}
 _FAULTS = {
@@ -40,15 +40,15 @@ def prove(scale: Scale, seed: int) -> Report:
     return report
 
 
-def play(seed: int, report: Report, rules: Rules | None = None) -> None:
+def play(seed: int, report: Report, rules: DecisionRules | None = None) -> None:
     """One hand-over; what is broken is reported with its seed."""
     chance = random.Random(seed)
-    world = World(chance, rules or Rules(), remove=chance.random() < 0.3)
+    world = World(chance, rules or DecisionRules(), remove=chance.random() < 0.3)
     report.count("hand-overs")
     done: Counter[str] = Counter()
     for number in range(_MOST_STEPS):
         faulty = number < _FAULTY_STEPS
-        if number >= _PATIENCE and number % _AGAIN == 0:
+        if number >= _WITHDRAW_AFTER and number % _AGAIN == 0:
             world.withdraw()
         done[_step(world, faulty=faulty)] += 1
         if broken := world.broken():
@@ -109,7 +109,7 @@ def _fetch(world: World) -> None:
 
 
 def _time_out(world: World) -> None:
-    """Whoever waits for what will never come waits no longer."""
+    """End the waits for answers that will never come."""
     coming = {request.connection for request in world.requests}
     coming |= {answer.connection for answer in (*world.replying, *world.answers)}
     for runner in world.runners:
@@ -141,10 +141,10 @@ _DO = {
 
 def _judge_end(world: World, seed: int, report: Report) -> None:
     states = (world.given, world.giver, world.receiver)
-    if states == (Given.DONE, State.COPY, State.ORIGINAL):
+    if states == (GiverStage.DONE, ItemState.COPY, ItemState.ORIGINAL):
         report.count("handed over")
         report.demand(world.version == world.receiver_version, f"other bytes after seed {seed}")
-    elif world.given is Given.ENDED and world.giver is State.ORIGINAL:
+    elif world.given is GiverStage.ENDED and world.giver is ItemState.ORIGINAL:
         report.count("stayed")
     else:
         report.violate(f"no end: {[str(state) for state in states]} after seed {seed}")

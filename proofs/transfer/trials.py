@@ -20,16 +20,17 @@ import time
 from dataclasses import dataclass
 from pathlib import Path
 
-from ibi.archive.sharing.giving import Giver
+from ibi.accounts.tokens import Scope, Tokens
+from ibi.archive.replication.giving import Giver
 from ibi.identifier.forms import parse_ibi
-from ibi.protocol.vocabulary import State
-from ibi.settings import Peer
-from ibi.tokens import Scope, Tokens
-from proofs.minting.report import Report, Scale
-from proofs.minting.running import environment
-from proofs.transfer.archives import Served, free_port
+from ibi.protocol.vocabulary import ItemState
+from ibi.runtime.settings import Peer
+from proofs.common.environment import environment
+from proofs.common.report import Report, Scale
+from proofs.common.served_archive import Served
 from proofs.transfer.observer import Observer
 from proofs.transfer.wire import Fate, Moment, Plan, Seen, Wire
+from support.ports import free_port
 
 NAME = "P-D4 served"
 HOLDS = "never two Originals seen; one always resolvable; done within 30 s of the last fault; bytes equal"
@@ -142,8 +143,8 @@ class _Field:
                 stderr=subprocess.DEVNULL,
                 env=environment(),
             )
-        with self.giver.directory.keeper() as keeper:
-            Giver(keeper, self.giver.data, f"http://127.0.0.1:{self.giver.port}").offer(
+        with self.giver.directory.item_store() as item_store:
+            Giver(item_store, self.giver.data, f"http://127.0.0.1:{self.giver.port}").offer(
                 parse_ibi(name), "receiver", "proof"
             )
         return None
@@ -153,9 +154,9 @@ class _Field:
         while time.monotonic() < self._last_fault + LONGEST_SECONDS:
             self._start()
             claims = [archive.claim(name) for archive in (self.receiver, self.giver)]
-            if [claim.state if claim else None for claim in claims] == [State.ORIGINAL, State.COPY]:
-                with self.giver.directory.keeper() as keeper:
-                    if not Giver(keeper, self.giver.data, "").open():
+            if [claim.state if claim else None for claim in claims] == [ItemState.ORIGINAL, ItemState.COPY]:
+                with self.giver.directory.item_store() as item_store:
+                    if not Giver(item_store, self.giver.data, "").open():
                         return True
             time.sleep(0.05)
         return False

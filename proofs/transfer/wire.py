@@ -1,4 +1,4 @@
-"""The wire between two Archives, with somebody at it who loses, doubles and delays messages, and says when.
+"""The wire between two Archives, at which a plan loses, doubles and delays messages, and decides when.
 
 Each connection carries one request and its answer, since neither Archive keeps connections to the other.
 """
@@ -16,10 +16,10 @@ from enum import Enum
 class Moment(Enum):
     """Where a message is."""
 
-    ASKED = "a request has come"
+    REQUESTED = "a request has come"
     PASSED = "a request was passed on"
     ANSWERED = "an answer has come"
-    TOLD = "an answer was passed on"
+    DELIVERED = "an answer was passed on"
 
 
 class Fate(Enum):
@@ -32,11 +32,11 @@ class Fate(Enum):
 
 @dataclass(frozen=True)
 class Seen:
-    """A message at a moment: the number of its connection since the plan was made, and who asks whom."""
+    """A message at a moment: the number of its connection since the plan was made, and the Archive asked."""
 
     number: int
     moment: Moment
-    asked: str
+    target: str
 
 
 Plan = Callable[[Seen], Awaitable[Fate]]
@@ -105,7 +105,7 @@ class Wire:
         """One request and its answer."""
         number, self.number = self.number, self.number + 1
         request = await _message(reader)
-        fate = await self.plan(Seen(number, Moment.ASKED, name))
+        fate = await self.plan(Seen(number, Moment.REQUESTED, name))
         if fate is Fate.LOSE:
             return
         answer = await self._ask(number, name, port, request)
@@ -115,7 +115,7 @@ class Wire:
             return
         writer.write(answer)
         await writer.drain()
-        await self.plan(Seen(number, Moment.TOLD, name))
+        await self.plan(Seen(number, Moment.DELIVERED, name))
 
     async def _ask(self, number: int, name: str, port: int, request: bytes) -> bytes:
         """The whole answer of an Archive."""

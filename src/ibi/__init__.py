@@ -1,7 +1,9 @@
 """The Internet Based Identifier: names of information items that outlive their addresses.
 
-The front door opens on the pure floors only: reading and making identifiers, and the messages about them. Nothing
-here needs a third-party package, a network or a clock. The servers are behind the command `ibi`.
+The names below are the promised ones; all of them are pure: they read and make identifiers, and the messages about
+them, and need no third-party package, network or clock. The command `ibi` runs the servers.
+
+Entry points: `parse_ibi`, `unwrap`, `LabelGenerator` with `distribute`, and `PersistentURL`.
 """
 
 from ibi.errors import IbiError, ParseError
@@ -10,8 +12,8 @@ from ibi.identifier.forms import IBI, IBIForms, Name, parse_ibi, parse_name
 from ibi.identifier.generator import LabelGenerator
 from ibi.identifier.ibip import IBIp
 from ibi.identifier.legacy import LegacyId
-from ibi.identifier.peeling import peel
 from ibi.identifier.repository import UniformRepositoryName
+from ibi.identifier.unwrapping import unwrap
 from ibi.protocol.persistent_url import PersistentURL
 from ibi.protocol.relation import Relation
 from ibi.protocol.url_list import UrlList
@@ -35,5 +37,5 @@ __all__ = [
     "distribute",
     "parse_ibi",
     "parse_name",
-    "peel",
+    "unwrap",
 ]

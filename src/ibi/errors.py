@@ -1,22 +1,22 @@
-"""Everything this library raises on purpose (floor 0).
+"""Everything that this library raises on purpose.
 
     IbiError
     ├── ParseError          a text is not what it should be: which part, and the nearest valid spelling
     ├── MintingError        no label can be given now
-    │   ├── NotOurs         nobody may mint under this prefix here
-    │   ├── LostState       the last date is unknown, so the next label might be a second one
-    │   └── ClockError      the clock cannot be believed
+    │   ├── MintingNotAllowed       this prefix may not be minted under, or not for this item
+    │   ├── LostState           the last date is unknown, so the next label might be a second one
+    │   └── ClockError          the clock cannot be believed
     ├── HoldingError        the Archive cannot do this with this item
     │   ├── NotHeld
     │   ├── AlreadyHeld
-    │   ├── Conflict        the item was changed by somebody else meanwhile
+    │   ├── Conflict        the item was changed meanwhile
     │   └── BadItem         the description of an item contradicts itself or the rules
-    ├── PeerError           another machine failed us
-    │   ├── ForbiddenAddress    it is at an address that must never be contacted
-    │   ├── PeerSilent          no connection, no answer, or not in time
-    │   │   └── NotAsked        it was not even asked: too much was under way here, or it sleeps
-    │   │       └── NotRead         it was asked, and what it answered was not read: too much was under way here
-    │   └── PeerGarbled         an answer that is not one
+    ├── PeerError           another machine failed
+    │   ├── ForbiddenAddress        it is at an address that must never be contacted
+    │   ├── PeerSilent              no connection, no answer, or not in time
+    │   │   └── QueryNotSent        it was not sent: too much was in flight here, or the circuit of the peer is open
+    │   │       └── ResponseNotRead     it was sent, and its response was not read: too much was in flight here
+    │   └── PeerGarbled             an answer that is no message of the protocol
     └── SetupError          a data directory or a setting cannot be used
 
 What a resolution comes to (a redirect, an alert) is a value, never an error.
@@ -63,6 +63,7 @@ class ParseError(IbiError, ValueError):
         super().__init__(problem, **details)
         self.what = what
         self.text = text
+        # Grammars report "at the end" by a position behind the text; a caret must stay under it.
         self.start = min(start, len(text))
         self.end = min(max(len(text) if end is None else end, self.start), len(text))
         self.suggestion = suggestion
@@ -76,6 +77,7 @@ class ParseError(IbiError, ValueError):
     def caret(self) -> str:
         """The text, and below it carets under the fault (two lines; long or unprintable texts are cut and masked)."""
         first = max(0, self.start - _SHOWN // 2)
+        # The text is a stranger's: what is not printable ASCII could steer the terminal on which it is shown.
         shown = "".join(c if " " <= c <= "~" else "?" for c in self.text[first : first + _SHOWN])
         at = self.start - first
         width = max(1, min(self.end, first + _SHOWN) - self.start)
@@ -86,8 +88,8 @@ class MintingError(IbiError):
     """No label can be given now."""
 
 
-class NotOurs(MintingError):
-    """The prefix may not be minted under (AMB-10)."""
+class MintingNotAllowed(MintingError):
+    """The prefix may not be minted under (AMB-10), or not for items like this one."""
 
 
 class LostState(MintingError):
@@ -111,7 +113,7 @@ class AlreadyHeld(HoldingError):
 
 
 class Conflict(HoldingError):
-    """The item was changed by somebody else meanwhile."""
+    """The item was changed meanwhile, by another request."""
 
 
 class BadItem(HoldingError):
@@ -119,7 +121,7 @@ class BadItem(HoldingError):
 
 
 class PeerError(IbiError):
-    """Another machine failed us."""
+    """Another machine failed."""
 
 
 class ForbiddenAddress(PeerError):
@@ -130,12 +132,14 @@ class PeerSilent(PeerError):
     """No connection, no answer, or not in time."""
 
 
-class NotAsked(PeerSilent):
-    """The peer was not even asked: too much was under way here, or it is left alone for a while."""
+class QueryNotSent(PeerSilent):
+    """The query was not sent: too much was in flight here, or the circuit of the peer is open."""
 
 
-class NotRead(NotAsked):
-    """The peer was asked, and what it answered was not read: too much was under way here, which is no fault of it."""
+class ResponseNotRead(QueryNotSent):
+    """The query was sent, and its response was not read: too much was in flight here."""
+
+    # A subclass of QueryNotSent: as little as a query that was never sent does it count against the peer.
 
 
 class PeerGarbled(PeerError):

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import pytest
 from playwright.sync_api import Browser, sync_playwright
 
-from browser.reading import FLAGS
+from support.browser.page_checks import FLAGS
 
 
 @pytest.fixture(scope="module")

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Browser, Locator, Page, expect
 
-from archive.administration_world import PASSWORD, Office, office
-from ibi.texts import say
+from ibi.runtime.i18n import say
+from support.archive.administration_fixture import PASSWORD, AdministeredArchive, administered_archive
 
 pytestmark = [pytest.mark.browser, pytest.mark.timeout(120)]
 
@@ -18,8 +18,8 @@ HOSTILE = '<img src=x onerror="document.title=1">'
 
 
 @pytest.fixture(scope="module")
-def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Office]:
-    with office(tmp_path_factory.mktemp("office")) as made:
+def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[AdministeredArchive]:
+    with administered_archive(tmp_path_factory.mktemp("office")) as made:
         yield made
 
 
@@ -72,7 +72,7 @@ def write(page: Page, label: str, text: str) -> None:
 
 
 def test_a_librarian_deposits_makes_an_edition_and_deletes_by_keyboard_alone(
-    served: Office, page: Page, tmp_path: Path
+    served: AdministeredArchive, page: Page, tmp_path: Path
 ) -> None:
     paper = tmp_path / "artigo <1>.txt"
     paper.write_bytes(b"palavras")

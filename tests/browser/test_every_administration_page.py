@@ -1,7 +1,7 @@
 """Every page and every form of both administrations, in a real browser and under two checkers, in both languages.
 
-What there is is not listed here: pages are known by their templates and doors, forms by what stands on the pages.
-A page or a form that somebody adds and this walk passes by makes it fail.
+What there is is not listed here: pages are known by their templates and routes, forms by what stands on the pages.
+A new page or form that this walk passes by makes it fail.
 """
 
 from __future__ import annotations
@@ -18,11 +18,17 @@ from urllib.parse import quote
 import pytest
 from playwright.sync_api import Browser
 
-from archive.administration_world import PASSWORD
-from archive.world import REP
-from browser.offices import FOR_COPIES, TAKING_PART, TEMPLATES, Offices, offices
-from browser.reading import reader
-from browser.walking import Walk
+from support.archive.administration_fixture import PASSWORD
+from support.archive.archive_fixture import REP
+from support.browser.administrations import (
+    FOR_COPIES,
+    TAKING_PART,
+    TEMPLATES,
+    Administrations,
+    administrations,
+)
+from support.browser.page_checks import reader
+from support.browser.walkthrough import Walk
 
 pytestmark = [pytest.mark.browser, pytest.mark.long, pytest.mark.timeout(300)]
 
@@ -31,17 +37,17 @@ RECORDS = b"title,url\nOne,http://far.example/1\nBad,ftp://x\n"
 
 
 @pytest.fixture
-def world(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Offices]:
-    with offices(tmp_path, monkeypatch) as made:
+def world(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Administrations]:
+    with administrations(tmp_path, monkeypatch) as made:
         yield made
 
 
 @pytest.mark.parametrize(("locale", "phone"), [("en-GB", False), ("pt-BR", True)])
-def test_every_page_and_every_form_can_be_used_by_everybody(
-    world: Offices, browser: Browser, tmp_path: Path, locale: str, phone: bool
+def test_every_page_and_every_form_is_accessible(
+    world: Administrations, browser: Browser, tmp_path: Path, locale: str, phone: bool
 ) -> None:
     language = {"en-GB": "en", "pt-BR": "pt-BR"}[locale]
-    ports = (world.archive.port, world.desk)
+    ports = (world.archive.port, world.resolver_port)
     with reader(browser, locale, phone=phone) as page:
         walks = [Walk(page, world, f"http://127.0.0.1:{port}", language, not phone) for port in ports]
         for walk, through in zip(walks, (_through_the_archive, _through_the_resolver), strict=True):
@@ -50,8 +56,8 @@ def test_every_page_and_every_form_can_be_used_by_everybody(
             _accounts(walk)
             passed = walk.account()
             assert set(passed["seen"]) - set(passed["sent"]) == set(), "forms that this walk does not know"
-            doors = world.words[walk.root.removeprefix("http://")]
-            assert doors - {each.word for each in walk.written} == set(), "pages that this walk does not know"
+            words = world.words[walk.root.removeprefix("http://")]
+            assert words - {each.word for each in walk.written} == set(), "pages that this walk does not know"
             assert walk.troubles == {}, json.dumps(walk.troubles, indent=1, ensure_ascii=False)
             walk.keep(tmp_path)
     assert {each.template for each in world.written} == TEMPLATES
@@ -79,7 +85,7 @@ def _sign_in(walk: Walk, name: str = "root", password: str = PASSWORD) -> None:
     assert walk.page.url == f"{walk.root}/-/admin"
 
 
-def _through_the_archive(walk: Walk, world: Offices) -> None:
+def _through_the_archive(walk: Walk, world: Administrations) -> None:
     page = walk.page
     first = _deposited(walk, "/deposit", "A title <1>")
     second = _deposited(walk, f"/deposit?edition_of={quote(first)}", "The second edition")
@@ -195,7 +201,7 @@ def _tokens(walk: Walk) -> None:
     walk.press(page.locator('form:has([name="revoke"]) button').first)
 
 
-def _through_the_resolver(walk: Walk, _world: Offices) -> None:
+def _through_the_resolver(walk: Walk, _world: Administrations) -> None:
     page = walk.page
     walk.go("/applications")
     for what in ("approve", "refuse"):
@@ -256,7 +262,7 @@ def _sign_in_again(walk: Walk) -> None:
 
 
 def test_without_scripts_a_deposit_leads_from_signing_in_to_the_page_of_the_item(
-    world: Offices, browser: Browser
+    world: Administrations, browser: Browser
 ) -> None:
     root = f"http://127.0.0.1:{world.archive.port}"
     context = browser.new_context(java_script_enabled=False, locale="pt-BR")

@@ -1,6 +1,6 @@
 """Every kind of page that can be reached from the front pages, in a real browser and under two checkers.
 
-The pages are not listed here: whoever follows every link finds them, so that a new one is looked at, too.
+The pages are not listed here: they are found by following every link, so that a new one is looked at, too.
 """
 
 from __future__ import annotations
@@ -17,9 +17,9 @@ from urllib.parse import parse_qs, urlsplit
 import pytest
 from playwright.sync_api import Browser
 
-from browser.following import kinds_of_pages
-from browser.reading import barriers, fits, out_of_reach, reader
-from network.running import Up, get
+from support.browser.crawl import kinds_of_pages
+from support.browser.page_checks import barriers, fits, out_of_reach, reader
+from support.network.up import Up, get
 from support.ports import free_port
 
 pytestmark = [pytest.mark.browser, pytest.mark.long, pytest.mark.timeout(300)]
@@ -27,10 +27,10 @@ pytestmark = [pytest.mark.browser, pytest.mark.long, pytest.mark.timeout(300)]
 OF_A_KIND = 2
 """How many of a kind are looked at."""
 HOSTILE = tuple(
-    f"{door}%22%3E%3C/title%3E%3Cscript%3Ealert(1)%3C/script%3E%3Cimg%20src=x%20onerror=alert(2)%3E"
-    for door in ("/", "/-/find?text=", "/-/explain/", "/8JMKD3MGP8W/34PGRBS/", "/-/")
+    f"{path}%22%3E%3C/title%3E%3Cscript%3Ealert(1)%3C/script%3E%3Cimg%20src=x%20onerror=alert(2)%3E"
+    for path in ("/", "/-/find?text=", "/-/explain/", "/8JMKD3MGP8W/34PGRBS/", "/-/")
 )
-"""Where a reader who was sent by somebody evil ends."""
+"""Where a hostile link leads a reader."""
 MOST_BYTES = 60_000
 """What a page and all that belongs to it may weigh."""
 
@@ -47,7 +47,7 @@ def up(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Up]:
 def pages(up: Up) -> dict[str, list[str]]:
     """The URLs of pages of ours by kind: what they are at which service, and their status."""
     archives = re.findall(r"Archives: (http://\S+)/ +(http://\S+)/", up.printed)[0]
-    doors = (
+    paths = (
         "/",
         "/-/find",
         "/-/find?text=see+8JMKD3MGP8W%2F34PGRBS",
@@ -56,7 +56,7 @@ def pages(up: Up) -> dict[str, list[str]]:
         "/-/nothing",
         *HOSTILE,
     )
-    waiting = [f"{up.root}{door}" for door in doors] + [f"{root}/" for root in archives] + list(up.links)
+    waiting = [f"{up.root}{path}" for path in paths] + [f"{root}/" for root in archives] + list(up.links)
     return kinds_of_pages(waiting)
 
 
@@ -78,7 +78,7 @@ def test_every_kind_of_page_is_found(pages: dict[str, list[str]]) -> None:
 
 
 @pytest.mark.parametrize(("locale", "phone"), [("en-GB", False), ("pt-BR", True)])
-def test_every_page_can_be_used_by_everybody(
+def test_every_page_is_accessible(
     browser: Browser, pages: dict[str, list[str]], locale: str, phone: bool
 ) -> None:
     troubles: dict[str, list[str]] = {}

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Browser, Page
 
-from browser.reading import fits, reader
-from network.running import Up
+from support.browser.page_checks import fits, reader
+from support.network.up import Up
 from support.ports import free_port
 
 pytestmark = [pytest.mark.browser, pytest.mark.timeout(180)]
@@ -124,8 +124,8 @@ def test_an_alert_is_clear_in_both_languages(
 
 def test_a_wrong_letter_is_pointed_at_and_the_right_name_is_one_click_away(up: Up, english: Page) -> None:
     english.goto(up.link("a letter O"))
-    text, marks = english.locator("pre").inner_text().rstrip().split("\n")
-    fault = text[marks.index("^") : marks.rindex("^") + 1]
+    text, carets = english.locator("pre").inner_text().rstrip().split("\n")
+    fault = text[carets.index("^") : carets.rindex("^") + 1]
     assert fault.startswith("O3")
     english.get_by_role("link", name=f"{up.root}/{FIRST}").click()
     assert "First edition" in _text(english, "body")

@@ -15,8 +15,8 @@ from urllib.parse import quote
 import pytest
 from playwright.sync_api import Browser
 
-from browser.following import kinds_of_pages
-from browser.reading import fits, reader
+from support.browser.crawl import kinds_of_pages
+from support.browser.page_checks import fits, reader
 from support.ports import free_port
 
 pytestmark = [pytest.mark.browser, pytest.mark.long, pytest.mark.timeout(300)]
@@ -88,11 +88,11 @@ def root(tmp_path: Path) -> Iterator[str]:
 
 
 def test_evil_words_stay_words(root: str, browser: Browser) -> None:
-    doors = [
+    paths = [
         f"{root}/-/{page}/{item}" for item in (ITEM, LAST, GONE) for page in ("item", "metadata", "files")
     ]
-    doors += [f"{root}/-/search?text={quote(evil)}" for evil in EVIL]
-    pages = kinds_of_pages([f"{root}/", *doors])
+    paths += [f"{root}/-/search?text={quote(evil)}" for evil in EVIL]
+    pages = kinds_of_pages([f"{root}/", *paths])
     with reader(browser, "pt-BR", phone=True) as page:
         for url in [url for urls in pages.values() for url in urls[:9]]:
             page.goto(url)

@@ -1,4 +1,4 @@
-"""The pages of an Archive in a real browser: what they offer to everybody, and what the small script adds."""
+"""The pages of an Archive in a real browser: what they offer to all readers, and what the small script adds."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ from collections.abc import Iterator
 import pytest
 from playwright.sync_api import Browser, Page
 
-from archive.world import Served
-from browser.reading import barriers, fits
-from web.landing_world import (
+from support.archive.archive_fixture import Served
+from support.browser.page_checks import barriers, fits
+from support.web.landing_fixture import (
     GONE,
     HOSTILE,
     ITEM,
@@ -40,7 +40,7 @@ def _open(browser: Browser, served: Served, target: str, *, script: bool = True,
 
 
 @pytest.mark.parametrize(("locale", "width", "scheme"), READERS)
-def test_axe_finds_no_fault_and_nothing_is_wider_than_the_screen(
+def test_axe_finds_no_fault_and_nothing_is_wider_than_the_viewport(
     browser: Browser, served: Served, locale: str, width: int, scheme: str
 ) -> None:
     page = _open(

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Browser
 
-from archive.world import Clock, NewArchive, listener, serving, settings_for
-from ibi.archive.directory import ArchiveDirectory
+from ibi.archive.store.data_directory import DataDirectory
+from support.archive.archive_fixture import Clock, NewArchive, listener, serving, settings_for
 
 pytestmark = [pytest.mark.browser, pytest.mark.timeout(120)]
 
@@ -20,12 +20,12 @@ LINK = "../../../../../../dpi.inpe.br/banon/1998/08.02.08.56/doc/utilities1.txt"
 @pytest.fixture
 def filled(tmp_path: Path) -> Iterator[NewArchive]:
     clock = Clock()
-    directory = ArchiveDirectory(tmp_path / "archive", clock.machine)
-    directory.begin()
+    directory = DataDirectory(tmp_path / "archive", clock.machine)
+    directory.reserve()
     settings = settings_for("127.0.0.1")
-    directory.make(settings)
+    directory.create(settings)
     archive = NewArchive(
-        tmp_path / "archive", settings, directory.open_catalogue(), directory.storage(), clock
+        tmp_path / "archive", settings, directory.open_catalogue(), directory.file_store(), clock
     )
     (archive.data / "page").write_bytes(
         f'<!doctype html><title>x</title><a href="{LINK}">utilities</a>'.encode()

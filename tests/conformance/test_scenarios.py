@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 
 from support.clock import run_with_false_clock
-from support.play_words import PlayError
-from support.plays import POLICIES, read_play
-from support.stage import perform
-from support.wire import LIES
+from support.conformance.play_words import PlayError
+from support.conformance.plays import POLICIES, read_play
+from support.conformance.stage import perform
+from support.http_answers import LIES
 
 SCENARIOS = Path(__file__).parents[2] / "conformance" / "scenarios"
 PLAYS = sorted(SCENARIOS.glob("*.play"))
@@ -75,9 +75,9 @@ def test_the_play_is_followed(path: Path, policy: str) -> None:
 
 
 def test_the_plays_prove_what_this_module_says_they_prove() -> None:
-    marks = vars(test_the_play_is_followed)["pytestmark"]
-    said = {number for mark in marks if mark.name == "proves" for number in mark.args}
-    assert said == {number for path in PLAYS for number in read_play(path).proves}
+    markers = vars(test_the_play_is_followed)["pytestmark"]
+    proven = {number for marker in markers if marker.name == "proves" for number in marker.args}
+    assert proven == {number for path in PLAYS for number in read_play(path).proves}
 
 
 def test_the_readme_explains_every_lie_that_the_plays_can_tell() -> None:

@@ -12,11 +12,11 @@ from urllib.parse import urlsplit
 import pytest
 
 from ibi.protocol.pair_list import write_pairs
-from support.archives import Conduct, ScriptedArchive, Told
 from support.clock import run_with_false_clock
+from support.conformance.plays import POLICIES, User
+from support.conformance.stage import Seen, Stage
 from support.oracles.vectors import Vector, runs
-from support.plays import POLICIES, User
-from support.stage import Seen, Stage
+from support.scripted_archive import Behaviour, ReceivedRequest, ScriptedArchive
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -50,14 +50,14 @@ pytestmark = pytest.mark.proves(
 )
 
 BAD_NEIGHBOURS = {
-    "hangs": Conduct(lie="silence"),
-    "resets": Conduct(lie="reset"),
-    "drips": Conduct(b"archiveaddress z.example", drip=0.05),
-    "endless": Conduct(lie="endless-body"),
-    "compressed": Conduct(b"archiveaddress z.example", lie="compressed"),
-    "html": Conduct(b"archiveaddress z.example", lie="html"),
-    "cut-off": Conduct(b"archiveaddress z.example", lie="cut-off"),
-    "absent": Conduct(),
+    "hangs": Behaviour(lie="silence"),
+    "resets": Behaviour(lie="reset"),
+    "drips": Behaviour(b"archiveaddress z.example", drip=0.05),
+    "endless": Behaviour(lie="endless-body"),
+    "compressed": Behaviour(b"archiveaddress z.example", lie="compressed"),
+    "html": Behaviour(b"archiveaddress z.example", lie="html"),
+    "cut-off": Behaviour(b"archiveaddress z.example", lie="cut-off"),
+    "absent": Behaviour(),
 }
 
 
@@ -67,14 +67,14 @@ def archives_of(vector: Vector) -> list[ScriptedArchive]:
     for number, known in enumerate(vector.input["archives"]):
         base = urlsplit(known["base"])
         archive = ScriptedArchive(f"a{number}", base.netloc, base.path.removeprefix("/"))
-        archive.manner = Conduct(after=0.01 * number)
-        for told in known["answers"]:
+        archive.manner = Behaviour(after=0.01 * number)
+        for known_answer in known["answers"]:
             pairs = {
                 name: tuple(value) if isinstance(value, list) else value
-                for name, value in told["response"].items()
+                for name, value in known_answer["response"].items()
             }
-            question = (told["ibi"].lower(), tuple(told["verblist"]), "")
-            archive.script[question] = Conduct(write_pairs(pairs), after=0.01 * number)
+            question = (known_answer["ibi"].lower(), tuple(known_answer["verblist"]), "")
+            archive.script[question] = Behaviour(write_pairs(pairs), after=0.01 * number)
         made.append(archive)
     return made
 
@@ -93,8 +93,8 @@ def play(vector: Vector, policy: str, archives: Sequence[ScriptedArchive], absen
     return run_with_false_clock(main())
 
 
-def as_url(told: Told) -> str:
-    return f"http://{told.headers['host']}{told.target}"
+def as_url(request: ReceivedRequest) -> str:
+    return f"http://{request.headers['host']}{request.target}"
 
 
 def of_base(urls: Sequence[str], archive: ScriptedArchive) -> list[str]:
@@ -103,13 +103,13 @@ def of_base(urls: Sequence[str], archive: ScriptedArchive) -> list[str]:
 
 
 def check_acknowledgment(expected: Any, archives: Sequence[ScriptedArchive], base: str | None) -> None:
-    thanked = [(archive, told) for archive in archives for told in archive.requests("acknowledgment")]
+    thanked = [(archive, request) for archive in archives for request in archive.requests("acknowledgment")]
     if expected is None:
         assert thanked == []
     else:
-        ((archive, told),) = thanked
-        assert told.pairs == expected
-        assert as_url(told).startswith(f"{base}?")
+        ((archive, request),) = thanked
+        assert request.pairs == expected
+        assert as_url(request).startswith(f"{base}?")
         assert f"http://{archive.address}/{archive.service}" == base
 
 
@@ -120,8 +120,8 @@ def test_the_trace_passes_on_the_wire(vector: Vector, policy: str) -> None:
     seen = play(vector, policy, archives, frozenset())
     expected = vector.expected
     for archive in archives:
-        told = [as_url(each) for each in archive.requests("urlRequest")]
-        assert told == of_base(expected["requests"], archive)
+        urls = [as_url(each) for each in archive.requests("urlRequest")]
+        assert urls == of_base(expected["requests"], archive)
     assert seen.headers.get("location") == expected["redirect"]
     assert (seen.status == 302) == (expected["redirect"] is not None)
     assert seen.problem.get("kind") == expected["alert"]

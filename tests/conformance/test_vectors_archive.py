@@ -1,11 +1,11 @@
-"""The vectors of the Archive service (R15 chapter 9), run against the pure rooms of the Archive."""
+"""The vectors of the Archive service (R15 chapter 9), run against the pure modules of the Archive."""
 
 from __future__ import annotations
 
 import pytest
 
-from ibi.archive.answer import ArchiveIdentity, filter_url_list, url_list, url_variant
-from ibi.archive.holding import Holding, StoredFile
+from ibi.archive.model.answer import ArchiveIdentity, filter_url_list, url_list, url_variant
+from ibi.archive.model.item import Holding, StoredFile
 from ibi.identifier.forms import IBIForms, Name, parse_ibi
 from ibi.protocol.messages import UrlRequest
 from ibi.protocol.pair_list import write_pairs
@@ -64,7 +64,7 @@ def held(name: Name) -> Holding | None:
     return next((holding for holding in CATALOGUE if name in holding.names), None)
 
 
-def asked(ibi: str, path: str, verbs: str) -> UrlList:
+def answer_to(ibi: str, path: str, verbs: str) -> UrlList:
     request = UrlRequest(("150.163.2.175",), parse_ibi(ibi), path, VerbList.parse(verbs))
     return url_list(held, ARCHIVE, request, KEY, filtered=False)
 
@@ -75,7 +75,7 @@ def test_service_call(vector: Vector) -> None:
     forms, path, verbs, name = CALLS[vector.id]
     assert str(forms.ibip) in vector.input["call"]
     assert f'"{path.strip("/")}"' in vector.input["call"] or not path
-    pair = write_pairs({name: asked(str(forms.ibip), path, verbs).pairs[name]}).decode()
+    pair = write_pairs({name: answer_to(str(forms.ibip), path, verbs).pairs[name]}).decode()
     if vector.id == "call-08":  # where the page of the file list lies is every platform's own business
         assert vector.expected.startswith("url http://mtc-m16d.sid.inpe.br/displaydoccontent.cgi/")
         assert pair == "url http://mtc-m16d.sid.inpe.br/-/files/iconet.com.br/banon/2009/09.09.22.01"

@@ -1,4 +1,4 @@
-"""The vectors of the generation standard, run against the identifier floor."""
+"""The vectors of the generation standard, run against the identifier layer."""
 
 from __future__ import annotations
 
@@ -150,9 +150,9 @@ def test_grammar_ibip(vector: Vector) -> None:
 )
 @runs("distributor.2015")
 def test_distributor_2015(vector: Vector) -> None:
-    remembered = vector.input.get("last")
-    last = None if remembered is None else ticks(remembered)
-    literal = Algorithm4(None if remembered is None else Fraction(remembered))
+    last_ticks = vector.input.get("last")
+    last = None if last_ticks is None else ticks(last_ticks)
+    literal = Algorithm4(None if last_ticks is None else Fraction(last_ticks))
     for request, expected in zip(vector.input["requests"], vector.expected, strict=True):
         moment, r = (
             (request["t"], request["r"]) if isinstance(request, dict) else (request, vector.input["r"])

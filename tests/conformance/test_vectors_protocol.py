@@ -1,4 +1,4 @@
-"""The vectors of the resolution standard that need neither Archive nor resolver, run against the protocol floor."""
+"""The vectors of the resolution standard that need neither Archive nor resolver, run against the protocol layer."""
 
 from __future__ import annotations
 

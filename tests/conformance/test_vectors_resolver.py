@@ -3,21 +3,25 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import pytest
 
-from ibi.identifier.forms import IBI, parse_ibi
+from ibi.identifier.forms import parse_ibi
 from ibi.protocol.language import LanguagePreference
+from ibi.protocol.messages import UrlRequest
 from ibi.protocol.persistent_url import PersistentURL
 from ibi.protocol.query_string import read_query
 from ibi.protocol.url_list import UrlList
-from ibi.resolver.alerts import Alert
-from ibi.resolver.policy import Policy
-from ibi.resolver.resolution import AskAgain, Redirect, Resolution
+from ibi.resolver.model.alert import Alert
+from ibi.resolver.model.archive import Archive
+from ibi.resolver.resolve.policy import Policy
+from ibi.resolver.resolve.resolution import Redirect, Resolution
 from support.oracles.vectors import Vector, runs
+from support.resolver.resolution import hear
 
-TOLD = {
+SENT = {
     "servicesubject",
     "clientinformation.ipaddress",
     "parsedibiurl.ibi",
@@ -33,14 +37,13 @@ class ScriptedArchive:
 
     base: str
     answers: list[dict[str, Any]]
-    url_hosts: tuple[str, ...] = ()
 
-    @property
-    def service_ibi(self) -> IBI:
-        return parse_ibi(self.base.split("/", 3)[3])
+    @cached_property
+    def known(self) -> Archive:
+        return Archive(parse_ibi(self.base.split("/", 3)[3]), self.base)
 
     def answer(self, resolution: Resolution) -> UrlList:
-        request = resolution.request
+        request = resolution.query
         for answer in self.answers:
             if (answer["ibi"], answer["verblist"]) == (str(request.ibi), list(request.verbs.verbs)):
                 return UrlList(as_read(answer["response"]))
@@ -64,13 +67,13 @@ def play(
     )
     sent: list[str] = []
     while True:
-        sent += [f"{archive.base}?{resolution.request.query()}" for archive in archives]
+        sent += [f"{archive.base}?{resolution.query.query()}" for archive in archives]
         for archive in archives:
-            redirect = resolution.hear(archive, archive.answer(resolution))
+            redirect = hear(resolution, archive.known, archive.answer(resolution))
             if redirect is not None:
                 return sent, redirect
         end = resolution.close_round()
-        if not isinstance(end, AskAgain):
+        if not isinstance(end, UrlRequest):
             return sent, end
 
 
@@ -90,7 +93,7 @@ def check(vector: Vector, policy: Policy) -> None:
     sent, end = play(given, archives, policy)
     assert sent == expected["requests"]
     for request in sent:  # neither the language preference nor the required state is told to anyone
-        assert {name for name, _ in read_query(request.partition("?")[2])} <= TOLD
+        assert {name for name, _ in read_query(request.partition("?")[2])} <= SENT
     if isinstance(end, Alert):
         assert str(end.kind) == expected["alert"]
         assert expected["redirect"] is None
@@ -98,7 +101,6 @@ def check(vector: Vector, policy: Policy) -> None:
     else:
         assert expected["alert"] is None
         assert end.url == expected["redirect"]
-        assert isinstance(end.archive, ScriptedArchive)
-        assert end.archive.base == expected["ack_base"]
+        assert end.archive.address == expected["ack_base"]
         assert end.acknowledgment is not None
         assert dict(read_query(end.acknowledgment.query())) == expected["ack"]

@@ -7,20 +7,23 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from ibi.archive import schema
-from ibi.archive.answer import ArchiveIdentity, url_list
-from ibi.archive.catalogue import Catalogue
-from ibi.archive.holding import Holding
-from ibi.database import migrate, open_engine
+from ibi.archive.model.answer import ArchiveIdentity, url_list
+from ibi.archive.model.item import Holding
+from ibi.archive.store import schema
+from ibi.archive.store.tables.catalogue import Catalogue
 from ibi.errors import AlreadyHeld
-from ibi.identifier.forms import IBI, IBIForms
+from ibi.identifier.forms import IBIForms
 from ibi.protocol.language import LanguagePreference
+from ibi.protocol.messages import UrlRequest
 from ibi.protocol.persistent_url import PersistentURL
-from ibi.protocol.vocabulary import State
-from ibi.resolver.alerts import Alert, Kind
-from ibi.resolver.policy import Policy
-from ibi.resolver.resolution import AskAgain, Redirect, Resolution
+from ibi.protocol.vocabulary import ItemState
+from ibi.resolver.model.alert import Alert, Kind
+from ibi.resolver.model.archive import Archive
+from ibi.resolver.resolve.policy import Policy
+from ibi.resolver.resolve.resolution import Redirect, Resolution
+from ibi.runtime.database import migrate, open_engine
 from support.oracles.vectors import Vector, runs
+from support.resolver.resolution import hear
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -37,18 +40,19 @@ class OneArchive:
 
     identity: ArchiveIdentity
     catalogue: Catalogue
-    url_hosts: tuple[str, ...] = ()
 
     @property
-    def service_ibi(self) -> IBI:
-        return self.identity.service.main
+    def known(self) -> Archive:
+        return Archive(self.identity.service.main, self.identity.address)
 
     def hold(self, item: str, state: str) -> None:
         name, url = ibi(item), f"http://{self.identity.address}/{item}"
-        self.catalogue.put(Holding(forms=name, state=State(state), timestamp="2021-01-01T00:00:00Z", url=url))
+        self.catalogue.put(
+            Holding(forms=name, state=ItemState(state), timestamp="2021-01-01T00:00:00Z", url=url)
+        )
 
     def answer(self, resolution: Resolution) -> UrlList:
-        return url_list(self.catalogue.holding, self.identity, resolution.request, "1234567890-1234567890")
+        return url_list(self.catalogue.holding, self.identity, resolution.query, "1234567890-1234567890")
 
 
 def ibi(item: str) -> IBIForms:
@@ -90,7 +94,7 @@ def demand_the_original(item: str, archives: dict[str, OneArchive]) -> Redirect 
     url = PersistentURL.parse(f"/{ibi(item).rep}", "ibiurl.requireditemstatus=Original")
     resolution = Resolution(url, f"http://urlib.net{url}", ("192.0.2.1",), LanguagePreference(), Policy())
     for archive in archives.values():
-        assert resolution.hear(archive, archive.answer(resolution)) is None
+        assert hear(resolution, archive.known, archive.answer(resolution)) is None
     end = resolution.close_round()
-    assert not isinstance(end, AskAgain)
+    assert not isinstance(end, UrlRequest)
     return end.kind if isinstance(end, Alert) else end

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from ibi.archive.item_lines import read_line
+from ibi.archive.model.item_json import read_line
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -61,15 +61,15 @@ def load(archive: Path, *lines: str) -> list[dict[str, object]]:
 def test_half_a_character_in_one_line_refuses_that_line_alone(archive: Path, fields: str) -> None:
     good = '{"url": "http://b.example/", "rep": "%s"}'
     faulty = f'{{"rep": "{NAME}.02", {fields}}}'
-    said = load(archive, good % NAME, faulty, good % f"{NAME}.01")
-    assert said[0]["line"] == 2
-    assert said[-1] == {"added": 2, "unchanged": 0, "refused": 1}
+    lines_printed = load(archive, good % NAME, faulty, good % f"{NAME}.01")
+    assert lines_printed[0]["line"] == 2
+    assert lines_printed[-1] == {"added": 2, "unchanged": 0, "refused": 1}
 
 
 def test_a_link_that_leads_in_a_circle_is_refused_as_a_file(archive: Path) -> None:
     (archive.parent / "circle").symlink_to("circle")
-    said = load(archive, json.dumps({"rep": NAME, "files": {"a": "circle"}}))
-    assert said[-1] == {"added": 0, "unchanged": 0, "refused": 1}
+    lines_printed = load(archive, json.dumps({"rep": NAME, "files": {"a": "circle"}}))
+    assert lines_printed[-1] == {"added": 0, "unchanged": 0, "refused": 1}
 
 
 def test_a_year_keeps_its_four_digits() -> None:

@@ -22,7 +22,7 @@ from ibi.errors import ClockError, LostState
 from ibi.identifier.dates import TICKS
 from ibi.identifier.generator import LabelGenerator, is_public_ip
 from ibi.minting import Subsystem, WaitingRoom
-from ibi.minting.desk import Busy, Desk
+from ibi.minting.batcher import Busy, LabelBatcher
 from ibi.minting.machine import this_machine
 from ibi.minting.recovery import recover
 from support.machine import FalseMachine
@@ -79,8 +79,8 @@ def test_a_copied_state_stays_one_when_it_is_harmed_besides(
     tmp_path: Path, harm: Callable[[Path], None]
 ) -> None:
     clock = FalseMachine()
-    with WaitingRoom(tmp_path / "here", clock.machine) as room:
-        room.draw(TICKS)
+    with WaitingRoom(tmp_path / "here", clock.machine) as waiting_room:
+        waiting_room.draw(TICKS)
     shutil.copytree(tmp_path / "here", tmp_path / "there")
     harm(tmp_path / "there/minting/state")
     other = FalseMachine(clock.at)
@@ -91,12 +91,12 @@ def test_a_copied_state_stays_one_when_it_is_harmed_besides(
 
 @pytest.mark.proves("AMB-18")
 @pytest.mark.parametrize("harm", [lose, damage])
-def test_a_repair_does_not_believe_a_clock_that_the_witness_speaks_against(
+def test_a_repair_does_not_trust_a_clock_that_the_replica_contradicts(
     tmp_path: Path, harm: Callable[[Path], None]
 ) -> None:
     clock = FalseMachine()
-    with WaitingRoom(tmp_path, clock.machine) as room:
-        room.draw(TICKS)
+    with WaitingRoom(tmp_path, clock.machine) as waiting_room:
+        waiting_room.draw(TICKS)
     harm(tmp_path / "minting/state")
     clock.at += 3650 * 86400 * TICKS
     with pytest.raises(ClockError):
@@ -106,12 +106,12 @@ def test_a_repair_does_not_believe_a_clock_that_the_witness_speaks_against(
 def test_a_machine_that_does_not_name_its_runs_may_be_started_anew(tmp_path: Path) -> None:
     clock = FalseMachine()
     clock.boot, clock.up = "-", 30 * 86400 * TICKS
-    with WaitingRoom(tmp_path, clock.machine) as room:
-        room.draw(TICKS)
+    with WaitingRoom(tmp_path, clock.machine) as waiting_room:
+        waiting_room.draw(TICKS)
     clock.restart("-")
     clock.at += 60 * TICKS
-    with WaitingRoom(tmp_path, clock.machine) as room:
-        room.draw(TICKS)
+    with WaitingRoom(tmp_path, clock.machine) as waiting_room:
+        waiting_room.draw(TICKS)
 
 
 @pytest.mark.proves("AMB-18")
@@ -150,7 +150,7 @@ def test_a_repair_by_root_leaves_the_state_to_whom_it_belongs(tmp_path: Path) ->
 
 
 @pytest.mark.parametrize("word", ["TERM", "INT"])
-def test_a_command_whose_reader_has_fallen_asleep_can_be_stopped(tmp_path: Path, word: str) -> None:
+def test_a_command_whose_reader_has_stopped_reading_can_be_stopped(tmp_path: Path, word: str) -> None:
     count = ("--granularity", "0.00001", "--count", "100000")
     command = [sys.executable, "-m", "ibi", "mint", "--data", str(tmp_path), *TRIAL, *count]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL) as minting:
@@ -175,39 +175,41 @@ def test_many_labels_come_in_lists_that_fit_into_memory(tmp_path: Path) -> None:
 @pytest.mark.long
 def test_workers_that_share_a_coarse_granularity_all_give_labels(tmp_path: Path) -> None:
     async def run() -> list[int]:
-        desks = [Desk(WaitingRoom(tmp_path, this_machine()), generator, TICKS, sharers=4) for _ in range(4)]
+        batchers = [
+            LabelBatcher(WaitingRoom(tmp_path, this_machine()), generator, TICKS, sharers=4) for _ in range(4)
+        ]
 
-        async def draws(desk: Desk) -> int:
+        async def draws(batcher: LabelBatcher) -> int:
             given = 0
             for _ in range(3):
                 try:
-                    given += len(await desk.draw(1))
+                    given += len(await batcher.draw(1))
                 except Busy:
                     continue
             return given
 
-        return await asyncio.gather(*map(draws, desks))
+        return await asyncio.gather(*map(draws, batchers))
 
     generator = LabelGenerator("a.b.example", for_trying=True)
     with WaitingRoom(tmp_path, this_machine()):
         assert asyncio.run(run()) == [3, 3, 3, 3]
 
 
-def test_a_desk_whose_thread_cannot_be_started_refuses_and_goes_on(
+def test_a_batcher_whose_thread_cannot_be_started_refuses_and_goes_on(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def fail(_: threading.Thread) -> None:
         raise RuntimeError("can't start new thread")
 
     async def run() -> None:
-        desk = Desk(room, LabelGenerator("a.b.example", for_trying=True))
+        batcher = LabelBatcher(waiting_room, LabelGenerator("a.b.example", for_trying=True))
         with monkeypatch.context() as patch:
             patch.setattr(threading.Thread, "start", fail)
             with pytest.raises(RuntimeError, match="new thread"):
-                await asyncio.wait_for(desk.draw(1), 10)
-        assert len(await desk.draw(1)) == 1
+                await asyncio.wait_for(batcher.draw(1), 10)
+        assert len(await batcher.draw(1)) == 1
 
-    with WaitingRoom(tmp_path, this_machine()) as room:
+    with WaitingRoom(tmp_path, this_machine()) as waiting_room:
         asyncio.run(run())
 
 
@@ -250,8 +252,8 @@ def test_recover_does_not_say_repaired_while_a_listed_subsystem_is_not(harmed: P
 
 @pytest.mark.proves("AMB-10")
 @pytest.mark.parametrize("host", ["localhost.localdomain", "nas.lan", "in-addr.arpa", "x.onion"])
-def test_names_that_are_kept_for_nobody_are_for_trying_only(host: str) -> None:
-    assert LabelGenerator(f"www.{host}", for_trying=True).why_not_ours
+def test_names_without_an_owner_are_for_trying_only(host: str) -> None:
+    assert LabelGenerator(f"www.{host}", for_trying=True).why_not_unique
 
 
 @pytest.mark.proves("AMB-10")

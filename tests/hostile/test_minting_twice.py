@@ -19,7 +19,7 @@ from ibi.minting import Subsystem, WaitingRoom, state
 from ibi.minting.clock import ClockLimits
 from ibi.minting.machine import this_machine
 from ibi.minting.recovery import recover
-from ibi.minting.spatial import open_places
+from ibi.minting.subsystem import open_subsystems
 from support.machine import FalseMachine
 
 if TYPE_CHECKING:
@@ -32,7 +32,7 @@ LISTED = '[{name}]\nhost = "{host}"\ngranularity = "{step}"\nfor_trying = true\n
 
 
 class Meddled(FalseMachine):
-    """A machine on which somebody does something while a process waits for the first time."""
+    """A machine on which another process does something while a process waits for the first time."""
 
     meddle: Callable[[], object] | None = None
 
@@ -49,7 +49,7 @@ def test_a_command_and_the_listed_subsystems_of_one_directory_never_give_one_lab
     (tmp_path / "subsystems.toml").write_text(LISTED.format(name="first", host=host, step="0.1"))
     words = ("--data", str(tmp_path), "--host", host, "--for-trying", "--granularity", "0.1", "--count", "20")
     served = set()
-    with open_places(tmp_path, this_machine(), ClockLimits())[0].who as first:
+    with open_subsystems(tmp_path, this_machine(), ClockLimits())[0].namer as first:
         command = subprocess.Popen(
             [sys.executable, "-m", "ibi", "mint", *words], stdout=-1, stderr=-1, text=True
         )
@@ -66,7 +66,7 @@ def test_subsystems_that_change_names_never_give_a_label_of_the_other(tmp_path: 
     def opened(*hosts: str) -> list[Subsystem]:
         tables = [LISTED.format(name=name, host=host, step=1) for name, host in zip("ab", hosts, strict=True)]
         (tmp_path / "subsystems.toml").write_text("\n".join(tables))
-        return [place.who for place in open_places(tmp_path, clock.machine, ClockLimits())]
+        return [place.namer for place in open_subsystems(tmp_path, clock.machine, ClockLimits())]
 
     with ExitStack() as entered:
         idle, busy = map(entered.enter_context, opened("x.a.example", "y.a.example"))
@@ -110,7 +110,7 @@ def test_a_repair_that_broke_off_does_not_leave_two_states_to_draw_from(
     with WaitingRoom(tmp_path, clock.machine) as service:
         given += [service.draw(TICKS // 1000) for _ in range(3)]
         with monkeypatch.context() as patch:
-            patch.setattr(state, "flush_folder", fail)  # the new state is in place, and its witness is not
+            patch.setattr(state, "flush_folder", fail)  # the new state is in place, and its replica is not
             with pytest.raises(SetupError):
                 recover(tmp_path, clock.machine)
         clock.pass_by(70 * TICKS)
@@ -122,13 +122,13 @@ def test_a_repair_that_broke_off_does_not_leave_two_states_to_draw_from(
 
 
 @pytest.mark.proves("GEN-44")
-def test_a_room_that_one_thread_leaves_is_not_closed_under_another_one(tmp_path: Path) -> None:
+def test_a_waiting_room_that_one_thread_leaves_is_not_closed_under_another_one(tmp_path: Path) -> None:
     clock = Meddled()
-    room = WaitingRoom(tmp_path, clock.machine)
-    with room:
-        clock.meddle = lambda: room.__exit__(None, None, None)  # the end of another thread's `with`
-        first = room.reserve(MINUTE, 1).last
-        assert room.reserve(MINUTE, 1).last > first
+    waiting_room = WaitingRoom(tmp_path, clock.machine)
+    with waiting_room:
+        clock.meddle = lambda: waiting_room.__exit__(None, None, None)  # the end of another thread's `with`
+        first = waiting_room.reserve(MINUTE, 1).last
+        assert waiting_room.reserve(MINUTE, 1).last > first
 
 
 @pytest.mark.proves("GEN-44")
@@ -188,11 +188,11 @@ def test_who_waits_with_a_lock_that_is_gone_gives_no_label_of_the_next_one(
         with suppress(MintingError), WaitingRoom(tmp_path, clock.machine) as other:
             given.append(other.reserve(MINUTE, 1).last)
 
-    with WaitingRoom(tmp_path, clock.machine) as room:
-        given += [room.draw(MINUTE) for _ in range(drawn)]
+    with WaitingRoom(tmp_path, clock.machine) as waiting_room:
+        given += [waiting_room.draw(MINUTE) for _ in range(drawn)]
         clock.meddle = interfere
         with suppress(MintingError):
-            given.append(room.reserve(MINUTE, 1).last)
+            given.append(waiting_room.reserve(MINUTE, 1).last)
     assert len(given) == len(set(given))
 
 
@@ -208,10 +208,10 @@ def test_a_child_that_was_forked_during_a_draw_does_not_keep_the_lock(tmp_path: 
         children.append(child)
 
     clock = Meddled()
-    with WaitingRoom(tmp_path, clock.machine) as room:
+    with WaitingRoom(tmp_path, clock.machine) as waiting_room:
         clock.meddle = fork
-        room.reserve(MINUTE, 1)
-        next_one = threading.Thread(target=room.reserve, args=(MINUTE, 1))
+        waiting_room.reserve(MINUTE, 1)
+        next_one = threading.Thread(target=waiting_room.reserve, args=(MINUTE, 1))
         next_one.start()
         next_one.join(10)
         waits = next_one.is_alive()
@@ -229,9 +229,9 @@ def test_a_program_that_changes_its_folder_goes_on_in_the_same_directory(
         (tmp_path / name).mkdir(parents=True)
     clock = FalseMachine()
     monkeypatch.chdir(tmp_path / "here")
-    with WaitingRoom("labels", clock.machine) as room, WaitingRoom("labels", clock.machine) as other:
+    with WaitingRoom("labels", clock.machine) as waiting_room, WaitingRoom("labels", clock.machine) as other:
         monkeypatch.chdir(tmp_path / "there")
-        room.reserve(TICKS, 1)
+        waiting_room.reserve(TICKS, 1)
         monkeypatch.chdir(tmp_path / "here")
         other.reserve(TICKS, 1)
     assert not (tmp_path / "there/labels/minting/state").exists()

@@ -15,11 +15,11 @@ from pathlib import Path
 
 import pytest
 
-from archive.keeping_world import NAME, Kept, make_archive
-from ibi.archive.care.bagging import DECLARATION
-from ibi.archive.care.packages import Limits
-from ibi.archive.care.unbagging import take_bag
+from ibi.archive.preservation.bagging import DECLARATION
+from ibi.archive.preservation.packages import PackageLimits
+from ibi.archive.preservation.unbagging import take_bag
 from ibi.errors import AlreadyHeld, BadItem, IbiError, ParseError
+from support.archive.preservation_fixture import NAME, ArchiveFolder, make_archive
 
 ITEM = {"rep": NAME, "files": {"a.txt": {"path": "data/a.txt"}}}
 
@@ -65,28 +65,28 @@ def packed(kind: str, path: Path, files: dict[str, bytes]) -> Path:
 
 
 @pytest.fixture
-def kept(tmp_path: Path) -> Kept:
+def kept(tmp_path: Path) -> ArchiveFolder:
     return make_archive(tmp_path / "archive")
 
 
-def take(kept: Kept, path: Path, limits: Limits | None = None) -> None:
-    with kept.keeper() as keeper:
-        take_bag(keeper, path, "stranger", limits)
+def take(kept: ArchiveFolder, path: Path, limits: PackageLimits | None = None) -> None:
+    with kept.item_store() as item_store:
+        take_bag(item_store, path, "stranger", limits)
 
 
-def refuses(kept: Kept, path: Path, words: str, limits: Limits | None = None) -> None:
+def refuses(kept: ArchiveFolder, path: Path, words: str, limits: PackageLimits | None = None) -> None:
     """It is refused with a sentence that says so, and nothing of it stays."""
     before = sorted(path.parent.iterdir())
-    said = ""
-    with kept.keeper() as keeper:
+    message = ""
+    with kept.item_store() as item_store:
         try:
-            take_bag(keeper, path, "stranger", limits)
+            take_bag(item_store, path, "stranger", limits)
         except (BadItem, AlreadyHeld, ParseError) as error:
-            said = str(error)
+            message = str(error)
         assert kept.staging() == []
-    assert said
-    assert words in said
-    assert "\n" not in said
+    assert message
+    assert words in message
+    assert "\n" not in message
     with kept.catalogue() as catalogue:
         assert catalogue.count() == 1  # the Archive's own service
     assert sorted(path.parent.iterdir()) == before
@@ -96,7 +96,7 @@ def refuses(kept: Kept, path: Path, words: str, limits: Limits | None = None) ->
 @pytest.mark.parametrize("top", ["", "my bag/"])
 @pytest.mark.parametrize("kind", ["zip", "tar", "tar.gz", "tar.bz2", "tar.xz", "folder"])
 def test_a_good_bag_is_taken_in_from_every_kind_of_package(
-    kept: Kept, tmp_path: Path, kind: str, top: str
+    kept: ArchiveFolder, tmp_path: Path, kind: str, top: str
 ) -> None:
     files = {f"{top}{name}": text for name, text in GOOD.items()}
     path = tmp_path / f"bag.{kind}"
@@ -129,13 +129,13 @@ def test_a_good_bag_is_taken_in_from_every_kind_of_package(
 )
 @pytest.mark.parametrize("kind", ["zip", "tar"])
 def test_a_name_that_leads_elsewhere_is_refused(
-    kept: Kept, tmp_path: Path, kind: str, name: str, words: str
+    kept: ArchiveFolder, tmp_path: Path, kind: str, name: str, words: str
 ) -> None:
     refuses(kept, packed(kind, tmp_path / "bag", {**GOOD, name: b"x"}), words)
     assert not (tmp_path / "evil").exists()
 
 
-def test_a_name_with_a_zero_byte_in_a_zip_is_refused(kept: Kept, tmp_path: Path) -> None:
+def test_a_name_with_a_zero_byte_in_a_zip_is_refused(kept: ArchiveFolder, tmp_path: Path) -> None:
     path = zipped(tmp_path / "bag.zip", {**GOOD, "data/zXz": b"x"})
     path.write_bytes(path.read_bytes().replace(b"data/zXz", b"data/z\x00z"))
     refuses(kept, path, "control")
@@ -152,14 +152,14 @@ def test_a_name_with_a_zero_byte_in_a_zip_is_refused(kept: Kept, tmp_path: Path)
 )
 @pytest.mark.parametrize("kind", ["zip", "tar"])
 def test_names_that_some_file_system_takes_for_one_are_refused(
-    kept: Kept, tmp_path: Path, kind: str, one: str, other: str
+    kept: ArchiveFolder, tmp_path: Path, kind: str, one: str, other: str
 ) -> None:
     with pytest.raises(BadItem, match=r"too much alike|a file and a folder"):
         take(kept, packed(kind, tmp_path / "bag", bag({one: b"1", other: b"2"})))
     assert kept.staging() == []
 
 
-def test_the_same_name_twice_is_refused(kept: Kept, tmp_path: Path) -> None:
+def test_the_same_name_twice_is_refused(kept: ArchiveFolder, tmp_path: Path) -> None:
     path = tmp_path / "bag.tar"
     tarred(path, GOOD)
     tarred(path, {"data/a.txt": b"b"}, mode="a")
@@ -167,14 +167,14 @@ def test_the_same_name_twice_is_refused(kept: Kept, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("kind", [tarfile.SYMTYPE, tarfile.LNKTYPE, tarfile.CHRTYPE, tarfile.FIFOTYPE])
-def test_links_and_devices_in_a_tar_are_refused(kept: Kept, tmp_path: Path, kind: bytes) -> None:
+def test_links_and_devices_in_a_tar_are_refused(kept: ArchiveFolder, tmp_path: Path, kind: bytes) -> None:
     info = tarfile.TarInfo("data/link")
     info.type, info.linkname = kind, "/etc/passwd"
     refuses(kept, tarred(tmp_path / "bag.tar", GOOD, info), "not a regular file")
 
 
 @pytest.mark.parametrize("kind", [stat.S_IFLNK, stat.S_IFIFO, stat.S_IFCHR])
-def test_links_and_devices_in_a_zip_are_refused(kept: Kept, tmp_path: Path, kind: int) -> None:
+def test_links_and_devices_in_a_zip_are_refused(kept: ArchiveFolder, tmp_path: Path, kind: int) -> None:
     def change(info: zipfile.ZipInfo) -> None:
         info.external_attr = (kind if info.filename == "data/link" else stat.S_IFREG) << 16
 
@@ -186,7 +186,7 @@ def test_links_and_devices_in_a_zip_are_refused(kept: Kept, tmp_path: Path, kind
 
 
 @pytest.mark.parametrize("kind", ["link", "pipe"])
-def test_links_and_pipes_in_a_folder_are_refused(kept: Kept, tmp_path: Path, kind: str) -> None:
+def test_links_and_pipes_in_a_folder_are_refused(kept: ArchiveFolder, tmp_path: Path, kind: str) -> None:
     folder = tmp_path / "bag"
     (folder / "data").mkdir(parents=True)
     for name, text in GOOD.items():
@@ -198,26 +198,26 @@ def test_links_and_pipes_in_a_folder_are_refused(kept: Kept, tmp_path: Path, kin
     refuses(kept, folder, "not a regular file")
 
 
-def test_too_many_files_are_refused(kept: Kept, tmp_path: Path) -> None:
+def test_too_many_files_are_refused(kept: ArchiveFolder, tmp_path: Path) -> None:
     files = {**GOOD, **{f"data/{number}": b"" for number in range(50)}}
-    refuses(kept, zipped(tmp_path / "bag.zip", files), "more than 20 files", Limits(files=20))
+    refuses(kept, zipped(tmp_path / "bag.zip", files), "more than 20 files", PackageLimits(files=20))
 
 
-def test_too_many_bytes_are_refused(kept: Kept, tmp_path: Path) -> None:
+def test_too_many_bytes_are_refused(kept: ArchiveFolder, tmp_path: Path) -> None:
     files = bag({"data/a.txt": bytes(5000)}, ITEM)
-    refuses(kept, zipped(tmp_path / "bag.zip", files), "more than 3000 bytes", Limits(size=3000))
+    refuses(kept, zipped(tmp_path / "bag.zip", files), "more than 3000 bytes", PackageLimits(size=3000))
 
 
 @pytest.mark.parametrize("kind", ["zip", "tar.gz", "tar.bz2", "tar.xz"])
-def test_a_bomb_is_refused_while_it_grows(kept: Kept, tmp_path: Path, kind: str) -> None:
+def test_a_bomb_is_refused_while_it_grows(kept: ArchiveFolder, tmp_path: Path, kind: str) -> None:
     files = bag({"data/a.txt": bytes(30_000_000)}, ITEM)
     path = tmp_path / f"bag.{kind}"
     made = zipped(path, files) if kind == "zip" else tarred(path, files, mode=f"w:{kind.partition('.')[2]}")
     assert path.stat().st_size < 60_000
-    refuses(kept, made, "grows without end", Limits(harmless=4 << 20))
+    refuses(kept, made, "grows without end", PackageLimits(harmless=4 << 20))
 
 
-def test_a_zip_that_lies_about_a_size_is_refused(kept: Kept, tmp_path: Path) -> None:
+def test_a_zip_that_lies_about_a_size_is_refused(kept: ArchiveFolder, tmp_path: Path) -> None:
     path = zipped(tmp_path / "bag.zip", bag({"data/a.txt": b"a" * 77_777}, ITEM))
     text = path.read_bytes()
     assert text.count((77_777).to_bytes(4, "little")) == 2
@@ -225,13 +225,13 @@ def test_a_zip_that_lies_about_a_size_is_refused(kept: Kept, tmp_path: Path) -> 
     refuses(kept, path, "cannot be unpacked")
 
 
-def test_many_small_bombs_count_together(kept: Kept, tmp_path: Path) -> None:
+def test_many_small_bombs_count_together(kept: ArchiveFolder, tmp_path: Path) -> None:
     payload = {f"data/{number:04}": bytes(1_000_000) for number in range(40)}
     path = zipped(tmp_path / "bag.zip", bag(payload))
-    refuses(kept, path, "grows without end", Limits(harmless=4 << 20))
+    refuses(kept, path, "grows without end", PackageLimits(harmless=4 << 20))
 
 
-def test_the_head_of_a_tar_may_not_ask_for_all_memory(kept: Kept, tmp_path: Path) -> None:
+def test_the_head_of_a_tar_may_not_ask_for_all_memory(kept: ArchiveFolder, tmp_path: Path) -> None:
     head = tarfile.TarInfo("x")
     head.type, head.size = tarfile.XHDTYPE, 1 << 32
     path = tmp_path / "bag.tar"
@@ -239,12 +239,12 @@ def test_the_head_of_a_tar_may_not_ask_for_all_memory(kept: Kept, tmp_path: Path
     refuses(kept, path, "too long")
 
 
-def test_the_list_of_a_zip_may_not_ask_for_all_memory(kept: Kept, tmp_path: Path) -> None:
+def test_the_list_of_a_zip_may_not_ask_for_all_memory(kept: ArchiveFolder, tmp_path: Path) -> None:
     path = zipped(tmp_path / "bag.zip", {**GOOD, **{f"data/{number}": b"" for number in range(200)}})
-    refuses(kept, path, "too long", Limits(piece=8000))
+    refuses(kept, path, "too long", PackageLimits(piece=8000))
 
 
-def test_an_encrypted_file_is_refused(kept: Kept, tmp_path: Path) -> None:
+def test_an_encrypted_file_is_refused(kept: ArchiveFolder, tmp_path: Path) -> None:
     path = zipped(tmp_path / "bag.zip", GOOD)
     text = bytearray(path.read_bytes())
     at = text.rindex(b"PK\x01\x02")
@@ -255,14 +255,16 @@ def test_an_encrypted_file_is_refused(kept: Kept, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("cut", [0, 1, 10, 100, 300])
 @pytest.mark.parametrize("kind", ["zip", "tar", "tar.gz", "tar.xz"])
-def test_a_package_that_was_cut_off_is_refused(kept: Kept, tmp_path: Path, kind: str, cut: int) -> None:
+def test_a_package_that_was_cut_off_is_refused(
+    kept: ArchiveFolder, tmp_path: Path, kind: str, cut: int
+) -> None:
     path = tmp_path / f"bag.{kind}"
     made = zipped(path, GOOD) if kind == "zip" else tarred(path, GOOD, mode=f"w:{kind.partition('.')[2]}")
     made.write_bytes(made.read_bytes()[:cut])
     refuses(kept, made, "")
 
 
-def test_noise_is_refused(kept: Kept, tmp_path: Path) -> None:
+def test_noise_is_refused(kept: ArchiveFolder, tmp_path: Path) -> None:
     for number, start in enumerate([b"", b"PK\x03\x04", b"\x1f\x8b\x08", b"BZh9", b"\xfd7zXZ\x00"]):
         path = tmp_path / f"noise{number}"
         path.write_bytes(start + bytes(range(256)) * 10)
@@ -323,19 +325,19 @@ CHANGED: dict[str, tuple[dict[str, bytes | None], str]] = {
 
 
 @pytest.mark.parametrize("what", CHANGED)
-def test_a_bag_that_is_not_whole_and_true_is_refused(kept: Kept, tmp_path: Path, what: str) -> None:
+def test_a_bag_that_is_not_whole_and_true_is_refused(kept: ArchiveFolder, tmp_path: Path, what: str) -> None:
     changes, words = CHANGED[what]
     changed: dict[str, bytes | None] = {**GOOD, **changes}
     files = {name: text for name, text in changed.items() if text is not None}
     refuses(kept, zipped(tmp_path / "bag.zip", files), words)
 
 
-def test_files_beside_the_folder_of_the_bag_are_refused(kept: Kept, tmp_path: Path) -> None:
+def test_files_beside_the_folder_of_the_bag_are_refused(kept: ArchiveFolder, tmp_path: Path) -> None:
     files = {f"bag/{name}": text for name, text in GOOD.items()} | {"other/x": b"x"}
     refuses(kept, zipped(tmp_path / "bag.zip", files), "beside")
 
 
-def test_a_bag_of_an_item_that_is_held_already_is_refused(kept: Kept, tmp_path: Path) -> None:
+def test_a_bag_of_an_item_that_is_held_already_is_refused(kept: ArchiveFolder, tmp_path: Path) -> None:
     held = kept.put(NAME, {"own.txt": b"own"})
     with pytest.raises(IbiError, match="already held"):
         take(kept, zipped(tmp_path / "bag.zip", GOOD))
@@ -344,12 +346,12 @@ def test_a_bag_of_an_item_that_is_held_already_is_refused(kept: Kept, tmp_path: 
     assert [file.name for file in kept.held().files] == ["own.txt"]
 
 
-def test_what_is_no_package_at_all_is_one_sentence(kept: Kept, tmp_path: Path) -> None:
+def test_what_is_no_package_at_all_is_one_sentence(kept: ArchiveFolder, tmp_path: Path) -> None:
     refuses(kept, tmp_path / "absent", "cannot be read")
 
 
 @pytest.mark.long
-def test_a_tag_file_that_is_too_long_for_the_memory_is_refused(kept: Kept, tmp_path: Path) -> None:
+def test_a_tag_file_that_is_too_long_for_the_memory_is_refused(kept: ArchiveFolder, tmp_path: Path) -> None:
     path = tmp_path / "bag.tar.gz"
     with gzip.open(path, "wb", 1) as packed, tarfile.open(fileobj=packed, mode="w") as package:
         info = tarfile.TarInfo("bagit.txt")

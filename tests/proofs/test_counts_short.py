@@ -6,14 +6,14 @@ import random
 
 import pytest
 
-from proofs.minting.report import Scale
+from proofs.common.report import Scale
 from proofs.resolver import counts
 
 SEED = random.randrange(10**6)  # another one in each run; a failure shows it
 
 
 @pytest.mark.long
-def test_four_processes_lose_no_thanks_and_count_none_twice() -> None:
+def test_four_processes_lose_no_acknowledgment_and_count_none_twice() -> None:
     report = counts.prove(Scale.SHORT, SEED)
     assert report.broken == [], f"seed {SEED}"
     assert report.counts["redirects"] == 2_000

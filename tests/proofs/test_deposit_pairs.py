@@ -8,25 +8,25 @@ from pathlib import Path
 
 import pytest
 
+from proofs.common.report import Report, Scale
 from proofs.deposit import pairs
 from proofs.deposit.nursery import Nursery
 from proofs.deposit.pairs import Pair, Stage
-from proofs.minting.report import Report, Scale
 
 SEED = random.randrange(10**6)  # another one in each run; a failure shows it
 OLD = """
-from ibi.archive.catalogue import Catalogue
-from ibi.archive.storage import Storage
-settling = Storage.settle
+from ibi.archive.store.tables.catalogue import Catalogue
+from ibi.archive.store.files import FileStore
+settling = FileStore.settle
 class Once(Catalogue):
     # Looked at once, where the settler looks again before it moves.
     def __init__(self, catalogue):
         self.__dict__ = catalogue.__dict__
         self.looked = []
-    def staged(self):
-        self.looked, found = ([], self.looked[0]) if self.looked else ([super().staged()], None)
+    def staged_files(self):
+        self.looked, found = ([], self.looked[0]) if self.looked else ([super().staged_files()], None)
         return self.looked[0] if found is None else found
-Storage.settle = lambda self, catalogue: settling(self, Once(catalogue))
+FileStore.settle = lambda self, catalogue: settling(self, Once(catalogue))
 """
 
 

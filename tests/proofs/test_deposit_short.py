@@ -8,9 +8,9 @@ import sys
 
 import pytest
 
+from proofs.common.environment import environment
+from proofs.common.report import Report, Scale
 from proofs.deposit import boundaries, full_disk, kills, together
-from proofs.minting.report import Report, Scale
-from proofs.minting.running import environment
 
 SEED = random.randrange(10**6)  # another one in each run; a failure shows it
 
@@ -34,7 +34,7 @@ def test_an_item_is_wholly_there_or_wholly_absent_whatever_call_fails() -> None:
 
 @pytest.mark.long
 @pytest.mark.proves("ARC-04", "ARC-08")
-def test_nothing_that_was_acknowledged_is_lost_whoever_is_killed() -> None:
+def test_nothing_that_was_acknowledged_is_lost_whichever_process_is_killed() -> None:
     report = kills.prove(Scale.SHORT, SEED)
     assert held(report)
     assert report.counts["kills"] >= 25

@@ -8,11 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from ibi.resolver import chain, evidence_files
-from ibi.resolver.chain import START, Head, Note
+from ibi.resolver.evidence import chain, files
+from ibi.resolver.evidence.chain import CHAIN_START, LogHead, NewEntry
+from proofs.common.report import Report, Scale
 from proofs.evidence import boundaries, kills, tampering
 from proofs.evidence.logs import Log
-from proofs.minting.report import Report, Scale
 
 SEED = random.randrange(10**6)  # another one in each run; a failure shows it
 
@@ -39,38 +39,38 @@ def test_nothing_acknowledged_is_lost_when_writers_are_killed() -> None:
     assert report.counts["kills"] == 12
 
 
-def _trusting(_handle: int, log: int, _moment: str) -> tuple[Head, list[Note]]:
+def _trusting(_handle: int, log: int, _moment: str) -> tuple[LogHead, list[NewEntry]]:
     """Goes on from whatever end is there."""
-    last, end, _ = evidence_files._after(log, Head(START, 0), os.fstat(log).st_size)
-    return Head(last, end), []
+    last, end, _ = files._after(log, LogHead(CHAIN_START, 0), os.fstat(log).st_size)
+    return LogHead(last, end), []
 
 
 @pytest.mark.long
 @pytest.mark.parametrize(
-    ("module", "name", "broken", "told"),
+    ("module", "name", "broken", "complaint"),
     [
-        (evidence_files, "_settle", _trusting, "the next entry hides it"),
+        (files, "_settle", _trusting, "the next entry hides it"),
         (chain, "_fault_of", lambda *_: None, "not found"),
     ],
 )
 def test_the_proof_of_tampering_sees_a_log_that_does_not_look(
-    monkeypatch: pytest.MonkeyPatch, module: object, name: str, broken: object, told: str
+    monkeypatch: pytest.MonkeyPatch, module: object, name: str, broken: object, complaint: str
 ) -> None:
     monkeypatch.setattr(module, name, broken)
-    assert any(told in sentence for sentence in tampering.prove(Scale.SHORT, 1).broken)
+    assert any(complaint in sentence for sentence in tampering.prove(Scale.SHORT, 1).broken)
 
 
 @pytest.mark.parametrize(
-    ("outcome", "told"), [("done", "the entries are there"), ("killed", ""), ("refused", "")]
+    ("outcome", "complaint"), [("done", "the entries are there"), ("killed", ""), ("refused", "")]
 )
 def test_the_judge_of_boundaries_misses_an_entry_that_was_acknowledged(
-    tmp_path: Path, outcome: str, told: str
+    tmp_path: Path, outcome: str, complaint: str
 ) -> None:
     log, report = Log(tmp_path), Report("", "")
     log.fill(random.Random(1), 3)
     boundaries._judge(report, log, log.read(), outcome, "whole")
-    assert told in " ".join(report.broken)
-    assert report.held is not bool(told)
+    assert complaint in " ".join(report.broken)
+    assert report.held is not bool(complaint)
 
 
 def test_the_judge_of_boundaries_misses_what_was_there_before(tmp_path: Path) -> None:

@@ -9,23 +9,22 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from ibi.archive.file_names import file_parts
-from ibi.archive.intake.sources.bibtex import read_bibtex
-from ibi.archive.intake.sources.oai_pmh import PageReader
-from ibi.archive.intake.sources.table import read_table
-from ibi.archive.sharing.fetching import read_description, tag_of
-from ibi.archive.sharing.whereabouts import Whereabouts
+from ibi.archive.ingest.sources.bibtex import read_bibtex
+from ibi.archive.ingest.sources.oai_pmh import PageReader
+from ibi.archive.ingest.sources.table import read_table
+from ibi.archive.model.file_names import file_parts
+from ibi.archive.replication.fetching import OriginalLocation, etag_of, read_description
 from ibi.cli import main
 from ibi.errors import BadItem, IbiError, ParseError, PeerGarbled
+from ibi.http.server.service import Service
 from ibi.identifier.forms import parse_ibi
 from ibi.protocol.url_list import UrlList
-from ibi.serving import Service
-from ibi.texts import printable
+from ibi.runtime.i18n import printable
+from proofs.common.report import Report, Scale
 from proofs.fuzz import answers, listed, parsers, requests
-from proofs.fuzz.liar import Told
+from proofs.fuzz.liar import SentTexts
 from proofs.fuzz.target import Target
-from proofs.fuzz.wire import Door, fault_of
-from proofs.minting.report import Report, Scale
+from proofs.fuzz.wire import SocketlessClient, fault_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -50,7 +49,7 @@ def test_both_services_answer_whatever_is_asked() -> None:
 
 
 @pytest.mark.long
-def test_a_resolver_among_liars_sends_readers_only_where_somebody_said() -> None:
+def test_a_resolver_among_liars_redirects_only_to_answered_locations() -> None:
     report = answers.prove(Scale.SHORT, SEED)
     assert report.broken == [], f"seed {SEED}"
     assert report.counts["status 302"] > 0
@@ -85,7 +84,7 @@ def _slow(text: str) -> int:
 
 
 @pytest.mark.parametrize(
-    ("read", "back", "told"),
+    ("read", "back", "complaint"),
     [
         (_index, None, "IndexError in ?: ''"),
         (_raises_in_saying, None, "its sentence cannot be said"),
@@ -94,10 +93,10 @@ def _slow(text: str) -> int:
     ],
 )
 def test_a_parser_with_a_fault_in_it_is_found(
-    read: Callable[[str], Any], back: Callable[[Any], Any] | None, told: str
+    read: Callable[[str], Any], back: Callable[[Any], Any] | None, complaint: str
 ) -> None:
     report = parsers.fuzz(Target("a.parser", read, seeds=("a", "12"), back=back), 300, 1)
-    assert any(told in sentence for sentence in report.broken)
+    assert any(complaint in sentence for sentence in report.broken)
 
 
 @pytest.mark.long
@@ -138,26 +137,26 @@ def test_a_service_that_fails_or_never_answers_is_found() -> None:
     async def ends(_scope: Any, _receive: Any, _send: Any) -> None:
         pass
 
-    async def said(app: Any) -> str:
+    async def response(app: Any) -> str:
         raw = b"GET / HTTP/1.1\r\nHost: a.example\r\n\r\n"
-        written, fault = await Door(Service(app)).say([raw])
+        written, fault = await SocketlessClient(Service(app)).say([raw])
         return fault or fault_of(written, raw, (b"GET",))
 
-    assert asyncio.run(said(fails)) == "status 500"
-    assert asyncio.run(said(ends)) == "status 500"
+    assert asyncio.run(response(fails)) == "status 500"
+    assert asyncio.run(response(ends)) == "status 500"
 
 
 def test_only_what_was_said_counts_as_said() -> None:
-    told = Told()
-    told.say(b"url http://a.example/x", b"HTTP/1.1 200 OK\r\n\r\n5\r\nurl h\r\n11\r\nttp://a.example/y")
-    assert told.has("http://a.example/x")
-    assert told.has("http://a.example/y")
-    assert not told.has("http://evil.example/")
+    texts = SentTexts()
+    texts.say(b"url http://a.example/x", b"HTTP/1.1 200 OK\r\n\r\n5\r\nurl h\r\n11\r\nttp://a.example/y")
+    assert texts.has("http://a.example/x")
+    assert texts.has("http://a.example/y")
+    assert not texts.has("http://evil.example/")
 
 
 def test_what_is_wrong_with_a_redirect_is_told() -> None:
     report = Report("", "")
-    reader = answers._Reader(report, random.Random(1), Service(None), Told())
+    reader = answers._Reader(report, random.Random(1), Service(None), SentTexts())
     raw = b"GET /x HTTP/1.1\r\nHost: a\r\n\r\n"
     reader._judge(
         raw, b"HTTP/1.1 302 Found\r\nlocation: http://evil.example/\r\ncontent-length: 0\r\n\r\n", ""
@@ -189,9 +188,9 @@ def test_a_line_that_is_refused_cannot_steer_the_terminal(
     assert main(["archive", "init", "--data", str(tmp_path / "data"), *words]) == 0
     (tmp_path / "lines").write_text(line, encoding="ascii")
     main(["archive", "import", "--data", str(tmp_path / "data"), str(tmp_path / "lines")])
-    said = capsys.readouterr().err
-    assert "line 1: " in said
-    assert all(char.isprintable() or char == "\n" for char in said)
+    errors = capsys.readouterr().err
+    assert "line 1: " in errors
+    assert all(char.isprintable() or char == "\n" for char in errors)
 
 
 def test_half_a_character_is_left_to_be_escaped_where_it_is_written() -> None:
@@ -225,13 +224,13 @@ def test_a_byte_of_another_encoding_in_a_url_or_a_file_name_spoils_one_record() 
 
 @pytest.mark.parametrize("tag", ["é", "\udcff", "a\x7f", "x" * 201])
 def test_a_tag_that_could_not_be_sent_back_is_none(tag: str) -> None:
-    assert tag_of({"etag": tag}) == ""
-    assert tag_of({"etag": '"1"'}) == '"1"'
+    assert etag_of({"etag": tag}) == ""
+    assert etag_of({"etag": '"1"'}) == '"1"'
 
 
 def test_a_moment_that_is_none_is_not_taken_over_from_another_archive() -> None:
     def at(timestamp: str) -> str:
-        return Whereabouts("http://a.example/", (), UrlList({"timestamp": timestamp})).timestamp
+        return OriginalLocation("http://a.example/", (), UrlList({"timestamp": timestamp})).timestamp
 
     assert at("tomorrow") == ""
     assert at("2014-01-02T17:23:57+01:00") == "2014-01-02T16:23:57Z"
@@ -261,9 +260,9 @@ def test_a_body_that_is_too_large_is_refused_once(behind: bytes) -> None:
 
     head = b"POST / HTTP/1.1\r\nHost: a.example\r\nContent-Length: 20000\r\n\r\n"
 
-    async def said() -> tuple[bytes, str]:
-        return await Door(Service(app, largest_body=1000)).say([head + b"x" * 20_000 + behind])
+    async def response() -> tuple[bytes, str]:
+        return await SocketlessClient(Service(app, largest_body=1000)).say([head + b"x" * 20_000 + behind])
 
-    written, fault = asyncio.run(said())
+    written, fault = asyncio.run(response())
     assert (written.count(b"HTTP/1.1 413 "), written.count(b"HTTP/1.1 ")) == (1, 1)
     assert fault == ""

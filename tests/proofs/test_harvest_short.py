@@ -6,8 +6,8 @@ import random
 
 import pytest
 
+from proofs.common.report import Scale
 from proofs.harvest import changing
-from proofs.minting.report import Scale
 
 SEED = random.randrange(10**6)  # another one in each run; a failure shows it
 

@@ -11,23 +11,22 @@ from unittest.mock import patch
 
 import pytest
 
-from ibi.protocol import choice
-from ibi.protocol.choice import wanted
+from ibi.protocol import url_list
 from ibi.protocol.relation import Relation
-from ibi.protocol.url_list import relations_of
-from ibi.protocol.vocabulary import State
-from ibi.resolver import resolution as machine_room
-from ibi.resolver import rounds as rooms
-from ibi.resolver.alerts import Kind
-from ibi.resolver.asked import Asked
-from ibi.resolver.fanout import FanOut
-from ibi.resolver.knowledge import Knowledge
-from ibi.resolver.policy import Policy
-from ibi.resolver.questions import Questions
-from ibi.resolver.resolution import Resolution
-from ibi.resolver.thanks import Thanks
-from proofs.minting.report import Report, Scale
-from proofs.minting.running import environment
+from ibi.protocol.url_list import find_wanted, relations_of
+from ibi.protocol.vocabulary import ItemState
+from ibi.resolver.acknowledgments.queue import AcknowledgmentQueue
+from ibi.resolver.model.alert import Kind
+from ibi.resolver.model.archive import ArchiveResponse
+from ibi.resolver.resolve import resolution as resolution_module
+from ibi.resolver.resolve import resolver as driver
+from ibi.resolver.resolve.learning import Knowledge
+from ibi.resolver.resolve.policy import Policy
+from ibi.resolver.resolve.queries import Queries
+from ibi.resolver.resolve.resolution import Resolution
+from ibi.resolver.resolve.round import Round
+from proofs.common.environment import environment
+from proofs.common.report import Report, Scale
 from proofs.resolution import exhaustive, originals, simulator
 from proofs.resolution.wire import VirtualLoop
 
@@ -84,43 +83,51 @@ def test_plays_that_once_ended_wrong_end_well(loop: VirtualLoop) -> None:
     assert report.broken == []
 
 
-# That it can fail: machines and rooms with a fault in them
+# That it can fail: machines and modules with a fault in them
 
 
 class WaitsForWhoHasSpoken(Resolution):
-    def _await_no_more(self, archive: Any) -> None:
-        """Whoever is awaited is awaited for ever."""
+    _awaited = None
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        """Wait on for the one that was awaited."""
+        if name != "_awaited" or value is not None:
+            super().__setattr__(name, value)
 
 
 class CountsWhatWasRemoved(Resolution):
     def _found(self, answer: Any) -> Any:
-        return wanted(answer, self._relation, self._preference, answer.relations())
+        return find_wanted(answer, self._relation, self._preference, answer.relations())
 
 
 class LetsDeletedHideTheLiving(Resolution):
     def close_round(self, *, may_go_on: bool = True) -> Any:
-        gone = [heard.archive for heard in self._heard if heard.answer.state is State.DELETED]
+        gone = [
+            heard.archive
+            for heard in self._heard
+            if heard.answer is not None and heard.answer.state is ItemState.DELETED
+        ]
         return self._alert(Kind.DELETED, gone) if gone else super().close_round(may_go_on=may_go_on)
 
 
-class BelievesAnybody(Resolution):
+class BelievesEveryArchive(Resolution):
     def __init__(self, *given: Any) -> None:
-        url, text, addresses, preference, _, *holder = given
-        super().__init__(url, text, addresses, preference, Policy(strict=True), *holder)
+        url, persistent, addresses, preference, _ = given
+        super().__init__(url, persistent, addresses, preference, Policy(strict=True))
 
 
 class TakesTheFirstClaim(Resolution):
-    def hear(self, archive: Any, answer: Any, *, again: bool = False) -> Any:
-        decided = super().hear(archive, answer, again=again)
+    def hear(self, response: Any) -> Any:
+        decided, answer = super().hear(response), response.answer
         found = self._found(answer) if self.original_required and answer else None
-        if found is not None and found.entry.state is State.ORIGINAL:
+        if found is not None and found.entry.state is ItemState.ORIGINAL:
             return self.close_round()
         return decided
 
 
 class AsksTheSameAgain(Resolution):
     def _ask(self, *given: Any) -> Any:
-        self._asked = Asked()
+        self._queried = set()
         return super()._ask(*given)
 
 
@@ -130,7 +137,7 @@ class ForgetsWhoWasSilent(Resolution):
         return super()._ask(*given)
 
 
-class DeniesThoughSomebodyWasSilent(Resolution):
+class DeniesThoughAnArchiveWasSilent(Resolution):
     def _alert(self, *given: Any) -> Any:
         silent, self._silent = self._silent, {}
         alert = super()._alert(*given)
@@ -139,17 +146,16 @@ class DeniesThoughSomebodyWasSilent(Resolution):
 
 
 class NotesWhatItDoesNotTake(Resolution):
-    def hear_again(self, archive: Any, answer: Any) -> Any:
-        decided = super().hear_again(archive, answer)
+    def _hear_stale(self, archive: Any, answer: Any) -> Any:
+        decided = super()._hear_stale(archive, answer)
         if decided is None and self._found(answer) is not None:
             self._unsafe.append(archive)
         return decided
 
 
-class ForgetsThatItWasSaidBefore(Resolution):
-    def hear(self, archive: Any, answer: Any, *, again: bool = False) -> Any:
-        del again
-        return super().hear(archive, answer)
+class ForgetsEarlierAnswers(Resolution):
+    def hear(self, response: Any) -> Any:
+        return super().hear(ArchiveResponse(response.archive, response.answer, response.error))
 
 
 @pytest.mark.parametrize(
@@ -158,11 +164,11 @@ class ForgetsThatItWasSaidBefore(Resolution):
         WaitsForWhoHasSpoken,
         CountsWhatWasRemoved,
         LetsDeletedHideTheLiving,
-        BelievesAnybody,
+        BelievesEveryArchive,
         TakesTheFirstClaim,
         AsksTheSameAgain,
         ForgetsWhoWasSilent,
-        DeniesThoughSomebodyWasSilent,
+        DeniesThoughAnArchiveWasSilent,
     ],
 )
 def test_a_machine_with_a_fault_is_found_out_by_its_stories(machine: type[Resolution]) -> None:
@@ -174,9 +180,9 @@ def test_a_machine_with_a_fault_is_found_out_by_its_stories(machine: type[Resolu
     assert report.violations
 
 
-def test_who_accuses_nobody_is_found_out() -> None:
+def test_a_machine_that_sees_no_contradiction_is_found_out() -> None:
     report = Report("trial", "")
-    with patch.object(machine_room, "contradicting", lambda _claims: []):
+    with patch.object(resolution_module, "contradicting", lambda _claims: []):
         for seed in range(300):
             simulator.tell(seed, report)
     assert any("suspect-originals" in sentence for sentence in report.broken)
@@ -184,7 +190,7 @@ def test_who_accuses_nobody_is_found_out() -> None:
 
 def test_languages_of_another_translation_are_found_out() -> None:
     report = Report("trial", "")
-    right = choice._named
+    right = url_list._named
 
     def wrong(answer: Any, _lead: Any, relation: Any, index: int) -> Any:
         steps = relation.steps[:index]
@@ -192,7 +198,7 @@ def test_languages_of_another_translation_are_found_out() -> None:
         fitting = [lead for lead in leads if Relation(steps).accepts(lead)]
         return {name for lead in fitting for name in right(answer, lead, relation, index)}
 
-    with patch.object(choice, "_named", wrong):
+    with patch.object(url_list, "_named", wrong):
         simulator.tell(501, report)
     assert report.violations
 
@@ -204,22 +210,27 @@ def _asks_whom_it_knew(self: Any) -> Any:
 def _again(self: Any) -> None:
     if not self._widened:
         _WIDEN(self)
-        self._ask(self._plan.first)
+        self._send(self._plan.first, self._waiting)
 
 
-def _impatient(self: Any, *given: Any, **named: Any) -> None:
-    *others, times = given
-    shorter = times if named.get("remembered") else times._replace(per_archive=2.0)
-    _FAN_OUT(self, *others, shorter, **named)
+def _impatient(self: Any, *given: Any) -> None:
+    queries, times, *others = given
+    _ROUND(self, queries, times._replace(per_archive=2.0), *others)
 
 
-def _endless(self: Any, *given: Any, **named: Any) -> None:
-    *others, times = given
-    _FAN_OUT(self, *others, times._replace(per_archive=30.0), **{**named, "left": 30.0})
+def _endless(self: Any, *given: Any) -> None:
+    queries, times, *others, terms = given
+    _ROUND(
+        self, queries, times._replace(per_archive=30.0), *others, terms._replace(deadline=terms.deadline + 25)
+    )
 
 
-def _for_ever(self: Any, archive: Any, request: Any) -> Any:
-    return next((answer for _, answer in self.older([archive], request)), None)
+def _for_ever(self: Any, archive: Any, batch: Any, shared: Any) -> bool:
+    if batch.use_cache:
+        for response in self.stale([archive], batch.query):
+            batch.deliver(ArchiveResponse(archive, response.answer, None, batch.began, "cache"))
+            return True
+    return bool(_ANSWERED(self, archive, batch, shared))
 
 
 def _always(*_given: Any) -> bool:
@@ -231,28 +242,28 @@ def _twice(self: Any, *given: Any) -> None:
     _ACKNOWLEDGE(self, *given)
 
 
-_WHO, _WIDEN = rooms.Rounds._who, FanOut.widen
-_FAN_OUT: Any = FanOut.__init__
-_ACKNOWLEDGE = Thanks.acknowledge
+_WHO, _WIDEN, _ANSWERED = driver.Resolver._members, Round._widen, Queries._answered
+_ROUND: Any = Round.__init__
+_ACKNOWLEDGE = AcknowledgmentQueue.acknowledge
 
 
 @pytest.mark.parametrize(
-    ("room", "name", "wrong", "law"),
+    ("module", "name", "wrong", "law"),
     [
-        (rooms.Rounds, "_who", _asks_whom_it_knew, "i13"),
-        (FanOut, "widen", _again, "i6"),
-        (FanOut, "__init__", _impatient, "i11"),
-        (FanOut, "__init__", _endless, "i8"),
-        (Questions, "kept", _for_ever, "i2"),
-        (Thanks, "acknowledge", _twice, "i3"),
-        (Knowledge, "nobody_has", _always, "i14"),
+        (driver.Resolver, "_members", _asks_whom_it_knew, "i13"),
+        (Round, "_widen", _again, "i6"),
+        (Round, "__init__", _impatient, "i11"),
+        (Round, "__init__", _endless, "i8"),
+        (Queries, "_answered", _for_ever, "i2"),
+        (AcknowledgmentQueue, "acknowledge", _twice, "i3"),
+        (Knowledge, "is_not_known", _always, "i14"),
     ],
 )
-def test_a_room_with_a_fault_is_found_out_by_its_plays(
-    loop: VirtualLoop, room: Any, name: str, wrong: Any, law: str
+def test_a_module_with_a_fault_is_found_out_by_its_plays(
+    loop: VirtualLoop, module: Any, name: str, wrong: Any, law: str
 ) -> None:
     report = Report("trial", "")
-    with patch.object(room, name, wrong):
+    with patch.object(module, name, wrong):
         for seed in range(1_500):
             simulator.play(seed, report, loop)
             if any(sentence.startswith(law) for sentence in report.broken):
@@ -260,10 +271,8 @@ def test_a_room_with_a_fault_is_found_out_by_its_plays(
     pytest.fail(f"{law}: {report.broken[:3]}")
 
 
-@pytest.mark.parametrize(
-    ("machine", "seed"), [(NotesWhatItDoesNotTake, 4516), (ForgetsThatItWasSaidBefore, 165)]
-)
-def test_a_machine_with_a_fault_that_shows_in_the_rooms_is_found_out_by_its_plays(
+@pytest.mark.parametrize(("machine", "seed"), [(NotesWhatItDoesNotTake, 4516), (ForgetsEarlierAnswers, 165)])
+def test_a_machine_with_a_fault_that_shows_in_the_modules_is_found_out_by_its_plays(
     loop: VirtualLoop, machine: type[Resolution], seed: int
 ) -> None:
     report, sound = Report("trial", ""), Report("sound", "")
@@ -285,7 +294,7 @@ def test_a_task_that_is_left_behind_is_found(loop: VirtualLoop) -> None:
 
     report = Report("trial", "")
     with ExitStack() as stack:
-        stack.enter_context(patch.object(Thanks, "acknowledge", leaking))
+        stack.enter_context(patch.object(AcknowledgmentQueue, "acknowledge", leaking))
         for seed in range(10):
             simulator.play(seed, report, loop)
     for task in left:

@@ -6,7 +6,7 @@ import random
 
 import pytest
 
-from proofs.minting.report import Scale
+from proofs.common.report import Scale
 from proofs.resolver import restart
 
 pytestmark = pytest.mark.alone

@@ -12,19 +12,18 @@ from ibi.identifier.forms import parse_ibi
 from ibi.protocol.language import LanguagePreference
 from ibi.protocol.persistent_url import PersistentURL
 from ibi.protocol.url_list import UrlList
-from ibi.resolver.explanation import ONLY_ORIGINAL, ONLY_ORIGINAL_HEARD
-from ibi.resolver.policy import Policy
-from ibi.resolver.registry import IncludedArchive
-from ibi.resolver.resolution import Resolution
-from proofs.minting.report import Report, Scale
+from ibi.resolver.model.archive import Archive
+from ibi.resolver.pages.explanation import ONLY_ORIGINAL, ONLY_ORIGINAL_HEARD
+from ibi.resolver.resolve.policy import Policy
+from ibi.resolver.resolve.resolution import Resolution
+from proofs.common import lies, numbered
+from proofs.common.report import Report, Scale
 from proofs.resolver import (
     bombs,
     breakers,
-    cast,
     claims,
     floods,
     liars,
-    lies,
     membership_kills,
     overload,
     request_budget,
@@ -33,6 +32,7 @@ from proofs.resolver import (
 )
 from proofs.resolver.asking import Answer
 from proofs.resolver.stubs import Stub, Town
+from support.resolver.resolution import hear
 
 pytestmark = pytest.mark.alone
 
@@ -46,7 +46,7 @@ def held(report: Report) -> bool:
 
 @pytest.mark.long
 @pytest.mark.proves("RES-04", "RES-05")
-def test_readers_get_to_a_holder_whoever_is_dead_hung_or_lies() -> None:
+def test_readers_get_to_a_holder_although_others_are_dead_hung_or_lie() -> None:
     report = liars.prove(Scale.SHORT, SEED)
     assert held(report)
     assert report.counts["hinted resolutions"] == 300
@@ -58,19 +58,25 @@ def test_readers_get_to_a_holder_whoever_is_dead_hung_or_lies() -> None:
 def test_two_claims_of_an_original_are_an_alert_and_one_is_followed() -> None:
     report = claims.prove(Scale.SHORT, SEED)
     assert held(report)
-    assert [report.counts[kind] for kind in cast.KINDS] == [4, 4, 4, 4]
+    assert [report.counts[kind] for kind in numbered.KINDS] == [4, 4, 4, 4]
 
 
 def test_the_judge_of_claims_knows_what_is_wrong() -> None:
-    item, two, one = cast.item(0, cast.CLAIMED), {3: "Original", 5: "Original"}, {3: "Original", 1: "silent"}
-    there = cast.url(3, item)
-    alert = json.dumps({"kind": "suspect-originals", "about": [cast.service(3), cast.service(5)]}).encode()
+    item, two, one = (
+        numbered.item(0, numbered.CLAIMED),
+        {3: "Original", 5: "Original"},
+        {3: "Original", 1: "silent"},
+    )
+    there = numbered.url(3, item)
+    alert = json.dumps(
+        {"kind": "suspect-originals", "about": [numbered.service(3), numbered.service(5)]}
+    ).encode()
     assert claims.right(Answer(item, 409, "", alert, 0), "", two)
     assert not claims.right(Answer(item, 409, "", alert, 0), "", {**two, 7: "Original"})
     assert not claims.right(Answer(item, 302, there, b"", 0), ONLY_ORIGINAL, two)
     assert claims.right(Answer(item, 302, there, b"", 0), ONLY_ORIGINAL_HEARD, one)
     assert not claims.right(Answer(item, 302, there, b"", 0), ONLY_ORIGINAL, one)
-    assert not claims.right(Answer(item, 302, cast.url(4, item), b"", 0), ONLY_ORIGINAL_HEARD, one)
+    assert not claims.right(Answer(item, 302, numbered.url(4, item), b"", 0), ONLY_ORIGINAL_HEARD, one)
     assert not claims.right(Answer(item, 302, there, b"", 0), ONLY_ORIGINAL, {3: "Copy"})
 
 
@@ -97,7 +103,7 @@ def test_endless_answers_of_all_archives_at_once_cost_little() -> None:
 
 
 @pytest.mark.long
-def test_whoever_floods_the_resolver_stops_nobody_else() -> None:
+def test_a_flood_from_one_client_stops_no_other() -> None:
     report = floods.prove(Scale.SHORT, SEED)
     assert held(report)
     assert report.counts["honest beside"] > 0
@@ -136,18 +142,18 @@ def test_no_acknowledged_change_of_membership_is_lost_whenever_the_resolver_is_k
 
 
 def test_no_false_list_leads_a_reader_anywhere() -> None:
-    stub, item = Stub(2, Town(1, 5, 1_000, 0.0)), cast.item(7)
-    archive = IncludedArchive(
-        parse_ibi(cast.service(2)),
-        cast.host(2),
+    stub, item = Stub(2, Town(1, 5, 1_000, 0.0)), numbered.item(7)
+    archive = Archive(
+        parse_ibi(numbered.service(2)),
+        numbered.host(2),
         "127.0.0.1",
         "HTTP",
         "1",
         "a@b.example",
         True,
-        (cast.host(2),),
+        (numbered.host(2),),
     )
-    for body in lies.lists(stub.pairs(item), cast.host(2)):
+    for body in lies.lists(stub.pairs(item), numbered.host(2)):
         machine = Resolution(
             PersistentURL.parse(f"/{item}"),
             item,
@@ -156,7 +162,7 @@ def test_no_false_list_leads_a_reader_anywhere() -> None:
             Policy(private_urls=True),
         )
         try:
-            assert machine.hear(archive, UrlList.read(body)) is None, body[:500]
+            assert hear(machine, archive, UrlList.read(body)) is None, body[:500]
         except ParseError:
             continue
 

@@ -8,9 +8,9 @@ import sys
 
 import pytest
 
+from proofs.common.environment import environment
+from proofs.common.report import Report, Scale
 from proofs.minting import clocks, codec, faults, kills, lost_state, service_faults, small_world
-from proofs.minting.report import Report, Scale
-from proofs.minting.running import environment
 
 SEED = random.randrange(10**6)  # another one in each run; a failure shows it
 
@@ -25,7 +25,7 @@ def held(report: Report) -> bool:
 
 @pytest.mark.long
 @pytest.mark.proves("GEN-38", "GEN-40", "GEN-41", "GEN-44")
-def test_no_label_comes_twice_whoever_is_killed() -> None:
+def test_no_label_comes_twice_whichever_process_is_killed() -> None:
     report = kills.prove(Scale.SHORT, SEED)
     assert report.counts["labels"] >= 3000
     assert report.counts["kills"] >= 40

@@ -16,70 +16,70 @@ from pathlib import Path
 
 import pytest
 
+from proofs.common.report import Report, Scale
+from proofs.common.tracing import why_not
 from proofs.deposit import archives, calls, flushes, full_disk, kills, looking, replay, scenes
 from proofs.deposit.boundaries import Stage
 from proofs.deposit.looking import Item
 from proofs.deposit.nursery import Nursery
 from proofs.deposit.replay import Change
 from proofs.deposit.together import Together
-from proofs.minting.calls import why_not
-from proofs.minting.report import Report, Scale
 
 traced = pytest.mark.skipif(bool(why_not()), reason="processes may not be traced here")
 
 _HEAD = """
 import fcntl, os
 from dataclasses import replace
-from ibi.archive import deposit
-from ibi.archive.keeper import Hand
-from ibi.archive.storage import Storage
-storing = Storage.__init__
+from ibi.archive.store import deposit
+from ibi.archive.store.item_store import UnitOfWork
+from ibi.archive.store.files import FileStore
+storing = FileStore.__init__
 def remember(self, data):
     storing(self, data)
     remember.last = self, data
-Storage.__init__ = remember
+FileStore.__init__ = remember
 """
 BROKEN = {
     "files are moved before they are listed": """
-        add = Hand.add
+        add = UnitOfWork.add
         def early(self, holding, staged=(), *what, **more):
-            storage, data = remember.last
+            file_store, data = remember.last
             moved = []
             for file in staged:
-                path = data / "col" / os.fsdecode(storage.relative(holding.forms, file.name))
+                path = data / "col" / os.fsdecode(file_store.relative_path(holding.forms, file.name))
                 path.parent.mkdir(parents=True, exist_ok=True)
                 os.rename(data / "staging" / file.staged, path)
                 moved.append(replace(file, staged=""))
             return add(self, holding, moved, *what, **more)
-        Hand.add = early
+        UnitOfWork.add = early
         """,
     "it speaks before it is durable": """
         from ibi.cli.archive import items
         deposited = deposit.deposit
-        def hasty(keeper, draft, staged, who, place=None):
-            holding = draft.holding(next(keeper.mint(1)), keeper.moment)
+        def hasty(item_store, draft, staged, who, place=None):
+            holding = draft.holding(next(item_store.mint(1)), item_store.moment)
             print(*holding.names, flush=True)
-            return deposited(keeper, replace(draft, forms=holding.forms), staged, who, place)
+            return deposited(item_store, replace(draft, forms=holding.forms), staged, who, place)
         deposit.deposit = hasty
         """,
     "old bytes go before the new ones are listed": """
-        change = Hand.change
+        change = UnitOfWork.change
         def eager(self, old, new, *what, **more):
             for file in old.files:
                 if file not in new.files:
                     os.unlink(remember.last[0].path_of(old.forms, file))
             return change(self, old, new, *what, **more)
-        Hand.change = eager
+        UnitOfWork.change = eager
         """,
     "the link to a new edition is a change of its own": """
-        def later(hand, before, new):
+        def later(work, before, new):
             later.owed = (before, new)
         follow, deposit._follow = deposit._follow, later
         deposited = deposit.deposit
-        def twice(keeper, *what, **more):
-            added = deposited(keeper, *what, **more)
-            with keeper.changing("second") as hand:
-                follow(hand, later.owed[0], added)
+        def twice(item_store, *what, **more):
+            added = deposited(item_store, *what, **more)
+            with item_store.unit_of_work("second") as work:
+                follow(work, later.owed[0], added)
             return added
         deposit.deposit = twice
         """,
@@ -91,7 +91,7 @@ BROKEN = {
         fcntl.flock = lambda *what: None
         """,
     "it is not said clearly": """
-        Storage._unusable = lambda self, error: RuntimeError("what is this?")
+        FileStore._unusable = lambda self, error: RuntimeError("what is this?")
         """,
 }
 
@@ -111,10 +111,10 @@ def stage(tmp_path: Path, scene: str, harm: str) -> Iterator[tuple[Report, Stage
         yield report, Stage(report, nursery, found, tmp_path / "stage")
 
 
-def kills_after(told: str, pattern: str) -> Iterator[str]:
+def kills_after(trace: str, pattern: str) -> Iterator[str]:
     """The faults that kill at the first calls after one that matches."""
     numbers, passed = Counter[str](), False
-    for line in told.splitlines():
+    for line in trace.splitlines():
         name = line.split(maxsplit=1)[1].partition("(")[0]
         numbers[name] += 1
         if passed and name in calls.CALLS:
@@ -184,8 +184,8 @@ def test_a_command_that_does_not_say_that_the_disk_is_full_is_found_out(tmp_path
 def data(tmp_path: Path) -> Path:
     """A whole Archive with one item."""
     archives.found(tmp_path / "data")
-    with archives.at(tmp_path / "data").keeper() as keeper:
-        archives.put(keeper, {"a": b"content", "b/c": b"more"}, "x", key="k")
+    with archives.at(tmp_path / "data").item_store() as item_store:
+        archives.put(item_store, {"a": b"content", "b/c": b"more"}, "x", key="k")
     assert archives.all_faults(tmp_path / "data") == []
     return tmp_path / "data"
 
@@ -286,5 +286,5 @@ def test_a_transaction_that_is_durable_before_its_files_is_found_in_the_order_of
     assert list(flushes.unflushed("\n".join(good))) == []
     for missing in (file, folder, target):
         assert len(list(flushes.unflushed("\n".join(line for line in good if line != missing)))) >= 1
-    told = f"{made}\n{filled}\n{failed}\n{folder}\n{listed}"
-    assert list(flushes.unflushed(told)) == ["bytes of write in /d/staging/x"]
+    trace = f"{made}\n{filled}\n{failed}\n{folder}\n{listed}"
+    assert list(flushes.unflushed(trace)) == ["bytes of write in /d/staging/x"]

@@ -17,13 +17,14 @@ from ibi.identifier.distributor import Batch, Slot, distribute
 from ibi.identifier.generator import LabelGenerator
 from ibi.minting.clock import ClockLimits
 from ibi.minting.waiting_room import WaitingRoom
+from proofs.common.report import Report, Scale
+from proofs.common.tracing import why_not
 from proofs.minting import calls as syscalls
 from proofs.minting import clocks, codec, faketime, harm, lost_state, service, small_world
 from proofs.minting.judge import Judge
 from proofs.minting.reading import moment_of_ibip, moment_of_rep
-from proofs.minting.report import Report, Scale
 from proofs.minting.service_faults import why_no_conversation
-from proofs.minting.service_trials import Place, stage
+from proofs.minting.service_trials import FaultPlace, stage
 from proofs.minting.state_file import last_of
 from support.oracles.labels import literal_ibip_suffix
 
@@ -104,7 +105,9 @@ def test_the_codec_notices_two_dates_with_one_label(monkeypatch: pytest.MonkeyPa
     assert not report.held
 
 
-def test_false_clocks_find_out_a_room_that_believes_everything(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_false_clocks_find_out_a_waiting_room_that_believes_every_clock(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     gullible = partial(WaitingRoom, limits=ClockLimits(back=10**18, forward=10**18))
     monkeypatch.setattr(clocks, "WaitingRoom", gullible)
     monkeypatch.setattr(clocks, "SCHEDULES", {"ten years": clocks.SCHEDULES["ten years ahead and back"]})
@@ -112,7 +115,7 @@ def test_false_clocks_find_out_a_room_that_believes_everything(monkeypatch: pyte
     assert "a bad clock was believed" in " ".join(clocks.prove(Scale.SHORT, 1).broken)
 
 
-def test_false_clocks_find_out_a_room_that_trusts_nobody(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_false_clocks_find_out_a_waiting_room_that_believes_no_clock(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(clocks, "WaitingRoom", partial(WaitingRoom, limits=ClockLimits(forward=0)))
     monkeypatch.setattr(clocks, "SCHEDULES", {"small": clocks.SCHEDULES["small steps"]})
     monkeypatch.setattr(faketime, "prove", lambda *_: None)
@@ -141,9 +144,9 @@ def test_a_call_that_was_interrupted_is_read_whole_and_one_that_sends_stands_whe
         "5 <... write resumed>) = -1 EIO (INJECTED)\n"
         "5 fsync(4</d/state> <unfinished ...>) = ?\n"
     )
-    told = [(call.thread, call.name, call.place, call.result) for call in syscalls.read_log(log)]
+    read = [(call.thread, call.name, call.place, call.result) for call in syscalls.read_log(log)]
     sent, synced = (5, "write", "socket:[1]", -1), (7, "fdatasync", "/d/state", 0)
-    assert told == [sent, synced, (5, "fsync", "/d/state", None)]
+    assert read == [sent, synced, (5, "fsync", "/d/state", None)]
 
 
 BROKEN_SERVICES = {
@@ -155,8 +158,8 @@ BROKEN_SERVICES = {
         os.fdatasync = deaf
         """,
     "it hands out what it has not yet written": """
-        commit = State.commit
-        State.commit = lambda *what: threading.Timer(1, commit, what).start()
+        commit = LockedState.commit
+        LockedState.commit = lambda *what: threading.Timer(1, commit, what).start()
         """,
     "it gives the last labels of each answer once more": """
         reserve = WaitingRoom.reserve
@@ -169,7 +172,7 @@ BROKEN_SERVICES = {
 
 
 traced = pytest.mark.skipif(
-    bool(syscalls.why_not() or why_no_conversation()), reason="processes may not be traced here"
+    bool(why_not() or why_no_conversation()), reason="processes may not be traced here"
 )
 
 
@@ -190,7 +193,7 @@ def test_a_broken_service_is_found_out(
     program.write_text(
         "import contextlib, os, sys, threading\n"
         "from ibi.cli import main\n"
-        "from ibi.minting.state import State\n"
+        "from ibi.minting.state import LockedState\n"
         "from ibi.minting.waiting_room import WaitingRoom\n"
         + textwrap.dedent(BROKEN_SERVICES[harm_done])
         + "sys.exit(main())\n"
@@ -198,16 +201,16 @@ def test_a_broken_service_is_found_out(
     monkeypatch.setattr(service, "PROGRAM", (sys.executable, str(program)))
     report = Report("trial", "")
     with stage(report, Judge(report)) as trials:
-        trials.run(Place(0, fault))
+        trials.run(FaultPlace(0, fault))
     assert complaint in " ".join(report.broken)
 
 
 @traced
 @pytest.mark.long
-def test_labels_that_could_not_be_sent_are_told_to_the_judge_so_that_nobody_else_may_have_them() -> None:
+def test_labels_that_could_not_be_sent_are_reported_so_that_no_other_client_may_have_them() -> None:
     report = Report("trial", "")
     with stage(report, Judge(report)) as trials:
-        trials.run(Place(1, "write:error=EIO:when=2"))
+        trials.run(FaultPlace(1, "write:error=EIO:when=2"))
     assert report.held, report.broken
     assert report.counts["labels burned"] == 30
 

@@ -11,15 +11,15 @@ from typing import Any
 
 import pytest
 
-from ibi.archive.sharing import handover
-from ibi.archive.sharing.handover import Deed, Reply, Step, Taken, Word
-from ibi.protocol.vocabulary import State
-from proofs.minting.report import Report, Scale
-from proofs.minting.running import environment
+from ibi.archive.model import handover
+from ibi.archive.model.handover import GiverMessage, GiverStep, ReceiverAction, ReceiverReply, ReceiverStage
+from ibi.protocol.vocabulary import ItemState
+from proofs.common.environment import environment
+from proofs.common.report import Report, Scale
+from proofs.common.served_archive import Claim, Served
 from proofs.transfer import simulator, trials
-from proofs.transfer.archives import Claim, Served
 from proofs.transfer.observer import Observer
-from proofs.transfer.world import Rules
+from proofs.transfer.world import DecisionRules
 
 SEED = random.randrange(10**6)  # another one in each run; a failure shows it
 
@@ -41,25 +41,27 @@ def test_served_archives_that_are_killed_hand_over_all_the_same() -> None:
     assert report.counts["looks"] > 50
 
 
-def takes_over_when_proposed(stage: Taken, word: Word, *, same: bool, proven: bool) -> tuple[Deed, Reply]:
-    if stage is Taken.STAGED and word is Word.PROPOSE and same:
-        return Deed.TAKE_OVER, Reply.OWNED
-    return handover.judge(stage, word, same=same, proven=proven)
+def takes_over_when_proposed(
+    stage: ReceiverStage, word: GiverMessage, *, same: bool, proven: bool
+) -> tuple[ReceiverAction, ReceiverReply]:
+    if stage is ReceiverStage.STAGED and word is GiverMessage.PROPOSE and same:
+        return ReceiverAction.TAKE_OVER, ReceiverReply.OWNED
+    return handover.receiver_action(stage, word, same=same, proven=proven)
 
 
-def never_takes_back(stage: handover.Given, reply: Reply) -> Step:
-    return Step.WAIT if reply is Reply.DECLINED else handover.next_step(stage, reply)
+def never_takes_back(stage: handover.GiverStage, reply: ReceiverReply) -> GiverStep:
+    return GiverStep.WAIT if reply is ReceiverReply.DECLINED else handover.next_step(stage, reply)
 
 
 @pytest.mark.parametrize(
     ("rules", "complaint"),
     [
-        (Rules(judge=takes_over_when_proposed), "two Originals"),
-        (Rules(keeps_promises=False), "two Originals"),
-        (Rules(next_step=never_takes_back), "no end"),
+        (DecisionRules(judge=takes_over_when_proposed), "two Originals"),
+        (DecisionRules(keeps_promises=False), "two Originals"),
+        (DecisionRules(next_step=never_takes_back), "no end"),
     ],
 )
-def test_the_simulator_finds_what_is_wrong(rules: Rules, complaint: str) -> None:
+def test_the_simulator_finds_what_is_wrong(rules: DecisionRules, complaint: str) -> None:
     report, chance = Report("trial", ""), random.Random(7)
     for _ in range(3_000):
         simulator.play(chance.randrange(1 << 60), report, rules)
@@ -71,20 +73,20 @@ def test_the_simulator_finds_what_is_wrong(rules: Rules, complaint: str) -> None
 class Liar(Served):
     """An Archive that says the same of everything."""
 
-    told = Claim(State.ORIGINAL, "http://somewhere.example/")
+    claimed = Claim(ItemState.ORIGINAL, "http://somewhere.example/")
 
     def claim(self, _: str) -> Claim | None:
-        return self.told
+        return self.claimed
 
 
 @pytest.mark.parametrize(
-    ("told", "complaint"),
-    [(Claim(State.ORIGINAL, "http://x.example/"), "two Originals"), (Claim(None, None), "nowhere")],
+    ("claimed", "complaint"),
+    [(Claim(ItemState.ORIGINAL, "http://x.example/"), "two Originals"), (Claim(None, None), "nowhere")],
 )
-def test_the_observer_sees_what_is_wrong(told: Any, complaint: str) -> None:
+def test_the_observer_sees_what_is_wrong(claimed: Any, complaint: str) -> None:
     archives = [Liar("a", Path(), 1), Liar("b", Path(), 1)]
     for archive in archives:
-        archive.told = told
+        archive.claimed = claimed
     observer = Observer(*archives)
     observer.watch("a.example/b/2010/01.01.00.00")
     end = time.monotonic() + 10

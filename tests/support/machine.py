@@ -48,6 +48,6 @@ class FalseMachine:
         )
 
 
-def room_at(directory: Path, clock: FalseMachine) -> WaitingRoom:
+def waiting_room_at(directory: Path, clock: FalseMachine) -> WaitingRoom:
     """The waiting room of a directory on such a machine."""
     return WaitingRoom(directory, clock.machine)

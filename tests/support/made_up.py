@@ -78,7 +78,7 @@ def command(url: str, headers: Sequence[Mapping[str, str]], examples: int, **mor
 
     `there`: what stands at places of paths, of what is really there; `only`, `left_out`: beginnings of paths.
     """
-    wish = {
+    options = {
         "url": url,
         "headers": list(headers),
         "examples": examples,
@@ -86,7 +86,7 @@ def command(url: str, headers: Sequence[Mapping[str, str]], examples: int, **mor
         "only": [],
         "left_out": [],
     }
-    return [sys.executable, "-c", _SCRIPT, json.dumps({**wish, **more})]
+    return [sys.executable, "-c", _SCRIPT, json.dumps({**options, **more})]
 
 
 def environment() -> dict[str, str]:

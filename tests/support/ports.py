@@ -1,4 +1,4 @@
-"""Ports that a test may give away before anybody listens on them."""
+"""Ports that a test may give away before a server listens on them."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _next = random.randrange(_EACH)
 
 
 def free_port(row: int = 1) -> int:
-    """The first of so many ports in a row that nobody listens on, and that no other test is given soon."""
+    """Return the first of so many unused ports in a row, which no other test is given soon."""
     global _next  # noqa: PLW0603 - what was given last
     for _ in range(_EACH):
         if _next + row > _EACH:

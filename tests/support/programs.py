@@ -8,7 +8,7 @@ from http.client import HTTPConnection
 from pathlib import Path
 from typing import Any
 
-from ibi.tokens import Scope, Tokens
+from ibi.accounts.tokens import Scope, Tokens
 
 MADE = "2023-11-14T22:13:20Z"
 
@@ -26,15 +26,15 @@ class Reply:
         """The body as a text."""
         return self.body.decode("utf-8")
 
-    def said(self, status: int = 200) -> Any:
-        """The JSON of an answer that must have this status."""
+    def content(self, status: int = 200) -> Any:
+        """Return the JSON of an answer, which must have this status."""
         assert self.status == status, self.text
         return json.loads(self.body)
 
 
 @dataclass
 class Program:
-    """Whoever asks the service of a data directory, with a token for each set of scopes."""
+    """A client of the service of a data directory, with a token for each set of scopes."""
 
     data: Path
     port: int
@@ -61,7 +61,7 @@ class Program:
         try:
             connection.request(method, f"/-/api{path}", body, given)
             reply = connection.getresponse()
-            told = {name.lower(): value for name, value in reply.getheaders()}
-            return Reply(reply.status, told, reply.read())
+            headers = {name.lower(): value for name, value in reply.getheaders()}
+            return Reply(reply.status, headers, reply.read())
         finally:
             connection.close()

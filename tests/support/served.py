@@ -7,7 +7,7 @@ import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
-from ibi.serving import Service, listen, run
+from ibi.http.server.service import Service, listen, run
 
 
 @contextmanager

@@ -1,8 +1,9 @@
 """The command line: `ibi inspect`, `ibi mint`, `ibi archive`, `ibi resolver`, `ibi resolve`, `ibi doctor`, `ibi up`.
 
-Results go to stdout, sentences for people to stderr. Status 0: done; 1: what was asked for failed; 2: wrong usage.
-Each command is a module with `add_parser(subparsers)` and `run(args)`; what is heavy it imports when it runs, so
-that a bare install has `ibi inspect`.
+Results go to stdout, sentences for people to stderr. Status 0: done; 1: it failed; 2: wrong usage. A command decides
+nothing by itself: it reads options, calls the packages below, and prints.
+
+Entry points: `main`; each command is a module with `add_parser(subparsers)` and `run(args)`.
 """
 
 from __future__ import annotations
@@ -14,10 +15,11 @@ import sys
 from typing import TYPE_CHECKING
 
 import ibi
-from ibi.cli import archive, doctor, inspect, mint, mint_serve, resolve, resolver, up
+from ibi.cli import archive, doctor, inspect, mint, resolve, resolver, up
 from ibi.cli.arguments import Parser
+from ibi.cli.mint import serve
 from ibi.errors import IbiError, ParseError
-from ibi.texts import printable, say
+from ibi.runtime.i18n import printable, say
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -27,7 +29,7 @@ _SHOWN = 80  # characters of a faulty text that are worth showing
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run one command and give its exit status. Wrong usage leaves through SystemExit(2), as argparse does."""
+    """Run one command and return its exit status. Wrong usage leaves through SystemExit(2), as argparse does."""
     _print_anything()
     args = _parser().parse_args(argv)
     try:
@@ -35,6 +37,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         sys.stdout.flush()
     except IbiError as error:
         return _fail(_sentence(error))
+    # Commands import what is heavy when they run, so that a bare install (no extras) has `ibi inspect`.
     except ModuleNotFoundError as error:
         if error.name is None or error.name.partition(".")[0] == "ibi":
             raise
@@ -60,13 +63,13 @@ def _parser() -> argparse.ArgumentParser:
     )
     parser.add_argument("--version", action="version", version=f"ibi {ibi.__version__}")
     commands = parser.add_subparsers(title="commands", metavar="COMMAND", required=True, parser_class=Parser)
-    for command in (inspect, mint, mint_serve, archive, resolver, resolve, doctor, up):
+    for command in (inspect, mint, serve, archive, resolver, resolve, doctor, up):
         command.add_parser(commands)
     return parser
 
 
 def _sentence(error: IbiError) -> str:
-    """What is wrong; of a text that is not what it should be, also which text."""
+    """Write what is wrong; of a text that cannot be parsed, also the text."""
     if isinstance(error, ParseError) and error.text:
         return say("{text}: {reason}", text=error.text[:_SHOWN], reason=error)
     return say(error)
@@ -80,7 +83,7 @@ def _reason(error: OSError | RecursionError) -> str:
 
 
 def _fail(sentence: str) -> int:
-    """One line on stderr."""
+    """Print one line on stderr and return the status of failure."""
     print(f"ibi: {printable(' '.join(sentence.split()))}", file=sys.stderr)
     return FAILED
 
@@ -88,7 +91,7 @@ def _fail(sentence: str) -> int:
 def _print_anything() -> None:
     """Let characters that the terminal cannot show be escaped instead of ending the program."""
     for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
-        if getattr(sys, name) is None:  # closed by whoever started us
+        if getattr(sys, name) is None:  # closed by the parent process
             setattr(sys, name, open(os.devnull, mode, encoding="utf-8"))  # noqa: PTH123, SIM115 - open to the end
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
@@ -98,7 +101,8 @@ def _print_anything() -> None:
 
 
 def _stop_printing() -> None:
-    """Nobody reads any more: what is left in the buffer goes nowhere, so that Python does not complain at the end."""
+    """Discard what is left in the buffer: the reader of the pipe has gone."""
+    # Python flushes at its end, and would report the broken pipe once more.
     nowhere = os.open(os.devnull, os.O_WRONLY)
     os.dup2(nowhere, sys.stdout.fileno())
     os.close(nowhere)

@@ -1,4 +1,4 @@
-"""What several commands take after an option."""
+"""What several commands take after an option, and the progress bar that they show on a terminal."""
 
 from __future__ import annotations
 
@@ -11,18 +11,19 @@ from argparse import (
     _SubParsersAction,
 )
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, Self
 
-from ibi import logs
 from ibi.errors import ParseError, SetupError
 from ibi.identifier.dates import TICKS, parse_granularity
 from ibi.identifier.repository import LAST_PORT
+from ibi.runtime import logging
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from ibi.minting import Subsystem
     from ibi.minting.clock import ClockLimits
+
 
 AUTOMATIC: Final = "auto"
 
@@ -66,14 +67,14 @@ class Parser(ArgumentParser):
 
 
 class Noted(Action):
-    """Stores a value, and notes in `said` that it was given: a default may be equal to it."""
+    """Stores a value, and notes in `given_options` that it was given: a default may be equal to it."""
 
     def __call__(
         self, _parser: ArgumentParser, namespace: Namespace, values: object, _option: str | None = None
     ) -> None:
         """Called where the option was given; `nargs=0` stands for a constant."""
         setattr(namespace, self.dest, self.const if self.nargs == 0 else values)
-        namespace.said = (*namespace.said, self.option_strings[-1])
+        namespace.given_options = (*namespace.given_options, self.option_strings[-1])
 
 
 def workers(text: str) -> int:
@@ -113,15 +114,15 @@ def number(text: str, most: int, problem: str) -> int:
 def listed_subsystems(data: Path, limits: ClockLimits, name: str | None = None) -> dict[str, Subsystem]:
     """The subsystems that DIR/subsystems.toml lists, by their names, or the one of this name; {} without such a file.
 
-    Raises SetupError where there is none of the name; SetupError, ParseError and NotOurs as `open_places`.
+    Raises SetupError where there is none of the name; and otherwise raises as `open_subsystems`.
     """
     from ibi.minting.machine import this_machine
-    from ibi.minting.spatial import open_places
-    from ibi.settings import SubsystemSettings
+    from ibi.minting.subsystem import open_subsystems
+    from ibi.runtime.settings import SubsystemSettings
 
     listed: dict[str, Subsystem] = {}
     if SubsystemSettings.exists(data):
-        listed = {place.name: place.who for place in open_places(data, this_machine(), limits)}
+        listed = {place.name: place.namer for place in open_subsystems(data, this_machine(), limits)}
     if name is None:
         return listed
     if name not in listed:
@@ -151,10 +152,44 @@ def tls_files(args: Namespace) -> tuple[str, str] | None:
 def add_logging(parser: ArgumentParser) -> None:
     """Add what every server takes for its log."""
     parser.add_argument(
-        "--log-format", choices=logs.FORMS, default=logs.FORMS[0], help="how events are written on stderr"
+        "--log-format",
+        choices=logging.FORMS,
+        default=logging.FORMS[0],
+        help="how events are written on stderr",
     )
     parser.add_argument(
         "--access-log",
         action="store_true",
         help="write a line for each request: no query, and no address of who asked",
     )
+
+
+class Progress:
+    """How far something has come, of a `total` in whatever unit; shown on a terminal only."""
+
+    def __init__(self, title: str, total: int | None) -> None:
+        from rich.console import Console
+        from rich.progress import BarColumn, TaskProgressColumn, TextColumn, TimeRemainingColumn
+        from rich.progress import Progress as Bar
+
+        console = Console(stderr=True)
+        columns = (TextColumn(title), BarColumn(), TaskProgressColumn(), TimeRemainingColumn())
+        self._bar = Bar(
+            *columns,
+            console=console,
+            disable=not console.is_terminal,
+            transient=True,
+            redirect_stdout=False,  # results are for programs, not for the bar to be drawn around
+        )
+        self._task = self._bar.add_task("", total=total)
+
+    def at(self, done: int) -> None:
+        """So much is done."""
+        self._bar.update(self._task, completed=done)
+
+    def __enter__(self) -> Self:
+        self._bar.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._bar.stop()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import argparse
 import json
 import sys
 from pathlib import Path
@@ -10,10 +9,12 @@ from typing import TYPE_CHECKING, Any, Final
 
 from ibi.cli import arguments
 from ibi.errors import SetupError
-from ibi.texts import say
+from ibi.runtime.i18n import say
 
 if TYPE_CHECKING:
-    from ibi.checkup.finding import Finding
+    import argparse
+
+    from ibi.app.doctor import Finding
 
 _WORDS: Final = {
     "ok": "ok",
@@ -32,7 +33,7 @@ _WORDS: Final = {
     "resolver": "resolver",
     "certificate": "certificate",
 }
-"""Verdicts, and what was looked at."""
+"""Severities, and what was looked at."""
 
 
 def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
@@ -66,18 +67,20 @@ def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) ->
 
 def run(args: argparse.Namespace) -> int:
     """Print the findings; status 1 if one of them is a fault. Raises SetupError for a directory that is not ours."""
-    from ibi.checkup.finding import Verdict
-    from ibi.checkup.visit import Visit, Wishes
+    from ibi.app.doctor import Severity
+    from ibi.app.doctor.doctor import Checkup, CheckupOptions
     from ibi.minting.machine import this_machine
 
     if not args.data.is_dir():
         raise SetupError("{path} does not exist", path=args.data)
-    visit = Visit(args.data, this_machine(), Wishes(args.host, args.port, args.ip, args.url, args.tls_cert))
-    findings = visit.findings()
-    faults = sum(finding.verdict is Verdict.FAULT for finding in findings)
+    checkup = Checkup(
+        args.data, this_machine(), CheckupOptions(args.host, args.port, args.ip, args.url, args.tls_cert)
+    )
+    findings = checkup.findings()
+    faults = sum(finding.severity is Severity.FAULT for finding in findings)
     if args.json:
         print(json.dumps({
-            "kinds": visit.kinds,
+            "kinds": checkup.kinds,
             "faults": faults,
             "findings": [described(finding) for finding in findings],
         }, ensure_ascii=False, indent=1))  # fmt: skip
@@ -92,8 +95,8 @@ def run(args: argparse.Namespace) -> int:
 def line(finding: Finding) -> str:
     """A finding as one line, in the reader's language."""
     sentence = say(finding.sentence)
-    advice = f" -> {say(finding.advice)}" if finding.advice else ""
-    words = f"{say(_WORDS[finding.verdict]):<11} {say(_WORDS[finding.name]):<14} {sentence}{advice}"
+    remedy = f" -> {say(finding.remedy)}" if finding.remedy else ""
+    words = f"{say(_WORDS[finding.severity]):<11} {say(_WORDS[finding.name]):<14} {sentence}{remedy}"
     return " ".join(words.splitlines())
 
 
@@ -101,7 +104,7 @@ def described(finding: Finding) -> dict[str, Any]:
     """A finding as a part of a JSON document."""
     return {
         "name": finding.name,
-        "verdict": finding.verdict,
+        "verdict": finding.severity,
         "sentence": say(finding.sentence),
-        "advice": say(finding.advice) if finding.advice else None,
+        "advice": say(finding.remedy) if finding.remedy else None,
     }

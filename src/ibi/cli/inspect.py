@@ -12,10 +12,10 @@ from ibi.identifier.forms import IBIForms, Name
 from ibi.identifier.generator import TRIAL_DOMAINS, is_public_ip
 from ibi.identifier.ibip import EPOCH, IBIp, ibip_prefix
 from ibi.identifier.legacy import LegacyId
-from ibi.identifier.peeling import MAX_TEXT, Peeled, peel
 from ibi.identifier.repository import DEFAULT_PORT, UniformRepositoryName
+from ibi.identifier.unwrapping import MAX_TEXT, Unwrapped, unwrap
 from ibi.protocol.persistent_url import PersistentURL
-from ibi.texts import say
+from ibi.runtime.i18n import say
 
 if TYPE_CHECKING:
     import argparse
@@ -75,15 +75,15 @@ def run(args: argparse.Namespace) -> int:
 
 def inspect(text: str) -> Inspection:
     """Read one text. Raises ParseError if no identifier stands in it, or what is asked of it means nothing."""
-    found = peel(text)
-    kinds = [kind for kind, _ in found.peelings]
+    found = unwrap(text)
+    kinds = [kind for kind, _ in found.wrappers]
     facts: dict[str, Any] = {"input": text, **_facts(found.ibi)}
     warnings = [*_warnings(found.ibi), *_of_two_forms(text)]
     if found.after or _ADDRESSES.intersection(kinds):
         url_facts, url_warnings = _url(text, found)
         facts.update(url_facts)
         warnings += url_warnings
-    facts["peeled"] = [{"kind": kind, "text": piece} for kind, piece in found.peelings]
+    facts["peeled"] = [{"kind": kind, "text": piece} for kind, piece in found.wrappers]
     facts["others"] = [str(other) for other in found.others]
     return Inspection(facts, tuple(warnings))
 
@@ -156,7 +156,7 @@ def _of_two_forms(text: str) -> Iterator[IbiError]:
         yield IbiError(problem, rep=forms.rep.date.text, ibip=forms.ibip.date.text)
 
 
-def _url(text: str, found: Peeled) -> tuple[dict[str, Any], list[IbiError]]:
+def _url(text: str, found: Unwrapped) -> tuple[dict[str, Any], list[IbiError]]:
     core = f"{found.ibi}{found.after}"
     try:
         url = PersistentURL.from_text(f"/{core}")

@@ -2,20 +2,22 @@
 
 from __future__ import annotations
 
-import argparse
 import http.client
 import json
 import re
 import ssl
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 from urllib.parse import urlsplit
 
 from ibi.errors import IbiError, PeerGarbled, PeerSilent, SetupError
-from ibi.exchange import visible
-from ibi.resolver.site import persistent_path
-from ibi.texts import reader_language, say
+from ibi.http.response import visible
+from ibi.resolver.pages.site import persistent_path
+from ibi.runtime.i18n import reader_language, say
 
-_SECONDS = 15  # longer than any resolution may take
+if TYPE_CHECKING:
+    import argparse
+
+_SECONDS = 15  # no resolution may take so long
 _STATUS = re.compile("[1-5][0-9][0-9]")
 _LONGEST_ANSWER = 4 * 1024 * 1024
 
@@ -47,23 +49,24 @@ def _ask(args: argparse.Namespace) -> int:
     if reply.kind == "application/problem+json":
         raise _refusal(reply.json())
     if reply.status != http.client.OK or not reply.kind.startswith(wanted):
-        return _ask_a_stranger(resolver, target, args)
+        return _ask_other_software(resolver, target, args)
     outcome = reply.outcome
     if wanted == "text/plain":
         print(reply.body.decode("utf-8", "replace"), end="")
         return 0 if outcome == http.client.FOUND else 1
-    story = reply.json()
+    explanation = reply.json()
     if args.json:
-        print(json.dumps(story, ensure_ascii=False, indent=1))
+        print(json.dumps(explanation, ensure_ascii=False, indent=1))
         return 0 if outcome == http.client.FOUND else 1
     if outcome != http.client.FOUND:
-        raise _refusal(story["outcome"]["alert"])
-    print(visible(story["outcome"]["location"]))
+        raise _refusal(explanation["outcome"]["alert"])
+    print(visible(explanation["outcome"]["location"]))
     return 0
 
 
-def _ask_a_stranger(resolver: _Resolver, target: str, args: argparse.Namespace) -> int:
-    """A resolver that explains nothing: look at its redirect with HEAD, which asks for nothing to be counted."""
+def _ask_other_software(resolver: _Resolver, target: str, args: argparse.Namespace) -> int:
+    """Print the redirect of a resolver that explains nothing."""
+    # HEAD, since a GET would be counted as a reader, and acknowledged to the Archive.
     if args.explain or args.json:
         raise PeerGarbled("this resolver does not explain what it does")
     reply = resolver.ask("HEAD", target, "text/plain")
@@ -78,8 +81,11 @@ def _refusal(alert: dict[str, Any]) -> IbiError:
     counts = alert.get("archives")
     line = f"{alert['title']}. {alert['detail']}"
     if counts:
-        asked, answered = counts["asked"], counts["answered"]
-        line += " " + say("Archives asked: {asked}; answered: {answered}", asked=asked, answered=answered)
+        line += " " + say(
+            "Archives asked: {asked}; answered: {answered}",
+            asked=counts["asked"],
+            answered=counts["answered"],
+        )
     return IbiError("{line}", line=line)
 
 

@@ -83,8 +83,8 @@ class IBIForms:
     @property
     def words(self) -> tuple[str, ...]:
         """The words of the value of a pair: ("rep", name, "ibip", label) or one half of it."""
-        rep = ("rep", str(self.rep)) if self.rep else ()
-        return (*rep, "ibip", str(self.ibip)) if self.ibip else rep
+        rep = ("rep", self.rep.text) if self.rep else ()
+        return (*rep, "ibip", self.ibip.text) if self.ibip else rep
 
     @property
     def main(self) -> IBI:
@@ -96,11 +96,13 @@ class IBIForms:
     @property
     def canonicals(self) -> frozenset[str]:
         """The canonical form of each."""
-        return frozenset(form.canonical for form in (self.rep, self.ibip) if form)
+        return frozenset([form.canonical for form in (self.rep, self.ibip) if form])
 
     def names(self, name: Name) -> bool:
         """Whether one of the forms is this name."""
-        return name in (self.rep, self.ibip)
+        # As texts: a canonical form belongs to one kind of name only, and a comparison of values costs two calls.
+        canonical = name.canonical
+        return canonical in (self.rep and self.rep.canonical, self.ibip and self.ibip.canonical)
 
     def shares(self, other: IBIForms) -> bool:
         """Whether both name the same item as far as the forms tell: one form in common (AMB-58)."""

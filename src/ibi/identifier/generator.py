@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from ipaddress import ip_address, ip_network
 from typing import TYPE_CHECKING
 
-from ibi.errors import NotOurs, ParseError
+from ibi.errors import MintingNotAllowed, ParseError
 from ibi.identifier import ibip as ip_form
 from ibi.identifier import repository as rep_form
 from ibi.identifier.dates import TICKS, fraction_digits
@@ -36,17 +36,17 @@ TRIAL_DOMAINS = frozenset(
         "localdomain",
     }
 )
-"""Last words of host names that nobody owns; labels under them are only for trying out."""
+"""Last words of host names that have no owner; labels under them are only for trying out."""
 
 _LONGEST_HOST = 253
 
 
 @dataclass(frozen=True, slots=True)
 class LabelGenerator:
-    """What spells labels: a pair of host and port, perhaps with its pair of IP address and port (GEN-04).
+    """Spells labels for a pair of host and port, perhaps with its pair of IP address and port (GEN-04).
 
-    Raises ParseError for a host, an address or a port that no label can be made of, and NotOurs for names and
-    addresses that nobody owns (AMB-10), unless the labels are only for trying out.
+    Raises ParseError for a host, an address or a port that no label can be made of, and MintingNotAllowed for names and
+    addresses without an owner (AMB-10), unless the labels are only for trying out.
     """
 
     host: str
@@ -70,12 +70,12 @@ class LabelGenerator:
             object.__setattr__(self, "ip", canonical_ip(self.ip))
         ibip = (ip_form.ibip_prefix(self.ip, self.ip_port),) if self.ip else ()
         object.__setattr__(self, "prefixes", (rep, *ibip))
-        problem = self.why_not_ours
+        problem = self.why_not_unique
         if problem and not self.for_trying:
-            raise NotOurs(problem, host=self.host, ip=self.ip)
+            raise MintingNotAllowed(problem, host=self.host, ip=self.ip)
 
     @property
-    def why_not_ours(self) -> str | None:
+    def why_not_unique(self) -> str | None:
         """Why labels under this prefix could not be unique in the world, None if they can."""
         if self.host.lower().removesuffix(".").rpartition(".")[2] in TRIAL_DOMAINS:
             return "the host name {host} belongs to nobody, so its labels are only for trying out"
@@ -116,29 +116,20 @@ def is_public_ip(ip: str) -> bool:
     IPv6 addresses that carry an IPv4 address inside are never taken for public.
     """
     address = ip_address(ip)
-    if any(address in network for network in _NOBODYS):
+    if any(address in network for network in _NOT_PUBLIC):
         return False
     return address.is_global and not address.is_multicast and not address.is_reserved
 
 
-_NOBODYS = tuple(
+# Networks that the library `ipaddress` takes for public, though no single machine in the world has their addresses.
+_NOT_PUBLIC = tuple(
     map(
         ip_network,
         (
-            *(
-                "::/96",
-                "::ffff:0:0/96",
-                "64:ff9b::/96",
-                "64:ff9b:1::/48",
-                "2001::/32",
-                "2002::/16",
-            ),  # IPv4 inside
-            *(
-                "fec0::/10",
-                "3fff::/20",
-                "192.0.0.0/24",
-                "192.88.99.0/24",
-            ),  # given up, for books, for everybody's relay
+            # An IPv4 address is carried inside: mapped, translated (NAT64), Teredo and 6to4.
+            *("::/96", "::ffff:0:0/96", "64:ff9b::/96", "64:ff9b:1::/48", "2001::/32", "2002::/16"),
+            # Given up (site-local), for documentation, for protocol assignments, and a relay that was anyone's.
+            *("fec0::/10", "3fff::/20", "192.0.0.0/24", "192.88.99.0/24"),
         ),
     )
 )

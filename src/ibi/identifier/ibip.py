@@ -40,9 +40,10 @@ class IBIp(TimeOrdered):
     different labels (AMB-12).
     """
 
-    __slots__ = ("_text", "canonical")
+    __slots__ = ("canonical", "text")
 
-    _text: str
+    text: str
+    """The spelling, as it was read."""
     canonical: str
     """In upper case: equal labels have equal canonical forms."""
 
@@ -69,12 +70,12 @@ class IBIp(TimeOrdered):
     @property
     def prefix(self) -> str:
         """The subsystem that named the item: "8JMKD3MGP8W"."""
-        return self._text.partition("/")[0]
+        return self.text.partition("/")[0]
 
     @property
     def suffix(self) -> str:
         """The item within its subsystem: "34PGRBS"."""
-        return self._text.partition("/")[2]
+        return self.text.partition("/")[2]
 
     @property
     def ip(self) -> str | None:
@@ -119,7 +120,7 @@ class IBIp(TimeOrdered):
         return coded, marker, port
 
 
-_set_text = IBIp.__dict__["_text"].__set__
+_set_text = IBIp.__dict__["text"].__set__
 _set_canonical = IBIp.__dict__["canonical"].__set__
 
 

@@ -49,9 +49,10 @@ _LAST_PORT = 65535
 class LegacyId(TimeOrdered):
     """An opaque id of either generation; immutable, equal only to the very same spelling."""
 
-    __slots__ = ("_text", "canonical")
+    __slots__ = ("canonical", "text")
 
-    _text: str
+    text: str
+    """The spelling, as it was read."""
     canonical: str
     """The id as it stands: upper and lower case differ."""
 
@@ -80,12 +81,12 @@ class LegacyId(TimeOrdered):
     @property
     def prefix(self) -> str:
         """What named the item: "6RPa7umaZ"."""
-        return self._text.partition("/")[0]
+        return self.text.partition("/")[0]
 
     @property
     def suffix(self) -> str:
         """When: "UaJFT"."""
-        return self._text.partition("/")[2]
+        return self.text.partition("/")[2]
 
     @property
     def ip(self) -> str | None:
@@ -129,7 +130,7 @@ class LegacyId(TimeOrdered):
         return LabelDate(seconds, "", shows_seconds=seconds % 60 != 0)
 
 
-_set_text = LegacyId.__dict__["_text"].__set__
+_set_text = LegacyId.__dict__["text"].__set__
 _set_canonical = LegacyId.__dict__["canonical"].__set__
 
 

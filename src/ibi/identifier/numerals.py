@@ -7,7 +7,9 @@ from __future__ import annotations
 
 from ibi.errors import ParseError
 
-MAX_DIGITS = 64  # an IPv6 address of 39 characters needs 34 base-27 digits; more is nobody's number
+# An IPv6 address of 39 characters needs 34 base-27 digits. The bound keeps a hostile text from becoming a number that
+# takes quadratic time to make.
+MAX_DIGITS = 64
 
 
 class Numerals:
@@ -42,7 +44,8 @@ class Numerals:
             msg = "only numbers from zero upwards can be written"
             raise ValueError(msg)
         base, written = len(self.digits), ""
-        while number >= base:  # two digits at a time: minting writes millions of these
+        # Two digits at a time: minting writes millions of these.
+        while number >= base:
             number, value = divmod(number, base * base)
             written = self._pairs[value] + written
         return self.digits[number] + written if number or not written else written

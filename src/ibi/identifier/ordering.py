@@ -14,7 +14,8 @@ class TimeOrdered(ABC):
 
     __slots__ = ()
 
-    _text: str
+    text: str
+    """The spelling, as it was read."""
     canonical: str
 
     @property
@@ -27,10 +28,10 @@ class TimeOrdered(ABC):
         raise AttributeError(msg)
 
     def __str__(self) -> str:
-        return self._text
+        return self.text
 
     def __repr__(self) -> str:
-        return f"{type(self).__name__}.parse({self._text!r})"
+        return f"{type(self).__name__}.parse({self.text!r})"
 
     def __eq__(self, other: object) -> bool:
         return type(other) is type(self) and self.canonical == other.canonical
@@ -42,7 +43,7 @@ class TimeOrdered(ABC):
         return self._order() < other._order()
 
     def __reduce__(self) -> tuple[object, tuple[str]]:
-        return type(self).parse, (self._text,)
+        return type(self).parse, (self.text,)
 
     def _order(self) -> tuple[int, str, str]:
         """Dates that no calendar has come first; equal moments sort by spelling."""

@@ -35,9 +35,10 @@ class UniformRepositoryName(TimeOrdered):
     Spellings of port 80 ("@80", ".80", none) are different names (AMB-03).
     """
 
-    __slots__ = ("_text", "canonical")
+    __slots__ = ("canonical", "text")
 
-    _text: str
+    text: str
+    """The spelling, as it was read."""
     canonical: str
     """In lower case: equal names have equal canonical forms."""
 
@@ -64,18 +65,18 @@ class UniformRepositoryName(TimeOrdered):
     @property
     def path(self) -> tuple[str, str, str, str]:
         """The four parts, usable as four nested directories (GEN-11)."""
-        subdomain, word, year, rest = self._text.split("/")
+        subdomain, word, year, rest = self.text.split("/")
         return subdomain, word, year, rest
 
     @property
     def prefix(self) -> str:
         """The subsystem that named the item: "sid.inpe.br/mtc-m18@80"."""
-        return "/".join(self.path[:2])
+        return self.text.rsplit("/", 2)[0]
 
     @property
     def suffix(self) -> str:
         """The item within its subsystem: "2009/02.16.17.46"."""
-        return "/".join(self.path[2:])
+        return "/".join(self.text.rsplit("/", 2)[1:])
 
     @property
     def subdomain(self) -> str:
@@ -153,7 +154,7 @@ class UniformRepositoryName(TimeOrdered):
         return fields[index] if index < len(fields) else ""
 
 
-_set_text = UniformRepositoryName.__dict__["_text"].__set__
+_set_text = UniformRepositoryName.__dict__["text"].__set__
 _set_canonical = UniformRepositoryName.__dict__["canonical"].__set__
 
 

@@ -1,7 +1,11 @@
-"""Giving names: the durable side of the generation standard.
+"""Minting: labels that are given out once, whatever crashes; the durable side of the generation standard.
 
-with Subsystem.open(path, host="archive.example.org", ip=ADDRESS) as subsystem:
-    print(subsystem.mint())
+    with Subsystem.open(path, host="archive.example.org", ip=ADDRESS) as subsystem:
+        print(subsystem.mint())
+
+It never gives out a label before its moment, or before its date is on disk.
+
+Entry points: `Subsystem`, `WaitingRoom`, `recovery.recover`, `service.MintingService`.
 """
 
 from ibi.minting.subsystem import Label, Subsystem

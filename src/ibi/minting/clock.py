@@ -1,11 +1,11 @@
-"""When a clock is to be believed (note 9, threat T32). Pure: moments in, a verdict out.
+"""Whether a clock can be trusted (note 9, threat T32).
 
-A label's date is for ever, so a clock that is wrong must not spell one. What speaks against a clock:
+A label's date is for ever, so a clock that is wrong must not make one. A clock is not trusted if
 
 - it stands before the first label of the world;
 - it is behind what it showed at the last label;
-- it has moved on by more than a day further than the machine has been running since. Across a restart nobody knows
-  how long the machine was off; then a clock that is kept right by somebody is believed, another one is not.
+- it has moved on by more than a day further than the machine has been running since. Across a restart it is not known
+  how long the machine was off; then a clock that is synchronised is trusted, another one is not.
 
 Leap seconds, slews and small steps are within the limits and nothing special.
 """
@@ -22,20 +22,22 @@ from ibi.minting.machine import UNKNOWN
 
 if TYPE_CHECKING:
     from ibi.minting.machine import Machine
-    from ibi.minting.record import Record
+    from ibi.minting.state import StateRecord
 
 
 @dataclass(frozen=True)
 class ClockLimits:
-    """How far a clock may be off, in ticks; with `synchronised`, a clock that nobody keeps right mints nothing."""
+    """How far a clock may be off, in ticks; with `synchronised`, a clock that is not synchronised mints nothing."""
 
     back: int = 2 * TICKS
+    """Ticks that a clock may step backwards (threat T32)."""
     forward: int = 86400 * TICKS
+    """Ticks that a clock may step forwards (threat T32)."""
     synchronised: bool = False
 
 
-def believe(record: Record, now: int, machine: Machine, limits: ClockLimits) -> None:
-    """Return if the clock may be believed that says `now` (ticks). Raises ClockError with what to do."""
+def check_clock_reading(record: StateRecord, now: int, machine: Machine, limits: ClockLimits) -> None:
+    """Return if a clock that reads `now` (ticks) can be trusted. Raises ClockError with what to do."""
     if now < EPOCH * TICKS:
         raise ClockError(
             "the clock of this machine says {date}: it has not been set", date=date_text(max(0, now))
@@ -44,6 +46,7 @@ def believe(record: Record, now: int, machine: Machine, limits: ClockLimits) -> 
         raise behind(record.seen - now)
     if limits.synchronised and machine.synchronised() is False:
         raise ClockError("the clock of this machine is not synchronised; no label is given until it is")
+    # A date from a clock that has leapt ahead would be the last date for ever: all later ones come after it.
     ahead = _unexplained(record, now, machine)
     if ahead > limits.forward:
         problem = (
@@ -59,8 +62,8 @@ def behind(ticks: int) -> ClockError:
     return ClockError(problem, seconds=ticks // TICKS)
 
 
-def _unexplained(record: Record, now: int, machine: Machine) -> int:
-    """How far the clock has moved on, less what the machine's running time, or a kept clock, vouches for."""
+def _unexplained(record: StateRecord, now: int, machine: Machine) -> int:
+    """How far the clock has moved on, less what the machine's running time, or synchronisation, explains."""
     passed = now - record.seen
     if record.boot == machine.boot != UNKNOWN:
         return passed - (machine.running() - record.running)

@@ -1,6 +1,6 @@
-"""What the machine says about itself: its clock, how long it has been running, and which machine it is.
+"""The machine: its clock, how long it has been running, and its identity.
 
-The one door of minting to all that differs from machine to machine; tests put another machine in its place.
+All that differs from machine to machine reaches minting through this module; tests put another machine in its place.
 """
 
 from __future__ import annotations
@@ -10,28 +10,31 @@ import fcntl
 import os
 import struct
 import time
-from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
 from hashlib import sha256
 from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 _MACHINE_ID = (Path("/etc/machine-id"), Path("/var/lib/dbus/machine-id"))
 _BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
 _GET_VERSION = (2 << 30) | (struct.calcsize("l") << 16) | (ord("v") << 8) | 1  # FS_IOC_GETVERSION
 _TIMEX_BYTES = 512  # struct timex has 208; the kernel writes no more than its own
-_TIME_ERROR = 5  # what adjtimex returns while nobody disciplines the clock
+_TIME_ERROR = 5  # what adjtimex returns while no daemon disciplines the clock
 UNKNOWN = "-"
-"""What stands for a name that the machine does not tell."""
+"""Stands for an identity that the machine does not give."""
 
 
 @dataclass(frozen=True)
 class Machine:
     """A machine as minting sees it.
 
-    `now` tells the clock in ticks (nanoseconds of POSIX time) and `running` the ticks since the machine was started,
+    `now` reads the clock in ticks (nanoseconds of POSIX time) and `running` the ticks since the machine was started,
     sleep included; `sleep` takes seconds. `boot` names this run of the machine and `identity` the machine, each one
-    word, "-" if unknown. `synchronised` tells whether somebody keeps the clock right; None if nobody knows.
+    word, "-" if unknown. `synchronised`: whether the clock is kept right; None if that is not known.
     """
 
     now: Callable[[], int]
@@ -44,6 +47,7 @@ class Machine:
 
 def this_machine() -> Machine:
     """The machine that we are running on."""
+    # CLOCK_MONOTONIC stands still while a machine sleeps; the date does not.
     ticking = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)
     return Machine(
         now=time.time_ns,
@@ -56,7 +60,8 @@ def this_machine() -> Machine:
 
 
 def file_identity(handle: int) -> str:
-    """One word for an open file that none of its copies has: its inode, and which file it is that has this inode."""
+    """One word for an open file that none of its copies has: its inode, and the generation of the inode."""
+    # Inodes are used again: a file that was put back may get that of the one before, but another generation.
     inode = os.fstat(handle).st_ino
     generation = 0
     with suppress(OSError):  # some file systems do not count them
@@ -66,7 +71,8 @@ def file_identity(handle: int) -> str:
 
 
 def _identity() -> str:
-    """A hash: machine ids are not to be shown to strangers (machine-id(5))."""
+    """A hash of the machine id."""
+    # machine-id(5) asks that the id itself is not shown to strangers; backups of the state would show it.
     for path in _MACHINE_ID:
         found = _word(path)
         if found != UNKNOWN:
@@ -82,7 +88,7 @@ def _word(path: Path) -> str:
 
 
 def _synchronised() -> bool | None:
-    """What the kernel knows; asking changes nothing."""
+    """Ask the kernel, which changes nothing."""
     adjtimex = getattr(ctypes.CDLL(None), "adjtimex", None)
     if adjtimex is None:
         return None

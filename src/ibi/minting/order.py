@@ -1,7 +1,7 @@
-"""An order for labels as it comes over HTTP, and the labels as they go back.
+"""An order for labels over HTTP, and the labels in its answer.
 
-There:    {"count": 3, "forms": "both", "collection": "theses"}    every field may be left out, and so may the body
-Back:     {"labels": [{"rep": ..., "ibip": ..., "datetime": ...}, ...]}
+Order:    {"count": 3, "forms": "both", "collection": "theses"}    every field may be left out, and so may the body
+Answer:   {"labels": [{"rep": ..., "ibip": ..., "datetime": ...}, ...]}
 """
 
 from __future__ import annotations
@@ -11,17 +11,19 @@ import json
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
+from ibi.api.bodies import Body, Refusal
 from ibi.errors import IbiError
 from ibi.identifier.dates import TICKS, date_text, fraction_digits
-from ibi.minting.desk import LONGEST_WAIT
+from ibi.minting.batcher import LONGEST_WAIT
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
 
-    from ibi.exchange import Asked
+    from ibi.api.bodies import Receive
+    from ibi.http.request import Request
     from ibi.identifier.distributor import Batch
     from ibi.identifier.generator import LabelGenerator
-    from ibi.minting.desk import Desk
+    from ibi.minting.batcher import LabelBatcher
 
 MOST_LABELS: Final = 10_000
 """Labels of one request."""
@@ -34,21 +36,11 @@ _FIELDS: Final = ("count", "forms", "collection")
 _FORMS: Final = ("both", "rep", "ibip")
 _EXAMPLE: Final = '{"count": 10}'
 _SHOWN: Final = 40  # characters of a faulty name that are worth showing
-_PIECE: Final = 1000  # labels that are written in one go; then others have their turn
-
-
-class Refusal(Exception):
-    """A request that gets no labels: the status, why, and further headers."""
-
-    def __init__(self, status: int, why: IbiError, *headers: tuple[str, str]) -> None:
-        super().__init__(str(why))
-        self.status = status
-        self.why = why
-        self.headers = headers
+_PIECE: Final = 1000  # labels that are written in one go; then the event loop answers others
 
 
 @dataclass(frozen=True, slots=True)
-class Order:
+class LabelOrder:
     """So many labels, in these forms (None: in all that there are), perhaps for an item of a collection."""
 
     count: int = 1
@@ -57,44 +49,33 @@ class Order:
     as_text: bool = False
 
     @classmethod
-    def read(cls, asked: Asked, body: bytes) -> Order:
-        """What a request asks for. Raises Refusal."""
-        if asked.query:
+    def read(cls, request: Request, body: bytes) -> LabelOrder:
+        """Read the order of a request. Raises Refusal."""
+        if request.query:
             raise Refusal(400, IbiError("what is asked for stands in the body, not in the address"))
-        accept = asked.header(b"accept").lower()
+        accept = request.header(b"accept").lower()
         as_text = "text/plain" in accept and "json" not in accept
         return cls(**_fields(body), as_text=as_text) if body.strip() else cls(as_text=as_text)
 
-    def able(self, desks: Sequence[Desk]) -> list[Desk]:
-        """Those desks that have these forms and can give so many labels in time. Raises Refusal where none can."""
-        having = [desk for desk in desks if self.forms in {None, "rep"} or desk.generator.ip is not None]
+    def able(self, batchers: Sequence[LabelBatcher]) -> list[LabelBatcher]:
+        """The batchers that have these forms and can give so many labels in time. Raises Refusal where none can."""
+        having = [each for each in batchers if self.forms in {None, "rep"} or each.generator.ip is not None]
         if not having:
             raise _bad("there is no IP address here to make IBIps from; ask for the form rep")
-        most = max(desk.most for desk in having)
+        most = max(each.most_labels for each in having)
         if self.count > most:
             problem = "count may be at most {most} here: more cannot be given in {seconds} seconds"
             raise _bad(problem, most=most, seconds=LONGEST_WAIT)
-        return [desk for desk in having if self.count <= desk.most]
+        return [each for each in having if self.count <= each.most_labels]
 
 
-async def read_body(asked: Asked, read: Callable[[], Awaitable[tuple[bytes, bool]]]) -> bytes:
-    """The body of a request; `read` gives the next piece, and whether there are more. Raises Refusal."""
-    too_long = Refusal(
-        413, IbiError("the body is too long: at most {most} bytes are read", most=LONGEST_BODY)
-    )
-    announced = asked.header(b"content-length")
-    if announced.isdecimal() and int(announced[:20]) > LONGEST_BODY:
-        raise too_long
-    body, more = await read()
-    while more and len(body) <= LONGEST_BODY:
-        piece, more = await read()
-        body += piece
-    if len(body) > LONGEST_BODY:
-        raise too_long
-    kind = asked.header(b"content-type").partition(";")[0].strip().lower()
-    if body and (kind != "application/json" or asked.header(b"content-encoding")):
+async def read_body(request: Request, receive: Receive) -> bytes:
+    """Read the body of a request. Raises Refusal and ClientGone."""
+    body = Body(request, receive, LONGEST_BODY)
+    content = b"".join([piece async for piece in body.pieces()])
+    if content and body.kind != "application/json":
         raise Refusal(415, IbiError("the body must be plain JSON: Content-Type: application/json"))
-    return body
+    return content
 
 
 def _fields(body: bytes) -> dict[str, Any]:
@@ -105,6 +86,7 @@ def _fields(body: bytes) -> dict[str, Any]:
     if not isinstance(fields, dict):
         raise _bad("the body must be a JSON object like {example}", example=_EXAMPLE)
     count, forms, collection = (fields.get(name) for name in _FIELDS)
+    # Not isinstance: true and false are integers in Python, and no numbers in JSON.
     if "count" in fields and (type(count) is not int or not 1 <= count <= MOST_LABELS):
         raise _bad("count must be a whole number from 1 to {most}", most=MOST_LABELS)
     if "forms" in fields and forms not in _FORMS:
@@ -134,8 +116,8 @@ def _bad(problem: str, **details: object) -> Refusal:
     return Refusal(400, IbiError(problem, **details))
 
 
-async def write_labels(generator: LabelGenerator, batches: Iterable[Batch], order: Order) -> bytes:
-    """The labels of these dates as an answer; long ones are written bit by bit, so that nobody else has to wait."""
+async def write_labels(generator: LabelGenerator, batches: Iterable[Batch], order: LabelOrder) -> bytes:
+    """The answer with the labels of these dates; long ones are written in pieces, so that other requests go on."""
     write = _as_text if order.as_text else _as_json
     pieces = []
     for batch in batches:

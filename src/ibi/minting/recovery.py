@@ -1,6 +1,6 @@
 """Repair of a state that mints nothing: a new last date, proven not to be earlier than any label given (AMB-18).
 
-The proof is whatever can still be found: the state and its witness where they can be read, the labels of the items
+The proof is whatever can still be found: the state and its replica where they can be read, the labels of the items
 that are held, and the present clock. The clock counts because no label ever left before its moment; so the repair
 is right as long as this clock is not behind the one that the lost labels were given by. A state that looks sound is
 moved on to the present too: that is what a machine needs that was set back as a whole.
@@ -12,29 +12,28 @@ from contextlib import closing
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from ibi.durable import make_folder
 from ibi.errors import ClockError, LostState, SetupError
 from ibi.identifier.dates import date_text
-from ibi.minting.clock import ClockLimits, believe
+from ibi.minting.clock import ClockLimits, check_clock_reading
 from ibi.minting.machine import UNKNOWN
-from ibi.minting.record import Record
-from ibi.minting.state import FOLDER, OURS, SENTENCES, Fault, StateFiles
+from ibi.minting.state import FOLDER, OURS, SENTENCES, StateFault, StateFiles, StateRecord
 from ibi.minting.waiting_room import AHEAD, unusable
+from ibi.runtime.durable_files import make_folder
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     from ibi.minting.machine import Machine
-    from ibi.minting.state import State
+    from ibi.minting.state import LockedState
 
 
 @dataclass(frozen=True)
 class Recovery:
-    """What was found, all dates in ticks and None where nothing was, and the last date from now on."""
+    """The dates that were found, in ticks and None where there was none, and the last date from now on."""
 
-    fault: Fault | None
+    fault: StateFault | None
     state: int | None
-    witness: int | None
+    replica: int | None
     labels: int | None
     last: int
 
@@ -50,7 +49,7 @@ def recover(
     """Repair the state of a data directory.
 
     `labels`: the latest date of all labels that are known from elsewhere, in ticks. `moved`: the operator knows that
-    nobody else mints from the original of a copied state any more. `clock_right`: that the clock may be believed
+    no process mints from the original of a copied state any more. `clock_right`: that the clock may be believed
     although it has leapt. Raises LostState and ClockError where only the operator can know, and SetupError where
     there is nothing to repair.
     """
@@ -60,8 +59,8 @@ def recover(
         make_folder(directory / FOLDER)
         files = StateFiles(directory, machine.identity, machine.running)
         with closing(files), files.locked() as state:
-            if _elsewhere(state, machine) and not moved:
-                found = LostState(SENTENCES[state.fault or Fault.MOVED], directory=directory / FOLDER)
+            if _made_elsewhere(state, machine) and not moved:
+                found = LostState(SENTENCES[state.fault or StateFault.MOVED], directory=directory / FOLDER)
                 problem = (
                     "{found}. If the other one will never give a label again, say so with --moved; if it goes on, "
                     "use another host name or port here, in a new directory"
@@ -72,32 +71,34 @@ def recover(
         raise unusable(directory, error) from error
 
 
-def _repair(state: State, machine: Machine, labels: int, *, clock_right: bool) -> Recovery:
+def _repair(state: LockedState, machine: Machine, labels: int, *, clock_right: bool) -> Recovery:
     now = machine.now()
-    known = state.record or state.witness
+    known = state.record or state.replica
     in_state = state.record.last if state.record else None
-    in_witness = state.witness.last if state.witness else None
-    last = max(now + AHEAD, labels, in_state or 0, in_witness or 0)
+    in_replica = state.replica.last if state.replica else None
+    # No label ever left before its moment, so none is later than the present clock plus what may be reserved.
+    last = max(now + AHEAD, labels, in_state or 0, in_replica or 0)
     names = known.names if known else UNKNOWN
-    drawn = 1 + max(_drawn(state.record), _drawn(state.witness))
-    fresh = Record(last, now, machine.running(), drawn, machine.boot, machine.identity, names)
-    believe(fresh if clock_right else known or fresh, now, machine, ClockLimits())
+    # More than either file counts, so that what is left of them is seen to be older.
+    drawn = 1 + max(_drawn(state.record), _drawn(state.replica))
+    fresh = StateRecord(last, now, machine.running(), drawn, machine.boot, machine.identity, names)
+    check_clock_reading(fresh if clock_right else known or fresh, now, machine, ClockLimits())
     if last > now + AHEAD:
         problem = "a label of {date} has been given, and the clock says {now}: it is behind, or was far ahead"
         raise ClockError(problem, date=date_text(last), now=date_text(now))
-    found = Recovery(state.fault, in_state, in_witness, labels or None, last)
-    state.found(fresh)
+    found = Recovery(state.fault, in_state, in_replica, labels or None, last)
+    state.create(fresh)
     return found
 
 
-def _elsewhere(state: State, machine: Machine) -> bool:
+def _made_elsewhere(state: LockedState, machine: Machine) -> bool:
     """Whether the state, or what is left of it, was made in another place."""
-    if state.fault in {Fault.MOVED, Fault.COPIED}:
+    if state.fault in {StateFault.MOVED, StateFault.COPIED}:
         return True
     return any(
-        each is not None and each.machine != machine.identity for each in (state.record, state.witness)
+        each is not None and each.machine != machine.identity for each in (state.record, state.replica)
     )
 
 
-def _drawn(record: Record | None) -> int:
+def _drawn(record: StateRecord | None) -> int:
     return record.drawn if record else 0

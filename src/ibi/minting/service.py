@@ -1,10 +1,10 @@
-"""The minting service: labels over HTTP, for those who have a token; a bare ASGI application.
+"""The minting service: labels over HTTP, for clients with a token; a bare ASGI application.
 
     POST /-/api/mint               new labels, each when its moment has come
     GET /-/healthz  /-/about       that it runs, and what it mints under
     further pages                  as they are given to it
 
-The labels of a client that goes away are burned; nothing that was handed out is ever given again.
+The labels of a client that goes away are burned; no label that was given out is ever given again.
 """
 
 from __future__ import annotations
@@ -15,28 +15,31 @@ import logging
 from contextlib import ExitStack, contextmanager
 from typing import TYPE_CHECKING, Any, Final
 
+from ibi.api.bodies import Refusal
+from ibi.api.routes import language_of
 from ibi.errors import ClockError, IbiError, LostState, MintingError, SetupError
-from ibi.exchange import JSON, NO_STORE, PLAIN, PROBLEM, Asked, Response
+from ibi.http.request import ClientGone, Request
+from ibi.http.response import JSON, NO_STORE, PLAIN, PROBLEM, Response
 from ibi.identifier.dates import granularity_text
-from ibi.minting.desk import LONGEST_WAIT, PATIENCE, Busy
-from ibi.minting.order import MOST_LABELS, Order, Refusal, read_body, write_labels
-from ibi.protocol.language import LanguagePreference
-from ibi.texts import LANGUAGES, say
+from ibi.minting.batcher import LONGEST_WAIT, STALL_SECONDS, Busy
+from ibi.minting.order import MOST_LABELS, LabelOrder, read_body, write_labels
+from ibi.runtime.i18n import say
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 
+    from ibi.accounts.tokens import Tokens
     from ibi.identifier.distributor import Batch
-    from ibi.minting.desk import Desk
-    from ibi.tokens import Tokens
+    from ibi.minting.batcher import LabelBatcher
 
     Page = Callable[[], Response]
     Receive = Callable[[], Awaitable[dict[str, Any]]]
     Send = Callable[[dict[str, Any]], Awaitable[None]]
 
 MOST_REQUESTS_PER_CLIENT: Final = 64
+"""Requests that one client may be waiting for at a time (threat T37)."""
 MOST_LABELS_PER_CLIENT: Final = 20_000
-"""Requests, and labels, that one client may be waiting for at a time (threat T37)."""
+"""Labels that one client may be waiting for at a time (threat T37)."""
 SENDING_SECONDS: Final = 30
 """How long a client may take to read its labels; then its connection is closed."""
 
@@ -46,27 +49,23 @@ _PIECE: Final = 256 * 1024  # bytes that are sent in one go
 _log = logging.getLogger(__name__)
 
 
-class _ClientGone(Exception):
-    """The client has closed the connection before its request was complete."""
-
-
 class MintingService:
     """The ASGI application that mints.
 
-    `desks`, at least one: what is minted under. `choose` says which desk serves an order, and may raise an IbiError
-    or a Refusal; without it, it is the first that can. `pages`: what else is shown, by path.
+    `batchers`, at least one: what is minted under. `choose` returns the one that serves an order, and may raise an
+    IbiError or a Refusal; without it, it is the first that can. `pages`: what else is answered, by path.
     """
 
     def __init__(
         self,
-        desks: Sequence[Desk],
+        batchers: Sequence[LabelBatcher],
         tokens: Tokens,
-        choose: Callable[[Order], Desk] | None = None,
+        choose: Callable[[LabelOrder], LabelBatcher] | None = None,
         pages: Mapping[str, Page] | None = None,
     ) -> None:
-        self._desks = desks
+        self._batchers = batchers
         self._tokens = tokens
-        self._choose = choose or (lambda order: order.able(desks)[0])
+        self._choose = choose or (lambda order: order.able(batchers)[0])
         self._clients = _Clients()
         self._trouble = ""
         self._pages: dict[str, Page] = {"/-/healthz": _health, "/-/about": self._about, **(pages or {})}
@@ -75,50 +74,52 @@ class MintingService:
         """Answer one HTTP request; other kinds of connection are none of ours."""
         if scope["type"] != "http":
             return
-        asked = Asked.of(scope)
-        with ExitStack() as place:  # a client keeps its place in the line until it has read its labels
+        request = Request.of(scope)
+        # A client counts as waiting until it has read its labels, or slow readers would cost memory without limit.
+        with ExitStack() as counted:
             try:
-                response = await self._answer(asked, receive, place)
-            except _ClientGone:
+                response = await self._answer(request, receive, counted)
+            except ClientGone:
                 return
             try:
                 async with asyncio.timeout(SENDING_SECONDS):
-                    await response.send(send, head_only=asked.method == "HEAD")
+                    await response.send(send, head_only=request.method == "HEAD")
             except TimeoutError:
                 _log.warning("a client was too slow to read its labels")
 
     async def stop(self) -> None:
-        """Take no more requests; what is reserved is still handed out."""
-        for desk in self._desks:
-            desk.stop()
+        """Take no more requests; what is reserved is still given out."""
+        for batcher in self._batchers:
+            batcher.stop()
 
-    async def _answer(self, asked: Asked, receive: Receive, place: ExitStack) -> Response:
+    async def _answer(self, request: Request, receive: Receive, counted: ExitStack) -> Response:
         try:
-            if asked.path == _MINT:
-                return await self._mint(asked, receive, place)
-            return self._page(asked)
+            if request.path == _MINT:
+                return await self._mint(request, receive, counted)
+            return self._page(request)
         except Refusal as refusal:
-            return _problem(asked, refusal)
-        except asyncio.CancelledError:  # the server stops and waits no longer; left alone, it would say 500
+            return _problem(request, refusal)
+        except asyncio.CancelledError:
+            # The server stops and waits no longer; on its own, uvicorn would answer 500.
             return _problem(
-                asked, _later(MintingError("this service is stopping; ask again later"), PATIENCE)
+                request, _later(MintingError("this service is stopping; ask again later"), STALL_SECONDS)
             )
-        except _ClientGone:
+        except ClientGone:
             raise
         except Exception:  # noqa: BLE001 - a fault of ours must neither look like an answer nor show its insides
             _log.exception("a request could not be answered")
-            return _problem(asked, _later(MintingError("no label can be given now; ask again later")))
+            return _problem(request, _later(MintingError("no label can be given now; ask again later")))
 
-    async def _mint(self, asked: Asked, receive: Receive, place: ExitStack) -> Response:
-        if asked.method != "POST":
+    async def _mint(self, request: Request, receive: Receive, counted: ExitStack) -> Response:
+        if request.method != "POST":
             why = "only POST mints; GET for the standard's older clients is not offered"
             raise Refusal(405, IbiError(why), ("allow", "POST"))
-        client = self._client(asked)
-        order = Order.read(asked, await read_body(asked, _reader(receive)))
-        desk = self._desk(order)
-        place.enter_context(self._clients.waiting(client, order.count))
-        batches = await self._draw(desk, order.count)
-        body = await write_labels(desk.generator, batches, order)
+        client = self._client(request)
+        order = LabelOrder.read(request, await read_body(request, receive))
+        batcher = self._batcher(order)
+        counted.enter_context(self._clients.waiting(client, order.count))
+        batches = await self._draw(batcher, order.count)
+        body = await write_labels(batcher.generator, batches, order)
         kind = PLAIN if order.as_text else JSON
         if len(body) <= _PIECE:
             return Response(200, body, kind, _HEADERS)
@@ -126,9 +127,9 @@ class MintingService:
         pieces = (body[at : at + _PIECE] for at in range(0, len(body), _PIECE))
         return Response(200, content_type=kind, headers=_HEADERS, parts=pieces, size=len(body))
 
-    def _client(self, asked: Asked) -> str:
+    def _client(self, request: Request) -> str:
         """The name of the token that a request brings."""
-        scheme, _, token = asked.header(b"authorization").partition(" ")
+        scheme, _, token = request.header(b"authorization").partition(" ")
         if scheme.lower() != "bearer" or not token.strip():
             why = IbiError("minting needs a token: Authorization: Bearer TOKEN")
             raise Refusal(401, why, ("www-authenticate", "Bearer"))
@@ -141,38 +142,38 @@ class MintingService:
             raise Refusal(401, why, ("www-authenticate", 'Bearer error="invalid_token"'))
         return known.name
 
-    def _desk(self, order: Order) -> Desk:
+    def _batcher(self, order: LabelOrder) -> LabelBatcher:
         try:
             return self._choose(order)
         except IbiError as error:
             raise Refusal(400, error) from None
 
-    def _page(self, asked: Asked) -> Response:
-        page = self._pages.get(asked.path)
+    def _page(self, request: Request) -> Response:
+        page = self._pages.get(request.path)
         if page is None:
             raise Refusal(404, IbiError("there is no such page here"))
-        if not asked.reads:
+        if not request.reads:
             raise Refusal(405, IbiError("only GET and HEAD are understood here"), ("allow", "GET, HEAD"))
         return page()
 
     def _about(self) -> Response:
         subsystems = [
             {
-                "host": desk.generator.host,
-                "port": desk.generator.port,
-                "ip": desk.generator.ip,
-                "ip_port": desk.generator.ip_port if desk.generator.ip else None,
-                "granularity": granularity_text(desk.granularity) if desk.granularity else "auto",
-                "for_trying": desk.generator.why_not_ours is not None,
+                "host": batcher.generator.host,
+                "port": batcher.generator.port,
+                "ip": batcher.generator.ip,
+                "ip_port": batcher.generator.ip_port if batcher.generator.ip else None,
+                "granularity": granularity_text(batcher.granularity) if batcher.granularity else "auto",
+                "for_trying": batcher.generator.why_not_unique is not None,
             }
-            for desk in self._desks
+            for batcher in self._batchers
         ]
         facts = {"role": "mint", "subsystems": subsystems, "most_labels": MOST_LABELS}
         return Response(200, json.dumps(facts, indent=1).encode(), JSON, NO_STORE)
 
-    async def _draw(self, desk: Desk, count: int) -> list[Batch]:
+    async def _draw(self, batcher: LabelBatcher, count: int) -> list[Batch]:
         try:
-            batches = await desk.draw(count)
+            batches = await batcher.draw(count)
         except Busy as busy:
             raise _later(busy.why, busy.seconds) from None
         except IbiError as error:
@@ -181,7 +182,8 @@ class MintingService:
         return batches
 
     def _no_label(self, error: IbiError) -> Refusal:
-        """What a client is told of a trouble; the operator gets a line in the log, once until it is over."""
+        """The answer to a client when no label can be given; the log gets a line, once until labels are given again."""
+        # Thousands of clients meet the same error; one line of it is enough.
         if str(error) != self._trouble:
             self._trouble = str(error)
             _log.error("no label can be given: %s", error)
@@ -222,25 +224,13 @@ def _health() -> Response:
     return Response(200, b'{"status": "ok"}', JSON, NO_STORE)
 
 
-def _reader(receive: Receive) -> Callable[[], Awaitable[tuple[bytes, bool]]]:
-    """The body of a request, piece by piece: bytes, and whether there is more."""
-
-    async def read() -> tuple[bytes, bool]:
-        message = await receive()
-        if message["type"] != "http.request":
-            raise _ClientGone
-        return message.get("body", b""), message.get("more_body", False)
-
-    return read
-
-
 def _later(why: IbiError, seconds: int = LONGEST_WAIT) -> Refusal:
     return Refusal(503, why, ("retry-after", str(seconds)))
 
 
-def _problem(asked: Asked, refusal: Refusal) -> Response:
+def _problem(request: Request, refusal: Refusal) -> Response:
     """A problem (RFC 9457) in the client's language."""
-    language = LanguagePreference.parse(asked.header(b"accept-language")).choose(LANGUAGES) or LANGUAGES[0]
+    language = language_of(request)
     problem = {"type": "about:blank", "status": refusal.status, "detail": say(refusal.why, language)}
-    told = (*NO_STORE, ("content-language", language), ("vary", "accept-language"), *refusal.headers)
-    return Response(refusal.status, json.dumps(problem).encode(), PROBLEM, told)
+    headers = (*NO_STORE, ("content-language", language), ("vary", "accept-language"), *refusal.headers)
+    return Response(refusal.status, json.dumps(problem).encode(), PROBLEM, headers)

@@ -1,11 +1,22 @@
-"""A subsystem that mints: its waiting room and its label generator, open (GEN-04, GEN-08)."""
+"""Subsystems that mint: a waiting room and a label generator each (GEN-04, GEN-08), and the choice among several.
+
+The spatial distributor chooses which subsystem names an item (G15 chapter 5 leaves the choice free). By collection: a
+subsystem that lists collections names their items and no others. In turn: among several that may name an item, the
+one for which the fewest labels are waited for, and of those the one that has rested longest; so two subsystems give
+twice the labels of one at the same granularity (GEN-46).
+
+Each subsystem has a waiting room of its own, DIR/NAME, and neither a host and port nor an address and port in common
+with another: else two waiting rooms would make the same label.
+"""
 
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING, NamedTuple, Self
+import re
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Generic, NamedTuple, Self, TypeVar
 
-from ibi.errors import MintingError
+from ibi.errors import MintingError, MintingNotAllowed, SetupError
 from ibi.identifier.dates import date_text, parse_granularity
 from ibi.identifier.distributor import coarsest_for
 from ibi.identifier.forms import IBIForms
@@ -14,16 +25,27 @@ from ibi.identifier.ibip import IBIp
 from ibi.identifier.repository import UniformRepositoryName
 from ibi.minting.machine import this_machine
 from ibi.minting.waiting_room import WaitingRoom
+from ibi.runtime.settings import SubsystemSettings
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator, Sequence
     from pathlib import Path
+
+    from ibi.minting.clock import ClockLimits
+    from ibi.minting.machine import Machine
+
 
 AUTOMATIC = "auto"
 """The granularity that follows the demand: the coarsest at which all labels asked for are due within a second."""
 
+_LONGEST_LIST = 10_000  # labels of one list: a million at once would fill memory
 
-_LONGEST_LIST = 10_000
+
+_T = TypeVar("_T")
+
+_NAME = re.compile(r"[a-z0-9][a-z0-9-]{0,62}")
+# Folders that a data directory has anyway.
+_TAKEN = frozenset({"minting", "col"})
 
 
 def granularity_of(text: str) -> int | None:
@@ -45,7 +67,7 @@ class Label(NamedTuple):
 
     @property
     def forms(self) -> IBIForms:
-        """The label as values of the library."""
+        """The label as a value of the library."""
         ibip = None if self.ibip is None else IBIp.known(self.ibip)
         return IBIForms(UniformRepositoryName.known(self.rep), ibip)
 
@@ -59,8 +81,8 @@ class Subsystem:
     Threads may share it, and processes may open the same directory.
     """
 
-    def __init__(self, room: WaitingRoom, generator: LabelGenerator, granularity: int | None) -> None:
-        self.room = room
+    def __init__(self, waiting_room: WaitingRoom, generator: LabelGenerator, granularity: int | None) -> None:
+        self.waiting_room = waiting_room
         self.generator = generator
         self.granularity = granularity
 
@@ -78,26 +100,26 @@ class Subsystem:
     ) -> Self:
         """Open the data directory `path`; an empty or absent one is a start.
 
-        `granularity` in seconds ("60", "1", "0.1", ... or "auto"). Raises ParseError and NotOurs for names that
-        labels are not made under, SetupError and LostState for directories they are not made in.
+        `granularity` in seconds ("60", "1", "0.1", ... or "auto"). Raises ParseError or MintingNotAllowed for names
+        that labels are not made under, SetupError and LostState for directories they are not made in.
         """
         generator = LabelGenerator(host, port, ip, ip_port, for_trying=for_trying)
-        room = WaitingRoom(path, this_machine(), prefixes=generator.prefixes)
-        return cls(room, generator, granularity_of(granularity))
+        waiting_room = WaitingRoom(path, this_machine(), prefixes=generator.prefixes)
+        return cls(waiting_room, generator, granularity_of(granularity))
 
     def __enter__(self) -> Self:
-        self.room.__enter__()
+        self.waiting_room.__enter__()
         return self
 
     def __exit__(self, *problem: object) -> None:
-        self.room.__exit__(*problem)
+        self.waiting_room.__exit__(*problem)
 
     def mint(self) -> IBIForms:
         """A new label in all its forms; returns when its moment has come.
 
         Raises ClockError, LostState or SetupError where no label can be given.
         """
-        return self.generator.label(self.room.draw(self._step(1)))
+        return self.generator.label(self.waiting_room.draw(self._step(1)))
 
     def mint_many(self, count: int) -> Iterator[IBIForms]:
         """So many new labels, each when its moment has come; raises as `mint`."""
@@ -115,16 +137,16 @@ class Subsystem:
         step = self._step(count)
         process = os.getpid()
         while count > 0:
-            batch = self.room.reserve(step, count)
+            batch = self.waiting_room.reserve(step, count)
             count -= len(batch)
             while len(batch):
                 _only_for(process)
-                due, batch = batch.split(min(batch.due(self.room.now()), _LONGEST_LIST))
+                due, batch = batch.split(min(batch.due(self.waiting_room.now()), _LONGEST_LIST))
                 if len(due):
                     spelled = zip(due, self.generator.spell(due), strict=True)
                     yield [Label(date, *forms) for date, forms in spelled]
                 else:
-                    self.room.wait_until(batch.tail.start)
+                    self.waiting_room.wait_until(batch.tail.start)
 
     def _step(self, count: int) -> int:
         return self.granularity or coarsest_for(count)
@@ -136,3 +158,78 @@ def _only_for(process: int) -> None:
         raise MintingError(
             "labels that were asked for before a fork belong to the parent; ask for others here"
         )
+
+
+@dataclass(frozen=True)
+class Candidate(Generic[_T]):
+    """One that may name items: those of some collections, or, without any, of all that no candidate lists.
+
+    `name`: what it is called in a list.
+    """
+
+    namer: _T
+    collections: frozenset[str] = frozenset()
+    name: str = ""
+
+
+class SpatialDistributor(Generic[_T]):
+    """Chooses among candidates, at least one."""
+
+    def __init__(self, candidates: Sequence[Candidate[_T]]) -> None:
+        self._listed = frozenset().union(*(candidate.collections for candidate in candidates))
+        self._turn = list(candidates)  # the one that has rested longest comes first
+
+    def choose(
+        self,
+        collection: str | None = None,
+        waiting: Callable[[_T], float] = lambda _: 0,
+        able: Callable[[Sequence[_T]], Sequence[_T]] = lambda namers: namers,
+    ) -> _T:
+        """Choose what names an item of this collection.
+
+        `waiting`: how much is waited for at a candidate. `able` gets those that name such items, and leaves those that
+        can name this one, at least one, or raises. Raises MintingNotAllowed where none names such items.
+        """
+        listed = collection in self._listed
+        namers = [
+            candidate.namer
+            for candidate in self._turn
+            if (collection in candidate.collections if listed else not candidate.collections)
+        ]
+        if not namers:
+            if collection is None:
+                raise MintingNotAllowed("every subsystem here is for certain collections; name one")
+            raise MintingNotAllowed("no subsystem here names items of the collection {name}", name=collection)
+        chosen = min(able(namers), key=waiting)
+        # The sort is stable: the chosen one goes to the end, and the others keep their order.
+        self._turn.sort(key=lambda candidate: candidate.namer is chosen)
+        return chosen
+
+
+def open_subsystems(data: Path, machine: Machine, limits: ClockLimits) -> list[Candidate[Subsystem]]:
+    """The subsystems that DIR/subsystems.toml lists.
+
+    Raises SetupError, ParseError and MintingNotAllowed for names that labels are not made under.
+    """
+    candidates = []
+    taken: set[str] = set()
+    for name, settings in SubsystemSettings.read_all(data).items():
+        if not _NAME.fullmatch(name) or name in _TAKEN:
+            problem = "a subsystem is called by a word of small letters, digits and hyphens, not {name}"
+            raise SetupError(problem, name=name)
+        generator = LabelGenerator(
+            settings.host,
+            settings.port,
+            settings.ip or None,
+            settings.ip_port,
+            for_trying=settings.for_trying,
+        )
+        for prefix in generator.prefixes:
+            if prefix in taken:
+                problem = "two subsystems would make labels that begin with {prefix}; each needs its own host and IP"
+                raise SetupError(problem, prefix=prefix)
+            taken.add(prefix)
+        step = granularity_of(settings.granularity)
+        subsystem = Subsystem(WaitingRoom(data / name, machine, limits, generator.prefixes), generator, step)
+        candidates.append(Candidate(subsystem, frozenset(settings.collections), name))
+    return candidates

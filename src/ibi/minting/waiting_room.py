@@ -2,18 +2,18 @@
 
     lock · read the last date · distribute (pure) · COMMIT · release the lock · THEN WAIT until the dates are due
 
-A crash before the commit loses nothing; a crash after it burns labels that nobody has seen. The commit costs one
-sync, for one label or for a whole batch: dates drawn together at one moment. A batch runs at most AHEAD of the clock
-and so does, for whoever draws next, the last date: who asks after a label was handed out gets a later one, from
+A crash before the commit loses nothing; a crash after it burns labels that were never seen. The commit costs one
+sync, for one label or for a whole batch: dates drawn together at one moment. No reserved date is more than AHEAD later
+than the clock, so the next draw never waits longer than that. A draw after a label was given out gets a later date, in
 whichever process.
 
 One data directory is one waiting room. An Archive that changes its name keeps its order of dates.
 
 The first date (note 10). A new directory takes the present clock plus AHEAD, to the tick, as its last date, and never
-less. Whoever minted under the prefix before reserved no date later than that; every date given here is on a grid point
-*after* it; so nothing is met again, without any knowledge of the old owner (GEN-06). The price is a wait past the next
-point of the grid that is asked for, the coarsest grid on which the first label can lie: at most AHEAD and one r
-(GEN-33), a second by default and a minute for r = 60.
+less. Whatever minted under the prefix before reserved no date later than that; every date given here is on a grid point
+*after* it; so nothing is met again, without any knowledge of the old owner (GEN-06). The price: the first label waits
+for the next point of its grid after that date, at most AHEAD and one r (GEN-33). That is a second by default, and a
+minute for r = 60.
 """
 
 from __future__ import annotations
@@ -23,14 +23,13 @@ from hashlib import sha256
 from pathlib import Path
 from typing import TYPE_CHECKING, Self
 
-from ibi.durable import make_folder
 from ibi.errors import ClockError, SetupError
 from ibi.identifier.dates import TICKS
 from ibi.identifier.distributor import distribute_many
-from ibi.minting.clock import ClockLimits, behind, believe
-from ibi.minting.record import Record
-from ibi.minting.state import FOLDER, State, StateFiles
-from ibi.settings import SubsystemSettings
+from ibi.minting.clock import ClockLimits, behind, check_clock_reading
+from ibi.minting.state import FOLDER, LockedState, StateFiles, StateRecord
+from ibi.runtime.durable_files import make_folder
+from ibi.runtime.settings import SubsystemSettings
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -50,7 +49,7 @@ class WaitingRoom:
     """The waiting room of one data directory; enter it with `with`, then draw. Processes and threads share it safely.
 
     `prefixes` are those of the labels: where they change, the present clock is taken for the last date, since labels
-    under the new ones may have been given elsewhere. `machine` tells the clock.
+    under the new ones may have been given elsewhere. `machine` has the clock.
 
     Raises SetupError where the directory cannot be used and LostState where the last date is not to be trusted.
     """
@@ -78,24 +77,24 @@ class WaitingRoom:
         try:
             make_folder(self._directory / FOLDER)
             with self._files.locked() as state:
-                self._begun(state)
+                self._last_record(state)
         except OSError as error:
             raise unusable(self._directory, error) from error
         return self
 
     def __exit__(self, *_: object) -> None:
-        """Leave the state so that the next one knows that nobody has touched it since."""
-        # Where somebody else draws just now, that one will leave after us.
+        """Leave the state so that the next process can verify that it was not touched since."""
+        # Where another process draws just now, that one leaves after us, and notes the change.
         with suppress(OSError), self._files.locked(wait=False) as state:
-            state.settle()
+            state.note_change()
             self._files.close()
 
     def reserve(self, granularity: int, count: int) -> Batch:
         """Draw up to `count` dates at once, at least one; they are durable, but not yet due.
 
         `granularity` in ticks, one of GRANULARITIES. Fewer dates are given where more would run further than AHEAD of
-        the clock. Returns once the first date is at most AHEAD; whoever hands out a label first waits until it is due
-        (GEN-40). Raises LostState, ClockError, and SetupError when the disk fails; after an error, no date was given.
+        the clock. Returns once the first date is at most AHEAD; before a label is given out, its date must be
+        due (GEN-40). Raises LostState, ClockError, and SetupError when the disk fails; then no date was given.
         """
         try:
             with self._files.locked() as state:
@@ -103,13 +102,14 @@ class WaitingRoom:
         except OSError as error:
             raise unusable(self._directory, error) from error
 
-    def _reserve(self, state: State, granularity: int, count: int) -> Batch:
-        record = self._begun(state)
-        sure = (state.vouched or self._has_drawn) and record.names == self._names
+    def _reserve(self, state: LockedState, granularity: int, count: int) -> Batch:
+        record = self._last_record(state)
+        # Unverified, the file may have missed labels; no label ever left before its moment, so now is late enough.
+        sure = (state.verified or self._has_drawn) and record.names == self._names
         last = record.last if sure else max(record.last, self._machine.now() + AHEAD)
         while True:
             now = self._machine.now()
-            believe(record, now, self._machine, self._limits)
+            check_clock_reading(record, now, self._machine, self._limits)
             batch = distribute_many(last, granularity, now, count, now + AHEAD)
             early = 0 if batch.head else batch.tail.start - AHEAD - now
             if early <= 0:
@@ -151,30 +151,34 @@ class WaitingRoom:
                 raise ClockError(
                     "the clock of this machine stands still; no label is given until it is right"
                 )
+            # In short sleeps: the clock may be set meanwhile.
             self._machine.sleep(max(_SHORTEST_SLEEP, min(left, _LONGEST_SLEEP)) / TICKS)
 
-    def _begun(self, state: State) -> Record:
+    def _last_record(self, state: LockedState) -> StateRecord:
         """The last record; in a new directory, the first."""
         if state.new:
             machine, now = self._machine, self._machine.now()
-            first = Record(
+            first = StateRecord(
                 now + AHEAD, now, machine.running(), 0, machine.boot, machine.identity, self._names
             )
-            believe(first, now, machine, self._limits)
-            state.found(first)
+            check_clock_reading(first, now, machine, self._limits)
+            state.create(first)
         return state.trusted()
 
-    def _record(self, last: int, before: Record, now: int, count: int) -> Record:
-        """What is to be remembered; of two clocks the later one, so that small steps back do not add up."""
+    def _record(self, last: int, before: StateRecord, now: int, count: int) -> StateRecord:
+        """The record after a draw."""
         drawn = before.drawn + count
+        # Of two readings of the clock the later one is kept, so that small steps back do not add up.
         if now < before.seen:
             return before._replace(last=last, drawn=drawn, names=self._names)
         machine = self._machine
         running = machine.running()
-        return Record(last, now, running, drawn, machine.boot, machine.identity, self._names, before.file)
+        return StateRecord(
+            last, now, running, drawn, machine.boot, machine.identity, self._names, before.file
+        )
 
 
 def unusable(directory: Path, error: OSError) -> SetupError:
-    """What the system says about a data directory, for people."""
+    """The error for a data directory that the system refuses to use, for people."""
     problem = "labels cannot be made in {path}: {reason}"
     return SetupError(problem, path=directory, reason=error.strerror or error)

@@ -1,4 +1,4 @@
-r"""Holdings filters: what an Archive publishes so that it need not be asked for what it does not hold (note 45).
+r"""Holdings filters: an Archive publishes one, so that it is not queried for what it does not hold (note 45).
 
 The page is one line of ASCII, and then the bits of a Bloom filter over the canonical names of all items that the
 Archive answers for:
@@ -63,4 +63,5 @@ class HoldingsFilter(NamedTuple):
 
 def number_of(canonical: str) -> int:
     """The number from which the positions of a name are made: 128 bits, as a signed one."""
+    # Signed, since the Bloom filter of the library `rbloom` takes it so; the positions are the same.
     return int.from_bytes(sha256(canonical.encode()).digest()[:16], "big", signed=True)

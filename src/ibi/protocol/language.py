@@ -58,6 +58,7 @@ class LanguagePreference:
                 if prefix in offered:
                     return offered[prefix]
                 subtags.pop()
+            # RFC 4647 never goes from "pt" on to "pt-BR"; this step is ours (AMB-47).
             with_country = (tag for lower, tag in offered.items() if covers(wanted, lower))
             if (found := next(with_country, None)) is not None:
                 return found
@@ -78,7 +79,8 @@ def _preference(header: str) -> LanguagePreference:
             wanted.append((-quality, tag))
         else:
             refused.add(tag)
-    wanted.sort(key=lambda ranked: ranked[0])  # stable: equal qualities keep their order
+    # The sort is stable: ranges of equal quality keep the order in which the browser sent them.
+    wanted.sort(key=lambda ranked: ranked[0])
     return LanguagePreference(tuple(tag for _, tag in wanted), frozenset(refused))
 
 

@@ -1,27 +1,66 @@
 """The requests between resolver and Archives (R15 chapters 6 to 9; MSG-20 to MSG-28), each a frozen value.
 
-Each knows its query string; the replies are in `replies`, but for the URL list, which has a room of its own. A
-`UrlRequest` has no place for a reader's language or for the state that a reader requires: what must not be told to
-an Archive cannot be told (RES-03).
+Each writes its query string; the replies are in `replies`, the URL list in `url_list`. A `UrlRequest` has no field
+for a reader's language or for the state that a reader requires: what an Archive must not learn cannot be sent to it
+(RES-03).
 """
 
 from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from typing import ClassVar, Final, TypeVar, final
+from typing import TYPE_CHECKING, ClassVar, Final, TypeVar, final
 
 from ibi.errors import ParseError
 from ibi.identifier.forms import IBI, IBIForms, Name, parse_ibi, parse_name
 from ibi.identifier.ibip import canonical_ip
 from ibi.protocol import _grammar
-from ibi.protocol import vocabulary as say
-from ibi.protocol.notification import ChangeNotification
+from ibi.protocol import vocabulary as terms
 from ibi.protocol.query_string import read_query, write_query
 from ibi.protocol.verb_list import NO_VERBS, VerbList
-from ibi.protocol.vocabulary import ContentType, State, Subject
+from ibi.protocol.vocabulary import ContentType, ItemState, Subject
 
-_Word = TypeVar("_Word", State, ContentType)
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+
+MOST_CHANGED: Final = 50
+"""Names in one notification."""
+
+_WHAT: Final = "request"
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class ChangeNotification:
+    """The answers of the Archive of this service about these names may have changed; without names, all its answers."""
+
+    service_ibi: IBI
+    changed: tuple[Name, ...] = ()
+
+    def query(self) -> str:
+        """The query string, names in alphabetical order; those of items in their canonical form."""
+        pairs = [
+            (terms.CHANGED, " ".join(name.canonical for name in self.changed)),
+            (terms.ARCHIVE_SERVICE, str(self.service_ibi)),
+            (terms.SERVICE_SUBJECT, Subject.CHANGE.value),
+        ]
+        return write_query((name, value) for name, value in pairs if value)
+
+    @classmethod
+    def of(cls, values: Mapping[str, str]) -> ChangeNotification:
+        """Read from decoded pairs. Raises ParseError."""
+        service, changed = values.get(terms.ARCHIVE_SERVICE, ""), values.get(terms.CHANGED)
+        if not service:
+            raise ParseError(_WHAT, "", "the pair {name} is missing", name=terms.ARCHIVE_SERVICE)
+        names = changed.split() if changed is not None else []
+        if len(names) > MOST_CHANGED or (changed is not None and not names):
+            problem = "a notification tells from 1 to {limit} changed names, or has no such pair"
+            raise ParseError(_WHAT, changed or "", problem, limit=MOST_CHANGED)
+        return cls(parse_ibi(service), tuple(map(parse_name, names)))
+
+
+_Word = TypeVar("_Word", ItemState, ContentType)
 _MAX_KEY: Final = 256
 _MAX_WORD: Final = 256
 _MAX_ADDRESSES: Final = 32
@@ -31,7 +70,7 @@ _CONTROL = re.compile("[\x00-\x1f\x7f]").search
 @final
 @dataclass(frozen=True, slots=True)
 class UrlRequest:
-    """Where is this item? From the resolver to an Archive (MSG-25).
+    """The query where an item is, from the resolver to an Archive (MSG-25).
 
     `client_addresses`: IP addresses, the reader's first, then the proxies'. `file_path`: raw, with its slash, "" if
     no file is meant.
@@ -44,38 +83,38 @@ class UrlRequest:
 
     def query(self) -> str:
         """The query string, names in alphabetical order."""
-        pairs = [(say.CLIENT_ADDRESSES, " ".join(self.client_addresses))]
+        pairs = [(terms.CLIENT_ADDRESSES, " ".join(self.client_addresses))]
         if self.file_path:
-            pairs.append((say.ASKED_FILE_PATH, self.file_path))
-        pairs.append((say.ASKED_IBI, str(self.ibi)))
+            pairs.append((terms.PARSED_FILE_PATH, self.file_path))
+        pairs.append((terms.PARSED_IBI, self.ibi.text))
         if self.verbs.verbs:
-            pairs.append((say.ASKED_VERBS, str(self.verbs)))
-        pairs.append((say.SERVICE_SUBJECT, Subject.URL.value))
+            pairs.append((terms.PARSED_VERBS, str(self.verbs)))
+        pairs.append((terms.SERVICE_SUBJECT, Subject.URL.value))
         return write_query(pairs)
 
     @classmethod
     def of(cls, values: dict[str, str]) -> UrlRequest:
         """Read from decoded pairs. Raises ParseError."""
         return cls(
-            _addresses(_mandatory(values, say.CLIENT_ADDRESSES)),
-            parse_name(_mandatory(values, say.ASKED_IBI)),
-            _file_path(values.get(say.ASKED_FILE_PATH, "")),
-            VerbList.parse(values.get(say.ASKED_VERBS, "")),
+            _addresses(_mandatory(values, terms.CLIENT_ADDRESSES)),
+            parse_name(_mandatory(values, terms.PARSED_IBI)),
+            _file_path(values.get(terms.PARSED_FILE_PATH, "")),
+            VerbList.parse(values[terms.PARSED_VERBS]) if terms.PARSED_VERBS in values else NO_VERBS,
         )
 
 
 @final
 @dataclass(frozen=True, slots=True)
 class Acknowledgment:
-    """Your URL was chosen. From the resolver to the Archive it came from (MSG-27).
+    """The report that a URL was chosen, from the resolver to the Archive that gave it (MSG-27).
 
     `state` may be absent only in what others send (AMB-50). After a reused answer (note 1) it stands for `count`
-    readers, and `event`, a few digits, tells it from the others of its key.
+    readers, and `event`, a few digits, distinguishes it from the others of its key.
     """
 
     client_addresses: tuple[str, ...]
     content_type: ContentType
-    state: State | None
+    state: ItemState | None
     url: str
     url_persistent: str
     url_key: str
@@ -86,36 +125,38 @@ class Acknowledgment:
     def query(self) -> str:
         """The query string, names in alphabetical order."""
         pairs = [
-            (say.ACKNOWLEDGMENT_COUNT, str(self.count) if self.count > 1 else ""),
-            (say.ACKNOWLEDGMENT_ID, self.event),
-            (say.CLIENT_ADDRESSES, " ".join(self.client_addresses)),
-            (say.CONTENT_TYPE, self.content_type.value),
-            (say.IBI, str(self.forms) if self.forms else ""),
-            (say.SERVICE_SUBJECT, Subject.ACKNOWLEDGMENT.value),
-            (say.STATE, self.state.value if self.state else ""),
-            (say.URL, self.url),
-            (say.PERSISTENT_URL, self.url_persistent),
-            (say.URL_KEY, self.url_key),
+            (terms.ACKNOWLEDGMENT_COUNT, str(self.count) if self.count > 1 else ""),
+            (terms.ACKNOWLEDGMENT_ID, self.event),
+            (terms.CLIENT_ADDRESSES, " ".join(self.client_addresses)),
+            (terms.CONTENT_TYPE, self.content_type.value),
+            (terms.IBI, " ".join(self.forms.words) if self.forms else ""),
+            (terms.SERVICE_SUBJECT, Subject.ACKNOWLEDGMENT.value),
+            (terms.STATE, self.state.value if self.state else ""),
+            (terms.URL, self.url),
+            (terms.PERSISTENT_URL, self.url_persistent),
+            (terms.URL_KEY, self.url_key),
         ]
         return write_query([pair for pair in pairs if pair[1]])
 
     @classmethod
     def of(cls, values: dict[str, str]) -> Acknowledgment:
         """Read from decoded pairs. Raises ParseError."""
-        key = _mandatory(values, say.URL_KEY)
+        key = _mandatory(values, terms.URL_KEY)
         if not is_key(key):
             raise ParseError("key", key, "a key is ten digits or more, perhaps twice with a hyphen between")
-        forms = values.get(say.IBI)
-        state = values.get(say.STATE)
+        forms = values.get(terms.IBI)
+        state = values.get(terms.STATE)
         return cls(
-            _addresses(_mandatory(values, say.CLIENT_ADDRESSES)),
-            _one_of(_mandatory(values, say.CONTENT_TYPE), ContentType),
-            _held(state) if state is not None else None,
-            _mandatory(values, say.URL),
-            _mandatory(values, say.PERSISTENT_URL),
+            _addresses(_mandatory(values, terms.CLIENT_ADDRESSES)),
+            _one_of(_mandatory(values, terms.CONTENT_TYPE), ContentType),
+            _held_state(state) if state is not None else None,
+            _mandatory(values, terms.URL),
+            _mandatory(values, terms.PERSISTENT_URL),
             key,
             IBIForms.parse(forms) if forms else None,
-            *_marked(values.get(say.ACKNOWLEDGMENT_COUNT, "1"), values.get(say.ACKNOWLEDGMENT_ID, "")),
+            *_count_and_event(
+                values.get(terms.ACKNOWLEDGMENT_COUNT, "1"), values.get(terms.ACKNOWLEDGMENT_ID, "")
+            ),
         )
 
 
@@ -137,14 +178,14 @@ class _Switch:
         """The query string, names in alphabetical order."""
         return write_query(
             [
-                (say.ARCHIVE_ADDRESS, self.address),
+                (terms.ARCHIVE_ADDRESS, self.address),
                 ("archiveadmemailaddress", self.admin_mail),
                 ("archiveip", self.ip),
                 ("archiveplatformversion", self.platform_version),
                 ("archiveprotocol", self.protocol),
                 ("archiveserviceibi", str(self.service_ibi)),
                 ("registrationkey", self.key),
-                (say.SERVICE_SUBJECT, self.subject.value),
+                (terms.SERVICE_SUBJECT, self.subject.value),
             ]
         )
 
@@ -155,7 +196,7 @@ class _Switch:
 
 @final
 class InclusionRequest(_Switch):
-    """This Archive answers from now on. From an Archive to the resolver (MSG-20)."""
+    """An Archive asks to take part from now on, at the resolver (MSG-20)."""
 
     __slots__ = ()
     subject = Subject.INCLUSION
@@ -163,7 +204,7 @@ class InclusionRequest(_Switch):
 
 @final
 class ExclusionRequest(_Switch):
-    """This Archive stops answering. From an Archive to the resolver (MSG-20)."""
+    """An Archive asks to take part no longer, at the resolver (MSG-20)."""
 
     __slots__ = ()
     subject = Subject.EXCLUSION
@@ -172,15 +213,15 @@ class ExclusionRequest(_Switch):
 @final
 @dataclass(frozen=True, slots=True)
 class ConfirmationRequest:
-    """Are you there? From the resolver to an Archive that asks to be included (MSG-22)."""
+    """The check that an Archive which asks to be included answers, from the resolver to it (MSG-22)."""
 
     def query(self) -> str:
         """The query string."""
-        return write_query([(say.SERVICE_SUBJECT, Subject.CONFIRMATION.value)])
+        return write_query([(terms.SERVICE_SUBJECT, Subject.CONFIRMATION.value)])
 
 
-_Told = Acknowledgment | ChangeNotification
-Request = UrlRequest | _Told | InclusionRequest | ExclusionRequest | ConfirmationRequest
+_Notification = Acknowledgment | ChangeNotification
+Request = UrlRequest | _Notification | InclusionRequest | ExclusionRequest | ConfirmationRequest
 
 
 def read_request(raw_query: str) -> Request:
@@ -190,7 +231,7 @@ def read_request(raw_query: str) -> Request:
     (AMB-32). Names that no message knows are passed over.
     """
     values = _unrepeated(raw_query)
-    subject = _mandatory(values, say.SERVICE_SUBJECT)
+    subject = _mandatory(values, terms.SERVICE_SUBJECT)
     match subject:
         case Subject.URL:
             return UrlRequest.of(values)
@@ -227,7 +268,7 @@ def split_hostport(text: str) -> tuple[str, int | None]:
 
 
 def _switch_values(values: dict[str, str]) -> tuple[str, IBI, str, str, str, str, str]:
-    address = _mandatory(values, say.ARCHIVE_ADDRESS)
+    address = _mandatory(values, terms.ARCHIVE_ADDRESS)
     split_hostport(address)
     protocol = _mandatory(values, "archiveprotocol")
     if protocol != "HTTP":
@@ -240,6 +281,7 @@ def _switch_values(values: dict[str, str]) -> tuple[str, IBI, str, str, str, str
         raise ParseError("request", mail, "the address of the administrator is a mail address")
     key = _mandatory(values, "registrationkey")
     if not is_key(key):
+        # The key is left out of the error: mistyped by one digit, it would still be nearly the secret.
         raise ParseError("key", "", "a key is ten digits or more, perhaps twice with a hyphen between")
     ibi = parse_ibi(_mandatory(values, "archiveserviceibi"))
     return address, ibi, canonical_ip(_mandatory(values, "archiveip")), version, mail, key, protocol
@@ -269,14 +311,14 @@ def _one_of(word: str, words: type[_Word]) -> _Word:
         raise ParseError("request", word, "the value is one of {allowed}", allowed=allowed) from None
 
 
-def _held(word: str) -> State:
-    state = _one_of(word, State)
-    if state is State.DELETED:
+def _held_state(word: str) -> ItemState:
+    state = _one_of(word, ItemState)
+    if state is ItemState.DELETED:
         raise ParseError("request", word, "nobody is thanked for what was removed")
     return state
 
 
-def _marked(count: str, event: str) -> tuple[int, str]:
+def _count_and_event(count: str, event: str) -> tuple[int, str]:
     if not _grammar.count_match(count) or not _grammar.event_match(event):
         problem = "an acknowledgment counts from 1 to 100000 readers, and its id is a few digits"
         raise ParseError("request", f"{count} {event}", problem)
@@ -291,7 +333,8 @@ def _addresses(text: str) -> tuple[str, ...]:
 
 
 def _file_path(text: str) -> str:
-    """A path with its slash; "" for none, which "/" means too (SVC-13). Once it may have been escaped too little."""
+    """A path with its slash; "" for none, which "/" means too (SVC-13)."""
+    # Older resolvers leave out the slash, and what they escape too little may hold control characters.
     path = text if text.startswith("/") or not text else f"/{text}"
     if path.startswith("//") or _CONTROL(path):
         raise ParseError("request", text, "a path starts with one slash and has no control characters")

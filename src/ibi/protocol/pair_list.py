@@ -17,7 +17,9 @@ PairList = dict[str, Value]
 """Values by name."""
 
 MAX_BODY: Final = 256 * 1024
+"""Bytes of an answer (threat T10)."""
 MAX_PAIRS: Final = _grammar.MAX_PAIRS
+"""Pairs of an answer (threat T10)."""
 WHAT: Final = "pair list"
 
 
@@ -37,6 +39,7 @@ def read_pairs(body: bytes) -> PairList:
         raise ParseError(
             WHAT, readable, "only ASCII may stand in an answer", fault.start, fault.start + 1
         ) from None
+    # One expression over the whole text is several times as fast; only a faulty text is read pair by pair.
     pairs = _at_once(text)
     return _one_by_one(text) if pairs is None else pairs
 
@@ -83,8 +86,8 @@ def write_pairs(pairs: Mapping[str, Value]) -> bytes:
             lines.append(f"{name} {value}")
         else:
             words.extend(value)
-            said = value[0] if len(value) == 1 else f"{{{' '.join(value)}}}"
-            lines.append(f"{name} {said}")
+            written = value[0] if len(value) == 1 else f"{{{' '.join(value)}}}"
+            lines.append(f"{name} {written}")
     _check(words)
     return "\r\n".join(lines).encode("ascii")
 

@@ -18,7 +18,7 @@ from ibi.identifier.ibip import IBIp
 from ibi.identifier.legacy import LegacyId
 from ibi.identifier.repository import UniformRepositoryName
 from ibi.protocol import _grammar
-from ibi.protocol import vocabulary as say
+from ibi.protocol import vocabulary as terms
 from ibi.protocol.query_string import split_query, unescape
 from ibi.protocol.relation import ITEM, Relation
 from ibi.protocol.verb_list import GET_FILE_LIST, NO_VERBS, VerbList
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 WHAT: Final = "persistent URL"
-_WRAPPERS = ("ibi/", "rep/")  # segments that production links carry before the IBI
+_SEGMENTS_BEFORE = ("ibi/", "rep/")  # production links carry them before the IBI
 _TRAILING = ".,;)]}>\"'*"  # what a sentence leaves behind a URL
 _MOST_TRAILING = 8
 _REPOSITORY_SEGMENTS = 4
@@ -40,8 +40,8 @@ _ESCAPED = re.compile(r"%(?:21|28|29|2[Bb]|3[Aa]|40)")  # ! ( ) + : @ and nothin
 _NOT_IN_QUERY = re.compile("[^!-~]").search
 
 
-class _Query(NamedTuple):
-    """What the query component says."""
+class _QueryParts(NamedTuple):
+    """The parts of a query component."""
 
     verbs: tuple[str, ...] = ()
     original_required: bool = False
@@ -50,7 +50,7 @@ class _Query(NamedTuple):
     ignored: tuple[str, ...] = ()
 
 
-_NO_QUERY = _Query()
+_NO_QUERY = _QueryParts()
 
 
 class PersistentURL(NamedTuple):
@@ -74,7 +74,7 @@ class PersistentURL(NamedTuple):
     """ "info" or "json" for the exact queries `?info` and `?json`."""
     ignored: tuple[str, ...]
     """Raw pairs with a name of the system that it does not know (WILD-03)."""
-    peeled: tuple[str, ...]
+    wrappers: tuple[str, ...]
     """What was taken off around the URL, in order: "/rep/", ")."."""
     text: str
     """Path and query as received."""
@@ -88,14 +88,14 @@ class PersistentURL(NamedTuple):
         text = f"{raw_path}?{raw_query}" if raw_query else raw_path
         if len(text) > _grammar.MAX_URL:
             raise ParseError(WHAT, text, "it is longer than {limit} characters", limit=_grammar.MAX_URL)
-        ibi, modifier, file_path, peeled = _split(raw_path)
+        ibi, modifier, file_path, wrappers = _split(raw_path)
         query = _read_query(raw_query) if raw_query else _NO_QUERY
         if raw_query == _LEGACY_QUERY:
             modifier += ":"
-        relation, verbs = _asked_by(modifier, query.verbs) if modifier or query.verbs else (ITEM, NO_VERBS)
+        relation, verbs = _wanted_by(modifier, query.verbs) if modifier or query.verbs else (ITEM, NO_VERBS)
         return cls(
             ibi, modifier, verbs, relation, file_path,
-            query.original_required, query.foreign, query.inflection, query.ignored, peeled, text,
+            query.original_required, query.foreign, query.inflection, query.ignored, wrappers, text,
         )  # fmt: skip
 
     @classmethod
@@ -120,7 +120,7 @@ class PersistentURL(NamedTuple):
 
 
 @lru_cache(maxsize=1024)
-def _asked_by(modifier: str, later: tuple[str, ...] = ()) -> tuple[Relation, VerbList]:
+def _wanted_by(modifier: str, later: tuple[str, ...] = ()) -> tuple[Relation, VerbList]:
     """What the modifier and then the verbs of the query ask for (URL-09)."""
     relation = Relation.from_modifier(modifier)
     verbs = VerbList.of(relation)
@@ -131,16 +131,17 @@ def _asked_by(modifier: str, later: tuple[str, ...] = ()) -> tuple[Relation, Ver
 
 
 def _split(raw_path: str) -> tuple[Name, str, str, tuple[str, ...]]:
-    """IBI, modifier, file path, peelings: one wrapper before, and punctuation behind (WILD-01)."""
+    """IBI, modifier, file path, wrappers: one segment before, and punctuation behind (WILD-01)."""
     whole = raw_path.removeprefix("/")
     try:
         return *_read_path(whole), ()
     except ParseError as fault:
-        wrapper = next((wrapper for wrapper in _WRAPPERS if whole.startswith(wrapper)), "")
+        wrapper = next((segment for segment in _SEGMENTS_BEFORE if whole.startswith(segment)), "")
         inside = whole.removeprefix(wrapper)
         bare = inside.rstrip(_TRAILING)
         shortest = max(len(bare), len(inside) - _MOST_TRAILING)
-        for end in range(len(inside), shortest - 1, -1):  # as little punctuation as possible is left behind
+        # As little punctuation as possible is taken off: a path may well end with a bracket.
+        for end in range(len(inside), shortest - 1, -1):
             try:
                 found = _read_path(inside[:end])
             except ParseError:
@@ -169,7 +170,7 @@ def _read_path(whole: str) -> tuple[Name, str, str]:
         raise ParseError(WHAT, whole, problem, len(whole) - len(found[2]))
     if found[1]:
         try:
-            _asked_by(found[1])
+            _wanted_by(found[1])
         except ParseError as fault:
             raise fault.within(WHAT, whole, len(str(found[0]))) from None
     return found
@@ -219,30 +220,31 @@ def _fault(whole: str) -> ParseError:
     return ParseError(WHAT, whole, "no identifier stands here")
 
 
-@lru_cache(maxsize=256)  # what the system is asked is the same again and again
-def _read_query(raw: str) -> _Query:
-    """Take apart the query: what is the system's, what is the item's (URL-15, AMB-48)."""
+# Small: the pairs that the system knows come in few combinations, and a foreign query must not fill memory.
+@lru_cache(maxsize=256)
+def _read_query(raw: str) -> _QueryParts:
+    """Split the query into the pairs of the system and those of the item (URL-15, AMB-48)."""
     if raw == _LEGACY_QUERY:
         return _NO_QUERY
     odd = _NOT_IN_QUERY(raw)
     if odd is not None:
         raise ParseError(WHAT, raw, "this character cannot stand in a URL as it is", odd.start(), odd.end())
     if raw in _INFLECTIONS:
-        return _Query(inflection=raw)
+        return _QueryParts(inflection=raw)
     foreign, ignored, ours = [], [], {}
     for element in split_query(raw):
         name, _, value = element.partition("=")
         name = unescape(name)
-        if not name.startswith(say.OUR_PARAMETERS):
+        if not name.startswith(terms.OUR_PARAMETERS):
             foreign.append(element)
-        elif name not in {say.VERBS_OF_URL, say.REQUIRED_STATE}:
+        elif name not in {terms.VERBS_OF_URL, terms.REQUIRED_STATE}:
             ignored.append(element)
         elif name in ours:
             raise ParseError(WHAT, raw, "{name} is given twice", name=name)
         else:
             ours[name] = unescape(value)
-    required = ours.get(say.REQUIRED_STATE)
+    required = ours.get(terms.REQUIRED_STATE)
     if required not in {None, "Original"}:
         raise ParseError(WHAT, raw, "the only state that can be required is Original")
-    verbs = VerbList.parse(ours.get(say.VERBS_OF_URL, "")).verbs
-    return _Query(verbs, required is not None, "&".join(foreign), None, tuple(ignored))
+    verbs = VerbList.parse(ours.get(terms.VERBS_OF_URL, "")).verbs
+    return _QueryParts(verbs, required is not None, "&".join(foreign), None, tuple(ignored))

@@ -15,9 +15,12 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
 MAX_QUERY: Final = 16 * 1024
+"""Characters of a query (threat T30)."""
 MAX_PAIRS: Final = 256
+"""Pairs of a query (threat T30)."""
 
 _ESCAPE = re.compile(r"%([0-9A-Fa-f]{2})")
+# Left out is whatever could end or split a value, a query or a URL, and "+", which would be read back as a blank.
 _PLAIN: Final = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-._~/:@()!$'*,;[]")
 _ALL_PLAIN = re.compile(f"[{re.escape(''.join(sorted(_PLAIN)))}]*+").fullmatch
 _ESCAPES = {code: f"%{code:02X}" for code in range(256) if chr(code) not in _PLAIN}
@@ -29,6 +32,7 @@ def read_query(raw: str) -> list[tuple[str, str]]:
     A pair without "=" has the value "". Raises ParseError for more than MAX_QUERY characters or MAX_PAIRS pairs.
     """
     pairs = [element.partition("=") for element in split_query(raw)]
+    # Most queries escape nothing; then two calls for each pair are saved.
     if "%" not in raw and "+" not in raw:
         return [(name, value) for name, _, value in pairs]
     return [(unescape(name), unescape(value)) for name, _, value in pairs]

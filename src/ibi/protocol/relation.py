@@ -144,6 +144,7 @@ def _read(text: str, spelling: int) -> Relation:
     what, elements = ("modifier", _MODIFIERS) if spelling == 0 else ("relation", _QUALIFIERS)
     steps: list[Step] = []
     at = 0
+    # One step more than any composition has is read, so that a longer text is refused rather than cut.
     while at < len(text) and len(steps) <= _MOST_STEPS:
         match = elements(text, at)
         if match is None:
@@ -184,6 +185,7 @@ _PARAMETER = r"(?:\(([^()]*)\))?"
 _MODIFIERS = re.compile(rf"([!+:]){_PARAMETER}").match
 _QUALIFIERS = re.compile(rf"(\.lastedition|\.translation|\.metadata){_PARAMETER}(?=\.|\Z)").match
 _VERB = re.compile(rf"(GetLastEdition|GetTranslation|GetMetadata){_PARAMETER}").fullmatch
+# The fourteen compositions and the empty one: edition and translation in either order, metadata, its translation.
 _SHAPE = re.compile(r"(?:!\+?|\+!?)?(?::\+?)?").fullmatch
 
 ITEM = Relation()

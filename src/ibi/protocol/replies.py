@@ -12,7 +12,7 @@ from ibi.protocol.pair_list import PairList, read_pairs, write_pairs
 @final
 @dataclass(frozen=True, slots=True)
 class Confirmation:
-    """Yes, I am there (MSG-23)."""
+    """The Archive is there (MSG-23)."""
 
     pairs: ClassVar[PairList] = {"confirmation": "yes"}
 
@@ -30,7 +30,7 @@ class Confirmation:
 @final
 @dataclass(frozen=True, slots=True)
 class Notice:
-    """Your thanks have arrived (MSG-28)."""
+    """The acknowledgment was received (MSG-28)."""
 
     pairs: ClassVar[PairList] = {"notice": ("acknowledgment", "received")}
 
@@ -48,7 +48,7 @@ class Notice:
 @final
 @dataclass(frozen=True, slots=True)
 class ChangeReceived:
-    """What you told has changed is no longer remembered (note 46, ours)."""
+    """A change notification was received; the answers it names are cached no longer (note 46, ours)."""
 
     pairs: ClassVar[PairList] = {"notice": ("change", "received")}
 
@@ -66,7 +66,7 @@ class ChangeReceived:
 @final
 @dataclass(frozen=True, slots=True)
 class InclusionStatus:
-    """You are included; whether your confirmation arrived (REG-06)."""
+    """The Archive is included; whether its confirmation arrived (REG-06)."""
 
     confirmed: bool
 
@@ -87,7 +87,7 @@ class InclusionStatus:
 @final
 @dataclass(frozen=True, slots=True)
 class ExclusionStatus:
-    """You are excluded (REG-06)."""
+    """The Archive is excluded (REG-06)."""
 
     pairs: ClassVar[PairList] = {"status.archive": "excluded"}
 
@@ -123,6 +123,7 @@ class RequestError:
 
     def body(self) -> bytes:
         """The pair `error`, its words the sentence as far as ASCII goes."""
+        # Braces, blanks and what is not ASCII cannot stand in a word of a pair list (Table 6.2).
         words = "".join(
             char if "!" <= char <= "~" and char not in "{}" else " " for char in self.problem
         ).split()

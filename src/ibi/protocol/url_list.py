@@ -1,41 +1,44 @@
-"""URL lists: what an Archive answers about an item (R15 9.2, SVC-03 to SVC-05).
+"""URL lists: what an Archive answers about an item (R15 9.2, SVC-03 to SVC-05), and which URL a reader gets of one.
 
-This is the only room that knows how the names of pairs are made from a word and a relation.
+This is the only module that knows how the names of pairs are made from a word and a relation. `find_wanted` chooses
+by the reader's language (RES-06, RES-07, AMB-45 to AMB-47).
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Final, Literal, NamedTuple, TypeVar
 
 from ibi.errors import ParseError
 from ibi.identifier.forms import IBIForms
 from ibi.identifier.ibip import IBIp
 from ibi.identifier.repository import UniformRepositoryName
-from ibi.protocol import vocabulary as say
+from ibi.protocol import vocabulary as terms
 from ibi.protocol.messages import is_key
 from ibi.protocol.pair_list import PairList, Value, read_pairs, write_pairs
-from ibi.protocol.relation import ITEM, Relation
-from ibi.protocol.vocabulary import ContentType, State
+from ibi.protocol.relation import ITEM, Kind, Relation, Step
+from ibi.protocol.vocabulary import ContentType, ItemState
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterable, Iterator, Mapping
 
     from ibi.identifier.forms import IBI
+    from ibi.protocol.language import LanguagePreference
+
 
 MOST_RELATIONS: Final = 1_024
-"""Relations of one word that an answer may have: a full one, with the four pairs of each, has no room for more."""
+"""Relations of one word that an answer may have: the longest answer, with four pairs of each, holds no more."""
 
-_Word = TypeVar("_Word", State, ContentType)
-_STATES: Final = {word.value: word for word in State}
+_Word = TypeVar("_Word", ItemState, ContentType)
+_STATES: Final = {word.value: word for word in ItemState}
 _CONTENT_TYPES: Final = {word.value: word for word in ContentType}
 
 
 class Entry(NamedTuple):
-    """What a URL list says of the item at the end of one relation; None where it says nothing (that can be read)."""
+    """What a URL list holds about the item at the end of one relation; None where it holds nothing readable."""
 
     url: str | None = None
     forms: IBIForms | None = None
-    state: State | None = None
+    state: ItemState | None = None
     content_type: ContentType | None = None
     timestamp: str | None = None
 
@@ -46,17 +49,19 @@ class UrlList:
     Every byte of it is hostile until read: a pair whose value is not of its domain counts as absent.
     """
 
-    __slots__ = ("__weakref__", "_names", "_offered", "_related", "_said", "pairs")
+    __slots__ = ("__weakref__", "_last_entry", "_names", "_offered", "_related", "_state", "pairs")
 
     pairs: Mapping[str, Value]
     """The pairs as they came."""
 
     def __init__(self, pairs: Mapping[str, Value]) -> None:
         self.pairs = pairs
-        self._names: dict[str, IBIForms | None] = {}  # what was read of it, for the same is looked at often
+        # What was read of the pairs is kept: a resolution looks at the same few of them again and again.
+        self._names: dict[str, IBIForms | None] = {}
         self._related: dict[str, tuple[Relation, ...]] = {}
         self._offered: tuple[Relation, ...] | None = None
-        self._said: tuple[str, Entry] | None = None  # of what was looked at last: mostly the item itself
+        self._last_entry: tuple[str, Entry] | None = None  # mostly of the item itself
+        self._state: ItemState | Literal[False] | None = False  # False: not read yet
 
     @classmethod
     def read(cls, body: bytes) -> UrlList:
@@ -64,7 +69,7 @@ class UrlList:
         return cls(read_pairs(body) if body else {})
 
     def body(self) -> bytes:
-        """The body that says this."""
+        """The body of an answer with these pairs."""
         return write_pairs(self.pairs)
 
     def __bool__(self) -> bool:
@@ -81,18 +86,19 @@ class UrlList:
 
     @property
     def archive_address(self) -> str | None:
-        """Where the Archive says it is; acknowledgments never go there (AMB-54)."""
-        return self._word(say.ARCHIVE_ADDRESS)
+        """Where the Archive claims to be; acknowledgments never go there (AMB-54)."""
+        return self._word(terms.ARCHIVE_ADDRESS)
 
     @property
     def archive_service(self) -> IBIForms | None:
         """Which Archive answers."""
-        return self._forms(say.ARCHIVE_SERVICE)
+        return self._forms(terms.ARCHIVE_SERVICE)
 
     def is_of(self, service: IBI) -> bool:
-        """Whether it is in the name of the Archive with this service; mostly it is, in the very spelling."""
-        said = self.pairs.get(say.ARCHIVE_SERVICE)
-        if isinstance(service, UniformRepositoryName) and said == ("rep", str(service)):
+        """Whether it names the Archive with this service."""
+        # Nearly every answer has this very spelling: comparing texts saves parsing the name.
+        written = self.pairs.get(terms.ARCHIVE_SERVICE)
+        if isinstance(service, UniformRepositoryName) and written == ("rep", service.text):
             return True
         named = self.archive_service
         return named is not None and named.names(service)
@@ -100,52 +106,54 @@ class UrlList:
     @property
     def platform_software(self) -> IBIForms | None:
         """The software it runs, None if that has no IBI."""
-        return self._forms(say.PLATFORM_SOFTWARE)
+        return self._forms(terms.PLATFORM_SOFTWARE)
 
     @property
     def forms(self) -> IBIForms | None:
         """The names of the item that was asked for."""
-        return self._forms(say.IBI)
+        return self._forms(terms.IBI)
 
     @property
-    def state(self) -> State | None:
+    def state(self) -> ItemState | None:
         """The state of the item itself."""
-        return self._one_of(say.STATE, _STATES)
+        if self._state is False:
+            self._state = self._one_of(terms.STATE, _STATES)
+        return self._state
 
     @property
     def timestamp(self) -> str | None:
         """When the item was last changed, or removed."""
-        return self._word(say.TIMESTAMP)
+        return self._word(terms.TIMESTAMP)
 
     @property
     def next_edition(self) -> IBIForms | None:
         """The edition to go on with, where the last one is wanted and not known."""
-        return self._forms(say.NEXT_EDITION)
+        return self._forms(terms.NEXT_EDITION)
 
     @property
     def url_key(self) -> str | None:
-        """The token to thank with."""
-        key = self._word(say.URL_KEY)
+        """The token that an acknowledgment of the URL carries back."""
+        key = self._word(terms.URL_KEY)
         return key if key is not None and is_key(key) else None
 
     def entry(self, relation: Relation = ITEM) -> Entry:
-        """What is said of the item at the end of a relation."""
-        qualifier = relation.qualifier
-        if self._said is not None and self._said[0] == qualifier:
-            return self._said[1]
+        """What the list holds about the item at the end of a relation."""
+        qualifier = relation.qualifier if relation.steps else ""
+        if self._last_entry is not None and self._last_entry[0] == qualifier:
+            return self._last_entry[1]
         entry = Entry(
-            self._word(say.URL + qualifier),
-            self._forms(say.IBI + qualifier),
-            self._one_of(say.STATE + qualifier, _STATES),
-            self._one_of(say.CONTENT_TYPE + qualifier, _CONTENT_TYPES),
-            self._word(say.TIMESTAMP + qualifier),
+            self._word(terms.URL + qualifier),
+            self._forms(terms.IBI + qualifier),
+            self._one_of(terms.STATE + qualifier, _STATES),
+            self._one_of(terms.CONTENT_TYPE + qualifier, _CONTENT_TYPES),
+            self._word(terms.TIMESTAMP + qualifier),
         )
-        self._said = qualifier, entry
+        self._last_entry = qualifier, entry
         return entry
 
     def relations(self) -> Iterator[Relation]:
         """The relations with a URL, in the order of the answer."""
-        for relation in self.relations_of(say.URL):
+        for relation in self.relations_of(terms.URL):
             if self.url(relation) is not None:
                 yield relation
 
@@ -155,13 +163,13 @@ class UrlList:
             self._offered = tuple(
                 relation
                 for relation in self.relations()
-                if self._one_of(say.STATE + relation.qualifier, _STATES) is not State.DELETED
+                if self._one_of(terms.STATE + relation.qualifier, _STATES) is not ItemState.DELETED
             )
         return self._offered
 
     def url(self, relation: Relation) -> str | None:
         """Where the item at the end of a relation is."""
-        return self._word(say.URL + relation.qualifier)
+        return self._word(terms.URL + relation.qualifier)
 
     def relations_of(self, word: str) -> tuple[Relation, ...]:
         """The relations for which a pair of this word is given; the names of all pairs are looked through once."""
@@ -177,14 +185,18 @@ class UrlList:
         return value
 
     def _one_of(self, name: str, words: Mapping[str, _Word]) -> _Word | None:
-        word = self._word(name)
-        return words.get(word) if word is not None else None
+        value = self.pairs.get(name)
+        if isinstance(value, tuple):
+            value = value[0] if len(value) == 1 else None
+        return words.get(value) if value is not None else None
 
     def _forms(self, name: str) -> IBIForms | None:
-        if name not in self._names:
+        try:
+            return self._names[name]
+        except KeyError:
             value = self.pairs.get(name)
-            self._names[name] = readable_forms(value) if isinstance(value, tuple) else None
-        return self._names[name]
+            found = self._names[name] = readable_forms(value) if isinstance(value, tuple) else None
+            return found
 
 
 def relations_of(pairs: Mapping[str, Value], word: str) -> Iterator[Relation]:
@@ -194,6 +206,7 @@ def relations_of(pairs: Mapping[str, Value], word: str) -> Iterator[Relation]:
     MOST_RELATIONS names are looked at.
     """
     size = len(word)
+    # Hostile answers may have thousands of names; parsing each as a relation is what costs.
     for name in [name for name in pairs if name.startswith(word)][:MOST_RELATIONS]:
         if name == word:
             yield ITEM
@@ -207,20 +220,20 @@ def relations_of(pairs: Mapping[str, Value], word: str) -> Iterator[Relation]:
 
 
 def entry_pairs(relation: Relation, entry: Entry) -> PairList:
-    """The pairs that say an entry: `ibi` wherever it is known, the others only together with a URL (SVC-03)."""
-    qualifier = relation.qualifier
+    """The pairs of an entry: `ibi` wherever it is known, the others only together with a URL (SVC-03)."""
+    qualifier = relation.qualifier if relation.steps else ""
     pairs: PairList = {}
     if entry.forms is not None:
-        pairs[say.IBI + qualifier] = entry.forms.words
+        pairs[terms.IBI + qualifier] = entry.forms.words
     if entry.url is None:
         return pairs
-    pairs[say.URL + qualifier] = entry.url
+    pairs[terms.URL + qualifier] = entry.url
     if entry.content_type is not None:
-        pairs[say.CONTENT_TYPE + qualifier] = entry.content_type.value
+        pairs[terms.CONTENT_TYPE + qualifier] = entry.content_type.value
     if entry.state is not None:
-        pairs[say.STATE + qualifier] = entry.state.value
+        pairs[terms.STATE + qualifier] = entry.state.value
     if entry.timestamp is not None:
-        pairs[say.TIMESTAMP + qualifier] = entry.timestamp
+        pairs[terms.TIMESTAMP + qualifier] = entry.timestamp
     return pairs
 
 
@@ -237,3 +250,71 @@ def readable_forms(words: tuple[str, ...]) -> IBIForms | None:
     except ParseError:
         label = None
     return IBIForms(name, label) if name or label else None
+
+
+class WantedEntry(NamedTuple):
+    """The wanted item in an answer: the relation under which the answer gives it, and its entry."""
+
+    relation: Relation
+    entry: Entry
+
+
+def find_wanted(
+    answer: UrlList, relation: Relation, preference: LanguagePreference, usable: Iterable[Relation]
+) -> WantedEntry | None:
+    """The entry that a relation asks for, among the usable relations of an answer; None if there is none.
+
+    A bare translation is decided by the reader's preference, step by step (RES-07): the best language; a translation
+    without language; the item itself, if the answer shows which one that is. A bare language also takes one with a
+    country (AMB-47).
+    """
+    candidates = [offered for offered in usable if relation.accepts(offered)]
+    for index, step in enumerate(relation.steps):
+        if step.kind is not Kind.TRANSLATION or not candidates:
+            continue
+        lead = Relation(candidates[0].steps[:index])
+        offered = {candidate.steps[index].parameter for candidate in candidates}
+        if step.parameter is None:
+            offered |= _named(answer, lead, relation, index)
+        chosen = _choose(answer, lead, step, offered, preference)
+        candidates = [candidate for candidate in candidates if candidate.steps[index].parameter in chosen]
+    return WantedEntry(candidates[0], answer.entry(candidates[0])) if candidates else None
+
+
+def without_bare_translation(relation: Relation) -> Relation | None:
+    """The relation without its last translation into whatever language, None if it has none (AMB-46)."""
+    for index in range(len(relation.steps) - 1, -1, -1):
+        if relation.steps[index] == Step(Kind.TRANSLATION):
+            return Relation(relation.steps[:index] + relation.steps[index + 1 :])
+    return None
+
+
+def _named(answer: UrlList, lead: Relation, relation: Relation, index: int) -> set[str | None]:
+    """The languages for which an answer names a translation after a lead, with a URL or not (URL-11 (b), RES-09)."""
+    upto = Relation(relation.steps[: index + 1])
+    named = [Relation(each.steps[: index + 1]) for each in answer.relations_of(terms.IBI)]
+    return {
+        each.steps[index].parameter
+        for each in named
+        if upto.accepts(each) and each.steps[:index] == lead.steps
+    }
+
+
+def _choose(
+    answer: UrlList, lead: Relation, step: Step, offered: set[str | None], preference: LanguagePreference
+) -> tuple[str | None, ...]:
+    """The parameter of the translation to take, as a tuple of one; empty if none will do."""
+    languages = sorted(language for language in offered if language is not None)
+    if step.parameter is not None:
+        return (step.parameter if step.parameter in offered else languages[0],)
+    best = preference.choose(languages)
+    if best is not None:
+        return (best,)
+    if None in offered:
+        return (None,)
+    own = answer.entry(lead).forms
+    for language in languages:
+        translated = answer.entry(Relation((*lead.steps, Step(Kind.TRANSLATION, language)))).forms
+        if own is not None and translated is not None and own.shares(translated):
+            return (language,)
+    return ()

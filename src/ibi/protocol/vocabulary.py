@@ -6,8 +6,8 @@ from enum import StrEnum
 from typing import Final
 
 
-class State(StrEnum):
-    """What an Archive says that it holds (ARC-07)."""
+class ItemState(StrEnum):
+    """What an Archive holds of an item (ARC-07)."""
 
     ORIGINAL = "Original"
     COPY = "Copy"
@@ -22,7 +22,7 @@ class ContentType(StrEnum):
 
 
 class Subject(StrEnum):
-    """What a service is asked for (MSG-05)."""
+    """What a request asks a service for (MSG-05)."""
 
     INCLUSION = "inclusionRequest"
     EXCLUSION = "exclusionRequest"
@@ -34,9 +34,9 @@ class Subject(StrEnum):
 
 SERVICE_SUBJECT: Final = "servicesubject"
 CLIENT_ADDRESSES: Final = "clientinformation.ipaddress"
-ASKED_IBI: Final = "parsedibiurl.ibi"
-ASKED_FILE_PATH: Final = "parsedibiurl.filepath"
-ASKED_VERBS: Final = "parsedibiurl.verblist"
+PARSED_IBI: Final = "parsedibiurl.ibi"
+PARSED_FILE_PATH: Final = "parsedibiurl.filepath"
+PARSED_VERBS: Final = "parsedibiurl.verblist"
 ARCHIVE_ADDRESS: Final = "archiveaddress"
 ARCHIVE_SERVICE: Final = "ibi.archiveservice"
 PLATFORM_SOFTWARE: Final = "ibi.platformsoftware"

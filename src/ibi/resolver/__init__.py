@@ -1,5 +1,7 @@
-"""The resolver (floor 4): from a persistent URL to the place where the item is now (R15 sections 6 to 8 and 10).
+"""The resolver: from a persistent URL to the place where the item is now (R15 sections 6 to 8 and 10).
 
-`resolution` and `selection` decide without doing; `fanout` asks the Archives through `ibi.transport`; `registry` and
-`membership` know who they are; `service` speaks HTTP with readers and Archives.
+It never imports the Archive: the two meet over HTTP alone.
+
+Entry points: `service.ResolverService` (HTTP), `resolve.resolver.Resolver` (one resolution),
+`registry.registry.Registry` (the Archives), `fast_path.FastPath` (redirects from the cache).
 """

@@ -1,55 +1,101 @@
-"""The resolver service (R15 chapter 8): who answers what; a bare ASGI application.
+"""The resolver service (R15 chapter 8): a bare ASGI application, and what answers which path.
 
-    /J8LNKB5R7W/3FUQHC5?servicesubject=...    Archives switch on and off: `membership`
-    /-/register  /-/api/keys                  Archives apply, and get new keys: `admission`
-    /-/explain/...                            how a resolution comes about: `readers`
-    /-/api/handles/...  /-/timemap/...        the same in the manner of other systems: `callers`
-    /-/...  /  /robots.txt  /favicon.ico      pages of its own: `site` (note 13)
-    anything else                             a persistent URL: `readers`
+    /J8LNKB5R7W/3FUQHC5?servicesubject=...    Archives switch on and off: `members.membership`
+    /-/register  /-/api/keys                  Archives apply, and get new keys: `pages.admission`
+    /-/explain/...                            how a resolution comes about: `handlers`
+    /-/api/handles/...  /-/timemap/...        the same in the manner of other systems: `pages.programs`
+    /-/...  /  /robots.txt  /favicon.ico      pages of its own: `pages.site` (note 13)
+    anything else                             a persistent URL: `handlers`
 
-It works on the raw path and the raw query; what they mean is decided by `PersistentURL` alone (threat T27).
+It works on the raw path and the raw query; what they mean is decided by `PersistentURL` alone (threat T27). It is made
+of `Stores`, what it keeps in its data directory, and `Outgoing`, what leads to the world.
 """
 
 from __future__ import annotations
 
 import asyncio
 import logging
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 from ibi.errors import ForbiddenAddress, ParseError
-from ibi.exchange import JSON, NO_STORE, PLAIN, Response, hosts_of, pairs
-from ibi.protocol.messages import ExclusionRequest, InclusionRequest, read_request
-from ibi.protocol.notification import ChangeNotification
+from ibi.http.client import HostPort
+from ibi.http.request import Request, hosts_of
+from ibi.http.response import JSON, NO_STORE, PLAIN, Response, pairs
+from ibi.protocol.messages import ChangeNotification, ExclusionRequest, InclusionRequest, read_request
 from ibi.protocol.persistent_url import PersistentURL
 from ibi.protocol.replies import RequestError
-from ibi.resolver.admission import PATHS, Admission
-from ibi.resolver.alerts import Alert, Kind
-from ibi.resolver.callers import Caller
-from ibi.resolver.fanout import Times
-from ibi.resolver.health import Health
-from ibi.resolver.hops import Hops
-from ibi.resolver.membership import REFUSED, Outcome
-from ibi.resolver.notices import Notices
-from ibi.resolver.policy import Policy
-from ibi.resolver.questions import Questions
-from ibi.resolver.readers import EXPLAIN, Readers
-from ibi.resolver.rounds import Rounds
-from ibi.resolver.site import Pages, Site
-from ibi.resolver.status import Board
-from ibi.resolver.stores import Doors, Stores
-from ibi.resolver.upstream import Upstream
-from ibi.resolver.visitor import Visitor
-from ibi.resolver.warming import Rules
-from ibi.transport import HostPort
+from ibi.resolver.cache_policy import CachePolicy
+from ibi.resolver.handlers import EXPLAIN, Handlers
+from ibi.resolver.members.membership import REFUSED, MemberReply
+from ibi.resolver.members.notices import ChangeNotices
+from ibi.resolver.members.status import NetworkMonitor
+from ibi.resolver.model.alert import Alert, Kind
+from ibi.resolver.model.hops import NO_HOPS, Hops
+from ibi.resolver.pages.admission import PATHS, Admission
+from ibi.resolver.pages.programs import ProgramRequest
+from ibi.resolver.pages.site import Pages, Site
+from ibi.resolver.resolve.breaker import CircuitBreakers
+from ibi.resolver.resolve.policy import Policy
+from ibi.resolver.resolve.queries import Queries
+from ibi.resolver.resolve.resolver import Resolver
+from ibi.resolver.resolve.round import Times
+from ibi.resolver.resolve.upstream import Upstream
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Sequence
     from ipaddress import IPv4Network, IPv6Network
 
-    from ibi.nonce import Nonce
-    from ibi.resolver.gathering import Gathering
-    from ibi.resolver.mirror import Publisher
-    from ibi.settings import ResolverSettings
+    from ibi.http.client import AddressPolicy, Client
+    from ibi.http.client.address import Names
+    from ibi.http.limits.window import FailureWindows
+    from ibi.resolver.acknowledgments.counter import AcknowledgmentCounter
+    from ibi.resolver.acknowledgments.queue import AcknowledgmentQueue
+    from ibi.resolver.cache.filters import HoldingsFilters
+    from ibi.resolver.members.mail import MailSender
+    from ibi.resolver.members.status import Readiness
+    from ibi.resolver.metrics.metrics import Metrics
+    from ibi.resolver.registry.published_list import Publisher
+    from ibi.resolver.registry.registry import Registry
+    from ibi.resolver.resolve.learning import Knowledge
+    from ibi.runtime.nonce import Nonce
+    from ibi.runtime.settings import ResolverSettings
+
+
+@dataclass(frozen=True, slots=True)
+class Stores:
+    """What a resolver keeps in its data directory, whatever its settings are. `names` looks host names up."""
+
+    registry: Registry
+    readiness: Readiness
+    knowledge: Knowledge
+    metrics: Metrics
+    throttle: FailureWindows
+    filters: HoldingsFilters
+    names: Names
+
+    def close(self) -> None:
+        """Write down what waits; not for an event loop."""
+        self.knowledge.close()
+        self.metrics.close()
+        self.throttle.close()
+        self.registry.close()
+
+
+@dataclass(frozen=True, slots=True)
+class Outgoing:
+    """What leads to the world, as the settings are at one time; a service takes it over, and closes it.
+
+    `addresses` judges where Archives may be; `client` asks them, `upstream` the upstream resolver, which was chosen
+    by the administrator and may be anywhere.
+    """
+
+    addresses: AddressPolicy
+    client: Client
+    upstream: Client
+    acknowledgments: AcknowledgmentQueue
+    mail: MailSender
+
 
 LONGEST_URL: Final = 8192
 """Characters of path and query that are read."""
@@ -65,54 +111,56 @@ class ResolverService:
 
     `trusted`: networks of proxies whose word about the reader's address is taken. `listening`: further addresses at
     which this process is reached, which no Archive may have. `pages`: without them, all answers are plain. `nonce`:
-    without it, nobody can prove that a name leads here; `publisher`: without it, nobody can mirror the registry.
+    without it, no name can be proved to lead here; `publisher`: without it, the registry cannot be mirrored.
     Raises SetupError for an upstream resolver that cannot be one.
     """
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - the parts of a service, all but three by name
         self,
         settings: ResolverSettings,
         stores: Stores,
-        doors: Doors,
+        outgoing: Outgoing,
         *,
         trusted: Sequence[IPv4Network | IPv6Network] = (),
         listening: Sequence[str] = (),
         pages: Pages | None = None,
         nonce: Nonce | None = None,
         publisher: Publisher | None = None,
+        own_pages: Callable[..., Awaitable[None]] | None = None,
     ) -> None:
         self._settings = settings
         self._stores = stores
-        self._doors = doors
+        self._outgoing = outgoing
         self._nonce = nonce
         self._publisher = publisher
-        self._trusted = trusted
+        self._own_pages = own_pages
+        self._trusted = tuple(trusted)
         addresses = [settings.address, *settings.aliases, *listening]
         own = host_ports(addresses)
         self._hosts = hosts_of(addresses)
         self._names = settings.service.canonicals
-        self._health = Health()
+        self._breakers = CircuitBreakers()
         knows, archives, metrics = stores.knowledge, stores.registry.archives, stores.metrics
-        self.board = board = Board(stores.registry, self._health, knows.now)
+        self.network = NetworkMonitor(stores.registry, self._breakers, knows.now)
         self._site = Site(
-            settings, stores.registry, pages, stores.readiness, publisher, now=knows.now, board=board
+            settings, stores.registry, pages, stores.readiness, publisher, now=knows.now, network=self.network
         )
-        self.admission = _admission(settings, stores, doors, own, self._site)
-        policy = Policy(strict=settings.policy == "strict", private_urls=settings.allow_private_archives)
-        questions = Questions(doors.client, self._health, knows.memory, metrics, knows.now)
-        rounds = Rounds(questions, archives, policy, _times(settings), knows, stores.filters)
-        self._notices = Notices(archives, knows.memory, stores.names)
-        upstream = _upstream(settings, doors, own) if settings.upstream else None
-        self._readers = Readers(settings, rounds, policy, doors.thanks, self._site, metrics, upstream)
-        self.rules = self._of_the_lane()
-        """What holds for readers of the express lane."""
-        asleep, loop = self._health.asleep, asyncio.get_running_loop
-        metrics.follow(doors.thanks, lambda: len(archives()), lambda: len(asleep(loop().time())))
+        self.admission = _admission(settings, stores, outgoing, own, self._site)
+        resolver = _resolver(settings, stores, outgoing.client, self._breakers)
+        self._notices = ChangeNotices(archives, knows.cache, stores.names)
+        upstream = _upstream(settings, outgoing, own) if settings.upstream else None
+        self._handlers = Handlers(settings, resolver, outgoing.acknowledgments, self._site, metrics, upstream)
+        self.cache_policy = self._handlers.cache_policy = self._make_cache_policy()
+        """Which redirects the fast path may return, and to which clients."""
+        metrics.follow(outgoing.acknowledgments, lambda: len(archives()), self._open_breakers)
 
-    def gather(self, gathering: Gathering) -> None:
-        """Have what is gathered go on to our thanks from now on, and what finds no room there be gathered."""
-        gathering.follow(self._doors.thanks, self._stores.registry.archives)
-        self._readers.gathering = gathering
+    def _open_breakers(self) -> int:
+        return len(self._breakers.open_until(asyncio.get_running_loop().time()))
+
+    def use_counter(self, counter: AcknowledgmentCounter) -> None:
+        """Have this counter use our acknowledgment queue from now on, and take what that does not admit."""
+        counter.follow(self._outgoing.acknowledgments, self._stores.registry.archives)
+        self._handlers.counter = counter
 
     async def __call__(
         self,
@@ -123,107 +171,115 @@ class ResolverService:
         """Answer one HTTP request; other kinds of connection are none of ours."""
         if scope["type"] != "http":
             return
-        visitor = Visitor.of(scope, self._trusted)
+        if self._own_pages is not None and scope["raw_path"].startswith(b"/-/"):
+            await self._own_pages(scope, receive, send)  # assets and administration; all else comes back
+        else:
+            await self.respond(scope, receive, send)
+
+    async def respond(
+        self,
+        scope: dict[str, Any],
+        receive: Callable[[], Awaitable[Any]],
+        send: Callable[[Any], Awaitable[None]],
+    ) -> None:
+        """Answer one HTTP request that asks neither for assets nor for the administration."""
+        request = Request.of(scope, self._trusted)
         try:
-            response = await self._answer(visitor, receive)
+            response = await self._answer(request, receive)
         except Exception:  # noqa: BLE001 - a fault of ours must neither look like an answer nor show its insides
             _log.exception("a request could not be answered")
-            response = self._site.alert(visitor, Alert(Kind.BUSY))
-        await response.send(send, head_only=visitor.method == "HEAD")
+            response = self._site.alert(request, Alert(Kind.BUSY))
+        await response.send(send, head_only=request.method == "HEAD")
 
     async def close(self) -> None:
-        """Deliver the thanks that wait, then end every connection to the outside; the stores stay open."""
-        await self._doors.thanks.close()
-        self._stores.metrics.leave(self._doors.thanks)
+        """Deliver the acknowledgments that wait, then end every connection to the outside; the stores stay open."""
+        await self._outgoing.acknowledgments.close()
+        self._stores.metrics.leave(self._outgoing.acknowledgments)
         await self.admission.close()
-        await self._doors.client.close()
-        await self._doors.upstream.close()
+        await self._outgoing.client.close()
+        await self._outgoing.upstream.close()
 
-    async def _answer(self, visitor: Visitor, receive: Callable[[], Awaitable[Any]]) -> Response:
-        if visitor.path == _NONCE and visitor.reads and self._nonce is not None:  # under any host name
+    async def _answer(  # noqa: PLR0911 - one for each kind of request
+        self, request: Request, receive: Callable[[], Awaitable[Any]]
+    ) -> Response:
+        if request.path == _NONCE and request.reads and self._nonce is not None:  # under any host name
             return Response(*self._nonce.answer(), PLAIN, NO_STORE)
-        refused = self._refuse(visitor)
-        if refused is not None:
-            return self._site.alert(visitor, Alert(refused))
-        if visitor.path in PATHS:
-            return await self.admission.answer(visitor, receive)
-        if visitor.path.startswith(EXPLAIN):
-            return await self._readers.explain(visitor)
-        if self._site.owns(visitor.path):
-            return await self._for_machines(visitor) or await self._site.page(visitor)
-        return await self._of_the_standard(visitor)
-
-    async def _for_machines(self, visitor: Visitor) -> Response | None:
-        """What other programs read; None for any other page."""
-        if visitor.path == "/-/metrics":
-            return self._stores.metrics.answer(visitor, self._settings.metrics_networks)
-        if visitor.path == "/-/registry" and self._publisher is not None:
-            text = await asyncio.to_thread(self._publisher.text)
-            return Response(200, text, JSON, (("cache-control", "max-age=60"),))
-        caller = self._site.caller(visitor)
-        return await self._readers.explain(caller) if isinstance(caller, Caller) else caller
-
-    async def _of_the_standard(self, visitor: Visitor) -> Response:
-        """Service requests and persistent URLs."""
-        hops = Hops.read(visitor.header(b"cdn-loop"))
-        if visitor.has_subject:
-            outcome = await self._service(visitor, looping=hops is None)
+        if len(request.path) + len(request.query) > LONGEST_URL:
+            return self._site.alert(request, Alert(Kind.TOO_LONG))
+        if not request.reads and request.path not in PATHS:
+            return self._site.alert(request, Alert(Kind.WRONG_METHOD))
+        if not request.names(self._hosts):
+            return self._site.alert(request, Alert(Kind.WRONG_HOST))
+        if request.path in PATHS:
+            return await self.admission.answer(request, receive)
+        if request.path.startswith(EXPLAIN):
+            return await self._handlers.explain(request)
+        if request.path.startswith(("/-/", "/.well-known/")) or request.path in self._site.paths:
+            return await self._for_machines(request) or await self._site.page(request)
+        loop = request.headers.get(b"cdn-loop")
+        hops = Hops.read(loop.decode("latin-1")) if loop else NO_HOPS
+        if request.query and request.has_subject:
+            outcome = await self._service(request, looping=hops is None)
             later = () if outcome.retry_after is None else (("retry-after", str(outcome.retry_after)),)
             return pairs(outcome.body, outcome.status, *later)
-        if hops is None or hops.loops(self._names):
-            return self._site.alert(visitor, Alert(Kind.LOOP))
-        return await self._readers.redirect(visitor)
+        if hops is None or (hops is not NO_HOPS and hops.loops(self._names)):
+            return self._site.alert(request, Alert(Kind.LOOP))
+        return await self._handlers.redirect(request)
 
-    def _refuse(self, visitor: Visitor) -> Kind | None:
-        """Why a request is not even looked at, or None."""
-        if len(visitor.path) + len(visitor.query) > LONGEST_URL:
-            return Kind.TOO_LONG
-        if not visitor.reads and visitor.path not in PATHS:
-            return Kind.WRONG_METHOD
-        return None if visitor.names(self._hosts) else Kind.WRONG_HOST
+    async def _for_machines(self, request: Request) -> Response | None:
+        """What other programs read; None for any other page."""
+        if request.path == "/-/metrics":
+            return self._stores.metrics.answer(request, self._settings.metrics_networks)
+        if request.path == "/-/registry" and self._publisher is not None:
+            text = await asyncio.to_thread(self._publisher.text)
+            return Response(200, text, JSON, (("cache-control", "max-age=60"),))
+        caller = self._site.program_request(request)
+        return await self._handlers.explain(caller) if isinstance(caller, ProgramRequest) else caller
 
-    def _of_the_lane(self) -> Rules:
-        """What holds there; if it is open, redirects are made ready for it."""
-        rules = Rules(
+    def _make_cache_policy(self) -> CachePolicy | None:
+        """Which redirects may be cached for the fast path, and for which clients; None where it is closed."""
+        registry = self._stores.registry
+        if not self._settings.express or registry.generation is None:
+            return None
+        return CachePolicy(
             self._settings,
-            self._stores.registry,
+            registry,
+            registry.generation,
             self._stores.knowledge,
             hosts=self._hosts,
             trusted=self._trusted,
-            refuses=self._readers.refuses,
+            refuses=self._handlers.refuses,
         )
-        self._readers.rules = rules if rules.open else None
-        return rules
 
     # Archives
 
-    async def _service(self, visitor: Visitor, *, looping: bool) -> Outcome:
+    async def _service(self, request: Request, *, looping: bool) -> MemberReply:
         """A service request (note 15): inclusion and exclusion at our own service IBI, nothing else anywhere.
 
         What a resolver asks an Archive is answered so that it knows whom it has reached (threat T03).
         """
         try:
-            request = read_request(visitor.query)
+            message = read_request(request.query)
         except ParseError as error:
             return _error(f"{error.what}: {error}")
         ours = InclusionRequest | ExclusionRequest | ChangeNotification
-        if not isinstance(request, ours) or not self._is_own_service(visitor.path):
+        if not isinstance(message, ours) or not self._is_own_service(request.path):
             return _error("this is a resolver, and it has no such service", 508 if looping else 400)
-        if visitor.method == "HEAD":
-            return Outcome(200, b"")  # looking changes nothing (threat T38)
-        if visitor.only_prefetched:
+        if request.method == "HEAD":
+            return MemberReply(200, b"")  # looking changes nothing (threat T38)
+        if request.only_prefetched:
             return REFUSED
-        if isinstance(request, ChangeNotification):
-            return await self._notices.answer(request, visitor)
-        return await self._member(request, visitor.source)
+        if isinstance(message, ChangeNotification):
+            return await self._notices.answer(message, request)
+        return await self._member(message, request.source)
 
-    async def _member(self, request: InclusionRequest | ExclusionRequest, source: str) -> Outcome:
+    async def _member(self, request: InclusionRequest | ExclusionRequest, source: str) -> MemberReply:
         outcome = await self.admission.membership.answer(request, source)
         service = request.service_ibi.canonical
         if outcome.status == _OK and isinstance(request, InclusionRequest):
-            self._health.heard(service, asyncio.get_running_loop().time())
+            self._breakers.heard(service, asyncio.get_running_loop().time())
         elif outcome.status == _OK:
-            await asyncio.to_thread(self._stores.knowledge.memory.forget, service, None)
+            await asyncio.to_thread(self._stores.knowledge.cache.forget, service, None)
         return outcome
 
     def _is_own_service(self, path: str) -> bool:
@@ -231,31 +287,43 @@ class ResolverService:
             url = PersistentURL.parse(path)
         except ParseError:
             return False
-        bare = not (url.modifier or url.file_path or url.peeled)
+        bare = not (url.modifier or url.file_path or url.wrappers)
         return bare and self._settings.service.names(url.ibi)
 
 
 def _admission(
-    settings: ResolverSettings, stores: Stores, doors: Doors, own: frozenset[HostPort], site: Site
+    settings: ResolverSettings, stores: Stores, outgoing: Outgoing, own: frozenset[HostPort], site: Site
 ) -> Admission:
     return Admission(
         settings,
         stores.registry,
-        doors.client,
-        doors.addresses,
+        outgoing.client,
+        outgoing.addresses,
         own,
         site,
         names=stores.names,
         now=stores.knowledge.now,
         throttle=stores.throttle,
-        witness=stores.knowledge.evidence,
-        mail=doors.mail,
+        evidence=stores.knowledge.evidence,
+        mail=outgoing.mail,
     )
 
 
-def _upstream(settings: ResolverSettings, doors: Doors, own: frozenset[HostPort]) -> Upstream:
+def _resolver(
+    settings: ResolverSettings, stores: Stores, client: Client, breakers: CircuitBreakers
+) -> Resolver:
+    policy = Policy(strict=settings.policy == "strict", private_urls=settings.allow_private_archives)
+    registry, knowledge = stores.registry, stores.knowledge
+    generation = None if registry.generation is None else registry.generation.numbers
+    queries = Queries(client, breakers, knowledge.cache, stores.metrics, knowledge.now)
+    return Resolver(
+        queries, registry.archives, policy, _times(settings), knowledge, stores.filters, generation
+    )
+
+
+def _upstream(settings: ResolverSettings, outgoing: Outgoing, own: frozenset[HostPort]) -> Upstream:
     private = settings.allow_private_archives
-    return Upstream(settings.upstream, doors.upstream, settings.service, own, private_urls=private)
+    return Upstream(settings.upstream, outgoing.upstream, settings.service, own, private_urls=private)
 
 
 def _times(settings: ResolverSettings) -> Times:
@@ -280,5 +348,5 @@ def host_ports(addresses: Sequence[str]) -> frozenset[HostPort]:
     return frozenset(found)
 
 
-def _error(problem: str, status: int = 400) -> Outcome:
-    return Outcome(status, RequestError(problem).body())
+def _error(problem: str, status: int = 400) -> MemberReply:
+    return MemberReply(status, RequestError(problem).body())

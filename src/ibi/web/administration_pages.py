@@ -4,38 +4,38 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from ibi import texts
-from ibi.archive.administration import pages
-from ibi.archive.care.standing import STANDINGS
-from ibi.archive.holding import Access
-from ibi.signing_in import frames
-from ibi.signing_in.late_forms import packed
-from ibi.tokens import Scope
+from ibi.accounts import layout
+from ibi.accounts.forms import packed
+from ibi.accounts.tokens import Scope
+from ibi.archive.admin import models
+from ibi.archive.model.item import Access
+from ibi.archive.preservation.status import STANDINGS
+from ibi.runtime import i18n
 from ibi.web.archive_pages import ELEMENT_NAMES, title
 from ibi.web.rendering import capital, html
 
 if TYPE_CHECKING:
+    from ibi.accounts.layout import Layout
     from ibi.errors import IbiError
-    from ibi.signing_in.frames import Frame
 
 TEMPLATES: Final = (
-    (frames.SignInPage, "sign_in.html"),
-    (frames.NoticePage, "admin_notice.html"),
-    (pages.OverviewPage, "admin_overview.html"),
-    (pages.ItemsPage, "admin_items.html"),
-    (pages.ItemPage, "admin_item.html"),
-    (pages.FormPage, "admin_form.html"),
-    (pages.FilesPage, "admin_files.html"),
-    (pages.DeletePage, "admin_delete.html"),
-    (pages.CopyPage, "admin_copy.html"),
-    (pages.TransferPage, "admin_transfer.html"),
-    (pages.ImportPage, "admin_import.html"),
-    (pages.MembershipPage, "admin_membership.html"),
-    (pages.StatisticsPage, "admin_statistics.html"),
-    (pages.AuditPage, "admin_audit.html"),
-    (pages.TokensPage, "admin_tokens.html"),
-    (frames.AccountsPage, "admin_accounts.html"),
-    (frames.AccountPage, "admin_account.html"),
+    (layout.SignInPage, "sign_in.html"),
+    (layout.NoticePage, "admin_notice.html"),
+    (models.OverviewPage, "admin_overview.html"),
+    (models.ItemsPage, "admin_items.html"),
+    (models.ItemPage, "admin_item.html"),
+    (models.ItemFormPage, "admin_form.html"),
+    (models.FilesPage, "admin_files.html"),
+    (models.DeletePage, "admin_delete.html"),
+    (models.CopyPage, "admin_copy.html"),
+    (models.TransferPage, "admin_transfer.html"),
+    (models.ImportPage, "admin_import.html"),
+    (models.MembershipPage, "admin_membership.html"),
+    (models.StatisticsPage, "admin_statistics.html"),
+    (models.AuditPage, "admin_audit.html"),
+    (models.TokensPage, "admin_tokens.html"),
+    (layout.AccountsPage, "admin_accounts.html"),
+    (layout.AccountPage, "admin_account.html"),
 )
 """Which template writes which page."""
 
@@ -79,7 +79,7 @@ HEADINGS: Final = {
     "accounts": "Accounts",
     "account": "My account",
 }
-"""The pages that the menu leads to, and what it calls them."""
+"""The pages of the menu, by the word in their address, and their headings."""
 
 NEEDED: Final = {
     "": Scope.READ,
@@ -167,8 +167,8 @@ LICENCES: Final = (
 """Licences that a field suggests."""
 
 
-def render(frame: Frame, language: str) -> bytes:
-    """A page of the administration of an Archive as HTML in one of our languages."""
+def render(frame: Layout, language: str) -> bytes:
+    """Write a page of the administration of an Archive as HTML in one of our languages."""
     details = frame.problem.details if frame.problem else {}
     field = str(details.get("name", details.get("where", "")))
     wrong = field if field in {*FIELD_NAMES, "reason"} else f"dc.{field}" if field in ELEMENT_NAMES else ""
@@ -192,12 +192,12 @@ def render(frame: Frame, language: str) -> bytes:
         standing_words=STANDINGS,
         suggested=SUGGESTED,
         licences=LICENCES,
-        plain=lambda file: texts.printable(file.raw.decode("utf-8", "replace")),
+        plain=lambda file: i18n.printable(file.raw.decode("utf-8", "replace")),
     )
 
 
-def framed(template: str, frame: Frame, language: str, **words: object) -> bytes:
-    """A page of any administration, with what its template needs besides."""
+def framed(template: str, frame: Layout, language: str, **words: object) -> bytes:
+    """Write a page of any administration, with what its template needs besides."""
     return html(
         template,
         language,
@@ -205,12 +205,12 @@ def framed(template: str, frame: Frame, language: str, **words: object) -> bytes
         page=frame.page,
         done=DONE.get(frame.done, ""),
         packed=packed,
-        told=lambda error: _told(error, language),
+        error_sentence=lambda error: _error_sentence(error, language),
         **words,
     )
 
 
-def _told(error: IbiError, language: str) -> str:
-    """What went wrong, as a sentence on its own line; a name at its beginning keeps its letters."""
-    said = texts.say(error, language)
-    return said if error.problem.startswith("{") else capital(said)
+def _error_sentence(error: IbiError, language: str) -> str:
+    """Write an error as a sentence on its own line; a name at its beginning keeps its letters."""
+    sentence = i18n.say(error, language)
+    return sentence if error.problem.startswith("{") else capital(sentence)

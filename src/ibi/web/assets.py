@@ -1,28 +1,29 @@
-"""What our pages fetch from their own service: the style sheet, the mark, the scripts.
+"""What pages fetch from their own service: the style sheet, the logo, the scripts; and QR codes (ISO/IEC 18004).
 
-    /-/static/<first digits of its SHA-256>/style.css
-
-An address changes with its content, so browsers keep what they have for a year. A page that was made by another
-version of this program, as while several processes are renewed, gets what is there now, and keeps that for a minute.
+/-/static/<first digits of its SHA-256>/style.css
 """
 
 from __future__ import annotations
 
 import hashlib
+import io
 from base64 import b64encode
 from functools import cache
 from mimetypes import guess_type
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from ibi.exchange import Response
+import segno
+
+from ibi.http.response import Response
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Mapping
 
-    from ibi.exchange import Headers
+    from ibi.http.response import Headers
 
     Application = Callable[[dict[str, Any], Any, Any], Awaitable[None]]
+
 
 STATIC: Final = "/-/static/"
 """What the addresses of all assets begin with."""
@@ -30,13 +31,15 @@ STATIC: Final = "/-/static/"
 _RAW: Final = STATIC.encode()
 _HERE: Final = Path(__file__).parent / "static"
 _SUFFIXES: Final = frozenset({".css", ".js", ".svg"})
+# An address changes with its content, so browsers may keep it for a year. While processes of two versions run side by
+# side, a page of one may fetch from the other: that gets what is there now, and must not keep it.
 _FOR_EVER: Final = "public, max-age=31536000, immutable"
 _FOR_A_MINUTE: Final = "public, max-age=60"
 _DIGITS: Final = 12
 
 
 class Asset(NamedTuple):
-    """One file of ours. `integrity`: its digest as a page says it, so that nothing else can stand in for it."""
+    """A file that pages fetch. `integrity`: its digest, by which browsers refuse any other content (T14)."""
 
     body: bytes
     content_type: str
@@ -46,7 +49,7 @@ class Asset(NamedTuple):
 
 @cache
 def assets() -> dict[str, Asset]:
-    """All of them, by their names."""
+    """Read all assets, by their names."""
     return {path.name: _asset(path) for path in sorted(_HERE.iterdir()) if path.suffix in _SUFFIXES}
 
 
@@ -60,32 +63,32 @@ def _asset(path: Path) -> Asset:
 
 
 def address_of(name: str) -> str:
-    """Where an asset is."""
+    """Return the path of an asset."""
     return assets()[name].address
 
 
 def integrity_of(name: str) -> str:
-    """The digest of an asset, as the attribute `integrity` of a script has it."""
+    """Return the digest of an asset, for the attribute `integrity` of a script."""
     return assets()[name].integrity
 
 
 class WithAssets:
-    """An application, and before it what its pages fetch. Whatever else is asked goes to the application."""
+    """An application with its assets: requests for these are answered here, all others by the application."""
 
     def __init__(self, app: Application) -> None:
         self._app = app
 
     async def __call__(self, scope: dict[str, Any], receive: Any, send: Any) -> None:
         """Answer one request."""
-        found = _asked_for(scope) if scope["type"] == "http" else None
+        found = _asset_response(scope) if scope["type"] == "http" else None
         if found is None:
             await self._app(scope, receive, send)
         else:
             await found.send(send, head_only=scope["method"] == "HEAD")
 
 
-def _asked_for(scope: Mapping[str, Any]) -> Response | None:
-    if not scope["raw_path"].startswith(_RAW):  # as nearly all that is asked
+def _asset_response(scope: Mapping[str, Any]) -> Response | None:
+    if not scope["raw_path"].startswith(_RAW):
         return None
     path = scope["raw_path"].partition(b"?")[0].decode("latin-1")
     if scope["method"] not in {"GET", "HEAD"}:
@@ -96,3 +99,13 @@ def _asked_for(scope: Mapping[str, Any]) -> Response | None:
     kept = _FOR_EVER if path == asset.address else _FOR_A_MINUTE
     headers: Headers = (("cache-control", kept), ("content-security-policy", "default-src 'none'"))
     return Response(200, asset.body, asset.content_type, headers)
+
+
+def svg(url: str) -> bytes:
+    """Draw a URL as a QR code in SVG."""
+    # Dark on light also on dark pages: many cameras do not read inverted codes.
+    picture = io.BytesIO()
+    segno.make(url, micro=False, error="m").save(
+        picture, kind="svg", scale=4, border=4, dark="#000", light="#fff", xmldecl=False, omitsize=True
+    )
+    return picture.getvalue()

@@ -4,30 +4,49 @@ from __future__ import annotations
 
 from dataclasses import replace
 from functools import lru_cache
+from html import escape
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from markupsafe import Markup
 
-from ibi.archive.holding import Access, Statement
-from ibi.archive.website.people import author
+from ibi.archive.model.item import Access, MetadataValue
+from ibi.archive.model.record_values import author
 from ibi.protocol.language import LanguagePreference
-from ibi.texts import say
-from ibi.web.formats import bibtex, csl, highwire, json_ld, ris
+from ibi.runtime.i18n import say
+from ibi.web.formats import CITATION, FORMATS, citation, embedded
 from ibi.web.formats.citation import STYLES
 from ibi.web.formats.record import Text, clean, record
-from ibi.web.formats.table import CITATION, FORMATS
-from ibi.web.head import link_elements, tag_elements
-from ibi.web.wording import day, web_link
+from ibi.web.rendering import day, web_link
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
-    from ibi.archive.holding import Holding
-    from ibi.archive.ledgers.visits import Counts
-    from ibi.archive.website.formats import Described
-    from ibi.archive.website.pages import ItemPage
-    from ibi.archive.website.timeline import Version
-    from ibi.web.formats.record import Record
+    from ibi.archive.model.formats import DescribedItem
+    from ibi.archive.model.item import Holding
+    from ibi.archive.model.timeline import ItemVersion
+    from ibi.archive.pages.models import ItemPage
+    from ibi.archive.pages.signposting import Link
+    from ibi.archive.store.tables.usage import UsageCounts
+    from ibi.web.formats.record import ItemRecord
+
+
+def link_elements(links: Iterable[Link]) -> Markup:
+    """Write links as elements, one a line; only links of this service and to the Web."""
+    # In Python rather than in the template: an item page has dozens of links and tags.
+    lines = []
+    for link in links:
+        where = link.target if link.target.startswith("/") else web_link(link.target)
+        if where:
+            kind = f' type="{escape(link.type)}"' if link.type else ""
+            lines.append(f'<link rel="{link.relation}" href="{escape(where)}"{kind}>')
+    return Markup("\n".join(lines))  # noqa: S704 - every text in it is escaped
+
+
+def tag_elements(tags: Iterable[tuple[str, str]]) -> Markup:
+    """Write (name, content) of each tag as an element, one a line."""
+    lines = (f'<meta name="{name}" content="{escape(content)}">' for name, content in tags)
+    return Markup("\n".join(lines))  # noqa: S704 - the names are ours, and every content is escaped
+
 
 MOST_FILES: Final = 20
 """Files on the page; the list of an item's files is a page of its own."""
@@ -68,7 +87,7 @@ HAPPENED: Final = {
     "received": "received from another Archive as the original",
     "given": "given to another Archive, kept here as a copy",
 }
-"""What can happen to an item, as a person says it."""
+"""What can happen to an item, in words."""
 
 FAULTS: Final = {
     "missing": "missing at the last audit",
@@ -76,20 +95,20 @@ FAULTS: Final = {
     "digest": "changed at the last audit",
     "unreadable": "unreadable at the last audit",
 }
-"""What can be wrong with a file, as a person says it."""
+"""What can be wrong with a file, in words."""
 
 
 class Named(NamedTuple):
-    """Somebody's name, and where an ORCID leads, "" without one."""
+    """The name of a person, and the URL of the ORCID, "" without one."""
 
     name: str
     url: str
 
 
-class Told(NamedTuple):
+class EditionLink(NamedTuple):
     """An edition or a translation: what it is called, where its page is, and what else is known."""
 
-    version: Version
+    version: ItemVersion
     title: str
     title_language: str
     url: str
@@ -110,14 +129,14 @@ class Bar(NamedTuple):
     """One month of the chart."""
 
     month: str
-    counts: Counts
+    counts: UsageCounts
     x: int
     looked: int
     fetched: int
 
 
 def values(page: ItemPage, language: str) -> dict[str, Any]:
-    """What the template of the page needs."""
+    """Return what the template of the page needs."""
     holding, root = page.holding, page.place.root
     known = _short(record(page.described)) if page.described else None
     metadata = (page.described.metadata if page.described else holding.metadata) or {}
@@ -130,7 +149,7 @@ def values(page: ItemPage, language: str) -> dict[str, Any]:
         "place": page.place,
         "title": title(holding, language, metadata),
         "title_language": _language_of(best(metadata, "title", language)),
-        "abstract": abstract and Statement(_cut(abstract.value, LONGEST_TEXT), abstract.language),
+        "abstract": abstract and MetadataValue(_cut(abstract.value, LONGEST_TEXT), abstract.language),
         "people": _people(metadata, "creator"),
         "helpers": _people(metadata, "contributor"),
         "root": root,
@@ -139,8 +158,10 @@ def values(page: ItemPage, language: str) -> dict[str, Any]:
         "access": _access(page, language),
         "cited": _cited(known, page.described, language) if known and page.described else [],
         "formats": labelled(page.formats),
-        "editions": [_told(each, page, language) for each in page.editions.versions] if several else [],
-        "translations": [_told(each, page, language) for each in page.translations],
+        "editions": [_edition_link(each, page, language) for each in page.editions.versions]
+        if several
+        else [],
+        "translations": [_edition_link(each, page, language) for each in page.translations],
         "files": holding.files[:MOST_FILES],
         "happened": [(event.moment, HAPPENED.get(event.what, event.what)) for event in page.history],
         "faults": FAULTS,
@@ -150,34 +171,36 @@ def values(page: ItemPage, language: str) -> dict[str, Any]:
         "record": known,
         "links": link_elements(page.links),
         "tags": tag_elements(
-            highwire.tags(known, f"{page.place.base}/-/item/{holding.forms.main}") if known else ()
+            embedded.tags(known, f"{page.place.base}/-/item/{holding.forms.main}") if known else ()
         ),
-        "json_ld": Markup(json_ld.write(known, indent=None).decode()) if known else "",  # noqa: S704 - none of its letters ends an element
+        "json_ld": Markup(embedded.write(known, indent=None).decode()) if known else "",  # noqa: S704 - none of its letters ends an element
         "preview": _cut(clean(abstract.value), _PREVIEW) if abstract else "",
     }
 
 
 def title(
-    holding: Holding, language: str, metadata: Mapping[str, tuple[Statement, ...]] | None = None
+    holding: Holding, language: str, metadata: Mapping[str, tuple[MetadataValue, ...]] | None = None
 ) -> str:
-    """What an item is called in the reader's language, or its name where it has no title."""
+    """Return the title of an item in the reader's language, or its name where it has no title."""
     found = best(metadata or holding.metadata or {}, "title", language)
     return found.value if found and found.value.strip() else str(holding.forms.main)
 
 
 def short_title(holding: Holding, language: str) -> str:
-    """The same where an item is only named, among others perhaps: no longer than LONGEST_TITLE."""
+    """Return the title of an item in a list, no longer than LONGEST_TITLE."""
     return shortened(title(holding, language), LONGEST_TITLE) or str(holding.forms.main)
 
 
 def shortened(text: str, longest: int) -> str:
-    """A text of others as one line, and what is too long of it cut off behind a word."""
+    """Reduce a text to one line, cut behind a word where it is too long."""
     text = clean(text[: 4 * longest])
     return text if len(text) <= longest else f"{text[:longest].rpartition(' ')[0] or text[:longest]} …"
 
 
-def best(metadata: Mapping[str, tuple[Statement, ...]], element: str, language: str) -> Statement | None:
-    """The value of a Dublin Core element that suits the reader best; None if there is none."""
+def best(
+    metadata: Mapping[str, tuple[MetadataValue, ...]], element: str, language: str
+) -> MetadataValue | None:
+    """Choose the value of a Dublin Core element in the language that suits the reader best; None without values."""
     statements = metadata.get(element, ())
     if len(statements) <= 1:
         return statements[0] if statements else None
@@ -187,11 +210,12 @@ def best(metadata: Mapping[str, tuple[Statement, ...]], element: str, language: 
 
 
 def labelled(formats: Mapping[str, str]) -> list[tuple[str, str]]:
-    """Where formats are, under the names that people give them; citations are texts, not links."""
+    """Return (label, URL) of the formats; citations are left out, since they are texts on the page."""
     labels = {each.name: each.label for each in FORMATS}
-    told = formats.items()
     safe = {
-        name: url if url.startswith("/-/") else web_link(url) for name, url in told if name != CITATION.name
+        name: url if url.startswith("/-/") else web_link(url)
+        for name, url in formats.items()
+        if name != CITATION.name
     }
     return [(labels.get(name, name), url) for name, url in safe.items()]
 
@@ -201,7 +225,7 @@ def _preference(language: str) -> LanguagePreference:
     return LanguagePreference.parse(language)
 
 
-def _language_of(statement: Statement | None) -> str:
+def _language_of(statement: MetadataValue | None) -> str:
     return (statement.language or "") if statement else ""
 
 
@@ -209,19 +233,19 @@ def _cut(text: str, longest: int) -> str:
     return text if len(text) <= longest else f"{text[:longest].rstrip()}…"
 
 
-def _people(metadata: Mapping[str, tuple[Statement, ...]], element: str) -> list[Named]:
-    said = (author(clean(statement.value)) for statement in metadata.get(element, ()))
-    return [Named(each.name, each.url) for each in dict.fromkeys(said) if each.name]
+def _people(metadata: Mapping[str, tuple[MetadataValue, ...]], element: str) -> list[Named]:
+    authors = (author(clean(statement.value)) for statement in metadata.get(element, ()))
+    return [Named(each.name, each.url) for each in dict.fromkeys(authors) if each.name]
 
 
-def _short(item: Record) -> Record:
-    """What stands inside the page: enough for everybody, and never more than a page holds."""
+def _short(item: ItemRecord) -> ItemRecord:
+    """Shorten a record to what stands inside the page: enough to cite it, and never more than a page holds."""
     return replace(
         item,
         titles=tuple(
             Text(_cut(text.value, _LONGEST_QUOTED), text.language) for text in item.titles[:_MOST_TITLES]
         ),
-        creators=item.creators[: highwire.MOST],
+        creators=item.creators[: embedded.MOST],
         contributors=item.contributors[:MOST_PEOPLE],
         subjects=item.subjects[:_MOST_SUBJECTS],
         descriptions=tuple(
@@ -231,28 +255,28 @@ def _short(item: Record) -> Record:
     )
 
 
-def _cited(known: Record, described: Described, language: str) -> list[Cited]:
+def _cited(known: ItemRecord, described: DescribedItem, language: str) -> list[Cited]:
     styles = [
         Cited(name.upper(), write(known, language, described.day), file=False)
         for name, write in STYLES.items()
     ]
-    files = (("BibTeX", bibtex.write), ("RIS", ris.write), ("CSL JSON", csl.write))
+    files = (("BibTeX", citation.write_bibtex), ("RIS", citation.write_ris), ("CSL JSON", citation.write))
     return styles + [Cited(name, write(known).decode("utf-8"), file=True) for name, write in files]
 
 
-def _told(version: Version, page: ItemPage, language: str) -> Told:
+def _edition_link(version: ItemVersion, page: ItemPage, language: str) -> EditionLink:
     held = version.holding
     date = version.date
     if held is None:
-        return Told(version, "", "", f"{page.place.root}/{version.forms.main}", ours=False, date=date)
-    said = best(held.metadata or {}, "title", language)
+        return EditionLink(version, "", "", f"{page.place.root}/{version.forms.main}", ours=False, date=date)
+    found = best(held.metadata or {}, "title", language)
     url = f"/-/item/{held.forms.main}{page.lang}"
-    called = shortened(said.value, LONGEST_TITLE) if said else ""
-    return Told(version, called, _language_of(said), url, ours=True, date=date)
+    called = shortened(found.value, LONGEST_TITLE) if found else ""
+    return EditionLink(version, called, _language_of(found), url, ours=True, date=date)
 
 
 def _access(page: ItemPage, language: str) -> str:
-    """Who may have the data, as a sentence; "" where nothing is left."""
+    """Write who may have the data, as a sentence; "" where nothing is left."""
     holding = page.holding
     if holding.deleted:
         return ""
@@ -263,7 +287,7 @@ def _access(page: ItemPage, language: str) -> str:
     )
 
 
-def _bars(figures: Sequence[tuple[str, Counts]]) -> list[Bar]:
+def _bars(figures: Sequence[tuple[str, UsageCounts]]) -> list[Bar]:
     most = max((counts.investigations for _, counts in figures), default=0) or 1
     return [
         Bar(

@@ -1,77 +1,168 @@
-"""How a page becomes bytes: templates, languages, and the headers that keep it quiet.
+"""How a page becomes bytes: templates, languages, values in the reader's words, and security headers.
 
-A page is whole without any script, and fetches nothing but its own service's style sheet, mark and pictures (`assets`).
-The policy names the scripts of ours by their digests: what an Archive keeps for others runs on no page.
+A page is whole without any script, and fetches nothing but the style sheet, logo and pictures of its own service.
 """
 
 from __future__ import annotations
 
 import re
+from datetime import UTC, date, datetime
 from functools import cache, lru_cache, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
+from babel import Locale, UnknownLocaleError
+from babel.dates import format_date, format_datetime, format_skeleton
+from babel.numbers import format_decimal
 from jinja2 import Environment, FileSystemLoader, StrictUndefined, Template
 from jinja2.ext import Extension
 from markupsafe import Markup, escape
 
+from ibi.errors import ParseError
 from ibi.protocol.language import LanguagePreference
-from ibi.texts import LANGUAGES, say
-from ibi.web import wording
+from ibi.protocol.relation import Kind, Relation
+from ibi.runtime.i18n import LANGUAGES, say
 from ibi.web.assets import address_of, assets, integrity_of
-from ibi.web.wording import web_link
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, MutableMapping
     from types import CodeType
+
+
+_THOUSAND: Final = 1000
+_UNITS: Final = ("B", "kB", "MB", "GB", "TB")
+
+
+def moment(text: str, language: str) -> str:
+    """Write "2009-07-21T13:23:45Z" as a person does; a text that is no such moment stays as it is."""
+    try:
+        when = datetime.fromisoformat(text).astimezone(UTC)
+        return format_datetime(when, "long", tzinfo=UTC, locale=_locale(language))
+    except (ValueError, OverflowError):
+        return text
+
+
+def day(text: str, language: str) -> str:
+    """Write the day of a moment, or a day "2009-07-21", as a person does; any other text stays as it is."""
+    try:
+        return format_date(date.fromisoformat(text[:10]), "long", locale=_locale(language))
+    except ValueError:
+        return text
+
+
+def month(text: str, language: str) -> str:
+    """Write "2026-11" as "Nov 2026"; any other text stays as it is."""
+    try:
+        return format_skeleton("yMMM", date.fromisoformat(f"{text}-01"), locale=_locale(language))
+    except ValueError:
+        return text
+
+
+def size(count: int, language: str) -> str:
+    """Write a number of bytes: "1.2 kB"."""
+    number, unit = float(count), 0
+    while number >= _THOUSAND and unit < len(_UNITS) - 1:
+        number, unit = number / _THOUSAND, unit + 1
+    shape = "#,##0" if unit == 0 else "#,##0.0"
+    return f"{format_decimal(number, shape, locale=_locale(language))} {_UNITS[unit]}"
+
+
+def number(count: int, language: str) -> str:
+    """Write a whole number with its separators."""
+    return format_decimal(count, locale=_locale(language))
+
+
+def language_name(tag: str, language: str) -> str:
+    """Call "pt-BR" "Portuguese (Brazil)"; an unknown tag stays as it is."""
+    try:
+        name = Locale.parse(tag, sep="-").get_display_name(_locale(language))
+    except (UnknownLocaleError, ValueError):
+        name = None
+    return name or tag
+
+
+@lru_cache(maxsize=1024)
+def own_name(tag: str) -> str:
+    """Return the name of a language in itself: "pt-BR" is "português (Brasil)"; an unknown tag stays as it is."""
+    try:
+        return Locale.parse(tag, sep="-").get_display_name() or tag
+    except (UnknownLocaleError, ValueError):
+        return tag
+
+
+def relation_name(qualifier: str, language: str) -> str:
+    """Call ".lastedition.metadata(oai_dc)" "last edition, metadata (oai_dc)"."""
+    try:
+        relation = Relation.from_qualifier(qualifier)
+    except ParseError:
+        return qualifier
+    return ", ".join(_step_name(step.kind, step.parameter, language) for step in relation.steps)
+
+
+def web_link(url: str) -> str:
+    """Return a URL of others if it may be the target of a link, else "": no `javascript:` (T13)."""
+    return url if url.lower().startswith(("http://", "https://")) else ""
+
+
+def _step_name(kind: Kind, parameter: str | None, language: str) -> str:
+    if kind is Kind.LAST_EDITION:
+        return say("last edition", language)
+    if kind is Kind.TRANSLATION:
+        name = say("translation", language)
+        return f"{name}: {language_name(parameter, language)}" if parameter else name
+    name = say("metadata", language)
+    return f"{name} ({parameter})" if parameter else name
+
+
+def _locale(language: str) -> Locale:
+    return Locale.parse(language, sep="-")
+
 
 _HERE = Path(__file__).parent
 _MOST_KNOWN: Final = 4096
 _PIECE: Final = re.compile(r"""\{% include "(_[a-z_]+\.html)" %\}""")
 _SENTENCE: Final = re.compile(r"""\{\{ _\("([^"\\{}]*)"\) \}\}""")
 _WORDS: dict[str, Callable[..., str]] = {
-    "moment": wording.moment,
-    "day": wording.day,
-    "month": wording.month,
-    "size": wording.size,
-    "number": wording.number,
-    "language_name": wording.language_name,
-    "relation_name": wording.relation_name,
+    "moment": moment,
+    "day": day,
+    "month": month,
+    "size": size,
+    "number": number,
+    "language_name": language_name,
+    "relation_name": relation_name,
 }
 
 
 @cache
 def _policy() -> str:
-    """The content security policy: our own style sheet, pictures and scripts, and nothing else.
-
-    Forms go to the resolver, which sends their sender on to an Archive; browsers hold `form-action` against that too.
-    """
+    """Return the content security policy: our own style sheet, pictures and scripts, and nothing else (T14)."""
+    # Scripts by their digests, not 'self': an uploaded file is served from here too, and must not run on a page.
     scripts = " ".join(f"'{each.integrity}'" for name, each in assets().items() if name.endswith(".js"))
+    # Forms go to the resolver, which redirects to an Archive; browsers apply `form-action` to that redirect too.
     return (
         f"default-src 'none'; style-src 'self'; script-src {scripts}; img-src 'self' data:; "
         "form-action 'self' http: https:; base-uri 'none'; frame-ancestors 'none'"
     )
 
 
-class _Ready(Extension):
-    """What is always the same in a template is put in when it is read, and not each time that it is filled.
+class _Preprocessor(Extension):
+    """Puts into a template, when it is loaded, its included pieces and its sentences without placeholders."""
 
-    Its pieces, whose names begin with an underscore, as they stand there; and the sentences that have no places.
-    """
+    # Each of them would cost a call on every page, though it is the same each time.
 
     def preprocess(self, source: str, name: str | None, filename: str | None = None) -> str:  # noqa: ARG002 - Jinja's
-        """The template with its pieces, and with its plain sentences in the language of its environment."""
+        """Return the source with its pieces, and with its plain sentences in the language of the environment."""
         while _PIECE.search(source):
             source = _PIECE.sub(lambda found: _piece(found[1]), source)
-        return _SENTENCE.sub(self._said, source)
+        return _SENTENCE.sub(self._translated, source)
 
-    def _said(self, found: re.Match[str]) -> str:
-        said = str(escape(say(found[1], str(self.environment.globals["language"]))))
-        return found[0] if "{" in said else said
+    def _translated(self, found: re.Match[str]) -> str:
+        sentence = str(escape(say(found[1], str(self.environment.globals["language"]))))
+        return found[0] if "{" in sentence else sentence
 
 
-class _Filled(Template):
-    """A template that is filled with plain texts: what it writes is joined at once, and needs no types of its own."""
+class _PlainTextTemplate(Template):
+    """A template whose values are escaped by `_escaped` instead of markupsafe, which is slower for plain texts."""
 
     @classmethod
     def from_code(
@@ -81,14 +172,14 @@ class _Filled(Template):
         globals: MutableMapping[str, Any],  # noqa: A002 - Jinja's name
         uptodate: Callable[[], bool] | None = None,
     ) -> Template:
-        """The template of this code, which escapes as we do."""
+        """Make the template of this code, and replace its escaping."""
         template = super().from_code(environment, code, globals, uptodate)
         template.root_render_func.__globals__["escape"] = _escaped
         return template
 
 
 def _escaped(value: Any) -> str:
-    """A value as HTML: as markupsafe writes it, and three times as fast for a text."""
+    """Escape a value for HTML as markupsafe does, three times as fast for a text."""
     if type(value) is not str:
         return value if type(value) is Markup else escape(value)
     if value.isalnum():
@@ -111,21 +202,21 @@ def _environment(language: str) -> Environment:
         lstrip_blocks=True,
         auto_reload=False,
     )
-    environment.template_class = _Filled
+    environment.template_class = _PlainTextTemplate
     environment.globals |= _words(language)
-    environment.add_extension(_Ready)
+    environment.add_extension(_Preprocessor)
     environment.globals |= {"href": web_link, "capital": capital, "languages": LANGUAGES}
-    environment.globals |= {"asset": address_of, "integrity": integrity_of, "own_name": wording.own_name}
+    environment.globals |= {"asset": address_of, "integrity": integrity_of, "own_name": own_name}
     links = environment.from_string(_piece("languages.html")).render()
     environment.globals["language_links"] = Markup(links)  # noqa: S704 - a template's
     return environment
 
 
 def html(template: str, language: str, **values: object) -> bytes:
-    """A page in one of our languages.
+    """Write a page in one of our languages.
 
-    In a template, `_` says a sentence in it; `moment`, `day`, `month`, `size`, `number`, `language_name` and
-    `relation_name` word values for its reader; `asset` tells where a file of ours is.
+    In a template, `_` translates a sentence; `moment`, `day`, `month`, `size`, `number`, `language_name` and
+    `relation_name` word values for the reader; `asset` returns the path of an asset.
     """
     text = _environment(language).get_template(template).render(values)
     return text.encode("utf-8", "replace")
@@ -133,41 +224,41 @@ def html(template: str, language: str, **values: object) -> bytes:
 
 @cache
 def _words(language: str) -> dict[str, Any]:
-    """What a template can say in a language. Each value is worded once, as long as there are not too many."""
+    """Return the functions that word values in a language. Each keeps the values it has worded, up to a number."""
     plain = lru_cache(_MOST_KNOWN)(partial(say, language=language))
 
-    def said(sentence: str, **details: object) -> str:
+    def translated(sentence: str, **details: object) -> str:
         return (
             plain(sentence) if not details and type(sentence) is str else say(sentence, language, **details)
         )
 
     words = {name: lru_cache(_MOST_KNOWN)(partial(word, language=language)) for name, word in _WORDS.items()}
-    return {"language": language, "_": said, **words}
+    return {"language": language, "_": translated, **words}
 
 
 def sayer(language: str) -> Callable[[str, Mapping[str, object]], str]:
-    """How a sentence of ours is said in a language, the values of its places given as one mapping."""
+    """Return the function that translates a sentence, the values of its placeholders given as one mapping."""
 
-    def said(sentence: str, details: Mapping[str, object]) -> str:
+    def translated(sentence: str, details: Mapping[str, object]) -> str:
         return say(sentence, language, **details)
 
-    return said
+    return translated
 
 
 @lru_cache(_MOST_KNOWN)
 def page_language(accept_language: str) -> str:
-    """The one of our languages that a reader prefers, by the header Accept-Language; English if none of them."""
+    """Choose the one of our languages that a reader prefers, by Accept-Language; English if none of them."""
     return LanguagePreference.parse(accept_language).choose(LANGUAGES) or LANGUAGES[0]
 
 
 def capital(sentence: str) -> str:
-    """A sentence on its own line begins with a capital letter; elsewhere ours do not."""
+    """Begin a sentence with a capital letter, for a line of its own; elsewhere ours do not."""
     return sentence[:1].upper() + sentence[1:]
 
 
 @cache
 def page_headers(language: str) -> tuple[tuple[str, str], ...]:
-    """The headers that belong to every page of ours besides its type."""
+    """Return the headers of every page besides its type."""
     return (
         ("content-security-policy", _policy()),
         ("content-language", language),

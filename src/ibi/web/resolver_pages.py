@@ -1,32 +1,39 @@
-"""The pages of a resolver as HTML in the reader's language: front page, status, alerts, explanations, identifiers."""
+"""The pages of a resolver and of its administration, as HTML in the reader's language."""
 
 from __future__ import annotations
 
 from functools import partial
 from typing import TYPE_CHECKING, Final, NamedTuple
 
+from ibi.accounts import layout
+from ibi.accounts.tokens import Scope
 from ibi.errors import ParseError
 from ibi.identifier.ibip import IBIp
-from ibi.identifier.peeling import peel
 from ibi.identifier.repository import UniformRepositoryName
+from ibi.identifier.unwrapping import unwrap
 from ibi.protocol.persistent_url import PersistentURL
-from ibi.resolver.alerts import MOST_SILENT, Kind
-from ibi.resolver.explanation import FIRST_ASKED, PERSISTENCE
-from ibi.resolver.status import STANDINGS
-from ibi.resolver.status import moment as stamp
-from ibi.resolver.testimony import WORDS
-from ibi.texts import say
-from ibi.web.rendering import html, sayer
-from ibi.web.wording import language_name
+from ibi.resolver.members.settings_changes import NUMBER_RANGES
+from ibi.resolver.members.settings_changes import SETTING_CHOICES as SETTING_WORDS
+from ibi.resolver.members.status import STANDINGS
+from ibi.resolver.members.status import moment_text as stamp
+from ibi.resolver.model.alert import MOST_SILENT, Kind
+from ibi.resolver.model.statements import WORDS
+from ibi.resolver.pages import administration
+from ibi.resolver.pages.explanation import FIRST_REASONS, PERSISTENCE
+from ibi.runtime.i18n import say
+from ibi.web.administration_pages import framed
+from ibi.web.rendering import html, language_name, sayer
 
 if TYPE_CHECKING:
+    from ibi.accounts.layout import Layout
     from ibi.identifier.forms import Name
-    from ibi.resolver.alerts import Alert
-    from ibi.resolver.explanation import Explanation
-    from ibi.resolver.registration_page import RegistrationPage
-    from ibi.resolver.status import Status
+    from ibi.resolver.members.status import NetworkStatus
+    from ibi.resolver.model.alert import Alert
+    from ibi.resolver.pages.explanation import Explanation
+    from ibi.resolver.pages.site import RegistrationPage
 
-PEELINGS: Final = {
+
+WRAPPER_NAMES: Final = {
     "resolver address": "the address of a resolver",
     "archive address": "the address of an Archive",
     "url scheme": "a URL scheme",
@@ -47,7 +54,7 @@ PEELINGS: Final = {
     "blanks": "blanks",
     "line break": "a line break",
 }
-"""What can stand around an identifier, as a person calls it."""
+"""What can stand around an identifier, in words."""
 
 FORMS: Final = {
     "rep": "uniform repository name",
@@ -57,10 +64,10 @@ FORMS: Final = {
 """The forms of identifiers, as a person calls them."""
 
 MOST_MEMBERS: Final = 200
-"""Archives on the page of the status: those that give no answer first; programs are told all."""
+"""Archives on the page of the status, silent ones first; the JSON document lists all."""
 
 MOST_CONCERNED: Final = 10
-"""Archives that an alert is about and that its page names; programs are told all."""
+"""Archives that an alert is about and that its page names; the JSON document lists all."""
 
 MOST_OPEN: Final = 8
 """Lines of what each Archive said that are seen at once; more of them unfold."""
@@ -69,23 +76,23 @@ _SEARCH_AGAIN: Final = frozenset({Kind.BAD_URL, Kind.NOT_FOUND, Kind.NO_SUCH_PAG
 """Alerts where another try with another spelling makes sense."""
 
 
-class Found(NamedTuple):
+class FoundIdentifier(NamedTuple):
     """An identifier found in a text, the path of its persistent URL, and what was taken off around it."""
 
     ibi: str
     path: str
     form: str
     date: str | None
-    peeled: tuple[tuple[str, str], ...]
+    wrappers: tuple[tuple[str, str], ...]
 
 
-def home(network: Status, language: str) -> bytes:
-    """The front page, with a box to put an identifier in, and how the network stands in one line."""
+def home(network: NetworkStatus, language: str) -> bytes:
+    """Write the front page, with a field for an identifier, and the state of the network in one line."""
     return html("home.html", language, line=network.line(sayer(language)))
 
 
-def status(network: Status, language: str) -> bytes:
-    """How the network stands, Archive by Archive."""
+def status(network: NetworkStatus, language: str) -> bytes:
+    """Write the state of the network, Archive by Archive."""
     order = ("silent", "not asked", "heard")
     members = sorted(network.members, key=lambda member: order.index(member.standing))
     return html(
@@ -101,19 +108,21 @@ def status(network: Status, language: str) -> bytes:
 
 
 def alert(value: Alert, language: str) -> bytes:
-    """An alert (RES-13): what was asked, what Archives said, and how to go on."""
-    said = sayer(language)
-    title, advice = value.title(said), value.advice
-    silent = value.round.silent if value.round and not value.testimony else ()
+    """Write an alert (RES-13): what was requested, what Archives answered, and how to go on."""
+    translated = sayer(language)
+    title, suggestions = value.title(translated), value.suggestions
+    silent = value.round.silent if value.round and not value.statements else ()
     return html(
         "alert.html",
         language,
         alert=value,
         title=title,
-        detail=value.sentences(said)[0],
+        detail=value.sentences(translated)[0],
         caret=_caret(value.problem),
-        wanted=advice.wish.words(said, partial(language_name, language=language)) if advice else [],
-        letter=advice.letter(title, said) if advice else "",
+        wanted=suggestions.parsed.words(translated, partial(language_name, language=language))
+        if suggestions
+        else [],
+        letter=suggestions.letter(title, translated) if suggestions else "",
         silent=silent[:MOST_SILENT],
         more_silent=max(0, len(silent) - MOST_SILENT),
         words=WORDS,
@@ -123,23 +132,23 @@ def alert(value: Alert, language: str) -> bytes:
     )
 
 
-def explanation(story: Explanation, language: str) -> bytes:
-    """How a resolution came about, round by round."""
-    said = sayer(language)
+def explanation(trace: Explanation, language: str) -> bytes:
+    """Write how a resolution came about, round by round."""
+    translated = sayer(language)
     return html(
         "explain.html",
         language,
-        story=story,
-        title=story.alert.title(said) if story.alert else "",
-        sentences=story.alert.sentences(said) if story.alert else [],
+        trace=trace,
+        title=trace.alert.title(translated) if trace.alert else "",
+        sentences=trace.alert.sentences(translated) if trace.alert else [],
         words=WORDS,
-        first_asked=FIRST_ASKED,
+        first_asked=FIRST_REASONS,
         persistence=PERSISTENCE,
     )
 
 
 def find(text: str, language: str) -> bytes:
-    """What identifier a text of a person is about, what was around it, and the link that leads to its item."""
+    """Write which identifier a text contains, what was around it, and the link to its item."""
     found, problem = None, None
     if text.strip():
         try:
@@ -158,7 +167,7 @@ def find(text: str, language: str) -> bytes:
 
 
 def registration(page: RegistrationPage, language: str) -> bytes:
-    """The form with which an Archive applies for registration, and its key once that has gone well (REG-01)."""
+    """Write the form by which an Archive applies for registration, and its key once it has (REG-01)."""
     return html(
         "register.html",
         language,
@@ -169,22 +178,105 @@ def registration(page: RegistrationPage, language: str) -> bytes:
 
 
 def _caret(problem: ParseError | None) -> list[str] | None:
-    """A faulty text and the marks under its fault; None where there is nothing to point at."""
+    """Return a faulty text and the marks under its fault; None where there is nothing to point at."""
     return problem.caret().split("\n", 1) if problem is not None and problem.text.strip() else None
 
 
-def _found(text: str) -> Found:
-    peeled = peel(text)
-    path = f"/{peeled.ibi}{peeled.after}"
+def _found(text: str) -> FoundIdentifier:
+    unwrapped = unwrap(text)
+    path = f"/{unwrapped.ibi}{unwrapped.after}"
     try:
         PersistentURL.from_text(path)
     except ParseError:
-        path = f"/{peeled.ibi}"
-    pieces = tuple((PEELINGS[kind], piece) for kind, piece in peeled.peelings)
-    return Found(str(peeled.ibi), path, FORMS[_form(peeled.ibi)], peeled.ibi.date.text, pieces)
+        path = f"/{unwrapped.ibi}"
+    pieces = tuple((WRAPPER_NAMES[kind], piece) for kind, piece in unwrapped.wrappers)
+    return FoundIdentifier(
+        str(unwrapped.ibi), path, FORMS[_form(unwrapped.ibi)], unwrapped.ibi.date.text, pieces
+    )
 
 
 def _form(name: Name) -> str:
     if isinstance(name, UniformRepositoryName):
         return "rep"
     return "ibip" if isinstance(name, IBIp) else "legacy"
+
+
+TEMPLATES: Final = (
+    (layout.SignInPage, "sign_in.html"),
+    (layout.NoticePage, "admin_notice.html"),
+    (layout.AccountsPage, "admin_accounts.html"),
+    (layout.AccountPage, "admin_account.html"),
+    (administration.OverviewPage, "admin_resolver.html"),
+    (administration.ApplicationsPage, "admin_applications.html"),
+    (administration.ArchivesPage, "admin_archives.html"),
+    (administration.AlertsPage, "admin_alerts.html"),
+    (administration.LogPage, "admin_log.html"),
+    (administration.PoliciesPage, "admin_policies.html"),
+)
+"""Which template writes which page."""
+
+HEADINGS: Final = {
+    "": "Overview",
+    "applications": "Applications",
+    "archives": "Archives",
+    "alerts": "Alerts",
+    "log": "Log",
+    "policies": "Policies",
+    "accounts": "Accounts",
+    "account": "My account",
+}
+"""The pages that the menu leads to, and what it calls them."""
+
+ROLES: Final = {"administrator": "Administrator: decides about who takes part"}
+"""What an account is for, in words."""
+
+MEANINGS: Final = {
+    "policy": "How answers are judged",
+    "registration": "Whether Archives may apply at /-/register",
+    "connect_seconds": "Seconds that a connection to an Archive may take",
+    "archive_seconds": "Seconds that the whole answer of an Archive may take",
+    "overall_seconds": "Seconds that a resolution may take",
+    "hedge_seconds": "Seconds that likely holders are waited for before everybody is asked",
+    "grace_seconds": "Seconds that the known holder of an original is waited for when another one was faster",
+    "stale_after_seconds": "Seconds after which an older answer of a silent Archive is used",
+    "stale_seconds": "Seconds for which such an older answer may be used; 0: never",
+    "negative_seconds": "Seconds for which it is remembered that nobody holds an item; 0: not at all",
+    "request_rate": "Resolutions a second for which one reader may have Archives asked; 0: nobody is limited",
+    "request_burst": "How many of them at once",
+    "admin": "Mail address of whoever runs this resolver",
+}
+"""What can be changed while the resolver runs, in words."""
+
+CHOICES: Final = {
+    "hardened": "hardened: narrower readings, likely holders first",
+    "strict": "strict: the letter of the standard",
+    "closed": "closed: the administrator registers them",
+    "form": "form: they may apply, and wait for an approval",
+}
+"""What can be chosen, in words."""
+
+_FOR_ADMINISTRATORS: Final = frozenset({"applications", "archives", "policies", "accounts"})
+
+
+def render(frame: Layout, language: str) -> bytes:
+    """Write a page of the administration of a resolver as HTML in one of our languages."""
+    role = frame.signed.role if frame.signed else None
+    field = str(frame.problem.details.get("name", "")) if frame.problem else ""
+    return framed(
+        dict(TEMPLATES)[type(frame.page)],
+        frame,
+        language,
+        program="ibi resolver",
+        menu=[
+            (word, name)
+            for word, name in HEADINGS.items()
+            if role and role.may(Scope.ADMIN if word in _FOR_ADMINISTRATORS else Scope.READ)
+        ],
+        wrong=field if field in MEANINGS else "",
+        may=lambda word: bool(role and role.may(Scope(word))),
+        role_words=ROLES,
+        standings=STANDINGS,
+        meanings=MEANINGS,
+        choices={name: {word: CHOICES[word] for word in words} for name, words in SETTING_WORDS.items()},
+        numbers=NUMBER_RANGES,
+    )

@@ -1,7 +1,7 @@
 """A naive recogniser for ABNF: every rule maps a position to the set of positions where it can end.
 
 Slow, complete (all alternatives, all repetitions) and sharing nothing with the library's regular expressions. The
-`abnf` package is the second opinion: tests/identifier/test_properties_grammar.py sets both on the same grammars.
+`abnf` package is the second opinion: tests/unit/identifier/test_properties_grammar.py sets both on the same grammars.
 Literals of letters match without regard to case, as RFC 5234 says, unless written %s"like this" (RFC 7405).
 """
 
@@ -20,7 +20,7 @@ _TOKEN = re.compile(
       |(?P<text>(?:%s)?"[^"]*")
       |%x(?P<low>[0-9A-F]+)(?:-(?P<high>[0-9A-F]+))?
       |(?P<name>[A-Za-z][A-Za-z0-9-]*)
-      |(?P<mark>[()\[\]/]))""",
+      |(?P<bracket>[()\[\]/]))""",
     re.VERBOSE,
 )
 _CORE = {"ALPHA": "%x41-5A / %x61-7A", "DIGIT": "%x30-39", "SP": "%x20", "CRLF": "%x0D %x0A"}
@@ -143,7 +143,7 @@ class _Reader:
 
     def _sequence(self) -> Node:
         parts = []
-        while self._tokens and self._tokens[0]["mark"] not in {"/", ")", "]"}:
+        while self._tokens and self._tokens[0]["bracket"] not in {"/", ")", "]"}:
             parts.append(self._repetition())
         return parts[0] if len(parts) == 1 else _Sequence(tuple(parts))
 
@@ -167,11 +167,11 @@ class _Reader:
             exact = token["text"].startswith("%s")
             return _Text(token["text"].removeprefix("%s").strip('"'), exact)
         inner = self.choice()
-        assert self._tokens.pop(0)["mark"] == {"(": ")", "[": "]"}[token["mark"]]
-        return inner if token["mark"] == "(" else _Repeat(0, 1, inner)
+        assert self._tokens.pop(0)["bracket"] == {"(": ")", "[": "]"}[token["bracket"]]
+        return inner if token["bracket"] == "(" else _Repeat(0, 1, inner)
 
-    def _next_is(self, mark: str) -> bool:
-        if self._tokens and self._tokens[0]["mark"] == mark:
+    def _next_is(self, bracket: str) -> bool:
+        if self._tokens and self._tokens[0]["bracket"] == bracket:
             self._tokens.pop(0)
             return True
         return False

@@ -25,9 +25,9 @@ BODIES: Final = [vector.input["text"] for vector in load("pairlist") if len(vect
 LOOKALIKES: Final = "\u212a\u0130\u0131\uff10\uff11\u0660\u00e9\u2028\u0085\u00a0\ud800\x00\r\n\t\x7f"
 """What folds into ASCII letters, counts as a digit or a blank, or breaks lines somewhere in Python."""
 
-_MARKS: Final = " /.@:!+()?&=%#{}-\\;,'\"~*WwXx019ZzIO"
-any_character: Final = st.characters(codec=None) | st.sampled_from(LOOKALIKES + _MARKS)
-any_text: Final = st.text(any_character, max_size=60) | st.text(st.sampled_from(_MARKS), max_size=30)
+_SIGNIFICANT: Final = " /.@:!+()?&=%#{}-\\;,'\"~*WwXx019ZzIO"
+any_character: Final = st.characters(codec=None) | st.sampled_from(LOOKALIKES + _SIGNIFICANT)
+any_text: Final = st.text(any_character, max_size=60) | st.text(st.sampled_from(_SIGNIFICANT), max_size=30)
 
 
 @st.composite
@@ -98,6 +98,6 @@ def modifiers(draw: st.DrawFn) -> str:
     translation = st.just("+") | languages.map("+({})".format)
     edition = draw(st.sampled_from(["", "!", "t", "!t", "t!"]))
     metadata = draw(st.sampled_from(["", ":", ":(oai_dc)", ":t", ":(oai_dc)t"]))
-    return "".join(draw(translation) if mark == "t" else mark for mark in edition) + metadata.replace(
+    return "".join(draw(translation) if sign == "t" else sign for sign in edition) + metadata.replace(
         "t", draw(translation)
     )

@@ -1,34 +1,46 @@
-"""Items over HTTP: what an Archive holds, as programs read it. Open to all: it is what copies are made from (note 29).
+"""Items over HTTP, as programs read and copy them. Reading is open to all: copies are made from it (note 29).
 
 GET /-/api/items?after=…&limit=…      page by page, in the order of their names
 GET /-/api/items/<ibi>                one; with the scope `read`, its history too
 GET /-/api/items/<ibi>/history
+
+POST /-/api/copies                    {"ibi", "archive", "private"}: take a copy, or make it equal to its original
+POST /-/api/items/<ibi>/refresh       make a copy equal to its original, or record how far it may lag behind
 """
 
 from __future__ import annotations
 
+import asyncio
+import threading
+from contextlib import contextmanager
 from hashlib import sha256
 from itertools import islice
 from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import urlencode
 
-from ibi.archive.access import day_of
-from ibi.archive.holding import Access
-from ibi.archive.item_lines import write_item
-from ibi.archive.ledgers import copies, history
+from ibi.accounts.tokens import Scope
+from ibi.api.bodies import BodyFields, Refusal
+from ibi.api.routes import ROOT, Route, answer, explained, in_thread, ref
+from ibi.archive.model.access import day_of
+from ibi.archive.model.item import Access
+from ibi.archive.model.item_json import write_item
+from ibi.archive.replication.refreshing import refresh
+from ibi.archive.store.tables import copies, history
 from ibi.errors import HoldingError, IbiError, NotHeld
-from ibi.exchange import NO_STORE, Response, link
-from ibi.interface.refusal import Refusal
-from ibi.interface.routes import ROOT, Route, answer, in_thread, ref
-from ibi.protocol.vocabulary import State
-from ibi.tokens import Scope
+from ibi.http.response import NO_STORE, Response, link
+from ibi.identifier.unwrapping import unwrap
+from ibi.protocol.vocabulary import ItemState
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
-    from ibi.archive.catalogue import Catalogue
-    from ibi.archive.holding import Holding
-    from ibi.interface.routes import Call
+    from ibi.api.routes import Call
+    from ibi.archive.model.item import Holding
+    from ibi.archive.replication.copying import Copier
+    from ibi.archive.store.tables.catalogue import Catalogue
+    from ibi.archive.store.tables.copies import CopySource
+    from ibi.identifier.forms import Name
+
 
 MOST_ITEMS: Final = 500
 """Items on one page."""
@@ -40,8 +52,8 @@ _FILES: Final = ("files", "target")
 
 
 def routes(catalogue: Catalogue, now: Callable[[], float]) -> tuple[Route, ...]:
-    """The table of what is read. `now` gives POSIX seconds."""
-    reading = _Reading(catalogue, now)
+    """The routes that read items. `now` gives POSIX seconds."""
+    handlers = _ItemHandlers(catalogue, now)
     query = {
         "after": {"type": "string", "maxLength": _LONGEST_AFTER},
         "limit": {"type": "integer", "minimum": 1, "maximum": MOST_ITEMS, "default": _USUAL_ITEMS},
@@ -53,34 +65,34 @@ def routes(catalogue: Catalogue, now: Callable[[], float]) -> tuple[Route, ...]:
     }
     events = {"type": "object", "properties": {"history": ref("history")}, "required": ["history"]}
     return (
-        Route("GET", "/items", None, in_thread(reading.page), "the items, page by page", gives=page, query=query),
+        Route("GET", "/items", None, in_thread(handlers.page), "the items, page by page", gives=page, query=query),
         Route(
-            "GET", "/items/<ibi>", None, in_thread(reading.one), "an item", gives=ref("item"),
+            "GET", "/items/<ibi>", None, in_thread(handlers.one), "an item", gives=ref("item"),
             refusals=(304, 404, 410), headers={"if-none-match": {"type": "string"}},
         ),
         Route(
-            "GET", "/items/<ibi>/history", Scope.READ, in_thread(reading.history),
+            "GET", "/items/<ibi>/history", Scope.READ, in_thread(handlers.history),
             "what happened to an item", gives=events, refusals=(404,),
         ),
     )  # fmt: skip
 
 
-def tag(holding: Holding, value: Any) -> str:
-    """The ETag of an item as it is told: its timestamp, by which edits are compared, and a digest of what is told."""
+def etag_of(holding: Holding, value: Any) -> str:
+    """The ETag of an item as it is served: its timestamp, and a digest of all that is served."""
+    # Edits compare the timestamp alone: they conflict with changes of the item, not with what a token may see of it.
     digest = sha256(answer(value).body).hexdigest()[:_DIGEST]
     return f'"{holding.timestamp}-{digest}"'
 
 
 def timestamp_of(etag: str) -> str:
-    """The timestamp in an ETag of an item; what is no ETag of ours gives a text that is no timestamp."""
+    """The timestamp in an ETag of an item; of what is no ETag of ours, a text that is no timestamp."""
     return etag.strip().removeprefix('"').removesuffix('"').rpartition("-")[0]
 
 
-def shown(catalogue: Catalogue, holding: Holding, call: Call, day: str) -> dict[str, Any]:
-    """An item as one who asks may see it on a day ("2026-11-21", UTC).
+def visible_facts(catalogue: Catalogue, holding: Holding, call: Call, day: str) -> dict[str, Any]:
+    """The facts of an item that the client may see on a day ("2026-11-21", UTC).
 
-    Without the scope `read` nobody sees a list of files that is not public, nor what leads to data that are not open
-    to everybody (SVC-10).
+    A list of files that is not public, and what leads to data that are not open, need the scope `read` (SVC-10).
     """
     value = write_item(holding)
     reads = call.may(Scope.READ)
@@ -90,49 +102,52 @@ def shown(catalogue: Catalogue, holding: Holding, call: Call, day: str) -> dict[
             hidden = (*_FILES, "url")
         value = {name: each for name, each in value.items() if name not in hidden}
     with catalogue.reading() as run:
-        if holding.state is State.COPY and (source := copies.source_of(run, holding.number)) is not None:
+        if holding.state is ItemState.COPY and (source := copies.source_of(run, holding.number)) is not None:
             value["copy"] = source.facts()
         if reads:
             value["history"] = _events(run, holding)
-            value["thanks"] = catalogue.thanks(holding.number)
+            value["thanks"] = catalogue.acknowledgments(holding.number)
     return value
 
 
-def removed(holding: Holding) -> HoldingError:
-    """What is said of a removed item: when, and why if somebody has said so."""
+def removal_notice(holding: Holding) -> HoldingError:
+    """What is known of a removed item: when it was removed, and why if a reason was given."""
     problem = "{name} was removed on {date}: {reason}" if holding.reason else "{name} was removed on {date}"
     return HoldingError(problem, name=holding.forms.main, date=holding.timestamp, reason=holding.reason)
 
 
-def held(catalogue: Catalogue, call: Call, day: str) -> Holding:
-    """The item at the place <ibi>. Raises NotHeld; Refusal (410) for a removed one, with what is left of it."""
+def held_item(catalogue: Catalogue, call: Call, day: str) -> Holding:
+    """The item of the path. Raises NotHeld; Refusal (410) for a removed one, with what is left of it."""
     name = call.name
     holding = catalogue.holding(name)
     if holding is None:
         raise NotHeld("this Archive does not hold {name}", name=name)
     if holding.deleted:
-        raise Refusal(410, removed(holding), item=shown(catalogue, holding, call, day))
+        raise Refusal(410, removal_notice(holding), item=visible_facts(catalogue, holding, call, day))
     return holding
 
 
-def told(catalogue: Catalogue, holding: Holding, call: Call, day: str, status: int = 200) -> Response:
-    """An item as an answer, with its ETag and where it is."""
-    value = shown(catalogue, holding, call, day)
+def item_response(
+    catalogue: Catalogue, holding: Holding, call: Call, day: str, status: int = 200
+) -> Response:
+    """Answer with an item, its ETag and its URL."""
+    value = visible_facts(catalogue, holding, call, day)
     location = f"{ROOT}/items/{holding.forms.main}"
-    return answer(value, status, ("etag", tag(holding, value)), ("location", location))
+    return answer(value, status, ("etag", etag_of(holding, value)), ("location", location))
 
 
-class _Reading:
-    """The functions of the table."""
+class _ItemHandlers:
+    """The handlers of the routes."""
 
     def __init__(self, catalogue: Catalogue, now: Callable[[], float]) -> None:
         self._catalogue = catalogue
         self._now = now
 
     def page(self, call: Call, _value: Any) -> Response:
-        """Some items, and where the next ones are."""
+        """Answer with a page of items, and the URL of the next page."""
         query = call.query
         after, limit = query.get("after", ""), query.get("limit", str(_USUAL_ITEMS))
+        # int() takes other digits than ASCII, and any number of them.
         if not (limit.isascii() and limit.isdecimal() and len(limit) < len(str(MOST_ITEMS)) + 1):
             limit = "0"
         if not 1 <= int(limit) <= MOST_ITEMS:
@@ -141,7 +156,9 @@ class _Reading:
             raise Refusal(400, IbiError("after is the name of an item"))
         holdings = list(islice(self._catalogue.all(after), int(limit)))
         day = self._day
-        value: dict[str, Any] = {"items": [shown(self._catalogue, each, call, day) for each in holdings]}
+        value: dict[str, Any] = {
+            "items": [visible_facts(self._catalogue, each, call, day) for each in holdings]
+        }
         if len(holdings) < int(limit):
             return answer(value)
         words = urlencode({"after": holdings[-1].forms.main.canonical, "limit": limit})
@@ -149,18 +166,18 @@ class _Reading:
         return answer(value, 200, link(value["next"], "next"))
 
     def one(self, call: Call, _value: Any) -> Response:
-        """One item, or that it is still as it was."""
+        """Answer with an item, or 304 where the client has it."""
         day = self._day
-        holding = held(self._catalogue, call, day)
-        value = shown(self._catalogue, holding, call, day)
-        etag = tag(holding, value)
-        known = [each.strip().removeprefix("W/") for each in call.asked.header(b"if-none-match").split(",")]
+        holding = held_item(self._catalogue, call, day)
+        value = visible_facts(self._catalogue, holding, call, day)
+        etag = etag_of(holding, value)
+        known = [each.strip().removeprefix("W/") for each in call.request.header(b"if-none-match").split(",")]
         if etag in known:
             return Response(304, headers=(("etag", etag), *NO_STORE))
         return answer(value, 200, ("etag", etag))
 
     def history(self, call: Call, _value: Any) -> Response:
-        """What happened to an item, also to one that was removed."""
+        """Answer with the history of an item, also of a removed one."""
         name = call.name
         holding = self._catalogue.holding(name)
         if holding is None:
@@ -175,3 +192,77 @@ class _Reading:
 
 def _events(run: Any, holding: Holding) -> list[dict[str, Any]]:
     return [event._asdict() for event in history.events_of(run, holding.number)]
+
+
+MOST_COPIES: Final = 4
+"""Copies that one process takes over HTTP at the same time: each may last for hours."""
+
+# A copy holds a thread of the JSON interface until its last file has come.
+_AT_ONCE: Final = threading.Semaphore(MOST_COPIES)
+_COPY: Final = BodyFields({"ibi": str}, {"archive": "", "private": False})
+
+
+class CopyService:
+    """Takes and refreshes copies, in the thread of the caller. Raises HoldingError, PeerError, SetupError."""
+
+    def __init__(self, copier: Copier) -> None:
+        self.copier = copier
+
+    def take(self, text: str, archive: str, who: str, *, private: bool) -> Holding:
+        """Copy the item that a text names, or make the stored copy equal to its original. Raises ParseError too."""
+        name = unwrap(text).ibi
+        with _slot():
+            return asyncio.run(self.copier.copy(name, who, archive, private=private))
+
+    def refresh(self, name: Name, who: str) -> CopySource:
+        """Make a copy equal to its original, or record why it may lag behind; return what is known of it."""
+        with _slot():
+            return asyncio.run(refresh(self.copier, name, who))
+
+
+def copy_routes(copies: CopyService, now: Callable[[], float]) -> tuple[Route, ...]:
+    """The routes of copies. `now` gives POSIX seconds."""
+    handlers = _CopyHandlers(copies, now)
+    source = {"type": "object", "required": ["ibi"], "properties": {"ibi": {"type": "string"}}}
+    return (
+        Route(
+            "POST", "/copies", Scope.TRANSFER, explained(handlers.take), "take a copy of an item from another Archive",
+            takes=_COPY.schema, gives=ref("item"), refusals=(404, 409, 410, 422, 502, 507),
+        ),
+        Route(
+            "POST", "/items/<ibi>/refresh", Scope.TRANSFER, explained(handlers.refresh),
+            "make a copy equal to its original", gives=source, refusals=(404, 409, 422, 502, 507),
+        ),
+    )  # fmt: skip
+
+
+class _CopyHandlers:
+    """The handlers of the routes."""
+
+    def __init__(self, copies: CopyService, now: Callable[[], float]) -> None:
+        self._copies = copies
+        self._now = now
+
+    def take(self, call: Call, value: Any) -> Response:
+        """Take a copy, and answer with it."""
+        fields = _COPY.read(value)
+        if fields["private"] and not call.may(Scope.ADMIN):
+            raise Refusal(403, IbiError("only a token with the scope admin may give {name}", name="private"))
+        copy = self._copies.take(fields["ibi"], fields["archive"], call.token_name, private=fields["private"])
+        return item_response(self._copies.copier.item_store.catalogue, copy, call, day_of(self._now()))
+
+    def refresh(self, call: Call, _value: Any) -> Response:
+        """Refresh a copy, and answer with what is known of it."""
+        name = call.name
+        return answer({"ibi": str(name), **self._copies.refresh(name, call.token_name).facts()})
+
+
+@contextmanager
+def _slot() -> Iterator[None]:
+    """Hold one of the few slots for what may take hours. Raises HoldingError where none is free."""
+    if not _AT_ONCE.acquire(blocking=False):
+        raise HoldingError("other copies are being taken just now; try again in a while")
+    try:
+        yield
+    finally:
+        _AT_ONCE.release()

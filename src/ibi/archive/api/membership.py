@@ -1,34 +1,39 @@
-"""The place of an Archive in networks, over HTTP; what is decided counts for the running Archive within a second.
+"""The membership of an Archive over HTTP, and its state. Changes take effect in the running Archive within a second.
 
 GET    /-/api/membership                   how it stands at each of its resolvers
-POST   /-/api/membership                   {"resolver", "key", "also"}: join one; its key is told this once
+POST   /-/api/membership                   {"resolver", "key", "also"}: join one; the answer has its key, this once
 PATCH  /-/api/membership                   {"switched_on"}: take part, or only answer at its own address
 DELETE /-/api/membership?resolver=…        leave one
+
+GET /-/api/state     what `ibi archive show` prints: counts, resolvers, hand-overs, copies, the disk
+GET /-/api/audit     how far the audit of the stored files is, and the damaged ones
 """
 
 from __future__ import annotations
 
+import shutil
 from typing import TYPE_CHECKING, Any, Final
 
-from ibi.archive.care.standing import of_resolvers
-from ibi.archive.networking.founding import register_command
-from ibi.archive.networking.joining import Resolvers, key_warnings, root
+from ibi.accounts.tokens import Scope
+from ibi.api.bodies import BodyFields, Refusal
+from ibi.api.routes import Route, answer, explained, in_thread
+from ibi.archive.membership.founding import register_command
+from ibi.archive.membership.joining import Resolvers, key_warnings, root_url
+from ibi.archive.preservation.status import MOST_FAULTS, identity, of_audit, of_fault, of_resolvers, sections
+from ibi.archive.store.tables import fixity
 from ibi.errors import IbiError
-from ibi.exchange import Response
-from ibi.interface.members import Members
-from ibi.interface.refusal import Refusal
-from ibi.interface.routes import Route, answer, deciding
-from ibi.settings import changing
-from ibi.tokens import Scope
+from ibi.http.response import Response
+from ibi.runtime.settings import settings_lock
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from ibi.archive.catalogue import Catalogue
-    from ibi.interface.routes import Call
+    from ibi.api.routes import Call
+    from ibi.archive.store.tables.catalogue import Catalogue
 
-_JOIN: Final = Members({"resolver": str}, {"key": "", "also": True})
-_SWITCH: Final = Members({"switched_on": bool})
+
+_JOIN: Final = BodyFields({"resolver": str}, {"key": "", "also": True})
+_SWITCH: Final = BodyFields({"switched_on": bool})
 _TEXT: Final = {"type": "string"}
 _TRUTH: Final = {"type": "boolean"}
 _STANDING: Final[dict[str, Any]] = {
@@ -57,80 +62,141 @@ _JOINED: Final[dict[str, Any]] = {
 
 
 def routes(data: Path, catalogue: Catalogue) -> tuple[Route, ...]:
-    """The table of membership."""
-    door = _Door(data, catalogue)
+    """The routes of membership."""
+    handlers = _Handlers(data, catalogue)
     return (
         Route(
-            "GET", "/membership", Scope.ADMIN, deciding(door.tell), "how the Archive stands at its resolvers",
+            "GET", "/membership", Scope.ADMIN, explained(handlers.show), "how the Archive stands at its resolvers",
             gives=_STANDING,
         ),
         Route(
-            "POST", "/membership", Scope.ADMIN, deciding(door.join), "join a resolver", takes=_JOIN.schema,
+            "POST", "/membership", Scope.ADMIN, explained(handlers.join), "join a resolver", takes=_JOIN.schema,
             gives=_JOINED, status=201, refusals=(422, 507),
         ),
         Route(
-            "PATCH", "/membership", Scope.ADMIN, deciding(door.switch), "switch the Archive on or off",
+            "PATCH", "/membership", Scope.ADMIN, explained(handlers.switch), "switch the Archive on or off",
             takes=_SWITCH.schema, gives=_STANDING, refusals=(422, 507),
         ),
         Route(
-            "DELETE", "/membership", Scope.ADMIN, deciding(door.leave), "leave a resolver", status=204,
+            "DELETE", "/membership", Scope.ADMIN, explained(handlers.leave), "leave a resolver", status=204,
             refusals=(422, 507), query={"resolver": _TEXT},
         ),
     )  # fmt: skip
 
 
-class _Door:
-    """The functions of the table."""
+class _Handlers:
+    """The handlers of the routes."""
 
     def __init__(self, data: Path, catalogue: Catalogue) -> None:
         self._data = data
         self._catalogue = catalogue
 
-    def tell(self, call: Call, _value: Any) -> Response:
-        """How it stands."""
-        return self._told(Resolvers.read(self._data), call)
+    def show(self, call: Call, _value: Any) -> Response:
+        """Answer with how the Archive stands at its resolvers."""
+        return self._standing(Resolvers.read(self._data), call)
 
     def join(self, call: Call, value: Any) -> Response:
-        """What whoever runs the resolver needs to know."""
-        said = _JOIN.read(value)
-        with changing(self._data):
+        """Join a resolver; answer with the key and the command for its administrator."""
+        fields = _JOIN.read(value)
+        with settings_lock(self._data):
+            # Read under the lock: a command may have changed the settings meanwhile.
             before = Resolvers.read(self._data)
-            joined = before.joining(said["resolver"], said["key"] or None, also=said["also"])
+            joined = before.joining(fields["resolver"], fields["key"] or None, also=fields["also"])
             joined.write(self._data)
-        url = root(said["resolver"])
+        url = root_url(fields["resolver"])
         key, service = joined.keys[url], joined.settings.service
         command = register_command(service, key)
         warnings = [call.say(warning) for warning in key_warnings(url, key)]
-        told = {
+        facts = {
             "resolver": url,
             "service": str(service.main),
             "key": key,
             "command": command,
             "warnings": warnings,
         }
-        return answer(told, 201)
+        return answer(facts, 201)
 
     def switch(self, call: Call, value: Any) -> Response:
-        """How it stands then."""
-        said = _SWITCH.read(value)
-        with changing(self._data):
-            switched = Resolvers.read(self._data).switching(on=said["switched_on"])
+        """Switch the Archive on or off, and answer as `show`."""
+        fields = _SWITCH.read(value)
+        with settings_lock(self._data):
+            switched = Resolvers.read(self._data).switching(on=fields["switched_on"])
             switched.write(self._data)
-        return self._told(switched, call)
+        return self._standing(switched, call)
 
     def leave(self, call: Call, _value: Any) -> Response:
-        """Nothing is to be said."""
+        """Leave a resolver."""
         url = call.query.get("resolver", "")
         if not url:
             raise Refusal(422, IbiError("the field {name} is missing", name="resolver"))
-        with changing(self._data):
+        with settings_lock(self._data):
             Resolvers.read(self._data).leaving(url).write(self._data)
         return Response(204)
 
-    def _told(self, resolvers: Resolvers, call: Call) -> Response:
+    def _standing(self, resolvers: Resolvers, call: Call) -> Response:
         with self._catalogue.reading() as run:
             listed = of_resolvers(run, resolvers, call.say)
         settings = resolvers.settings
-        told = {"service": str(settings.service.main), "address": settings.address,
+        facts = {"service": str(settings.service.main), "address": settings.address,
                 "switched_on": settings.switched_on, "retired": settings.retired, "resolvers": listed}  # fmt: skip
-        return answer(told)
+        return answer(facts)
+
+
+_COUNT: Final = {"type": "integer", "minimum": 0}
+_FILES: Final[dict[str, Any]] = {
+    "type": "object",
+    "properties": {"count": _COUNT, "bytes": _COUNT, "free": _COUNT},
+}
+_STATE: Final[dict[str, Any]] = {
+    "type": "object",
+    "required": ["service", "address", "items", "files", "resolvers", "transfers", "copies", "audit"],
+    "properties": {
+        "items": {"type": "object", "additionalProperties": _COUNT},
+        "files": _FILES,
+        "audit": {"type": "object"},
+    },
+}
+_FAULT: Final = {
+    "type": "object",
+    "properties": dict.fromkeys(("ibi", "file", "fault", "found", "good"), _TEXT),
+}
+_AUDIT: Final[dict[str, Any]] = {
+    "type": "object",
+    "required": ["days", "files", "faults", "begun", "ended", "damaged"],
+    "properties": {
+        **dict.fromkeys(("days", "files", "faults"), _COUNT),
+        **dict.fromkeys(("begun", "ended"), _TEXT),
+        "damaged": {"type": "array", "maxItems": MOST_FAULTS, "items": _FAULT},
+    },
+}
+
+
+def state_routes(data: Path, catalogue: Catalogue) -> tuple[Route, ...]:
+    """The routes of the state. Settings are read at each request."""
+
+    def state(call: Call, _value: Any) -> Response:
+        resolvers = Resolvers.read(data)
+        with catalogue.reading() as run:
+            count, size = fixity.total(run)
+            facts = identity(resolvers.settings) | sections(run, resolvers, call.say)
+        return answer(
+            facts | {"files": {"count": count, "bytes": size, "free": shutil.disk_usage(data).free}}
+        )
+
+    def audit(call: Call, _value: Any) -> Response:
+        days = Resolvers.read(data).settings.audit_days
+        with catalogue.reading() as run:
+            damaged = [of_fault(known) for known in fixity.faults(run, MOST_FAULTS)]
+            return answer({"days": days, **of_audit(run, call.say), "damaged": damaged})
+
+    return (
+        Route("GET", "/state", Scope.READ, in_thread(state), "how the Archive is", gives=_STATE),
+        Route(
+            "GET",
+            "/audit",
+            Scope.READ,
+            in_thread(audit),
+            "what audits of the stored files found",
+            gives=_AUDIT,
+        ),
+    )

@@ -1,35 +1,251 @@
-"""Uploads that can be resumed, over HTTP: tus 1.0.0 with its extensions creation, expiration and termination.
+"""Uploads that can be resumed: tus 1.0.0 with its extensions creation, expiration and termination.
 
     POST   /-/api/uploads          Upload-Length: 1000              201, Location
     HEAD   /-/api/uploads/<id>                                      how far it is: Upload-Offset
     PATCH  /-/api/uploads/<id>     Upload-Offset: 0, and bytes      204, Upload-Offset
     DELETE /-/api/uploads/<id>                                      204
 
-A complete upload becomes a file of an item when the item is deposited with `uploads`, or a file of it is put.
+A complete upload becomes a file of an item when the item is deposited with `uploads`, or when it is put into one.
+
+On disk they survive a restart, and a kill at any instant:
+
+    DIR/uploads/<id>.json    {"token": ..., "length": ..., "metadata": ...}
+    DIR/uploads/<id>.part    the bytes that came; their number is where the client goes on
+
+An upload belongs to the token that began it. It expires a day after its last bytes came. A request that works on one
+holds a lock on its bytes, so two never write at once, in whichever process. `Uploads` may wait for the disk.
 """
 
 from __future__ import annotations
 
-from contextlib import ExitStack
+import fcntl
+import json
+import os
+import re
+import secrets
+from contextlib import ExitStack, contextmanager, suppress
+from dataclasses import dataclass
 from email.utils import formatdate
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from ibi.errors import IbiError
-from ibi.exchange import NO_STORE, Response
-from ibi.interface.refusal import Refusal
-from ibi.interface.routes import ROOT, Route, aside
-from ibi.tokens import Scope
+from ibi.accounts.tokens import Scope
+from ibi.api.bodies import Refusal
+from ibi.api.routes import ROOT, Route, in_reading_thread
+from ibi.errors import HoldingError, IbiError, NotHeld
+from ibi.http.response import NO_STORE, Response
+from ibi.runtime.durable_files import flush_folder, make_folder
 
 if TYPE_CHECKING:
-    from ibi.archive.api.upload_store import Upload, Uploads
-    from ibi.interface.routes import Call
+    from collections.abc import Callable, Iterator
+    from pathlib import Path
+
+    from ibi.api.routes import Call
+
+
+LIFETIME: Final = 24 * 3600
+"""Seconds after its last bytes until an upload expires."""
+MOST_UPLOADS: Final = 100
+"""Uploads that one token may have under way."""
+MOST_LARGEST: Final = 4
+"""How many uploads of the largest size one token may have under way, in bytes of all of them."""
+
+_ID = re.compile(r"[0-9a-f]{32}")
+
+
+@dataclass(frozen=True, slots=True)
+class Upload:
+    """One upload. `length`: its bytes when complete, `offset`: those that came; `expires` in POSIX seconds."""
+
+    id: str
+    token: str
+    length: int
+    metadata: str
+    offset: int
+    expires: int
+
+
+class _Facts(NamedTuple):
+    token: str
+    length: int
+    metadata: str
+
+
+class Uploads:
+    """The uploads of one Archive. `largest`: bytes of one upload; `now` gives POSIX seconds."""
+
+    def __init__(self, folder: Path, now: Callable[[], float], largest: int) -> None:
+        self._folder = folder
+        self._now = now
+        self.largest = largest
+
+    def start(self, token: str, length: int, metadata: str) -> Upload:
+        """Start an upload. Raises Refusal (429), OSError."""
+        # Its whole length counts from the start: so the limit holds when all uploads of the token are complete.
+        make_folder(self._folder)
+        with self._locked(self._folder / "lock"):
+            self._expire()
+            # Under the lock, so that two requests of one token cannot both have the last free place.
+            mine = [facts for facts in map(self._facts, self._ids()) if facts and facts.token == token]
+            if len(mine) >= MOST_UPLOADS or sum(facts.length for facts in mine) + length > self._most_bytes:
+                raise Refusal(
+                    429,
+                    HoldingError(
+                        "too much is being uploaded with this token; finish or cancel another upload first"
+                    ),
+                    ("retry-after", "60"),
+                )
+            found = Upload(secrets.token_hex(16), token, length, metadata, 0, int(self._now()) + LIFETIME)
+            with self._part(found.id).open("xb") as part:
+                self._touch(part.fileno())
+            facts = {"token": token, "length": length, "metadata": metadata}
+            with self._facts_path(found.id).open("xb") as file:
+                file.write(json.dumps(facts).encode())
+                file.flush()
+                os.fsync(file.fileno())
+            flush_folder(self._folder)
+        return found
+
+    def find(self, upload: str, token: str) -> Upload:
+        """Find an upload; the bytes up to its offset are safe on disk. Raises NotHeld, Refusal (410), OSError."""
+        return self._read(upload, token)
+
+    @contextmanager
+    def writing(self, upload: str, token: str) -> Iterator[UploadWriter]:
+        """Lock an upload, to add bytes. Raises NotHeld, Refusal (409, 410), OSError."""
+        self._read(upload, token)
+        with self._locked(self._part(upload), wait=False) as handle:
+            writing = UploadWriter(handle, self._read(upload, token), self._touch)
+            try:
+                yield writing
+            finally:
+                writing.flush()
+
+    @contextmanager
+    def whole(self, upload: str, token: str) -> Iterator[Path]:
+        """Lock a complete upload; give the path of its bytes. Raises NotHeld, Refusal (409, 410), OSError."""
+        self._read(upload, token)
+        with self._locked(self._part(upload), wait=False):
+            found = self._read(upload, token)
+            # Read again under the lock: bytes may have come since.
+            if found.offset != found.length:
+                problem = "the upload {name} is not complete: {size} of {length} bytes have come"
+                raise Refusal(409, HoldingError(problem, name=upload, size=found.offset, length=found.length))
+            yield self._part(upload)
+
+    def delete(self, upload: str, token: str) -> None:
+        """Delete an upload. Raises NotHeld, Refusal (409, 410), OSError."""
+        self._read(upload, token)
+        with self._locked(self._part(upload), wait=False):
+            self._remove(upload)
+
+    def expire(self) -> None:
+        """Delete expired uploads. Raises OSError."""
+        if self._folder.exists():
+            with self._locked(self._folder / "lock"):
+                self._expire()
+
+    @property
+    def _most_bytes(self) -> int:
+        return MOST_LARGEST * self.largest
+
+    def _expire(self) -> None:
+        for upload in self._ids():
+            with suppress(FileNotFoundError, NotHeld, Refusal):
+                expired = self._part(upload).stat().st_mtime + LIFETIME <= self._now()
+                if expired or self._facts(upload) is None:
+                    with self._locked(self._part(upload), wait=False):
+                        self._remove(upload)
+
+    def _ids(self) -> list[str]:
+        """All uploads, also those whose start was interrupted."""
+        return [path.stem for path in self._folder.glob("*.part") if _ID.fullmatch(path.stem)]
+
+    def _facts(self, upload: str) -> _Facts | None:
+        """The facts of an upload's start; None if that was interrupted."""
+        try:
+            facts: Any = json.loads(self._facts_path(upload).read_bytes())
+            return _Facts(facts["token"], facts["length"], facts["metadata"])
+        except (FileNotFoundError, ValueError, TypeError, KeyError):
+            return None
+
+    def _read(self, upload: str, token: str) -> Upload:
+        facts = self._facts(upload) if _ID.fullmatch(upload) else None
+        if facts is None or facts.token != token:
+            raise NotHeld("there is no such upload")
+        try:
+            handle = os.open(self._part(upload), os.O_RDONLY | os.O_CLOEXEC)
+        except FileNotFoundError:
+            raise NotHeld("there is no such upload") from None
+        try:
+            # Bytes written before a kill may be in memory only, and the client forgets what we report as received.
+            os.fsync(handle)
+            part = os.fstat(handle)
+        finally:
+            os.close(handle)
+        expires = int(part.st_mtime) + LIFETIME
+        if expires <= self._now():
+            raise Refusal(410, HoldingError("the upload {name} has expired; begin it again", name=upload))
+        return Upload(upload, token, facts.length, facts.metadata, part.st_size, expires)
+
+    def _remove(self, upload: str) -> None:
+        self._facts_path(upload).unlink(missing_ok=True)
+        self._part(upload).unlink(missing_ok=True)
+
+    def _touch(self, handle: int) -> None:
+        os.utime(handle, (self._now(), self._now()))
+
+    def _part(self, upload: str) -> Path:
+        return self._folder / f"{upload}.part"
+
+    def _facts_path(self, upload: str) -> Path:
+        return self._folder / f"{upload}.json"
+
+    @contextmanager
+    def _locked(self, path: Path, *, wait: bool = True) -> Iterator[int]:
+        create = os.O_CREAT if wait else 0
+        try:
+            handle = os.open(path, os.O_RDWR | os.O_APPEND | os.O_CLOEXEC | create, 0o600)
+        except FileNotFoundError:
+            raise NotHeld("there is no such upload") from None
+        try:
+            fcntl.flock(handle, fcntl.LOCK_EX if wait else fcntl.LOCK_EX | fcntl.LOCK_NB)
+            yield handle
+        except BlockingIOError:
+            raise Refusal(409, HoldingError("another request is at work on this upload")) from None
+        finally:
+            os.close(handle)
+
+
+class UploadWriter:
+    """Writes into an upload; `found`: the upload when it was locked."""
+
+    def __init__(self, handle: int, found: Upload, touch: Callable[[int], None]) -> None:
+        self._handle = handle
+        self._touch = touch
+        self.found = found
+        self.offset = found.offset
+
+    def write(self, piece: bytes) -> None:
+        """Add bytes at its end, all of them or an OSError."""
+        left = memoryview(piece)
+        # os.write may take less than all, as on a disk that becomes full.
+        while left:
+            written = os.write(self._handle, left)
+            self.offset += written
+            left = left[written:]
+
+    def flush(self) -> None:
+        """Flush what came to disk."""
+        os.fsync(self._handle)
+        self._touch(self._handle)
+
 
 VERSION: Final = "1.0.0"
 """Of the tus protocol."""
 TUNNEL: Final = "/uploads/"
-"""The paths of uploads, whose PATCH and DELETE may come as POST from networks that know no others."""
+"""The paths of uploads, whose PATCH and DELETE may come as POST: some networks let no other method through."""
 LONGEST_METADATA: Final = 2048
-"""Characters of Upload-Metadata, which is kept and told again."""
+"""Characters of Upload-Metadata, which is stored and sent back."""
 
 _BYTES: Final = "application/offset+octet-stream"
 _TUS: Final = (("tus-resumable", VERSION), *NO_STORE)
@@ -38,74 +254,77 @@ _NUMBER: Final = {"type": "integer", "minimum": 0}
 
 
 def routes(uploads: Uploads) -> tuple[Route, ...]:
-    """The table of uploads."""
-    door = _Door(uploads)
+    """The routes of uploads."""
+    handlers = _Handlers(uploads)
     refused = (410, 412)
     return (
         Route(
-            "OPTIONS", "/uploads", None, door.tell, "what this server understands of tus", status=204
+            "OPTIONS", "/uploads", None, handlers.options, "what this server understands of tus", status=204
         ),
         Route(
-            "POST", "/uploads", Scope.DEPOSIT, door.begin, "begin an upload that can be resumed", status=201,
+            "POST", "/uploads", Scope.DEPOSIT, handlers.start, "begin an upload that can be resumed", status=201,
             refusals=(412, 413, 429, 507),
             headers={**_HEADERS, "upload-length": _NUMBER, "upload-metadata": {"type": "string"}},
         ),
         Route(
-            "HEAD", "/uploads/<word>", Scope.DEPOSIT, door.look, "how far an upload is", refusals=refused,
+            "HEAD", "/uploads/<word>", Scope.DEPOSIT, handlers.find, "how far an upload is", refusals=refused,
             headers=_HEADERS,
         ),
         Route(
-            "PATCH", "/uploads/<word>", Scope.DEPOSIT, door.go_on, "bring more bytes of an upload", status=204,
+            "PATCH", "/uploads/<word>", Scope.DEPOSIT, handlers.add, "bring more bytes of an upload", status=204,
             refusals=(*refused, 409, 411, 413, 415, 507), headers={**_HEADERS, "upload-offset": _NUMBER},
             other_bodies={_BYTES: {"type": "string", "format": "binary"}},
         ),
         Route(
-            "DELETE", "/uploads/<word>", Scope.DEPOSIT, door.give_up, "give an upload up", status=204,
+            "DELETE", "/uploads/<word>", Scope.DEPOSIT, handlers.delete, "give an upload up", status=204,
             refusals=(*refused, 409), headers=_HEADERS,
         ),
     )  # fmt: skip
 
 
-class _Door:
-    """The functions of the table."""
+class _Handlers:
+    """The handlers of the routes."""
 
     def __init__(self, uploads: Uploads) -> None:
         self._uploads = uploads
 
-    async def tell(self, _call: Call) -> Response:
-        """What is understood here."""
-        told = (
+    async def options(self, _call: Call) -> Response:
+        """Answer with the extensions that are supported."""
+        supported = (
             ("tus-version", VERSION),
             ("tus-extension", "creation,expiration,termination"),
             ("tus-max-size", str(self._uploads.largest)),
         )
-        return Response(204, headers=(*_TUS, *told))
+        return Response(204, headers=(*_TUS, *supported))
 
-    async def begin(self, call: Call) -> Response:
-        """Begin an upload; its length is known from the beginning."""
+    async def start(self, call: Call) -> Response:
+        """Start an upload, whose length has to be given."""
         _check_version(call)
         length = _number(call, b"upload-length", "Upload-Length")
         if length > self._uploads.largest:
             problem = "an upload may have at most {most} bytes"
             raise Refusal(413, IbiError(problem, most=self._uploads.largest), *_TUS)
-        metadata = call.asked.header(b"upload-metadata")
+        metadata = call.request.header(b"upload-metadata")
         if len(metadata) > LONGEST_METADATA or not metadata.isprintable():
             raise Refusal(400, IbiError("Upload-Metadata is a short printable text"), *_TUS)
+        # Bytes come with PATCH alone: a body is refused here.
         async for _ in call.body.pieces(0):
             pass
-        found = await aside(self._uploads.begin, call.who, length, metadata)
+        found = await in_reading_thread(self._uploads.start, call.token_name, length, metadata)
         location = ("location", f"{ROOT}/uploads/{found.id}")
-        return Response(201, headers=(location, *_told(found)))
+        return Response(201, headers=(location, *_state_headers(found)))
 
-    async def look(self, call: Call) -> Response:
-        """How far it is."""
+    async def find(self, call: Call) -> Response:
+        """Answer with the offset of an upload."""
         _check_version(call)
-        found = await aside(self._uploads.find, call.values["word"], call.who)
+        found = await in_reading_thread(self._uploads.find, call.values["word"], call.token_name)
         metadata = (("upload-metadata", found.metadata),) if found.metadata else ()
-        return Response(200, headers=(*_told(found), ("upload-length", str(found.length)), *metadata))
+        return Response(
+            200, headers=(*_state_headers(found), ("upload-length", str(found.length)), *metadata)
+        )
 
-    async def go_on(self, call: Call) -> Response:
-        """Take in more of it; whatever comes before the client goes away is kept."""
+    async def add(self, call: Call) -> Response:
+        """Add bytes to an upload; what comes before the client disconnects is kept."""
         _check_version(call)
         if call.body.kind != _BYTES:
             raise Refusal(415, IbiError("the body must be {kind}", kind=_BYTES), *_TUS)
@@ -114,38 +333,40 @@ class _Door:
         offset = _number(call, b"upload-offset", "Upload-Offset")
         stack = ExitStack()
         try:
-            writing = await aside(stack.enter_context, self._uploads.writing(call.values["word"], call.who))
+            writing = await in_reading_thread(
+                stack.enter_context, self._uploads.writing(call.values["word"], call.token_name)
+            )
             found = writing.found
             if offset != found.offset:
                 why = IbiError("the upload goes on at {offset}", offset=found.offset)
                 raise Refusal(409, why, ("upload-offset", str(found.offset)), *_TUS)
             async for piece in call.body.pieces(found.length - found.offset):
-                await aside(writing.write, piece)
+                await in_reading_thread(writing.write, piece)
         finally:
-            await aside(stack.close)
-        return Response(204, headers=_told(found, writing.offset))
+            await in_reading_thread(stack.close)
+        return Response(204, headers=_state_headers(found, writing.offset))
 
-    async def give_up(self, call: Call) -> Response:
-        """Remove it."""
+    async def delete(self, call: Call) -> Response:
+        """Delete an upload."""
         _check_version(call)
-        await aside(self._uploads.forget, call.values["word"], call.who)
+        await in_reading_thread(self._uploads.delete, call.values["word"], call.token_name)
         return Response(204, headers=_TUS)
 
 
-def _told(found: Upload, offset: int | None = None) -> tuple[tuple[str, str], ...]:
+def _state_headers(found: Upload, offset: int | None = None) -> tuple[tuple[str, str], ...]:
     at = found.offset if offset is None else offset
     expires = formatdate(found.expires, usegmt=True)
     return (("upload-offset", str(at)), ("upload-expires", expires), *_TUS)
 
 
 def _check_version(call: Call) -> None:
-    if call.asked.header(b"tus-resumable") not in {"", VERSION}:
+    if call.request.header(b"tus-resumable") not in {"", VERSION}:
         why = IbiError("only version {version} of tus is understood here", version=VERSION)
         raise Refusal(412, why, ("tus-version", VERSION), *_TUS)
 
 
 def _number(call: Call, header: bytes, shown: str) -> int:
-    text = call.asked.header(header)
+    text = call.request.header(header)
     if not (text.isascii() and text.isdecimal() and len(text) <= 18):  # noqa: PLR2004 - fits into 64 bits
         raise Refusal(400, IbiError("{header} must be a whole number", header=shown), *_TUS)
     return int(text)

@@ -1,21 +1,37 @@
-"""Answers of OAI-PMH 2.0 as XML text (its clause 3.2 and chapter 4).
+"""Write the XML of OAI-PMH 2.0 (its clause 3.2 and chapter 4).
 
-Texts of others come in through `xml_text` and `xml_value` alone, which drop what XML 1.0 cannot hold.
+Texts of others come in through `xml_text` and `xml_value` alone, which drop characters that XML 1.0 cannot hold.
+`RecordFormat` is a metadata format that harvesters can ask for; `app` gives the functions that write it.
 """
 
 from __future__ import annotations
 
 import re
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Final, NamedTuple
 from xml.sax.saxutils import escape, quoteattr
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
 
-    from ibi.archive.oai.asking import Fault
-    from ibi.archive.oai.formats import RecordFormat
-    from ibi.archive.oai.sets import Part
+    from ibi.archive.model.formats import DescribedItem
+    from ibi.archive.oai.request import OaiError, RecordSet
+
+
+@dataclass(frozen=True, slots=True)
+class RecordFormat:
+    """One format of records.
+
+    `prefix`: the metadataPrefix; `schema`: where its XML Schema is; `namespace`: that of its root element; `write`: an
+    item -> one XML element, which declares its namespaces and its schema itself. Every item can be written in it.
+    """
+
+    prefix: str
+    schema: str
+    namespace: str
+    write: Callable[[DescribedItem], str]
+
 
 _HEAD: Final = (
     '<?xml version="1.0" encoding="UTF-8"?>\n'
@@ -34,11 +50,11 @@ _OAI_IDENTIFIER: Final = (
 _DOMAIN: Final = re.compile(r"[a-zA-Z][a-zA-Z0-9\-]*(?:\.[a-zA-Z][a-zA-Z0-9\-]*)+")
 _NOT_XML: Final = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 _PLAIN: Final = re.compile("[\x20!#-%'-;=?-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]*")
-"""Texts that stand in XML as they are; nearly all do, and to see that is quicker than to look for each mark."""
+"""Texts that stand in XML as they are: nearly all, and one match is quicker than to look for each character."""
 
 
-class Header(NamedTuple):
-    """What every record tells of itself; `stamp` in POSIX seconds, `parts`: the sets that it is in."""
+class RecordHeader(NamedTuple):
+    """The header of a record; `stamp` in POSIX seconds, `parts`: the sets that it is in."""
 
     identifier: str
     stamp: int
@@ -46,8 +62,8 @@ class Header(NamedTuple):
     removed: bool
 
 
-class Ending(NamedTuple):
-    """What stands behind the records of a list: a token, "" on the last page; `expires` in POSIX seconds.
+class ResumptionPosition(NamedTuple):
+    """The resumptionToken after the records of a page, "" on the last page; `expires` in POSIX seconds.
 
     `size`: how many records there were when the list began; `cursor`: how many came before this page.
     """
@@ -70,23 +86,25 @@ def xml_value(text: str) -> str:
 
 def moment(seconds: int) -> str:
     """POSIX seconds as OAI-PMH writes them: 2026-11-22T10:30:00Z."""
+    # Years before 1000 lose their zeros in strftime on some systems.
     return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%dT%H:%M:%SZ").rjust(20, "0")
 
 
-def document(base: str, now: int, asked: Mapping[str, str], inside: Iterable[str]) -> bytes:
-    """A whole answer; `asked`: the arguments that it repeats, `verb` among them, {} where they were wrong."""
-    words = "".join(f" {name}={xml_value(value)}" for name, value in asked.items())
+def document(base: str, now: int, arguments: Mapping[str, str], inside: Iterable[str]) -> bytes:
+    """Write an answer; `arguments`: those of the request, `verb` among them, {} where they were wrong."""
+    words = "".join(f" {name}={xml_value(value)}" for name, value in arguments.items())
     head = f"{_HEAD}<responseDate>{moment(now)}</responseDate>\n<request{words}>{xml_text(base)}</request>\n"
     return "".join((head, *inside, "</OAI-PMH>\n")).encode("utf-8")
 
 
-def fault(error: Fault) -> str:
-    """What is wrong with a question."""
+def error_element(error: OaiError) -> str:
+    """Write the error of a request."""
     return f'<error code="{error.code}">{xml_text(error.words)}</error>\n'
 
 
 def identify(base: str, name: str, mail: str, earliest: int, domain: str, sample: str) -> str:
-    """Who this repository is. A domain that OAI identifiers cannot have, as one without a dot, is not described."""
+    """Write the answer to Identify."""
+    # The scheme of OAI identifiers has no place for a domain without a dot: then nothing is said about them.
     described = (
         _OAI_IDENTIFIER.format(domain=domain, sample=xml_text(sample)) if _DOMAIN.fullmatch(domain) else ""
     )
@@ -99,7 +117,7 @@ def identify(base: str, name: str, mail: str, earliest: int, domain: str, sample
 
 
 def formats(known: Iterable[RecordFormat]) -> str:
-    """The formats that there are."""
+    """Write the formats of records."""
     lines = (
         f"<metadataFormat><metadataPrefix>{each.prefix}</metadataPrefix><schema>{each.schema}</schema>"
         f"<metadataNamespace>{each.namespace}</metadataNamespace></metadataFormat>\n"
@@ -108,8 +126,8 @@ def formats(known: Iterable[RecordFormat]) -> str:
     return "".join(("<ListMetadataFormats>\n", *lines, "</ListMetadataFormats>\n"))
 
 
-def sets(parts: Iterable[Part]) -> str:
-    """The sets that there are."""
+def sets(parts: Iterable[RecordSet]) -> str:
+    """Write the sets."""
     lines = (
         f"<set><setSpec>{each.spec}</setSpec><setName>{xml_text(each.name)}</setName></set>\n"
         for each in parts
@@ -117,8 +135,8 @@ def sets(parts: Iterable[Part]) -> str:
     return "".join(("<ListSets>\n", *lines, "</ListSets>\n"))
 
 
-def header(of: Header) -> str:
-    """The header of a record."""
+def header(of: RecordHeader) -> str:
+    """Write the header of a record."""
     status = ' status="deleted"' if of.removed else ""
     parts = "".join(f"<setSpec>{part}</setSpec>" for part in of.parts)
     return (
@@ -127,14 +145,14 @@ def header(of: Header) -> str:
     )
 
 
-def record(of: Header, metadata: str) -> str:
-    """A record; `metadata`: one element, "" of a removed item."""
+def record(of: RecordHeader, metadata: str) -> str:
+    """Write a record; `metadata`: one element, "" for a removed item."""
     inside = f"<metadata>{metadata}</metadata>" if metadata else ""
     return f"<record>{header(of)}{inside}</record>\n"
 
 
-def listed(verb: str, lines: Iterable[str], ending: Ending | None) -> str:
-    """The records or headers of a list; `ending`: None where all of it stands in one answer."""
+def listed(verb: str, lines: Iterable[str], ending: ResumptionPosition | None) -> str:
+    """Write the records or headers of a list; `ending`: None where all of it stands in one answer."""
     token = ""
     if ending is not None:
         until = f' expirationDate="{moment(ending.expires)}"' if ending.token else ""

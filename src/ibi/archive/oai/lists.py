@@ -1,108 +1,184 @@
-"""Pages of a list of records: which entries come next, and the token for those after them (OAI-PMH 2.0, 3.5).
+"""Pages of a list of records, and the resumption tokens that lead from one to the next (OAI-PMH 2.0, 3.5).
 
-The list goes by (stamp, number) of the index. What changes gets a stamp that no other has passed, so whatever a
-harvester has not seen yet comes later, and nothing that stayed as it is comes twice. What comes into a list in the very
-second in which one of its pages ends may be left out of it: it is in the next one, from the responseDate of this.
+The list goes by (stamp, number) of the index. A change gets a stamp that no page has passed, so whatever a harvester
+has not seen yet comes later, and no unchanged record comes twice. A record that enters a list in the very second in
+which one of its pages ends may be left out: it is in the next list, from the responseDate of this one.
+
+    base64url of a seal (16 bytes) and "ListRecords|oai_dc|openaire|1000||1700000000|42|100|2345|1700259200"
+
+A token is not stored: it names the last record of its page by stamp and number, and the seal shows that this Archive
+made it.
 """
 
 from __future__ import annotations
 
-from dataclasses import replace
+import hmac
+from base64 import urlsafe_b64decode, urlsafe_b64encode
+from dataclasses import astuple, dataclass, replace
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from ibi.archive.oai.asking import RESUMED, Fault
-from ibi.archive.oai.envelope import Ending
-from ibi.archive.oai.sets import index_part
-from ibi.archive.oai.tokens import Place
+from ibi.archive.oai.envelope import ResumptionPosition
+from ibi.archive.oai.request import RESUMED, OaiError, index_key
 
 if TYPE_CHECKING:
-    from collections.abc import Container
+    from collections.abc import Callable, Container
 
-    from ibi.archive.finding.index import Entry, Index
-    from ibi.archive.oai.asking import Question
-    from ibi.archive.oai.tokens import Tokens
+    from ibi.archive.oai.request import OaiRequest
+    from ibi.archive.search.index import IndexEntry, SearchIndex
+
+
+LIFETIME: Final = 3 * 24 * 3600
+"""Seconds for which a token is valid."""
+
+_SEAL: Final = 16
+_DOMAIN: Final = b"resumptionToken\0"
+
+
+@dataclass(frozen=True, slots=True)
+class ListPosition:
+    """Where a list goes on: the request (`verb` to `last`), the last record of the page, and how many came before.
+
+    `size`: how many records there were when the list began; `expires` in POSIX seconds.
+    """
+
+    verb: str
+    prefix: str
+    part: str
+    first: int | None
+    last: int | None
+    stamp: int
+    number: int
+    cursor: int
+    size: int
+    expires: int = 0
+
+
+class ResumptionTokens:
+    """Makes and reads the tokens of one Archive. `secret` is its own; `now` gives POSIX seconds."""
+
+    def __init__(self, secret: bytes, now: Callable[[], float]) -> None:
+        self._secret = secret
+        self._now = now
+
+    def expiry(self) -> int:
+        """The end of the validity of a token that is made now, in POSIX seconds."""
+        return int(self._now()) + LIFETIME
+
+    def write(self, position: ListPosition) -> str:
+        """Write the token of a position."""
+        body = "|".join("" if value is None else str(value) for value in astuple(position)).encode("ascii")
+        return urlsafe_b64encode(self._seal(body) + body).decode("ascii").rstrip("=")
+
+    def read(self, token: str, verb: str) -> ListPosition | None:
+        """Read a token; None if this Archive did not make it for this verb, or it is too old."""
+        try:
+            sealed = urlsafe_b64decode(token + "=" * (-len(token) % 4))
+        except ValueError:
+            return None
+        seal, body = sealed[:_SEAL], sealed[_SEAL:]
+        # The token is also compared as a whole: base64 has several spellings of the same bytes.
+        if not hmac.compare_digest(seal, self._seal(body)) or self.write(_position(body)) != token:
+            return None
+        position = _position(body)
+        return position if position.verb == verb and self._now() <= position.expires else None
+
+    def _seal(self, body: bytes) -> bytes:
+        return hmac.digest(self._secret, _DOMAIN + body, "sha256")[:_SEAL]
+
+
+def _position(body: bytes) -> ListPosition:
+    """Read the body of a token whose seal has been checked."""
+    texts = body.decode("ascii").split("|")
+    words, numbers = texts[:3], texts[3:]
+    return ListPosition(*words, *(int(number) if number else None for number in numbers))  # type: ignore[arg-type]  # only `first` and `last` are ever empty
+
 
 RECORDS: Final = 100
 """Records on one page."""
 
 HEADERS: Final = 500
-"""Headers on one page, where no metadata are asked for."""
+"""Headers on one page, where no metadata are wanted."""
 
 _MOST_SIZES: Final = 64
 _NOT_OURS: Final = "this is no resumptionToken of this repository, or it has expired"
 
 
-class Chosen(NamedTuple):
+class ListPage(NamedTuple):
     """One page of a list: its entries, in which format, and its ending (None: it is all of the list)."""
 
-    entries: list[Entry]
+    entries: list[IndexEntry]
     prefix: str
-    ending: Ending | None
+    ending: ResumptionPosition | None
 
 
-class Lists:
-    """Pages of lists of one index. `service`: number of the Archive's own service item, which is never listed."""
+class RecordLists:
+    """The lists of one index. `service`: number of the Archive's own service item, which is never listed."""
 
-    def __init__(self, index: Index, tokens: Tokens, service: int) -> None:
+    def __init__(self, index: SearchIndex, tokens: ResumptionTokens, service: int) -> None:
         self._index = index
         self._tokens = tokens
         self._service = service
         self._sizes: dict[tuple[int | None, str, int | None, int | None], int] = {}
 
-    def page(self, question: Question, prefixes: Container[str]) -> Chosen:
-        """The page that a question asks for. Raises Fault."""
-        place = self._place(question, prefixes)
-        part = index_part(place.part)
-        most = RECORDS if question.verb == "ListRecords" else HEADERS
-        entries, more = self._entries(place, part, most) if part is not None else ([], False)
+    def page(self, request: OaiRequest, prefixes: Container[str]) -> ListPage:
+        """Find the page that is requested. Raises OaiError."""
+        position = self._position(request, prefixes)
+        part = index_key(position.part)
+        most = RECORDS if request.verb == "ListRecords" else HEADERS
+        entries, more = self._entries(position, part, most) if part is not None else ([], False)
         if not entries:
-            raise Fault("noRecordsMatch", "there are no records that were changed then, or in this set")
-        if not more and not place.cursor:
-            return Chosen(entries, place.prefix, None)
-        size = place.size or max(self._size(place, part or ""), len(entries))
+            raise OaiError("noRecordsMatch", "there are no records that were changed then, or in this set")
+        if not more and not position.cursor:
+            return ListPage(entries, position.prefix, None)
+        size = position.size or max(self._size(position, part or ""), len(entries))
         token, expires = "", 0
         if more:
-            last, expires, cursor = entries[-1], self._tokens.expiry(), place.cursor + len(entries)
+            last, expires, cursor = entries[-1], self._tokens.expiry(), position.cursor + len(entries)
             following = replace(
-                place, stamp=last.stamp, number=last.number, cursor=cursor, size=size, expires=expires
+                position, stamp=last.stamp, number=last.number, cursor=cursor, size=size, expires=expires
             )
             token = self._tokens.write(following)
-        return Chosen(entries, place.prefix, Ending(token, place.cursor, size, expires))
+        return ListPage(entries, position.prefix, ResumptionPosition(token, position.cursor, size, expires))
 
-    def _place(self, question: Question, prefixes: Container[str]) -> Place:
-        """Where the page begins: the place of a token, or the beginning of a new list."""
-        if RESUMED in question.arguments:
-            place = self._tokens.read(question[RESUMED], question.verb)
-            if place is None or place.prefix not in prefixes:
-                raise Fault("badResumptionToken", _NOT_OURS)
-            return place
-        prefix = question["metadataPrefix"]
+    def _position(self, request: OaiRequest, prefixes: Container[str]) -> ListPosition:
+        """Where the page begins: the position of a token, or the beginning of a new list."""
+        if RESUMED in request.arguments:
+            position = self._tokens.read(request[RESUMED], request.verb)
+            if position is None or position.prefix not in prefixes:
+                raise OaiError("badResumptionToken", _NOT_OURS)
+            return position
+        prefix = request["metadataPrefix"]
         if prefix not in prefixes:
-            raise Fault("cannotDisseminateFormat", f"there are no records in the format {prefix[:60]}")
-        return Place(question.verb, prefix, question["set"], question.first, question.last, 0, 0, 0, 0)
+            raise OaiError("cannotDisseminateFormat", f"there are no records in the format {prefix[:60]}")
+        return ListPosition(request.verb, prefix, request["set"], request.first, request.last, 0, 0, 0, 0)
 
-    def _entries(self, place: Place, part: str, most: int) -> tuple[list[Entry], bool]:
+    def _entries(self, position: ListPosition, part: str, most: int) -> tuple[list[IndexEntry], bool]:
         """The entries of a page, and whether there are more."""
-        found = self._index.changed((place.stamp, place.number), place.first, place.last, part, most + 2)
+        # Two more than a page: one may be the service item, and one shows that the list goes on.
+        found = self._index.changed(
+            (position.stamp, position.number), position.first, position.last, part, most + 2
+        )
         found = [entry for entry in found if entry.number != self._service]
         return found[:most], len(found) > most
 
-    def _size(self, place: Place, part: str) -> int:
-        """How many records there are in a list that begins now; counted again only when something has changed."""
-        asked = (self._index.newest(), part, place.first, place.last)
-        size = self._sizes.get(asked)
+    def _size(self, position: ListPosition, part: str) -> int:
+        """How many records there are in a list that begins now."""
+        # Counted again only when the index has changed: many harvesters begin the same list.
+        key = (self._index.newest(), part, position.first, position.last)
+        size = self._sizes.get(key)
         if size is None:
             service = self._index.entry_of(self._service)
-            is_in = service is not None and _matches(service, place, part)
-            size = self._index.size(place.first, place.last, part) - is_in
+            is_in = service is not None and _matches(service, position, part)
+            size = self._index.size(position.first, position.last, part) - is_in
+            # All at once: with every change of the index they are void anyway.
             if len(self._sizes) >= _MOST_SIZES:
                 self._sizes.clear()
-            self._sizes[asked] = size
+            self._sizes[key] = size
         return size
 
 
-def _matches(entry: Entry, place: Place, part: str) -> bool:
-    """Whether an entry of something open to everybody is in a list."""
-    first, last = place.first, place.last
+def _matches(entry: IndexEntry, position: ListPosition, part: str) -> bool:
+    """Whether the entry of an open item is in a list."""
+    first, last = position.first, position.last
     timely = (first is None or first <= entry.stamp) and (last is None or entry.stamp <= last)
     return timely and part in {"data", "access:open", f"kind:{entry.kind}", f"language:{entry.language}"}

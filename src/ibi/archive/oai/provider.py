@@ -1,51 +1,59 @@
-"""The OAI-PMH repository of one Archive: six verbs, answered from the index and the catalogue (OAI-PMH 2.0, 4).
+"""The OAI-PMH repository of one Archive: six verbs, answered from the index and the catalogue (OAI-PMH 2.0, 3.1 and 4).
 
     GET /-/oai?verb=ListRecords&metadataPrefix=oai_dc        POST with the same as a form
 
 A record is an item, its identifier `oai:<domain>:<ibi>`, its datestamp the moment when the index last saw it change.
-Items that are metadata of others, and the Archive's own service item, are no records. Removed items are told for ever.
+Items that are metadata of others, and the Archive's own service item, are no records. Removed items stay as deleted
+records for ever.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from ibi.archive.access import day_of
-from ibi.archive.holding import Access
-from ibi.archive.ledgers import numbered
+from ibi.api.bodies import Body, Refusal
+from ibi.api.routes import in_reading_thread
+from ibi.archive.model.access import day_of
+from ibi.archive.model.formats import DescribedItem, described
+from ibi.archive.model.item import Access
 from ibi.archive.oai import envelope
-from ibi.archive.oai.asking import Fault, read_question
-from ibi.archive.oai.envelope import Header
-from ibi.archive.oai.lists import Lists
-from ibi.archive.oai.sets import known_parts, specs_of
-from ibi.archive.oai.tokens import Tokens
-from ibi.archive.website.formats import Described, described
-from ibi.errors import ParseError
-from ibi.exchange import host_of
+from ibi.archive.oai.envelope import RecordHeader
+from ibi.archive.oai.lists import RecordLists, ResumptionTokens
+from ibi.archive.oai.request import OaiError, known_sets, read_request, specs_of
+from ibi.archive.store.tables import listings
+from ibi.errors import IbiError, NotHeld, ParseError, SetupError
+from ibi.http.request import ClientGone, host_of
+from ibi.http.response import NO_STORE, PLAIN, Response
 from ibi.identifier.forms import parse_name
+from ibi.protocol.query_string import MAX_QUERY
 from ibi.protocol.vocabulary import ContentType
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+    from typing import Any
 
-    from ibi.archive.catalogue import Catalogue
-    from ibi.archive.finding.index import Entry, Index
-    from ibi.archive.holding import Holding
-    from ibi.archive.oai.asking import Question
-    from ibi.archive.oai.formats import RecordFormat
-    from ibi.settings import ArchiveSettings
+    from ibi.archive.model.item import Holding
+    from ibi.archive.oai.envelope import RecordFormat
+    from ibi.archive.oai.request import OaiRequest
+    from ibi.archive.search.index import IndexEntry, SearchIndex
+    from ibi.archive.store.tables.catalogue import Catalogue
+    from ibi.http.request import Request
+    from ibi.runtime.settings import ArchiveSettings
+
+    Receive = Callable[[], Awaitable[Any]]
+
 
 OAI: Final = "/-/oai"
 """The path of the repository."""
 
 SETTLING: Final = 5
-"""Seconds that the index may take to write what has changed: by so much a responseDate is earlier than the answer."""
+"""Seconds that a change may take into the index: a responseDate is earlier than its answer by as much."""
 
 _NO_ECHO: Final = frozenset({"badVerb", "badArgument"})
 """The errors whose answers repeat no arguments (3.2)."""
 
 
-class Provider:
+class OaiProvider:
     """Answers harvesters of one Archive. `formats`: how records are written, oai_dc among them; `now`: POSIX seconds.
 
     May be used from several threads.
@@ -55,7 +63,7 @@ class Provider:
         self,
         settings: ArchiveSettings,
         catalogue: Catalogue,
-        index: Index,
+        index: SearchIndex,
         formats: Sequence[RecordFormat],
         now: Callable[[], float],
     ) -> None:
@@ -68,9 +76,9 @@ class Provider:
         self._domain = host_of(settings.address)
         service = catalogue.holding(settings.service.main)
         self._service = service.number if service is not None else 0
-        tokens = Tokens(bytes.fromhex(settings.secret), now)
-        self._lists = Lists(index, tokens, self._service)
-        self._verbs: Mapping[str, Callable[[Question], str]] = {
+        tokens = ResumptionTokens(bytes.fromhex(settings.secret), now)
+        self._lists = RecordLists(index, tokens, self._service)
+        self._verbs: Mapping[str, Callable[[OaiRequest], str]] = {
             "Identify": self._identify,
             "ListMetadataFormats": self._list_formats,
             "ListSets": self._list_sets,
@@ -80,23 +88,25 @@ class Provider:
         }
 
     def answer(self, raw: str) -> bytes:
-        """The answer to a query as it came over the wire, as XML. Raises SetupError while nothing can be answered."""
-        moment = int(self._now()) - SETTLING  # who asks from then on the next time misses nothing
-        asked: Mapping[str, str] = {}
+        """Answer a query as it came over the wire, as XML. Raises SetupError while the index is not ready."""
+        # A harvester asks next for changes from the responseDate on: what is not in the index yet must not be missed.
+        moment = int(self._now()) - SETTLING
+        arguments: Mapping[str, str] = {}
         try:
-            question = read_question(raw)
-            asked = {"verb": question.verb, **question.arguments}
-            inside = self._verbs[question.verb](question)
-        except Fault as fault:
-            asked = {} if fault.code in _NO_ECHO else asked
-            inside = envelope.fault(fault)
-        return envelope.document(f"{self._base}{OAI}", moment, asked, inside)
+            request = read_request(raw)
+            arguments = {"verb": request.verb, **request.arguments}
+            inside = self._verbs[request.verb](request)
+        except OaiError as fault:
+            arguments = {} if fault.code in _NO_ECHO else arguments
+            inside = envelope.error_element(fault)
+        return envelope.document(f"{self._base}{OAI}", moment, arguments, inside)
 
-    def _identify(self, _question: Question) -> str:
+    def _identify(self, _request: OaiRequest) -> str:
         settings = self._settings
         earliest = self._index.earliest()
         samples = [entry.name for entry in self._index.changed((0, 0), None, None, "data", 2)]
         service = str(settings.service.main)
+        # The sample identifier has to be one of a record, which the service item is not.
         sample = next((name for name in samples if name != service), service)
         return envelope.identify(
             f"{self._base}{OAI}",
@@ -107,45 +117,45 @@ class Provider:
             self._identifier(sample),
         )
 
-    def _list_formats(self, question: Question) -> str:
-        if question["identifier"]:
-            self._item(question["identifier"])
+    def _list_formats(self, request: OaiRequest) -> str:
+        if request["identifier"]:
+            self._item(request["identifier"])
         return envelope.formats(self._formats.values())
 
-    def _list_sets(self, question: Question) -> str:
-        if question.arguments:
-            raise Fault("badResumptionToken", "the list of sets has one page only")
-        return envelope.sets(known_parts({what: self._index.parts(what) for what in ("kind", "language")}))
+    def _list_sets(self, request: OaiRequest) -> str:
+        if request.arguments:
+            raise OaiError("badResumptionToken", "the list of sets has one page only")
+        return envelope.sets(known_sets({what: self._index.parts(what) for what in ("kind", "language")}))
 
-    def _get_record(self, question: Question) -> str:
-        holding, entry = self._item(question["identifier"])
-        format_ = self._formats.get(question["metadataPrefix"])
+    def _get_record(self, request: OaiRequest) -> str:
+        holding, entry = self._item(request["identifier"])
+        format_ = self._formats.get(request["metadataPrefix"])
         if format_ is None:
-            raise _no_format(question["metadataPrefix"])
+            raise _no_format(request["metadataPrefix"])
         return envelope.listed("GetRecord", (self._record(entry, holding, format_),), None)
 
-    def _list_identifiers(self, question: Question) -> str:
-        chosen = self._lists.page(question, self._formats)
+    def _list_identifiers(self, request: OaiRequest) -> str:
+        chosen = self._lists.page(request, self._formats)
         lines = (
             envelope.header(self._header(entry, holding)) for entry, holding in self._held(chosen.entries)
         )
-        return envelope.listed(question.verb, lines, chosen.ending)
+        return envelope.listed(request.verb, lines, chosen.ending)
 
-    def _list_records(self, question: Question) -> str:
-        chosen = self._lists.page(question, self._formats)
+    def _list_records(self, request: OaiRequest) -> str:
+        chosen = self._lists.page(request, self._formats)
         format_ = self._formats[chosen.prefix]
         lines = (self._record(entry, holding, format_) for entry, holding in self._held(chosen.entries))
-        return envelope.listed(question.verb, lines, chosen.ending)
+        return envelope.listed(request.verb, lines, chosen.ending)
 
-    def _held(self, entries: Sequence[Entry]) -> Iterator[tuple[Entry, Holding]]:
-        """The items of entries, all read together."""
+    def _held(self, entries: Sequence[IndexEntry]) -> Iterator[tuple[IndexEntry, Holding]]:
+        """Read the items of entries together."""
         with self._catalogue.reading() as run:
-            found = numbered.holdings(run, [entry.number for entry in entries])
+            found = listings.holdings(run, [entry.number for entry in entries])
         return ((entry, found[entry.number]) for entry in entries if entry.number in found)
 
-    def _item(self, identifier: str) -> tuple[Holding, Entry]:
-        """The item of an identifier of ours, and its entry. Raises Fault."""
-        unknown = Fault("idDoesNotExist", "there is no record of this identifier here")
+    def _item(self, identifier: str) -> tuple[Holding, IndexEntry]:
+        """Find the item of an identifier of ours, and its entry. Raises OaiError."""
+        unknown = OaiError("idDoesNotExist", "there is no record of this identifier here")
         start = f"oai:{self._domain}:"
         if identifier[: len(start)].lower() != start:
             raise unknown
@@ -163,22 +173,84 @@ class Provider:
     def _identifier(self, name: str) -> str:
         return f"oai:{self._domain}:{name}"
 
-    def _header(self, entry: Entry, holding: Holding) -> Header:
+    def _header(self, entry: IndexEntry, holding: Holding) -> RecordHeader:
         has_data = bool(holding.deleted or holding.url or holding.files)
         is_open = has_data and holding.access_on(day_of(self._now())) is Access.OPEN
         specs = specs_of(entry.kind, entry.language, is_open=is_open)
-        return Header(self._identifier(str(holding.forms.main)), entry.stamp, specs, holding.deleted)
+        return RecordHeader(self._identifier(str(holding.forms.main)), entry.stamp, specs, holding.deleted)
 
-    def _record(self, entry: Entry, holding: Holding, format_: RecordFormat) -> str:
+    def _record(self, entry: IndexEntry, holding: Holding, format_: RecordFormat) -> str:
         metadata = "" if holding.deleted else format_.write(self._described(holding))
         return envelope.record(self._header(entry, holding), metadata)
 
-    def _described(self, holding: Holding) -> Described:
-        """What is known of an item; of one of which nothing is said, its name."""
+    def _described(self, holding: Holding) -> DescribedItem:
+        """Describe an item; one without metadata by its name."""
         resolver, archive, day = self._settings.resolver, self._settings.address, day_of(self._now())
-        told = described(self._catalogue.holding, holding, self._base, resolver, archive, day)
-        return told or Described(holding, {}, self._base, (resolver or self._base).rstrip("/"), archive, day)
+        item = described(self._catalogue.holding, holding, self._base, resolver, archive, day)
+        return item or DescribedItem(
+            holding, {}, self._base, (resolver or self._base).rstrip("/"), archive, day
+        )
 
 
-def _no_format(prefix: str) -> Fault:
-    return Fault("cannotDisseminateFormat", f"there are no records in the format {prefix[:60]}")
+def _no_format(prefix: str) -> OaiError:
+    return OaiError("cannotDisseminateFormat", f"there are no records in the format {prefix[:60]}")
+
+
+MOST_HARVESTERS: Final = 8
+"""Requests of harvesters that wait for their answer; more are refused with 503 and Retry-After."""
+
+_XML: Final = "text/xml; charset=utf-8"
+_FORM: Final = "application/x-www-form-urlencoded"
+_LATER: Final = ("retry-after", "10")
+
+
+class OaiHandler:
+    """Handles the requests of harvesters: GET and POST. Faults of HTTP are plain text, all else is XML with 200."""
+
+    def __init__(self, provider: OaiProvider, close: Callable[[], None]) -> None:
+        self._provider = provider
+        self.close = close
+        """Close what the provider reads from."""
+        self._waiting = 0
+
+    async def answer(self, request: Request, receive: Receive) -> Response:
+        """Answer one request."""
+        try:
+            return await self._answer(request, receive)
+        except Refusal as refusal:
+            return _refused(refusal.status, refusal.why)
+        except SetupError as error:
+            return _refused(503, error, _LATER)
+        except ClientGone:
+            return Response(400)  # to a closed connection
+
+    async def _answer(self, request: Request, receive: Receive) -> Response:
+        if request.path != OAI:
+            return _refused(404, NotHeld("there is no such page here"))
+        query = request.query
+        if request.method == "POST":
+            query = "&".join(filter(None, (query, await _form(request, receive))))
+        elif not request.reads:
+            return _refused(
+                405, IbiError("only GET, HEAD and POST are understood here"), ("allow", "GET, HEAD, POST")
+            )
+        # Harvesters know this answer, and come again after the seconds it gives (3.1.2.2).
+        if self._waiting >= MOST_HARVESTERS:
+            return _refused(503, IbiError("too many harvesters are asking at once; ask again later"), _LATER)
+        self._waiting += 1
+        try:
+            return Response(200, await in_reading_thread(self._provider.answer, query), _XML, NO_STORE)
+        finally:
+            self._waiting -= 1
+
+
+async def _form(request: Request, receive: Receive) -> str:
+    """Read the form in a body, as a query. Raises Refusal and ClientGone."""
+    body = Body(request, receive, MAX_QUERY)
+    if body.kind != _FORM:
+        raise Refusal(415, IbiError("a question is a form: Content-Type: application/x-www-form-urlencoded"))
+    return b"".join([piece async for piece in body.pieces()]).decode("latin-1")
+
+
+def _refused(status: int, why: IbiError, *headers: tuple[str, str]) -> Response:
+    return Response(status, f"{why}\n".encode("utf-8", "replace"), PLAIN, (*headers, *NO_STORE))

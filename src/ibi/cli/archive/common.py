@@ -1,4 +1,4 @@
-"""What the topics of `ibi archive` share."""
+"""What the subcommands of `ibi archive` share: their parsers, the data directory, and questions at the terminal."""
 
 from __future__ import annotations
 
@@ -6,14 +6,15 @@ import argparse
 import getpass
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
-from ibi.texts import printable
+from ibi.errors import IbiError, SetupError
+from ibi.runtime.i18n import printable, say
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from ibi.archive.directory import ArchiveDirectory
+    from ibi.archive.store.data_directory import DataDirectory
 
 
 class Actions:
@@ -55,27 +56,55 @@ class Actions:
         return parser
 
 
-def directory(args: argparse.Namespace) -> ArchiveDirectory:
-    """The data directory that the command line names."""
+def directory(args: argparse.Namespace) -> DataDirectory:
+    """Return the data directory that the command line names."""
     return directory_at(args.data)
 
 
-def directory_at(data: Path) -> ArchiveDirectory:
-    """A data directory, on this machine and its clock."""
-    from ibi.archive.directory import ArchiveDirectory
+def directory_at(data: Path) -> DataDirectory:
+    """Return a data directory, on this machine and its clock."""
+    from ibi.archive.store.data_directory import DataDirectory
     from ibi.minting.machine import this_machine
 
-    return ArchiveDirectory(data, this_machine())
+    return DataDirectory(data, this_machine())
 
 
 def tell(sentence: str) -> None:
-    """Say something to the person at the terminal, apart from the results."""
+    """Print a sentence on stderr, apart from the results."""
     print(printable(sentence), file=sys.stderr)
 
 
-def whoever() -> str:
-    """Who is at the terminal, for the history of items: the name of the account on this machine."""
+def user_name() -> str:
+    """Return the account on this machine, for the history of items."""
     try:
         return getpass.getuser()
     except (KeyError, OSError):  # an account without a name
         return "cli"
+
+
+# After so many refused answers, a script is typing and no person: it must end.
+_TRIES: Final = 20
+
+
+def is_interactive() -> bool:
+    """Whether a person can read questions and answer them."""
+    return sys.stdin.isatty() and sys.stderr.isatty()
+
+
+def ask(question: str, proposal: str, check: Callable[[str], str]) -> str:
+    """Ask a question, and return the answer as `check` returns it; what that refuses is asked for again.
+
+    The question is in the reader's language already. An empty answer takes the proposal. Raises SetupError where no
+    answer comes.
+    """
+    shown = f"{question} [{proposal}] " if proposal else f"{question} "
+    for _ in range(_TRIES):
+        print(shown, end="", file=sys.stderr, flush=True)
+        line = sys.stdin.readline()
+        if not line:
+            break
+        try:
+            return check(line.strip() or proposal)
+        except IbiError as error:
+            tell(say(error))
+    raise SetupError("there was no answer that can be used; nothing was made")

@@ -2,24 +2,24 @@
 
 from __future__ import annotations
 
-import argparse
 import asyncio
 import json
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Final
 
-from ibi.cli.archive.common import directory, tell, whoever
+from ibi.cli.archive.common import directory, tell, user_name
 from ibi.errors import HoldingError, SetupError
 from ibi.identifier.forms import parse_name
-from ibi.texts import say
+from ibi.runtime.i18n import say
 
 if TYPE_CHECKING:
+    import argparse
     from collections.abc import Iterator
 
-    from ibi.archive.ledgers.copies import Source
-    from ibi.archive.ledgers.transfers import Giving
-    from ibi.archive.sharing.copying import Copier
-    from ibi.archive.sharing.giving import Giver
+    from ibi.archive.replication.copying import Copier
+    from ibi.archive.replication.giving import Giver
+    from ibi.archive.store.tables.copies import CopySource
+    from ibi.archive.store.tables.transfers import OutgoingTransfer
     from ibi.cli.archive.common import Actions
     from ibi.identifier.forms import Name
 
@@ -80,10 +80,10 @@ def add(actions: Actions) -> None:
 
 def copy(args: argparse.Namespace, name: Name, archive: str = "", *, private: bool = False) -> int:
     """Take a copy and show it."""
-    from ibi.archive.item_lines import write_item
+    from ibi.archive.model.item_json import write_item
 
     with _copier(args) as copier:
-        held = asyncio.run(copier.copy(name, whoever(), archive, private=private))
+        held = asyncio.run(copier.copy(name, user_name(), archive, private=private))
         source = _source(copier, held.number)
     if args.json:
         print(json.dumps({**write_item(held), "copy": source.facts() if source else {}}))
@@ -101,18 +101,18 @@ def _copy(args: argparse.Namespace) -> int:
 
 
 def _refresh(args: argparse.Namespace) -> int:
-    from ibi.archive.sharing.refreshing import refresh
+    from ibi.archive.replication.refreshing import refresh
 
     status = 0
     with _copier(args) as copier:
         for name in [parse_name(args.ibi)] if args.ibi else _all_copies(copier):
-            source = asyncio.run(refresh(copier, name, whoever()))
+            source = asyncio.run(refresh(copier, name, user_name()))
             status |= int(bool(source.since))
             _show_source(name, source, as_json=args.json)
     return status
 
 
-def _show_source(name: Name, source: Source, *, as_json: bool) -> None:
+def _show_source(name: Name, source: CopySource, *, as_json: bool) -> None:
     if as_json:
         print(json.dumps({"ibi": str(name), **source.facts()}))
     elif not source.since:
@@ -141,7 +141,7 @@ def _transfer(args: argparse.Namespace) -> int:
             return _cancel(giver, name, as_json=args.json)
         if args.to is None:
             raise SetupError("say where to: --to PEER")
-        giving = giver.offer(name, args.to, whoever(), remove=args.remove)
+        giving = giver.offer(name, args.to, user_name(), remove=args.remove)
         return _carry_on(giver, giving, as_json=args.json)
 
 
@@ -152,57 +152,59 @@ def _cancel(giver: Giver, name: Name, *, as_json: bool) -> int:
     raise HoldingError("{name} is not being handed over", name=name)
 
 
-def _carry_on(giver: Giver, giving: Giving, *, as_json: bool) -> int:
+def _carry_on(giver: Giver, giving: OutgoingTransfer, *, as_json: bool) -> int:
     """Go on with a hand-over until it is at its end, or the other Archive fails too often."""
     return _show_giving(giver, asyncio.run(_until_done(giver, giving)), as_json=as_json)
 
 
-async def _until_done(giver: Giver, giving: Giving) -> Giving:
-    from ibi.archive.sharing.handover import Reply
+async def _until_done(giver: Giver, giving: OutgoingTransfer) -> OutgoingTransfer:
+    from ibi.archive.model.handover import ReceiverReply
 
     pause, failures = _FIRST_PAUSE, 0
     while True:
         giving, reply = await giver.advance(giving)
-        failures = 0 if reply is Reply.FETCHING else failures + 1
+        failures = 0 if reply is ReceiverReply.FETCHING else failures + 1
         if not giving.stage.open or failures >= _MOST_FAILURES:
             return giving
         await asyncio.sleep(pause)
         pause = min(2 * pause, _LONGEST_PAUSE)
 
 
-def _show_giving(giver: Giver, giving: Giving, *, as_json: bool, cancelled: bool = False) -> int:
-    """Tell how far a hand-over is; 0 if it is as was wished."""
-    from ibi.archive.sharing.handover import Given
+def _show_giving(giver: Giver, giving: OutgoingTransfer, *, as_json: bool, cancelled: bool = False) -> int:
+    """Print how far a transfer is; return 0 if it is where the command was to bring it."""
+    from ibi.archive.model.handover import GiverStage
 
     holding = giver.find(giving.id)[1]
     name = holding.forms.main
     problem = say(giving.problem) if giving.problem else ""
     if as_json:
-        told = {"ibi": str(name), "transfer": giving.id, "to": giving.address, "stage": giving.stage.value,
+        facts = {"ibi": str(name), "transfer": giving.id, "to": giving.address, "stage": giving.stage.value,
                 "state": holding.state.value, "problem": problem}  # fmt: skip
-        print(json.dumps(told))
-    elif giving.stage is Given.DONE:
+        print(json.dumps(facts))
+    elif giving.stage is GiverStage.DONE:
         tell(say("{name} is held by {archive} now", name=name, archive=giving.address))
-    elif giving.stage is Given.ENDED:
+    elif giving.stage is GiverStage.ENDED:
         tell(say("{name} stays here. {problem}", name=name, problem=problem))
     else:
         tell(say("the hand-over of {name} to {archive} is not finished. {problem}", name=name,
                  archive=giving.address, problem=problem))  # fmt: skip
         tell(say("The running Archive goes on with it, or the same command does."))
-    return 0 if giving.stage is (Given.ENDED if cancelled else Given.DONE) else 1
+    return 0 if giving.stage is (GiverStage.ENDED if cancelled else GiverStage.DONE) else 1
 
 
 def _peer(args: argparse.Namespace) -> int:
-    from ibi.settings import Peer
-    from ibi.transport.download import Place
+    from ibi.http.client.download import CheckedURL
+    from ibi.runtime.settings import Peer
 
     directory(args).settings()
     peers = Peer.read_tables(args.data)
     if args.name is None:
         for name, peer in peers.items():
-            told: dict[str, Any] = {"name": name, "address": peer.address, "token": bool(peer.token)}
+            facts: dict[str, Any] = {"name": name, "address": peer.address, "token": bool(peer.token)}
             print(
-                json.dumps(told) if args.json else f"{name}  {peer.address}  {'token' if peer.token else '-'}"
+                json.dumps(facts)
+                if args.json
+                else f"{name}  {peer.address}  {'token' if peer.token else '-'}"
             )
         return 0
     if args.remove:
@@ -211,42 +213,42 @@ def _peer(args: argparse.Namespace) -> int:
     elif args.address is None:
         raise SetupError("say where it is: --address URL")
     else:
-        peers[args.name] = Peer(address=Place.parse(args.address).root, token=args.token)
+        peers[args.name] = Peer(address=CheckedURL.parse(args.address).root, token=args.token)
     Peer.write_tables(args.data, peers)
     return 0
 
 
 @contextmanager
 def _copier(args: argparse.Namespace) -> Iterator[Copier]:
-    from ibi.archive.sharing.copying import Copier
+    from ibi.archive.replication.copying import Copier
 
     data = directory(args)
     settings = data.settings()
-    with data.keeper() as keeper:
-        yield Copier(keeper, settings.resolver, settings.largest_upload)
+    with data.item_store() as item_store:
+        yield Copier(item_store, settings.resolver, settings.largest_upload)
 
 
 @contextmanager
 def _giver(args: argparse.Namespace) -> Iterator[Giver]:
-    from ibi.archive.sharing.giving import Giver
+    from ibi.archive.replication.giving import Giver
 
     data = directory(args)
     settings = data.settings()
-    with data.keeper() as keeper:
-        yield Giver(keeper, data.path, f"http://{settings.address}")
+    with data.item_store() as item_store:
+        yield Giver(item_store, data.path, f"http://{settings.address}")
 
 
 def _all_copies(copier: Copier) -> Iterator[Name]:
     """Every copy that came from another Archive, the one that was looked at longest ago first."""
-    from ibi.archive.ledgers import copies
+    from ibi.archive.store.tables import copies
 
-    with copier.keeper.catalogue.reading() as run:
-        names = copies.due(run, "~", _ALL)
+    with copier.item_store.catalogue.reading() as run:
+        names = copies.due_copies(run, "~", _ALL)
     yield from map(parse_name, names)
 
 
-def _source(copier: Copier, number: int) -> Source | None:
-    from ibi.archive.ledgers import copies
+def _source(copier: Copier, number: int) -> CopySource | None:
+    from ibi.archive.store.tables import copies
 
-    with copier.keeper.catalogue.reading() as run:
+    with copier.item_store.catalogue.reading() as run:
         return copies.source_of(run, number)

@@ -1,4 +1,4 @@
-"""`ibi archive init`: the beginning of an Archive, from options or from the answers to four questions."""
+"""`ibi archive init`: make an Archive, from options or from the answers to four questions."""
 
 from __future__ import annotations
 
@@ -7,22 +7,22 @@ import shlex
 import socket
 from typing import TYPE_CHECKING, Final
 
-from ibi.cli.archive.common import directory, tell
-from ibi.cli.archive.questions import ask, somebody_is_there
+from ibi.cli.archive.common import ask, directory, is_interactive, tell
 from ibi.cli.arguments import port
 from ibi.errors import IbiError
-from ibi.texts import say
+from ibi.runtime.i18n import say
 
 if TYPE_CHECKING:
     import argparse
     from collections.abc import Callable, Sequence
     from pathlib import Path
 
-    from ibi.checkup.finding import Finding
+    from ibi.app.doctor import Finding
     from ibi.cli.archive.common import Actions
-    from ibi.settings import ArchiveSettings
+    from ibi.runtime.settings import ArchiveSettings
 
-_SOMEWHERE: Final = ("203.0.113.1", 9)  # a documentation address: asking for the way there sends nothing
+# A documentation address (RFC 5737): connecting a datagram socket sends nothing, and shows the address of the way out.
+_SOMEWHERE: Final = ("203.0.113.1", 9)
 
 
 def add(actions: Actions) -> None:
@@ -64,13 +64,13 @@ def add(actions: Actions) -> None:
 
 
 def _init(args: argparse.Namespace) -> int:
-    from ibi.archive.networking.founding import Wishes, found
+    from ibi.archive.membership.founding import NewArchiveOptions, create_archive
 
     if args.address is None or args.ip is None:
-        if not somebody_is_there():
+        if not is_interactive():
             args.wrong(say("--address and --ip must be given where there is no terminal to ask at"))
         _ask(args)
-    wishes = Wishes(
+    options = NewArchiveOptions(
         address=args.address,
         ip=args.ip,
         service_ibi=args.service_ibi,
@@ -85,10 +85,10 @@ def _init(args: argparse.Namespace) -> int:
         resolver=args.resolver,
         key=args.key,
     )
-    settings, warnings = found(directory(args), wishes)
+    settings, warnings = create_archive(directory(args), options)
     for warning in warnings:
         tell(say(warning))
-    findings = _visit(args.data)
+    findings = _check_up(args.data)
     print_registration(settings, settings.key, as_json=args.json, findings=findings)
     if not args.json:
         _tell_findings(args, findings)
@@ -96,10 +96,10 @@ def _init(args: argparse.Namespace) -> int:
 
 
 def _ask(args: argparse.Namespace) -> None:
-    """The four questions, those left out that options answer."""
-    from ibi.archive.networking.founding import Answers
+    """Ask the four questions, except those that options answer."""
+    from ibi.archive.membership.founding import AnswerChecks
 
-    check = Answers(
+    check = AnswerChecks(
         mints_host=not (args.mint_host or args.service_ibi),
         mints_ip=not (args.mint_ip or args.service_ibi),
         for_trying=args.for_trying,
@@ -121,7 +121,7 @@ def _ask(args: argparse.Namespace) -> None:
 
 
 def _usable(check: Callable[[str], str], proposal: str) -> str:
-    """A proposal that would be taken, otherwise none."""
+    """Return a proposal that would be accepted, otherwise ""."""
     try:
         return check(proposal)
     except IbiError:
@@ -129,7 +129,7 @@ def _usable(check: Callable[[str], str], proposal: str) -> str:
 
 
 def _own_address() -> str:
-    """The address with which this machine goes out into the world, "" if it does not."""
+    """Return the address from which this machine reaches the internet, "" if it does not."""
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
         try:
             probe.connect(_SOMEWHERE)
@@ -141,8 +141,8 @@ def _own_address() -> str:
 def print_registration(
     settings: ArchiveSettings, key: str, *, as_json: bool, findings: Sequence[Finding] | None = None
 ) -> None:
-    """What a resolver's administrator needs: the command, and the mail of REG-01."""
-    from ibi.archive.networking.founding import MAIL_SUBJECT, mail_text, register_command
+    """Print what a resolver's administrator needs: the command, and the mail of REG-01."""
+    from ibi.archive.membership.founding import MAIL_SUBJECT, mail_text, register_command
     from ibi.cli.doctor import described
 
     command, text = register_command(settings.service, key), mail_text(settings.service, key)
@@ -165,22 +165,22 @@ def print_registration(
     print(f"Subject: {MAIL_SUBJECT}\n\n{text}", end="", flush=True)
 
 
-def _visit(data: Path) -> list[Finding]:
-    """What the doctor finds in the new directory, before anything runs in it."""
-    from ibi.checkup.visit import Visit, Wishes
+def _check_up(data: Path) -> list[Finding]:
+    """Run a checkup of the new directory, before anything runs in it."""
+    from ibi.app.doctor.doctor import Checkup, CheckupOptions
     from ibi.minting.machine import this_machine
 
-    return Visit(data, this_machine(), Wishes()).findings(served=False)
+    return Checkup(data, this_machine(), CheckupOptions()).findings(served=False)
 
 
 def _tell_findings(args: argparse.Namespace, findings: Sequence[Finding]) -> None:
-    from ibi.checkup.finding import Verdict
+    from ibi.app.doctor import Severity
     from ibi.cli.doctor import line
 
     tell(say("The doctor looked at it:"))
     for finding in findings:
         tell(f"  {line(finding)}")
-    faults = sum(finding.verdict is Verdict.FAULT for finding in findings)
+    faults = sum(finding.severity is Severity.FAULT for finding in findings)
     if faults:
         tell(say("the Archive is made; mend what is at fault, and look again with: ibi doctor"))
     command = f"ibi archive serve --data {shlex.quote(str(args.data))} --bind HOST:PORT"

@@ -8,16 +8,15 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ibi.cli.archive.common import directory, tell, whoever
+from ibi.cli.archive.common import directory, tell, user_name
 from ibi.errors import SetupError
-from ibi.texts import say
+from ibi.runtime.i18n import say
 
 if TYPE_CHECKING:
     import argparse
     from collections.abc import Callable, Iterator
 
-    from ibi.archive.intake.batch import Report
-    from ibi.archive.intake.taking import Refused
+    from ibi.archive.ingest.batch import ImportReport, RefusedRecord
     from ibi.cli.archive.common import Actions
 
 _FIELDS = """\
@@ -103,16 +102,16 @@ def _add_report(parser: argparse.ArgumentParser) -> None:
 
 
 def _import(args: argparse.Namespace) -> int:
-    from ibi.archive.intake.importing import Importer
-    from ibi.cli.progress import Progress
+    from ibi.archive.ingest.importing import FileImporter
+    from ibi.cli.arguments import Progress
 
     size = args.file.stat().st_size if args.file.is_file() else None
     with (
-        directory(args).keeper() as keeper,
+        directory(args).item_store() as item_store,
         _refusals(args, args.file) as refused,
         Progress(args.file.name, size) as progress,
     ):
-        importer = Importer(keeper, whoever(), refused, progress.at)
+        importer = FileImporter(item_store, user_name(), refused, progress.at)
         report = importer.run(args.file, args.format, dry=args.dry_run)
     totals = {"added": report.added, "unchanged": report.unchanged, "refused": report.refused}
     sentence = "{added} added, {unchanged} unchanged, {refused} refused"
@@ -125,18 +124,18 @@ def _import(args: argparse.Namespace) -> int:
 def _harvest(args: argparse.Namespace) -> int:
     import asyncio
 
-    from ibi.archive.intake.harvesting import Harvester
-    from ibi.cli.progress import Progress
-    from ibi.transport.address import AddressPolicy
-    from ibi.transport.download import Downloads
+    from ibi.archive.ingest.harvesting import Harvester
+    from ibi.cli.arguments import Progress
+    from ibi.http.client.address import AddressPolicy
+    from ibi.http.client.download import Downloads
 
-    async def harvested() -> Report:
+    async def harvested() -> ImportReport:
         async with Downloads(AddressPolicy(allow_private=args.allow_private)) as downloads:
-            harvester = Harvester(keeper, downloads, whoever(), refused, asyncio.sleep, progress.at)
+            harvester = Harvester(item_store, downloads, user_name(), refused, asyncio.sleep, progress.at)
             return await harvester.run(args.url, args.set, args.since, args.prefix)
 
     with (
-        directory(args).keeper() as keeper,
+        directory(args).item_store() as item_store,
         _refusals(args, None) as refused,
         Progress(args.url, None) as progress,
     ):
@@ -151,7 +150,7 @@ def _print_totals(totals: dict[str, Any], sentence: str, *, as_json: bool) -> No
 
 
 @contextmanager
-def _refusals(args: argparse.Namespace, source: Path | None) -> Iterator[Callable[[Refused], None]]:
+def _refusals(args: argparse.Namespace, source: Path | None) -> Iterator[Callable[[RefusedRecord], None]]:
     """What is told every refused record: it shows it, and writes it into the report. Raises SetupError, OSError."""
     path: Path | None = args.report
     if path is None:
@@ -161,14 +160,14 @@ def _refusals(args: argparse.Namespace, source: Path | None) -> Iterator[Callabl
         raise SetupError("{path} is the file to be imported, and cannot be its report", path=path)
     with path.open("w", encoding="utf-8") as report:
 
-        def both(refusal: Refused) -> None:
+        def both(refusal: RefusedRecord) -> None:
             _show(refusal, as_json=args.json)
             report.write(f"{_written(refusal)}\n")
 
         yield both
 
 
-def _show(refusal: Refused, *, as_json: bool) -> None:
+def _show(refusal: RefusedRecord, *, as_json: bool) -> None:
     problem = say(refusal.why)
     if as_json:
         print(_written(refusal))
@@ -181,7 +180,7 @@ def _show(refusal: Refused, *, as_json: bool) -> None:
         tell(f"{refusal.name or '-'}: {problem}")
 
 
-def _written(refusal: Refused) -> str:
+def _written(refusal: RefusedRecord) -> str:
     """A refused record as a line of JSON."""
     where = {"line": refusal.line} if refusal.line else {}
     name = {"record": refusal.name} if refusal.name else {}

@@ -1,23 +1,71 @@
-"""`ibi archive deposit`, `edit`, `delete`, `list`, `show`: the items of an Archive."""
+"""`ibi archive deposit`, `edit`, `delete`, `list`, `show`: the items of an Archive.
+
+`ibi archive show IBI --format NAME`: an item as a format for machines or for citing has it.
+"""
 
 from __future__ import annotations
 
-import argparse
 import json
+import sys
+import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
-from ibi.cli.archive import formats
-from ibi.cli.archive.common import directory, tell, whoever
+from ibi.cli.archive.common import directory, tell, user_name
 from ibi.errors import BadItem, NotHeld
 from ibi.identifier.forms import parse_name
-from ibi.texts import printable, say
+from ibi.runtime.i18n import printable, say
 
 if TYPE_CHECKING:
-    from ibi.archive.holding import Holding
-    from ibi.archive.keeper import Keeper
+    import argparse
+
+    from ibi.archive.model.item import Holding
+    from ibi.archive.store.item_store import ItemStore
+    from ibi.archive.store.tables.catalogue import Catalogue
     from ibi.cli.archive.common import Actions
+    from ibi.runtime.settings import ArchiveSettings
+
+
+def add_format(show: argparse.ArgumentParser) -> None:
+    """Add the options."""
+    show.add_argument(
+        "--format", metavar="NAME", help="as it is given to readers: bibtex, ris, csl, citation and others"
+    )
+    show.add_argument("--style", metavar="NAME", help="of a citation: abnt or apa (by default)")
+    show.add_argument("--locale", metavar="TAG", help="of a citation: en (by default) or pt-BR")
+
+
+def check(args: argparse.Namespace) -> None:
+    """Raises BadItem for what only a citation has."""
+    if args.format != "citation" and (args.style or args.locale):
+        raise BadItem("--style and --locale belong to --format citation")
+
+
+def print_format(
+    args: argparse.Namespace, settings: ArchiveSettings, catalogue: Catalogue, holding: Holding
+) -> int:
+    """Write the document to standard output, byte for byte. Raises NotHeld for a format that there is not."""
+    from ibi.archive.model.access import day_of
+    from ibi.archive.model.formats import described
+    from ibi.archive.service.service import identity_of
+    from ibi.web.formats import FORMATS
+
+    formats = {each.name: each for each in FORMATS}
+    name = holding.forms.main
+    if args.format not in formats:
+        problem = "there are no metadata of {name} in this format; there are: {formats}"
+        raise NotHeld(problem, name=name, formats=", ".join(formats))
+    base, today = identity_of(settings).base, day_of(time.time())
+    item = described(catalogue.holding, holding, base, settings.resolver, settings.address, today)
+    if item is None:
+        raise NotHeld("this Archive keeps no metadata of {name} itself", name=name)
+    options = {"style": args.style, "locale": args.locale}
+    given = {option: value for option, value in options.items() if value}
+    document = formats[args.format].write(item, given)
+    sys.stdout.buffer.write(document if document.endswith(b"\n") else document + b"\n")
+    return 0
+
 
 _FIELDS = """\
 Facts beyond the options are given as --field NAME=VALUE, as in JSON lines: VALUE is JSON, or else a plain text;
@@ -46,13 +94,13 @@ def add(actions: Actions) -> None:
         "delete", "remove an item for ever; its names stay known as those of a removed item", _delete
     )
     delete.add_argument("ibi", metavar="IBI")
-    delete.add_argument("--reason", default="", metavar="TEXT", help="why, for whoever looks for it later")
+    delete.add_argument("--reason", default="", metavar="TEXT", help="why, for user_name looks for it later")
     listing = actions.add("list", "list the items", _list)
     listing.add_argument("--json", action="store_true", help="one JSON object a line")
     show = actions.add("show", "show the Archive, or all that is known of an item", _show)
     show.add_argument("ibi", metavar="IBI", nargs="?")
     show.add_argument("--json", action="store_true", help="one JSON document")
-    formats.add(show)
+    add_format(show)
 
 
 def _add_deposit(actions: Actions) -> None:
@@ -93,7 +141,7 @@ def _add_facts(parser: argparse.ArgumentParser) -> None:
 
 def _facts(args: argparse.Namespace) -> dict[str, Any]:
     """The facts that the options give, as in JSON lines."""
-    from ibi.archive.dublin_core import ELEMENTS
+    from ibi.archive.model.item import ELEMENTS
 
     value: dict[str, Any] = {}
     metadata: dict[str, list[Any]] = {}
@@ -130,8 +178,8 @@ def _json_or_text(text: str) -> Any:
 
 
 def _deposit(args: argparse.Namespace) -> int:
-    from ibi.archive.deposit import Place, deposit
-    from ibi.archive.item_lines import read_item
+    from ibi.archive.model.item_json import read_item
+    from ibi.archive.store.deposit import ItemPlacement, deposit
 
     if args.copy_of is not None:
         from ibi.cli.archive.exchange import copy
@@ -145,35 +193,35 @@ def _deposit(args: argparse.Namespace) -> int:
         value["transferable"] = False
     files = _named(args.files)
     draft = read_item({**value, "files": {name: str(path) for name, path in files.items()}})
-    place = Place(
+    place = ItemPlacement(
         edition_of=_name(args.edition_of),
         translation_of=_name(args.translation_of),
         metadata_of=_name(args.metadata_of),
         metadata_as_item=args.metadata_item,
     )
-    with directory(args).keeper() as keeper:
-        staged = [keeper.storage.stage(name, path) for name, path in files.items()]
-        holding = deposit(keeper, draft, staged, whoever(), place)
-        _print_item(keeper, holding, as_json=args.json)
+    with directory(args).item_store() as item_store:
+        staged = [item_store.file_store.stage(name, path) for name, path in files.items()]
+        holding = deposit(item_store, draft, staged, user_name(), place)
+        _print_item(item_store, holding, as_json=args.json)
     return 0
 
 
 def _edit(args: argparse.Namespace) -> int:
-    from ibi.archive.editing import edit
+    from ibi.archive.store.deposit import edit
 
     name, value, files = parse_name(args.ibi), _facts(args), _named(args.file)
-    with directory(args).keeper() as keeper:
+    with directory(args).item_store() as item_store:
         if "metadata" in value:  # an element that is given takes the place of its old values; the others stay
-            held = keeper.catalogue.holding(name)
+            held = item_store.catalogue.holding(name)
             value["metadata"] = {**_metadata_of(held), **value["metadata"]}
-        staged = [keeper.storage.stage(each, path) for each, path in files.items()]
-        holding = edit(keeper, name, value, whoever(), staged=staged, without=args.without)
-        _print_item(keeper, holding, as_json=args.json)
+        staged = [item_store.file_store.stage(each, path) for each, path in files.items()]
+        holding = edit(item_store, name, value, user_name(), staged=staged, without=args.without)
+        _print_item(item_store, holding, as_json=args.json)
     return 0
 
 
 def _metadata_of(held: Holding | None) -> dict[str, Any]:
-    from ibi.archive.item_lines import write_item
+    from ibi.archive.model.item_json import write_item
 
     return dict(write_item(held).get("metadata", {})) if held else {}
 
@@ -202,15 +250,15 @@ def _name(text: str | None) -> Any:
     return parse_name(text) if text is not None else None
 
 
-def _print_item(keeper: Keeper, holding: Holding, *, as_json: bool) -> None:
-    from ibi.archive.item_lines import write_item
+def _print_item(item_store: ItemStore, holding: Holding, *, as_json: bool) -> None:
+    from ibi.archive.model.item_json import write_item
 
-    held = keeper.catalogue.holding(holding.forms.main) or holding
+    held = item_store.catalogue.holding(holding.forms.main) or holding
     print(json.dumps(write_item(held)) if as_json else " ".join(map(str, held.names)))
 
 
 def _list(args: argparse.Namespace) -> int:
-    from ibi.archive.item_lines import write_item
+    from ibi.archive.model.item_json import write_item
 
     here = directory(args)
     here.settings()
@@ -225,15 +273,15 @@ def _list(args: argparse.Namespace) -> int:
 
 
 def _show(args: argparse.Namespace) -> int:
-    formats.check(args)
+    check(args)
     if args.ibi is None:
         if args.format is not None:
             raise BadItem("a format is that of an item: its IBI must be given")
         from ibi.cli.archive.membership import show_archive
 
         return show_archive(args)
-    from ibi.archive.item_lines import write_item
-    from ibi.archive.ledgers import copies, history
+    from ibi.archive.model.item_json import write_item
+    from ibi.archive.store.tables import copies, history
 
     name = parse_name(args.ibi)
     here = directory(args)
@@ -243,8 +291,8 @@ def _show(args: argparse.Namespace) -> int:
         if holding is None:
             raise NotHeld("{name} is not held here", name=name)
         if args.format is not None:
-            return formats.print_format(args, settings, catalogue, holding)
-        value = {**write_item(holding), "thanks": catalogue.thanks(holding.number)}
+            return print_format(args, settings, catalogue, holding)
+        value = {**write_item(holding), "thanks": catalogue.acknowledgments(holding.number)}
         source = copies.source_of(run, holding.number)
         if source is not None:
             value["copy"] = source.facts()
@@ -257,18 +305,18 @@ def _show(args: argparse.Namespace) -> int:
         return 0
     for field, each in value.items():
         if field != "history":
-            said = each if isinstance(each, str) else json.dumps(each, ensure_ascii=False)
-            print(printable(f"{field}: {said}"))
+            text = each if isinstance(each, str) else json.dumps(each, ensure_ascii=False)
+            print(printable(f"{field}: {text}"))
     for event in value["history"]:
         print(printable(f"{event['moment']}  {event['who']}  {event['what']}"))
     return 0
 
 
 def _delete(args: argparse.Namespace) -> int:
-    from ibi.archive.editing import remove
+    from ibi.archive.store.deposit import remove
 
     name = parse_name(args.ibi)
-    with directory(args).keeper() as keeper:
-        left = remove(keeper, name, args.reason, whoever())
+    with directory(args).item_store() as item_store:
+        left = remove(item_store, name, args.reason, user_name())
     tell(say("{name} was removed on {date}", name=left.forms.main, date=left.timestamp))
     return 0

@@ -1,25 +1,36 @@
-"""`ibi archive join`, `leave`, `switch`, and `show` without an IBI: the Archive itself, and its place in networks."""
+"""`ibi archive join`, `leave`, `switch`, and `show` without an IBI: the Archive itself, and its place in networks.
+
+`ibi archive retire`: everything that may go moves to another Archive, and this one leaves its networks for good.
+"""
 
 from __future__ import annotations
 
+import asyncio
 import json
 import time
 from contextlib import ExitStack, contextmanager
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
-from ibi.cli.archive.common import directory, tell
+from ibi.cli.archive.common import directory, tell, user_name
 from ibi.cli.archive.founding import print_registration
-from ibi.errors import SetupError
-from ibi.texts import say
+from ibi.errors import HoldingError, IbiError, PeerSilent, SetupError
+from ibi.identifier.forms import parse_name
+from ibi.protocol.vocabulary import ItemState
+from ibi.runtime.i18n import say
 
 if TYPE_CHECKING:
     import argparse
     from collections.abc import Iterator
 
-    from ibi.archive.directory import ArchiveDirectory
-    from ibi.archive.ledgers.memberships import Member
-    from ibi.archive.networking.joining import Resolvers
+    from ibi.archive.membership.joining import Resolvers
+    from ibi.archive.replication.giving import Giver
+    from ibi.archive.store.data_directory import DataDirectory
+    from ibi.archive.store.tables.catalogue import Catalogue
+    from ibi.archive.store.tables.memberships import MembershipRecord
+    from ibi.archive.store.tables.transfers import OutgoingTransfer
     from ibi.cli.archive.common import Actions
+
 
 _NEWS_WITHIN: Final = 4.0
 """Seconds that a command waits for what a running server hears from its resolvers."""
@@ -49,13 +60,13 @@ def _add_resolver(parser: argparse.ArgumentParser) -> None:
 
 
 def _join(args: argparse.Namespace) -> int:
-    from ibi.archive.networking.joining import Resolvers, key_warnings, root
-    from ibi.settings import changing
+    from ibi.archive.membership.joining import Resolvers, key_warnings, root_url
+    from ibi.runtime.settings import settings_lock
 
-    with changing(args.data):
+    with settings_lock(args.data):
         joined = Resolvers.read(args.data).joining(args.resolver, args.key, also=args.also)
         joined.write(args.data)
-    url = root(args.resolver)
+    url = root_url(args.resolver)
     for warning in key_warnings(url, joined.keys[url]):
         tell(say(warning))
     print_registration(joined.settings, joined.keys[url], as_json=args.json)
@@ -63,62 +74,62 @@ def _join(args: argparse.Namespace) -> int:
 
 
 def _leave(args: argparse.Namespace) -> int:
-    from ibi.archive.networking.joining import Resolvers, root
-    from ibi.settings import changing
+    from ibi.archive.membership.joining import Resolvers, root_url
+    from ibi.runtime.settings import settings_lock
 
-    url = root(args.resolver)
-    with nobody_serving(directory(args)) as nobody:
-        with changing(args.data):
+    url = root_url(args.resolver)
+    with not_served(directory(args)) as stopped:
+        with settings_lock(args.data):
             before = Resolvers.read(args.data)
             before.leaving(url).write(args.data)
-        if nobody:
-            say_goodbye(directory(args), before, [url], for_good=True)
+        if stopped:
+            ask_for_exclusion(directory(args), before, [url], for_good=True)
     tell(say("this Archive has left {url}", url=url))
     return 0
 
 
 def _switch(args: argparse.Namespace) -> int:
-    from ibi.archive.networking.joining import Resolvers
-    from ibi.settings import changing
+    from ibi.archive.membership.joining import Resolvers
+    from ibi.runtime.settings import settings_lock
 
     on = args.which == "on"
     here = directory(args)
-    with nobody_serving(here) as nobody:
-        with changing(args.data):
+    with not_served(here) as stopped:
+        with settings_lock(args.data):
             resolvers = Resolvers.read(args.data)
             resolvers.switching(on=on).write(args.data)
-        if not nobody:
-            tell_news(here, resolvers, on=on)
+        if not stopped:
+            print_outcome(here, resolvers, on=on)
         elif on:
             tell(say("the Archive is switched on; it takes part as soon as it is served"))
         else:
-            say_goodbye(here, resolvers, list(resolvers.keys))
+            ask_for_exclusion(here, resolvers, list(resolvers.keys))
             tell(say("the Archive is switched off, and stays so when it is served"))
     return 0
 
 
 @contextmanager
-def nobody_serving(here: ArchiveDirectory) -> Iterator[bool]:
-    """Whether nobody serves the Archive; then nobody begins to before the end of the block."""
+def not_served(here: DataDirectory) -> Iterator[bool]:
+    """Yield whether the Archive is not served; then no process can start to serve it before the end of the block."""
     with ExitStack() as stack:
         try:
-            stack.enter_context(here.serving())
+            stack.enter_context(here.serve_lock())
         except SetupError:
-            nobody = False
+            stopped = False
         else:
-            nobody = True
-        yield nobody
+            stopped = True
+        yield stopped
 
 
-def say_goodbye(
-    here: ArchiveDirectory, resolvers: Resolvers, urls: list[str], *, for_good: bool = False
+def ask_for_exclusion(
+    here: DataDirectory, resolvers: Resolvers, urls: list[str], *, for_good: bool = False
 ) -> None:
-    """Say goodbye to resolvers that still ask this Archive, as after a power cut; what came of it is told."""
-    from ibi import assembly
-    from ibi.archive.ledgers.memberships import forget
+    """Ask resolvers to exclude this Archive, and print what came of it; after a power cut they may still include it."""
+    from ibi import app
+    from ibi.archive.store.tables.memberships import forget
 
     with here.catalogue() as catalogue:
-        for member in assembly.farewell(catalogue, resolvers, urls):
+        for member in app.request_exclusions(catalogue, resolvers, urls):
             tell(_line(member))
         if for_good:
             with catalogue.writing() as writer:
@@ -126,16 +137,16 @@ def say_goodbye(
                     forget(writer.run, url)
 
 
-def tell_news(here: ArchiveDirectory, resolvers: Resolvers, *, on: bool) -> None:
-    """Wait a moment for what the running server hears, and tell it."""
-    from ibi.archive.ledgers.memberships import members
+def print_outcome(here: DataDirectory, resolvers: Resolvers, *, on: bool) -> None:
+    """Wait a moment for what the running server receives from its resolvers, and print it."""
+    from ibi.archive.store.tables.memberships import all_memberships
 
     end = time.monotonic() + _NEWS_WITHIN
     with here.catalogue() as catalogue:
         while True:
             with catalogue.reading() as run:
-                known = members(run)
-            if all(_heard(known.get(url), on=on) for url in resolvers.keys) or time.monotonic() > end:
+                known = all_memberships(run)
+            if all(_answered(known.get(url), on=on) for url in resolvers.keys) or time.monotonic() > end:
                 break
             time.sleep(0.1)
     sentence = "the Archive is switched on" if on else "the Archive is switched off; it goes on answering"
@@ -144,33 +155,33 @@ def tell_news(here: ArchiveDirectory, resolvers: Resolvers, *, on: bool) -> None
         tell(_line(known[url]) if url in known else f"{url}: -")
 
 
-def _heard(member: Member | None, *, on: bool) -> bool:
-    """Whether a resolver has said what there is to say, or cannot."""
+def _answered(member: MembershipRecord | None, *, on: bool) -> bool:
+    """Whether a resolver has answered, or cannot."""
     included = member is not None and member.standing.included
     failed = member is not None and member.problem is not None
     return included or failed if on else not included or failed
 
 
-def _line(member: Member) -> str:
-    """How the Archive stands at a resolver, for a person."""
-    from ibi.archive.care.standing import STANDINGS
+def _line(member: MembershipRecord) -> str:
+    """Write the membership at a resolver as a line."""
+    from ibi.archive.preservation.status import STANDINGS
 
     line = f"{member.resolver}: {say(STANDINGS[member.standing])}"
     return f"{line} ({say(member.problem)})" if member.problem else line
 
 
 def show_archive(args: argparse.Namespace) -> int:
-    """Show the Archive itself: who it is, what it holds, how it stands at its resolvers, what goes on."""
-    from ibi.archive.care.standing import identity, sections
-    from ibi.archive.networking.joining import Resolvers
+    """Show the Archive itself: its identity, what it holds, its memberships, its tasks."""
+    from ibi.archive.membership.joining import Resolvers
     from ibi.archive.oai.provider import OAI
+    from ibi.archive.preservation.status import identity, sections
 
     here = directory(args)
     resolvers = Resolvers.read(args.data)
-    with nobody_serving(here) as nobody:
-        pass  # only asked, so that nobody who begins to serve is held up
+    with not_served(here) as stopped:
+        pass  # left at once: a process that starts to serve must not find the lock taken
     with here.catalogue() as catalogue, catalogue.reading() as run:
-        value: dict[str, Any] = {**identity(resolvers.settings), "served": not nobody}
+        value: dict[str, Any] = {**identity(resolvers.settings), "served": not stopped}
         value["oai"] = f"http://{resolvers.settings.address}{OAI}"
         value |= sections(run, resolvers, say)
     if args.json:
@@ -191,3 +202,152 @@ def _shown(value: Any) -> list[str]:
     if isinstance(value, list):
         return [line for each in value for line in _shown(each)] or ["-"]
     return [str(value) or "-"]
+
+
+_PAUSES: Final = (0.1, 0.2, 0.4, 0.8, 1.6)
+"""Seconds between two tries while the other Archive fails; while it fetches, it has all the time it needs."""
+
+_MOST_PROBLEMS: Final = 5
+"""After so many items that could not go, something is wrong with the other Archive."""
+
+_ABOUT: Final = """\
+Each original is handed over as `ibi archive transfer` does it; what is interrupted goes on when the command is given
+again. When nothing is left that may go, the Archive says goodbye to its resolvers and takes part nowhere any more. It
+may still be served: removed items, copies, and old links to its own address go on being answered.
+"""
+
+
+def add_retire(actions: Actions) -> None:
+    """Add the subcommand."""
+    parser = actions.add("retire", "move everything elsewhere, and leave for good", _retire, epilog=_ABOUT)
+    parser.add_argument(
+        "--to", required=True, metavar="PEER", help="the other Archive: its name as a peer, or its root URL"
+    )
+    parser.add_argument("--token", help="what it gave us, if it is no peer yet")
+    parser.add_argument(
+        "--leave-them", action="store_true", help="although some originals must stay: they stay behind"
+    )
+
+
+def _retire(args: argparse.Namespace) -> int:
+    from ibi.archive.replication.giving import Giver
+
+    here = directory(args)
+    settings = here.settings()
+    to = _peer(args) if args.token else args.to
+    with here.item_store() as item_store:
+        own = settings.service.canonicals  # the service item goes nowhere (ARC-11)
+        staying = [name for name in _originals(item_store.catalogue, transferable=False) if name not in own]
+        if staying and not args.leave_them:
+            problem = "{count} originals must stay, such as {name}; --leave-them leaves them behind"
+            raise HoldingError(problem, count=len(staying), name=staying[0])
+        moved, problems = _move(Giver(item_store, here.path, f"http://{settings.address}"), to)
+    for name, why in problems:
+        tell(say("{name} stays here. {problem}", name=name, problem=say(why)))
+    print(say("{moved} handed over, {left} left here", moved=moved, left=len(problems) + len(staying)))
+    if problems:
+        tell(say("the Archive has not retired yet; the same command goes on where it was"))
+        return 1
+    return _leave_for_good(args)
+
+
+def _peer(args: argparse.Namespace) -> str:
+    """Save the token of a new peer; return its name."""
+    from ibi.http.client.download import CheckedURL
+    from ibi.runtime.settings import Peer
+
+    url = CheckedURL.parse(args.to)
+    name = url.root.removeprefix("http://").removeprefix("https://")
+    peers = {**Peer.read_tables(args.data), name: Peer(address=url.root, token=args.token)}
+    Peer.write_tables(args.data, peers)
+    return name
+
+
+def _originals(catalogue: Catalogue, *, transferable: bool) -> Iterator[str]:
+    """Yield the canonical names of originals that may go, or must stay."""
+    from ibi.archive.store.tables.listings import originals
+
+    after = ""
+    while True:
+        with catalogue.reading() as run:
+            page = originals(run, after, transferable=transferable)
+        if not page:
+            return
+        yield from page
+        after = page[-1]
+
+
+def _move(giver: Giver, to: str) -> tuple[int, list[tuple[str, IbiError]]]:
+    """Hand over all that may go; return how many went, and (name, reason) of those that did not."""
+    from ibi.cli.arguments import Progress
+
+    moved, problems = 0, list[tuple[str, IbiError]]()
+    with Progress(to, None) as progress:
+        for name in _originals(giver.item_store.catalogue, transferable=True):
+            problem = _hand_over(giver, name, to)
+            if problem is None:
+                moved += 1
+                progress.at(moved)
+            else:
+                problems.append((name, problem))
+            if len(problems) >= _MOST_PROBLEMS or isinstance(problem, PeerSilent):
+                return moved, problems
+        for giving in giver.open():  # started before, or by another process
+            if asyncio.run(_advance(giver, giving)).stage.open:
+                name = str(giver.find(giving.id)[1].forms.main)
+                problems.append((name, giving.problem or IbiError("the hand-over is not finished")))
+    return moved, problems
+
+
+def _hand_over(giver: Giver, name: str, to: str) -> IbiError | None:
+    """Hand one original over; return None if it is no original here any more, else the reason."""
+    from ibi.archive.model.handover import GiverStage
+
+    try:
+        giving = asyncio.run(_advance(giver, giver.offer(parse_name(name), to, user_name())))
+    except HoldingError as error:
+        held = giver.item_store.catalogue.holding(parse_name(name))
+        gone = (
+            held is None or held.state is not ItemState.ORIGINAL
+        )  # the running Archive has just finished it
+        return None if gone else error
+    if giving.stage is GiverStage.DONE:
+        return None
+    return giving.problem or IbiError("the hand-over is not finished")
+
+
+async def _advance(giver: Giver, giving: OutgoingTransfer) -> OutgoingTransfer:
+    """Go on with a transfer until it ends, or the other Archive has failed for a while."""
+    from ibi.archive.model.handover import ReceiverReply
+
+    failures = 0
+    while True:
+        giving, reply = await giver.advance(giving)
+        failures = 0 if reply is ReceiverReply.FETCHING else failures + 1
+        if not giving.stage.open or failures > len(_PAUSES):
+            return giving
+        await asyncio.sleep(_PAUSES[max(0, failures - 1)])
+
+
+def _leave_for_good(args: argparse.Namespace) -> int:
+    """Retire the Archive. Returns 1 if an original came in meanwhile."""
+    # The settings first, which stop ingest; only then is it certain that nothing more comes in.
+    from ibi.archive.membership.joining import Resolvers
+    from ibi.runtime.settings import settings_lock
+
+    here = directory(args)
+    with not_served(here) as stopped:
+        with settings_lock(args.data):
+            resolvers = Resolvers.read(args.data)
+            replace(resolvers.settings, switched_on=False, retired=True).write(args.data)
+        if stopped:
+            ask_for_exclusion(here, resolvers, list(resolvers.keys))
+        else:
+            print_outcome(here, resolvers, on=False)
+    with here.catalogue() as catalogue:
+        late = next(_originals(catalogue, transferable=True), None)
+    if late is not None:
+        tell(say("{name} came in meanwhile; give the same command again", name=late))
+        return 1
+    tell(say("the Archive has retired; what it remembers can still be served"))
+    return 0

@@ -1,1 +1,6 @@
-"""What programs of administrators ask a resolver for under `/-/api/`: what its pages do, by the same rooms."""
+"""The JSON interface of a resolver under `/-/api/`: what its administrators can do on pages, for programs with a token.
+
+It decides nothing: each route calls what pages and commands call too.
+
+Entry points: `administration.routes`, `evidence.routes`, `keys.KeyRecoveryHandler`, `openapi.document`.
+"""

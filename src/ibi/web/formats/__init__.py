@@ -1,1 +1,76 @@
-"""Formats for machines, and for citing: what an Archive knows of an item, as others expect to read it."""
+"""Formats for programs, and for citing: an item's metadata as others expect to read them, all listed in `FORMATS`.
+
+No writer reads a database or the network: each gets a `record.ItemRecord`, or the `DescribedItem` it is made of.
+
+Entry points: `FORMATS` names each format, its media types and its writer; `record.record` prepares an item;
+`oai_dc.RECORD_FORMATS` are those for harvesters.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from ibi.archive.model.formats import OAI_DC, Format
+from ibi.errors import NotHeld
+from ibi.runtime.i18n import our_language
+from ibi.web.formats import citation, datacite, embedded
+from ibi.web.formats.citation import STYLES
+from ibi.web.formats.record import kind_of, record
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from ibi.archive.model.formats import DescribedItem
+    from ibi.web.formats.record import ItemRecord
+
+
+def _plain(write: Callable[[ItemRecord], bytes]) -> Callable[[DescribedItem, Mapping[str, str]], bytes]:
+    """A writer that knows no options."""
+    return lambda item, _options: write(record(item))
+
+
+def _cited(item: DescribedItem, options: Mapping[str, str]) -> bytes:
+    """The citation in a style, "abnt" or "apa" (by default), and one of our languages. Raises NotHeld."""
+    style = options.get("style", "apa").lower()
+    if style not in STYLES:
+        known = ", ".join(STYLES)
+        raise NotHeld("there is no style {style} here; there are: {styles}", style=style[:40], styles=known)
+    text = STYLES[style](record(item), our_language(options.get("locale")), item.day)
+    return f"{text}\n".encode("utf-8", "replace")
+
+
+def schema_kind(item: DescribedItem) -> str:
+    """What schema.org calls the kind of an item: "ScholarlyArticle"."""
+    return kind_of(statement.value for statement in item.metadata.get("type", ())).schema
+
+
+CITATION: Final = Format("citation", "Citation", ("text/x-bibliography",), _cited)
+
+FORMATS: Final = (
+    Format("csl", "CSL JSON", ("application/vnd.citationstyles.csl+json",), _plain(citation.write)),
+    Format("bibtex", "BibTeX", ("application/x-bibtex", "text/x-bibtex"), _plain(citation.write_bibtex)),
+    Format("ris", "RIS", ("application/x-research-info-systems",), _plain(citation.write_ris)),
+    Format(
+        "datacite-xml",
+        "DataCite (XML)",
+        ("application/vnd.datacite.datacite+xml",),
+        _plain(datacite.write_xml),
+        "http://datacite.org/schema/kernel-4",
+    ),
+    Format(
+        "datacite-json",
+        "DataCite (JSON)",
+        ("application/vnd.datacite.datacite+json",),
+        _plain(datacite.write_json),
+    ),
+    Format(
+        "jsonld",
+        "schema.org (JSON-LD)",
+        ("application/ld+json",),
+        _plain(embedded.write),
+        "https://schema.org/",
+    ),
+    OAI_DC,
+    CITATION,
+)
+"""All formats, those first that are told first."""

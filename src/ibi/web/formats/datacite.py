@@ -1,7 +1,7 @@
 """DataCite 4.7, as XML and as the JSON that DataCite's own interface gives (pure).
 
-Both are written from one value, so they cannot tell different things. What the schema demands and nobody has told is
-":unav", as its appendix on unknown values wants it. The order of the standard: edition, translation, metadata.
+Both are written from one value, so they cannot differ. What the schema demands and the metadata lack is ":unav", as
+its appendix on unknown values wants it. The order of the standard: edition, translation, metadata.
 """
 
 from __future__ import annotations
@@ -10,12 +10,12 @@ import json
 from typing import TYPE_CHECKING, Any, Final
 from xml.etree import ElementTree as ET
 
-from ibi.archive.holding import Access
+from ibi.archive.model.item import Access
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-    from ibi.web.formats.record import Person, Record
+    from ibi.web.formats.record import ItemRecord, Person
 
 NAMESPACE: Final = "http://datacite.org/schema/kernel-4"
 _SCHEMA: Final = f"{NAMESPACE} https://schema.datacite.org/meta/kernel-4.7/metadata.xsd"
@@ -42,7 +42,7 @@ _CONTENT: Final = {
 """Which member of an object is the content of its element; the others are attributes."""
 
 
-def write_json(item: Record) -> bytes:
+def write_json(item: ItemRecord) -> bytes:
     """The item as one JSON object, in UTF-8."""
     value = {
         "url": item.url,
@@ -53,7 +53,7 @@ def write_json(item: Record) -> bytes:
     return json.dumps(value, ensure_ascii=False, indent=1).encode()
 
 
-def write_xml(item: Record) -> bytes:
+def write_xml(item: ItemRecord) -> bytes:
     """The item as an XML document, in UTF-8."""
     top = resource(item)
     ET.indent(top, " ")
@@ -61,7 +61,7 @@ def write_xml(item: Record) -> bytes:
     return written
 
 
-def resource(item: Record) -> ET.Element:
+def resource(item: ItemRecord) -> ET.Element:
     """The item as the element `resource`, which declares its namespaces and its schema itself."""
     top = ET.Element("resource", {"xmlns": NAMESPACE, "xmlns:xsi": _XSI, "xsi:schemaLocation": _SCHEMA})
     _add(top, "identifier", item.url, {"identifierType": "PURL"})
@@ -109,7 +109,7 @@ def _add(parent: ET.Element, name: str, text: str, attributes: Mapping[str, str]
     ET.SubElement(parent, name, named).text = text
 
 
-def _facts(item: Record) -> dict[str, Any]:
+def _facts(item: ItemRecord) -> dict[str, Any]:
     """What both say, under the names that the JSON has; lists that would be empty are left out."""
     kind = item.kind
     facts: dict[str, Any] = {
@@ -147,7 +147,7 @@ def _person(person: Person) -> dict[str, str]:
     }
 
 
-def _dates(item: Record) -> Iterator[dict[str, str]]:
+def _dates(item: ItemRecord) -> Iterator[dict[str, str]]:
     if item.issued:
         yield {"date": str(item.issued), "dateType": "Issued"}
     if item.access is Access.EMBARGOED:
@@ -156,7 +156,7 @@ def _dates(item: Record) -> Iterator[dict[str, str]]:
     yield {"date": item.updated, "dateType": "Withdrawn" if item.removed else "Updated", **why}
 
 
-def _other_names(item: Record) -> Iterator[dict[str, str]]:
+def _other_names(item: ItemRecord) -> Iterator[dict[str, str]]:
     for name in item.names:
         yield {"alternateIdentifier": name, "alternateIdentifierType": "IBI"}
     if item.doi:
@@ -165,7 +165,7 @@ def _other_names(item: Record) -> Iterator[dict[str, str]]:
         yield {"alternateIdentifier": address, "alternateIdentifierType": "URL"}
 
 
-def _related(item: Record) -> Iterator[dict[str, str]]:
+def _related(item: ItemRecord) -> Iterator[dict[str, str]]:
     """Persistent URLs of what the item is related to; HasTranslation came with DataCite 4.6."""
     related = [
         (item.related.next_edition, "IsPreviousVersionOf"),
@@ -177,7 +177,7 @@ def _related(item: Record) -> Iterator[dict[str, str]]:
             yield {"relatedIdentifier": url, "relatedIdentifierType": "PURL", "relationType": relation}
 
 
-def _rights(item: Record) -> Iterator[dict[str, str]]:
+def _rights(item: ItemRecord) -> Iterator[dict[str, str]]:
     if not item.removed:
         address = _ACCESS[item.access]
         yield {"rights": address.rpartition("/")[2], "rightsUri": address}

@@ -1,25 +1,54 @@
-"""Dublin Core for aggregators: oai_dc as the OpenAIRE Guidelines for Literature Repositories 3 want it (pure).
+"""Records for harvesters, by metadataPrefix (OAI-PMH 2.0, 3.4): oai_dc for aggregators, and DataCite (pure).
 
-They build on the DRIVER Guidelines 2.0, and LA Referencia goes by both. What the depositor said stays, in
-its order; before it stands what programs look for: the persistent URL and the file, the kind, the access.
+oai_dc follows the OpenAIRE Guidelines for Literature Repositories 3, which build on the DRIVER Guidelines 2.0; LA
+Referencia uses both. The depositor's values stay, in their order; before them stands what aggregators look for: the
+persistent URL and the file, the kind, the access.
 """
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING, Final
 
-from ibi.archive.dublin_core import ELEMENTS
-from ibi.archive.holding import Access
-from ibi.archive.oai.envelope import xml_text, xml_value
-from ibi.web.formats.kinds import kind_of
-from ibi.web.formats.oai_languages import three_letters
+from ibi.archive.model.item import ELEMENTS, Access
+from ibi.archive.oai.envelope import RecordFormat, xml_text, xml_value
+from ibi.http.request import host_of
+from ibi.web.formats import datacite
+from ibi.web.formats.record import kind_of, record
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
+    from xml.etree.ElementTree import Element
 
-    from ibi.archive.website.formats import Described
+    from ibi.archive.model.formats import DescribedItem
 
-    Told = tuple[str, str | None]
+    Statement = tuple[str, str | None]
+
+
+_CODES: Final = """
+aaaar ababk aeave afafr akaka amamh anarg arara asasm avava ayaym azaze babak bebel bgbul bibis bmbam bnben bobod
+brbre bsbos cacat ceche chcha cocos crcre csces cuchu cvchv cycym dadan dedeu dvdiv dzdzo eeewe elell eneng eoepo
+esspa etest eueus fafas ffful fifin fjfij fofao frfra fyfry gagle gdgla glglg gngrn guguj gvglv hahau heheb hihin
+hohmo hrhrv hthat huhun hyhye hzher iaina idind ieile igibo iiiii ikipk ioido isisl itita iuiku jajpn jvjav kakat
+kgkon kikik kjkua kkkaz klkal kmkhm knkan kokor krkau kskas kukur kvkom kwcor kykir lalat lbltz lglug lilim lnlin
+lolao ltlit lulub lvlav mgmlg mhmah mimri mkmkd mlmal mnmon mrmar msmsa mtmlt mymya nanau nbnob ndnde nenep ngndo
+nlnld nnnno nonor nrnbl nvnav nynya ococi ojoji omorm orori ososs papan pipli plpol pspus ptpor quque rmroh rnrun
+roron rurus rwkin sasan scsrd sdsnd sesme sgsag sisin skslk slslv smsmo snsna sosom sqsqi srsrp ssssw stsot susun
+svswe swswa tatam tetel tgtgk ththa titir tktuk tltgl tntsn toton trtur tstso tttat twtwi tytah uguig ukukr ururd
+uzuzb veven vivie vovol wawln wowol xhxho yiyid yoyor zazha zhzho zuzul
+"""
+_THREE: Final = {word[:2]: word[2:] for word in _CODES.split()}
+_TAG: Final = re.compile(r"([A-Za-z]{2,3})(?:[-_][A-Za-z0-9]{2,8})*", re.ASCII)
+
+
+def three_letters(text: str) -> str:
+    """Return the ISO 639-3 code of a language tag: "por" of "pt-BR" and of "por"; any other text as it is."""
+    found = _TAG.fullmatch(text)
+    if found is None:
+        return text
+    code = found[1].lower()
+    return _THREE.get(code, code if len(code) == 3 else text)  # noqa: PLR2004 - it has three letters already
+
 
 _HEAD: Final = (
     '<oai_dc:dc xmlns:oai_dc="http://www.openarchives.org/OAI/2.0/oai_dc/"'
@@ -54,7 +83,7 @@ _KNOWN_TYPES: Final = frozenset(
 )
 
 
-def write(item: Described) -> str:
+def write(item: DescribedItem) -> str:
     """The item as one element oai_dc:dc, which declares its namespaces and its schema."""
     more = {
         "identifier": _identifiers(item),
@@ -75,12 +104,12 @@ def write(item: Described) -> str:
     return "".join((*lines, "</oai_dc:dc>"))
 
 
-def _said(item: Described, name: str) -> Iterable[Told]:
+def _statements(item: DescribedItem, name: str) -> Iterable[Statement]:
     return item.metadata.get(name, ())
 
 
-def _identifiers(item: Described) -> Iterator[Told]:
-    """The persistent URL first, which people are sent to; then the text itself, where everybody may have it."""
+def _identifiers(item: DescribedItem) -> Iterator[Statement]:
+    """The persistent URL first, which people are sent to; then the text itself, where it is open."""
     yield item.url, None
     holding = item.holding
     file = holding.target_file
@@ -89,48 +118,100 @@ def _identifiers(item: Described) -> Iterator[Told]:
             yield f"{item.base}/col/{holding.forms.main}/doc/{file.name}", None
         elif holding.url:
             yield holding.url, None
-    yield from _said(item, "identifier")
+    yield from _statements(item, "identifier")
 
 
-def _types(item: Described) -> Iterator[Told]:
+def _types(item: DescribedItem) -> Iterator[Statement]:
     """A type of the guidelines first; it may stand in the item already, in other places than the first."""
-    values = [value.strip() for value, _ in _said(item, "type")]
+    values = [value.strip() for value, _ in _statements(item, "type")]
     own = next((value for value in values if value in _KNOWN_TYPES), None)
     kind = kind_of(values)
     word = _TYPES.get(kind.genre) or _TYPES.get(kind.datacite, "other")
     yield own or f"{_SEMANTICS}{word}", None
-    yield from _said(item, "type")
+    yield from _statements(item, "type")
 
 
-def _dates(item: Described) -> Iterator[Told]:
+def _dates(item: DescribedItem) -> Iterator[Statement]:
     """When it came out; the day on which an embargo ends; of an item without a date, the year in its name."""
-    yield from _said(item, "date")
+    yield from _statements(item, "date")
     if "date" not in item.metadata:
         yield (item.holding.forms.main.date.text or item.holding.timestamp)[:4], None
     if item.holding.access_on(item.day) is Access.EMBARGOED:
         yield f"{_EMBARGO}{item.holding.embargo}", None
 
 
-def _languages(item: Described) -> Iterator[Told]:
+def _languages(item: DescribedItem) -> Iterator[Statement]:
     if item.holding.language:
         yield three_letters(item.holding.language), None
-    for value, _ in _said(item, "language"):
+    for value, _ in _statements(item, "language"):
         yield three_letters(value.strip()), None
 
 
-def _rights(item: Described) -> Iterator[Told]:
+def _rights(item: DescribedItem) -> Iterator[Statement]:
     """The access first, then a licence, then words."""
     holding = item.holding
     yield _ACCESS[holding.access_on(item.day)], None
     if holding.licence:
         yield holding.licence, None
     yield from ((words, None) for words in (holding.rights,) if words)
-    yield from _said(item, "rights")
+    yield from _statements(item, "rights")
 
 
-def _formats(item: Described) -> Iterator[Told]:
-    """What the depositor said, and the kinds of files that everybody may see."""
+def _formats(item: DescribedItem) -> Iterator[Statement]:
+    """The depositor's values, and the media types of the files that all readers may see."""
     holding = item.holding
-    yield from _said(item, "format")
+    yield from _statements(item, "format")
     if holding.file_list_public and holding.access_on(item.day) is Access.OPEN:
         yield from ((file.media_type.partition(";")[0], None) for file in holding.files)
+
+
+_WRAPPED: Final = (
+    '<oai_datacite xmlns="http://schema.datacite.org/oai/oai-1.1/"'
+    ' xmlns:xsi="http://www.w3.org/2001/XMLSchema-instance"'
+    ' xsi:schemaLocation="http://schema.datacite.org/oai/oai-1.1/ http://schema.datacite.org/oai/oai-1.1/oai.xsd">'
+    "<schemaVersion>4.7</schemaVersion><datacentreSymbol>{archive}</datacentreSymbol>"
+    "<payload>{resource}</payload></oai_datacite>"
+)
+
+
+_LANG: Final = {"{http://www.w3.org/XML/1998/namespace}lang": "xml:lang"}
+
+
+def _datacite(item: DescribedItem) -> str:
+    return _text(datacite.resource(record(item)))
+
+
+def _text(element: Element) -> str:
+    """An element whose names have no namespaces of their own, as text; in half the time that ElementTree takes."""
+    values = ""
+    for name, value in element.items():
+        values += f" {_LANG.get(name, name)}={xml_value(value)}"
+    inside = "".join(map(_text, element)) if len(element) else ""
+    return f"<{element.tag}{values}>{xml_text(element.text or '')}{inside}</{element.tag}>"
+
+
+def _wrapped(item: DescribedItem) -> str:
+    return _WRAPPED.format(archive=xml_text(host_of(item.archive)), resource=_datacite(item))
+
+
+RECORD_FORMATS: Final = (
+    RecordFormat(
+        "oai_dc",
+        "http://www.openarchives.org/OAI/2.0/oai_dc.xsd",
+        "http://www.openarchives.org/OAI/2.0/oai_dc/",
+        write,
+    ),
+    RecordFormat(
+        "oai_datacite",
+        "http://schema.datacite.org/oai/oai-1.1/oai.xsd",
+        "http://schema.datacite.org/oai/oai-1.1/",
+        _wrapped,
+    ),
+    RecordFormat(
+        "datacite",
+        "https://schema.datacite.org/meta/kernel-4.7/metadata.xsd",
+        datacite.NAMESPACE,
+        _datacite,
+    ),
+)
+"""All record formats; oai_dc is the one that OAI-PMH demands."""

@@ -1,7 +1,7 @@
-"""What all formats say of an item, read once from its Dublin Core: clean texts, people, a date, a kind (pure).
+"""What all formats write about an item, read once from its Dublin Core: clean texts, people, a date, a kind (pure).
 
-Dublin Core is what strangers typed: line ends, control characters and marks that turn the direction of writing are
-taken out here, once, so that every writer gets one line of text for each value.
+The kind is read from the element `type`: terms of DCMI, COAR, info:eu-repo, BibTeX and plain words in English and
+Portuguese.
 """
 
 from __future__ import annotations
@@ -11,16 +11,93 @@ from dataclasses import dataclass
 from datetime import date
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from ibi.archive.holding import Access
-from ibi.archive.website.people import author
-from ibi.web.formats.kinds import Kind, kind_of
+from ibi.archive.model.item import Access
+from ibi.archive.model.record_values import author
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Sequence
 
-    from ibi.archive.website.formats import Described
+    from ibi.archive.model.formats import DescribedItem
     from ibi.identifier.forms import IBIForms
 
+
+class ItemKind(NamedTuple):
+    """One kind. `csl`: type of CSL 1.0.2; `bibtex`: of entry; `ris`: TY; `datacite`: resourceTypeGeneral 4.7."""
+
+    csl: str
+    bibtex: str
+    ris: str
+    datacite: str
+    schema: str
+    genre: str = ""
+    """What a citation calls it: a key of `citation.GENRES`."""
+
+
+TEXT: Final = ItemKind("document", "misc", "GEN", "Text", "CreativeWork")
+OTHER: Final = ItemKind("document", "misc", "GEN", "Other", "CreativeWork")
+
+_KINDS: Final = {
+    ItemKind("article-journal", "article", "JOUR", "JournalArticle", "ScholarlyArticle"): (
+        "article", "journal article", "research article", "artigo", "artigo de periódico", "review", "editorial",
+    ),
+    ItemKind("article", "misc", "UNPB", "Preprint", "ScholarlyArticle"): ("preprint", "unpublished", "pré-publicação"),
+    ItemKind("book", "book", "BOOK", "Book", "Book"): ("book", "livro", "booklet", "proceedings", "monograph"),
+    ItemKind("chapter", "incollection", "CHAP", "BookChapter", "Chapter"): (
+        "book part", "book chapter", "chapter", "inbook", "incollection", "capítulo de livro", "capítulo",
+    ),
+    ItemKind("paper-conference", "inproceedings", "CPAPER", "ConferencePaper", "ScholarlyArticle"): (
+        "conference object", "conference paper", "inproceedings", "conference", "trabalho em evento",
+        "artigo de evento", "trabalho de conferência",
+    ),
+    ItemKind("speech", "misc", "SLIDE", "Presentation", "PresentationDigitalDocument"): (
+        "presentation", "lecture", "conference presentation", "apresentação", "slides",
+    ),
+    ItemKind("graphic", "misc", "GEN", "Poster", "Poster"): ("poster", "conference poster", "pôster"),
+    ItemKind("thesis", "phdthesis", "THES", "Dissertation", "Thesis", "doctoral"): (
+        "doctoral thesis", "phdthesis", "thesis", "tese", "tese de doutorado", "dissertation",
+    ),
+    ItemKind("thesis", "mastersthesis", "THES", "Dissertation", "Thesis", "master"): (
+        "master thesis", "mastersthesis", "masters thesis", "dissertação", "dissertação de mestrado",
+    ),
+    ItemKind("thesis", "misc", "THES", "Dissertation", "Thesis", "bachelor"): (
+        "bachelor thesis", "trabalho de conclusão de curso", "tcc", "monografia",
+    ),
+    ItemKind("report", "techreport", "RPRT", "Report", "Report"): (
+        "report", "techreport", "technical report", "working paper", "relatório", "relatório técnico", "manual",
+    ),
+    ItemKind("dataset", "misc", "DATA", "Dataset", "Dataset", "dataset"): (
+        "dataset", "data set", "data", "conjunto de dados", "dados",
+    ),
+    ItemKind("software", "misc", "COMP", "Software", "SoftwareSourceCode", "software"): (
+        "software", "computer program", "programa de computador", "código-fonte",
+    ),
+    ItemKind("map", "misc", "MAP", "Image", "Map", "map"): ("map", "mapa", "cartographic material"),
+    ItemKind("graphic", "misc", "FIGURE", "Image", "ImageObject", "image"): (
+        "image", "still image", "stillimage", "photograph", "imagem", "fotografia",
+    ),
+    ItemKind("motion_picture", "misc", "VIDEO", "Audiovisual", "VideoObject", "video"): (
+        "moving image", "movingimage", "video", "vídeo", "film", "filme",
+    ),
+    ItemKind("song", "misc", "SOUND", "Sound", "AudioObject", "audio"): ("sound", "audio", "áudio", "som"),
+    ItemKind("collection", "misc", "GEN", "Collection", "Collection"): ("collection", "coleção"),
+    TEXT: ("text", "document", "texto", "documento", "misc"),
+}  # fmt: skip
+_BY_WORD: Final = {word.replace(" ", ""): kind for kind, words in _KINDS.items() for word in words}
+_PREFIX: Final = re.compile(r"^(?:info:eu-repo/semantics/|https?://purl\.org/dc/dcmitype/|coar:)")
+_BLANKS_AND_QUOTES: Final = re.compile(r"[\s_']+")
+
+
+def kind_of(types: Iterable[str]) -> ItemKind:
+    """Return the kind that the first known word names; OTHER where none is known."""
+    for text in types:
+        word = _BLANKS_AND_QUOTES.sub("", _PREFIX.sub("", text.lower()))
+        if word in _BY_WORD:
+            return _BY_WORD[word]
+    return OTHER
+
+
+# Dublin Core is what strangers typed: control characters, halves of characters and marks that turn the direction of
+# writing would forge lines of a reference or hide text in it (T14), so each value becomes one line here, once.
 _BLANKS: Final = re.compile(r"[\s\x00-\x1f\x7f-\x9f\ud800-\udfff\ufffe\uffff]+")
 _TURNING: Final = re.compile("[\u200e\u200f\u202a-\u202e\u2066-\u2069\ufeff]")
 _DATE: Final = re.compile(r"([0-9]{4})(?:-([0-9]{2})(?:-([0-9]{2}))?)?(?:[T/ ].*)?", re.ASCII)
@@ -64,7 +141,7 @@ class Day(NamedTuple):
 
 
 class File(NamedTuple):
-    """A file that everybody may have."""
+    """A file that is open to all readers."""
 
     url: str
     size: int
@@ -81,7 +158,7 @@ class Related(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Record:
+class ItemRecord:
     """One item, ready to be written. `titles` and `publisher` are never empty; `title` is the first of the titles.
 
     `year` is that of `issued`, or, where no date is told, the one in which the item got its name.
@@ -91,7 +168,7 @@ class Record:
     names: tuple[str, ...]
     type: str
     """What Dublin Core calls its kind, "" if nothing."""
-    kind: Kind
+    kind: ItemKind
     titles: tuple[Text, ...]
     creators: tuple[Person, ...]
     contributors: tuple[Person, ...]
@@ -123,29 +200,30 @@ class Record:
 
 
 def clean(text: str) -> str:
-    """A text of others as one line: no control characters, no marks of direction, no half characters."""
+    """Reduce a text to one line without control characters, marks of direction and half characters."""
+    # Nearly all texts are clean already, and this test costs less than two substitutions.
     if text.isprintable() and "  " not in text:
-        return text.strip()  # as nearly all are
+        return text.strip()
     return _BLANKS.sub(" ", _TURNING.sub("", text)).strip()
 
 
-def record(item: Described) -> Record:
-    """Everything a format says of an item."""
+def record(item: DescribedItem) -> ItemRecord:
+    """Read everything that a format writes about an item."""
     holding = item.holding
-    said = {name: _texts(item, name) for name in item.metadata}
+    texts = {name: _texts(item, name) for name in item.metadata}
 
     def values(name: str) -> tuple[str, ...]:
-        return tuple(text.value for text in said.get(name, ()))
+        return tuple(text.value for text in texts.get(name, ()))
 
     issued = next((day for day in map(_day, values("date")) if day), None)
     language = holding.language or next(iter(values("language")), "")
     identifiers = values("identifier")
-    return Record(
+    return ItemRecord(
         url=item.url,
         names=tuple(map(str, holding.names)),
         type=next(iter(values("type")), ""),
         kind=kind_of(values("type")),
-        titles=_titles(said.get("title", ()), language) or (Text(str(holding.forms.main)),),
+        titles=_titles(texts.get("title", ()), language) or (Text(str(holding.forms.main)),),
         creators=tuple(map(_person, values("creator"))),
         contributors=tuple(map(_person, values("contributor"))),
         publisher=next(iter(values("publisher")), item.archive),
@@ -153,8 +231,8 @@ def record(item: Described) -> Record:
         issued=issued,
         year=issued.year if issued else _named_in(item),
         language=language,
-        subjects=said.get("subject", ()),
-        descriptions=said.get("description", ()),
+        subjects=texts.get("subject", ()),
+        descriptions=texts.get("description", ()),
         coverage=values("coverage"),
         doi=next((found[1] for found in map(_DOI.fullmatch, identifiers) if found), ""),
         addresses=tuple(filter(_is_address, identifiers)),
@@ -170,7 +248,7 @@ def record(item: Described) -> Record:
     )
 
 
-def _texts(item: Described, name: str) -> tuple[Text, ...]:
+def _texts(item: DescribedItem, name: str) -> tuple[Text, ...]:
     cleaned = (Text(clean(value), language) for value, language in item.metadata[name])
     return tuple(dict.fromkeys(text for text in cleaned if text.value))
 
@@ -207,7 +285,7 @@ def _day(text: str) -> Day | None:
     return Day(year, month, day)
 
 
-def _related(item: Described) -> Related:
+def _related(item: DescribedItem) -> Related:
     def at(forms: IBIForms | None) -> str:
         return f"{item.root}/{forms.main}" if forms else ""
 
@@ -216,14 +294,14 @@ def _related(item: Described) -> Related:
     return Related(at(holding.next_edition), translations, at(holding.metadata_item))
 
 
-def _named_in(item: Described) -> int:
+def _named_in(item: DescribedItem) -> int:
     """The year in which an item got its name; that of its last change where the name shows no date."""
     when = item.holding.forms.main.date
     return int((when.text or item.holding.timestamp)[:4])
 
 
-def _files(item: Described) -> tuple[File, ...]:
-    """The files that everybody may have and may see listed (SVC-10, SVC-12)."""
+def _files(item: DescribedItem) -> tuple[File, ...]:
+    """List the files that are open to all readers and listed in public (SVC-10, SVC-12)."""
     holding = item.holding
     if not holding.file_list_public or holding.access_on(item.day) is not Access.OPEN:
         return ()

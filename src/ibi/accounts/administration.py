@@ -1,0 +1,383 @@
+"""The administration of a service: which user may see which page, forms that are sent, and problems shown on the page.
+
+A service gives its page handlers, how pages are rendered, how forms with files are read, and what its errors mean.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import re
+import secrets
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import TYPE_CHECKING, Any, Final, TypeVar
+from urllib.parse import quote
+
+from ibi.accounts.forms import MULTIPART, media_type_of, read_expired_form, read_fields, unpacked
+from ibi.accounts.layout import (
+    ROOT,
+    AccountPage,
+    AccountsPage,
+    Form,
+    Layout,
+    NotFound,
+    NoticePage,
+    PageRequest,
+    SignInPage,
+    query_of,
+)
+from ibi.accounts.sign_in import Authentication, Denied
+from ibi.accounts.tokens import Scope
+from ibi.errors import IbiError, SetupError
+from ibi.http.request import ClientGone
+from ibi.http.response import HTML, NO_STORE, Response
+from ibi.runtime.tasks import run_to_completion_in
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Callable, Mapping
+    from contextlib import AbstractAsyncContextManager
+
+    from ibi.accounts.forms import Check, Receive
+    from ibi.accounts.layout import LayoutRenderer, PageHandler
+    from ibi.accounts.sign_in import Client, SignedInUser
+    from ibi.http.request import Request
+    from ibi.http.response import Headers
+
+    Problem = tuple[int, IbiError, Headers]
+    from ibi.accounts.people import AccountManager
+
+
+_T = TypeVar("_T")
+# Without the backslash, which browsers read as a slash: an address with it might lead to another host.
+_NEXT = re.compile(r"/-/admin(?:[/?][!-\[\]-~]*)?")
+_LATER: Final = (("retry-after", "10"),)
+# Threads of its own: an administrator who waits for a lock must not hold up a reader of files.
+_THREADS: Final = ThreadPoolExecutor(16, "administration")
+# A long list takes long to render, and the event loop has other requests to answer meanwhile.
+_RENDERING: Final = ThreadPoolExecutor(2, "pages")
+_log = logging.getLogger(__name__)
+
+
+@asynccontextmanager
+async def form_without_files(request: Request, receive: Receive, check: Check) -> AsyncIterator[Form]:
+    """Read a form, for a service that takes no files."""
+    yield await read_fields(request, receive, check)
+
+
+@dataclass(frozen=True, slots=True)
+class AdministrationConfig:
+    """What a service gives to its administration.
+
+    `client`: the client of a request; `problem_of`: status and sentence of an error of the service, None for an
+    unknown one; `address`: the service's; `read_form`: reads a form with files, which are cleared away at the end.
+    """
+
+    client: Callable[[Request], Client]
+    problem_of: Callable[[Exception], Problem | None]
+    address: str
+    read_form: Callable[[Request, Receive, Check], AbstractAsyncContextManager[Form]] = form_without_files
+
+
+class Administration:
+    """Answers at /-/admin and below."""
+
+    def __init__(
+        self,
+        authentication: Authentication,
+        handlers: Mapping[str, PageHandler],
+        renderer: LayoutRenderer,
+        config: AdministrationConfig,
+    ) -> None:
+        self._authentication = authentication
+        self._handlers = handlers
+        self._renderer = renderer
+        self._config = config
+
+    async def answer(self, request: Request, receive: Receive) -> Response:
+        """Answer one request; whatever goes wrong becomes a page with what to do."""
+        try:
+            return await self._answer(request, receive)
+        except ClientGone:
+            return Response(400)  # which is not read
+        except asyncio.CancelledError:
+            # The server stops and waits no longer; a page is better than a connection that breaks.
+            problem: Exception = Denied(503, IbiError("this server is stopping; ask again later"), 10)
+        except Exception as error:  # noqa: BLE001 - judged below; a fault of ours must not show itself
+            problem = error
+        return await self._problem_page(request, Layout(NoticePage()), problem)
+
+    def close(self) -> None:
+        """Release the sessions."""
+        self._authentication.close()
+
+    async def _answer(self, request: Request, receive: Receive) -> Response:
+        if request.method not in {"GET", "HEAD", "POST"}:
+            why = IbiError("only {methods} are understood here", methods="GET, HEAD, POST")
+            page = await self._page(request, Layout(NoticePage(), 405, problem=why))
+            return page.having(("allow", "GET, HEAD, POST"))
+        # Before anything of the request is done: a form of another site must not even sign a user in or out.
+        if not request.reads:
+            self._authentication.check_origin(request)
+        word, rest = _place(request.path)
+        client = self._config.client(request)
+        if word == "sign-in":
+            return await self._sign_in(request, receive, client)
+        signed = await _in_thread(self._authentication.signed_in, request, client)
+        if signed is None:
+            return await self._not_signed_in(request, receive, client)
+        if word == "sign-out" and not request.reads:
+            return await self._sign_out(request, receive, signed, client)
+        return await self._signed_in(PageRequest(request, signed, client, rest), word, receive)
+
+    async def _signed_in(self, page_request: PageRequest, word: str, receive: Receive) -> Response:
+        """A page for a user who is signed in."""
+        handler = self._handlers.get(word)
+        if handler is None:
+            return await self._problem_page(
+                page_request.request,
+                Layout(NoticePage(), signed=page_request.signed),
+                NotFound("there is no such page here"),
+            )
+        if not page_request.may(handler.scope):
+            why = IbiError("your account is not for this; ask an administrator")
+            return await self._page(page_request.request, Layout(NoticePage(), 403, page_request.signed, why))
+        if page_request.request.reads:
+            return await self._show(page_request, handler, word)
+        return await self._submit(page_request, handler, word, receive)
+
+    async def _show(
+        self, page_request: PageRequest, handler: PageHandler, word: str, typed: Form | None = None
+    ) -> Response:
+        layout = Layout(NoticePage(), 200, page_request.signed, here=word)
+        try:
+            page = await _in_thread(handler.show, page_request, typed)
+        except Exception as error:  # noqa: BLE001 - judged there
+            beside = await self._with_typed(page_request, handler, Form(tuple(page_request.query.items())))
+            return await self._problem_page(page_request.request, replace(layout, page=beside), error)
+        done = page_request.query.get("done", "") if typed is None else "signed-in-again"
+        return await self._page(page_request.request, replace(layout, page=page, done=done))
+
+    async def _submit(
+        self, page_request: PageRequest, handler: PageHandler, word: str, receive: Receive
+    ) -> Response:
+        """Do what a form asks for. What cannot be done is shown on the same page, with all that was typed."""
+        form, request = Form(), page_request.request
+        layout = Layout(NoticePage(), 200, page_request.signed, here=word)
+        read_form = (
+            self._config.read_form
+            if handler.files and media_type_of(request) == MULTIPART
+            else form_without_files
+        )
+        try:
+            async with read_form(
+                request, receive, partial(Authentication.check_form, page_request.signed)
+            ) as form:
+                result = await _in_thread(handler.do, page_request, form)
+        except ClientGone:
+            raise
+        except Exception as error:  # noqa: BLE001 - judged there
+            layout = replace(layout, page=await self._with_typed(page_request, handler, form))
+            return await self._problem_page(request, layout, error, tell_all=handler.scope is Scope.ADMIN)
+        if isinstance(result, str):
+            return Response(303, headers=(("location", result), *NO_STORE))
+        return await self._page(request, replace(layout, page=result))
+
+    async def _with_typed(self, page_request: PageRequest, handler: PageHandler, typed: Form) -> Any:
+        """The page with what was typed, to show a problem beside it; an empty one where it cannot be shown."""
+        if typed.fields:
+            try:
+                return await _in_thread(handler.show, page_request, typed)
+            except Exception as second:  # noqa: BLE001 - the first error is the one that is shown
+                _log.debug("what was typed cannot be shown again: %s", second)
+        return NoticePage()
+
+    async def _sign_in(self, request: Request, receive: Receive, client: Client) -> Response:
+        possible = client.secure or client.local
+        if request.reads:
+            query = query_of(request)
+            page = SignInPage(_inside(query.get("next", "")), possible=possible)
+            return await self._page(request, Layout(page, done=query.get("done", "")))
+        form = await read_fields(request, receive, lambda _: None)
+        page = SignInPage(_inside(form.one("next")), form.one("name"), unpacked(form.one("kept")), possible)
+        password = next(iter(form.many("password")), "")
+        try:
+            signed, cookies = await self._authentication.sign_in(request, client, form.one("name"), password)
+        except Denied as denied:
+            return await self._problem_page(request, Layout(page), denied)
+        kept = [("set-cookie", cookie) for cookie in cookies]
+        if page.kept:
+            return (await self._expired_form(request, signed, client, page)).having(*kept)
+        return Response(303, headers=(("location", page.next or ROOT), *kept, *NO_STORE))
+
+    async def _expired_form(
+        self, request: Request, signed: SignedInUser, client: Client, page: SignInPage
+    ) -> Response:
+        """Show the form again that was sent after its session had ended, with all that was typed."""
+        word, rest = _place(page.next.partition("?")[0])
+        handler = self._handlers.get(word)
+        page_request = PageRequest(request, signed, client, rest)
+        # Another user may have signed in than the one who filled in the form.
+        if handler is None or not page_request.may(handler.scope):
+            return Response(303, headers=(("location", ROOT), *NO_STORE))
+        return await self._show(page_request, handler, word, Form(page.kept))
+
+    async def _not_signed_in(self, request: Request, receive: Receive, client: Client) -> Response:
+        """Ask for signing in, which then leads back here with what was typed."""
+        if request.reads:
+            here = _inside(request.target)
+            words = f"?next={quote(here, safe='/')}" if here else ""
+            return Response(303, headers=(("location", f"{ROOT}/sign-in{words}"), *NO_STORE))
+        kept = await read_expired_form(request, receive)
+        why = IbiError("your session has ended; sign in, and send the form again")
+        if kept is None:
+            why = IbiError(
+                "your session has ended, and what you typed is too long to be kept here: "
+                "go back in your browser and copy it before you sign in"
+            )
+        page = SignInPage(_inside(request.target), kept=kept or (), possible=client.secure or client.local)
+        return await self._page(request, Layout(page, 403, problem=why))
+
+    async def _sign_out(
+        self, request: Request, receive: Receive, signed: SignedInUser, client: Client
+    ) -> Response:
+        form = await read_fields(request, receive, partial(Authentication.check_form, signed))
+        cookie = await _in_thread(
+            self._authentication.sign_out, signed, client, everywhere=bool(form.one("everywhere"))
+        )
+        gone = (("set-cookie", cookie), *NO_STORE)
+        return Response(303, headers=(("location", f"{ROOT}/sign-in?done=signed-out"), *gone))
+
+    async def _problem_page(
+        self, request: Request, layout: Layout, error: Exception, *, tell_all: bool = False
+    ) -> Response:
+        """A page with what went wrong. `tell_all`: also what is wrong with a setting, to administrators."""
+        status, why, headers = _problem_of(error, self._config.problem_of, tell_all=tell_all)
+        page = await self._page(request, replace(layout, status=status, problem=why))
+        return page.having(*headers)
+
+    async def _page(self, request: Request, layout: Layout) -> Response:
+        """Render a layout; no cache may keep the page, no other site frame it or add a script to it."""
+        language = self._renderer.language(request.header(b"accept-language"))
+        # New for each page: the policy permits the script of the page by it, and none that a text might bring in.
+        nonce = secrets.token_urlsafe(16)
+        whole = replace(layout, nonce=nonce, address=self._config.address)
+        loop = asyncio.get_running_loop()
+        body = await loop.run_in_executor(_RENDERING, self._renderer.render, whole, language)
+        return Response(layout.status, body, HTML, (*_headers(nonce), ("content-language", language)))
+
+
+async def _in_thread(function: Callable[..., _T], *args: Any, **named: Any) -> _T:
+    """Run a function that may wait in a thread; a cancelled caller waits for it, since it may be changing something."""
+    return await run_to_completion_in(_THREADS, partial(function, *args, **named))
+
+
+def _headers(nonce: str) -> Headers:
+    policy = (
+        f"default-src 'none'; style-src 'self'; script-src 'nonce-{nonce}'; connect-src 'self'; img-src 'self' data:; "
+        "form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
+    )
+    return (
+        ("content-security-policy", policy),
+        # With "no-referrer", browsers would send forms with `Origin: null`, and check_origin would refuse them.
+        ("referrer-policy", "same-origin"),
+        ("x-frame-options", "DENY"),
+        ("cross-origin-opener-policy", "same-origin"),
+        ("cross-origin-resource-policy", "same-origin"),
+        ("x-robots-tag", "noindex, nofollow"),
+        ("vary", "Cookie, Accept-Language"),
+        *NO_STORE,
+    )
+
+
+def _problem_of(
+    error: Exception, problem_of: Callable[[Exception], Problem | None], *, tell_all: bool
+) -> Problem:
+    """Status, sentence and headers for an error; a fault of the server is logged in full and not shown."""
+    if isinstance(error, Denied):
+        return error.status, error.why, (("retry-after", str(int(error.wait) + 1)),) if error.wait else ()
+    if isinstance(error, NotFound):
+        return 404, error, ()
+    found = problem_of(error)
+    if found is not None:
+        return found
+    if isinstance(error, IbiError) and (tell_all or not isinstance(error, SetupError)):
+        return 422, error, ()
+    _log.error(
+        "a request could not be answered: %s", error, exc_info=None if isinstance(error, IbiError) else error
+    )
+    return 503, IbiError("this server cannot answer now; try again later"), _LATER
+
+
+def _place(path: str) -> tuple[str, str]:
+    """The word of a page in a path, and what follows it."""
+    word, _, rest = path.removeprefix(ROOT).strip("/").partition("/")
+    return word, rest
+
+
+def _inside(target: str) -> str:
+    """An address of the administration, "" for any other, so that signing in never leads to another site."""
+    path = target.partition("?")[0]
+    leads_out = "//" in target or ".." in path or "%2e" in path.lower() or "#" in target
+    return target if _NEXT.fullmatch(target) and not leads_out and "sign-" not in target else ""
+
+
+class AccountForm:
+    """The page of a user's own account."""
+
+    scope = Scope.READ
+    files = False
+
+    def __init__(self, authentication: Authentication) -> None:
+        self._authentication = authentication
+
+    def show(self, _page_request: PageRequest, _typed: Form | None) -> AccountPage:
+        """The form."""
+        return AccountPage()
+
+    def do(self, page_request: PageRequest, form: Form) -> str:
+        """Set another password; every session of the account ends, this one too. Raises Denied, IbiError."""
+        now, new = (next(iter(form.many(name)), "") for name in ("password", "new_password"))
+        if form.many("again_password") != [new]:
+            raise IbiError("the two passwords differ; nothing was changed")
+        self._authentication.check_password(page_request.signed, page_request.client, now)
+        self._authentication.accounts.set_password(page_request.signed.name, new)
+        self._authentication.sessions.end_all(page_request.signed.name)
+        return f"{ROOT}/sign-in?done=password"
+
+
+class AccountsForm:
+    """The page of all accounts."""
+
+    scope = Scope.ADMIN
+    files = False
+
+    def __init__(self, people: AccountManager) -> None:
+        self._people = people
+
+    def show(self, _page_request: PageRequest, typed: Form | None) -> AccountsPage:
+        """All accounts."""
+        name, role = (typed.one("name"), typed.one("role")) if typed else ("", "")
+        return AccountsPage(self._people.all(), self._people.roles, name=name, role=role)
+
+    def do(self, page_request: PageRequest, form: Form) -> AccountsPage | str:
+        """Make, change or remove one; a new password is shown now and never again."""
+        what, name = form.one("what"), form.one("name")
+        mine = name.lower() == page_request.signed.name.lower()
+        if what == "remove":
+            if mine:
+                raise IbiError("you cannot remove the account that you are signed in with")
+            self._people.remove(name)
+            return f"{ROOT}/accounts?done=removed-account"
+        if what == "role":
+            if mine:
+                raise IbiError("you cannot change what the account is for that you are signed in with")
+            self._people.set_role(name, form.one("role"))
+            return f"{ROOT}/accounts?done=role"
+        anew = what == "password"
+        account, password = (
+            self._people.set_password(name) if anew else self._people.add(name, form.one("role"))
+        )
+        return replace(self.show(page_request, None), made=(account.name, password))

@@ -1,0 +1,202 @@
+"""Forms as browsers send them, read within limits; the token of a form is checked before the form is used.
+
+A form may come after its session has ended. What was typed is then kept on the page to sign in. Such a form is a
+stranger's, so it is read within narrow limits, and its files are read past.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from concurrent.futures import ThreadPoolExecutor
+from typing import TYPE_CHECKING, Any, Final
+from urllib.parse import parse_qsl
+
+from python_multipart.exceptions import FormParserError
+from python_multipart.multipart import MultipartParser, parse_options_header
+
+from ibi.accounts.layout import Form
+from ibi.accounts.sign_in import Denied
+from ibi.errors import IbiError
+from ibi.http.request import ClientGone
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable, Sequence
+
+    from ibi.http.request import Request
+
+    Receive = Callable[[], Awaitable[Any]]
+    Check = Callable[[str], None]
+    """Given the token of a form, raises Denied unless it is of this session."""
+    Typed = tuple[tuple[str, str], ...]
+
+
+LONGEST_FIELDS: Final = 1 << 20
+"""Bytes of all fields of a form together."""
+MOST_FIELDS: Final = 2000
+"""Fields of a form."""
+LONGEST_KEPT: Final = 1 << 18
+"""Characters of what is kept: percent-encoded, at most three times as long, it still fits into a form."""
+LONGEST_EXPIRED: Final = 1 << 25
+"""Bytes of a form with files that are read past for the sake of its texts."""
+PARSING: Final = ThreadPoolExecutor(2, "forms")
+"""Threads that parse forms: a large one takes tenths of a second, for which the event loop must not stand still."""
+TOKEN: Final = "form_token"  # noqa: S105 - the name of a field
+"""The field with the token of a form's session."""
+URLENCODED: Final = "application/x-www-form-urlencoded"
+MULTIPART: Final = "multipart/form-data"
+
+_MOST_HEADERS: Final = 8
+_LONGEST_HEADERS: Final = 8 * 1024
+
+
+def media_type_of(request: Request) -> str:
+    """The media type of a form, in lower case, without its parameters."""
+    return request.header(b"content-type").partition(";")[0].strip().lower()
+
+
+def unreadable() -> Denied:
+    """The error for a form that no browser can have made of our page."""
+    return Denied(400, IbiError("the form cannot be read; open the page again and repeat it"))
+
+
+async def read_fields(request: Request, receive: Receive, check: Check) -> Form:
+    """A form without files; `check` is given its token. Raises Denied and ClientGone."""
+    if media_type_of(request) != URLENCODED:
+        raise Denied(415, IbiError("this is not the form of this page; open the page again"))
+    raw, more = bytearray(), True
+    while more:
+        message = await receive()
+        if message["type"] != "http.request":
+            raise ClientGone
+        raw += message.get("body", b"")
+        more = message.get("more_body", False)
+        if len(raw) > LONGEST_FIELDS:
+            raise Denied(413, IbiError("the texts of the form are too long"))
+    try:
+        pairs = await asyncio.get_running_loop().run_in_executor(PARSING, _pairs, raw)
+    except ValueError:
+        raise unreadable() from None
+    form = Form(unix_lines(pairs))
+    check(form.one(TOKEN))
+    return form
+
+
+def _pairs(raw: bytes | bytearray) -> list[tuple[str, str]]:
+    """The fields of a form without files. Raises ValueError for what is none."""
+    return parse_qsl(raw.decode("ascii"), keep_blank_values=True, errors="strict", max_num_fields=MOST_FIELDS)
+
+
+def unix_lines(fields: list[tuple[str, str]]) -> list[tuple[str, str]]:
+    """End lines with one character, where browsers send two."""
+    return [(name, value.replace("\r\n", "\n")) for name, value in fields]
+
+
+async def read_expired_form(request: Request, receive: Receive) -> Typed | None:
+    """The texts of a form but its passwords; None if they are too long to be kept. Raises Denied and ClientGone."""
+    if media_type_of(request) == MULTIPART:
+        fields = await _texts_of(request, receive)
+    else:
+        fields = (await read_fields(request, receive, lambda _: None)).fields
+    if fields is None:
+        return None
+    # A password is never written back into a page.
+    typed = tuple((name, text) for name, text in fields if name != TOKEN and "password" not in name)
+    return typed if len(packed(typed)) <= LONGEST_KEPT else None
+
+
+def packed(typed: Typed) -> str:
+    """Pack the fields of a form into one text, for a hidden field."""
+    return json.dumps(typed)
+
+
+def unpacked(text: str) -> Typed:
+    """Unpack the fields of a form; () for what no page of ours has written."""
+    try:
+        pairs: Any = json.loads(text) if text and len(text) <= LONGEST_KEPT else []
+        return tuple((str(name), str(value)) for name, value in pairs)
+    except (ValueError, TypeError, RecursionError):
+        return ()
+
+
+async def _texts_of(request: Request, receive: Receive) -> Sequence[tuple[str, str]] | None:
+    """The texts of a form with files; None if it is too long, () for one that is broken. Raises ClientGone."""
+    texts, left, more = _Texts(), LONGEST_EXPIRED, True
+    loop = asyncio.get_running_loop()
+    try:
+        parser = texts.parser(request.header(b"content-type"))
+        while more:
+            message = await receive()
+            if message["type"] != "http.request":
+                raise ClientGone
+            # The bytes of files are read past, for the sake of the texts that come after them.
+            piece, more = message.get("body", b""), message.get("more_body", False)
+            left -= len(piece)
+            if left < 0:
+                return None
+            await loop.run_in_executor(PARSING, parser.write, piece)
+    except _TooMany:
+        return None
+    except FormParserError:
+        return ()
+    return None if texts.left < 0 else unix_lines(texts.fields)
+
+
+class _TooMany(Exception):
+    """A form has more parts than any of ours: each of them costs processor time."""
+
+
+class _Texts:
+    """Collects the text parts of a form, called by its parser."""
+
+    def __init__(self) -> None:
+        self.fields: list[tuple[str, str]] = []
+        self.left = LONGEST_FIELDS  # bytes; below 0: they were too many
+        self._header, self._value = bytearray(), bytearray()
+        self._name: str | None = None  # of the part that comes, if it is a text
+        self._text = bytearray()
+        self._parts = 0
+
+    def parser(self, content_type: str) -> MultipartParser:
+        """The parser, which is fed with the bytes of the form. Raises FormParserError; when fed, _TooMany, too."""
+        _kind, options = parse_options_header(content_type)
+        return MultipartParser(
+            options.get(b"boundary", b""),
+            {
+                "on_part_begin": self._part_begin,
+                "on_header_field": lambda data, start, end: self._header.extend(data[start:end]),
+                "on_header_value": lambda data, start, end: self._value.extend(data[start:end]),
+                "on_header_end": self._header_end,
+                "on_part_data": self._data,
+                "on_part_end": self._part_end,
+            },
+            max_header_count=_MOST_HEADERS,
+            max_header_size=_LONGEST_HEADERS,
+        )
+
+    def _part_begin(self) -> None:
+        self._parts += 1
+        if self._parts > MOST_FIELDS:
+            raise _TooMany
+
+    def _header_end(self) -> None:
+        if self._header.lower() == b"content-disposition":
+            _kind, options = parse_options_header(self._value.decode("latin-1"))
+            # A part with the name of a file is a file, whatever its type says.
+            self._name = (
+                None if b"filename" in options else options.get(b"name", b"").decode("utf-8", "replace")
+            )
+        self._header.clear()
+        self._value.clear()
+
+    def _data(self, data: bytes, start: int, end: int) -> None:
+        if self._name is not None:
+            self.left -= end - start
+            if self.left >= 0:
+                self._text += data[start:end]
+
+    def _part_end(self) -> None:
+        if self._name is not None:
+            self.fields.append((self._name, self._text.decode("utf-8", "replace")))
+        self._name = None
+        self._text.clear()

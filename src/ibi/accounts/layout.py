@@ -1,0 +1,164 @@
+"""The pages of an administration as values, the layout around them, and the request that a page handler gets."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Final, Protocol
+
+from ibi.errors import IbiError, ParseError
+from ibi.identifier.forms import parse_name
+from ibi.protocol.query_string import read_query, unescape
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
+    from ibi.accounts.people import Account, Role
+    from ibi.accounts.sign_in import Client, SignedInUser
+    from ibi.accounts.tokens import Scope
+    from ibi.http.request import Request
+    from ibi.identifier.forms import Name
+
+
+ROOT: Final = "/-/admin"
+"""The path of an administration."""
+
+
+@dataclass(frozen=True, slots=True)
+class Form:
+    """The fields of a form, in the order of the page, and its files, where a service takes any."""
+
+    fields: Sequence[tuple[str, str]] = ()
+    files: Any = field(default_factory=dict)
+
+    def one(self, name: str) -> str:
+        """The value of a field, without blanks around it; "" if it is not there."""
+        return next((value.strip() for each, value in self.fields if each == name), "")
+
+    def many(self, name: str) -> list[str]:
+        """All values of a field."""
+        return [value for each, value in self.fields if each == name]
+
+
+@dataclass(frozen=True, slots=True)
+class PageRequest:
+    """A request of a user who is signed in. `rest`: what follows the word of the page in the path, as it came."""
+
+    request: Request
+    signed: SignedInUser
+    client: Client
+    rest: str = ""
+
+    @property
+    def name(self) -> Name:
+        """The identifier in the path. Raises ParseError."""
+        return parse_name(unescape(self.rest))
+
+    @property
+    def query(self) -> Mapping[str, str]:
+        """The words of the query, decoded; {} for a query that is none."""
+        return query_of(self.request)
+
+    def may(self, scope: Scope) -> bool:
+        """Whether the user may do this."""
+        return self.signed.role.may(scope)
+
+
+def query_of(request: Request) -> Mapping[str, str]:
+    """The words of a query, decoded; {} for a query that is none."""
+    try:
+        pairs = list(read_query(request.query)) if request.query else []
+        return {name: value.encode("latin-1").decode() for name, value in pairs}
+    except (ParseError, UnicodeError):
+        return {}
+
+
+class PageHandler(Protocol):
+    """Shows one page of an administration, and does what its form asks for.
+
+    Both functions run in threads, since they may wait for the disk. What they raise is shown on the page, beside what
+    was typed.
+    """
+
+    scope: Scope
+    """The scope that a role needs."""
+    files: bool
+    """Whether files come with the form."""
+
+    def show(self, page_request: PageRequest, typed: Form | None, /) -> Any:
+        """The page, a value; with what was `typed`, where that could not be done. Raises IbiError."""
+
+    def do(self, page_request: PageRequest, form: Form, /) -> Any:
+        """Do what the form asks for; return the address to go to next, or a page. Raises IbiError."""
+
+
+class NotFound(IbiError):
+    """There is no such page."""
+
+
+class ReadOnlyPage:
+    """A page without a form."""
+
+    files = False
+
+    def do(self, _page_request: PageRequest, _form: Form) -> Any:
+        """Refuse. Raises NotFound."""
+        raise NotFound("there is no such page here")
+
+
+@dataclass(frozen=True, slots=True)
+class SignInPage:
+    """The form to sign in. `next`: where it leads; `kept`: what was typed into a form after its session had ended."""
+
+    next: str = ""
+    name: str = ""
+    kept: tuple[tuple[str, str], ...] = ()
+    possible: bool = True
+    """Whether a password may be typed here: not where it would travel in the open."""
+
+
+@dataclass(frozen=True, slots=True)
+class NoticePage:
+    """A page with nothing but what its layout shows: a problem, or a notice."""
+
+
+@dataclass(frozen=True, slots=True)
+class AccountPage:
+    """One's own account: its password, and its sessions."""
+
+
+@dataclass(frozen=True, slots=True)
+class AccountsPage:
+    """The accounts of people; `made`: the name and the password of a new one, shown this once; what was typed."""
+
+    accounts: Sequence[Account]
+    roles: Sequence[Role]
+    made: tuple[str, str] = ("", "")
+    name: str = ""
+    role: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Layout:
+    """A page and what stands around it: the user, what went wrong, what was done, and the service.
+
+    `here`: the word of the page in its address; `nonce`: by which the policy allows the script of the page.
+    """
+
+    page: Any
+    status: int = 200
+    signed: SignedInUser | None = None
+    problem: IbiError | None = None
+    done: str = ""
+    here: str = ""
+    nonce: str = ""
+    address: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class LayoutRenderer:
+    """Renders layouts; given by a higher layer, which has the templates."""
+
+    render: Callable[[Layout, str], bytes]
+    """(layout, language) -> HTML."""
+    language: Callable[[str], str]
+    """The header Accept-Language -> one of `i18n.LANGUAGES`."""

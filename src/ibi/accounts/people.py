@@ -1,0 +1,264 @@
+"""Accounts of people: their roles, their passwords, and the file DIR/accounts.json, which only its owner can read.
+
+    {"version": 1, "accounts": [{"name", "role", "hash", "made"}, ...]}    as `runtime.json_list` keeps it
+
+Of a password only its argon2 hash is kept. An older copy of the file makes older passwords valid again, so guard
+backups as you guard the file. The rules for passwords follow NIST SP 800-63B: a length, no rules of composition, none
+of the passwords that would be tried first (threat T44).
+"""
+
+from __future__ import annotations
+
+import secrets
+from enum import StrEnum
+from functools import cache
+from hashlib import sha256
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from unicodedata import normalize
+
+from argon2 import PasswordHasher
+from argon2.exceptions import InvalidHashError, VerificationError
+
+from ibi.accounts.tokens import Scope
+from ibi.errors import IbiError, NotHeld, ParseError, SetupError
+from ibi.runtime.json_list import LONGEST_NAME, JsonList, is_name
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+    from pathlib import Path
+
+
+SHORTEST: Final = 12
+"""Characters of a password, at least."""
+LONGEST: Final = 200
+"""Characters of a password, at most: what is longer only costs time."""
+MOST_ACCOUNTS: Final = 1000
+"""Accounts of one service."""
+
+_FEWEST_DIFFERENT: Final = 5
+# None that looks like another: people copy them from paper.
+_LETTERS: Final = "abcdefghjkmnpqrstuvwxyz23456789"
+_GROUPS, _IN_GROUP = 5, 5  # 124 random bits
+
+
+class Role(StrEnum):
+    """The role of an account, which stands for the scopes that a token would have."""
+
+    DEPOSITOR = "depositor"
+    """Deposits new items."""
+    KEEPER = "keeper"
+    """Also edits, removes and transfers items."""
+    ADMINISTRATOR = "administrator"
+    """Also decides about the service itself."""
+
+    @property
+    def scopes(self) -> tuple[Scope, ...]:
+        """The scopes of a token with the same permissions."""
+        return _SCOPES[self]
+
+    def may(self, scope: Scope) -> bool:
+        """Whether this role permits what needs this scope."""
+        return scope in self.scopes or Scope.ADMIN in self.scopes
+
+
+_SCOPES: Final = {
+    Role.DEPOSITOR: (Scope.READ, Scope.DEPOSIT),
+    Role.KEEPER: (Scope.READ, Scope.DEPOSIT, Scope.EDIT, Scope.DELETE, Scope.TRANSFER),
+    Role.ADMINISTRATOR: (Scope.ADMIN,),
+}
+
+
+def new_password() -> str:
+    """A random password that is easy to copy from paper: five groups of five letters and digits."""
+    return "-".join("".join(secrets.choice(_LETTERS) for _ in range(_IN_GROUP)) for _ in range(_GROUPS))
+
+
+def check_password(password: str, account: str) -> None:
+    """Refuse a password that would be among the first to be tried. Raises IbiError, which says what to do."""
+    text = _normal(password[: LONGEST + 1])
+    if len(text) < SHORTEST:
+        raise IbiError("a password has at least {least} characters; a few words are good", least=SHORTEST)
+    if max(len(text), len(password)) > LONGEST:
+        raise IbiError("a password has at most {most} characters", most=LONGEST)
+    if len(set(text)) < _FEWEST_DIFFERENT or account.lower() in text.lower():
+        raise IbiError("this password is easy to guess; choose one without the name of the account")
+
+
+def hash_password(password: str) -> str:
+    """The hash that is stored of a password; slow on purpose."""
+    return _hasher().hash(_normal(password))
+
+
+def is_hash_of(kept: str, password: str) -> bool:
+    """Whether a hash was made of this password; slow on purpose, also for one that is too long."""
+    # Cut, so that a password of a megabyte costs no more than one that is just too long.
+    try:
+        return _hasher().verify(kept, _normal(password[: LONGEST + 1]))
+    except (VerificationError, InvalidHashError):
+        return False
+
+
+@cache
+def decoy_hash() -> str:
+    """A hash to compare the password of an unknown account with, so that the time is that of a known one."""
+    return hash_password(new_password())
+
+
+def _normal(password: str) -> str:
+    """One spelling: keyboards compose accented letters differently."""
+    return normalize("NFKC", password)
+
+
+@cache
+def _hasher() -> PasswordHasher:
+    """Argon2id with 19 MiB and two passes, as for registration keys: what OWASP asks for."""
+    return PasswordHasher(time_cost=2, memory_cost=19 * 1024, parallelism=1)
+
+
+class Account(NamedTuple):
+    """An account as it is stored. `made`: when, RFC 3339 in UTC; `hash`: argon2, of its password."""
+
+    name: str
+    role: Role
+    hash: str
+    made: str
+
+    @property
+    def stamp(self) -> str:
+        """A fingerprint of the password's hash: sessions that have another one end, as after a change of password."""
+        return sha256(self.hash.encode()).hexdigest()[:32]
+
+
+class Accounts:
+    """The accounts in a folder. Raises SetupError where their file cannot be used."""
+
+    def __init__(self, folder: Path) -> None:
+        self._list = JsonList(folder, "accounts", _account_of, lambda account: account.name.lower())
+
+    def add(self, name: str, role: Role, password: str, made: str) -> Account:
+        """Make a new account. `made` as in Account.
+
+        Raises ParseError for a name that is none, SetupError for one that is taken, IbiError for a weak password.
+        """
+        if not is_name(name):
+            problem = "the name of an account is made of at most {most} letters, digits, dots, hyphens and underlines"
+            raise ParseError("name of an account", name, problem, most=LONGEST_NAME)
+        check_password(password, name)
+        account = Account(name, role, hash_password(password), made)
+        with self._list.changing() as accounts:
+            if any(known.name.lower() == name.lower() for known in accounts):
+                raise SetupError("there is an account of the name {name} already", name=name)
+            if len(accounts) >= MOST_ACCOUNTS:
+                raise SetupError("there are {most} accounts already; remove one first", most=MOST_ACCOUNTS)
+            accounts.append(account)
+        return account
+
+    def remove(self, name: str) -> None:
+        """Remove an account; its sessions end. Raises SetupError if there is none of this name."""
+        with self._list.changing() as accounts:
+            accounts.remove(_named(accounts, name))
+
+    def set_password(self, name: str, password: str) -> Account:
+        """Give an account another password; its sessions end. Raises SetupError, and IbiError for a weak one."""
+        check_password(password, name)
+        # Before the lock is taken: hashing takes long on purpose, and other changes should not wait for it.
+        hashed = hash_password(password)
+        with self._list.changing() as accounts:
+            before = _named(accounts, name)
+            after = before._replace(hash=hashed)
+            accounts[accounts.index(before)] = after
+        return after
+
+    def set_role(self, name: str, role: Role) -> Account:
+        """Give an account another role, at once. Raises SetupError if there is none of this name."""
+        with self._list.changing() as accounts:
+            before = _named(accounts, name)
+            after = before._replace(role=role)
+            accounts[accounts.index(before)] = after
+        return after
+
+    def all(self) -> Sequence[Account]:
+        """Every account, in the order in which they were made."""
+        return self._list.all()
+
+    def find(self, name: str) -> Account | None:
+        """The account of a name, in whatever case; None if there is none. Looks whether the file has changed."""
+        return self._list.find(name.lower())
+
+
+def _named(accounts: Sequence[Account], name: str) -> Account:
+    found = next((known for known in accounts if known.name.lower() == name.lower()), None)
+    if found is None:
+        raise SetupError("there is no account of the name {name}", name=name)
+    return found
+
+
+def _account_of(row: dict[str, Any]) -> Account:
+    """An account as it was written. Raises ValueError for anything that we did not write."""
+    account = Account(**{**row, "role": Role(row["role"])})
+    if not account.hash.startswith("$argon2"):
+        raise ValueError(account.name)
+    return account
+
+
+class AccountManager:
+    """Manages the accounts of one service, in these roles. `moment` gives the time as RFC 3339.
+
+    `ended` is called with the name of an account whose sessions have ended, to delete them at once; without it, each
+    ends when its stamp is compared the next time.
+    """
+
+    def __init__(
+        self,
+        accounts: Accounts,
+        roles: Sequence[Role],
+        moment: Callable[[], str],
+        ended: Callable[[str], None] = lambda _: None,
+    ) -> None:
+        self.roles = roles
+        self._accounts = accounts
+        self._moment = moment
+        self._ended = ended
+
+    def all(self) -> Sequence[Account]:
+        """Every account, in the order in which they were made."""
+        return self._accounts.all()
+
+    def add(self, name: str, role: str, password: str = "") -> tuple[Account, str]:
+        """Make an account, and a password for it unless one is given. Raises IbiError."""
+        chosen = password or new_password()
+        return self._accounts.add(name, self._role(role), chosen, self._moment()), chosen
+
+    def set_role(self, name: str, role: str) -> Account:
+        """Give an account another role. Raises NotHeld, IbiError."""
+        chosen = self._role(role)
+        self._check(name)
+        return self._accounts.set_role(name, chosen)
+
+    def set_password(self, name: str, password: str = "") -> tuple[Account, str]:
+        """Give an account another password, made unless one is given; its sessions end. Raises NotHeld, IbiError."""
+        self._check(name)
+        chosen = password or new_password()
+        account = self._accounts.set_password(name, chosen)
+        self._ended(account.name)
+        return account, chosen
+
+    def remove(self, name: str) -> None:
+        """Remove an account; its sessions end. Raises NotHeld."""
+        self._check(name)
+        self._accounts.remove(name)
+        self._ended(name)
+
+    def _check(self, name: str) -> None:
+        if self._accounts.find(name) is None:
+            raise NotHeld("there is no account of the name {name}", name=name)
+
+    def _role(self, role: str) -> Role:
+        if role not in set(self.roles):
+            raise ParseError("role", role, "choose what the account is for")
+        return Role(role)
+
+
+def account_facts(account: Account) -> dict[str, Any]:
+    """An account as JSON members, without anything of its password."""
+    return {"name": account.name, "role": account.role.value, "made": account.made}

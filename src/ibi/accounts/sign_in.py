@@ -1,0 +1,297 @@
+"""Authentication of people: signing in, sessions in cookies, and whether a form is of its session (threat T44).
+
+A session is a random id in a cookie that scripts cannot read and other sites cannot send. Every form carries a token
+that is made from the id, and a form that another site has sent is refused by Sec-Fetch-Site, or by Origin.
+
+A second cookie names a browser in which an account has signed in before: a random number with a seal that only the
+password hash of the account makes. It authenticates nothing, and is worthless once the password is another. Attempts
+from such a browser are counted by themselves, so that the attempts of strangers do not lock the owner out.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hmac
+import re
+import secrets
+from concurrent.futures import ThreadPoolExecutor
+from hashlib import sha256
+from hmac import compare_digest
+from typing import TYPE_CHECKING, Final, NamedTuple
+from unicodedata import normalize
+from urllib.parse import urlsplit
+
+from ibi.accounts.people import Accounts, decoy_hash, is_hash_of
+from ibi.accounts.sessions import ABSOLUTE, AttemptLimit, Sessions
+from ibi.errors import IbiError
+from ibi.http.client_address import is_loopback
+from ibi.http.limits.token_bucket import client_key
+from ibi.http.request import host_of
+from ibi.runtime.json_list import LONGEST_NAME
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+    from ibi.accounts.people import Account, Role
+    from ibi.http.request import Request
+
+
+BROWSER_KNOWN: Final = 365 * 86_400.0
+"""Seconds for which a browser is known after its last sign-in."""
+SHORT_WHILE: Final = 900.0
+"""Seconds within which wrong passwords from one network count."""
+LONG_WHILE: Final = 3600.0
+"""Seconds within which wrong passwords for one account count, wherever they come from."""
+WRONG_BY_ONE: Final = 5
+"""Wrong passwords for one account from one network in a short while."""
+WRONG_FROM_NETWORK: Final = 30
+"""Wrong passwords from one network in a short while, for whatever accounts, known or not."""
+WRONG_FOR_ACCOUNT: Final = 50
+"""Wrong passwords for one account in a long while, from all browsers in which it has not signed in before."""
+MOST_WAITING: Final = 16
+"""Sign-ins that wait; two passwords are compared at a time, since each comparison takes 19 MiB."""
+
+_BYTES: Final = 16
+_COOKIE: Final = re.compile(r"[0-9a-f]{32}\.[0-9a-f]{64}")
+_OF_ONE: Final = AttemptLimit("account and network", WRONG_BY_ONE, SHORT_WHILE)
+_OF_NETWORK: Final = AttemptLimit("network", WRONG_FROM_NETWORK, SHORT_WHILE)
+_OF_DEVICE: Final = AttemptLimit("account and device", WRONG_BY_ONE, SHORT_WHILE)
+_OF_ACCOUNT: Final = AttemptLimit("account", WRONG_FOR_ACCOUNT, LONG_WHILE)
+# Argon2 takes 19 MiB and most of a processor for each password (threat T44).
+_AT_ONCE: Final = 2
+_CHECKING: Final = ThreadPoolExecutor(_AT_ONCE, "sign-in")
+# With any of these headers, the other end of the connection is a proxy and not a browser.
+_OF_PROXIES: Final = (
+    b"forwarded", b"via", b"x-forwarded-for", b"x-forwarded-host", b"x-forwarded-proto", b"x-real-ip",
+)  # fmt: skip
+_DIGITS: Final = 8
+_LONGEST_ID: Final = 64
+_LONGEST_TYPED: Final = 4 * LONGEST_NAME  # cut before it is normalised, which takes long for long texts
+
+
+class Denied(Exception):
+    """A request that is denied: the status, why, and after how many seconds it may be tried again (0: never)."""
+
+    def __init__(self, status: int, why: IbiError, wait: float = 0.0) -> None:
+        super().__init__(str(why))
+        self.status = status
+        self.why = why
+        self.wait = wait
+
+
+class Client(NamedTuple):
+    """The client of a request: its `address`, as far as it can be trusted; whether over https, or on this machine."""
+
+    address: str | None
+    secure: bool
+    local: bool
+
+
+class SignedInUser(NamedTuple):
+    """A user who is signed in. `token`: what every form of theirs carries; `session`: its id."""
+
+    name: str
+    role: Role
+    token: str
+    session: str
+
+
+class Authentication:
+    """Authenticates the users of one service, whose accounts and sessions lie in a folder. `now` gives POSIX seconds.
+
+    `label` distinguishes it from others on the same host: cookies know hosts, but no ports.
+    """
+
+    def __init__(self, folder: Path, label: str, now: Callable[[], float]) -> None:
+        self.accounts = Accounts(folder)
+        self.sessions = Sessions(folder / "sessions.sqlite", now)
+        self._cookie = f"ibi-{sha256(label.encode()).hexdigest()[:_DIGITS]}"
+        self._waiting = 0
+
+    def close(self) -> None:
+        """Close the file of the sessions."""
+        self.sessions.close()
+
+    def signed_in(self, request: Request, client: Client) -> SignedInUser | None:
+        """The user of a request; None without a session. May wait for the disk. Raises SetupError."""
+        session = _cookies(request).get(self._name(client), "")
+        if not 0 < len(session) <= _LONGEST_ID:
+            return None
+        found = self.sessions.find(session)
+        account = self.accounts.find(found.account) if found else None
+        if found is None or account is None:
+            return None
+        if not compare_digest(account.stamp, found.stamp):
+            self.sessions.end(session)
+            return None
+        return SignedInUser(account.name, account.role, _form_token(session), session)
+
+    async def sign_in(
+        self, request: Request, client: Client, name: str, password: str
+    ) -> tuple[SignedInUser, tuple[str, ...]]:
+        """Sign in: a new session, whatever there was before, and each Set-Cookie. Raises Denied, SetupError."""
+        self.check_transport(client)
+        name = normalize("NFKC", name[:_LONGEST_TYPED]).strip().lower()[: LONGEST_NAME + 1]
+        self._refuse_when_busy()
+        account = await asyncio.to_thread(self.accounts.find, name)
+        device = device_of(_cookies(request).get(self._name(client, known=True), ""), account)
+        source = _source(client)
+        limits: tuple[tuple[AttemptLimit, str], ...] = (
+            (_OF_ONE, f"{name} {source}"), (_OF_NETWORK, source), (_OF_ACCOUNT, name),
+        )  # fmt: skip
+        # A known browser has attempts of its own: strangers who try this account cannot use them up.
+        if device:
+            limits = ((_OF_DEVICE, f"{name} {device}"),)
+        attempt = await asyncio.to_thread(self.sessions.attempt, limits)
+        if attempt.wait:
+            raise _too_many(attempt.wait)
+        # An unknown account costs the same time as a wrong password, or the time would give names away.
+        right = await self._checked(account.hash if account else decoy_hash(), password)
+        if account is None or not right:
+            raise Denied(403, IbiError("the name or the password is wrong; look at both and try again"))
+        await asyncio.to_thread(self.sessions.clear, attempt, *limits[0])
+        # A new id at every sign-in: one that was planted in the browser before is worth nothing.
+        before = _cookies(request).get(self._name(client))
+        if before:
+            await asyncio.to_thread(self.sessions.end, before)
+        session = await asyncio.to_thread(self.sessions.start, account.name, account.stamp)
+        signed = SignedInUser(account.name, account.role, _form_token(session), session)
+        known = self._set(client, device_cookie(device, account), int(BROWSER_KNOWN), known=True)
+        return signed, (known, self._set(client, session, int(ABSOLUTE)))
+
+    def check_password(self, signed: SignedInUser, client: Client, password: str) -> None:
+        """Ask the user for the password once more. Waits, slow on purpose. Raises Denied, SetupError."""
+        name = signed.name.lower()
+        limits = ((_OF_ONE, f"{name} {_source(client)}"), (_OF_ACCOUNT, name))
+        attempt = self.sessions.attempt(limits)
+        if attempt.wait:
+            raise _too_many(attempt.wait)
+        account = self.accounts.find(signed.name)
+        if account is None or not _CHECKING.submit(is_hash_of, account.hash, password).result():
+            raise Denied(403, IbiError("this is not your present password"))
+        self.sessions.clear(attempt, *limits[0])
+
+    def sign_out(self, signed: SignedInUser, client: Client, *, everywhere: bool) -> str:
+        """End the session, or all sessions of the account; return the Set-Cookie that deletes the cookie."""
+        if everywhere:
+            self.sessions.end_all(signed.name)
+        else:
+            self.sessions.end(signed.session)
+        return self._set(client, "", 0)
+
+    @staticmethod
+    def check_transport(client: Client) -> None:
+        """Refuse a password where others could read it on its way. Raises Denied."""
+        if not (client.secure or client.local):
+            problem = (
+                "signing in needs https: open this page by an address that begins with https, "
+                "or ask whoever runs the server to provide one"
+            )
+            raise Denied(403, IbiError(problem))
+
+    @staticmethod
+    def check_origin(request: Request) -> None:
+        """Refuse what another site has sent, and what does not name its sender. Raises Denied."""
+        site, origin = request.header(b"sec-fetch-site"), request.header(b"origin")
+        ours = _netloc(origin) == request.header(b"host").lower() != "" if origin else bool(site)
+        if not ours or site not in {"", "same-origin"}:
+            raise Denied(
+                403, IbiError("this form was not sent from a page of ours; open the page again and repeat it")
+            )
+
+    @staticmethod
+    def check_form(signed: SignedInUser, token: str) -> None:
+        """Refuse a form that belongs to no page of this session. Raises Denied."""
+        if not compare_digest(signed.token.encode(), token.encode("utf-8", "replace")):
+            raise Denied(
+                403, IbiError("this form belongs to an earlier session; open the page again and repeat it")
+            )
+
+    async def _checked(self, kept: str, password: str) -> bool:
+        """Compare a password, two at a time. Raises Denied where too many wait already."""
+        self._refuse_when_busy()
+        self._waiting += 1
+        try:
+            return await asyncio.get_running_loop().run_in_executor(_CHECKING, is_hash_of, kept, password)
+        finally:
+            self._waiting -= 1
+
+    def _refuse_when_busy(self) -> None:
+        """Refuse a sign-in while too many wait, before anything is counted. Raises Denied."""
+        if self._waiting >= MOST_WAITING:
+            raise Denied(503, IbiError("too many people are signing in just now; try again in a moment"), 5.0)
+
+    def _name(self, client: Client, *, known: bool = False) -> str:
+        cookie = f"{self._cookie}-known" if known else self._cookie
+        # With the prefix, browsers take the cookie from this host over https alone: no neighbour domain can plant one.
+        return f"__Host-{cookie}" if client.secure else cookie
+
+    def _set(self, client: Client, value: str, seconds: int, *, known: bool = False) -> str:
+        """A Set-Cookie for this host alone, whose cookie no script reads and no other site sends."""
+        name, secure = self._name(client, known=known), "; Secure" if client.secure else ""
+        return f"{name}={value}; Path=/; Max-Age={seconds}; HttpOnly; SameSite=Strict{secure}"
+
+
+def client_of(request: Request, address: str | None, *, proxied: bool) -> Client:
+    """The client of a request. `address`: as far as it can be trusted.
+
+    `proxied`: whether the other end is a trusted proxy, whose X-Forwarded-Proto then counts.
+    """
+    https = request.secure or (proxied and request.header(b"x-forwarded-proto").strip().lower() == "https")
+    direct = not (proxied or any(request.header(name) for name in _OF_PROXIES))
+    # A proxy on this machine that is not configured is no browser on this machine, whatever it writes into Host.
+    here = is_loopback(request.peer) and is_loopback(host_of(request.header(b"host")))
+    return Client(address, https, direct and here)
+
+
+def device_of(cookie: str, account: Account | None) -> str:
+    """The number of a browser in which this account has signed in before; "" of any other."""
+    if account is None or not _COOKIE.fullmatch(cookie):
+        return ""
+    device, seal = cookie.split(".")
+    return device if hmac.compare_digest(seal, _seal(device, account)) else ""
+
+
+def device_cookie(device: str, account: Account) -> str:
+    """The cookie of a browser in which this account has just signed in; `device` "" gives it a new number."""
+    device = device or secrets.token_hex(_BYTES)
+    return f"{device}.{_seal(device, account)}"
+
+
+def _seal(device: str, account: Account) -> str:
+    return hmac.digest(account.hash.encode(), f"device {device}".encode(), "sha256").hex()
+
+
+def _source(client: Client) -> str:
+    return client_key(client.address or "")
+
+
+def _netloc(origin: str) -> str:
+    """Host and port of an origin; "" of what is none."""
+    try:
+        return urlsplit(origin).netloc.lower()
+    except ValueError:
+        return ""
+
+
+def _cookies(request: Request) -> dict[str, str]:
+    """The cookies of a request; of one that comes twice the first counts."""
+    found: dict[str, str] = {}
+    for pair in request.header(b"cookie").split(";"):
+        name, _, value = pair.strip().partition("=")
+        found.setdefault(name, value)
+    return found
+
+
+def _form_token(session: str) -> str:
+    """The token that the forms of a session carry, from which the session cannot be found."""
+    return sha256(f"form {session}".encode()).hexdigest()
+
+
+def _too_many(wait: float) -> Denied:
+    """The error after too many attempts; `wait` in seconds."""
+    minutes = int(wait // 60) + 1
+    return Denied(
+        429, IbiError("too many attempts; wait {minutes} minutes, then try again", minutes=minutes), wait
+    )

@@ -1,0 +1,111 @@
+"""Tokens of programs that use a service over HTTP: random, shown once, stored only as SHA-256 (threats T15, T16).
+
+    DIR/tokens.json            of an Archive: {"version": 1, "tokens": [{"name", "sha256", "made", "scopes"}, ...]}
+    DIR/minting/tokens.json    of a minting service: the same without scopes, since all that it does is mint
+
+The files are JSON lists (`runtime.json_list`).
+"""
+
+from __future__ import annotations
+
+import re
+import secrets
+from enum import StrEnum
+from hashlib import sha256
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+from ibi.errors import ParseError, SetupError
+from ibi.runtime.json_list import LONGEST_NAME, JsonList, is_name
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+    from pathlib import Path
+
+_BYTES: Final = 32
+# Never a hyphen, which a command would take for an option; and scanners find a token by it where one has leaked.
+_BEGINS: Final = "ibi_"
+_HASH = re.compile(r"[0-9a-f]{64}")
+
+
+class Scope(StrEnum):
+    """What a token permits."""
+
+    READ = "read"
+    DEPOSIT = "deposit"
+    EDIT = "edit"
+    DELETE = "delete"
+    TRANSFER = "transfer"
+    ADMIN = "admin"
+
+
+def scopes_of(text: str) -> tuple[Scope, ...]:
+    """Read "read,deposit", each once and in the order of Scope. Raises ParseError."""
+    words = [word.strip() for word in text.split(",")]
+    if not all(word in set(Scope) for word in words):
+        raise ParseError("scope", text, "a scope is one or more of: {scopes}", scopes=", ".join(Scope))
+    return tuple(scope for scope in Scope if scope in words)
+
+
+class Token(NamedTuple):
+    """A token as it is stored. `made`: when, RFC 3339 in UTC; `scopes`: what it permits."""
+
+    name: str
+    sha256: str
+    made: str
+    scopes: tuple[Scope, ...] = ()
+
+    def may(self, scope: Scope) -> bool:
+        """Whether it permits this; an administrator's permits everything."""
+        return scope in self.scopes or Scope.ADMIN in self.scopes
+
+
+class Tokens:
+    """The tokens in a folder. Raises SetupError where their file cannot be used."""
+
+    def __init__(self, folder: Path) -> None:
+        self._list = JsonList(folder, "tokens", _token_of, lambda token: token.sha256)
+
+    def make(self, name: str, made: str, scopes: Iterable[Scope] = ()) -> str:
+        """Make a new token under a name of its own and return it; it is stored nowhere. `made`, `scopes` as in Token.
+
+        Raises ParseError for a name that is none, and SetupError for one that is taken.
+        """
+        if not is_name(name):
+            problem = (
+                "the name of a token is made of at most {most} letters, digits, dots, hyphens and underlines"
+            )
+            raise ParseError("name of a token", name, problem, most=LONGEST_NAME)
+        token = _BEGINS + secrets.token_urlsafe(_BYTES)
+        with self._list.changing() as tokens:
+            if any(known.name == name for known in tokens):
+                raise SetupError("there is a token of the name {name} already", name=name)
+            tokens.append(Token(name, _hash(token), made, tuple(scopes)))
+        return token
+
+    def revoke(self, name: str) -> None:
+        """Remove a token. Raises SetupError if there is none of this name."""
+        if not any(known.name == name for known in self.all()):
+            raise SetupError("there is no token of the name {name}", name=name)
+        with self._list.changing() as tokens:
+            tokens[:] = [known for known in tokens if known.name != name]
+
+    def all(self) -> Sequence[Token]:
+        """Every token, in the order in which they were made."""
+        return self._list.all()
+
+    def find(self, token: str) -> Token | None:
+        """The stored token; None if it is unknown or was revoked. Looks whether the file has changed."""
+        return self._list.find(_hash(token))
+
+
+def _hash(token: str) -> str:
+    # One plain hash is enough for 256 random bits: there is nothing to guess.
+    return sha256(token.encode("utf-8", "surrogatepass")).hexdigest()
+
+
+def _token_of(row: dict[str, Any]) -> Token:
+    """A token as it was written. Raises ValueError for anything that we did not write."""
+    token = Token(**{**row, "scopes": tuple(map(Scope, row.get("scopes", ())))})
+    if not _HASH.fullmatch(token.sha256):
+        raise ValueError(token.name)
+    return token

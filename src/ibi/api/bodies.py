@@ -1,0 +1,200 @@
+"""Bodies of requests: read piece by piece and never beyond a limit (threats T12 and T30), and the members of JSON ones.
+
+A body that cannot be used raises `Refusal`, which becomes a status and a sentence.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Final
+
+from ibi.errors import IbiError
+from ibi.http.request import ClientGone
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+
+    from ibi.http.request import Request
+
+    Receive = Callable[[], Awaitable[dict[str, Any]]]
+
+
+LONGEST_JSON: Final = 1 << 20
+"""Bytes of a JSON body."""
+LONGEST_MEMBER: Final = 2_048
+"""Characters of a text in a body."""
+MOST_TEXTS: Final = 100
+"""Texts in a list in a body."""
+
+# Bytes that are handed on at a time: waking a thread for each packet would cost more than its work.
+_BATCH: Final = 1 << 20
+_JSON: Final = frozenset({"application/json", "application/merge-patch+json"})
+_TEXT: Final = {"type": "string", "maxLength": LONGEST_MEMBER}
+_SCHEMAS: Final[Mapping[type, Mapping[str, Any]]] = {
+    str: _TEXT,
+    bool: {"type": "boolean"},
+    list: {"type": "array", "items": _TEXT, "maxItems": MOST_TEXTS},
+}
+
+
+class Refusal(Exception):
+    """A request that is refused: the status, why, further headers, and further members of the problem."""
+
+    def __init__(self, status: int, why: IbiError, *headers: tuple[str, str], **members: Any) -> None:
+        super().__init__(str(why))
+        self.status = status
+        self.why = why
+        self.headers = headers
+        self.members = members
+
+
+class Body:
+    """The body of one request; `longest` is the most that is read of one that is no JSON, in bytes."""
+
+    def __init__(self, request: Request, receive: Receive, longest: int) -> None:
+        self._headers = request
+        self._receive = receive
+        self._longest = longest
+
+    @property
+    def kind(self) -> str:
+        """Its media type in lower case, without parameters; "" if none was sent."""
+        return self._headers.header(b"content-type").partition(";")[0].strip().lower()
+
+    @property
+    def announced(self) -> bool:
+        """Whether the headers announce a body, and how it ends."""
+        headers = self._headers.headers
+        return b"content-length" in headers or b"transfer-encoding" in headers
+
+    async def pieces(self, longest: int | None = None) -> AsyncIterator[bytes]:
+        """The bytes, about a mebibyte at a time. Raises Refusal (413, 415) and ClientGone."""
+        most = self._longest if longest is None else longest
+        length = self._headers.header(b"content-length")
+        # Cut before it becomes a number: a header of ten thousand digits would take long to convert.
+        if length.isdecimal() and int(length[:20]) > most:
+            raise _too_long(most)
+        if self._headers.header(b"content-encoding").lower() not in {"", "identity"}:
+            raise Refusal(415, IbiError("the body must not be compressed"))
+        size, waiting, more = 0, bytearray(), True
+        while more:
+            message = await self._receive()
+            if message["type"] != "http.request":
+                # What has come is handed on first: a resumable upload keeps it.
+                if waiting:
+                    yield bytes(waiting)
+                raise ClientGone
+            waiting += message.get("body", b"")
+            more = message.get("more_body", False)
+            if size + len(waiting) > most:
+                raise _too_long(most)
+            if len(waiting) >= _BATCH or not more:
+                size += len(waiting)
+                yield bytes(waiting)
+                waiting.clear()
+
+    async def json(self) -> Any:
+        """The JSON value of the body, None if there is no body. Raises Refusal and ClientGone."""
+        body = b"".join([piece async for piece in self.pieces(LONGEST_JSON)])
+        if not body:
+            return None
+        if self.kind not in _JSON:
+            raise Refusal(415, IbiError("the body must be plain JSON: Content-Type: application/json"))
+        return read_json(body)
+
+
+def read_json(body: bytes | bytearray) -> Any:
+    """Read a JSON value: UTF-8, whole characters, finite numbers, no name twice in an object. Raises Refusal (400)."""
+    try:
+        value = json.loads(
+            body.decode(), object_pairs_hook=_once, parse_constant=_no_number, parse_float=_finite
+        )
+        # Half a character (a lone surrogate) can be written in JSON, but no file and no database takes it.
+        json.dumps(value, ensure_ascii=False).encode()
+    except (ValueError, RecursionError):
+        raise Refusal(400, IbiError("the body is not JSON")) from None
+    return value
+
+
+def json_object(value: Any) -> dict[str, Any]:
+    """The body, which must be a JSON object. Raises Refusal (422)."""
+    if not isinstance(value, dict):
+        raise Refusal(422, IbiError("the body must be a JSON object"))
+    return value
+
+
+def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    value = dict(pairs)
+    # Of two values, this service and a program that checked the body before might each take another one.
+    if len(value) < len(pairs):
+        raise Refusal(400, IbiError("a name stands twice in one object"))
+    return value
+
+
+def _no_number(text: str) -> float:
+    raise ValueError(text)
+
+
+def _finite(text: str) -> float:
+    number = float(text)
+    if not math.isfinite(number):
+        raise ValueError(text)
+    return number
+
+
+def _too_long(most: int) -> Refusal:
+    return Refusal(413, IbiError("the body is too long: at most {most} bytes are read", most=most))
+
+
+@dataclass(frozen=True)
+class BodyFields:
+    """The members of a JSON body: the types of required ones, and the defaults of optional ones."""
+
+    required: Mapping[str, type]
+    optional: Mapping[str, str | bool | list[str]] = field(default_factory=dict)
+
+    def read(self, value: Any) -> dict[str, Any]:
+        """All members of a body. Raises Refusal (422)."""
+        fields = json_object(value)
+        types = {**self.required, **{name: type(default) for name, default in self.optional.items()}}
+        for name in fields:
+            if name not in types:
+                raise _refused("there is no field {name}", name)
+        for name in self.required:
+            if name not in fields:
+                raise _refused("the field {name} is missing", name)
+        for name, each in fields.items():
+            _check(name, each, types[name])
+        return {**self.optional, **fields}
+
+    @property
+    def schema(self) -> dict[str, Any]:
+        """The members as a JSON Schema."""
+        optional = {name: _SCHEMAS[type(default)] for name, default in self.optional.items()}
+        return {
+            "type": "object",
+            "required": list(self.required),
+            "properties": {name: _SCHEMAS[kind] for name, kind in self.required.items()} | optional,
+            "additionalProperties": False,
+        }
+
+
+def _check(name: str, value: Any, kind: type) -> None:
+    """Refuse a value of another type, or one that is too long."""
+    if kind is bool and not isinstance(value, bool):
+        raise _refused("{name} is true or false", name)
+    if kind is list:
+        if not isinstance(value, list) or len(value) > MOST_TEXTS:
+            raise _refused("{name} is a list of texts", name)
+        for each in value:
+            _check(name, each, str)
+    if kind is str and not isinstance(value, str):
+        raise _refused("{name} is a text in quotes", name)
+    if isinstance(value, str) and len(value) > LONGEST_MEMBER:
+        raise _refused("{name} is too long", name)
+
+
+def _refused(problem: str, name: str) -> Refusal:
+    return Refusal(422, IbiError(problem, name=name[:80]))

@@ -1,0 +1,208 @@
+"""The dispatcher of the JSON interface: finds the route, checks the token, and makes errors problems (RFC 9457)."""
+
+from __future__ import annotations
+
+import asyncio
+import errno
+import json
+import logging
+from contextlib import contextmanager
+from http import HTTPStatus
+from typing import TYPE_CHECKING, Any, Final
+
+from ibi.api.bodies import Body, Refusal
+from ibi.api.routes import ROOT, Call, language_of
+from ibi.errors import (
+    AlreadyHeld,
+    BadItem,
+    Conflict,
+    HoldingError,
+    IbiError,
+    MintingError,
+    MintingNotAllowed,
+    NotHeld,
+    ParseError,
+    PeerError,
+    SetupError,
+)
+from ibi.http.request import ClientGone
+from ibi.http.response import NO_STORE, PROBLEM, Response
+from ibi.runtime.i18n import say
+
+if TYPE_CHECKING:
+    import re
+    from collections.abc import Iterable, Iterator
+
+    from ibi.accounts.tokens import Token, Tokens
+    from ibi.api.bodies import Receive
+    from ibi.api.routes import Route
+    from ibi.http.request import Request
+
+MOST_REQUESTS: Final = 32
+"""Requests that change something and that one token may have in flight."""
+
+_STATUS: Final[tuple[tuple[type[IbiError], int], ...]] = (
+    (NotHeld, 404), (AlreadyHeld, 409), (Conflict, 412), (BadItem, 422),
+    (HoldingError, 409), (ParseError, 422), (PeerError, 502),
+)  # fmt: skip
+"""The status of an error; the first line that fits counts."""
+_DISK_FULL: Final = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS})
+_LATER: Final = ("retry-after", "10")
+
+_log = logging.getLogger(__name__)
+
+
+class Api:
+    """Answers below /-/api/. `routes`: of all packages; `largest`: bytes of the largest body.
+
+    `tunnel`: the beginning of paths under which POST may stand for another method (X-HTTP-Method-Override).
+    """
+
+    def __init__(self, routes: Iterable[Route], tokens: Tokens, largest: int, tunnel: str = "") -> None:
+        self._tokens = tokens
+        self._largest = largest
+        self._tunnel = tunnel
+        self._in_flight: dict[str, int] = {}
+        table: dict[str, tuple[re.Pattern[str], dict[str, Route]]] = {}
+        # Fixed words before places, which would match them, too.
+        for route in sorted(routes, key=lambda each: -each.plain):
+            table.setdefault(route.pattern, (route.matcher, {}))[1][route.method] = route
+        self._table = tuple(table.values())
+
+    def knows(self, path: str) -> bool:
+        """Whether a route has this path, as it came."""
+        below = path.removeprefix(ROOT)
+        return below != path and any(matcher.fullmatch(below) for matcher, _ in self._table)
+
+    async def answer(self, request: Request, receive: Receive) -> Response:
+        """Answer one request; whatever goes wrong becomes a problem (RFC 9457)."""
+        try:
+            return await self._answer(request, receive)
+        except Refusal as refusal:
+            return _problem(request, refusal)
+        except IbiError as error:
+            return _problem(request, _refusal(error))
+        except ClientGone:
+            return Response(400)  # which is not read
+        except asyncio.CancelledError:
+            # The server stops and waits no longer; on its own, uvicorn would answer 500.
+            return _problem(
+                request, Refusal(503, IbiError("this server is stopping; ask again later"), _LATER)
+            )
+        except Exception as error:  # noqa: BLE001 - a fault of ours must neither look like an answer nor show itself
+            return _problem(request, _fault(error))
+
+    async def _answer(self, request: Request, receive: Receive) -> Response:
+        route, values = self._find(request)
+        token = self._token(request)
+        if route.scope is not None:
+            if token is None:
+                why = IbiError("this needs a token: Authorization: Bearer TOKEN")
+                raise Refusal(401, why, ("www-authenticate", "Bearer"))
+            if not token.may(route.scope):
+                why = IbiError("this needs a token with the scope {scope}", scope=route.scope)
+                challenge = f'Bearer error="insufficient_scope", scope="{route.scope}"'
+                raise Refusal(403, why, ("www-authenticate", challenge))
+        call = Call(request, Body(request, receive, self._largest), token, values)
+        if request.reads or token is None:
+            return await route.act(call)
+        with self._counted(token):
+            return await route.act(call)
+
+    def _find(self, request: Request) -> tuple[Route, dict[str, str]]:
+        """The route of a path and a method, and what stands at its places. Raises Refusal (404, 405)."""
+        path, method = request.path.removeprefix(ROOT), request.method
+        if method == "POST" and self._tunnel and path.startswith(self._tunnel):
+            method = request.header(b"x-http-method-override").upper() or method
+        for matcher, methods in self._table:
+            match = matcher.fullmatch(path)
+            if match is None:
+                continue
+            route = methods.get(method) or (methods.get("GET") if method == "HEAD" else None)
+            if route is None:
+                offered = sorted({*methods, *(("HEAD",) if "GET" in methods else ())})
+                why = IbiError("only {methods} are understood here", methods=", ".join(offered))
+                raise Refusal(405, why, ("allow", ", ".join(offered)))
+            return route, match.groupdict()
+        raise NotHeld("there is no such page here")
+
+    def _token(self, request: Request) -> Token | None:
+        """The token of a request; None if it brings none. Raises Refusal (401)."""
+        header = request.header(b"authorization")
+        if not header:
+            return None
+        scheme, _, text = header.partition(" ")
+        token = self._tokens.find(text.strip()) if scheme.lower() == "bearer" else None
+        if token is None:
+            why = IbiError("this token is unknown, or was revoked")
+            raise Refusal(401, why, ("www-authenticate", 'Bearer error="invalid_token"'))
+        return token
+
+    @contextmanager
+    def _counted(self, token: Token) -> Iterator[None]:
+        """Count a request while it lasts. Raises Refusal (429) for one too many."""
+        if self._in_flight.get(token.name, 0) >= MOST_REQUESTS:
+            why = IbiError("too much is asked for at a time under this token; wait for what is under way")
+            raise Refusal(429, why, ("retry-after", "1"))
+        self._in_flight[token.name] = self._in_flight.get(token.name, 0) + 1
+        try:
+            yield
+        finally:
+            left = self._in_flight.pop(token.name) - 1
+            if left:
+                self._in_flight[token.name] = left
+
+
+def _refusal(error: IbiError) -> Refusal:
+    """The status of an error that was raised on purpose."""
+    if isinstance(error, MintingNotAllowed):
+        _log.error("%s", error)
+        return Refusal(
+            503, IbiError("this Archive has no name to mint under; its administrator can give it one")
+        )
+    if isinstance(error, SetupError):
+        return _fault(error)
+    # Why is in the log alone: the sentences of these errors name files and clocks of the server.
+    if isinstance(error, MintingError):
+        _log.error("no label can be given: %s", error)
+        return Refusal(503, IbiError("no label can be given now; ask again later"), _LATER)
+    status = next((status for kind, status in _STATUS if isinstance(error, kind)), 400)
+    return Refusal(status, error)
+
+
+def _fault(error: Exception) -> Refusal:
+    """The problem for a fault of the server: the operator finds all of it in the log, the client nothing."""
+    if _is_full(error):
+        _log.error("the disk takes no more: %s", error)
+        return Refusal(507, SetupError("the disk of this server takes no more at the moment"))
+    _log.error("a request could not be answered", exc_info=error)
+    return Refusal(503, IbiError("this server cannot answer now; try again later"), _LATER)
+
+
+def _is_full(error: BaseException | None) -> bool:
+    """Whether a disk that takes no more is behind an error."""
+    # SQLAlchemy and our own errors wrap what the system has raised.
+    while error is not None:
+        if isinstance(error, OSError) and error.errno in _DISK_FULL:
+            return True
+        if getattr(error, "sqlite_errorname", "") == "SQLITE_FULL":
+            return True
+        error = error.__cause__ or error.__context__
+    return False
+
+
+def _problem(request: Request, refusal: Refusal) -> Response:
+    """A problem (RFC 9457) in the reader's language."""
+    language = language_of(request)
+    status = HTTPStatus(refusal.status)
+    problem: dict[str, Any] = {
+        "type": "about:blank",
+        "title": status.phrase,
+        "status": refusal.status,
+        "detail": say(refusal.why, language),
+        **refusal.members,
+    }
+    # A sentence may quote half a character (a lone surrogate), which UTF-8 cannot write.
+    body = json.dumps(problem, ensure_ascii=False).encode("utf-8", "replace")
+    headers = (*refusal.headers, *NO_STORE, ("content-language", language), ("vary", "accept-language"))
+    return Response(refusal.status, body, PROBLEM, headers)

@@ -1,0 +1,230 @@
+"""The routes of the JSON interface: each a method and a path, the scope that it needs, and the function that answers.
+
+A package gives its routes as a table of its own; the service gives all tables to `Api`:
+
+    def routes(members: Members) -> tuple[Route, ...]:
+        def add(call: Call, value: Any) -> Response:            # runs in a thread: it may wait for the database
+            member = members.add(call.values["word"], value)    # IbiErrors become problems with the right status
+            return answer(member.facts(), 201, ("location", f"/-/api/members/{member.name}"))
+
+        return (
+            Route(
+                "PUT", "/members/<word>", Scope.ADMIN, in_thread(add), "add a member",
+                takes=MEMBER, gives=MEMBER, status=201, refusals=(409, 422),
+            ),
+        )
+
+`MEMBER` is a JSON Schema, as a dict; `ref("item")` is one that the description has by name. A function that reads its
+body itself, or waits for something else, is a coroutine `async def act(call: Call) -> Response` without `in_thread`.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from functools import partial
+from typing import TYPE_CHECKING, Any, Final, ParamSpec, TypeVar
+
+from ibi.api.bodies import Refusal
+from ibi.errors import IbiError, ParseError, SetupError
+from ibi.http.response import JSON, NO_STORE, Response
+from ibi.identifier.forms import parse_name
+from ibi.protocol.language import LanguagePreference
+from ibi.protocol.query_string import read_query, unescape
+from ibi.runtime.i18n import LANGUAGES, say
+from ibi.runtime.tasks import run_to_completion_in
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable, Mapping
+
+    from ibi.accounts.tokens import Scope, Token
+    from ibi.api.bodies import Body
+    from ibi.http.request import Request
+    from ibi.identifier.forms import Name
+
+    Act = Callable[["Call"], Awaitable[Response]]
+    Schema = Mapping[str, Any]
+
+ROOT: Final = "/-/api"
+"""What every pattern lies below."""
+
+_P = ParamSpec("_P")
+_T = TypeVar("_T")
+
+# Threads of their own, so that no request here holds up a reader of a file. What changes something may wait long for a
+# label or a lock; so it has other threads than what reads, or brings a piece of an upload.
+_READING: Final = ThreadPoolExecutor(16, "api-read")
+_CHANGING: Final = ThreadPoolExecutor(16, "api-change")
+
+# What may stand at a place of a pattern, still percent-encoded. An IBI is known by its shape, so that a folder of an
+# item may be called "files": sub.host/words/year/date, or two words, or one with its slashes encoded.
+_PLACES: Final = {
+    "ibi": r"[^/]+/[^/]+/[0-9]{4,}/[^/]+|[^/]+/[^/]+|[^/]+",
+    "file": r".+",
+    "word": r"[^/]+",
+}
+_PLACE = re.compile(r"<([a-z]+)>")
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """One request to a route. `values`: what stands at the places of its pattern, percent-encoded as it came."""
+
+    request: Request
+    body: Body
+    token: Token | None
+    values: Mapping[str, str]
+
+    @property
+    def token_name(self) -> str:
+        """The name of the token, which the history has as the author of a change."""
+        return self.token.name if self.token else ""
+
+    @property
+    def name(self) -> Name:
+        """The name at the place <ibi>. Raises Refusal (400)."""
+        try:
+            return parse_name(unescape(self.values["ibi"]))
+        except ParseError as error:
+            raise Refusal(400, error) from None
+
+    @property
+    def query(self) -> dict[str, str]:
+        """The words of the query, decoded. Raises Refusal (400), also for a word that stands twice."""
+        try:
+            pairs = list(read_query(self.request.query)) if self.request.query else []
+        except ParseError as error:
+            raise Refusal(400, error) from None
+        try:
+            words = {name: value.encode("latin-1").decode() for name, value in pairs}
+        except UnicodeDecodeError:
+            raise Refusal(400, IbiError("the query is not UTF-8")) from None
+        # Of two values, a proxy and this service might each take another one.
+        if len(words) < len(pairs):
+            raise Refusal(400, IbiError("a word of the query stands twice"))
+        return words
+
+    @property
+    def word(self) -> str:
+        """The text at the place <word>, decoded; one character for each byte."""
+        return unescape(self.values["word"])
+
+    def may(self, scope: Scope) -> bool:
+        """Whether the token, if there is one, has this scope."""
+        return self.token is not None and self.token.may(scope)
+
+    def say(self, error: IbiError | str) -> str:
+        """Translate a sentence into the client's language."""
+        return say(error, language_of(self.request))
+
+
+@dataclass(frozen=True, slots=True)
+class Route:
+    """One route. `scope`: what a token must have; None: no token is needed.
+
+    `pattern` below `/-/api`, with the places <ibi>, <file> (may hold slashes) and <word>. `act` answers; the rest
+    describes it to readers of `/-/api/openapi.json`: schemas of the body taken and given, words of the query with
+    their schemas, further headers of a request, the status of success, and those of refusals besides the usual ones.
+    """
+
+    method: str
+    pattern: str
+    scope: Scope | None
+    act: Act
+    summary: str
+    takes: Schema | None = None
+    """JSON Schema of the body; None: no JSON is read."""
+    gives: Schema | None = None
+    """JSON Schema of a good answer; None: it has no JSON."""
+    status: int = 200
+    refusals: tuple[int, ...] = ()
+    query: Mapping[str, Schema] = field(default_factory=dict)
+    headers: Mapping[str, Schema] = field(default_factory=dict)
+    other_bodies: Mapping[str, Schema] = field(default_factory=dict)
+    """Further kinds of body that are taken, by media type."""
+    says: Mapping[int, Schema] = field(default_factory=dict)
+    """JSON Schemas of answers that are neither good nor a problem, by status."""
+
+    @property
+    def plain(self) -> int:
+        """How many characters of the pattern are no place; where two patterns match, the one with more wins."""
+        return len(_PLACE.sub("", self.pattern))
+
+    @property
+    def matcher(self) -> re.Pattern[str]:
+        """The expression for the path of this route, with a group for each place."""
+        parts = _PLACE.split(self.pattern)
+        places = [
+            f"(?P<{part}>{_PLACES[part]})" if number % 2 else re.escape(part)
+            for number, part in enumerate(parts)
+        ]
+        return re.compile("".join(places))
+
+
+async def in_reading_thread(function: Callable[_P, _T], *args: _P.args, **named: _P.kwargs) -> _T:
+    """Run a function that reads, or brings a piece of an upload to the disk, in a thread.
+
+    A caller that is cancelled waits for it nevertheless: what it works on must not be cleared away meanwhile.
+    """
+    return await run_to_completion_in(_READING, partial(function, *args, **named))
+
+
+async def in_changing_thread(function: Callable[_P, _T], *args: _P.args, **named: _P.kwargs) -> _T:
+    """Run a function that may wait for a lock or a label, as all that change items, so that no reader waits for it."""
+    return await run_to_completion_in(_CHANGING, partial(function, *args, **named))
+
+
+def language_of(request: Request) -> str:
+    """The one of LANGUAGES that the client prefers."""
+    return LanguagePreference.parse(request.header(b"accept-language")).choose(LANGUAGES) or LANGUAGES[0]
+
+
+def in_thread(act: Callable[[Call, Any], Response]) -> Act:
+    """Make an `act` of a function: it gets the JSON body (None if there is none) and answers in a thread."""
+
+    async def answering(call: Call) -> Response:
+        if call.request.reads:
+            return await in_reading_thread(act, call, None)
+        return await in_changing_thread(act, call, await call.body.json())
+
+    return answering
+
+
+def explained(act: Callable[[Call, Any], Response]) -> Act:
+    """Do the same as `in_thread`, and explain to administrators why a setting cannot be (SetupError, status 422).
+
+    What the disk or a database has done is not explained: the log has it, and the client only learns of the fault.
+    """
+
+    def explaining(call: Call, value: Any) -> Response:
+        try:
+            return act(call, value)
+        except SetupError as error:
+            if _is_fault_of_the_server(error):
+                raise
+            raise Refusal(422, error) from None
+
+    return in_thread(explaining)
+
+
+def _is_fault_of_the_server(error: BaseException | None) -> bool:
+    """Whether an error comes from the disk or the database, and not from what was requested."""
+    while error is not None:
+        of_database = getattr(error, "sqlite_errorname", "")
+        if isinstance(error, OSError) or (of_database and not of_database.startswith("SQLITE_CONSTRAINT")):
+            return True
+        error = error.__cause__ or error.__context__
+    return False
+
+
+def answer(value: Any, status: int = 200, *headers: tuple[str, str]) -> Response:
+    """A JSON answer that no cache keeps."""
+    body = json.dumps(value, ensure_ascii=False).encode("utf-8", "replace")
+    return Response(status, body, JSON, (*headers, *NO_STORE))
+
+
+def ref(name: str) -> Schema:
+    """The schema of this name in the description."""
+    return {"$ref": f"#/components/schemas/{name}"}

@@ -1,0 +1,259 @@
+"""Assembly of an Archive: its settings become a service that answers, memberships at resolvers, and duties."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from dataclasses import replace
+from functools import lru_cache, partial
+from typing import TYPE_CHECKING, Any, Final
+
+import ibi
+from ibi.accounts.layout import ROOT
+from ibi.app.archive_http import (
+    administration,
+    archive_api,
+    index_duties,
+    largest_body,
+    oai_handler,
+    search_pages,
+    upload_store,
+)
+from ibi.archive.api import transfers
+from ibi.archive.membership import holdings_filter, networks
+from ibi.archive.membership.holdings_filter import HoldingsFilterFile
+from ibi.archive.membership.joining import Resolvers, WatchedArchiveSettings
+from ibi.archive.membership.networks import Memberships, MembershipStore, WantedMemberships
+from ibi.archive.membership.notices import ChangeNotifier
+from ibi.archive.oai.provider import OAI
+from ibi.archive.pages.models import Renderer
+from ibi.archive.pages.visits import VisitCounter
+from ibi.archive.preservation import audit as audit_duty
+from ibi.archive.preservation.audit import AuditDuty
+from ibi.archive.replication import refreshing
+from ibi.archive.replication.copying import Copier
+from ibi.archive.replication.giving import Giver
+from ibi.archive.service.service import ArchiveService, identity_of
+from ibi.archive.store.data_directory import DataDirectory
+from ibi.errors import SetupError
+from ibi.http.client import AddressPolicy, Client
+from ibi.http.server.service import Service
+from ibi.minting.machine import this_machine
+from ibi.runtime.nonce import Nonce
+from ibi.runtime.reload import ReloadingApp
+from ibi.runtime.signing import public_key
+from ibi.runtime.tasks import PeriodicTask, PeriodicTasks
+from ibi.web import archive_pages, assets
+from ibi.web.assets import WithAssets
+from ibi.web.formats import FORMATS, schema_kind
+from ibi.web.rendering import page_headers, page_language, sayer
+
+if TYPE_CHECKING:
+    from collections.abc import Coroutine, Mapping, Sequence
+    from pathlib import Path
+
+    from ibi.archive.store.tables.catalogue import Catalogue
+    from ibi.archive.store.tables.memberships import MembershipRecord
+    from ibi.http.client.address import Names
+    from ibi.http.server.protocol import Answer, Head
+    from ibi.runtime.settings import ArchiveSettings
+
+EXPIRE_EVERY: Final = 3600.0
+"""Seconds between two checks for uploads that were given up."""
+
+
+def archive_directory(data: Path) -> DataDirectory:
+    """Return the data directory of an Archive, with the clock of this machine for its labels."""
+    return DataDirectory(data, this_machine())
+
+
+def archive_service(
+    data: Path,
+    *,
+    names: Names | None = None,
+    tls: tuple[str, str] | None = None,
+    trusted: Sequence[str] = (),
+) -> Service:
+    """Make the service of an Archive: it answers, takes part at its resolvers, and does its duties.
+
+    `names` stands in for this machine's own look-up of host names; `trusted` are networks of trusted proxies besides
+    those of the settings. Changed settings take effect within a second. Raises SetupError.
+    """
+    directory = archive_directory(data)
+    watched = WatchedArchiveSettings(data)
+    app = ReloadingApp(
+        lambda: watched.current().settings, lambda settings: _RequestHandling(directory, settings, trusted)
+    )
+    catalogue = directory.open_catalogue()
+    memberships, notifier = _memberships(watched, catalogue, names)
+    transfers_loop, duties = _background_tasks(watched, directory, catalogue, names)
+
+    def at_once(method: bytes, target: bytes, head: Head, peer: str) -> Answer | None:
+        return app.current().at_once(method, target, head, peer)
+
+    async def started() -> None:
+        indexing = index_duties(directory, catalogue)
+        await asyncio.gather(
+            memberships.run(), notifier.run(), transfers_loop.run(), duties.run(), indexing.run()
+        )
+
+    async def close() -> None:
+        await memberships.close()
+        await app.close()
+        catalogue.close()
+
+    return Service(
+        WithAssets(app),
+        started,
+        memberships.stop,
+        close,
+        tls,
+        largest_body=largest_body(watched.current().settings),
+        reload=app.reload,
+        at_once=at_once,
+    )
+
+
+def _background_tasks(
+    watched: WatchedArchiveSettings, directory: DataDirectory, catalogue: Catalogue, names: Names | None
+) -> tuple[PeriodicTasks, PeriodicTasks]:
+    """Make the loops of transfers and of duties, which follow the settings."""
+    # One entry each: the tasks are made anew when the settings change, and else keep what they have begun.
+    transfer_tasks = lru_cache(maxsize=1)(
+        lambda settings: _transfer_tasks(directory, catalogue, settings, names)
+    )
+    duties_of = lru_cache(maxsize=1)(lambda settings: _duties(directory, catalogue, settings, names))
+    # Apart from the duties: a transfer must not wait for an audit, which may take hours.
+    transfers_loop = PeriodicTasks(lambda: transfer_tasks(watched.current().settings))
+    duties = PeriodicTasks(lambda: duties_of(watched.current().settings))
+    return transfers_loop, duties
+
+
+def _memberships(
+    watched: WatchedArchiveSettings, catalogue: Catalogue, names: Names | None
+) -> tuple[Memberships, ChangeNotifier]:
+    """Make the memberships of an Archive, and the sender of change notices to its resolvers."""
+    saved = MembershipStore(catalogue)
+
+    def wanted() -> WantedMemberships:
+        return watched.current().wanted(ibi.__version__)
+
+    # The administrator chose the resolvers, so they may be at private addresses. A client for each: a resolver that
+    # is slow to take notices delays no inclusion.
+    one, other = (Client(AddressPolicy(allow_private=True), names) for _ in range(2))
+    return Memberships(wanted, one, saved, time.time), ChangeNotifier(catalogue, wanted, saved, other)
+
+
+def check_archive(data: Path, trusted: Sequence[str] = ()) -> ArchiveSettings:
+    """Return the settings of an Archive that could be served. Raises SetupError for one that could not."""
+    directory = archive_directory(data)
+    settings = replace(Resolvers.read(data).settings, trusted_proxies=tuple(trusted))
+    identity_of(settings)
+    _own_catalogue(directory, settings).close()
+    return settings
+
+
+class _RequestHandling:
+    """Everything that answers requests by one version of the settings; it is replaced when they change."""
+
+    def __init__(self, directory: DataDirectory, settings: ArchiveSettings, trusted: Sequence[str]) -> None:
+        settings = replace(settings, trusted_proxies=(*settings.trusted_proxies, *trusted))
+        catalogue = _own_catalogue(directory, settings)
+        # A second connection: long listings of the interface must not delay answers to resolvers and readers.
+        self._for_api = directory.open_catalogue()
+        renderer = Renderer(
+            archive_pages.render, page_headers, page_language, sayer, FORMATS, schema_kind, assets.svg
+        )
+        self._search_pages = search_pages(directory, settings, self._for_api, renderer)
+        api, self._receiver = archive_api(directory, settings, self._for_api, self._search_pages.routes())
+        self._administration = administration(directory, settings, self._for_api)
+        self._oai = oai_handler(directory, settings, self._for_api)
+        self._service = ArchiveService(
+            settings,
+            catalogue,
+            directory.file_store(),
+            time.time,
+            renderer,
+            Nonce(directory.path, time.time),
+            api=api.answer,
+            visits=VisitCounter(catalogue, time.time, settings.geo_database),
+            holdings=partial(holdings_filter.filter_response, directory.path)
+            if settings.holdings_filter
+            else None,
+            attestation_key=partial(public_key, directory.path),
+            handlers={
+                ROOT: self._administration.answer,
+                OAI: self._oai.answer,
+                **self._search_pages.handlers(),
+            },
+        )
+        self.at_once = self._service.at_once
+
+    def __call__(self, scope: Mapping[str, Any], receive: Any, send: Any) -> Coroutine[Any, Any, None]:
+        return self._service(scope, receive, send)
+
+    async def close(self) -> None:
+        await self._receiver.close()
+        await self._service.close()
+        self._administration.close()
+        self._oai.close()
+        await self._search_pages.close()
+        self._for_api.close()
+
+
+def _own_catalogue(directory: DataDirectory, settings: ArchiveSettings) -> Catalogue:
+    """Open the catalogue, if it holds the Archive's own service as an original that must stay (ARC-11)."""
+    catalogue = directory.open_catalogue()
+    service = catalogue.holding(settings.service.main)
+    if service is None or service.transferable:
+        catalogue.close()
+        raise SetupError(
+            "{ibi} is not the service item that this Archive began with", ibi=settings.service.main
+        )
+    return catalogue
+
+
+def request_exclusions(
+    catalogue: Catalogue, resolvers: Resolvers, urls: Sequence[str]
+) -> list[MembershipRecord]:
+    """Ask resolvers to exclude this Archive while it is not served; return its memberships afterwards."""
+
+    async def request() -> list[MembershipRecord]:
+        client = Client(AddressPolicy(allow_private=True))
+        try:
+            return await networks.request_exclusions(
+                resolvers.wanted(ibi.__version__), urls, client, MembershipStore(catalogue), time.time
+            )
+        finally:
+            await client.close()
+
+    return asyncio.run(request())
+
+
+def _transfer_tasks(
+    directory: DataDirectory, catalogue: Catalogue, settings: ArchiveSettings, names: Names | None
+) -> list[PeriodicTask]:
+    """Make the task that goes on with transfers of originals to other Archives."""
+    item_store = directory.item_store_over(catalogue, settings)
+    return [transfers.transfer_task(Giver(item_store, directory.path, f"http://{settings.address}", names))]
+
+
+def _duties(
+    directory: DataDirectory, catalogue: Catalogue, settings: ArchiveSettings, names: Names | None
+) -> list[PeriodicTask]:
+    """Make the duties of the first process, besides its memberships."""
+    file_store = directory.file_store()
+    item_store = directory.item_store_over(catalogue, settings)
+    copier = Copier(item_store, settings.resolver, settings.largest_upload, names)
+    uploads = upload_store(directory, settings)
+    tasks = [
+        PeriodicTask("uploads", EXPIRE_EVERY, lambda: asyncio.to_thread(uploads.expire)),
+    ]
+    if settings.holdings_filter:
+        tasks.append(HoldingsFilterFile(catalogue, directory.path).duty())
+    if settings.refresh_hours:
+        tasks.append(refreshing.refresh_task(copier, settings.refresh_hours, time.time))
+    if settings.audit_days:
+        audit = AuditDuty(catalogue, file_store, time.time, settings.audit_days)
+        tasks.append(PeriodicTask("audit", audit_duty.EVERY, audit.portion, close=audit.close))
+    return tasks

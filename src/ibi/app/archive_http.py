@@ -1,0 +1,175 @@
+"""Assembly of what an Archive offers over HTTP besides items: JSON interface, administration, search, OAI-PMH."""
+
+from __future__ import annotations
+
+import time
+from contextlib import suppress
+from typing import TYPE_CHECKING, Final
+
+import ibi
+from ibi.accounts.administration import AccountForm, AccountsForm, Administration, AdministrationConfig
+from ibi.accounts.layout import LayoutRenderer
+from ibi.accounts.people import AccountManager, Accounts, Role
+from ibi.accounts.sign_in import Authentication
+from ibi.accounts.tokens import Scope, Tokens
+from ibi.api import accounts
+from ibi.api.dispatch import Api
+from ibi.archive.admin import exchange, item_pages, overview
+from ibi.archive.admin.forms import FormHandling, page_error
+from ibi.archive.api import deposits, imports, items, membership, openapi, transfers, uploads
+from ibi.archive.api.imports import Imports
+from ibi.archive.api.items import CopyService
+from ibi.archive.api.transfers import HandOvers
+from ibi.archive.api.uploads import Uploads
+from ibi.archive.model.item_json import timestamp_text
+from ibi.archive.oai.provider import OaiHandler, OaiProvider
+from ibi.archive.pages import statistics
+from ibi.archive.pages.handle_records import HandleRecords
+from ibi.archive.pages.models import SiteContext
+from ibi.archive.pages.search_pages import SearchPages
+from ibi.archive.replication.copying import Copier
+from ibi.archive.replication.giving import Giver
+from ibi.archive.replication.receiving import Receiver
+from ibi.archive.search.index import SearchIndex
+from ibi.archive.search.indexing import Indexer
+from ibi.errors import SetupError
+from ibi.runtime.tasks import PeriodicTasks
+from ibi.web import administration_pages
+from ibi.web.formats.oai_dc import RECORD_FORMATS
+from ibi.web.formats.record import kind_of
+from ibi.web.rendering import page_language
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+    from ibi.accounts.layout import PageHandler
+    from ibi.api.routes import Route
+    from ibi.archive.pages.models import Renderer
+    from ibi.archive.store.data_directory import DataDirectory
+    from ibi.archive.store.tables.catalogue import Catalogue
+    from ibi.runtime.settings import ArchiveSettings
+
+
+# Bytes of a form besides its files: the fields of a deposit, and their multipart heads.
+_FORM: Final = 2 << 20
+
+
+def largest_body(settings: ArchiveSettings) -> int:
+    """Return the bytes of the largest request that an Archive reads."""
+    return settings.largest_upload + _FORM
+
+
+def upload_store(directory: DataDirectory, settings: ArchiveSettings) -> Uploads:
+    """Return the store of the uploads that are under way."""
+    return Uploads(directory.path / "uploads", time.time, settings.largest_upload)
+
+
+def moment() -> str:
+    """Return the time, as accounts and tokens record when they were made."""
+    return timestamp_text(time.time())
+
+
+def archive_api(
+    directory: DataDirectory,
+    settings: ArchiveSettings,
+    catalogue: Catalogue,
+    more: Iterable[Route] = (),
+) -> tuple[Api, Receiver]:
+    """Make the JSON interface, and the receiver of originals, which is to be closed; `more`: further routes."""
+    item_store = directory.item_store_over(catalogue, settings)
+    # The first session settles what a killed process left behind, before requests depend on it.
+    with suppress(SetupError), item_store.staging_session():
+        pass
+    uploading, data = upload_store(directory, settings), directory.path
+    giver = Giver(item_store, data, f"http://{settings.address}")
+    receiver = Receiver(item_store, data, settings.largest_upload)
+    copier = Copier(item_store, settings.resolver, settings.largest_upload)
+    people, tokens = AccountManager(Accounts(data), tuple(Role), moment), Tokens(data)
+    table = (
+        *items.routes(catalogue, time.time),
+        *deposits.routes(item_store, uploading),
+        *uploads.routes(uploading),
+        *statistics.routes(catalogue),
+        *HandleRecords(settings, catalogue, f"http://{settings.address}", time.time).routes(),
+        *transfers.peer_routes(giver, receiver),
+        *imports.routes(imports.Imports(item_store, uploading)),
+        *items.copy_routes(items.CopyService(copier), time.time),
+        *transfers.routes(transfers.HandOvers(giver, data)),
+        *membership.routes(data, catalogue),
+        *membership.state_routes(data, catalogue),
+        *accounts.routes(people, tokens, moment, tuple(Scope)),
+        *more,
+    )
+    api = Api(openapi.routes(table, ibi.__version__), tokens, largest_body(settings), uploads.TUNNEL)
+    return api, receiver
+
+
+def administration(
+    directory: DataDirectory, settings: ArchiveSettings, catalogue: Catalogue
+) -> Administration:
+    """Make the administration at /-/admin, which is to be closed."""
+    authentication = Authentication(directory.path, str(settings.service.main), time.time)
+    renderer = LayoutRenderer(administration_pages.render, page_language)
+    item_store = directory.item_store_over(catalogue, settings)
+    forms = FormHandling(settings, item_store, largest_body(settings))
+    config = AdministrationConfig(forms.caller, page_error, settings.address, forms.take)
+    handlers = _page_handlers(directory, settings, catalogue, authentication)
+    return Administration(authentication, handlers, renderer, config)
+
+
+def _page_handlers(
+    directory: DataDirectory, settings: ArchiveSettings, catalogue: Catalogue, authentication: Authentication
+) -> Mapping[str, PageHandler]:
+    """Make the handler of each page of the administration, by the word in its address."""
+    data, item_store = directory.path, directory.item_store_over(catalogue, settings)
+    uploads, largest = upload_store(directory, settings), settings.largest_upload
+    giver = Giver(item_store, data, f"http://{settings.address}")
+    end_sessions = authentication.sessions.end_all
+    accounts_manager = AccountManager(authentication.accounts, tuple(Role), moment, end_sessions)
+    return {
+        "": overview.OverviewView(data, catalogue),
+        "items": item_pages.Items(catalogue, settings),
+        "deposit": item_pages.DepositForm(item_store, uploads, largest),
+        "edit": item_pages.EditForm(item_store),
+        "files": item_pages.FilesForm(item_store, largest),
+        "delete": item_pages.DeleteForm(item_store),
+        "copy": exchange.CopyForm(CopyService(Copier(item_store, settings.resolver, largest))),
+        "transfer": exchange.TransferForm(HandOvers(giver, data)),
+        "import": exchange.ImportForm(Imports(item_store, uploads)),
+        "membership": overview.MembershipForm(data, catalogue),
+        "statistics": overview.StatisticsView(catalogue),
+        "audit": overview.AuditView(data, catalogue, settings.audit_days),
+        "tokens": overview.TokensForm(data, moment),
+        "accounts": AccountsForm(accounts_manager),
+        "account": AccountForm(authentication),
+    }
+
+
+def indexer(directory: DataDirectory, catalogue: Catalogue) -> Indexer:
+    """Make the indexer, which keeps the search index up to date; it is to be closed."""
+    return Indexer(catalogue, directory.path, time.time, _kind, str(directory.settings().service.main))
+
+
+def index_duties(directory: DataDirectory, catalogue: Catalogue) -> PeriodicTasks:
+    """Make the duty of indexing."""
+    # Apart from the other duties: what was deposited must be found within seconds, not after an audit.
+    listed = [indexer(directory, catalogue).duty()]
+    return PeriodicTasks(lambda: listed)
+
+
+def search_pages(
+    directory: DataDirectory, settings: ArchiveSettings, catalogue: Catalogue, renderer: Renderer
+) -> SearchPages:
+    """Make the handlers of search and browsing, which are to be closed."""
+    site = SiteContext(f"http://{settings.address}", settings.resolver, settings.admin, search=True)
+    return SearchPages(site, settings.address, catalogue, SearchIndex(directory.path), renderer)
+
+
+def _kind(types: Iterable[str]) -> str:
+    return kind_of(types).datacite
+
+
+def oai_handler(directory: DataDirectory, settings: ArchiveSettings, catalogue: Catalogue) -> OaiHandler:
+    """Make the handler of OAI-PMH requests, which is to be closed."""
+    index = SearchIndex(directory.path)
+    return OaiHandler(OaiProvider(settings, catalogue, index, RECORD_FORMATS, time.time), index.close)

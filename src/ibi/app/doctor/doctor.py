@@ -1,0 +1,248 @@
+"""One checkup of a data directory: every check that applies, none for longer than its time (threat T40).
+
+A part that hangs costs its own time only: each runs in a thread of its own, which is left behind.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+import time
+from dataclasses import dataclass, replace
+from functools import partial
+from queue import Empty, SimpleQueue
+from typing import TYPE_CHECKING, Final, TypeVar
+
+from ibi.app.doctor import Finding, Severity, reach
+from ibi.app.doctor.machine import check_clock, check_disk, check_minting
+from ibi.app.doctor.reach import check_certificate, check_certificate_file, https_address
+from ibi.app.doctor.services import (
+    check_evidence,
+    check_memberships,
+    check_policy,
+    check_service,
+    resolvers_of,
+)
+from ibi.app.doctor.stores import (
+    DirectoryKind,
+    check_database,
+    check_settings,
+    check_subsystems,
+    kinds_of,
+    registered_archives,
+    subsystems_of,
+)
+from ibi.errors import IbiError, SetupError
+from ibi.http.client import AddressPolicy, Client
+from ibi.identifier.dates import TICKS
+from ibi.runtime.nonce import Nonce
+from ibi.runtime.settings import ArchiveSettings, ResolverSettings
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping
+    from pathlib import Path
+
+    from ibi.http.client.address import Names
+    from ibi.minting.machine import Machine
+
+    Check = Callable[[], Iterable[Finding]]
+
+_Known = TypeVar("_Known", ArchiveSettings, ResolverSettings)
+
+_SECONDS: Final = {
+    "settings": 2.0,
+    "clock": 1.0,
+    "disk": 5.0,
+    "minting": 3.0,
+    "database": 7.0,
+    "evidence": 5.0,
+    "network": 7.0,
+    "certificate": 5.0,
+}
+"""How long each part of a checkup may take: 35 together."""
+
+
+@dataclass(frozen=True, slots=True)
+class CheckupOptions:
+    """What the files of a directory do not hold: further names, and the certificate that is served."""
+
+    host: str = ""
+    port: int = 80
+    ip: str = ""
+    url: str = ""
+    certificate: Path | None = None
+
+    def addresses(self) -> list[str]:
+        """List what should lead to the directory's service, as "host[:port]"."""
+        return [reach.host_port(host, self.port) for host in (self.host, self.ip) if host]
+
+
+class Checkup:
+    """A checkup of one data directory. `names` stands in for this machine's own look-up of host names.
+
+    Raises SetupError for a directory that is none of ours and a URL that is no https root.
+    """
+
+    def __init__(
+        self, data: Path, machine: Machine, options: CheckupOptions, names: Names | None = None
+    ) -> None:
+        self.kinds = kinds_of(data)
+        if not self.kinds:
+            raise SetupError("nothing of ours is in {path}: no Archive, no resolver, no labels", path=data)
+        if options.url:
+            https_address(options.url)
+        self._data = data
+        self._subsystems = subsystems_of(data, machine)
+        self._machine = machine
+        self._options = options
+        self._names = names
+        self._nonce = Nonce(data, lambda: machine.now() / TICKS)
+
+    def findings(self, *, served: bool = True) -> list[Finding]:
+        """Run every check and return the findings in order; it takes little more than half a minute at most.
+
+        Without a running service (not `served`), whether names lead here is left out.
+        """
+        parts: dict[str, Mapping[str, Check]] = {
+            "settings": {"": self._settings},
+            "clock": {"": lambda: check_clock(self._machine)},
+            "disk": {"": lambda: check_disk(self._data)},
+            "minting": self._minting(),
+            "database": {"": self._databases},
+            "network": {"": partial(self._network, served=served)},
+            "certificate": {"": self._certificate},
+        }
+        if DirectoryKind.RESOLVER in self.kinds:
+            parts["evidence"] = {"": lambda: check_evidence(self._data)}
+        return [finding for name, checks in parts.items() for finding in _in_time(name, checks)]
+
+    def _stored(self) -> list[DirectoryKind]:
+        return [kind for kind in self.kinds if kind is not DirectoryKind.MINTING]
+
+    def _settings(self) -> Iterable[Finding]:
+        found = [finding for kind in self._stored() for finding in check_settings(self._data, kind)]
+        found += check_policy(self._data) if DirectoryKind.RESOLVER in self.kinds else []
+        return [*found, *check_subsystems(self._data, self._machine)]
+
+    def _minting(self) -> Mapping[str, Check]:
+        """Return a check for each subsystem that is listed, or for the one that the directory is."""
+        if not self._subsystems:
+            expected = DirectoryKind.ARCHIVE in self.kinds
+            return {"": partial(check_minting, self._data, self._machine, expected=expected)}
+        return {
+            name: partial(check_minting, self._data / name, self._machine, expected=False)
+            for name in self._subsystems
+        }
+
+    def _databases(self) -> Iterable[Finding]:
+        kinds = self._stored()
+        seconds = (_SECONDS["database"] - 1) / max(1, len(kinds))
+        found = [finding for kind in kinds for finding in check_database(self._data, kind, seconds)]
+        return [*found, *check_service(self._data)] if DirectoryKind.ARCHIVE in self.kinds else found
+
+    def _network(self, *, served: bool) -> Iterable[Finding]:
+        found = asyncio.run(self._reached(served=served))
+        return [*found, *check_memberships(self._data)] if DirectoryKind.ARCHIVE in self.kinds else found
+
+    async def _reached(self, *, served: bool) -> list[Finding]:
+        """Check all names and peers at once."""
+        archive, resolver = (
+            _settings_or_none(ArchiveSettings, self._data),
+            _settings_or_none(ResolverSettings, self._data),
+        )
+        addresses = self._options.addresses()
+        addresses += reach.addresses_of_archive(archive) if archive else []
+        addresses += reach.addresses_of_resolver(resolver) if resolver else []
+        for subsystem in self._subsystems.values():
+            addresses += reach.addresses_of_subsystem(subsystem)
+        # The operator chose these names, so they may be private; a registered Archive chose its own address, so the
+        # resolver's policy holds there (T01).
+        own = Client(AddressPolicy(allow_private=True), self._names)
+        strangers = Client(
+            AddressPolicy(allow_private=bool(resolver and resolver.allow_private_archives)), self._names
+        )
+        parts = [self._proofs(own, list(dict.fromkeys(addresses)))] if served else []
+        parts += [reach.check_resolver(own, url) for url in resolvers_of(self._data)]
+        if resolver:
+            parts.append(reach.check_archives(strangers, registered_archives(self._data)))
+        try:
+            return [finding for part in await asyncio.gather(*parts) for finding in part]
+        finally:
+            await own.close()
+            await strangers.close()
+
+    async def _proofs(self, client: Client, addresses: list[str]) -> list[Finding]:
+        if not addresses:
+            sentence = IbiError("which names and addresses should lead here is not known")
+            remedy = IbiError("give them: --host HOST --ip IP")
+            return [Finding("address", Severity.NOT_PROVEN, sentence, remedy)]
+        try:
+            with self._nonce.published() as nonce:
+                return await asyncio.gather(*(reach.prove(client, address, nonce) for address in addresses))
+        except SetupError as error:
+            return [_without_nonce(error)]
+
+    def _certificate(self) -> Iterable[Finding]:
+        now, file = self._machine.now() / TICKS, self._options.certificate
+        found = [*check_certificate_file(file, now)] if file is not None else []
+        if not self._options.url:
+            return found
+        try:
+            with self._nonce.published() as nonce:
+                return [*found, *check_certificate(self._options.url, nonce, now)]
+        except SetupError as error:
+            return [*found, _without_nonce(error)]
+
+
+def _settings_or_none(kind: type[_Known], data: Path) -> _Known | None:
+    """Read the settings of a directory; None where check_settings reports a fault, or there are none."""
+    try:
+        return kind.read(data)
+    except SetupError:
+        return None
+
+
+def _without_nonce(error: SetupError) -> Finding:
+    return Finding("address", Severity.NOT_PROVEN, error, IbiError("run this as the user of the service"))
+
+
+def _in_time(name: str, checks: Mapping[str, Check]) -> Iterable[Finding]:
+    """Run checks at once, and yield what they find in the time of their part.
+
+    `checks` by the name of the subsystem that each looks at; "" where there is only one.
+    """
+    queues = {subsystem: _start(name, check) for subsystem, check in checks.items()}
+    end = time.monotonic() + _SECONDS[name]
+    for subsystem, queue in queues.items():
+        for finding in _take(name, queue, max(0, end - time.monotonic())):
+            sentence = IbiError("{name}: {finding}", name=subsystem, finding=finding.sentence)
+            yield replace(finding, sentence=sentence) if subsystem else finding
+
+
+def _start(name: str, check: Check) -> SimpleQueue[list[Finding] | BaseException]:
+    """Start a check in a thread; return the queue that its findings will come in."""
+    # A daemon thread, and no pool: one that hangs on a dead disk or mount must not keep the program from ending.
+    queue: SimpleQueue[list[Finding] | BaseException] = SimpleQueue()
+
+    def work() -> None:
+        try:
+            queue.put(list(check()))
+        except BaseException as error:  # noqa: BLE001 - raised again where the findings are taken
+            queue.put(error)
+
+    threading.Thread(target=work, name=name, daemon=True).start()
+    return queue
+
+
+def _take(name: str, queue: SimpleQueue[list[Finding] | BaseException], seconds: float) -> list[Finding]:
+    try:
+        found = queue.get(timeout=seconds)
+    except Empty:
+        sentence = IbiError("nothing could be found out within {seconds:g} s", seconds=_SECONDS[name])
+        remedy = IbiError(
+            "something holds it up: a disk or a network that hangs, or somebody who draws labels now"
+        )
+        return [Finding(name, Severity.NOT_PROVEN, sentence, remedy)]
+    if isinstance(found, BaseException):
+        raise found
+    return found

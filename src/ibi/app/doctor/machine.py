@@ -1,0 +1,217 @@
+"""Checks of the machine: the disk under a data directory, the clock, and the minting state (T31, T32, T35).
+
+The state of minting depends on the clock (notes 9 and 10). Nothing is repaired; the file that is written is removed.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import time
+from contextlib import closing
+from pathlib import Path
+from statistics import median
+from typing import TYPE_CHECKING, Final
+
+from ibi.app.doctor import Finding, Severity
+from ibi.errors import ClockError, IbiError, LostState
+from ibi.identifier.dates import date_text
+from ibi.minting.clock import ClockLimits, check_clock_reading
+from ibi.minting.state import FOLDER, StateFiles, StateRecord
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from ibi.minting.machine import Machine
+
+
+_FLUSHES: Final = 5
+# Each label waits for a flush (T31): beyond 0.1 s, one label a second spends a tenth of its time there.
+_SLOW_FLUSH: Final = 0.1
+_LITTLE_SPACE, _NO_SPACE = 1024**3, 32 * 1024**2  # bytes
+_FEW_FILES: Final = 1000
+_MOUNTS: Final = Path("/proc/self/mountinfo")
+_OVER_A_NETWORK = re.compile(
+    r"nfs[34]?|cifs|smb3?|smbfs|9p|afs|ceph|lustre|glusterfs|fuse\.(?:sshfs|glusterfs|ceph|s3fs|rclone|davfs2?)"
+)
+_IN_MEMORY = frozenset({"tmpfs", "ramfs"})
+_ESCAPED = re.compile(r"\\([0-7]{3})")
+
+
+def check_disk(data: Path) -> Iterator[Finding]:
+    """Check the free space, then write, flush and remove a file, then look at the kind of file system."""
+    try:
+        state = os.statvfs(data)
+    except OSError as error:
+        sentence = IbiError("{path} cannot be looked at: {reason}", path=data, reason=error.strerror)
+        yield Finding("disk", Severity.FAULT, sentence)
+        return
+    # Some file systems (btrfs) do not count files: that is no sign of a full disk.
+    files = state.f_favail if state.f_files else _FEW_FILES
+    yield judge_free_space(state.f_bavail * state.f_frsize, files)
+    yield _flush(data)
+    kind = judge_kind(file_system(data, _mounts()))
+    if kind is not None:
+        yield kind
+
+
+def judge_free_space(free: int, files: int) -> Finding:
+    """Judge whether `free` bytes and `files` more files are enough for the near future."""
+    space = f"{free / 1e9:.1f} GB" if free >= 1e9 else f"{free / 1e6:.0f} MB"  # noqa: PLR2004 - a gigabyte
+    remedy = IbiError("make room on this disk")
+    if free < _NO_SPACE or not files:
+        sentence = IbiError("the disk is full: {room} and {files} files are free", room=space, files=files)
+        return Finding("disk", Severity.FAULT, sentence, remedy)
+    if free < _LITTLE_SPACE or files < _FEW_FILES:
+        sentence = IbiError("little room is left: {room}, {files} files", room=space, files=files)
+        return Finding("disk", Severity.WARNING, sentence, remedy)
+    return Finding("disk", Severity.OK, IbiError("{room} are free", room=space))
+
+
+def judge_flush(seconds: float) -> Finding:
+    """Judge whether a flush of a small file is fast enough."""
+    milliseconds = f"{seconds * 1000:.2f}"
+    if seconds > _SLOW_FLUSH:
+        sentence = IbiError(
+            "the disk takes {milliseconds} ms to keep a small file", milliseconds=milliseconds
+        )
+        remedy = IbiError(
+            "labels and imports wait for it: look for what else writes there, or take a faster disk"
+        )
+        return Finding("disk", Severity.WARNING, sentence, remedy)
+    sentence = IbiError(
+        "it can be written, and keeps a small file within {milliseconds} ms", milliseconds=milliseconds
+    )
+    return Finding("disk", Severity.OK, sentence)
+
+
+def judge_kind(kind: str) -> Finding | None:
+    """Judge a kind of file system ("ext4", "nfs4"); None where it is no risk to labels."""
+    # Minting relies on a lock that holds between processes (T31); locks of network file systems may not.
+    if _OVER_A_NETWORK.fullmatch(kind):
+        sentence = IbiError(
+            "the directory lies on another machine ({kind}), where locks may not hold", kind=kind
+        )
+        remedy = IbiError("mint from one machine only, or move the directory to a disk of this machine")
+        return Finding("disk", Severity.WARNING, sentence, remedy)
+    if kind in _IN_MEMORY:
+        sentence = IbiError(
+            "the directory lies in memory ({kind}): all of it is gone when the machine stops", kind=kind
+        )
+        return Finding("disk", Severity.WARNING, sentence, IbiError("move the directory to a disk"))
+    return None
+
+
+def file_system(path: Path, mounts: str) -> str:
+    """Return the kind of the file system of a path, by a text like /proc/self/mountinfo; "" if unknown."""
+    folders = [path.resolve(), *path.resolve().parents]
+    kinds: dict[str, str] = {}
+    for line in mounts.splitlines():
+        where, _, what = line.partition(" - ")
+        words = where.split(" ")
+        if len(words) > 4 and what:  # noqa: PLR2004 - the fifth word is the place
+            mounted_at = _ESCAPED.sub(lambda match: chr(int(match[1], 8)), words[4])
+            # A later mount hides an earlier one at the same place.
+            kinds[mounted_at] = what.split(" ")[0]
+    return next((kinds[str(folder)] for folder in folders if str(folder) in kinds), "")
+
+
+def _mounts() -> str:
+    try:
+        return _MOUNTS.read_text(encoding="utf-8", errors="surrogateescape")
+    except OSError:
+        return ""
+
+
+def _flush(data: Path) -> Finding:
+    """Write and flush a small file a few times, to prove the right to write and measure the time."""
+    probe = data / f"checkup.{os.getpid()}.new"
+    try:
+        handle = os.open(probe, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+        try:
+            return judge_flush(median(_time_of_flush(handle) for _ in range(_FLUSHES)))
+        finally:
+            os.close(handle)
+            probe.unlink(missing_ok=True)
+    except OSError as error:
+        sentence = IbiError("nothing can be written in {path}: {reason}", path=data, reason=error.strerror)
+        remedy = IbiError(
+            "run this as the user of the service; if it is that user, give it the directory, or look at the disk"
+        )
+        return Finding("disk", Severity.FAULT, sentence, remedy)
+
+
+def _time_of_flush(handle: int) -> float:
+    started = time.perf_counter()
+    os.pwrite(handle, b"checkup\n" * 16, 0)
+    os.fdatasync(handle)
+    return time.perf_counter() - started
+
+
+_LIMITS: Final = ClockLimits()
+_CLOCK: Final = "clock"
+_MINTING: Final = "minting"
+
+
+def check_clock(machine: Machine) -> Iterator[Finding]:
+    """Check whether the clock has been set at all, and whether a time service keeps it right (T32)."""
+    now = machine.now()
+    # A record of this moment stands in for a state: only a clock that was never set is a fault beside it.
+    nothing_known = StateRecord(now, now, machine.running(), 0, machine.boot, machine.identity)
+    yield from _disbelief(nothing_known, machine)
+    synchronised = machine.synchronised()
+    remedy = IbiError("run a time service, such as chrony or systemd-timesyncd, and see that it has a source")
+    if synchronised:
+        yield Finding(_CLOCK, Severity.OK, IbiError("the clock is synchronised"))
+    elif synchronised is None:
+        sentence = IbiError("this machine does not tell whether its clock is synchronised")
+        yield Finding(_CLOCK, Severity.NOT_PROVEN, sentence, remedy)
+    else:
+        sentence = IbiError("the clock is not synchronised: labels may carry wrong dates, or wait")
+        yield Finding(_CLOCK, Severity.WARNING, sentence, remedy)
+
+
+def check_minting(data: Path, machine: Machine, *, expected: bool) -> Iterator[Finding]:
+    """Check whether the last date is known and to be trusted, and the clock beside it; nothing is changed.
+
+    `expected`: whether there must be a state here. Waits for a process that draws labels just now.
+    """
+    folder = data / FOLDER
+    remedy = IbiError("labels wait until it is repaired: ibi mint recover --data {data}", data=data)
+    if not (folder / "lock").exists() and not (folder / "state").exists():
+        if expected:
+            problem = "the minting state in {directory} is missing, so the next label might be a second one"
+            yield Finding(_MINTING, Severity.FAULT, LostState(problem, directory=folder), remedy)
+        return
+    try:
+        with closing(StateFiles(data, machine.identity, machine.running)) as files, files.locked() as state:
+            record = None if state.new else state.trusted()
+    except LostState as lost:
+        yield Finding(_MINTING, Severity.FAULT, lost, remedy)
+        return
+    except OSError as error:
+        sentence = IbiError(
+            "labels cannot be made in {path}: {reason}", path=data, reason=error.strerror or error
+        )
+        remedy = IbiError("run this as the user who mints; if it is that user, give it the directory")
+        yield Finding(_MINTING, Severity.FAULT, sentence, remedy)
+        return
+    if record is None or not record.drawn:
+        yield Finding(_MINTING, Severity.OK, IbiError("no label has been given here yet"))
+    else:
+        given = {"count": record.drawn, "date": date_text(record.last)}
+        yield Finding(
+            _MINTING, Severity.OK, IbiError("labels given: {count}; the last carries {date}", **given)
+        )
+    if record is not None:
+        yield from _disbelief(record, machine)
+
+
+def _disbelief(record: StateRecord, machine: Machine) -> Iterator[Finding]:
+    """Report the clock's fault, if minting would not believe it after this record."""
+    try:
+        check_clock_reading(record, machine.now(), machine, _LIMITS)
+    except ClockError as error:
+        yield Finding(
+            _CLOCK, Severity.FAULT, error, IbiError("set the clock right; until then no label is given")
+        )

@@ -1,0 +1,256 @@
+"""Assembly of a resolver: its settings become a running service, and are followed while it runs."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from functools import partial
+from math import ceil
+from typing import TYPE_CHECKING, Final
+
+from ibi.app.resolver_admin import WithAdministration
+from ibi.errors import SetupError
+from ibi.http.client import AddressPolicy, Client, ClientLimits
+from ibi.http.client.address import system_names
+from ibi.http.client.download import Downloads
+from ibi.http.limits.window import FailureWindows
+from ibi.http.server.service import Service
+from ibi.resolver.acknowledgments.counter import AcknowledgmentCounter
+from ibi.resolver.acknowledgments.queue import AcknowledgmentQueue
+from ibi.resolver.cache.answers import AnswerCache
+from ibi.resolver.cache.filters import LIMITS, HoldingsFilters
+from ibi.resolver.cache.hints import HintCache
+from ibi.resolver.evidence.log import EVIDENCE_FILE, Evidence
+from ibi.resolver.evidence.originals import rebuild_hints
+from ibi.resolver.fast_path import FastPath
+from ibi.resolver.members.confirmation import ASK_AGAIN_SECONDS
+from ibi.resolver.members.mail import MailSender
+from ibi.resolver.members.status import Readiness
+from ibi.resolver.metrics.metrics import Metrics
+from ibi.resolver.pages.registration import LARGEST_BODY
+from ibi.resolver.pages.site import Pages
+from ibi.resolver.registry.mirror import Mirror, fetch_list
+from ibi.resolver.registry.published_list import Publisher
+from ibi.resolver.registry.registry import MIGRATIONS, Registry
+from ibi.resolver.resolve.learning import Knowledge
+from ibi.resolver.service import Outgoing, ResolverService, Stores, host_ports
+from ibi.runtime.database import check_version, migrate, open_engine, upgrade
+from ibi.runtime.nonce import Nonce
+from ibi.runtime.reload import ReloadingApp, WatchedSettings
+from ibi.runtime.settings import ResolverSettings
+from ibi.runtime.signing import signer
+from ibi.web import resolver_pages
+from ibi.web.assets import WithAssets
+from ibi.web.rendering import page_headers, page_language, sayer
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+    from ipaddress import IPv4Network, IPv6Network
+    from pathlib import Path
+
+    from ibi.http.client.address import Names
+
+# Seconds: a resolver promises to stop within ten (docs/contract.md), and closing its files takes some of them.
+_LONGEST_DRAIN: Final = 6
+
+
+def registry(data: Path, *, new: bool = False) -> Registry:
+    """Open the registry of a resolver; with `new` it is made, or brought to this version.
+
+    Raises SetupError where it cannot be used.
+    """
+    engine = open_engine(data / "registry.sqlite")
+    if new:
+        migrate(engine, MIGRATIONS)
+    else:
+        upgrade(engine, MIGRATIONS)
+        check_version(engine, MIGRATIONS)
+    return Registry(engine, time.time)
+
+
+def check_resolver(data: Path) -> None:
+    """Raise SetupError for a resolver that could not be served; to be called before any process is started."""
+    ResolverSettings.read(data)
+    registry(data).close()
+    index, evidence = HintCache(data / "hints"), Evidence(data / EVIDENCE_FILE, time.time)
+    try:
+        # Hints are a cache and may be lost, but which Archive showed an original first protects it (T04): the evidence
+        # still has that.
+        if index.is_empty():
+            rebuild_hints(index, evidence.entries())
+    finally:
+        index.close()
+        evidence.close()
+
+
+def stores(
+    data: Path,
+    settings: ResolverSettings,
+    names: Names = system_names,
+    now: Callable[[], float] = time.time,
+) -> Stores:
+    """Open the stores of a resolver in its data directory; all its processes share the same files."""
+    known = registry(data)
+    addresses = AddressPolicy(allow_private=settings.allow_private_archives)
+    client = partial(Client, addresses, names, LIMITS)
+    return Stores(
+        known,
+        Readiness(known),
+        Knowledge(
+            HintCache(data / "hints"),
+            AnswerCache(data / "memory", now, stale_seconds=settings.stale_seconds),
+            Evidence(data / EVIDENCE_FILE, now),
+            now,
+        ),
+        Metrics(data),
+        FailureWindows(data / "attempts", now),
+        HoldingsFilters(data / "filters", known.archives, client, now),
+        names,
+    )
+
+
+def outgoing(settings: ResolverSettings, names: Names = system_names) -> Outgoing:
+    """Make what the resolver sends by: clients, acknowledgments, mail."""
+    addresses = AddressPolicy(allow_private=settings.allow_private_archives)
+    limits = ClientLimits(connect=settings.connect_seconds)
+    client = Client(addresses, names, limits)
+    return Outgoing(
+        addresses,
+        client,
+        # The administrator chose the upstream resolver, so it may be at a private address; an Archive may not (T01).
+        Client(AddressPolicy(allow_private=True), names, limits),
+        AcknowledgmentQueue(client, deadline=settings.archive_seconds),
+        MailSender(settings.smtp, settings.mail_from, settings.address, settings.smtp_password_file),
+    )
+
+
+def resolver_service(
+    data: Path,
+    *,
+    trusted: Sequence[IPv4Network | IPv6Network] = (),
+    listening: Sequence[str] = (),
+    names: Names | None = None,
+    tls: tuple[str, str] | None = None,
+) -> Service:
+    """Make the service of a resolver; changed settings take effect within a second.
+
+    `trusted` are the networks of trusted proxies, `listening` further addresses at which it is reached; `names`
+    stands in for this machine's own look-up of host names. Raises SetupError.
+    """
+    watched = WatchedSettings([data / ResolverSettings.FILE], lambda: ResolverSettings.read(data), _refuse)
+    settings = watched.current()
+    assembly = _Assembly(
+        data, stores(data, settings, names or system_names), watched.current, trusted, listening
+    )
+    app = ReloadingApp(watched.current, assembly.make)
+    assembly.fast_path.reload = app.current
+
+    async def close() -> None:
+        assembly.counter.close()
+        await app.close()
+        assembly.stores.metrics.leave(assembly.counter)
+        await asyncio.to_thread(assembly.administration.close)
+        await asyncio.to_thread(assembly.stores.close)
+
+    return Service(
+        app,
+        partial(assembly.watch, settings),
+        draining=assembly.stores.readiness.drain,
+        close=close,
+        tls=tls,
+        largest_body=LARGEST_BODY,
+        drain_seconds=min(_LONGEST_DRAIN, ceil(settings.overall_seconds) + 1),
+        reload=app.reload,
+        at_once=assembly.fast_path.at_once,
+        again=assembly.fast_path.again,
+    )
+
+
+class _Assembly:
+    """Makes the service of a resolver for each version of its settings, over stores that stay open."""
+
+    def __init__(
+        self,
+        data: Path,
+        stores: Stores,
+        settings: Callable[[], ResolverSettings],
+        trusted: Sequence[IPv4Network | IPv6Network],
+        listening: Sequence[str],
+    ) -> None:
+        self.stores = stores
+        self._data = data
+        self._trusted = trusted
+        self._listening = listening
+        self._pages = site_pages()
+        self._current: ResolverService | None = None
+        self.administration = WithAdministration(self._service, data, stores, settings, trusted)
+        self._own_pages = WithAssets(self.administration)
+        self.counter = AcknowledgmentCounter(stores.metrics)
+        stores.metrics.follow(self.counter, lambda: len(stores.registry.archives()), lambda: 0)
+        stores.knowledge.cache.redirects.prefetch()
+        self.fast_path = FastPath(stores.knowledge.cache.redirects, self.counter, stores.knowledge.now)
+
+    def make(self, settings: ResolverSettings) -> ResolverService:
+        """Make the service with these settings."""
+        registry, signs = self.stores.registry, partial(signer, self._data)
+        self._current = ResolverService(
+            settings,
+            self.stores,
+            outgoing(settings, self.stores.names),
+            trusted=self._trusted,
+            listening=self._listening,
+            pages=self._pages,
+            nonce=Nonce(self._data, time.time),
+            publisher=Publisher(registry.listed, settings.service, settings.address, signs, time.time),
+            own_pages=self._own_pages,
+        )
+        self._current.use_counter(self.counter)
+        self.fast_path.follow(self._current.cache_policy)
+        return self._current
+
+    def _service(self) -> ResolverService:
+        assert self._current is not None  # noqa: S101 - make() runs before the first request
+        return self._current
+
+    async def watch(self, settings: ResolverSettings) -> None:
+        """Run the duties of the first process: confirmations, mirroring, holdings filters."""
+        await asyncio.gather(self._confirm_again(), self._mirror(settings), self.stores.filters.run())
+
+    async def _confirm_again(self) -> None:
+        """Ask unconfirmed Archives again, by the settings of the moment (T18)."""
+        while self._current is not None:
+            await self._current.admission.membership.probation.ask_again()
+            await asyncio.sleep(ASK_AGAIN_SECONDS)
+
+    async def _mirror(self, settings: ResolverSettings) -> None:
+        """Take over the Archives of another resolver, if one is mirrored."""
+        if not settings.mirror:
+            return
+        own = host_ports([settings.address, *settings.aliases])
+        async with Downloads(AddressPolicy(allow_private=True), self.stores.names) as downloads:
+            fetch = partial(fetch_list, downloads, settings.mirror)
+            await Mirror(self.stores.registry, settings.mirror_key, fetch, own, time.time).run()
+
+
+def _refuse(before: ResolverSettings, found: ResolverSettings) -> None:
+    if before.service != found.service:
+        raise SetupError("the IBI of a resolver's service never changes")
+
+
+def site_pages() -> Pages:
+    """Bundle the functions that write the pages of a resolver; the resolver itself knows no HTML."""
+    return Pages(
+        home=resolver_pages.home,
+        status=resolver_pages.status,
+        alert=resolver_pages.alert,
+        explanation=resolver_pages.explanation,
+        find=resolver_pages.find,
+        registration=resolver_pages.registration,
+        headers=_raw_headers,
+        language=lambda headers: page_language(headers.get(b"accept-language", b"").decode("latin-1")),
+        say=sayer,
+    )
+
+
+def _raw_headers(_content_type: str, language: str) -> list[tuple[bytes, bytes]]:
+    return [(name.encode(), value.encode()) for name, value in page_headers(language)]

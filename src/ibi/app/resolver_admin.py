@@ -1,0 +1,164 @@
+"""Assembly of the administration of a resolver: its pages and its JSON interface, in front of the resolver."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from typing import TYPE_CHECKING, Any, Final
+
+from ibi.accounts.administration import AccountForm, AccountsForm, Administration, AdministrationConfig
+from ibi.accounts.layout import ROOT, LayoutRenderer
+from ibi.accounts.people import AccountManager, Role
+from ibi.accounts.sign_in import Authentication, client_of
+from ibi.accounts.tokens import Scope, Tokens
+from ibi.api import accounts
+from ibi.api.bodies import Refusal
+from ibi.api.dispatch import Api
+from ibi.api.openapi import PATH
+from ibi.api.routes import ROOT as API
+from ibi.api.routes import Route, answer
+from ibi.http.client_address import in_networks, list_addresses
+from ibi.http.request import Request, hosts_of
+from ibi.identifier.dates import TICKS, date_text
+from ibi.resolver.api import administration as administration_api
+from ibi.resolver.api import evidence as evidence_api
+from ibi.resolver.api import openapi
+from ibi.resolver.evidence.log import EVIDENCE_FILE
+from ibi.resolver.evidence.originals import OriginalsAlerts
+from ibi.resolver.members.registrar import Registrar
+from ibi.resolver.pages import administration
+from ibi.resolver.pages.registration import LARGEST_BODY
+from ibi.web import resolver_pages
+from ibi.web.rendering import page_language
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+    from ipaddress import IPv4Network, IPv6Network
+    from pathlib import Path
+
+    from ibi.accounts.layout import PageHandler
+    from ibi.accounts.sign_in import Client
+    from ibi.api.routes import Call
+    from ibi.errors import IbiError
+    from ibi.http.response import Headers, Response
+    from ibi.resolver.members.mail import MailSender
+    from ibi.resolver.members.status import MemberStatus, NetworkStatus
+    from ibi.resolver.service import ResolverService, Stores
+    from ibi.runtime.settings import ResolverSettings
+
+SCOPES: Final = (Scope.READ, Scope.ADMIN)
+"""The scopes that a token of a resolver can have."""
+
+# A page waits so long for the event loop to report the status of the network; an overloaded loop may be late.
+_STATUS_SECONDS: Final = 5.0
+
+
+class WithAdministration:
+    """A resolver, and in front of it its administration: pages and JSON interface. All else goes to the resolver.
+
+    `current` returns the present service, `settings` its settings; `trusted`: networks of trusted proxies. Close it
+    before the stores.
+    """
+
+    _loop: asyncio.AbstractEventLoop | None = None  # of the last request, as is the service
+    _service: ResolverService
+
+    def __init__(
+        self,
+        current: Callable[[], ResolverService],
+        data: Path,
+        stores: Stores,
+        settings: Callable[[], ResolverSettings],
+        trusted: Sequence[IPv4Network | IPv6Network],
+    ) -> None:
+        self._current = current
+        self._settings = settings
+        self._trusted = tuple(map(str, trusted))
+        self._networks = trusted
+        now, evidence = settings(), stores.knowledge.evidence
+        authentication = Authentication(data, str(now.service.main), time.time)
+        people = _account_manager(authentication)
+        registrar = Registrar(stores.registry, evidence, self._mail, now.service)
+        log = data / EVIDENCE_FILE
+        alerts = OriginalsAlerts(log)
+        handlers: dict[str, PageHandler] = {
+            "": administration.OverviewHandler(registrar, alerts, self._members),
+            "applications": administration.ApplicationsHandler(registrar),
+            "archives": administration.ArchivesHandler(registrar, self._members),
+            "alerts": administration.AlertsHandler(alerts),
+            "log": administration.LogHandler(log),
+            "policies": administration.PoliciesHandler(data, evidence),
+            "accounts": AccountsForm(people),
+            "account": AccountForm(authentication),
+        }
+        config = AdministrationConfig(self._caller, _error_response, now.address)
+        renderer = LayoutRenderer(resolver_pages.render, page_language)
+        self._pages = Administration(authentication, handlers, renderer, config)
+        tokens = Tokens(data)
+        self._table = (
+            *administration_api.routes(registrar, self._status),
+            *evidence_api.routes(log, evidence, alerts),
+            *administration_api.settings_routes(data, evidence),
+            *accounts.routes(people, tokens, _moment, SCOPES),
+            Route("GET", PATH, None, self._describe, "this description", gives={"type": "object"}),
+        )
+        self._api = Api(self._table, tokens, LARGEST_BODY)
+
+    async def __call__(self, scope: dict[str, Any], receive: Any, send: Any) -> None:
+        """Answer one request."""
+        path = scope["raw_path"].partition(b"?")[0].decode("latin-1") if scope["type"] == "http" else ""
+        pages = self._pages if path == ROOT or path.startswith(f"{ROOT}/") else None
+        handler = pages or (self._api if path.startswith(API) and self._api.knows(path) else None)
+        request = Request.of(scope) if handler else None
+        if handler is None or request is None or not request.names(self._hosts()):
+            await self._current().respond(scope, receive, send)
+            return
+        self._loop, self._service = asyncio.get_running_loop(), self._current()
+        response = await handler.answer(request, receive)
+        await response.send(send, head_only=request.method == "HEAD")
+
+    def close(self) -> None:
+        """Close the sessions and accounts."""
+        self._pages.close()
+
+    def _mail(self) -> MailSender:
+        """Return the mail sender of the present settings; its service closes it."""
+        return self._service.admission.mail
+
+    async def _status(self) -> NetworkStatus:
+        """Return the status of the network, as far as this process knows."""
+        return await self._current().network.status()
+
+    def _members(self) -> Sequence[MemberStatus]:
+        """Return the status of the included Archives, for a page that is made in another thread."""
+        # The status belongs to the event loop: the thread of the page waits for it there.
+        if self._loop is None:
+            return ()
+        return asyncio.run_coroutine_threadsafe(self._status(), self._loop).result(_STATUS_SECONDS).members
+
+    async def _describe(self, _call: Call) -> Response:
+        registers = self._settings().registration == "form"
+        return answer(openapi.document(registers=registers, publishes=True, table=self._table))
+
+    def _hosts(self) -> frozenset[str]:
+        settings = self._settings()
+        return hosts_of((settings.address, *settings.aliases))
+
+    def _caller(self, request: Request) -> Client:
+        proxied = in_networks(request.peer, self._trusted)
+        addresses = list_addresses(request.peer, request.header(b"x-forwarded-for"), self._networks)
+        return client_of(request, addresses[-1], proxied=proxied)
+
+
+def _account_manager(authentication: Authentication) -> AccountManager:
+    end_sessions = authentication.sessions.end_all
+    return AccountManager(authentication.accounts, (Role.ADMINISTRATOR,), _moment, end_sessions)
+
+
+def _error_response(error: Exception) -> tuple[int, IbiError, Headers] | None:
+    """Return status, reason and headers of an error that a page shows; None for others."""
+    return (error.status, error.why, error.headers) if isinstance(error, Refusal) else None
+
+
+def _moment() -> str:
+    return date_text(time.time_ns() // TICKS * TICKS)

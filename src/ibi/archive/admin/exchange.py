@@ -1,0 +1,122 @@
+"""Administration pages for copies, hand-overs and imports.
+
+An import is a dry run first, and the same import after a confirmation.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from ibi.accounts.layout import ROOT
+from ibi.accounts.tokens import Scope
+from ibi.archive.admin.item_pages import held_item
+from ibi.archive.admin.models import CopyPage, ImportPage, TransferPage
+from ibi.archive.ingest.importing import IMPORT_FORMATS, format_of
+from ibi.errors import BadItem
+
+if TYPE_CHECKING:
+    from ibi.accounts.layout import Form, PageRequest
+    from ibi.archive.admin.models import AdminPage
+    from ibi.archive.api.imports import ImportResult, Imports
+    from ibi.archive.api.items import CopyService
+    from ibi.archive.api.transfers import HandOvers
+
+
+class CopyForm:
+    """A copy of an item whose original another Archive holds."""
+
+    scope = Scope.TRANSFER
+    files = False
+
+    def __init__(self, copies: CopyService) -> None:
+        self._copies = copies
+
+    def show(self, _visit: PageRequest, typed: Form | None) -> AdminPage:
+        """Show the form."""
+        resolver = self._copies.copier.resolver
+        if typed is None:
+            return CopyPage(resolver=resolver)
+        return CopyPage(typed.one("ibi"), typed.one("archive"), resolver)
+
+    def do(self, visit: PageRequest, form: Form) -> AdminPage | str:
+        """Take the copy."""
+        # Only an administrator may have this machine fetch from a private network.
+        if not form.one("ibi"):
+            raise BadItem("say which item: paste its name or its persistent URL")
+        private = visit.may(Scope.ADMIN) and form.one("private") == "yes"
+        holding = self._copies.take(form.one("ibi"), form.one("archive"), visit.signed.name, private=private)
+        return f"{ROOT}/items/{holding.forms.main}?done=copied"
+
+
+class TransferForm:
+    """The hand-over of an original; the running Archive goes on with it by itself."""
+
+    scope = Scope.TRANSFER
+    files = False
+
+    def __init__(self, hand_overs: HandOvers) -> None:
+        self._hand_overs = hand_overs
+
+    def show(self, visit: PageRequest, _typed: Form | None) -> AdminPage:
+        """Show the peers that the item may go to, and the hand-overs that are under way."""
+        catalogue = self._hand_overs.giver.item_store.catalogue
+        holding = held_item(catalogue, visit.name) if visit.rest else None
+        return TransferPage(holding, self._hand_overs.peers(), self._hand_overs.open())
+
+    def do(self, visit: PageRequest, form: Form) -> AdminPage | str:
+        """Start a hand-over, or take an item back."""
+        if form.one("cancel"):
+            self._hand_overs.cancel(form.one("cancel"))
+            return f"{ROOT}/transfer?done=taken-back"
+        to = form.one("to")
+        if to not in self._hand_overs.peers():
+            raise BadItem("choose the Archive that the item goes to")
+        if form.one("sure") != "yes":
+            raise BadItem("tick that you mean it: the other Archive will hold the original")
+        remove = form.one("remove") == "yes"
+        self._hand_overs.begin(visit.name, to, visit.signed.name, remove=remove)
+        return f"{ROOT}/transfer?done=offered"
+
+
+_LONGEST_NAME: Final = 200
+
+
+class ImportForm:
+    """The import of a file of records: JSON lines, BibTeX, RIS or CSV."""
+
+    scope = Scope.ADMIN
+    files = True
+
+    def __init__(self, imports: Imports) -> None:
+        self._imports = imports
+
+    def show(self, _visit: PageRequest, typed: Form | None) -> AdminPage:
+        """Show the form for a file."""
+        return ImportPage(kind=typed.one("kind") if typed else "")
+
+    def do(self, visit: PageRequest, form: Form) -> AdminPage | str:
+        """Do a dry run of a new file, or import the one that had it."""
+        who = visit.signed.name
+        if form.one("upload"):
+            name = form.one("name")[:_LONGEST_NAME]
+            kind = _kind(form.one("kind"), name)
+            return _page(self._imports.take(who, form.one("upload"), kind), "", name, kind)
+        if len(form.files) != 1:
+            raise BadItem("choose one file with records: JSON lines, BibTeX, RIS or CSV")
+        name, file = next(iter(form.files.items()))
+        kind = _kind(form.one("kind"), name)
+        with self._imports.kept(who, file, name[:_LONGEST_NAME]) as upload:
+            return _page(self._imports.try_out(who, upload, kind), upload, name, kind)
+
+
+def _kind(chosen: str, name: str) -> str:
+    return chosen if chosen in IMPORT_FORMATS else format_of(Path(name))
+
+
+def _page(found: ImportResult, upload: str, name: str, kind: str) -> ImportPage:
+    """The page with the report; `upload`: the file that waits for a confirmation, "" after the import."""
+    report = found.report
+    counts = {"added": report.added, "unchanged": report.unchanged, "refused": report.refused}
+    refused = [(each.line, each.name, each.why) for each in found.refused]
+    return ImportPage(counts, refused, upload, name, kind, done=not upload)

@@ -1,0 +1,178 @@
+"""Forms with files, and the calls of the JSON interface that administration pages make.
+
+Files go into staging while they come, within the limits of the JSON interface. The token of the form has to come before
+any file does, so that a forged form cannot fill the disk.
+"""
+
+from __future__ import annotations
+
+import logging
+from contextlib import asynccontextmanager
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, Final
+
+from python_multipart.multipart import parse_options_header
+
+from ibi.accounts.forms import LONGEST_FIELDS, MOST_FIELDS, TOKEN, unix_lines, unreadable
+from ibi.accounts.layout import Form
+from ibi.accounts.sign_in import client_of
+from ibi.accounts.tokens import Token
+from ibi.api.bodies import Body, Refusal
+from ibi.api.routes import Call, in_reading_thread
+from ibi.archive.api import received_files
+from ibi.archive.api.received_files import staged_files
+from ibi.errors import Conflict, IbiError, MintingError, MintingNotAllowed, NotHeld, PeerError
+from ibi.http.client_address import in_networks
+from ibi.http.request import ClientGone
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+
+    from ibi.accounts.forms import Check, Receive
+    from ibi.accounts.layout import PageRequest
+    from ibi.accounts.sign_in import Client
+    from ibi.archive.api.received_files import Files
+    from ibi.archive.store.files import FileStore
+    from ibi.archive.store.item_store import ItemStore
+    from ibi.http.request import Request
+    from ibi.http.response import Headers
+    from ibi.runtime.settings import ArchiveSettings
+
+
+MOST_PARTS: Final = MOST_FIELDS + received_files.MOST_FILES
+"""Parts of one form, also empty ones: each of them costs time."""
+
+
+async def read_with_files(
+    body: Body, content_type: str, file_store: FileStore, files: Files, check: Check
+) -> Form:
+    """Read a form; its files go into staging and into `files`.
+
+    Raises Denied, Refusal, BadItem, SetupError, and ClientGone.
+    """
+    reading = _PageFormReader(content_type, file_store, files, check)
+    try:
+        async for piece in body.pieces():
+            await in_reading_thread(reading.feed, piece)
+        reading.finish()
+    finally:
+        await in_reading_thread(reading.stop)
+    reading.checked()
+    return Form(unix_lines(reading.fields), files)
+
+
+class _PageFormReader(received_files.FormReader):
+    """Reads a form of a page: files as in the JSON interface, and fields."""
+
+    def __init__(self, content_type: str, file_store: FileStore, files: Files, check: Check) -> None:
+        super().__init__(content_type, file_store, files)
+        self.fields: list[tuple[str, str]] = []
+        self._check = check
+        self._checked = False
+        self._field_name = ""
+        self._left = LONGEST_FIELDS
+        self._skipped = False
+        self._parts = 0
+
+    def checked(self) -> None:
+        """Make sure that the form is of this session. Raises what `check` raises."""
+        if not self._checked:
+            self._check(next((value for name, value in self.fields if name == TOKEN), ""))
+            self._checked = True
+
+    def _part(self) -> None:
+        self._parts += 1
+        if self._parts > MOST_PARTS:
+            raise unreadable()
+        header = next((value for name, value in self._headers if name == b"content-disposition"), b"")
+        kind, options = parse_options_header(header.decode("latin-1"))
+        name, filename = options.get(b"name", b""), options.get(b"filename")
+        if kind != b"form-data" or not name or len(self.fields) >= MOST_FIELDS:
+            raise unreadable()
+        self._skipped = filename == b""
+        if filename is None:
+            self._field_name, self._text = name.decode("utf-8", "replace"), bytearray()
+        # A file only after the token of the form: a forged form fills no disk.
+        elif filename:
+            self.checked()
+            self._file(filename.replace(b"\\", b"/").rpartition(b"/")[2], name)
+
+    def _data(self, data: bytes, start: int, end: int) -> None:
+        if self._text is not None:
+            self._left -= end - start
+            if self._left < 0:
+                raise Refusal(413, IbiError("the texts of the form are too long"))
+            self._text += data[start:end]
+        elif not self._skipped:
+            super()._data(data, start, end)
+
+    def _part_end(self) -> None:
+        if self._text is None:
+            super()._part_end()
+            return
+        try:
+            self.fields.append((self._field_name, self._text.decode()))
+        except UnicodeDecodeError:
+            raise Refusal(
+                400, IbiError("the form cannot be read; open the page again and repeat it")
+            ) from None
+        self._text = None
+
+
+_STATUS: Final = ((NotHeld, 404), (Conflict, 409), (PeerError, 502))
+_LATER: Final = (("retry-after", "10"),)
+_log = logging.getLogger(__name__)
+
+
+class FormHandling:
+    """Reads the forms of one Archive's pages, and knows their clients. `largest`: bytes of the largest form."""
+
+    def __init__(self, settings: ArchiveSettings, item_store: ItemStore, largest: int) -> None:
+        self._settings = settings
+        self._item_store = item_store
+        self._largest = largest
+
+    def caller(self, request: Request) -> Client:
+        """The client of a request, as far as a trusted proxy vouches for it."""
+        proxies = self._settings.trusted_proxies
+        address = request.address(proxies)
+        return client_of(request, address, proxied=in_networks(request.peer, proxies))
+
+    @asynccontextmanager
+    async def take(self, request: Request, receive: Receive, check: Check) -> AsyncIterator[Form]:
+        """Read a form, with its files in staging; those that no item lists at the end are discarded."""
+        body = Body(request, receive, self._largest)
+        kind = request.header(b"content-type")
+        async with staged_files(self._item_store) as files:
+            yield await read_with_files(body, kind, self._item_store.file_store, files, check)
+
+
+def page_error(error: Exception) -> tuple[int, IbiError, Headers] | None:
+    """The status, sentence and headers for an error of the JSON interface at a page; None for other errors."""
+    if isinstance(error, Refusal):
+        return error.status, error.why, error.headers
+    if isinstance(error, MintingError):
+        _log.error("no label can be given: %s", error)
+        if isinstance(error, MintingNotAllowed):
+            return (
+                503,
+                IbiError("this Archive has no name to mint under; its administrator can give it one"),
+                (),
+            )
+        return 503, IbiError("no label can be given now; ask again later"), _LATER
+    status = next((status for kind, status in _STATUS if isinstance(error, kind)), 0)
+    return (status, error, ()) if status and isinstance(error, IbiError) else None
+
+
+def call(visit: PageRequest, once: str) -> Call:
+    """The call of a program with a token that has the scopes of the librarian's role; `once`: its Idempotency-Key."""
+    # So a form that is sent twice deposits one item, as a repeated request of a program.
+    headers = {**visit.request.headers, b"idempotency-key": once.encode("ascii", "replace")}
+    request = replace(visit.request, headers=headers)
+    token = Token(visit.signed.name, "", "", visit.signed.role.scopes)
+    return Call(request, Body(request, _nothing_more, 0), token, {"ibi": visit.rest})
+
+
+async def _nothing_more() -> dict[str, Any]:
+    """The body of a request, which was read before."""
+    raise ClientGone

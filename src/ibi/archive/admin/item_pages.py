@@ -1,0 +1,339 @@
+"""Administration pages for items: list, item, deposit, edit, files, removal.
+
+What is typed becomes the JSON that the JSON interface takes, and goes the same way; so both check and store alike.
+"""
+
+from __future__ import annotations
+
+import secrets
+from itertools import islice
+from typing import TYPE_CHECKING, Any, Final
+
+from ibi.accounts.layout import ROOT, Form, ReadOnlyPage
+from ibi.accounts.tokens import Scope
+from ibi.archive.admin.forms import call
+from ibi.archive.admin.models import DeletePage, FilesPage, ItemFormPage, ItemPage, ItemsPage
+from ibi.archive.api.deposits import LONGEST_REASON, Deposits
+from ibi.archive.api.received_files import keep_on_database_error, release_listed
+from ibi.archive.model.item import ELEMENTS
+from ibi.archive.model.item_json import write_item
+from ibi.archive.store.deposit import edit, remove
+from ibi.archive.store.tables import copies, history
+from ibi.errors import BadItem, Conflict, NotHeld
+from ibi.identifier.forms import parse_name
+from ibi.identifier.unwrapping import unwrap
+from ibi.protocol.vocabulary import ItemState
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from ibi.accounts.layout import PageRequest
+    from ibi.archive.admin.models import AdminPage
+    from ibi.archive.api.uploads import Uploads
+    from ibi.archive.model.item import Holding
+    from ibi.archive.store.item_store import ItemStore
+    from ibi.archive.store.tables.catalogue import Catalogue
+    from ibi.identifier.forms import Name
+    from ibi.runtime.settings import ArchiveSettings
+
+    Values = Mapping[str, Sequence[tuple[str, str]]]
+
+
+TEXTS: Final = ("language", "url", "target", "access", "embargo", "rights", "licence", "contenttype")
+"""Fields of one text; empty ones are left out."""
+TRUTHS: Final = ("transferable", "file_list_public")
+"""Fields that are true by default: "yes" or "no"."""
+FIELDS: Final = (*TEXTS, *TRUTHS, "metadata")
+"""The facts of an item that the form edits."""
+
+MOST_STATEMENTS: Final = 900
+"""Metadata values in one form: two fields each, of those that a form may have."""
+
+_USUAL: Final = {"access": "open", "contenttype": "Data"}
+DUBLIN_CORE: Final = "dc."
+"""The prefix of the fields of Dublin Core: an item has a language and rights of its own, too."""
+
+_LANGUAGE: Final = ".lang"
+
+
+def item_from_form(form: Form) -> dict[str, Any]:
+    """Make the JSON of an item from a form; defaults are left out."""
+    value: dict[str, Any] = {}
+    for name in TEXTS:
+        text = form.one(name)
+        if text and text != _USUAL.get(name):
+            value[name] = text
+    value |= {name: False for name in TRUTHS if form.one(name) == "no"}
+    metadata = {element: values for element in ELEMENTS if (values := _statements(form, element))}
+    if metadata:
+        value["metadata"] = metadata
+    return value
+
+
+def changes_from_form(form: Form, holding: Holding) -> dict[str, Any]:
+    """The differences between a form and the item, as an edit takes them: null for what is deleted."""
+    new, old = item_from_form(form), write_item(holding)
+    if "metadata" in old:
+        old["metadata"] = {
+            name: [_stripped(each) for each in values] for name, values in old["metadata"].items()
+        }
+    return {name: new.get(name) for name in FIELDS if new.get(name) != old.get(name)}
+
+
+def typed_values(form: Form) -> Values:
+    """The values of a form, to be shown again."""
+    shown: dict[str, list[tuple[str, str]]] = {name: [(form.one(name), "")] for name in (*TEXTS, *TRUTHS)}
+    for element in ELEMENTS:
+        shown[f"{DUBLIN_CORE}{element}"] = [pair for pair in _rows(form, element) if any(pair)]
+    return shown
+
+
+def values_of(holding: Holding, *, leaving: Sequence[str] = ()) -> Values:
+    """The values of an item, to be shown in its form, without the fields in `leaving`.
+
+    Raises BadItem where there are more than a form may have.
+    """
+    # Two fields each: a form of more would be refused when it comes back.
+    if sum(map(len, (holding.metadata or {}).values())) > MOST_STATEMENTS:
+        raise BadItem("so many statements are too many for a form; use the command: ibi archive edit")
+    written = write_item(holding)
+    shown: dict[str, list[tuple[str, str]]] = {
+        name: [(str(written.get(name, _USUAL.get(name, ""))), "")] for name in TEXTS if name not in leaving
+    }
+    shown |= {name: [("no" if written.get(name) is False else "yes", "")] for name in TRUTHS}
+    for element, statements in (holding.metadata or {}).items():
+        if element not in leaving:
+            shown[f"{DUBLIN_CORE}{element}"] = [(value, language or "") for value, language in statements]
+    return shown
+
+
+def differences(form: Form, holding: Holding) -> dict[str, str]:
+    """Of each field that differs from the form, the present value of the item, as one text."""
+    now = values_of(holding)
+    found: dict[str, str] = {}
+    for name, value in changes_from_form(form, holding).items():
+        names = [name] if name != "metadata" else _differing(value, holding)
+        found |= {each: "; ".join(text for text, _ in now.get(each, ())) for each in names}
+    return found
+
+
+def _differing(metadata: Mapping[str, Any] | None, holding: Holding) -> list[str]:
+    """The fields of Dublin Core that differ between metadata and an item."""
+    old, new = write_item(holding).get("metadata", {}), metadata or {}
+    return [
+        f"{DUBLIN_CORE}{element}"
+        for element in ELEMENTS
+        if [_stripped(each) for each in old.get(element, [])] != new.get(element, [])
+    ]
+
+
+def _statements(form: Form, element: str) -> list[Any]:
+    """The values of an element that are not empty, each with its language if one was typed."""
+    return [
+        {"value": _tidy(value), "lang": language.strip()} if language.strip() else _tidy(value)
+        for value, language in _rows(form, element)
+        if value.strip()
+    ]
+
+
+def _rows(form: Form, element: str) -> list[tuple[str, str]]:
+    values = form.many(f"{DUBLIN_CORE}{element}")
+    languages = form.many(f"{DUBLIN_CORE}{element}{_LANGUAGE}")
+    return list(zip(values, languages + [""] * (len(values) - len(languages)), strict=False))
+
+
+def _stripped(statement: Any) -> Any:
+    if isinstance(statement, dict):
+        return {**statement, "value": _tidy(statement["value"])}
+    return _tidy(statement)
+
+
+def _tidy(text: str) -> str:
+    """Remove blanks around a text and at the ends of its lines, which cannot be seen in a form."""
+    return "\n".join(line.rstrip() for line in text.strip().replace("\r\n", "\n").split("\n"))
+
+
+_PAGE: Final = 50
+_LONGEST_AFTER: Final = 512
+_NOT_INHERITED: Final = {
+    "edition_of": ("target", "url", "date", "identifier"),
+    "translation_of": ("target", "url", "language", "title", "description", "identifier"),
+}
+"""The fields that an edition or a translation does not take over from its predecessor."""
+
+
+def held_item(catalogue: Catalogue, name: Name) -> Holding:
+    """The item of a name. Raises NotHeld."""
+    holding = catalogue.holding(name)
+    if holding is None:
+        raise NotHeld("this Archive does not hold {name}", name=name)
+    return holding
+
+
+class Items(ReadOnlyPage):
+    """The list of the items, one item, and the search for one by its name."""
+
+    scope = Scope.READ
+
+    def __init__(self, catalogue: Catalogue, settings: ArchiveSettings) -> None:
+        self._catalogue = catalogue
+        self._settings = settings
+
+    def show(self, visit: PageRequest, typed: Form | None) -> AdminPage:
+        """Show a page of the list, or one item; the search field alone, where the `typed` name was not found."""
+        if visit.rest:
+            return self._one(held_item(self._catalogue, visit.name))
+        if typed is not None:
+            return ItemsPage((), wanted=typed.one("name"))
+        name = visit.query.get("name", "").strip()
+        if name:
+            return self._one(held_item(self._catalogue, unwrap(name).ibi))
+        after = visit.query.get("after", "")[:_LONGEST_AFTER]
+        page = list(islice(self._catalogue.all(after), _PAGE + 1))
+        more = page[_PAGE - 1].forms.main.canonical if len(page) > _PAGE else ""
+        return ItemsPage(page[:_PAGE], more)
+
+    def _one(self, holding: Holding) -> ItemPage:
+        with self._catalogue.reading() as run:
+            events = history.events_of(run, holding.number)
+            archive = copies.original_of(run, holding.number) if holding.state is ItemState.COPY else ""
+        root = self._settings.resolver or f"http://{self._settings.address}"
+        return ItemPage(holding, f"{root.rstrip('/')}/{holding.forms.main}", events, archive or "")
+
+
+class DepositForm:
+    """A new item: by itself, as the next edition of another, or as a translation."""
+
+    scope = Scope.DEPOSIT
+    files = True
+
+    def __init__(self, item_store: ItemStore, uploads: Uploads, largest: int) -> None:
+        self._item_store = item_store
+        self._depositing = Deposits(item_store, uploads)
+        self._largest = largest
+
+    def show(self, visit: PageRequest, typed: Form | None) -> AdminPage:
+        """Show the empty form, or one with the values that the new item takes over from its predecessor."""
+        given = {word: typed.one(word) for word in _NOT_INHERITED} if typed else visit.query
+        place = next((word for word in _NOT_INHERITED if given.get(word)), "")
+        before = held_item(self._item_store.catalogue, parse_name(given[place])) if place else None
+        if typed is not None:
+            values, once = typed_values(typed), typed.one("once")
+        else:
+            values = values_of(before, leaving=_NOT_INHERITED[place]) if before else {}
+            once = secrets.token_hex(16)
+        return ItemFormPage(values, place, before, once=once, largest=self._largest)
+
+    def do(self, visit: PageRequest, form: Form) -> AdminPage | str:
+        """Deposit the item, once: the form has an Idempotency-Key of its own."""
+        value = item_from_form(form)
+        value |= {word: form.one(word) for word in _NOT_INHERITED if form.one(word)}
+        if not form.files and "url" not in value and "metadata" not in value:
+            raise BadItem("choose a file, or say at least a title")
+        holding, _new = self._depositing.take(call(visit, form.one("once")), value, form.files)
+        return f"{ROOT}/items/{holding.forms.main}?done=deposited"
+
+
+class EditForm:
+    """The facts of an item: its description, its language, its access."""
+
+    scope = Scope.EDIT
+    files = False
+
+    def __init__(self, item_store: ItemStore) -> None:
+        self._item_store = item_store
+
+    def show(self, visit: PageRequest, typed: Form | None) -> AdminPage:
+        """Show the item in the form, or the typed values beside those that another librarian has stored meanwhile."""
+        holding = held_item(self._item_store.catalogue, visit.name)
+        if typed is None:
+            return ItemFormPage(values_of(holding), "edit", holding, holding.timestamp)
+        theirs = differences(typed, holding) if typed.one("since") != holding.timestamp else {}
+        return ItemFormPage(typed_values(typed), "edit", holding, holding.timestamp, theirs=theirs)
+
+    def do(self, visit: PageRequest, form: Form) -> AdminPage | str:
+        """Store what differs, unless the item has changed since the form was shown."""
+        holding = held_item(self._item_store.catalogue, visit.name)
+        since = _since(form, holding)
+        changed = changes_from_form(form, holding)
+        # Without a difference no event is written, and no other librarian gets a conflict.
+        if changed:
+            edit(self._item_store, visit.name, changed, visit.signed.name, unchanged_since=since)
+        return f"{ROOT}/items/{holding.forms.main}?done={'edited' if changed else 'unchanged'}"
+
+
+class FilesForm:
+    """The files of an item: new ones, in the place of others, and without some."""
+
+    scope = Scope.EDIT
+    files = True
+
+    def __init__(self, item_store: ItemStore, largest: int) -> None:
+        self._item_store = item_store
+        self._largest = largest
+
+    def show(self, visit: PageRequest, _typed: Form | None) -> AdminPage:
+        """Show the files."""
+        holding = held_item(self._item_store.catalogue, visit.name)
+        return FilesPage(holding, holding.timestamp, self._largest)
+
+    def do(self, visit: PageRequest, form: Form) -> AdminPage | str:
+        """Add the files of the form, and take out those that are ticked."""
+        holding = held_item(self._item_store.catalogue, visit.name)
+        since = _since(form, holding)
+        without = [name for name in dict.fromkeys(form.many("without")) if name not in form.files]
+        target = form.one("target")
+        facts: dict[str, Any] = {}
+        if target != holding.target and target not in without:
+            facts = {"target": target or None}
+        elif holding.target in without:
+            facts = {"target": None}
+        if not (form.files or without or facts):
+            raise BadItem("choose a file to add, or tick one to take out")
+        with keep_on_database_error(form.files):
+            after = edit(
+                self._item_store, visit.name, facts, visit.signed.name,
+                staged=form.files.values(), without=without, unchanged_since=since,
+            )  # fmt: skip
+        release_listed(form.files, after)
+        return f"{ROOT}/items/{holding.forms.main}?done=files"
+
+
+class DeleteForm:
+    """The removal of an item for ever; its name, the date and the reason stay."""
+
+    scope = Scope.DELETE
+    files = False
+
+    def __init__(self, item_store: ItemStore) -> None:
+        self._item_store = item_store
+
+    def show(self, visit: PageRequest, typed: Form | None) -> AdminPage:
+        """Show the form that asks for a reason and a confirmation."""
+        holding = held_item(self._item_store.catalogue, visit.name)
+        return DeletePage(holding, holding.timestamp, typed.one("reason") if typed else "")
+
+    def do(self, visit: PageRequest, form: Form) -> AdminPage | str:
+        """Remove the item, if a reason and the confirmation were given."""
+        holding = held_item(self._item_store.catalogue, visit.name)
+        reason = form.one("reason")
+        if not reason:
+            raise BadItem("say why the item is removed: readers will see it for ever")
+        if len(reason) > LONGEST_REASON:
+            raise BadItem("{name} is longer than {limit} characters", name="reason", limit=LONGEST_REASON)
+        # A removal cannot be undone: the bytes of the files are gone.
+        if form.one("sure") != "yes":
+            raise BadItem("tick that you mean it: the files of the item will be gone")
+        _since(form, holding)
+        remove(self._item_store, visit.name, reason, visit.signed.name)
+        return f"{ROOT}/items/{holding.forms.main}?done=removed"
+
+
+def _since(form: Form, holding: Holding) -> str:
+    """The timestamp of the item that the librarian has seen. Raises Conflict if it has changed."""
+    since = form.one("since")
+    if since != holding.timestamp:
+        raise Conflict(
+            "{name} has been changed meanwhile, on {date}", name=holding.forms.main, date=holding.timestamp
+        )
+    return since

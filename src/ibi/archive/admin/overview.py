@@ -1,0 +1,187 @@
+"""Administration pages for the Archive itself: overview, statistics, audit, memberships, tokens."""
+
+from __future__ import annotations
+
+import shutil
+from dataclasses import replace
+from typing import TYPE_CHECKING, Final
+
+from ibi.accounts.layout import ROOT, ReadOnlyPage
+from ibi.accounts.tokens import Scope, Tokens
+from ibi.archive.admin.models import (
+    ArchiveHealth,
+    AuditPage,
+    MembershipPage,
+    OverviewPage,
+    StatisticsPage,
+    TokensPage,
+)
+from ibi.archive.membership.founding import register_command
+from ibi.archive.membership.joining import Resolvers, root_url
+from ibi.archive.model.item_json import timestamp_text
+from ibi.archive.pages.statistics import Statistics
+from ibi.archive.preservation.audit import WALK
+from ibi.archive.store.tables import fixity, history, listings, memberships, transfers
+from ibi.errors import BadItem
+from ibi.identifier.forms import parse_name
+from ibi.runtime.settings import settings_lock
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+    from ibi.accounts.layout import Form, PageRequest
+    from ibi.archive.admin.models import AdminPage
+    from ibi.archive.model.item import Holding
+    from ibi.archive.store.tables.catalogue import Catalogue
+
+
+_RECENT: Final = 20
+_MOST_NAMES: Final = 8  # of one item
+_MOST_FAULTS: Final = 1000
+_MONTHS: Final = 36
+
+
+def archive_health(data: Path, catalogue: Catalogue) -> ArchiveHealth:
+    """Read the state of an Archive from its tables and its disk. Raises SetupError."""
+    resolvers = Resolvers.read(data)
+    with catalogue.reading() as run:
+        files, size = fixity.total(run)
+        place = fixity.position_of(run, WALK)
+        known = memberships.all_memberships(run)
+        return ArchiveHealth(
+            states={state.value: count for state, count in listings.count_states(run).items()},
+            files=files,
+            size=size,
+            free=shutil.disk_usage(data).free,
+            faults=len(fixity.faults(run, _MOST_FAULTS)),
+            audited=timestamp_text(int(place.begun)) if place else "",
+            lagging=listings.lagging(run)[0],
+            transfers=len(transfers.open_outgoing(run)),
+            members=[known[url] for url in resolvers.keys if url in known],
+            switched_on=resolvers.settings.switched_on,
+        )
+
+
+class OverviewView(ReadOnlyPage):
+    """The first page."""
+
+    scope = Scope.READ
+
+    def __init__(self, data: Path, catalogue: Catalogue) -> None:
+        self._data = data
+        self._catalogue = catalogue
+
+    def show(self, _visit: PageRequest, _typed: Form | None) -> AdminPage:
+        """Show the state of the Archive, and the items that were changed last."""
+        return OverviewPage(archive_health(self._data, self._catalogue), self._recent())
+
+    def _recent(self) -> list[Holding]:
+        """The items that were changed last, the latest first."""
+        with self._catalogue.reading() as run:
+            # Events, not timestamps: an import may carry timestamps of long ago.
+            last = history.newest_change(run)
+            names = history.changed_names(run, max(0, last - _RECENT), last, _RECENT * _MOST_NAMES) or []
+        found = [self._catalogue.holding(parse_name(name)) for name in names]
+        items = {each.number: each for each in found if each is not None}
+        return sorted(items.values(), key=lambda each: (each.timestamp, each.number), reverse=True)
+
+
+class StatisticsView(ReadOnlyPage):
+    """Visits to items."""
+
+    scope = Scope.READ
+
+    def __init__(self, catalogue: Catalogue) -> None:
+        self._catalogue = catalogue
+
+    def show(self, _visit: PageRequest, _typed: Form | None) -> AdminPage:
+        """Show the visits to all items together, the latest month first."""
+        lines = Statistics(self._catalogue).of_all()
+        latest = sorted({line.month for line in lines}, reverse=True)[:_MONTHS]
+        return StatisticsPage([line for month in latest for line in lines if line.month == month])
+
+
+class AuditView(ReadOnlyPage):
+    """The audit of the stored files."""
+
+    scope = Scope.READ
+
+    def __init__(self, data: Path, catalogue: Catalogue, days: int) -> None:
+        self._data = data
+        self._catalogue = catalogue
+        self._days = days
+
+    def show(self, _visit: PageRequest, _typed: Form | None) -> AdminPage:
+        """Show the known faults."""
+        with self._catalogue.reading() as run:
+            faults = fixity.faults(run, _MOST_FAULTS)
+        return AuditPage(archive_health(self._data, self._catalogue), faults, self._days)
+
+
+class MembershipForm:
+    """The memberships of the Archive; changes take effect in the running Archive within a second."""
+
+    scope = Scope.ADMIN
+    files = False
+
+    def __init__(self, data: Path, catalogue: Catalogue) -> None:
+        self._data = data
+        self._catalogue = catalogue
+
+    def show(self, _visit: PageRequest, typed: Form | None) -> MembershipPage:
+        """Show how the Archive stands at each of its resolvers."""
+        resolvers = Resolvers.read(self._data)
+        with self._catalogue.reading() as run:
+            known = memberships.all_memberships(run)
+        listed = [(url, known.get(url)) for url in resolvers.keys]
+        return MembershipPage(resolvers.settings, listed, url=typed.one("url") if typed else "")
+
+    def do(self, visit: PageRequest, form: Form) -> AdminPage | str:
+        """Switch on or off, join or leave."""
+        with settings_lock(self._data):
+            resolvers = Resolvers.read(self._data)
+            match form.one("what"):
+                case "on" | "off" as word:
+                    resolvers.switching(on=word == "on").write(self._data)
+                    return f"{ROOT}/membership?done=switched-{word}"
+                case "leave":
+                    resolvers.leaving(form.one("url")).write(self._data)
+                    return f"{ROOT}/membership?done=left"
+                case "join":
+                    joined = resolvers.joining(form.one("url"), form.one("key") or None, also=True)
+                    joined.write(self._data)
+                case _:
+                    raise BadItem("this is not the form of this page; open the page again")
+        url = root_url(form.one("url"))
+        key = joined.keys[url]
+        command = register_command(joined.settings.service, key)
+        return replace(self.show(visit, None), joined=url, key=key, command=command)
+
+
+class TokensForm:
+    """The tokens of programs."""
+
+    scope = Scope.ADMIN
+    files = False
+
+    def __init__(self, data: Path, moment: Callable[[], str]) -> None:
+        self._tokens = Tokens(data)
+        self._moment = moment
+
+    def show(self, _visit: PageRequest, typed: Form | None) -> TokensPage:
+        """Show the tokens."""
+        name, scopes = (typed.one("name"), tuple(typed.many("scope"))) if typed else ("", ())
+        return TokensPage(self._tokens.all(), name=name, scopes=scopes)
+
+    def do(self, visit: PageRequest, form: Form) -> AdminPage | str:
+        """Make a token, which is shown now and never again; or revoke one."""
+        if form.one("revoke"):
+            self._tokens.revoke(form.one("revoke"))
+            return f"{ROOT}/tokens?done=revoked"
+        ticked = form.many("scope")
+        scopes = [scope for scope in Scope if scope in ticked]
+        if not scopes:
+            raise BadItem("tick what the token is good for")
+        made = self._tokens.make(form.one("name"), self._moment(), scopes)
+        return replace(self.show(visit, None), made=made, name=form.one("name"))

@@ -1,0 +1,231 @@
+"""Receive files over HTTP: written into staging as they arrive, and deleted if no item lists them in the end.
+
+A deposit as multipart/form-data has the JSON of an item, and files:
+
+    item                      JSON, at most once
+    file; filename="a b.txt"  a file, by the name that it had at the client: encoded for a URL
+    data/a%20b.txt; filename  a file of this very name in the item, percent-encoded as in a URL
+
+Bytes go to the file store as they arrive; there are no other temporary files.
+"""
+
+from __future__ import annotations
+
+from contextlib import ExitStack, asynccontextmanager, contextmanager, suppress
+from typing import TYPE_CHECKING, Final
+from urllib.parse import quote
+
+from python_multipart.exceptions import FormParserError
+from python_multipart.multipart import MultipartParser, parse_options_header
+
+from ibi.api.bodies import LONGEST_JSON, Refusal
+from ibi.api.routes import in_changing_thread, in_reading_thread
+from ibi.archive.model.item import StoredFile
+from ibi.errors import IbiError, SetupError
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Iterator
+
+    from ibi.api.routes import Call
+    from ibi.archive.model.item import Holding
+    from ibi.archive.store.files import FileStore, StagingFile
+    from ibi.archive.store.item_store import ItemStore
+
+
+MOST_FILES: Final = 1000
+"""Files of one deposit."""
+
+_MOST_HEADERS: Final = 8
+_LONGEST_HEADERS: Final = 8 * 1024
+_SAFE: Final = "/!$&'()*+,;=:@~"
+
+
+class FormReader:
+    """Reads a form, piece by piece. Its methods may wait for the disk, so they belong into a thread.
+
+    Complete files are put into `files`, which the caller discards. A caller that stops before `finish` calls `stop`,
+    which removes the file that was being read.
+    """
+
+    def __init__(self, content_type: str, file_store: FileStore, files: dict[str, StoredFile]) -> None:
+        kind, options = parse_options_header(content_type)
+        boundary = options.get(b"boundary", b"")
+        if kind != b"multipart/form-data" or not boundary:
+            raise Refusal(415, IbiError("the body must be JSON, or multipart/form-data with its boundary"))
+        self.item: bytes | None = None
+        self.files = files
+        self._file_store = file_store
+        self._headers: list[tuple[bytes, bytes]] = []
+        self._field, self._value = bytearray(), bytearray()
+        self._text: bytearray | None = None  # the part `item`, while it comes
+        self._staging: StagingFile | None = None  # the file that comes
+        self._name = ""
+        self._ended = False
+        self._parser = self._begin(boundary)
+
+    def feed(self, piece: bytes) -> None:
+        """Read a piece of the body. Raises Refusal, BadItem, SetupError, and OSError where the disk fails."""
+        try:
+            self._parser.write(piece)
+        except FormParserError:
+            raise _broken() from None
+
+    def finish(self) -> None:
+        """Check that the form has ended with the body. Raises Refusal."""
+        if not self._ended:
+            raise _broken()
+
+    def stop(self) -> None:
+        """Discard the file that is being read, if there is one."""
+        if self._staging is not None:
+            self._staging.discard()
+            self._staging = None
+
+    def _begin(self, boundary: bytes) -> MultipartParser:
+        try:
+            return MultipartParser(
+                boundary,
+                {
+                    "on_part_begin": self._headers.clear,
+                    "on_header_field": lambda data, start, end: self._field.extend(data[start:end]),
+                    "on_header_value": lambda data, start, end: self._value.extend(data[start:end]),
+                    "on_header_end": self._header,
+                    "on_headers_finished": self._part,
+                    "on_part_data": self._data,
+                    "on_part_end": self._part_end,
+                    "on_end": self._end,
+                },
+                max_header_count=_MOST_HEADERS,
+                max_header_size=_LONGEST_HEADERS,
+            )
+        except FormParserError:
+            raise _broken() from None
+
+    def _header(self) -> None:
+        self._headers.append((bytes(self._field).lower(), bytes(self._value)))
+        self._field.clear()
+        self._value.clear()
+
+    def _part(self) -> None:
+        """Begin a part, whose headers are complete."""
+        header = next((value for name, value in self._headers if name == b"content-disposition"), b"")
+        kind, options = parse_options_header(header.decode("latin-1"))
+        name = options.get(b"name", b"")
+        if kind != b"form-data" or not name:
+            raise Refusal(
+                400, IbiError("every part of the form needs a name: Content-Disposition: form-data; name=…")
+            )
+        if name == b"item":
+            if self.item is not None:
+                raise Refusal(422, IbiError("the part {name} is there twice", name="item"))
+            self._text = bytearray()
+        elif b"filename" in options:
+            self._file(options[b"filename"] if name == b"file" else None, name)
+        else:
+            shown = name.decode("ascii", "backslashreplace")[:40]
+            raise Refusal(422, IbiError("the part {name} is neither the item nor a file", name=shown))
+
+    def _file(self, filename: bytes | None, part: bytes) -> None:
+        self._name = part.decode("latin-1") if filename is None else quote(filename, safe=_SAFE)
+        # Two files of one name would be one file, and the depositor would not notice.
+        if self._name in self.files:
+            raise Refusal(422, IbiError("the file {name} is there twice", name=self._name))
+        if len(self.files) >= MOST_FILES:
+            raise Refusal(413, IbiError("at most {most} files are taken at a time", most=MOST_FILES))
+        self._staging = self._file_store.stage_stream(self._name)
+
+    def _data(self, data: bytes, start: int, end: int) -> None:
+        if self._staging is not None:
+            self._staging.write(memoryview(data)[start:end])
+        elif self._text is not None:
+            if len(self._text) + end - start > LONGEST_JSON:
+                problem = "the part {name} is too long: at most {most} bytes are read"
+                raise Refusal(413, IbiError(problem, name="item", most=LONGEST_JSON))
+            self._text += data[start:end]
+
+    def _part_end(self) -> None:
+        if self._staging is not None:
+            self.files[self._name] = self._staging.finish()
+            self._staging = None
+        elif self._text is not None:
+            self.item, self._text = bytes(self._text), None
+
+    def _end(self) -> None:
+        self._ended = True
+
+
+def _broken() -> Refusal:
+    return Refusal(400, IbiError("the form is broken off, or not as multipart/form-data has to be"))
+
+
+Files = dict[str, StoredFile]
+"""Files in staging, by their names in the item."""
+
+
+@asynccontextmanager
+async def staged_files(item_store: ItemStore) -> AsyncIterator[Files]:
+    """Open a staging session. Files that are still in the dict at the end were not listed: they are discarded."""
+    stack, files = ExitStack(), Files()
+    try:
+        await in_changing_thread(stack.enter_context, item_store.staging_session())
+        # Before the session ends: afterwards another process may clear staging.
+        stack.callback(_discard, item_store.file_store, files)
+        yield files
+    finally:
+        await in_changing_thread(stack.close)
+
+
+@contextmanager
+def keep_on_database_error(files: Files) -> Iterator[None]:
+    """Keep the staged files if the catalogue fails while it lists them."""
+    # A transaction whose flush has failed can come back after a crash, and then its files must be there. If it does
+    # not, the next session clears away what is not listed.
+    try:
+        yield
+    except SetupError:
+        files.clear()
+        raise
+
+
+def release_listed(files: Files, holding: Holding) -> None:
+    """Take the files that an item lists now out of those to be discarded."""
+    names = {file.staged for file in holding.files}
+    for name, file in list(files.items()):
+        if file.staged in names:
+            del files[name]
+
+
+async def read_form(call: Call, file_store: FileStore, files: Files) -> bytes | None:
+    """Read a form to its end; return its part `item`. Raises Refusal, BadItem, SetupError, ClientGone, OSError."""
+    form = FormReader(call.request.header(b"content-type"), file_store, files)
+    try:
+        async for piece in call.body.pieces():
+            await in_reading_thread(form.feed, piece)
+        form.finish()
+    finally:
+        await in_reading_thread(form.stop)
+    return form.item
+
+
+async def read_file(
+    call: Call, file_store: FileStore, name: str, files: Files, longest: int | None = None
+) -> None:
+    """Read a body that is one file, of `longest` bytes at most.
+
+    Raises Refusal, BadItem, SetupError, ClientGone, OSError.
+    """
+    staging = await in_reading_thread(file_store.stage_stream, name)
+    try:
+        async for piece in call.body.pieces(longest):
+            await in_reading_thread(staging.write, piece)
+        files[name] = await in_reading_thread(staging.finish)
+    finally:
+        if name not in files:
+            await in_reading_thread(staging.discard)
+
+
+def _discard(file_store: FileStore, files: Files) -> None:
+    for file in files.values():
+        # The next session clears away what cannot be deleted now.
+        with suppress(OSError):
+            file_store.discard(file)

@@ -1,0 +1,129 @@
+"""Search over HTTP for programs: `GET /-/api/search`, with the same query as the page for people.
+
+`GET /-/api/index` shows how far the index has followed the catalogue.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+from ibi.accounts.tokens import Scope
+from ibi.api.bodies import Refusal
+from ibi.api.routes import ROOT, Route, answer, in_thread
+from ibi.archive.search import search as results
+from ibi.archive.search.search import FACETS, search
+from ibi.archive.search.tables import IndexNotReady
+from ibi.archive.search.words import LONGEST_TEXT, MOST_PAGES, NAMES, path_with_query, search_query
+from ibi.archive.store.tables import listings
+from ibi.errors import ParseError
+from ibi.http.response import link
+
+if TYPE_CHECKING:
+    from ibi.api.routes import Call
+    from ibi.archive.search.index import SearchIndex
+    from ibi.archive.store.tables.catalogue import Catalogue
+    from ibi.http.response import Response
+
+
+_TEXT: Final = {"type": "string"}
+_NUMBER: Final = {"type": "integer", "minimum": 0}
+_WORDS: Final = {"type": "string", "maxLength": LONGEST_TEXT}
+_QUERY: Final[dict[str, dict[str, Any]]] = {
+    "text": _WORDS,
+    "person": _WORDS,
+    "year": {"type": "integer", "minimum": 1, "maximum": 9999},
+    "language": {"type": "string", "pattern": "^[A-Za-z]{2}(-[A-Za-z]{2})?$"},
+    "kind": {"type": "string", "pattern": "^[A-Za-z]+$"},
+    "page": {"type": "integer", "minimum": 1, "maximum": MOST_PAGES, "default": 1},
+    "before": _NUMBER,
+}
+_ITEM: Final = {
+    "type": "object",
+    "properties": {
+        "ibi": _TEXT,
+        "title": _TEXT,
+        "people": {"type": "array", "items": _TEXT},
+        "year": {"type": ["integer", "null"]},
+        "language": {"type": ["string", "null"]},
+        "kind": _TEXT,
+        "state": {"enum": ["Original", "Copy"]},
+        "timestamp": {"type": "string", "format": "date-time"},
+        "page": _TEXT,
+    },
+    "required": ["ibi", "title", "people", "year", "language", "kind", "state", "timestamp", "page"],
+}
+_VALUES: Final = {
+    "type": "array",
+    "items": {
+        "type": "object",
+        "properties": {"value": _TEXT, "items": _NUMBER},
+        "required": ["value", "items"],
+    },
+}
+_FOUND: Final = {
+    "type": "object",
+    "properties": {
+        "count": _NUMBER,
+        "more": {"type": "boolean", "description": "whether there are more than were counted"},
+        "items": {"type": "array", "items": _ITEM},
+        "facets": {"type": "object", "properties": dict.fromkeys(FACETS, _VALUES)},
+        "exact": {"type": "boolean", "description": "whether the facets count all that was found"},
+        "next": {"type": "string", "description": "where the next items are, if there are any"},
+    },
+    "required": ["count", "more", "items", "facets", "exact"],
+}
+
+
+def routes(index: SearchIndex, catalogue: Catalogue) -> tuple[Route, ...]:
+    """The route of searches."""
+
+    def find(call: Call, _value: Any) -> Response:
+        try:
+            question = search_query({name: value for name, value in call.query.items() if name in NAMES})
+            found = search(index, question)
+        except ParseError as error:
+            raise Refusal(400, error) from None
+        except IndexNotReady as error:
+            raise Refusal(503, error, ("retry-after", "5")) from None
+        value = results.results_json(found, results.hits(catalogue, found.entries))
+        if found.next is None:
+            return answer(value)
+        value["next"] = path_with_query(f"{ROOT}/search", found.next)
+        return answer(value, 200, link(value["next"], "next"))
+
+    return (
+        Route(
+            "GET", "/search", None, in_thread(find), "items, by words, person, year, language and kind",
+            gives=_FOUND, query=_QUERY,
+        ),
+    )  # fmt: skip
+
+
+_COUNT: Final = {"type": "integer", "minimum": 0}
+_PROGRESS: Final[dict[str, Any]] = {
+    "type": "object",
+    "required": ["ready", "through", "items"],
+    "properties": {"ready": {"type": "boolean"}, "through": _COUNT, "items": _COUNT},
+}
+
+
+def index_progress(index: SearchIndex, catalogue: Catalogue) -> dict[str, Any]:
+    """`ready`: whether lists and searches are answered; `through` of how many `items` are in. Raises SetupError."""
+    with catalogue.reading() as run:
+        items = listings.position(run).items
+    try:
+        through = index.through()
+    except IndexNotReady:
+        return {"ready": False, "through": 0, "items": items}
+    return {"ready": True, "through": through, "items": items}
+
+
+def progress_route(index: SearchIndex, catalogue: Catalogue) -> Route:
+    """The route of the index's progress."""
+
+    def tell(_call: Call, _value: Any) -> Response:
+        return answer(index_progress(index, catalogue))
+
+    return Route(
+        "GET", "/index", Scope.READ, in_thread(tell), "how far the index for searching is", gives=_PROGRESS
+    )

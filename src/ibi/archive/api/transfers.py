@@ -1,0 +1,263 @@
+"""Hand-overs over HTTP and for pages (AMB-24, note 29). The running Archive advances them by itself.
+
+GET    /-/api/hand-overs           those that are under way, and the peers that items may go to
+POST   /-/api/hand-overs           {"ibi", "to", "remove"}: start one
+GET    /-/api/hand-overs/<id>      how far one is
+DELETE /-/api/hand-overs/<id>      take the item back, unless the other Archive is the owner by now
+
+Between the two Archives:
+
+POST /-/api/transfers                         a message of the giver; with a token that may transfer
+GET  /-/api/transfers/<id>                    the item that is handed over, whatever access others have to it
+GET  /-/api/transfers/<id>/files/<file>       a file of it; both with the passage that the giver sent to the receiver
+"""
+
+from __future__ import annotations
+
+import asyncio
+from hmac import compare_digest
+from typing import TYPE_CHECKING, Any, Final
+
+from ibi.accounts.tokens import Scope
+from ibi.api.bodies import BodyFields
+from ibi.api.routes import Call, Route, answer, explained
+from ibi.archive.model.handover import GiverStage, fingerprint
+from ibi.archive.model.item_json import write_item
+from ibi.archive.preservation.status import of_giving, of_transfers
+from ibi.archive.replication.receiving import PASSAGE
+from ibi.archive.store.tables import history, transfers
+from ibi.errors import HoldingError, NotHeld, SetupError
+from ibi.http.response import NO_STORE, Response
+from ibi.identifier.forms import parse_name
+from ibi.runtime.settings import Peer
+from ibi.runtime.tasks import PeriodicTask
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from ibi.archive.model.item import Holding
+    from ibi.archive.preservation.status import Tell
+    from ibi.archive.replication.giving import Giver
+    from ibi.archive.replication.receiving import Receiver
+    from ibi.archive.store.tables.transfers import OutgoingTransfer
+    from ibi.identifier.forms import Name
+
+
+_OFFER: Final = BodyFields({"ibi": str, "to": str}, {"remove": False})
+_TEXT: Final = {"type": "string"}
+_GIVING: Final[dict[str, Any]] = {
+    "type": "object",
+    "required": ["transfer", "item", "to", "stage", "since", "problem"],
+    "properties": {
+        **dict.fromkeys(("transfer", "item", "to", "since", "problem"), _TEXT),
+        "stage": {"enum": [stage.value for stage in GiverStage]},
+    },
+}
+_PEER: Final = {"type": "object", "properties": {"name": _TEXT, "address": _TEXT}}
+_ALL: Final = {
+    "type": "object",
+    "required": ["transfers", "peers"],
+    "properties": {
+        "transfers": {"type": "array", "items": _GIVING},
+        "peers": {"type": "array", "items": _PEER},
+    },
+}
+
+
+class HandOvers:
+    """Hand-overs of one Archive to the peers of its settings, `data` being its data directory."""
+
+    def __init__(self, giver: Giver, data: Path) -> None:
+        self.giver = giver
+        self._data = data
+
+    def peers(self) -> dict[str, str]:
+        """The Archives that originals can go to: name -> root URL. Raises SetupError."""
+        return {name: peer.address for name, peer in Peer.read_tables(self._data).items() if peer.token}
+
+    def open(self) -> list[dict[str, Any]]:
+        """Those that have not ended, for pages: with their problems as errors, not as sentences."""
+        with self.giver.item_store.catalogue.reading() as run:
+            return [
+                {**of_giving(run, giving, str), "problem": giving.problem}
+                for giving in transfers.open_outgoing(run)
+            ]
+
+    def under_way(self, tell: Tell) -> list[dict[str, str]]:
+        """Those that have not ended."""
+        with self.giver.item_store.catalogue.reading() as run:
+            return of_transfers(run, tell)
+
+    def one(self, transfer: str, tell: Tell) -> dict[str, str]:
+        """Report how far one is. Raises NotHeld."""
+        return self.report(self.giver.find(transfer)[0], tell)
+
+    def report(self, giving: OutgoingTransfer, tell: Tell) -> dict[str, str]:
+        """Report how far this one is."""
+        with self.giver.item_store.catalogue.reading() as run:
+            return of_giving(run, giving, tell)
+
+    def begin(self, name: Name, to: str, who: str, *, remove: bool) -> OutgoingTransfer:
+        """Start one. Raises SetupError for no peer, NotHeld, and HoldingError where the item must stay."""
+        return self.giver.offer(name, to, who, remove=remove)
+
+    def cancel(self, transfer: str) -> OutgoingTransfer:
+        """Take the item back. Raises NotHeld; HoldingError where it is too late, PeerError where no answer comes."""
+        giving, holding = self.giver.find(transfer)
+        if giving.stage.open:
+            giving = asyncio.run(self.giver.withdraw(giving))
+        if giving.stage is GiverStage.DONE:
+            why = "{name} is held by {archive} now"
+            raise HoldingError(why, name=holding.forms.main, archive=giving.address)
+        return giving
+
+
+def routes(hand_overs: HandOvers) -> tuple[Route, ...]:
+    """The routes of hand-overs."""
+    handlers = _Handlers(hand_overs)
+    return (
+        Route(
+            "GET", "/hand-overs", Scope.TRANSFER, explained(handlers.all),
+            "hand-overs that are under way, and the peers", gives=_ALL,
+        ),
+        Route(
+            "POST", "/hand-overs", Scope.TRANSFER, explained(handlers.begin), "begin the hand-over of an original",
+            takes=_OFFER.schema, gives=_GIVING, status=202, refusals=(404, 409, 422, 507),
+        ),
+        Route(
+            "GET", "/hand-overs/<word>", Scope.TRANSFER, explained(handlers.one), "how far a hand-over is",
+            gives=_GIVING,
+        ),
+        Route(
+            "DELETE", "/hand-overs/<word>", Scope.TRANSFER, explained(handlers.cancel), "take an original back",
+            gives=_GIVING, refusals=(404, 409, 422, 502, 507),
+        ),
+    )  # fmt: skip
+
+
+class _Handlers:
+    """The handlers of the routes."""
+
+    def __init__(self, hand_overs: HandOvers) -> None:
+        self._hand_overs = hand_overs
+
+    def all(self, call: Call, _value: Any) -> Response:
+        """Answer with all that are under way, and the peers."""
+        peers = [{"name": name, "address": at} for name, at in self._hand_overs.peers().items()]
+        return answer({"transfers": self._hand_overs.under_way(call.say), "peers": peers})
+
+    def begin(self, call: Call, value: Any) -> Response:
+        """Start a hand-over, or find the one that is under way, and answer with it."""
+        fields = _OFFER.read(value)
+        name = parse_name(fields["ibi"])
+        giving = self._hand_overs.begin(name, fields["to"], call.token_name, remove=fields["remove"])
+        return answer(self._hand_overs.report(giving, call.say), 202)
+
+    def one(self, call: Call, _value: Any) -> Response:
+        """Answer with one of them."""
+        return answer(self._hand_overs.one(call.word, call.say))
+
+    def cancel(self, call: Call, _value: Any) -> Response:
+        """Take an item back, and answer with the hand-over."""
+        return answer(self._hand_overs.report(self._hand_overs.cancel(call.word), call.say))
+
+
+EVERY_SECONDS: Final = 2.0
+"""Seconds between two looks at open hand-overs."""
+
+_MESSAGE: Final[dict[str, Any]] = {
+    "type": "object",
+    "required": ["transfer", "word"],
+    "properties": {
+        "word": {"enum": ["propose", "complete", "withdraw"]},
+        **dict.fromkeys(("transfer", "address", "ibi", "passage", "seal", "fingerprint", "proof"), _TEXT),
+    },
+}
+_ANSWER: Final[dict[str, Any]] = {
+    "type": "object",
+    "required": ["transfer", "reply"],
+    "properties": {
+        "reply": {"enum": ["fetching", "staged", "owned", "declined", "unknown", "refused", "failing"]},
+        **dict.fromkeys(("transfer", "fingerprint", "problem", "service"), _TEXT),
+    },
+}
+_DESCRIPTION: Final[dict[str, Any]] = {
+    "type": "object",
+    "properties": {
+        "item": {"$ref": "#/components/schemas/item"},
+        "history": {"type": "array", "items": {"type": "object"}},
+        "fingerprint": _TEXT,
+        "service": _TEXT,
+    },
+}
+_PASSAGE_HEADER: Final = {PASSAGE: _TEXT}
+
+
+def peer_routes(giver: Giver, receiver: Receiver) -> tuple[Route, ...]:
+    """The routes between the two Archives of a hand-over."""
+
+    async def receive(call: Call) -> Response:
+        return answer(await receiver.answer(await call.body.json(), call.token_name))
+
+    async def describe(call: Call) -> Response:
+        return answer(await asyncio.to_thread(_describe, giver, call))
+
+    async def send_file(call: Call) -> Response:
+        return await asyncio.to_thread(_file, giver, call)
+
+    return (
+        Route(
+            "POST", "/transfers", Scope.TRANSFER, receive, "go on with a hand-over that comes in",
+            takes=_MESSAGE, gives=_ANSWER, refusals=(403, 422),
+        ),
+        Route(
+            "GET", "/transfers/<word>", None, describe, "the item of a hand-over, for its receiver",
+            gives=_DESCRIPTION, refusals=(404,), headers=_PASSAGE_HEADER,
+        ),
+        Route(
+            "GET", "/transfers/<word>/files/<file>", None, send_file, "a file of a hand-over, for its receiver",
+            refusals=(404,), headers=_PASSAGE_HEADER,
+        ),
+    )  # fmt: skip
+
+
+def transfer_task(giver: Giver) -> PeriodicTask:
+    """The task that advances open hand-overs, also those that were interrupted."""
+    return PeriodicTask("hand-overs", EVERY_SECONDS, giver.advance_all)
+
+
+def _open_to(giver: Giver, call: Call) -> Holding:
+    """The item of an open hand-over. Raises NotHeld for a client without its passage."""
+    giving, holding = giver.find(call.values["word"])
+    passage = call.request.header(PASSAGE.encode())
+    # The passage, and no token: the receiver may be any Archive that our administrator chose as a peer.
+    if not giving.stage.open or not compare_digest(passage.encode(), giving.passage.encode()):
+        raise NotHeld("there is no such hand-over")
+    return holding
+
+
+def _describe(giver: Giver, call: Call) -> dict[str, Any]:
+    holding = _open_to(giver, call)
+    with giver.item_store.catalogue.reading() as run:
+        events = history.events_of(run, holding.number)
+    return {
+        "item": write_item(holding),
+        "fingerprint": fingerprint(holding),
+        "service": str(giver.item_store.service.main),
+        "history": [event._asdict() for event in events],
+    }
+
+
+def _file(giver: Giver, call: Call) -> Response:
+    holding = _open_to(giver, call)
+    file = holding.file(call.values["file"])
+    if file is None:
+        raise NotHeld("{name} has no such file", name=holding.forms.main)
+    try:
+        opened = giver.item_store.file_store.open(holding.forms, file)
+    except OSError as error:
+        reason = error.strerror or error
+        raise SetupError("the file {name} cannot be read: {reason}", name=file.name, reason=reason) from None
+    return Response(
+        200, content_type="application/octet-stream", headers=NO_STORE, file=opened, size=file.size
+    )

@@ -1,1 +1,0 @@
-"""The care of what is kept: fixity, wholeness, backups, packages and receipts."""

@@ -1,0 +1,333 @@
+"""Records become items, in batches of one transaction each: wholly or not at all, and again without change (note 11).
+
+Labels are minted and files are staged before the transaction. In it one query finds what is held already; new items
+without files are inserted together, and all others go through the unit of work one by one.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields, replace
+from typing import TYPE_CHECKING, NamedTuple
+
+from ibi.archive.model.file_names import check_names
+from ibi.archive.model.item import Holding
+from ibi.archive.store.tables import batches, history, rows
+from ibi.archive.store.tables.history import ItemEvent
+from ibi.errors import AlreadyHeld, HoldingError, IbiError
+from ibi.protocol.vocabulary import ItemState
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Sequence
+
+    from ibi.archive.ingest.sources.records import SourceRecord
+    from ibi.archive.model.item import StoredFile
+    from ibi.archive.model.item_json import Draft
+    from ibi.archive.store.item_store import ItemStore, UnitOfWork
+    from ibi.archive.store.tables.batches import Row
+    from ibi.identifier.forms import IBIForms
+
+
+@dataclass(slots=True)
+class ImportReport:
+    """The result of an import: numbers of records."""
+
+    added: int = 0
+    changed: int = 0
+    removed: int = 0
+    unchanged: int = 0
+    refused: int = 0
+
+
+class PreparedItem(NamedTuple):
+    """An item that has its names and its staged files."""
+
+    record: SourceRecord
+    draft: Draft
+    holding: Holding
+    names: tuple[str, ...]
+    """The canonical names that it is found by."""
+    staged: tuple[StoredFile, ...] = ()
+
+
+class ImportBatch:
+    """The items of one transaction, until they are in the catalogue."""
+
+    def __init__(self, what: str, origin: str, report: ImportReport) -> None:
+        self.report = report
+        self._what = what
+        self._origin = origin
+        self._detail = {"origin": origin} if origin else {}
+        self._new: list[PreparedItem] = []
+        self._coming: set[str] = set()  # names of the new ones
+        self._keys_coming: set[str] = set()
+        self._names: dict[str, int] = {}
+        self._keys: dict[str, int] = {}
+        self._rows: dict[int, Row] = {}
+
+    def look(self, work: UnitOfWork, items: Sequence[PreparedItem]) -> None:
+        """Find which of the names and keys are held already."""
+        run = work.writer.run
+        batches.prepare(run)
+        self._names = batches.numbers_of_names(run, [name for item in items for name in item.names])
+        self._keys = batches.numbers_of_keys(run, [item.draft.key for item in items if item.draft.key])
+        numbers = {*self._names.values(), *self._keys.values()}
+        self._rows = batches.rows_of(run, numbers) if numbers else {}
+
+    def put(self, work: UnitOfWork, item: PreparedItem) -> bool:
+        """Add or change an item; False if its files are not needed. Raises AlreadyHeld, BadItem, HoldingError."""
+        key = item.draft.key
+        # A record may name an item that stands earlier in the same batch: then that one has to be written first.
+        if not self._coming.isdisjoint(item.names) or key in self._keys_coming:
+            self.flush(work)
+        number = self._number(item)
+        if number is None:
+            self._add(work, item)
+            return True
+        row = self._rows.get(number) or batches.rows_of(work.writer.run, [number])[number]
+        if not item.staged and self._is_the_same(row, item):
+            self.report.unchanged += 1
+            return False
+        return self._change(work, work.writer.run.item_of_row(row), item)
+
+    def flush(self, work: UnitOfWork) -> None:
+        """Insert the new items."""
+        if not self._new:
+            return
+        event = ItemEvent(work.moment, work.who, self._what, self._detail)
+        numbers = batches.add_all(work.writer.run, [(item.holding, item.names) for item in self._new], event)
+        for number, item in zip(numbers, self._new, strict=True):
+            self._note(number, item.names, item.draft.key)
+        self._new.clear()
+        self._coming.clear()
+        self._keys_coming.clear()
+
+    def _note(self, number: int, names: Iterable[str], key: str) -> None:
+        self._names.update(dict.fromkeys(names, number))
+        if key:
+            self._keys[key] = number
+        self._rows.pop(number, None)
+
+    def _number(self, item: PreparedItem) -> int | None:
+        """Return the item that has one of these names, or this key. Raises AlreadyHeld if they are those of several."""
+        found = {self._names[name] for name in item.names if name in self._names}
+        if item.draft.key in self._keys:
+            found.add(self._keys[item.draft.key])
+        if len(found) > 1:
+            problem = "its names and its key are those of several items: {names}"
+            forms = (
+                rows.forms_of(*self._rows[number][1:3]) for number in sorted(found) if number in self._rows
+            )
+            raise AlreadyHeld(problem, names=", ".join(str(each.main) for each in forms))
+        return next(iter(found), None)
+
+    def _add(self, work: UnitOfWork, item: PreparedItem) -> None:
+        if item.staged or item.holding.next_edition is not None:
+            added = work.add(item.holding, item.staged, self._what, **self._detail)
+            self._note(added.number, item.names, item.draft.key)
+        else:
+            work.check_new(item.holding)
+            self._new.append(item)
+            self._coming.update(item.names)
+            if item.draft.key:
+                self._keys_coming.add(item.draft.key)
+        self.report.added += 1
+
+    def _is_the_same(self, row: Row, item: PreparedItem) -> bool:
+        """Return whether an item is held as its record describes it; False also where only `_change` can decide.
+
+        The rows are compared, not the holdings: an import that is run again compares millions.
+        """
+        described = list(rows.item_row(item.holding))
+        held = row[1:]
+        if item.draft.forms is None or all(self._names.get(name) == row[0] for name in item.names):
+            described[_REP], described[_IBIP] = held[_REP], held[_IBIP]
+        if not item.draft.key:
+            described[_KEY] = held[_KEY]
+        if item.draft.timestamp is None:
+            described[_TIMESTAMP] = held[_TIMESTAMP]
+        return described == list(held)
+
+    def _change(self, work: UnitOfWork, held: Holding, item: PreparedItem) -> bool:
+        """Change a held item to what its record says, if it came from the same origin; False if nothing changes."""
+        gone = bool(self._origin) and is_removed(item.draft)
+        new = _renewed(held, item)
+        differing = _differences(held, new)
+        if not differing or (gone and held.deleted):
+            self.report.unchanged += 1
+            return False
+        if not self._came_from_there(work, held):
+            problem = "{name} is already held, but differs in: {fields}"
+            raise AlreadyHeld(problem, name=item.holding.forms.main, fields=", ".join(differing))
+        if gone:
+            work.remove(held, "it was removed from the repository that it came from")
+            self.report.removed += 1
+        elif held.deleted:
+            raise HoldingError("{name} was removed on {date}", name=held.forms.main, date=held.timestamp)
+        else:
+            new = replace(new, files=held.files)
+            work.change(held, new, item.staged, self._what, **self._detail, fields=differing)
+            self.report.changed += 1
+        self._note(held.number, item.names, item.draft.key)
+        return not gone
+
+    def _came_from_there(self, work: UnitOfWork, held: Holding) -> bool:
+        """Return whether this item was added from the same origin, which may change it then."""
+        first = next(iter(history.events_of(work.writer.run, held.number)), None)
+        return bool(self._origin) and first is not None and first.detail == self._detail
+
+
+_REP, _IBIP, _KEY, _TIMESTAMP = map(rows.ITEM_COLUMNS.index, ("rep", "ibip", "key", "timestamp"))
+
+
+def is_removed(draft: Draft) -> bool:
+    """Return whether a draft is that of a removed item."""
+    return draft.facts.get("state") is ItemState.DELETED
+
+
+def _renewed(held: Holding, item: PreparedItem) -> Holding:
+    """Return the item as its record describes it; what the record leaves open stays as it is held."""
+    described = item.holding
+    known = item.draft.forms is None or all(name in held.names for name in described.names)
+    return replace(
+        described,
+        forms=held.forms if known else described.forms,
+        number=held.number,
+        key=described.key or held.key,
+        timestamp=described.timestamp if item.draft.timestamp is not None else held.timestamp,
+        files=item.staged,
+    )
+
+
+def _differences(held: Holding, described: Holding) -> list[str]:
+    """Return the names of the facts that differ."""
+    held = replace(held, files=_placed(held.files))
+    described = replace(described, files=_placed(described.files))
+    return [
+        each.name for each in fields(Holding) if getattr(held, each.name) != getattr(described, each.name)
+    ]
+
+
+def _placed(files: tuple[StoredFile, ...]) -> tuple[StoredFile, ...]:
+    """Return the same files, wherever they are stored, sorted by name."""
+    return tuple(sorted((replace(file, staged="") for file in files), key=lambda file: file.name))
+
+
+class RefusedRecord(NamedTuple):
+    """A record that was refused: the line it starts in (0 without lines), the reason, its name in the source."""
+
+    line: int
+    why: IbiError
+    name: str = ""
+
+
+class RecordIngest:
+    """Ingests records into one Archive, in the name of the account `who`; `what` is the event in their history.
+
+    `refused` is called with every record that is refused; `stage` copies the files of a draft into staging. A record
+    that differs from what is held is refused; but with an `origin`, the name of another host, an item that came from
+    there is changed to what its record says, or removed.
+    """
+
+    def __init__(
+        self,
+        item_store: ItemStore,
+        who: str,
+        refused: Callable[[RefusedRecord], None],
+        stage: Callable[[Draft], Iterable[StoredFile]] = lambda _: (),
+        *,
+        what: str = "imported",
+        origin: str = "",
+    ) -> None:
+        self._item_store = item_store
+        self._who = who
+        self._report = refused
+        self._stage = stage
+        self._what = what
+        self._origin = origin
+        self.report = ImportReport()
+
+    def take(self, records: Sequence[SourceRecord]) -> None:
+        """Ingest a batch. Raises SetupError where the Archive cannot be written; then none of it has happened."""
+        refusals: list[RefusedRecord] = []
+        ready = self._prepared(records, refusals)
+        if ready:
+            batch = ImportBatch(self._what, self._origin, ImportReport())
+            unneeded: list[StoredFile] = []
+            with self._item_store.unit_of_work(self._who) as work:
+                batch.look(work, ready)
+                for item in ready:
+                    try:
+                        if not batch.put(work, item):
+                            unneeded += item.staged
+                    except IbiError as error:
+                        refusals.append(RefusedRecord(item.record.line, error, item.record.name))
+                        unneeded += item.staged
+                batch.flush(work)
+            # Not where the transaction failed: it may count after all, and then lists these files.
+            for staged in unneeded:
+                self._item_store.file_store.discard(staged)
+            for each in fields(ImportReport):
+                setattr(
+                    self.report, each.name, getattr(self.report, each.name) + getattr(batch.report, each.name)
+                )
+        self.report.refused += len(refusals)
+        for refusal in sorted(refusals, key=lambda refusal: refusal.line):
+            self._report(refusal)
+
+    def _prepared(self, records: Sequence[SourceRecord], refusals: list[RefusedRecord]) -> list[PreparedItem]:
+        """Return the records that can be ingested, with their names and staged files."""
+        named = self._named(records)
+        now = self._item_store.moment
+        ready = []
+        for record in records:
+            draft = record.draft
+            try:
+                if isinstance(draft, IbiError):
+                    raise draft
+                forms = draft.forms or named.get(draft.key)
+                if isinstance(forms, IbiError):
+                    raise forms
+                if forms is None:
+                    # Removed in its repository before it was ever harvested.
+                    self.report.unchanged += 1
+                    continue
+                staged = self._staged(draft) if draft.files else ()
+            except IbiError as error:
+                refusals.append(RefusedRecord(record.line, error, record.name))
+                continue
+            holding = draft.holding(forms, now)
+            names = tuple(name.canonical for name in holding.names)
+            ready.append(PreparedItem(record, draft, holding, names, staged))
+        return ready
+
+    def _staged(self, draft: Draft) -> tuple[StoredFile, ...]:
+        check_names(draft.files)
+        staged: list[StoredFile] = []
+        try:
+            staged.extend(self._stage(draft))
+        except IbiError:
+            for file in staged:
+                self._item_store.file_store.discard(file)
+            raise
+        return tuple(staged)
+
+    def _named(self, records: Sequence[SourceRecord]) -> dict[str, IBIForms | IbiError]:
+        """Return the names of items that come under keys: those they have, or new ones, or the error of minting."""
+        drafts = {
+            record.draft.key: record.draft
+            for record in records
+            if not isinstance(record.draft, IbiError) and record.draft.forms is None
+        }
+        if not drafts:
+            return {}
+        with self._item_store.catalogue.reading() as run:
+            named: dict[str, IBIForms | IbiError] = {**batches.forms_of_keys(run, list(drafts))}
+        new = [
+            key
+            for key, draft in drafts.items()
+            if key not in named and not (self._origin and is_removed(draft))
+        ]
+        try:
+            return named | dict(zip(new, self._item_store.mint(len(new)), strict=True)) if new else named
+        except IbiError as error:
+            return named | dict.fromkeys(new, error)

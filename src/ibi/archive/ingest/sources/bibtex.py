@@ -1,0 +1,257 @@
+"""BibTeX, entry by entry: one that cannot be read harms no other, and the file may be larger than memory.
+
+pybtex parses the entries. By itself it would read the whole file at once and stop at the first error, so the file is
+split here, by braces. LaTeX is decoded, and "Gerald Banon and others" becomes "Banon, Gerald".
+"""
+
+from __future__ import annotations
+
+import codecs
+import re
+import unicodedata
+from typing import TYPE_CHECKING, Any, Final
+
+import latexcodec  # noqa: F401 - it registers the codec "ulatex"
+from pybtex.bibtex.utils import split_name_list
+from pybtex.database import Person
+from pybtex.database.input.bibtex import LowLevelParser, month_names
+from pybtex.exceptions import PybtexError
+from pybtex.scanner import PybtexSyntaxError
+
+from ibi.archive.ingest.sources.records import SourceRecord, TextLines, check_encodable, printable, record
+from ibi.archive.model.item_json import LONGEST_LINE
+from ibi.archive.model.record_values import doi_address, is_persistent, language_of, names_in, web_address
+from ibi.errors import BadItem
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+    from typing import BinaryIO
+
+    from ibi.archive.ingest.sources.records import TextLine
+
+
+_NAMING: Final = ("ibi", "rep", "repository", "ibip", "identifier")
+"""Fields that hold a name of the item, if they hold one at all."""
+
+_ELEMENT_FIELDS: Final[Mapping[str, tuple[str, ...]]] = {
+    "title": ("title",),
+    "description": ("abstract", "note"),
+    "publisher": ("publisher", "school", "institution", "organization"),
+    "source": ("journal", "journaltitle", "booktitle"),
+    "rights": ("copyright", "rights", "licence", "license"),
+    "language": ("language", "langid"),
+}
+"""Elements of Dublin Core, and the fields of which the first one in an entry is its value."""
+
+_LATEX: Final[Any] = codecs.lookup("ulatex")
+# Characters; a longer one is taken as it stands.
+_LONGEST_NAME: Final = 300
+_COMMAND: Final = re.compile(
+    r"\\(?:emph|text[a-z]{2,5}|math[a-z]{2,4}|mbox|url|uppercase|lowercase|em|it|bf|tt|sc|rm|sl|sf|sffamily"
+    r"|small|large|footnotesize|protect|noopsort)(?![A-Za-z])\s*"
+)
+_DOTLESS: Final = re.compile(r"(\\(?:[`'^\"~=.]|[uvHbcdkrt](?![A-Za-z]))\s*)\{\s*\\([ij])\s*\}")
+_MARKED: Final = re.compile(r"[\\~]|--|``|''")
+_MONTHS: Final = (
+    "january february march april may june july august september october november december".split()
+)
+_YEAR: Final = re.compile(r"[12][0-9]{3}")
+
+
+def item_of(kind: str, key: str, fields: Sequence[tuple[str, str]]) -> dict[str, Any]:
+    """Make the object of an entry, as in a JSON line. `fields` by names in lower case; the first of a name counts."""
+    raw = {name: " ".join(value.split()) for name, value in reversed(fields)}
+    values = {name: plain(value) for name, value in raw.items() if value}
+    value: dict[str, Any] = names_in(raw[name].strip("{}") for name in _NAMING if raw.get(name))
+    link = _address(raw.get("url") or raw.get("howpublished", ""))
+    doi = doi_address(_bare(raw.get("doi", "")))
+    if link and is_persistent(link):
+        value = {**names_in([link]), **value}
+    elif link or doi:
+        value["url"] = link or doi
+    if "rep" not in value and "ibip" not in value:
+        value["key"] = key
+    if (language := language_of(values.get("language") or values.get("langid", ""))) is not None:
+        value["language"] = language
+    metadata = {
+        "title": [], "creator": _people(raw.get("author", "")), "subject": _subjects(values.get("keywords", "")),
+        "contributor": _people(raw.get("editor", "")), "date": _date(values), "type": [kind],
+        "identifier": [each for each in (link, doi, *_numbers(values)) if each],
+    }  # fmt: skip
+    for element, names in _ELEMENT_FIELDS.items():
+        metadata[element] = [values[name] for name in names if name in values][:1]
+    return value | {"metadata": {element: values for element, values in metadata.items() if values}}
+
+
+def plain(text: str) -> str:
+    """Decode LaTeX to plain text: accents, dashes and quotation marks; braces and emphasis are removed."""
+    if _MARKED.search(text):
+        marked = _DOTLESS.sub(r"\1{\2}", _COMMAND.sub("", text))
+        try:
+            text = _LATEX.decode(marked, "ignore")[0]
+        except (ValueError, LookupError):
+            text = marked
+    return unicodedata.normalize("NFC", " ".join(text.replace("{", "").replace("}", "").split()))
+
+
+def _bare(text: str) -> str:
+    r"""Strip an address of \url, braces, and the backslashes before characters that LaTeX treats specially."""
+    return re.sub(r"\\([_%&#~$])", r"\1", _COMMAND.sub("", text).replace("{", "").replace("}", "")).strip()
+
+
+def _address(text: str) -> str | None:
+    return web_address(_bare(text))
+
+
+def _people(text: str) -> list[str]:
+    """Return each person with the family name first, without "others"."""
+    names = split_name_list(text) if text else []
+    return [_person(name) for name in names if name.strip() and name.lower() != "others"]
+
+
+def _person(name: str) -> str:
+    if len(name) > _LONGEST_NAME:
+        return plain(name)
+    try:
+        person = Person(name)
+    except (PybtexError, ValueError, IndexError):
+        return plain(name)
+    family = " ".join([*person.prelast_names, *person.last_names])
+    given = " ".join([*person.first_names, *person.middle_names])
+    return plain(", ".join(part for part in (family, *person.lineage_names, given) if part))
+
+
+def _subjects(text: str) -> list[str]:
+    separator = ";" if ";" in text else ","
+    return [each.strip(" .") for each in text.split(separator) if each.strip(" .")]
+
+
+def _date(values: Mapping[str, str]) -> list[str]:
+    """Return the date as ISO 8601 as far as it is known, or as it was written."""
+    date, year, month = (
+        values.get("date", ""),
+        values.get("year", ""),
+        values.get("month", "").lower().strip("."),
+    )
+    number = int(month) if month.isascii() and month.isdecimal() and len(month) < len("123") else 0
+    if number == 0 and len(month) >= len("jan"):
+        number = next((n for n, name in enumerate(_MONTHS, 1) if name.startswith(month)), 0)
+    if date or not year:
+        return [date] if date else []
+    return [f"{year}-{number:02}" if _YEAR.fullmatch(year) and 1 <= number <= len(_MONTHS) else year]
+
+
+def _numbers(values: Mapping[str, str]) -> list[str]:
+    return [f"{name.upper()} {values[name]}" for name in ("isbn", "issn") if name in values]
+
+
+LONGEST_ENTRY: Final = 1 << 18
+"""Characters of the longest entry that is read."""
+
+# Characters that the @string texts of one entry may come to.
+_MOST_FROM_STRINGS: Final = 1 << 20
+_START: Final = re.compile(r"\s*@\s*[A-Za-z]+\s*[{(]")
+_CERTAIN_START: Final = re.compile(r'@\s*[A-Za-z]+\s*[{(]\s*[^\s,{}"=]+\s*,')
+
+
+def read_bibtex(file: BinaryIO) -> Iterator[SourceRecord]:
+    """Yield the entries of a BibTeX file as records, in their order."""
+    lines, texts = TextLines(file), _Strings()
+    try:
+        for first, chunk in _chunks(lines):
+            yield from _entries(first, chunk, texts, lines)
+    finally:
+        lines.leave()
+
+
+def _chunks(lines: TextLines) -> Iterator[tuple[int, str]]:
+    """Split the file into pieces of one entry, or of several on one line, with the number of their first line."""
+    piece: list[TextLine] = []
+    size = depth = 0
+    for line in lines:
+        starts = (_CERTAIN_START if depth else _START).match(line.text)
+        if piece and starts:
+            yield piece[0].number, "".join(each.text for each in piece)
+            piece, size, depth = [], 0, 0
+        if not piece and not starts:
+            # Text between the entries is a comment.
+            continue
+        depth = max(0, depth + line.text.count("{") - line.text.count("}"))
+        size += len(line.text)
+        if size <= LONGEST_ENTRY:
+            piece.append(line)
+        else:
+            # Too long: only its first line number is kept, for the report.
+            piece = [(piece or [line])[0]._replace(text="")]
+    if piece:
+        yield piece[0].number, "".join(each.text for each in piece)
+
+
+def _entries(first: int, chunk: str, texts: _Strings, lines: TextLines) -> Iterator[SourceRecord]:
+    if not chunk:
+        problem = "the entry is longer than {limit} characters"
+        yield SourceRecord(first, "", BadItem(problem, limit=LONGEST_ENTRY), lines.read)
+        return
+    texts.given = 0
+    parser = _Entries(chunk, texts)
+    try:
+        for command, body in parser:
+            if command.lower() in {"string", "preamble"}:
+                continue
+            key, fields = body
+            values = [(name.lower(), "".join(parts)) for name, parts in fields]
+            try:
+                check_encodable([key, *(text for _, text in values)])
+            except BadItem as error:
+                yield SourceRecord(first + parser.begun, printable(key), error, lines.read)
+                continue
+            value = item_of(command.lower(), key, values)
+            yield record(first + parser.begun, key, value, lines.read)
+    except (PybtexSyntaxError, BadItem) as error:
+        name = printable(parser.current_entry_key or "")
+        yield SourceRecord(first + parser.begun, name, _fault(error, first), lines.read)
+
+
+def _fault(error: Exception, first: int) -> BadItem:
+    if isinstance(error, BadItem):
+        return error
+    reason = printable(str(error.args[0]))
+    line = first + getattr(error, "lineno", 1) - 1
+    return BadItem("the entry is not BibTeX from line {line} on: {reason}", line=line, reason=reason)
+
+
+class _Entries(LowLevelParser):  # type: ignore[misc]  # pybtex ships no types
+    """pybtex's parser of entries; a name without @string stands for itself, and every other error is raised."""
+
+    def __init__(self, text: str, texts: _Strings) -> None:
+        super().__init__(text, macros=texts)
+
+    @property
+    def begun(self) -> int:
+        """How many lines of the text precede the entry that is being parsed."""
+        return int(self.text.count("\n", 0, self.command_start or 0))
+
+    def substitute_macro(self, name: str) -> str:
+        """Return the text of an @string, or the name itself."""
+        found: str = self.macros.get(name.lower(), name)
+        self.macros.give(len(found))
+        return found
+
+    def parse_string_body(self, body_end: Any) -> None:
+        """Keep an @string under its name in lower case."""
+        super().parse_string_body(body_end)
+        self.macros[self.current_field_name.lower()] = "".join(self.current_value)
+
+
+class _Strings(dict[str, str]):
+    """The texts of @string. One may repeat others, so what an entry takes from them is bounded (threat T23)."""
+
+    def __init__(self) -> None:
+        super().__init__(month_names)
+        self.given = 0
+
+    def give(self, size: int) -> None:
+        """Count the characters that an entry takes. Raises BadItem where they are too many."""
+        self.given += size
+        if self.given > _MOST_FROM_STRINGS:
+            raise BadItem("the entry is longer than {limit} characters", limit=LONGEST_LINE)

@@ -1,0 +1,181 @@
+"""Records of any source, lines of text files in any usual encoding, and the reader of JSON lines (docs/contract.md).
+
+Never more than one line of a file is in memory.
+"""
+
+from __future__ import annotations
+
+import codecs
+import io
+from collections import deque
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+from ibi.archive.model.item_json import LONGEST_LINE, Draft, keyed, read_item, read_line
+from ibi.errors import BadItem, IbiError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+    from typing import BinaryIO
+
+
+_LONGEST_SHOWN: Final = 200
+
+
+class SourceRecord(NamedTuple):
+    """A record: the line it starts in (0 where there are no lines), its name in the source, and the item or an error.
+
+    `read` is the number of bytes of the source that have been read so far.
+    """
+
+    line: int
+    name: str
+    draft: Draft | IbiError
+    read: int
+
+
+def record(line: int, name: str, value: Mapping[str, Any], read: int) -> SourceRecord:
+    """Make a record of an object as in a JSON line (docs/contract.md)."""
+    name = printable(name)
+    try:
+        check_encodable(value)
+        return SourceRecord(line, name, keyed(read_item(value), value), read)
+    except IbiError as error:
+        return SourceRecord(line, name, error, read)
+
+
+def printable(text: str) -> str:
+    """Return text from a source, shortened and printable, for a report."""
+    return "".join(char if char.isprintable() else "?" for char in text[:_LONGEST_SHOWN])
+
+
+def check_encodable(value: Any) -> None:
+    """Refuse half a surrogate pair, which no file or database can store. Raises BadItem."""
+    texts = [value]
+    for each in texts:
+        if isinstance(each, str):
+            try:
+                each.encode()
+            except UnicodeEncodeError:
+                raise BadItem("the text is not in the encoding that the rest of the file has") from None
+        elif isinstance(each, dict):
+            texts += [*each, *each.values()]
+        elif isinstance(each, list):
+            texts += each
+
+
+_UTF8: Final = "utf-8-sig"
+_UTF16: Final = "utf-16"
+_ENCODINGS_BY_PREFIX: Final = {
+    codecs.BOM_UTF8: _UTF8,
+    codecs.BOM_UTF16_LE: _UTF16,
+    codecs.BOM_UTF16_BE: _UTF16,
+}
+
+
+class TextLine(NamedTuple):
+    """A line with its end; a longer one is cut after LONGEST_LINE + 1 characters, which shows that it is too long."""
+
+    number: int
+    text: str
+
+
+class TextLines:
+    """The lines of a file, from its beginning. `give_back` returns lines, to be read again.
+
+    Bytes that the encoding does not know stand as half characters (U+DC80 to U+DCFF).
+    """
+
+    def __init__(self, file: BinaryIO) -> None:
+        self._file = file
+        self._encoding = encoding_of(file)
+        errors = "strict" if self._encoding == _UTF16 else "surrogateescape"
+        self._text = io.TextIOWrapper(file, encoding=self._encoding, errors=errors, newline="\n")
+        self._again: deque[TextLine] = deque()
+        self._number = 0
+
+    def __iter__(self) -> Iterator[TextLine]:
+        """Return itself: the lines are read once."""
+        return self
+
+    def __next__(self) -> TextLine:
+        """Return the next line. Raises BadItem where the file cannot be decoded further."""
+        if self._again:
+            return self._again.popleft()
+        rest = line = self._piece()
+        if not line:
+            raise StopIteration
+        while len(rest) > LONGEST_LINE and not rest.endswith("\n"):
+            rest = self._piece()
+        self._number += 1
+        return TextLine(self._number, line)
+
+    def _piece(self) -> str:
+        try:
+            return self._text.readline(LONGEST_LINE + 1)
+        except UnicodeDecodeError:
+            # Of UTF-16 nothing can be read after a fault.
+            raise BadItem("the file is not {encoding} all through", encoding=self._encoding.upper()) from None
+
+    def give_back(self, lines: list[TextLine]) -> None:
+        """Return lines, which are read again before all others."""
+        self._again.extendleft(reversed(lines))
+
+    @property
+    def read(self) -> int:
+        """The number of bytes of the file that have been read."""
+        return self._file.tell()
+
+    def leave(self) -> None:
+        """Detach from the file, which its opener closes."""
+        self._text.detach()
+
+
+def encoding_of(file: BinaryIO) -> str:
+    """Return the encoding of a file: by its byte order mark, else UTF-8 or Windows' Latin-1; the file is rewound."""
+    # Latin-1 only if more lines with letters beyond ASCII are wrong in UTF-8 than right: one bad byte in a file of a
+    # million lines must spoil its own line only.
+    file.seek(0)
+    start = file.read(3)
+    marked = next((name for prefix, name in _ENCODINGS_BY_PREFIX.items() if start.startswith(prefix)), None)
+    file.seek(0)
+    if marked:
+        return marked
+    right = wrong = 0
+    while line := file.readline(LONGEST_LINE):
+        if line.isascii():
+            continue
+        try:
+            line.decode()
+            right += 1
+        except UnicodeDecodeError:
+            wrong += 1
+    file.seek(0)
+    return "cp1252" if wrong > right else _UTF8
+
+
+def read_json_lines(file: BinaryIO) -> Iterator[SourceRecord]:
+    """Yield the lines that are not blank as records; of an overlong one only the beginning is ever in memory."""
+    number = read = 0
+    while line := file.readline(LONGEST_LINE + 1):
+        number += 1
+        read += len(line)
+        check_encodable = line
+        while len(line) > LONGEST_LINE and not line.endswith(b"\n"):
+            line = file.readline(LONGEST_LINE + 1)
+            read += len(line)
+        if number == 1:
+            check_encodable = check_encodable.removeprefix(b"\xef\xbb\xbf")
+        if not check_encodable.strip():
+            continue
+        draft: Draft | IbiError
+        try:
+            draft = read_line(_checked(check_encodable))
+        except IbiError as error:
+            draft = error
+        yield SourceRecord(number, "", draft, read)
+
+
+def _checked(line: bytes) -> bytes:
+    if len(line) > LONGEST_LINE:
+        raise BadItem("the line is longer than {limit} bytes", limit=LONGEST_LINE)
+    return line

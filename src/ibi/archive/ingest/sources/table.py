@@ -1,0 +1,184 @@
+"""CSV: a line with the names of the columns, then an item a row; a row that cannot be read harms no other.
+
+Commas, semicolons or tabs; UTF-8, Latin-1 or UTF-16; within a cell, ";" separates several values.
+"""
+
+from __future__ import annotations
+
+import csv
+from pathlib import PurePosixPath
+from typing import TYPE_CHECKING, Any, Final
+from urllib.parse import quote
+
+from ibi.archive.ingest.sources.records import SourceRecord, TextLines, check_encodable, record
+from ibi.archive.model.item import ELEMENTS
+from ibi.archive.model.item_json import FACTS, LONGEST_LINE
+from ibi.archive.model.record_values import language_of, name_in, names_in
+from ibi.errors import BadItem
+from ibi.identifier.legacy import LegacyId
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+    from typing import BinaryIO
+
+    from ibi.archive.ingest.sources.records import TextLine
+
+_SEPARATORS: Final = ",;\t"
+_TRUE: Final = frozenset({"true", "yes", "1", "sim", "verdadeiro"})
+_FALSE: Final = frozenset({"false", "no", "0", "não", "nao", "falso"})
+_TRUTHS: Final = frozenset({"transferable", "file_list_public"})
+_TABLES: Final = frozenset({"translations", "formats"})
+_PLAIN: Final = frozenset({*FACTS, "ibi", "rep", "ibip", "key", "timestamp", "files"}) - {
+    "metadata",
+    *_TABLES,
+}
+"""Fields that are a column of their own."""
+
+ColumnTarget = tuple[str, str, str]
+"""What a column sets: a field, and inside it an element or tag, and the language of its values."""
+
+
+def read_table(file: BinaryIO) -> Iterator[SourceRecord]:
+    """Yield the rows of a CSV file as records, in their order. Raises BadItem for an unknown name of a column."""
+    lines = TextLines(file)
+    try:
+        head = next(lines, None)
+        if head is None:
+            return
+        separator = max(_SEPARATORS, key=head.text.count)
+        lines.give_back([head])
+        columns: list[ColumnTarget] | None = None
+        for line, cells in _rows(lines, separator):
+            if isinstance(cells, BadItem):
+                if columns is None:
+                    raise cells
+                yield SourceRecord(line, "", cells, lines.read)
+            elif columns is None:
+                columns = _columns(cells)
+            elif any(cell.strip() for cell in cells):
+                yield _row(line, columns, cells, lines.read)
+    finally:
+        lines.leave()
+
+
+def _rows(lines: TextLines, separator: str) -> Iterator[tuple[int, list[str] | BadItem]]:
+    """Yield the rows, each with the number of its first line."""
+    used: list[TextLine] = []
+
+    def fed() -> Iterator[str]:
+        for line in lines:
+            used.append(line)
+            if len(line.text) > LONGEST_LINE:
+                raise csv.Error(f"line longer than {LONGEST_LINE} characters")
+            yield line.text
+
+    while True:
+        used.clear()
+        try:
+            row = next(csv.reader(fed(), delimiter=separator, strict=True), None)
+        except csv.Error as error:
+            # An open quotation mark swallows the lines after it: only the first is given up, the others are read again.
+            lines.give_back(used[1:])
+            yield used[0].number, BadItem("the row is not CSV: {reason}", reason=error)
+            continue
+        if row is None:
+            return
+        yield used[0].number, row
+
+
+def _columns(names: Sequence[str]) -> list[ColumnTarget]:
+    columns = [_column(name.strip()) for name in names]
+    twice = next((put for n, put in enumerate(columns) if put[0] and put in columns[:n]), None)
+    if twice and twice[0] != "metadata":
+        raise BadItem("there are two columns {name}", name=".".join(filter(None, twice)))
+    return columns
+
+
+def _column(name: str) -> ColumnTarget:
+    """Return what a column sets; a field of items goes before an element of Dublin Core. Raises BadItem."""
+    first, _, rest = name.partition(".")
+    field, element = first.lower(), rest.partition(".")[0].lower()
+    if field == "metadata" and element in ELEMENTS:
+        return "metadata", element, rest.partition(".")[2]
+    if field in _TABLES and rest:
+        return field, rest, ""
+    if field in _PLAIN and not rest:
+        return field, "", ""
+    if field in ELEMENTS:
+        return "metadata", field, rest
+    if not name:
+        return "", "", ""
+    raise BadItem("there is no field {name}", name=name)
+
+
+def _row(line: int, columns: Sequence[ColumnTarget], cells: Sequence[str], read: int) -> SourceRecord:
+    try:
+        check_encodable(list(cells))
+        value = _value(columns, cells)
+    except BadItem as error:
+        return SourceRecord(line, "", error, read)
+    name = next((str(value[field]) for field in ("rep", "ibip", "key") if field in value), "")
+    return record(line, name, value, read)
+
+
+def _value(columns: Sequence[ColumnTarget], cells: Sequence[str]) -> dict[str, Any]:
+    """Make the object of a row, as in a JSON line. Raises BadItem."""
+    value: dict[str, Any] = {}
+    if any(cell.strip() for cell in cells[len(columns) :]):
+        raise BadItem("the row has more cells than there are columns")
+    for (field, inner, tag), cell in zip(columns, cells, strict=False):
+        if not (field and cell.strip()):
+            continue
+        if field == "metadata":
+            values = [{"value": each, "lang": tag} if tag else each for each in _several(cell)]
+            value.setdefault(field, {}).setdefault(inner, []).extend(values)
+        elif field in _TABLES:
+            value.setdefault(field, {})[inner if inner != "-" else ""] = cell.strip()
+        elif field == "ibi":
+            value |= _named(cell)
+        else:
+            value[field] = _READ.get(field, str.strip)(cell)
+    return value
+
+
+def _several(cell: str) -> list[str]:
+    return [each.strip() for each in cell.split(";") if each.strip()]
+
+
+def _named(cell: str) -> dict[str, Any]:
+    """Return the names in a cell of a column `ibi`; a text without any is left to the parser, for its error."""
+    names = names_in(_several(cell))
+    return names or {"rep": cell.strip()}
+
+
+def _truth(cell: str) -> Any:
+    text = cell.strip().lower()
+    return True if text in _TRUE else False if text in _FALSE else cell
+
+
+def _files(cell: str) -> dict[str, str]:
+    """Return paths by file names, the last parts of the paths. Raises BadItem where two files have the same name."""
+    files: dict[str, str] = {}
+    for path in _several(cell):
+        name = PurePosixPath(path).name
+        if files.setdefault(quote(name), path) != path:
+            raise BadItem("two files are called {name}", name=name)
+    return files
+
+
+def _language(cell: str) -> str:
+    return language_of(cell) or cell.strip()
+
+
+def _aliases(cell: str) -> list[str]:
+    names = {each: name_in(each) for each in _several(cell)}
+    return [str(name) if isinstance(name, LegacyId) else each for each, name in names.items()]
+
+
+_READ: Final[dict[str, Callable[[str], Any]]] = {
+    "aliases": _aliases,
+    "files": _files,
+    "language": _language,
+    **dict.fromkeys(_TRUTHS, _truth),
+}
+"""Fields whose values are more than a text."""

@@ -1,1 +1,0 @@
-"""Many items at once: from files and from other repositories."""

@@ -1,0 +1,6 @@
+"""How an Archive is founded, joins resolvers, stays included, and tells them what has changed (R15 chapter 7).
+
+It never speaks for an Archive that is switched off, except to ask for its exclusion.
+
+Entry points: `founding.create_archive`, `joining.Resolvers`, `networks.Memberships`, `notices.ChangeNotifier`.
+"""

@@ -1,0 +1,162 @@
+"""Create an Archive: settings from an administrator's options, service item, registration (REG-01, note 23)."""
+
+from __future__ import annotations
+
+import secrets
+import shlex
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Final
+
+from ibi.archive.membership.joining import check_key, key_warnings, new_key, root_url
+from ibi.archive.store.data_directory import label_generator
+from ibi.errors import IbiError, MintingError, MintingNotAllowed, ParseError, SetupError
+from ibi.identifier.forms import IBIForms, parse_ibi
+from ibi.identifier.generator import LabelGenerator, is_public_ip
+from ibi.identifier.ibip import canonical_ip
+from ibi.minting.subsystem import granularity_of
+from ibi.protocol.messages import split_hostport
+from ibi.runtime.settings import ArchiveSettings
+
+if TYPE_CHECKING:
+    from ibi.archive.store.data_directory import DataDirectory
+
+MAIL_SUBJECT: Final = "Solicitação de cadastro de um novo Arquivo"
+"""The subject of registration mails (R15 Example 7.1)."""
+
+_PLACEHOLDER = IBIForms.parse("rep archive.example/w/2000/01.01.00.00")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NewArchiveOptions:
+    """What an administrator chooses for a new Archive; None or "" for a default."""
+
+    address: str
+    ip: str
+    service_ibi: str | None = None
+    mint_host: str | None = None
+    mint_port: int | None = None
+    mint_ip: str | None = None
+    mint_ip_port: int = 800
+    granularity: str = "auto"
+    for_trying: bool = False
+    admin: str = ""
+    platform_software: str | None = None
+    resolver: str = ""
+    key: str | None = None
+
+
+def create_archive(
+    directory: DataDirectory, options: NewArchiveOptions
+) -> tuple[ArchiveSettings, list[IbiError]]:
+    """Create an Archive in a data directory; return its settings, and warnings for its administrator.
+
+    Everything is checked before anything is written. Raises SetupError, ParseError or MintingNotAllowed.
+    """
+    settings, warnings = _settings(options)
+    # Before a label is minted: a second command in the same directory must not mint, too.
+    directory.reserve()
+    if not options.service_ibi:
+        generator = label_generator(settings)
+        assert generator is not None  # noqa: S101 - _settings has checked it
+        settings = replace(settings, service=next(directory.mint_labels(generator, settings.granularity, 1)))
+    directory.create(settings)
+    return settings, warnings
+
+
+@dataclass(frozen=True, slots=True)
+class AnswerChecks:
+    """Checks the answers of an administrator; each method returns one as it is stored, or raises an IbiError.
+
+    `mints_host`, `mints_ip`: whether new labels will spell the address, and the IP address.
+    """
+
+    mints_host: bool
+    mints_ip: bool
+    for_trying: bool
+
+    def address(self, text: str) -> str:
+        """Where the Archive will answer."""
+        host, port = split_hostport(text)
+        if self.mints_host:
+            LabelGenerator(host, port or 80, for_trying=self.for_trying)
+        return text
+
+    def ip(self, text: str) -> str:
+        """The IP address of its server."""
+        ip = canonical_ip(text)
+        if self.mints_ip and not self.for_trying and not is_public_ip(ip):
+            raise MintingNotAllowed(
+                "the address {ip} is not public, so its labels are only for trying out", ip=ip
+            )
+        return ip
+
+    @staticmethod
+    def admin(text: str) -> str:
+        """The administrator's mail address."""
+        ArchiveSettings(
+            address="archive.example",
+            ip="192.0.2.1",
+            service=_PLACEHOLDER,
+            key=new_key(),
+            secret="",
+            admin=text,
+        )
+        return text
+
+    @staticmethod
+    def resolver(text: str) -> str:
+        """The root of a resolver, or nothing yet."""
+        return root_url(text) if text else ""
+
+
+def register_command(service: IBIForms, key: str) -> str:
+    """The command with which a resolver's administrator registers an Archive."""
+    words = ["--archive-service", str(service.main), "--key", key]
+    return f"ibi resolver register --data DIR {shlex.join(words)}"
+
+
+def mail_text(service: IBIForms, key: str) -> str:
+    """The text of the registration mail (REG-01)."""
+    return f"archiveserviceibi = {service.main}\nregistrationkey = {key}\n"
+
+
+def _settings(options: NewArchiveOptions) -> tuple[ArchiveSettings, list[IbiError]]:
+    host, port = split_hostport(options.address)
+    granularity_of(options.granularity)
+    settings = ArchiveSettings(
+        address=options.address,
+        ip=canonical_ip(options.ip),
+        service=IBIForms.of(parse_ibi(options.service_ibi)) if options.service_ibi else _PLACEHOLDER,
+        key=check_key(options.key) if options.key else new_key(),
+        secret=secrets.token_hex(32),
+        admin=options.admin or f"admin@{host}",
+        platform_software=IBIForms.of(parse_ibi(options.platform_software))
+        if options.platform_software
+        else None,
+        resolver=root_url(options.resolver) if options.resolver else "",
+        mint_host=(options.mint_host or host).lower(),
+        # A label spells the port that links need: that of the address, unless another host mints.
+        mint_port=options.mint_port or (80 if options.mint_host else port or 80),
+        mint_ip=canonical_ip(options.mint_ip or options.ip),
+        mint_ip_port=options.mint_ip_port,
+        granularity=options.granularity,
+        for_trying=options.for_trying,
+    )
+    warnings = key_warnings(settings.resolver, settings.key)
+    if not options.admin:
+        warnings.append(IbiError("no --admin was given; the resolver is told {mail}", mail=settings.admin))
+    try:
+        label_generator(settings)
+    except (MintingError, ParseError) as error:
+        if options.mint_host or options.mint_ip or not options.service_ibi:
+            raise _cannot_mint(error, given=bool(options.service_ibi)) from None
+        warnings.append(IbiError("this Archive will give no labels: {reason}", reason=error))
+        settings = replace(settings, mint_host="", mint_ip="")
+    return settings, warnings
+
+
+def _cannot_mint(error: IbiError, *, given: bool) -> IbiError:
+    if given or not isinstance(error, MintingError):
+        return SetupError("no labels can be made under this name ({reason}): see --mint-host", reason=error)
+    problem = "{reason}; give --mint-host and --mint-ip of your own, or --service-ibi, or --for-trying"
+    return MintingNotAllowed(problem, reason=error)

@@ -1,0 +1,123 @@
+"""The holdings filter of an Archive: rebuilt when names have come, kept in a file, served as a page (note 45).
+
+A filter may miss new names for a while, and a resolver then queries the Archive in the ordinary order; it never
+claims that a name is not held which was held when it was built.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+from contextlib import suppress
+from typing import TYPE_CHECKING, Final
+
+from rbloom import Bloom
+
+from ibi.archive.store.tables import listings
+from ibi.errors import SetupError
+from ibi.http.conditional import unchanged
+from ibi.http.response import NO_STORE, PLAIN, Response
+from ibi.protocol.holdings import HoldingsFilter, number_of
+from ibi.runtime.durable_files import flush_folder
+from ibi.runtime.tasks import PeriodicTask
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from ibi.archive.store.tables.catalogue import Catalogue
+    from ibi.http.request import Request
+
+FILE: Final = "holdings.filter"
+
+EVERY: Final = 600.0
+"""Seconds between two looks at whether names have come."""
+
+FALSE_POSITIVES: Final = 0.001
+"""Of the names that are not held, the share that the filter takes for held."""
+
+MOST_NAMES: Final = 18_000_000
+"""Names of an Archive that publishes a filter; a longer one no resolver would read."""
+
+_PORTION: Final = 10_000
+_MAX_AGE: Final = ("cache-control", "max-age=300")
+
+_log = logging.getLogger(__name__)
+
+
+class HoldingsFilterFile:
+    """Keeps the filter of one Archive in a file of its data directory `folder`."""
+
+    def __init__(self, catalogue: Catalogue, folder: Path) -> None:
+        self._catalogue = catalogue
+        self._path = folder / FILE
+        # Names in the file. Not known at first: after a restore, the file may be that of another catalogue.
+        self._names = -1
+
+    def duty(self) -> PeriodicTask:
+        """The task that the first process runs."""
+        return PeriodicTask("holdings filter", EVERY, self.look)
+
+    async def look(self) -> None:
+        """Rebuild the filter if names have come. Raises SetupError and OSError."""
+        count = await asyncio.to_thread(self._count)
+        if count == self._names:
+            return
+        if count > MOST_NAMES:
+            self._path.unlink(missing_ok=True)
+            raise SetupError(
+                "an Archive of more than {most} names publishes no holdings filter", most=MOST_NAMES
+            )
+        # Page by page, so that no reading transaction stays open while millions of names are read.
+        bloom, names, after = Bloom(max(count, 1), FALSE_POSITIVES, int), 0, ""
+        while page := await asyncio.to_thread(self._put, bloom, after):
+            names, after = names + len(page), page[-1]
+        await asyncio.to_thread(self._write, names, bloom)
+        self._names = names
+
+    def _count(self) -> int:
+        with self._catalogue.reading() as run:
+            return listings.count_names(run)
+
+    def _put(self, bloom: Bloom, after: str) -> list[str]:
+        """Put some names into the filter; returns them."""
+        with self._catalogue.reading() as run:
+            page = listings.names_page(run, after, _PORTION)
+        bloom.update(map(number_of, page))
+        return page
+
+    def _write(self, names: int, bloom: Bloom) -> None:
+        """Write the filter to its file."""
+        saved = bloom.save_bytes()
+        text = HoldingsFilter(names, int.from_bytes(saved[:8], "little"), saved[8:]).text()
+        # The same filter again would get another ETag, and every resolver would fetch it once more.
+        with suppress(FileNotFoundError):
+            if self._path.read_bytes() == text:
+                return
+        temporary = self._path.with_name(f"{FILE}.{os.getpid()}.new")
+        try:
+            with temporary.open("wb") as file:
+                file.write(text)
+                file.flush()
+                os.fsync(file.fileno())
+            temporary.replace(self._path)
+        finally:
+            temporary.unlink(missing_ok=True)
+        flush_folder(self._path.parent)
+        _log.info("the holdings filter tells of %d names now", names)
+
+
+def filter_response(folder: Path, request: Request) -> Response:
+    """Serve the filter of a data directory; 503 while it is built for the first time."""
+    try:
+        file = (folder / FILE).open("rb")
+    except OSError:
+        body = b"the filter is being made\n"
+        return Response(503, body, PLAIN, (("retry-after", "60"), *NO_STORE))
+    found = os.fstat(file.fileno())
+    tag = f'"{found.st_mtime_ns:x}-{found.st_ino:x}-{found.st_size:x}"'
+    headers = (("etag", tag), _MAX_AGE)
+    if unchanged(request, tag, ""):
+        file.close()
+        return Response(304, headers=headers)
+    return Response(200, b"", "application/octet-stream", headers, file, found.st_size)

@@ -1,0 +1,179 @@
+"""The resolvers at which an Archive takes part, as its settings name them: joined, left, with their keys (note 24).
+
+The first resolver stands in archive.toml, further ones in resolvers.toml. Each has a key of its own: with a key that
+two resolvers knew, the administrator of one could speak for the Archive at the other.
+"""
+
+from __future__ import annotations
+
+import secrets
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Final
+from urllib.parse import urlsplit
+
+from ibi.archive.membership.membership import resolver_address
+from ibi.archive.membership.networks import WantedMemberships
+from ibi.errors import IbiError, ParseError, SetupError
+from ibi.identifier.generator import is_public_ip
+from ibi.identifier.ibip import canonical_ip
+from ibi.protocol.messages import is_key, split_hostport
+from ibi.runtime import reload
+from ibi.runtime.settings import ArchiveSettings, JoinedResolver
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from pathlib import Path
+
+
+STRONG_KEY: Final = 20
+"""Digits of the keys that we make; shorter ones can be guessed (note 34)."""
+
+
+LONGEST_HOST: Final = 253
+"""Characters of the name of a host (RFC 1035)."""
+
+_SHOWN: Final = 80  # characters of a URL that is no good
+
+
+@dataclass(frozen=True, slots=True)
+class Resolvers:
+    """The settings of an Archive, and its further resolvers by their root URLs."""
+
+    settings: ArchiveSettings
+    further: Mapping[str, JoinedResolver] = field(default_factory=dict)
+
+    @classmethod
+    def read(cls, data: Path) -> Resolvers:
+        """Read the files of a data directory. Raises SetupError."""
+        tables = JoinedResolver.read_tables(data)
+        further = {root_url(each.url): replace(each, key=check_key(each.key)) for each in tables.values()}
+        settings = ArchiveSettings.read(data)
+        return cls(
+            replace(settings, resolver=root_url(settings.resolver) if settings.resolver else ""), further
+        )
+
+    def write(self, data: Path) -> None:
+        """Write both files."""
+        # A crash between the two leaves a resolver in both: `keys` then takes the one of archive.toml.
+        self.settings.write(data)
+        if self.further or (data / JoinedResolver.FILE).exists():
+            tables = {resolver_address(url): each for url, each in self.further.items()}
+            JoinedResolver.write_tables(data, tables)
+
+    @property
+    def keys(self) -> dict[str, str]:
+        """The key at each resolver, by root URL; the first one comes first."""
+        first = {self.settings.resolver: self.settings.key} if self.settings.resolver else {}
+        return first | {url: each.key for url, each in self.further.items() if url not in first}
+
+    def wanted(self, version: str) -> WantedMemberships:
+        """The inclusion request for each resolver; `version` is that of the software."""
+        request = self.settings.inclusion_request(version)
+        on = self.settings.switched_on and not self.settings.retired
+        return WantedMemberships({url: replace(request, key=key) for url, key in self.keys.items()}, on=on)
+
+    def switching(self, *, on: bool) -> Resolvers:
+        """Switch the Archive on or off at all of them. Raises SetupError for an Archive that has retired."""
+        if self.settings.retired:
+            raise SetupError("this Archive has retired, and stays switched off")
+        return replace(self, settings=replace(self.settings, switched_on=on))
+
+    def joining(self, url: str, key: str | None, *, also: bool) -> Resolvers:
+        """Add a resolver, or (not `also`) put this one in the place of the first. Raises SetupError.
+
+        A resolver that has been joined already keeps its key, unless another is given.
+        """
+        url = root_url(url)
+        given = check_key(key) if key else ""
+        if given and given in {each for known, each in self.keys.items() if known != url}:
+            raise SetupError("each resolver has a key of its own, and another one has this key already")
+        chosen = given or self.keys.get(url, "")
+        if also and url != self.settings.resolver and self.settings.resolver:
+            joined = JoinedResolver(url=url, key=chosen or new_key())
+            return replace(self, further={**self.further, url: joined})
+        if not chosen:
+            # The key that the first resolver has known must not be known to the next one, too.
+            chosen = new_key() if self.settings.resolver else self.settings.key
+        further = {known: each for known, each in self.further.items() if known != url}
+        return Resolvers(replace(self.settings, resolver=url, key=chosen), further)
+
+    def leaving(self, url: str) -> Resolvers:
+        """Remove a resolver; where it was the first, the next one takes its place. Raises SetupError."""
+        url = root_url(url)
+        if url not in self.keys:
+            raise SetupError("this Archive takes no part at {url}", url=url)
+        further = dict(self.further)
+        if url != self.settings.resolver:
+            del further[url]
+            return replace(self, further=further)
+        further.pop(url, None)
+        following = next(iter(further), "")
+        key = further.pop(following).key if following else new_key()
+        return Resolvers(replace(self.settings, resolver=following, key=key), further)
+
+
+def root_url(url: str) -> str:
+    """Normalize the root URL of a resolver. Raises SetupError for a URL that is no such root."""
+    address = resolver_address(url).lower()
+    if not _has_host_and_port(address):
+        raise SetupError(
+            "the host of a resolver has at most {most} characters, and its port is from 1 to 65535: {url}",
+            most=LONGEST_HOST,
+            url=url if len(url) <= _SHOWN else f"{url[:_SHOWN]}…",
+        )
+    return f"http://{address}"
+
+
+def new_key() -> str:
+    """Make a key that cannot be guessed."""
+    return str(secrets.randbelow(10**STRONG_KEY)).zfill(STRONG_KEY)
+
+
+def check_key(text: str) -> str:
+    """Return a registration key as it is. Raises SetupError for a text that is none (MSG-21)."""
+    if not is_key(text):
+        raise SetupError("a key is ten digits or more, perhaps twice with a hyphen between")
+    return text
+
+
+def key_warnings(url: str, key: str) -> list[IbiError]:
+    """Warnings about a key for a resolver ("": none joined yet), for the administrator."""
+    found: list[IbiError] = []
+    if sum(char.isdigit() for char in key) < STRONG_KEY:
+        found.append(IbiError("a key of fewer than {digits} digits can be guessed", digits=STRONG_KEY))
+    if url and not _private(url):
+        found.append(
+            IbiError("the key travels to {resolver} over plain http, where it can be read", resolver=url)
+        )
+    return found
+
+
+def _has_host_and_port(address: str) -> bool:
+    """Whether the host can exist, and the port if one is given."""
+    parts = urlsplit(f"//{address}")
+    try:
+        return 0 < len(parts.hostname or "") <= LONGEST_HOST and parts.port != 0
+    except ValueError:  # a port that is none
+        return False
+
+
+def _private(url: str) -> bool:
+    """Whether a resolver is on this machine or a private network, as far as its address shows."""
+    host = split_hostport(resolver_address(url))[0]
+    try:
+        return not is_public_ip(canonical_ip(host))
+    except ParseError:
+        return "." not in host
+
+
+class WatchedArchiveSettings(reload.WatchedSettings[Resolvers]):
+    """The settings of a data directory, and the further resolvers; the service IBI may never change (ARC-10)."""
+
+    def __init__(self, data: Path) -> None:
+        files = [data / name for name in (ArchiveSettings.FILE, JoinedResolver.FILE)]
+        super().__init__(files, lambda: Resolvers.read(data), _refuse_another_service)
+
+
+def _refuse_another_service(before: Resolvers, found: Resolvers) -> None:
+    if found.settings.service != before.settings.service:
+        raise SetupError("the IBI of an Archive's service never changes")

@@ -1,0 +1,267 @@
+"""The membership of one Archive at one resolver: inclusion, heartbeat, exclusion (R15 chapter 7, REG-03).
+
+A resolver calls back while the inclusion request is still open (REG-04), so this runs only once the Archive answers
+requests. Of a resolver that cannot be reached, or does not know the Archive yet, inclusion is requested for ever, with
+growing pauses. The outcome is saved in the table of memberships, and logged when it changes.
+
+`rotate_key` gets a new key from a resolver, for the proof that the Archive answers at its address (note 34).
+
+Archive                                          resolver
+   | -- POST /-/api/keys, its service IBI --------> |
+   | <-- a challenge, and what to publish for it -- |
+it publishes that at /-/nonce
+   | -- POST /-/api/keys, with the challenge -----> |
+   | <-------- GET /-/nonce at its address -------- |
+   | <-- the new key, once ------------------------ |
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+import random
+from hashlib import sha256
+from typing import TYPE_CHECKING, Any, Final
+from urllib.parse import urlsplit
+
+from ibi.archive.model.item_json import timestamp_text
+from ibi.archive.store.tables.memberships import MembershipRecord, MembershipStanding
+from ibi.errors import ParseError, PeerError, PeerGarbled, SetupError
+from ibi.http.client import HostPort
+from ibi.identifier.forms import parse_ibi
+from ibi.protocol.messages import ExclusionRequest, is_key
+from ibi.protocol.replies import ExclusionStatus, InclusionStatus
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable
+
+    from ibi.errors import IbiError
+    from ibi.http.client import Client
+    from ibi.http.client.download import Downloads
+    from ibi.identifier.forms import IBI
+    from ibi.protocol.messages import InclusionRequest
+    from ibi.runtime.nonce import Nonce
+
+
+INCLUSION_SECONDS: Final = 10.0
+"""How long a resolver may take; it calls back meanwhile."""
+
+EXCLUSION_SECONDS: Final = 1.5
+"""How long an exclusion request may take: an Archive stops within ten seconds."""
+
+FIRST_PAUSE, LONGEST_PAUSE = 0.5, 60.0
+"""Seconds between tries: exponential backoff, with up to half of each pause taken off at random."""
+
+HEARTBEAT = 60.0
+"""Seconds after which an included Archive requests inclusion again: a replayed message that switched it off, or that
+included another machine in its place, has no effect for longer than this (threat T17)."""
+
+_OK, _FORBIDDEN = 200, 403
+_log = logging.getLogger(__name__)
+
+
+class RefusedByResolver(Exception):
+    """The resolver refuses this Archive, or this key."""
+
+    def __init__(self) -> None:
+        self.problem = PeerGarbled("it does not know this Archive, or not with this key")
+        super().__init__(str(self.problem))
+
+
+def resolver_address(root: str) -> str:
+    """The "host[:port]" of a resolver's root URL. Raises SetupError for a URL that is no such root."""
+    try:
+        url = urlsplit(root)
+        host = url.netloc
+    except ValueError:
+        url, host = None, ""
+    if url is None or url.scheme != "http" or not host or "@" in host or url.path.strip("/") or url.query:
+        raise SetupError(
+            "a resolver is given by its root, such as http://resolver.example; this is not: {url}", url=root
+        )
+    return host
+
+
+class Membership:
+    """The membership of one Archive at one resolver.
+
+    `request`: the inclusion request, with the key for this resolver; `member`: the membership as it was last
+    saved. `keep` saves it as it is now; `now` gives POSIX seconds.
+    """
+
+    def __init__(
+        self,
+        request: InclusionRequest,
+        member: MembershipRecord,
+        client: Client,
+        keep: Callable[[MembershipRecord], Awaitable[None]],
+        now: Callable[[], float],
+    ) -> None:
+        self.request = request
+        self.member = member
+        self._address = resolver_address(member.resolver)
+        self._client = client
+        self._keep = keep
+        self._now = now
+        self._service = ""
+        self.inclusion_requested = member.standing.included
+        """Whether the resolver may have included the Archive."""
+
+    async def stay(self) -> None:
+        """Request inclusion until it is granted, and again every minute, for ever."""
+        pause = FIRST_PAUSE
+        while True:
+            try:
+                status = await self._include()
+            except (PeerError, RefusedByResolver) as error:
+                await self._failed(error)
+                await asyncio.sleep(_about(pause))
+                pause = min(2 * pause, LONGEST_PAUSE)
+            else:
+                await self._stands(
+                    MembershipStanding.INCLUDED if status.confirmed else MembershipStanding.UNCONFIRMED
+                )
+                pause = FIRST_PAUSE
+                # Archives that were included together do not send their heartbeats together for ever.
+                await asyncio.sleep(_about(HEARTBEAT, 0.9))
+
+    async def leave(self) -> None:
+        """Request exclusion until it is granted, or the resolver does not know the Archive."""
+        pause = FIRST_PAUSE
+        while not await self.request_exclusion():
+            await asyncio.sleep(_about(pause))
+            pause = min(2 * pause, LONGEST_PAUSE)
+
+    async def request_exclusion(self) -> bool:
+        """Request exclusion once, if inclusion was ever requested; return whether no request is left to send."""
+        if not self.inclusion_requested:
+            return True
+        request = self.request
+        goodbye = ExclusionRequest(
+            request.address, request.service_ibi, request.ip, request.platform_version, request.admin_mail,
+            request.key,
+        )  # fmt: skip
+        try:
+            ExclusionStatus.read(await self._ask(goodbye.query(), EXCLUSION_SECONDS))
+        except ParseError:
+            await self._failed(PeerGarbled("its reply is no exclusion status"))
+            return False
+        except (PeerError, RefusedByResolver) as error:
+            await self._failed(error)
+            # A resolver that refuses the Archive has not included it: there is nothing to be excluded from.
+            return isinstance(error, RefusedByResolver)
+        await self._stands(MembershipStanding.EXCLUDED)
+        self.inclusion_requested = False
+        return True
+
+    async def _include(self) -> InclusionStatus:
+        query = self.request.query()
+        try:
+            return InclusionStatus.read(await self._ask(query, INCLUSION_SECONDS))
+        except ParseError:
+            raise PeerGarbled("its reply is no inclusion status") from None
+
+    async def _ask(self, query: str, seconds: float) -> bytes:
+        """Send a message to the resolver's service; return the body of its reply."""
+        # Looked up again after every failure: another resolver may have been put at this address.
+        service = self._service or await find_service(self._client, self._address, seconds)
+        self._service = ""
+        # Set before the request goes out: a reply that is lost may have been an inclusion.
+        self.inclusion_requested = True
+        reply = await self._client.get(self._address, f"/{service}?{query}", seconds)
+        if reply.status == _FORBIDDEN:
+            raise RefusedByResolver
+        if reply.status != _OK:
+            raise PeerGarbled("it answered with status {status}", status=reply.status)
+        self._service = service
+        return reply.body
+
+    async def _failed(self, error: PeerError | RefusedByResolver) -> None:
+        """Record a failure. A resolver that did not reply is taken to be of the opinion it was of before."""
+        if isinstance(error, RefusedByResolver):
+            await self._stands(MembershipStanding.REFUSED, error.problem, heard=True)
+        else:
+            included = self.member.standing.included
+            await self._stands(self.member.standing if included else MembershipStanding.WAITING, error)
+
+    async def _stands(
+        self, standing: MembershipStanding, problem: IbiError | None = None, *, heard: bool = False
+    ) -> None:
+        """Save how the Archive stands; log it where it is news."""
+        before, moment = self.member, timestamp_text(int(self._now()))
+        heard = heard or problem is None
+        self.member = MembershipRecord(
+            before.resolver,
+            standing,
+            before.since if standing is before.standing else moment,
+            moment if heard else before.heard,
+            problem,
+        )
+        # A heartbeat a minute would fill the log and the disk, if each was news.
+        news = standing is not before.standing or str(problem) != str(before.problem)
+        if news:
+            level = logging.WARNING if problem else logging.INFO
+            reason = f": {problem}" if problem else ""
+            _log.log(level, "%s at %s: %s%s", self.request.service_ibi, before.resolver, standing, reason)
+        if news or heard:
+            try:
+                await self._keep(self.member)
+            except SetupError as error:
+                _log.warning("%s at %s was not noted: %s", self.request.service_ibi, before.resolver, error)
+
+
+async def find_service(client: Client, address: str, seconds: float) -> str:
+    """Fetch the service IBI of the resolver at an address from its /-/about (note 24). Raises PeerError."""
+    reply = await client.get(address, "/-/about", seconds)
+    try:
+        return str(parse_ibi(str(json.loads(reply.body)["service_ibi"])))
+    except (ValueError, LookupError, TypeError, RecursionError):
+        raise PeerGarbled("it does not tell its service IBI at /-/about: is it a resolver?") from None
+
+
+def _about(seconds: float, least: float = 0.5) -> float:
+    """These seconds, or some less at random."""
+    # Archives that lost their resolver at the same moment must not come back at the same moment.
+    return seconds * random.uniform(least, 1.0)  # noqa: S311 - no secret depends on it
+
+
+SECONDS: Final = 15.0
+"""How long a resolver may take; it calls back meanwhile."""
+
+_PATH: Final = "/-/api/keys"
+_ROTATED = 200
+
+
+async def rotate_key(downloads: Downloads, root: str, service_ibi: IBI, nonce: Nonce) -> str:
+    """Get a new key of an Archive from the resolver with this root URL; the old one is void from now on.
+
+    The Archive must be served. Raises PeerError where the resolver is silent or gives none, SetupError where the
+    proof cannot be shown.
+    """
+    begun = await _ask(downloads, root, {"service_ibi": str(service_ibi)})
+    challenge = begun.get("challenge")
+    if not isinstance(challenge, str) or not challenge.isascii():
+        raise PeerGarbled("{resolver} gave no challenge", resolver=root)
+    with nonce.published(_proof(challenge, root)):
+        given = await _ask(downloads, root, {"service_ibi": str(service_ibi), "challenge": challenge})
+    key = given.get("key")
+    if not isinstance(key, str) or not is_key(key):
+        raise PeerGarbled("{resolver} gave no key", resolver=root)
+    return key
+
+
+def _proof(challenge: str, root: str) -> str:
+    """The text that proves that the challenge came from the resolver at this address."""
+    # With the address in it, a resolver in between cannot pass on the challenge of another one.
+    where = str(HostPort.parse(resolver_address(root)))
+    return sha256(f"{challenge} {where}".encode()).hexdigest()[:32]
+
+
+async def _ask(downloads: Downloads, root: str, message: dict[str, str]) -> dict[str, Any]:
+    reply = await downloads.send("POST", f"{root}{_PATH}", json=message, seconds=SECONDS)
+    if reply.status != _ROTATED:
+        problem = "{resolver} gives no new key: it answered with status {status}"
+        raise PeerGarbled(problem, resolver=root, status=reply.status)
+    value = reply.json()
+    return value if isinstance(value, dict) else {}

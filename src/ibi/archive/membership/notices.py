@@ -1,0 +1,213 @@
+"""Change notices: resolvers that have included this Archive are told which items changed (note 46).
+
+    catalogue: events 17, 18, 19    resolver r has had notices up to 16: a notice with the items of 17 to 19
+                                    resolver s is new, or missed too much: a notice that anything may have changed
+
+Each resolver has a task of its own, so that one that is down delays no other. Nothing depends on a notice: a cached
+answer expires by itself after the time that the Archive allowed for it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from typing import TYPE_CHECKING, Final
+
+from ibi.archive.membership.membership import find_service, resolver_address
+from ibi.archive.store.tables import history
+from ibi.errors import ParseError, PeerError, PeerGarbled, SetupError
+from ibi.identifier.forms import parse_name
+from ibi.protocol.messages import MOST_CHANGED, ChangeNotification
+from ibi.protocol.replies import ChangeReceived
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+
+    from ibi.archive.membership.networks import MembershipStore, WantedMemberships
+    from ibi.archive.store.tables.catalogue import Catalogue
+    from ibi.http.client import Client
+    from ibi.identifier.forms import IBI, Name
+
+LOOK_EVERY: Final = 0.5
+"""Seconds between two looks at what has changed."""
+
+MOST_NAMES: Final = 500
+"""Names that are sent one by one; if more have changed since the last notice, "anything" is sent."""
+
+ANYTHING_EVERY: Final = 10.0
+"""Seconds between two notices that anything may have changed: an import is many changes."""
+
+TRIES: Final = 3
+NOTICE_SECONDS: Final = 3.0
+"""How long a resolver may take for its reply."""
+
+UNSUPPORTED_SECONDS: Final = 3600.0
+"""How long no notice is sent to a resolver that does not know notices."""
+
+UNREACHABLE_SECONDS: Final = 60.0
+"""How long no notice is sent to a resolver that cannot be reached, or does not take notices now."""
+
+_PAUSE: Final = 0.5
+# Characters of the names in one notice, which has to fit into a URL.
+_LONGEST: Final = 4000
+_OK: Final = 200
+_NOT_NOW: Final = frozenset({403, 429, 503})
+
+_log = logging.getLogger(__name__)
+
+
+class _Recipient:
+    """One resolver, and what it was sent.
+
+    `sent`: the last event that it has a notice of, None if that is not known; `silent_until`: when the next notice may
+    go out; `nothing_general_until`: the same of one that anything may have changed.
+    """
+
+    def __init__(self, url: str) -> None:
+        self.address = resolver_address(url)
+        self.sent: int | None = None
+        self.silent_until = 0.0
+        self.nothing_general_until = 0.0
+        self.service = ""
+        self.task: asyncio.Task[None] | None = None
+
+
+class ChangeNotifier:
+    """Sends the change notices of one Archive. It takes over `client`, and closes it.
+
+    `wanted` gives the memberships of the present settings, `kept` how the Archive stands there.
+    """
+
+    def __init__(
+        self,
+        catalogue: Catalogue,
+        wanted: Callable[[], WantedMemberships],
+        kept: MembershipStore,
+        client: Client,
+    ) -> None:
+        self._catalogue = catalogue
+        self._wanted = wanted
+        self._kept = kept
+        self._client = client
+        self._recipients: dict[str, _Recipient] = {}
+        self._problem = ""
+
+    async def run(self) -> None:
+        """Look for changes again and again, until cancelled."""
+        try:
+            while True:
+                try:
+                    await self._look()
+                    self._problem = ""
+                except SetupError as error:
+                    if str(error) != self._problem:
+                        _log.warning("resolvers are not told what has changed: %s", error)
+                    self._problem = str(error)
+                await asyncio.sleep(LOOK_EVERY)
+        finally:
+            tasks = [recipient.task for recipient in self._recipients.values() if recipient.task is not None]
+            for task in tasks:
+                task.cancel()
+            await asyncio.gather(*tasks, return_exceptions=True)
+            await self._client.close()
+
+    async def _look(self) -> None:
+        """Start to send each resolver the notices that it has not had."""
+        wanted = self._wanted()
+        if not wanted.on:
+            self._recipients.clear()
+            return
+        last, included = await asyncio.to_thread(self._read)
+        clock = asyncio.get_running_loop().time()
+        for url, request in wanted.requests.items():
+            recipient = self._recipients.setdefault(url, _Recipient(url))
+            # A resolver that comes back after an exclusion has an old cache at best: it starts as a new one.
+            if url not in included:
+                recipient.sent = None
+            elif recipient.sent != last and recipient.task is None and clock >= recipient.silent_until:
+                recipient.task = asyncio.create_task(self._send_all(recipient, request.service_ibi, last))
+        for url in self._recipients.keys() - wanted.requests.keys():
+            del self._recipients[url]
+
+    def _read(self) -> tuple[int, set[str]]:
+        """The number of the last event, and the resolvers that have included this Archive."""
+        with self._catalogue.reading() as run:
+            last = history.newest_change(run)
+        return last, {url for url, member in self._kept.read().items() if member.standing.included}
+
+    async def _send_all(self, recipient: _Recipient, service: IBI, last: int) -> None:
+        """Send a resolver the notices up to an event."""
+        clock = asyncio.get_running_loop().time
+        try:
+            names = await asyncio.to_thread(self._names, recipient.sent, last)
+            # An import changes thousands of items: one general notice stands for all of them.
+            if names is None and clock() < recipient.nothing_general_until:
+                return
+            for notice in _notices(service, names):
+                await self._send(recipient, notice)
+        except (PeerError, ParseError) as error:
+            # One that does not know notices learns them with an update, if ever; a failure passes sooner.
+            seconds = (
+                UNSUPPORTED_SECONDS if isinstance(error, PeerGarbled | ParseError) else UNREACHABLE_SECONDS
+            )
+            _log.info("%s is not told what changes, for %g s: %s", recipient.address, seconds, error)
+            recipient.sent, recipient.silent_until = None, clock() + seconds
+        except SetupError as error:
+            _log.warning("%s is not told what has changed: %s", recipient.address, error)
+        else:
+            recipient.sent = last
+            if names is None:
+                recipient.nothing_general_until = clock() + ANYTHING_EVERY
+        finally:
+            recipient.task = None
+
+    def _names(self, after: int | None, last: int) -> list[Name] | None:
+        """The names of what has changed; None for anything."""
+        if after is None or last < after:
+            return None
+        with self._catalogue.reading() as run:
+            found = history.changed_names(run, after, last, MOST_NAMES)
+        return None if found is None else [parse_name(name) for name in found]
+
+    async def _send(self, recipient: _Recipient, notice: ChangeNotification) -> None:
+        """Send a notice, three times at most. Raises PeerError where the resolver does not take it."""
+        for left in reversed(range(TRIES)):
+            try:
+                await self._send_once(recipient, notice)
+            except PeerError as error:
+                recipient.service = ""
+                if not left or isinstance(error, PeerGarbled):
+                    raise
+                await asyncio.sleep(_PAUSE)
+            else:
+                return
+
+    async def _send_once(self, recipient: _Recipient, notice: ChangeNotification) -> None:
+        if not recipient.service:
+            recipient.service = await find_service(self._client, recipient.address, NOTICE_SECONDS)
+        target = f"/{recipient.service}?{notice.query()}"
+        reply = await self._client.get(recipient.address, target, NOTICE_SECONDS)
+        if reply.status in _NOT_NOW:
+            raise PeerError("it answered with status {status}", status=reply.status)
+        if reply.status != _OK:
+            raise PeerGarbled("it answered with status {status}", status=reply.status)
+        ChangeReceived.read(reply.body)
+
+
+def _notices(service: IBI, names: Sequence[Name] | None) -> Iterator[ChangeNotification]:
+    """The notices about these names, each short enough for a URL."""
+    if names is None:
+        yield ChangeNotification(service)
+        return
+    some: list[Name] = []
+    length = 0
+    for name in names:
+        # An estimate: each escaped slash takes three characters.
+        longer = length + 3 * len(name.canonical) // 2 + 3
+        if some and (len(some) == MOST_CHANGED or longer > _LONGEST):
+            yield ChangeNotification(service, tuple(some))
+            some, longer = [], longer - length
+        some.append(name)
+        length = longer
+    if some:
+        yield ChangeNotification(service, tuple(some))

@@ -1,1 +1,0 @@
-"""The steps from one version of the catalogue to the next, run by alembic."""

@@ -1,7 +1,0 @@
-"""What alembic runs for the catalogue's migrations; `ibi.database.migrate` is the only caller."""
-
-from alembic import context
-
-from ibi.database import run_migrations
-
-run_migrations(context.config.attributes)

@@ -1,0 +1,234 @@
+"""The answer of an Archive to a URL request (R15 chapter 9, Algorithms 1 and 2; pure).
+
+A relation leads, step by step, from the item that was asked for to the item (or the page of metadata) whose URL is
+wanted: `relations` takes the steps, and this module writes them into a pair list.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, NamedTuple
+
+from ibi.archive.model.access import nothing_withheld
+from ibi.archive.model.relations import ItemRelations, RelationTarget
+from ibi.protocol import vocabulary as say
+from ibi.protocol.relation import ITEM, Kind, Relation, Step
+from ibi.protocol.url_list import Entry, UrlList, entry_pairs, relations_of
+from ibi.protocol.verb_list import GET_FILE_LIST, VerbList
+from ibi.protocol.vocabulary import ContentType, ItemState
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+    from ibi.archive.model.access import Withheld
+    from ibi.archive.model.relations import Lookup
+    from ibi.identifier.forms import IBIForms
+    from ibi.protocol.messages import UrlRequest
+    from ibi.protocol.pair_list import PairList
+
+ITEM_URL, FILE_URL, FILE_LIST_URL = 1, 2, 3
+"""The variants of a URL (SVC-08)."""
+
+_ALWAYS = frozenset({say.ARCHIVE_ADDRESS, say.IBI, say.ARCHIVE_SERVICE, say.PLATFORM_SOFTWARE})
+
+
+@dataclass(frozen=True)
+class ArchiveIdentity:
+    """The facts of an Archive that every answer needs.
+
+    `relations`: the relations it answers for (SVC-07); None for all that can be derived from what it holds.
+    `pages`: whether it has the pages and files of this software; without them only the URLs of its items are known.
+    """
+
+    address: str
+    service: IBIForms
+    platform_software: IBIForms | None = None
+    relations: tuple[Relation, ...] | None = None
+    pages: bool = True
+
+    @cached_property
+    def pairs(self) -> PairList:
+        """The pairs of every answer."""
+        return {
+            say.ARCHIVE_ADDRESS: self.address,
+            say.ARCHIVE_SERVICE: self.service.words,
+            say.PLATFORM_SOFTWARE: self.platform_software.words if self.platform_software else (),
+        }
+
+    @cached_property
+    def base(self) -> str:
+        """The beginning of its URLs: "http://archive.example:8080"."""
+        return f"http://{self.address}"
+
+    @cached_property
+    def minimal(self) -> bool:
+        """Whether it answers for items alone, as the smallest Archive does (CON-01)."""
+        return self.relations == (ITEM,)
+
+
+def url_list(
+    lookup: Lookup,
+    identity: ArchiveIdentity,
+    request: UrlRequest,
+    url_key: str,
+    *,
+    filtered: bool = True,
+    withheld: Withheld = nothing_withheld,
+) -> UrlList:
+    """Answer a URL request; the answer is empty if the item is not held (SVC-03).
+
+    With `filtered` only the pairs that the request needs are derived (SVC-18): the same that `filter_url_list` would
+    leave of the full answer. `withheld`: of which items the reader may not have the data
+    (SVC-10). Raises ParseError for verbs that form no relation (URL-10), but in a minimal Archive, which has a plain
+    answer whatever is asked (CON-03).
+    """
+    wanted = ITEM if identity.minimal or not request.verbs.verbs else request.verbs.relation
+    holding = lookup(request.ibi)
+    if holding is None:
+        return UrlList({})
+    pairs: PairList = identity.pairs | {say.IBI: holding.forms.words}
+    if holding.deleted:
+        return UrlList(pairs | {say.STATE: ItemState.DELETED.value, say.TIMESTAMP: holding.timestamp})
+    relations = ItemRelations(lookup, identity.base if identity.pages else None, holding, withheld)
+    variant = url_variant(request.file_path, request.verbs.verbs)
+    if identity.minimal and not (variant == FILE_URL and holding.file(request.file_path)):
+        variant = ITEM_URL
+    builder = _Builder(relations, identity, request.file_path, variant, pairs)
+    if filtered:
+        builder.add_filtered(wanted, url_key)
+    else:
+        builder.add_all(url_key)
+    return UrlList(pairs)
+
+
+class _Builder(NamedTuple):
+    """The second half of Algorithm 2: the pairs of each relation."""
+
+    relations: ItemRelations
+    identity: ArchiveIdentity
+    file_path: str
+    variant: int
+    pairs: PairList
+
+    def add_all(self, url_key: str) -> None:
+        """Add all pairs of all relations (lines 17 to 32)."""
+        self._add_next_edition()
+        self.pairs[say.URL_KEY] = url_key
+        self._add_relations(None)
+
+    def add_filtered(self, wanted: Relation, url_key: str) -> None:
+        """Add the pairs that `filter_url_list` would leave of all (SVC-19).
+
+        Where a language or format was asked for that is not here, those that are here are added, too: the resolver does
+        not choose among them, but can show them to the reader (note 19).
+        """
+        if self._add_relations(wanted):
+            self.pairs[say.URL_KEY] = url_key
+            if len(wanted.steps) > 1:
+                # Of a single step nothing leads on.
+                for lead in _open_leads(wanted):
+                    self._add_names(lead)
+            return
+        if _goes_to_last_edition(wanted):
+            self._add_next_edition()
+        for lead in wanted.leading():
+            self._add_names(lead)
+        if any(step.parameter for step in wanted.steps):
+            self._add_others(wanted)
+
+    def _add_names(self, pattern: Relation) -> None:
+        for relation, related in self._derive(pattern):
+            self.pairs.update(entry_pairs(relation, Entry(forms=related.forms)))
+
+    def _add_others(self, wanted: Relation) -> None:
+        for relation, related in self._derive(None):
+            if relation.kinds == wanted.kinds:
+                self.pairs.update(entry_pairs(relation, Entry(self._url(related), related.forms)))
+
+    def _add_next_edition(self) -> None:
+        edition = self.relations.edition
+        if edition.following is not None:
+            self.pairs[say.NEXT_EDITION] = edition.following.words
+
+    def _add_relations(self, pattern: Relation | None) -> bool:
+        """Add the pairs of every relation that the pattern accepts; return whether a URL was among them."""
+        any_url = False
+        for relation, related in self._derive(pattern):
+            url, holding = self._url(related), related.holding
+            if url is None or holding is None:
+                entry = Entry(url, related.forms)
+            else:
+                any_url = True
+                # Who may not have the data gets the page about them, which is metadata (SVC-10).
+                kind = ContentType.METADATA if self.relations.is_withheld(related) else related.content_type
+                entry = Entry(url, related.forms, holding.state, kind, holding.timestamp)
+            self.pairs.update(entry_pairs(relation, entry))
+        return any_url
+
+    def _derive(self, pattern: Relation | None) -> Iterable[tuple[Relation, RelationTarget]]:
+        if pattern == ITEM:
+            # Every Archive answers for the item itself.
+            return ((ITEM, self.relations.item),)
+        configured = self.identity.relations
+        if configured is None:
+            return self.relations.all(pattern)
+        accepted = (relation for relation in configured if pattern is None or pattern.accepts(relation))
+        derived = ((relation, self.relations.one(relation)) for relation in accepted)
+        return ((relation, related) for relation, related in derived if related is not None)
+
+    def _url(self, related: RelationTarget) -> str | None:
+        """The value of the pair `url<relation>`, None if it is not known (CRIARPARURL)."""
+        if self.variant == FILE_LIST_URL:
+            return self.relations.file_list_url(related)
+        if self.variant == FILE_URL:
+            return self.relations.file_url(related, self.file_path)
+        return self.relations.url(related)
+
+
+def url_variant(file_path: str, verbs: Iterable[str]) -> int:
+    """Return which URL is wanted: of the item (1), of one of its files (2) or of its file list (3).
+
+    The file list wins over a path; a path holds beside other verbs (SVC-09, AMB-39); "/" is no path (SVC-13).
+    """
+    if GET_FILE_LIST in verbs:
+        return FILE_LIST_URL
+    return FILE_URL if file_path.strip("/") else ITEM_URL
+
+
+def filter_url_list(pairs: PairList, verbs: Iterable[str]) -> PairList:
+    """Remove the pairs that are useless for finishing a resolution (SVC-18, SVC-19).
+
+    `verbs` as in a verb list; raises ParseError if they form no relation.
+    """
+    if pairs.get(say.STATE) == ItemState.DELETED.value:
+        return dict(pairs)
+    wanted = VerbList(tuple(verbs)).relation
+    kept = {name: value for name, value in pairs.items() if name in _ALWAYS}
+    for word in (say.CONTENT_TYPE, say.IBI, say.STATE, say.TIMESTAMP):
+        kept |= _qualified(pairs, word, wanted)
+    urls = _qualified(pairs, say.URL, wanted)
+    if urls:
+        for lead in _open_leads(wanted):
+            kept |= _qualified(pairs, say.IBI, lead)
+        return kept | urls | {name: pairs[name] for name in (say.URL_KEY,) if name in pairs}
+    if _goes_to_last_edition(wanted) and say.NEXT_EDITION in pairs:
+        kept[say.NEXT_EDITION] = pairs[say.NEXT_EDITION]
+    for lead in wanted.leading():
+        kept |= _qualified(pairs, say.IBI, lead)
+    return kept
+
+
+def _qualified(pairs: PairList, word: str, pattern: Relation) -> PairList:
+    """Return the pairs of a word whose relation the pattern accepts."""
+    names = [word + relation.qualifier for relation in relations_of(pairs, word) if pattern.accepts(relation)]
+    return {name: pairs[name] for name in names if name in pairs}
+
+
+def _goes_to_last_edition(relation: Relation) -> bool:
+    return any(step.kind is Kind.LAST_EDITION for step in relation.steps)
+
+
+def _open_leads(relation: Relation) -> Iterator[Relation]:
+    """Return the leading parts that accept any language: a better one may be known by its name alone (note 38)."""
+    return (lead for lead in relation.leading() if Step(Kind.TRANSLATION) in lead.steps)

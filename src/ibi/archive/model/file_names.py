@@ -1,0 +1,69 @@
+"""Names of files inside items: which are safe, which are equal on some disk; media types (threats T21, T22; pure)."""
+
+from __future__ import annotations
+
+import mimetypes
+import re
+import unicodedata
+from typing import TYPE_CHECKING
+from urllib.parse import quote, unquote_to_bytes
+
+from ibi.errors import BadItem
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+LONGEST_PART = 255
+"""Bytes of the longest name that file systems take."""
+
+_NAME = re.compile(r"(?:[A-Za-z0-9._~!$&'()*+,;=:@/-]|%[0-9A-Fa-f]{2})+")
+_LONGEST_NAME = 1024
+_REFUSED_BYTES = re.compile(rb"[\x00-\x1f\x7f\\]")
+# Without the files of the machine: the same types on every machine.
+_TYPES = mimetypes.MimeTypes(filenames=())
+_TYPES_READ_AS = {"application/javascript": "text/javascript", "text/xml": "application/xml"}
+
+
+def file_parts(name: str) -> tuple[bytes, ...]:
+    """Split a percent-encoded name into folders and file. Raises BadItem for names that are refused.
+
+    Decoded once; no empty, "." or ".." parts, no backslash, no control characters (SVC-13, threat T21).
+    """
+    if len(name) > _LONGEST_NAME or not _NAME.fullmatch(name):
+        raise BadItem(
+            "the file name {name} is not percent-encoded, as it must stand in a URL; write {proposal}",
+            name=name, proposal=quote(name[:_LONGEST_NAME], safe="/%!$&'()*+,;=:@~", errors="replace"),
+        )  # fmt: skip
+    parts = tuple(unquote_to_bytes(name).split(b"/"))
+    for part in parts:
+        if part in {b"", b".", b".."} or len(part) > LONGEST_PART:
+            raise BadItem("the file name {name} has an empty, relative or overlong part", name=name)
+        if _REFUSED_BYTES.search(part):
+            raise BadItem("the file name {name} holds a backslash or a control character", name=name)
+    return parts
+
+
+def check_names(names: Iterable[str]) -> None:
+    """Refuse names that some file system takes for the same (threat T22), and files that are also folders.
+
+    Raises BadItem.
+    """
+    seen: dict[str, str] = {}
+    for name in names:
+        raw = unquote_to_bytes(name)
+        folded = unicodedata.normalize("NFC", raw.decode("utf-8", "surrogateescape")).casefold()
+        other = seen.setdefault(folded, name)
+        if other != name:
+            raise BadItem("the file names {one} and {other} are too much alike", one=other, other=name)
+    for folded in seen:
+        for end, char in enumerate(folded):
+            if char == "/" and folded[:end] in seen:
+                raise BadItem("{name} is a file and a folder", name=seen[folded[:end]])
+
+
+def media_type(name: str) -> str:
+    """Return the media type that a file is served as, by the end of its name."""
+    guessed, packed = _TYPES.guess_type(name)
+    if guessed is None or packed:
+        return "application/octet-stream"
+    return _TYPES_READ_AS.get(guessed, guessed)

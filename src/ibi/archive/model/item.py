@@ -1,0 +1,184 @@
+"""An item as an Archive holds it, its files, its Dublin Core (ARC and SVC in docs/standard/requirements.tsv; pure).
+
+Dublin Core has fifteen elements, each with values that may state their language.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import TYPE_CHECKING, Any, NamedTuple
+from urllib.parse import unquote_to_bytes
+from xml.sax.saxutils import escape, quoteattr
+
+from ibi.errors import BadItem
+from ibi.protocol.vocabulary import ContentType, ItemState
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from ibi.identifier.forms import IBIForms, Name
+    from ibi.identifier.legacy import LegacyId
+
+
+class Access(StrEnum):
+    """Who may have the data of an item; its metadata are open to all readers."""
+
+    OPEN = "open"
+    EMBARGOED = "embargoed"
+    """Closed before a certain day, and open from then on."""
+    RESTRICTED = "restricted"
+    """Readers in the networks that the Archive names."""
+    CLOSED = "closed"
+
+
+@dataclass(frozen=True, slots=True)
+class StoredFile:
+    """One file of an item, as the manifest lists it.
+
+    `name` is the path inside the item, percent-encoded as it was given (AMB-31: never re-encoded); `size` counts
+    bytes; `sha256` is hexadecimal; `media_type` is what it is served as.
+    """
+
+    name: str
+    size: int
+    sha256: str
+    media_type: str
+    staged: str = ""
+    """The name of its bytes in staging; "" once they are in their place."""
+
+    @property
+    def raw(self) -> bytes:
+        """The bytes of the name; two spellings with the same bytes mean the same file."""
+        return unquote_to_bytes(self.name)
+
+
+class MetadataValue(NamedTuple):
+    """One value of a Dublin Core element, with its language if that is known."""
+
+    value: str
+    language: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Holding:
+    """One item as one Archive holds it: names, state, location, and links to other items."""
+
+    forms: IBIForms
+    number: int = 0
+    """Its number in the catalogue; 0 while it is in none."""
+    aliases: tuple[LegacyId, ...] = ()
+    key: str = ""
+    """The depositor's own key (note 11), "" if there is none."""
+    state: ItemState = ItemState.ORIGINAL
+    content_type: ContentType = ContentType.DATA
+    timestamp: str
+    """Of the last update, or of the removal: "2014-01-02T17:23:57Z" (AMB-57)."""
+    language: str | None = None
+    transferable: bool = True
+    url: str = ""
+    """Where a linked item lives; "" for an item that lives here."""
+    files: tuple[StoredFile, ...] = ()
+    target: str = ""
+    """The name of the file that is served by default, "" if there is none."""
+    file_list_public: bool = True
+    next_edition: IBIForms | None = None
+    translations: Mapping[str, IBIForms] = field(default_factory=dict)
+    """By language; "" where the language is not stated (note 28)."""
+    metadata_item: IBIForms | None = None
+    metadata: Mapping[str, tuple[MetadataValue, ...]] | None = None
+    """Dublin Core, by element."""
+    formats: Mapping[str, str] = field(default_factory=dict)
+    """Where metadata lie in other formats, by format: {"oai_dc": url}."""
+    access: Access = Access.OPEN
+    embargo: str = ""
+    """The day from whose beginning (UTC) on an embargoed item is open: "2027-01-01"; "" otherwise."""
+    rights: str = ""
+    """What may be done with it, in the depositor's words."""
+    licence: str = ""
+    """The URL of a licence."""
+    reason: str = ""
+    """Why it was removed."""
+
+    def access_on(self, day: str) -> Access:
+        """Return its access on a day ("2026-11-21", UTC): open where an embargo has ended by then."""
+        ended = self.access is Access.EMBARGOED and self.embargo <= day
+        return Access.OPEN if ended else self.access
+
+    @property
+    def names(self) -> tuple[Name, ...]:
+        """All names that it is found by."""
+        return (*(form for form in (self.forms.rep, self.forms.ibip) if form), *self.aliases)
+
+    @property
+    def deleted(self) -> bool:
+        """Whether it was removed: only its names, the date and the reason are left (ARC-07)."""
+        return self.state is ItemState.DELETED
+
+    def file(self, path: str) -> StoredFile | None:
+        """Return the file at a percent-encoded path, with or without its leading slash; None if it is not listed."""
+        wanted = unquote_to_bytes(path.removeprefix("/"))
+        return next((file for file in self.files if file.raw == wanted), None)
+
+    @property
+    def target_file(self) -> StoredFile | None:
+        """The file that stands for the item: its target, or its only one."""
+        if self.target:
+            return self.file(self.target)
+        return self.files[0] if len(self.files) == 1 else None
+
+
+ELEMENTS = (
+    "title", "creator", "subject", "description", "publisher", "contributor", "date", "type", "format",
+    "identifier", "source", "language", "relation", "coverage", "rights",
+)  # fmt: skip
+"""The elements, in the order in which they are shown."""
+
+_HEAD = """<?xml version="1.0" encoding="UTF-8"?>
+<oai_dc:dc xmlns:oai_dc="http://www.openarchives.org/OAI/2.0/oai_dc/"
+           xmlns:dc="http://purl.org/dc/elements/1.1/"
+           xmlns:xsi="http://www.w3.org/2001/XMLSchema-instance"
+           xsi:schemaLocation="http://www.openarchives.org/OAI/2.0/oai_dc/
+                               http://www.openarchives.org/OAI/2.0/oai_dc.xsd">"""
+_LANGUAGE = re.compile(r"[A-Za-z]{2,8}(?:-[A-Za-z0-9]{1,8})*")
+_NOT_XML = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
+
+
+def read_dublin_core(value: Any) -> dict[str, tuple[MetadataValue, ...]]:
+    """Read metadata from JSON: {"title": ["…", {"value": "…", "lang": "pt"}], …}; a text may stand for a list of one.
+
+    Raises BadItem, which says what is wrong.
+    """
+    if not isinstance(value, dict):
+        raise BadItem("metadata is an object: an element and its values, such as title")
+    odd = sorted(set(value) - set(ELEMENTS))
+    if odd:
+        raise BadItem("{name} is not one of the fifteen elements of Dublin Core", name=odd[0])
+    read = {name: _statements(name, value[name]) for name in ELEMENTS if name in value}
+    return {name: statements for name, statements in read.items() if statements}
+
+
+def write_oai_dc(metadata: Mapping[str, tuple[MetadataValue, ...]]) -> bytes:
+    """Write metadata as an oai_dc document (XML, UTF-8)."""
+    lines = [_HEAD]
+    for name in ELEMENTS:
+        for value, language in metadata.get(name, ()):
+            tag = f" xml:lang={quoteattr(language)}" if language else ""
+            lines.append(f"  <dc:{name}{tag}>{escape(_NOT_XML.sub('�', value))}</dc:{name}>")
+    return "\n".join([*lines, "</oai_dc:dc>", ""]).encode("utf-8", "replace")
+
+
+def _statements(name: str, value: Any) -> tuple[MetadataValue, ...]:
+    values = value if isinstance(value, list) else [value]
+    return tuple(_statement(name, each) for each in values)
+
+
+def _statement(name: str, value: Any) -> MetadataValue:
+    if isinstance(value, str):
+        return MetadataValue(value)
+    if isinstance(value, dict) and set(value) <= {"value", "lang"} and isinstance(value.get("value"), str):
+        language = value.get("lang")
+        if language is None or (isinstance(language, str) and _LANGUAGE.fullmatch(language)):
+            return MetadataValue(value["value"], language)
+    raise BadItem('a value of {name} is a text or an object with "value" and "lang"', name=name)

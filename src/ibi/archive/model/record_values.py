@@ -1,0 +1,173 @@
+"""Values of records from other systems, normalised: names of items, URLs, languages, authors with ORCID (pure).
+
+Silva, Maria da (https://orcid.org/0000-0002-1825-0097)
+Silva, Maria da [ORCID: 0000-0002-1825-0097]
+"""
+
+from __future__ import annotations
+
+import re
+from functools import cache, lru_cache
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from urllib.parse import quote
+
+from babel import Locale
+from babel.core import get_global
+
+from ibi.errors import ParseError
+from ibi.identifier.ibip import IBIp
+from ibi.identifier.legacy import LegacyId
+from ibi.identifier.repository import UniformRepositoryName
+from ibi.identifier.unwrapping import MAX_TEXT, unwrap
+from ibi.protocol.language import canonical_language
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from ibi.identifier.forms import Name
+    from ibi.identifier.unwrapping import Unwrapped
+
+
+_WEB: Final = re.compile(r"https?://[0-9A-Za-z.\[\]:-]+(?:[/?#].*)?", re.IGNORECASE | re.DOTALL)
+_DOI: Final = re.compile(
+    r"(?:https?://(?:dx\.)?doi\.org/|doi:\s*|info:doi/)?(10\.[0-9]{4,9}/\S+)", re.IGNORECASE
+)
+_IN_A_URL: Final = "!#$%&'()*+,/:;=?@[]~"
+_ONLY_AROUND: Final = frozenset({"resolver address", "url scheme", "upn", "ibi scheme", "punctuation"})
+_BY_HAND: Final = {
+    "american": "en-US", "british": "en-GB", "usenglish": "en-US", "ukenglish": "en-GB", "ngerman": "de",
+    "brazil": "pt-BR", "brazilian": "pt-BR", "brazilian portuguese": "pt-BR", "portuguese (brazil)": "pt-BR",
+    "português do brasil": "pt-BR", "português (brasil)": "pt-BR", "castilian": "es",
+}  # fmt: skip
+"""Names of languages that BibTeX and catalogues use, and that Babel does not know."""
+
+
+def names_in(texts: Iterable[str], *, only_names: bool = False) -> dict[str, Any]:
+    """Find the names of an item in texts: the first of each form, and every older opaque id.
+
+    As fields of an item: {"rep": …, "ibip": …, "aliases": […]}. With `only_names`, a text with more in it than a name
+    and the address of its resolver is skipped.
+    """
+    found: dict[str, Any] = {}
+    for text in texts:
+        unwrapped = _unwrapped(text)
+        if unwrapped is None or (only_names and not is_only_a_name(unwrapped)):
+            continue
+        name = unwrapped.ibi
+        if isinstance(name, LegacyId):
+            found.setdefault("aliases", []).append(str(name))
+        elif isinstance(name, UniformRepositoryName):
+            found.setdefault("rep", str(name))
+        elif name.ip is not None:
+            # Two words with a slash are no name by themselves.
+            found.setdefault("ibip", str(name))
+    return found
+
+
+def name_in(text: str) -> Name | None:
+    """Return the name in a text; None if there is none that is certain."""
+    unwrapped = _unwrapped(text)
+    if unwrapped is None or (isinstance(unwrapped.ibi, IBIp) and unwrapped.ibi.ip is None):
+        return None
+    return unwrapped.ibi
+
+
+def _unwrapped(text: str) -> Unwrapped | None:
+    if len(text) > MAX_TEXT:
+        return None
+    try:
+        return unwrap(text)
+    except ParseError:
+        return None
+
+
+def is_only_a_name(unwrapped: Unwrapped) -> bool:
+    """Return whether a text is nothing but a name, with or without the address of a resolver."""
+    kinds = {piece.kind for piece in unwrapped.wrappers}
+    wrapped = any(piece.text in {"ibi/", "rep/"} for piece in unwrapped.wrappers)
+    return not unwrapped.after and kinds <= (_ONLY_AROUND | {"archive path"} if wrapped else _ONLY_AROUND)
+
+
+def is_persistent(url: str) -> bool:
+    """Return whether a URL is the persistent URL of an item: then it is its name, and not its location."""
+    unwrapped = _unwrapped(url)
+    return unwrapped is not None and is_only_a_name(unwrapped)
+
+
+def web_address(text: str) -> str | None:
+    """Return an http or https URL encoded for a redirect; None if the text is none."""
+    stripped = text.strip()
+    if not _WEB.fullmatch(stripped):
+        return None
+    return quote(" ".join(stripped.split()), safe=_IN_A_URL)
+
+
+def doi_address(text: str) -> str | None:
+    """Return the URL of a DOI, however it is written; None if the text is none."""
+    match = _DOI.fullmatch(text.strip())
+    return f"https://doi.org/{quote(match[1], safe=_IN_A_URL)}" if match else None
+
+
+def language_of(text: str) -> str | None:
+    """Return the tag (pt, pt-BR) of a language by its tag, its code of three letters or its name; None if unknown."""
+    name = " ".join(text.replace("_", "-").split()).lower()
+    if name in _BY_HAND:
+        return _BY_HAND[name]
+    first, hyphen, rest = name.partition("-")
+    known = _languages().get(name) or get_global("language_aliases").get(first, first) + hyphen + rest
+    try:
+        return canonical_language(known)
+    except ParseError:
+        return None
+
+
+@cache
+def _languages() -> dict[str, str]:
+    """Return codes of two letters by the name of the language in English, Portuguese and Spanish."""
+    codes = [code for code in map(str, Locale("en").languages) if len(code) == len("pt")]
+    names: dict[str, str] = {}
+    for locale in ("es", "pt", "en"):
+        written = Locale(locale).languages
+        names |= {written[code].lower(): code for code in codes if code in written}
+    return names
+
+
+_ORCID: Final = re.compile(
+    r"[\s,;(\[<]*(?:orcid(?:\s*id)?\s*[:=]?\s*)?(?:https?://)?(?:www\.)?(?:orcid\.org/)?"
+    r"(?<![0-9-])(\d{4}-\d{4}-\d{4}-\d{3}[\dX])(?![0-9-])[\s)\]>]*",
+    re.ASCII | re.IGNORECASE,
+)
+_LONGEST: Final = 500
+"""Characters of a name in which an ORCID is looked for."""
+
+
+class Author(NamedTuple):
+    """A name without its ORCID, and the ORCID ("0000-0002-1825-0097"), "" if there is none."""
+
+    name: str
+    orcid: str = ""
+
+    @property
+    def url(self) -> str:
+        """The URL of the ORCID, "" without one."""
+        return f"https://orcid.org/{self.orcid}" if self.orcid else ""
+
+
+@lru_cache(maxsize=4096)
+def author(text: str) -> Author:
+    """Split a name and its ORCID. What looks like an ORCID but has a wrong check digit stays part of the name."""
+    found = _ORCID.search(text[:_LONGEST])
+    if found is None or not _checks(found[1]):
+        return Author(text)
+    name = f"{text[: found.start()]} {text[found.end() :]}".strip(" \t,;")
+    return Author(name or found[1], found[1].upper())
+
+
+def _checks(orcid: str) -> bool:
+    """Return whether its last character is the check digit of the others (ISO 7064, MOD 11-2)."""
+    digits = orcid.replace("-", "").upper()
+    total = 0
+    for digit in digits[:-1]:
+        total = (total + int(digit)) * 2
+    check = (12 - total % 11) % 11
+    return digits[-1] == ("X" if check == 10 else str(check))  # noqa: PLR2004 - ISO 7064 writes ten as X

@@ -1,0 +1,271 @@
+"""Relations: from an item to its last edition, translations and metadata, as far as one Archive knows (R15 9.2 to 9.4).
+
+    ""  .lastedition  .translation(pt)  .metadata(oai_dc)  .lastedition.metadata ...
+
+Each step goes from one holding to another along a link in the catalogue. A link may lead out of the Archive: then its
+IBI is known, and nothing else. All of it is pure.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import cached_property
+from typing import TYPE_CHECKING, NamedTuple
+
+from ibi.archive.model.access import nothing_withheld
+from ibi.archive.model.item import Access, Holding
+from ibi.identifier.forms import Name
+from ibi.protocol.relation import Kind, Relation, Step, composes
+from ibi.protocol.vocabulary import ContentType
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from ibi.archive.model.access import Withheld
+    from ibi.archive.model.item import StoredFile
+    from ibi.identifier.forms import IBIForms
+
+Lookup = Callable[[Name], Holding | None]
+"""Finds the item of a name in this Archive; None if it is not held."""
+
+LONGEST_CHAIN = 256
+"""Editions that are followed in one go; the resolver goes on from there."""
+
+DUBLIN_CORE = "oai_dc"
+"""The metadata format that this software can write."""
+
+
+class RelationTarget(NamedTuple):
+    """The target of a relation.
+
+    `forms`: its IBI as the link says it, None for metadata that have none. `holding`: the item that supplies URL,
+    state and timestamp, None if it is not here. `format`: set where the URL is that of metadata in a format.
+    `page`: whether it is our own page of the metadata *of* the holding, rather than the holding itself.
+    """
+
+    forms: IBIForms | None
+    holding: Holding | None
+    format: str | None = None
+    page: bool = False
+
+    @property
+    def content_type(self) -> ContentType:
+        """What a reader gets: metadata, or what the holding is."""
+        if self.page or self.format or self.holding is None:
+            return ContentType.METADATA
+        return self.holding.content_type
+
+    def is_same(self, other: RelationTarget) -> bool:
+        """Return whether both lead a reader to the same thing, by whichever names."""
+        mine, theirs = self.holding, other.holding
+        same = mine is not None and theirs is not None and mine.forms.shares(theirs.forms)
+        return same and (self.format, self.page) == (other.format, other.page)
+
+
+class EditionChain(NamedTuple):
+    """The later editions of an item.
+
+    `last`: the last edition, None if it is not known here. `following`: the IBI to be sent as `ibi.nextedition`.
+    """
+
+    last: RelationTarget | None
+    following: IBIForms | None
+
+
+class ItemRelations:
+    """The relations of one item, for one reader; `lookup` is called only as far as relations are followed.
+
+    `base`: the beginning of the URLs of pages and files; None where there are none, as in `service.adapter`.
+    `withheld`: of which items this reader may not have the data (SVC-10).
+    """
+
+    def __init__(
+        self, lookup: Lookup, base: str | None, holding: Holding, withheld: Withheld = nothing_withheld
+    ) -> None:
+        self._lookup = lookup
+        self._base = base
+        self._withheld = withheld
+        self.item = RelationTarget(holding.forms, holding)
+        """The item itself, from which every relation starts."""
+
+    @cached_property
+    def edition(self) -> EditionChain:
+        """The later editions of the item itself."""
+        return self._edition(self.item)
+
+    def one(self, relation: Relation) -> RelationTarget | None:
+        """Return the target of exactly this relation; None if it is not known here."""
+        related: RelationTarget | None = self.item
+        for step in relation.steps:
+            branches = dict(self._branches(related, step.kind)) if related else {}
+            related = branches.get(step.parameter)
+        return related
+
+    def all(self, pattern: Relation | None, longest: int = 4) -> Iterator[tuple[Relation, RelationTarget]]:
+        """Yield every relation with a target, of those that the pattern accepts (None: of all), shortest first.
+
+        `longest`: the most steps; no relation has more than four.
+        """
+        reached: list[tuple[tuple[Step, ...], RelationTarget]] = [((), self.item)]
+        while reached:
+            steps, related = reached.pop(0)
+            if pattern is None or len(steps) == len(pattern.steps):
+                yield Relation(steps), related
+            for kind in self._next_kinds(steps, pattern) if len(steps) < longest else ():
+                for parameter, further in self._branches(related, kind):
+                    longer = (*steps, Step(kind, parameter))
+                    if pattern is None or Relation(pattern.steps[: len(longer)]).accepts(Relation(longer)):
+                        reached.append((longer, further))
+
+    def url(self, related: RelationTarget) -> str | None:
+        """Return the URL of a target; None if it is elsewhere, removed, or not offered in its format.
+
+        A reader who may not have the data of an item gets the page about it.
+        """
+        holding = related.holding
+        if holding is None or holding.deleted:
+            return None
+        if related.page:
+            return self._page("metadata", holding, f"?format={related.format}" if related.format else "")
+        if self.is_withheld(related):
+            return None if related.format else self._page("item", holding)
+        return holding.formats.get(related.format) if related.format else self._data(holding)
+
+    def file_url(self, related: RelationTarget, path: str) -> str | None:
+        """Return the URL of one file; None if it is not listed, or if this reader may not have it.
+
+        The files of a linked item are not known here.
+        """
+        holding = related.holding
+        if holding is None or holding.deleted or related.page or related.format or self._withheld(holding):
+            return None
+        file = holding.file(path)
+        return self._file(holding, file) if file else None
+
+    def file_list_url(self, related: RelationTarget) -> str | None:
+        """Return the URL of the list of files (SVC-08, third variant); None where this reader may not have them."""
+        holding = related.holding
+        if holding is None or holding.deleted or related.page or self._withheld(holding):
+            return None
+        return self._page("files", holding)
+
+    def is_withheld(self, related: RelationTarget) -> bool:
+        """Return whether this reader may not have a target, and gets another page in its place.
+
+        Metadata kept with an item are open to all; an item that is the metadata of another one is an item.
+        """
+        holding = related.holding
+        if holding is None or holding.access is Access.OPEN or related.page:
+            return False
+        if related.format and holding.content_type is not ContentType.METADATA:
+            return False
+        return self._withheld(holding)
+
+    def _data(self, holding: Holding) -> str | None:
+        """Return the URL of an item itself: elsewhere, of the file that stands for it, or of its page."""
+        if holding.url:
+            return holding.url
+        target = holding.target_file
+        if target is None:
+            return self._page("metadata" if holds_dublin_core(holding) else "item", holding)
+        return self._file(holding, target)
+
+    def _page(self, page: str, holding: Holding, query: str = "") -> str | None:
+        return None if self._base is None else f"{self._base}/-/{page}/{holding.forms.main}{query}"
+
+    def _file(self, holding: Holding, file: StoredFile) -> str | None:
+        return None if self._base is None else f"{self._base}/col/{holding.forms.main}/doc/{file.name}"
+
+    def _held(self, forms: IBIForms) -> Holding | None:
+        found = self._lookup(forms.main)
+        return self._lookup(forms.ibip) if found is None and forms.rep and forms.ibip else found
+
+    @staticmethod
+    def _next_kinds(steps: tuple[Step, ...], pattern: Relation | None) -> Iterator[Kind]:
+        if pattern is not None:
+            yield from (step.kind for step in pattern.steps[len(steps) : len(steps) + 1])
+            return
+        kinds = tuple(step.kind for step in steps)
+        yield from (kind for kind in Kind if composes((*kinds, kind)))
+
+    def _branches(self, related: RelationTarget, kind: Kind) -> Iterator[tuple[str | None, RelationTarget]]:
+        """Yield the steps of one kind that can be taken from a target, by parameter."""
+        if related.holding is None:
+            return
+        if kind is Kind.LAST_EDITION:
+            last = (self.edition if related is self.item else self._edition(related)).last
+            if last is not None:
+                yield None, last
+        elif kind is Kind.TRANSLATION:
+            yield from self._translations(related)
+        else:
+            yield from self._metadata(related.holding)
+
+    def _edition(self, related: RelationTarget) -> EditionChain:
+        """Follow the next editions as far as they are held (URL-18, SVC-14 to SVC-16).
+
+        While the chain stays here its end is the last edition; without a next edition that is the item itself. If
+        it leaves the Archive, the URL of the last edition is not known: the farthest IBI that is known is sent as
+        `ibi.nextedition`, which saves the resolver a round for each edition in between. A circle has no last edition
+        and no next one.
+        """
+        holding, forms = related.holding, related.forms
+        first = holding.next_edition if holding else None
+        seen: set[str] = set()
+        for _ in range(LONGEST_CHAIN):
+            if holding is None:
+                break
+            if holding.next_edition is None:
+                return EditionChain(related._replace(forms=forms, holding=holding), first)
+            if not seen.isdisjoint(holding.forms.canonicals):
+                return EditionChain(None, None)
+            seen |= holding.forms.canonicals
+            forms = holding.next_edition
+            holding = self._held(forms)
+        return EditionChain(None, forms)
+
+    def _translations(self, related: RelationTarget) -> Iterator[tuple[str | None, RelationTarget]]:
+        """Yield translations by language: those linked, and the item itself under its own or none (AMB-47).
+
+        A link to the item itself states its language, too.
+        """
+        holding = related.holding
+        assert holding is not None  # noqa: S101 - _branches saw to it
+        by_language: dict[str, RelationTarget] = {}
+        links = {} if related.page else holding.translations
+        if related.page or not any(holding.forms.shares(forms) for forms in links.values()):
+            by_language["" if related.page else holding.language or ""] = related
+        for language, forms in links.items():
+            held = self._held(forms)
+            if not related.format or (held and related.format in held.formats):
+                by_language[language] = RelationTarget(forms, held, related.format)
+        for language in sorted(by_language):
+            yield language or None, by_language[language]
+
+    def _metadata(self, holding: Holding) -> Iterator[tuple[str | None, RelationTarget]]:
+        """Yield the item that is this one's metadata; or else the pages of the Dublin Core kept with the item."""
+        if holding.metadata_item is not None:
+            held = self._held(holding.metadata_item)
+            yield None, RelationTarget(holding.metadata_item, held)
+            formats = held.formats if held else {}
+        else:
+            held, formats = holding, holding.formats
+            if holding.metadata is not None:
+                yield None, RelationTarget(None, holding, page=True)
+        for name in sorted(formats):
+            yield name, RelationTarget(holding.metadata_item, held, name)
+        if DUBLIN_CORE in formats:
+            return
+        if held is not None and held is not holding and holds_dublin_core(held):
+            yield DUBLIN_CORE, RelationTarget(holding.metadata_item, held, DUBLIN_CORE, page=True)
+        elif holding.metadata is not None:
+            yield DUBLIN_CORE, RelationTarget(None, holding, DUBLIN_CORE, page=True)
+
+
+def holds_dublin_core(holding: Holding) -> bool:
+    """Return whether an item *is* metadata, and consists of nothing but the Dublin Core in the catalogue."""
+    return (
+        holding.content_type is ContentType.METADATA
+        and holding.metadata is not None
+        and not (holding.url or holding.files)
+    )

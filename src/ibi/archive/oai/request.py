@@ -1,0 +1,196 @@
+"""Read the request of a harvester: a verb and its arguments, each checked as OAI-PMH 2.0 wants it (3.1, 2.6; pure).
+
+Sets are selections that a harvester may ask for by themselves:
+
+    openaccess  openaire  driver        open access: under the names that aggregators ask for
+    openaire_data                       data sets, for the same
+    kind-Dissertation  language-pt      by DataCite's name of the kind, and by language
+
+A record is in the sets of its item as it is now; a removed item stays in those that it was in.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from ibi.errors import ParseError
+from ibi.protocol.query_string import read_query
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+
+RESUMED: Final = "resumptionToken"
+"""The argument that goes on with a list."""
+
+
+class _Takes(NamedTuple):
+    """The arguments of a verb: those it must have, and those it may have besides."""
+
+    required: frozenset[str]
+    optional: frozenset[str]
+
+
+_LIST: Final = _Takes(frozenset({"metadataPrefix"}), frozenset({"from", "until", "set", RESUMED}))
+_VERBS: Final[Mapping[str, _Takes]] = {
+    "Identify": _Takes(frozenset(), frozenset()),
+    "ListMetadataFormats": _Takes(frozenset(), frozenset({"identifier"})),
+    "ListSets": _Takes(frozenset(), frozenset({RESUMED})),
+    "GetRecord": _Takes(frozenset({"identifier", "metadataPrefix"}), frozenset()),
+    "ListIdentifiers": _LIST,
+    "ListRecords": _LIST,
+}
+_WORD: Final = r"[A-Za-z0-9\-_.!~*'()]+"
+_FORMS: Final = {
+    "metadataPrefix": re.compile(_WORD),
+    "set": re.compile(rf"{_WORD}(?::{_WORD})*"),
+    "identifier": re.compile(
+        r"[A-Za-z][A-Za-z0-9+.\-]*:(?:[A-Za-z0-9\-_.!~*'();/?:@&=+$,]|%[0-9A-Fa-f]{2})+"
+    ),
+}
+_DATE: Final = re.compile(r"([0-9]{4}-[0-9]{2}-[0-9]{2})(T[0-9]{2}:[0-9]{2}:[0-9]{2}Z)?", re.ASCII)
+_DAY_MEANS: Final = {"from": "T00:00:00Z", "until": "T23:59:59Z"}
+"""The time that completes a bare day: its first second for `from`, its last for `until`."""
+_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
+_SHOWN: Final = 60
+
+
+class OaiError(Exception):
+    """An error of the protocol: one of the codes of OAI-PMH 2.0 (3.6), and a sentence."""
+
+    def __init__(self, code: str, words: str) -> None:
+        super().__init__(words)
+        self.code = code
+        self.words = words
+
+
+@dataclass(frozen=True, slots=True)
+class OaiRequest:
+    """A verb and its arguments, all of them valid; `first` and `last` in POSIX seconds, inclusive."""
+
+    verb: str
+    arguments: Mapping[str, str]
+    first: int | None = None
+    last: int | None = None
+
+    def __getitem__(self, name: str) -> str:
+        """An argument, "" if it was not given."""
+        return self.arguments.get(name, "")
+
+
+def read_request(raw: str) -> OaiRequest:
+    """Read a query, or the body of a form, as it came over the wire. Raises OaiError (badVerb, badArgument)."""
+    try:
+        pairs = read_query(raw)
+    except ParseError as error:
+        raise OaiError("badArgument", str(error)) from None
+    verbs = [value for name, value in pairs if name == "verb"]
+    if len(verbs) != 1 or verbs[0] not in _VERBS:
+        known = ", ".join(_VERBS)
+        raise OaiError("badVerb", f"there must be one argument verb, and it is one of: {known}")
+    arguments = {name: value for name, value in pairs if name != "verb"}
+    # A repeated argument is an error by the protocol (3.6), and no choice of ours.
+    if len(arguments) < len(pairs) - 1:
+        raise OaiError("badArgument", "an argument stands twice")
+    _check(verbs[0], arguments)
+    return _dated(verbs[0], arguments)
+
+
+def _check(verb: str, arguments: Mapping[str, str]) -> None:
+    takes = _VERBS[verb]
+    odd = next((name for name in arguments if name not in takes.required | takes.optional), None)
+    if odd is not None:
+        raise OaiError("badArgument", f"{verb} takes no argument {_shown(odd)}")
+    if RESUMED in arguments:
+        if len(arguments) > 1:
+            raise OaiError("badArgument", "a resumptionToken stands alone: it knows the other arguments")
+        return
+    missing = next((name for name in sorted(takes.required) if name not in arguments), None)
+    if missing is not None:
+        raise OaiError("badArgument", f"{verb} needs the argument {missing}")
+    for name, value in arguments.items():
+        form = _FORMS.get(name)
+        if form is not None and not form.fullmatch(value):
+            raise OaiError("badArgument", f"the argument {name} cannot be {_shown(value)}")
+
+
+def _dated(verb: str, arguments: Mapping[str, str]) -> OaiRequest:
+    dates = {name: _moment(name, arguments[name]) for name in _DAY_MEANS if name in arguments}
+    first, last = dates.get("from"), dates.get("until")
+    if first is not None and last is not None:
+        # The protocol wants the same granularity for both (2.7.1).
+        if len(arguments["from"]) != len(arguments["until"]):
+            raise OaiError(
+                "badArgument", "from and until must be written alike: both with a time, or neither"
+            )
+        if first > last:
+            raise OaiError("badArgument", "from must not be later than until")
+    return OaiRequest(verb, arguments, first, last)
+
+
+def _moment(name: str, text: str) -> int:
+    found = _DATE.fullmatch(text)
+    try:
+        written = f"{found[1]}{found[2] or _DAY_MEANS[name]}" if found else ""
+        moment = datetime.strptime(written, "%Y-%m-%dT%H:%M:%SZ").replace(tzinfo=UTC)
+    except ValueError:
+        words = (
+            f"{name} is a day or a moment of UTC, as 2026-11-22 or 2026-11-22T10:30:00Z, not {_shown(text)}"
+        )
+        raise OaiError("badArgument", words) from None
+    return int((moment - _EPOCH).total_seconds())
+
+
+def _shown(text: str) -> str:
+    """Make a text of others fit for a sentence of ours: short, and visible ASCII."""
+    return "".join(char if " " <= char <= "~" else "?" for char in text[:_SHOWN])
+
+
+class RecordSet(NamedTuple):
+    """One set. `spec`: its setSpec; `name`: for people; `key`: what the index calls this part."""
+
+    spec: str
+    name: str
+    key: str
+
+
+_OPEN: Final = (
+    RecordSet("openaccess", "Open access", "access:open"),
+    RecordSet("openaire", "OpenAIRE", "access:open"),
+    RecordSet("driver", "Open Access DRIVERset", "access:open"),
+)
+_DATA: Final = RecordSet("openaire_data", "OpenAIRE: data sets", "kind:Dataset")
+_BY: Final = {"kind": "Kind", "language": "Language"}
+_BETWEEN: Final = "-"
+"""No colon: it would make a set of everything that has a kind (2.6)."""
+
+
+def known_sets(values: Mapping[str, Mapping[str, int]]) -> Iterator[RecordSet]:
+    """All sets; `values`: the kinds and languages in the index."""
+    yield from (*_OPEN, _DATA)
+    for what, name in _BY.items():
+        for value in sorted(values.get(what, {})):
+            yield RecordSet(f"{what}{_BETWEEN}{value}", f"{name}: {value}", f"{what}:{value}")
+
+
+def index_key(spec: str) -> str | None:
+    """The key of a set in the index, or that of all records for ""; None for a set that cannot exist."""
+    if not spec:
+        return "data"
+    fixed = next((part.key for part in (*_OPEN, _DATA) if part.spec == spec), None)
+    if fixed is not None:
+        return fixed
+    what, _, value = spec.partition(_BETWEEN)
+    return f"{what}:{value}" if what in _BY and value else None
+
+
+def specs_of(kind: str, language: str, *, is_open: bool) -> tuple[str, ...]:
+    """The sets that an item of this kind and language is in."""
+    specs = [part.spec for part in _OPEN] if is_open else []
+    if f"kind:{kind}" == _DATA.key:
+        specs.append(_DATA.spec)
+    specs += [f"{what}{_BETWEEN}{value}" for what, value in (("kind", kind), ("language", language)) if value]
+    return tuple(specs)

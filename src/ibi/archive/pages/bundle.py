@@ -1,0 +1,204 @@
+"""An item as a zip file, made while it is sent: nothing of it is held in memory or on disk.
+
+    <the folders of the item>/item.json         the facts of the catalogue
+    <the folders of the item>/doc/<file>        its files, stored and not compressed
+
+The folders are those of DIR/col: items unpacked side by side keep the relative links between them. File names become
+Unicode, and what some system cannot write is percent-encoded, so that every program can unpack them.
+
+Sending takes as long as the reader likes, and files may be replaced meanwhile. So they are opened before the answer
+begins, which keeps their bytes; those beyond the number that may be open are opened in their turn. All are hashed as
+they are sent: where one is not the listed one, the zip is never completed.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import logging
+import re
+import threading
+import unicodedata
+import weakref
+from typing import TYPE_CHECKING, Any, Final
+
+from zipstream import ZipStream
+
+from ibi.archive.model.item_json import write_item
+from ibi.archive.pages.files import disposition
+from ibi.http.conditional import http_date, unchanged
+from ibi.http.response import Response
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable, Iterable, Iterator
+    from typing import BinaryIO
+
+    from ibi.archive.model.item import Holding, StoredFile
+    from ibi.archive.pages.files import FileOpener
+    from ibi.archive.store.files import FileStore
+    from ibi.http.request import Request
+    from ibi.http.response import Headers, Send
+
+# Of a slow reader's bundle, about four of these are in memory.
+_CHUNK: Final = 128 * 1024
+MOST_OPEN: Final = 64
+"""Files of one bundle that are kept open while it is sent."""
+
+# Of all bundles that are being sent: a process without a file descriptor left can accept no connection.
+_MOST_OPEN_OF_ALL: Final = 256
+# Refused in names by some system, or by our own percent-encoding.
+_REFUSED: Final = re.compile(r'[<>:"|?*%\x00-\x1f\x7f-\x9f\\]|[. ]$')
+# Names of devices on Windows: a file of this name cannot be unpacked there.
+_DEVICES: Final = re.compile(r"(con|prn|aux|nul|com[0-9]|lpt[0-9])(\.|$)", re.IGNORECASE)
+
+
+_log = logging.getLogger(__name__)
+
+
+class Bundles:
+    """The items of one Archive, each as one zip file."""
+
+    def __init__(self, file_store: FileStore, opener: FileOpener) -> None:
+        self._file_store = file_store
+        self._opener = opener
+        # Shared by all bundles of the process; a bundle without a place opens its files in their turn.
+        self._places = threading.BoundedSemaphore(_MOST_OPEN_OF_ALL)
+
+    def serve(self, request: Request, holding: Holding, kept: str) -> Response:
+        """Serve all files of an item, and its facts. `kept`: the Cache-Control.
+
+        Raises as `Opener.open` does.
+        """
+        folder = holding.forms.main.canonical
+        item = f"{json.dumps(write_item(holding), indent=1, ensure_ascii=False)}\n".encode()
+        # The facts name all files with their digests, so they stand for the whole bundle.
+        tag = f'W/"{hashlib.sha256(item).hexdigest()}"'
+        headers: Headers = (
+            ("etag", tag),
+            ("cache-control", kept),
+            ("last-modified", http_date(holding.timestamp)),
+        )
+        if unchanged(request, tag, holding.timestamp):
+            return Response(304, headers=headers)
+        shown_as = disposition("attachment", f"{re.sub(r'[^A-Za-z0-9.-]', '-', folder)}.zip")
+        size, parts = self._zipped(
+            holding, folder, item, [] if request.method == "HEAD" else self._open(holding)
+        )
+        return _Bundle(
+            200,
+            content_type="application/zip",
+            headers=(*headers, ("accept-ranges", "none"), ("content-disposition", shown_as)),
+            size=size,
+            parts=parts,
+        )
+
+    def _zipped(
+        self, holding: Holding, folder: str, item: bytes, opened: list[BinaryIO]
+    ) -> tuple[int, Iterator[bytes]]:
+        """The size of the zip file, and its pieces; the `opened` files are closed with the pieces."""
+        bundle: Any = ZipStream(sized=True)
+        parts = _in_chunks(bundle)
+        # Also where the reader has gone before the first piece: then no generator runs that could close them.
+        weakref.finalize(parts, self._close, opened)
+        bundle.add(item, f"{folder}/item.json")
+        for number, (name, file) in enumerate(names_in_bundle(holding.files)):
+            handle = opened[number] if number < len(opened) else None
+            content = _Content(self._file_store, holding, file, handle)
+            bundle.add(content, f"{folder}/doc/{name}", size=file.size)
+        return len(bundle), parts
+
+    def _open(self, holding: Holding) -> list[BinaryIO]:
+        """Open files, from the first on, as many as may be open."""
+        places = 0
+        while places < min(MOST_OPEN, len(holding.files)) and self._places.acquire(blocking=False):
+            places += 1
+        try:
+            return self._opener.open(holding, holding.files[:places])
+        except BaseException:
+            self._free(places)
+            raise
+
+    def _close(self, opened: list[BinaryIO]) -> None:
+        for each in opened:
+            each.close()
+        self._free(len(opened))
+
+    def _free(self, places: int) -> None:
+        if places:
+            self._places.release(places)
+
+
+class _Bundle(Response):
+    """A response that breaks the connection where a file is not the listed one."""
+
+    async def send(
+        self, send: Send, *, head_only: bool, receive: Callable[[], Awaitable[Any]] | None = None
+    ) -> None:
+        """Send it as any response."""
+        # Without its last part, a zip file shows that it is not complete.
+        try:
+            await super().send(send, head_only=head_only, receive=receive)
+        except OSError as error:
+            _log.error("a zip file was broken off: %s", error)
+
+
+def names_in_bundle(files: tuple[StoredFile, ...]) -> list[tuple[str, StoredFile]]:
+    """The name under which each file is unpacked; no two are equal, also where case and composition do not count."""
+    named_so, taken = [], set[str]()
+    for file in files:
+        name = "/".join(_portable(part) for part in file.raw.split(b"/"))
+        if _folded(name) in taken:
+            name = file.name  # percent-encoded, and so unique
+        taken.add(_folded(name))
+        named_so.append((name, file))
+    return named_so
+
+
+def _portable(part: bytes) -> str:
+    """A name inside a folder: UTF-8 if that is what it is, else ISO-8859-1."""
+    try:
+        text = part.decode("utf-8")
+    except UnicodeDecodeError:
+        text = part.decode("latin-1")
+    text = _REFUSED.sub(lambda found: "".join(f"%{byte:02X}" for byte in found[0].encode()), text)
+    return f"%{ord(text[0]):02X}{text[1:]}" if _DEVICES.match(text) else text
+
+
+def _folded(name: str) -> str:
+    return unicodedata.normalize("NFC", name).casefold()
+
+
+class _Content:
+    """The bytes of a file, which may be open already. Raises OSError where they are not those that are listed."""
+
+    def __init__(
+        self, file_store: FileStore, holding: Holding, file: StoredFile, opened: BinaryIO | None
+    ) -> None:
+        self._file_store, self._holding, self._file, self._opened = file_store, holding, file, opened
+
+    def __iter__(self) -> Iterator[bytes]:
+        digest, left = hashlib.sha256(), self._file.size
+        with self._opened or self._file_store.open(self._holding.forms, self._file) as opened:
+            while left and (chunk := opened.read(min(left, _CHUNK))):
+                left -= len(chunk)
+                digest.update(chunk)
+                yield chunk
+        if digest.hexdigest() != self._file.sha256:
+            msg = f"{self._file.name} of {self._holding.forms.main} is not the file that was listed"
+            raise OSError(msg)
+
+
+def _in_chunks(parts: Iterable[bytes]) -> Iterator[bytes]:
+    """The same bytes in fewer pieces."""
+    # Each piece is made in a thread, and the change of threads costs more than a small copy.
+    waiting = bytearray()
+    for part in parts:
+        if waiting and len(waiting) + len(part) > _CHUNK:
+            yield bytes(waiting)
+            waiting.clear()
+        if len(part) < _CHUNK:
+            waiting += part
+        else:
+            yield part
+    if waiting:
+        yield bytes(waiting)

@@ -1,0 +1,257 @@
+"""The pages by which readers and programs find items.
+
+    /-/search?text=&person=&year=&language=&kind=      /-/browse  /-/browse?letter=c
+    /-/feed   /-/feed?text=…                           what is new, as Atom; of a search
+    /sitemap.xml  /-/sitemap/<n>.xml                   what search engines read
+
+They are made in a thread of their own, one at a time, and only so many requests wait for it: many searches do not slow
+down the readers of items.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from concurrent.futures import ThreadPoolExecutor
+from typing import TYPE_CHECKING, Final
+
+from ibi.archive.api import search
+from ibi.archive.model.item_json import timestamp_text
+from ibi.archive.pages.models import BrowsePage, SearchPage
+from ibi.archive.pages.representations import PageResponses
+from ibi.archive.search import feeds
+from ibi.archive.search import search as looking
+from ibi.archive.search.index import entry
+from ibi.archive.search.search import hits, page_of
+from ibi.archive.search.tables import IndexNotReady
+from ibi.archive.search.words import fold, path_with_query, read_search_query
+from ibi.errors import IbiError, NotHeld, ParseError, SetupError
+from ibi.http.conditional import http_date, unchanged
+from ibi.http.response import Response
+from ibi.identifier.unwrapping import unwrap
+from ibi.protocol.query_string import read_query
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from ibi.api.routes import Route
+    from ibi.archive.pages.models import Renderer, SiteContext
+    from ibi.archive.search.index import SearchIndex
+    from ibi.archive.search.words import SearchQuery
+    from ibi.archive.store.tables.catalogue import Catalogue
+    from ibi.http.request import Request
+    from ibi.http.response import Handler
+
+MOST_WAITING: Final = 40
+"""Requests that wait for the thread; further ones are refused with 503 and Retry-After."""
+
+RETRY_AFTER: Final = ("retry-after", "5")
+
+MOST_YEARS: Final = 300
+"""Years on the page of all items."""
+MOST_VALUES: Final = 100
+"""Languages, or kinds, on it."""
+MOST_LETTERS: Final = 200
+"""Letters on it."""
+PEOPLE_PER_PAGE: Final = 200
+"""People of one letter on a page."""
+
+_XML: Final = "application/xml; charset=utf-8"
+_FOR_A_WHILE: Final = ("cache-control", "public, max-age=600")
+_ASK_AGAIN: Final = ("cache-control", "public, no-cache")
+_NO_INDEX: Final = ("x-robots-tag", "noindex")
+_SHEET: Final = re.compile(r"/-/sitemap/([1-9][0-9]{0,8})\.xml", re.ASCII)
+_NEWS: Final = "New and changed items of {address}"
+_NEWS_OF: Final = "New and changed items of {address}: {search}"
+
+
+class SearchPages:
+    """The search pages of one Archive. It takes over `index`, and closes it.
+
+    `renderer`: without it, pages are plain text.
+    """
+
+    def __init__(
+        self,
+        place: SiteContext,
+        address: str,
+        catalogue: Catalogue,
+        index: SearchIndex,
+        renderer: Renderer | None,
+    ) -> None:
+        self._place = place
+        self._address = address
+        self._catalogue = catalogue
+        self.index = index
+        self._renderer = renderer
+        self._responses = PageResponses(renderer, place)
+        # One thread, so that many searches at once do not take the processor from the readers of items.
+        self._thread = ThreadPoolExecutor(1, "finding")
+        self._waiting = 0
+
+    def handlers(self) -> dict[str, Handler]:
+        """The handlers by path, as `ArchiveService` takes them."""
+        pages: Mapping[str, Callable[[Request], Response]] = {
+            "/-/search": self._search,
+            "/-/browse": self._browse,
+            "/-/feed": self._feed,
+            "/-/sitemap": self._sheet,
+            "/sitemap.xml": self._sitemap,
+        }
+        return {path: self._handler(path, answer) for path, answer in pages.items()}
+
+    def routes(self) -> tuple[Route, ...]:
+        """The routes of the JSON interface."""
+        return (
+            *search.routes(self.index, self._catalogue),
+            search.progress_route(self.index, self._catalogue),
+        )
+
+    async def close(self) -> None:
+        """Close the thread and the index."""
+        await asyncio.to_thread(self._thread.shutdown)
+        self.index.close()
+
+    def _handler(self, path: str, answer: Callable[[Request], Response]) -> Handler:
+        async def opened(request: Request, _receive: object) -> Response:
+            if not request.reads:
+                refusal = self._responses.refuse(
+                    request, 405, IbiError("only GET and HEAD are understood here")
+                )
+                return refusal.having(("allow", "GET, HEAD"))
+            if request.path != path and answer != self._sheet:
+                return self._responses.refuse(request, 404, NotHeld("there is no such page here"))
+            if self._waiting >= MOST_WAITING:
+                busy = IbiError("too many searches are under way; try again in a few seconds")
+                return self._responses.refuse(request, 503, busy).having(RETRY_AFTER)
+            self._waiting += 1
+            try:
+                return await asyncio.get_running_loop().run_in_executor(
+                    self._thread, self._answer, answer, request
+                )
+            finally:
+                self._waiting -= 1
+
+        return opened
+
+    def _answer(self, answer: Callable[[Request], Response], request: Request) -> Response:
+        try:
+            return answer(request)
+        except ParseError as error:
+            return self._responses.refuse(request, 400, error)
+        except NotHeld as error:
+            return self._responses.refuse(request, 404, error)
+        except IndexNotReady as error:
+            return self._responses.refuse(request, 503, error).having(RETRY_AFTER)
+        except SetupError as error:
+            return self._responses.refuse(request, 503, error)
+
+    def _search(self, request: Request) -> Response:
+        """Serve the results of a search or of a list; without a query, the form."""
+        question = read_search_query(request.query)
+        if question.is_empty:
+            return self._responses.page(request, SearchPage(self._place, question))
+        found = looking.search(self.index, question)
+        leads, meant = self._identifier(question.text)
+        page = SearchPage(
+            self._place,
+            question,
+            found,
+            hits(self._catalogue, found.entries),
+            leads,
+            meant if not found.count else "",
+        )
+        # Search engines would index endless combinations of words.
+        shown = self._responses.page(request, page)
+        return shown if worth_indexing(question) and found.count else shown.having(_NO_INDEX)
+
+    def _identifier(self, text: str) -> tuple[tuple[str, str] | None, str]:
+        """The identifier in a text and its URL, and a suggestion for a misspelt one."""
+        if not text:
+            return None, ""
+        try:
+            name = unwrap(text).ibi
+        except ParseError as error:
+            return None, error.suggestion or ""
+        holding = self._catalogue.holding(name)
+        held = holding is not None and not holding.deleted
+        return (str(name), page_of(str(name)) if held else f"/{name}"), ""
+
+    def _browse(self, request: Request) -> Response:
+        """Serve the lists by which all items can be reached, or the people of one letter."""
+        words = dict(read_query(request.query))
+        letter = fold(_decoded(words.get("letter", "")))[:1]
+        if not letter:
+            page = BrowsePage(
+                self._place,
+                years=tuple(looking.years(self.index, MOST_YEARS)),
+                languages=tuple(looking.values(self.index, "language", MOST_VALUES)),
+                kinds=tuple(looking.values(self.index, "kind", MOST_VALUES)),
+                letters=tuple(looking.letters(self.index, MOST_LETTERS)),
+            )
+            return self._responses.page(request, page)
+        after = fold(_decoded(words.get("after", "")))
+        people = looking.people(self.index, letter, after, PEOPLE_PER_PAGE + 1)
+        if not people:
+            raise NotHeld("there is no such page here")
+        more = people[PEOPLE_PER_PAGE - 1].value if len(people) > PEOPLE_PER_PAGE else ""
+        page = BrowsePage(self._place, letter=letter, people=tuple(people[:PEOPLE_PER_PAGE]), after=more)
+        return self._responses.page(request, page)
+
+    def _feed(self, request: Request) -> Response:
+        """Serve what changed last, of all items or of a search, in the reader's language."""
+        question = read_search_query(request.query).having()
+        if question.is_empty:
+            rows = self.index.rows(looking.NEWS, {"most": feeds.MOST})
+            entries = tuple(map(entry, rows))
+        else:
+            entries = looking.newest(self.index, question, feeds.MOST)
+        listed = hits(self._catalogue, entries)
+        language = self._responses.language(request)
+        feed = feeds.Feed(
+            base=self._place.base,
+            root=self._place.root,
+            path=path_with_query("/-/feed", question),
+            page=path_with_query("/-/search", question) if not question.is_empty else "/",
+            title=self._title(language, question),
+            language=language,
+            updated=self.index.earliest() or 0,
+        )
+        body = feeds.write_feed(feed, listed)
+        newest = timestamp_text(max((each.entry.stamp for each in listed), default=feed.updated))
+        headers = (
+            ("etag", feeds.tag_of(body)),
+            ("last-modified", http_date(newest)),
+            ("content-language", language),
+            ("vary", "Accept-Language"),
+            _ASK_AGAIN,
+        )
+        if unchanged(request, feeds.tag_of(body), newest):
+            return Response(304, headers=headers)
+        return Response(200, body, f"{feeds.MEDIA_TYPE}; charset=utf-8", headers)
+
+    def _title(self, language: str, question: SearchQuery) -> str:
+        say = self._renderer.say(language) if self._renderer else None
+        sentence = _NEWS if question.is_empty else _NEWS_OF
+        words = (question.text, question.person, str(question.year or ""), question.language, question.kind)
+        details = {"address": self._address, "search": ", ".join(filter(None, words))}
+        return say(sentence, details) if say else sentence.format(**details)
+
+    def _sitemap(self, _request: Request) -> Response:
+        return Response(200, feeds.write_index(self.index, self._place.base), _XML, (_FOR_A_WHILE,))
+
+    def _sheet(self, request: Request) -> Response:
+        found = _SHEET.fullmatch(request.path)
+        body = feeds.write_sheet(self.index, self._place.base, int(found[1])) if found else None
+        if body is None:
+            raise NotHeld("there is no such page here")
+        return Response(200, body, _XML, (_FOR_A_WHILE,))
+
+
+def worth_indexing(question: SearchQuery) -> bool:
+    """Whether a search engine should keep a page of results: only lists of one year, one person and the like."""
+    return not question.ranked and question.conditions == 1
+
+
+def _decoded(text: str) -> str:
+    return text.encode("latin-1").decode("utf-8", "replace")

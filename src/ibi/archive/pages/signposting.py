@@ -1,0 +1,244 @@
+"""FAIR Signposting, levels 1 and 2: the links of pages, files and metadata, for programs (pure).
+
+    Link: </-/linkset/IBI?format=json>; rel="linkset"; type="application/linkset+json"
+
+The head of an answer holds some of the links, since proxies refuse long heads; the linkset (RFC 9264) holds all.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from dataclasses import dataclass
+from functools import lru_cache
+from itertools import islice
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+from ibi.archive.model.item import Access
+from ibi.archive.model.record_values import author
+from ibi.http.response import visible
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator, Sequence
+
+    from ibi.archive.model.formats import DescribedItem, Format
+    from ibi.archive.model.item import Holding, StoredFile
+    from ibi.http.response import Headers
+
+LONGEST_LINKS: Final = 2000
+"""Bytes of links in the head of one answer."""
+
+MOST_IN_HEAD: Final = 10
+"""Links to files and authors in the head of one answer."""
+
+MOST_IN_LINKSET: Final = 1000
+"""Files of an item whose own links stand in its linkset; all of them are named."""
+
+LINKSET_JSON: Final = "application/linkset+json"
+LINKSET_TEXT: Final = "application/linkset"
+
+_PAGE: Final = "text/html"
+_SCHEMA: Final = "https://schema.org/"
+_ABOUT_PAGE: Final = f"{_SCHEMA}AboutPage"
+_FILE_TYPES: Final = {"image": "ImageObject", "video": "VideoObject", "audio": "AudioObject"}
+_MANY: Final = frozenset({"author", "item"})
+
+
+class Link(NamedTuple):
+    """One link. `target` begins with a slash where it is ours; `type`: its media type; `profile`: a URL."""
+
+    target: str
+    relation: str
+    type: str = ""
+    profile: str = ""
+
+    def attributes(self) -> dict[str, str]:
+        """The attributes that are known."""
+        return {name: value for name, value in (("type", self.type), ("profile", self.profile)) if value}
+
+    def header(self, anchor: str = "") -> str:
+        """The link as RFC 8288 writes it; `anchor`: its context, if that is not the resource that is served."""
+        return _header(self, anchor)
+
+
+# Many links are those of every item, and those of one item are written twice: in its page and its head.
+@lru_cache(maxsize=1024)
+def _header(link: Link, anchor: str) -> str:
+    words = f'<{_visible(link.target)}>; rel="{link.relation}"'
+    if anchor:
+        words += f'; anchor="{_visible(anchor)}"'
+    if link.type:
+        words += f'; type="{_visible(link.type)}"'
+    return f'{words}; profile="{_visible(link.profile)}"' if link.profile else words
+
+
+_PLAIN: Final = re.compile(r"[!#-;=?-\[\]-~]*")
+
+
+def _visible(text: str) -> str:
+    """Encode what would end a link, or an attribute of one."""
+    return text if _PLAIN.fullmatch(text) else visible(text, '<>"\\')
+
+
+@dataclass(frozen=True, slots=True)
+class Signposting:
+    """The links of one Archive's items.
+
+    `base` begins its URLs; `root` those under which persistent URLs work; `formats`: those in which metadata can be
+    had; `kind`: what schema.org calls the kind of an item.
+    """
+
+    base: str
+    root: str
+    formats: Sequence[Format]
+    kind: Callable[[DescribedItem], str]
+
+    def of_page(
+        self, holding: Holding, item: DescribedItem | None, day: str, most: int = MOST_IN_HEAD
+    ) -> tuple[Link, ...]:
+        """The links of the page about an item, to so many files at most.
+
+        `day` ("2026-11-22", UTC): the day that embargoes are compared with.
+        """
+        kind = self.kind(item) if item is not None else "CreativeWork"
+        return (
+            self.cite_as(holding),
+            *_linksets(holding),
+            Link(_ABOUT_PAGE, "type"),
+            Link(f"{_SCHEMA}{kind}", "type"),
+            *_licence(holding),
+            *self._described_by(holding, item),
+            *_authors(item),
+            *islice(_items(holding, day), most),
+        )
+
+    def of_metadata(self, holding: Holding) -> tuple[Link, ...]:
+        """The links of the metadata of an item, in any format."""
+        return (
+            self.cite_as(holding),
+            Link(_page(holding), "describes", _PAGE),
+            *_linksets(holding),
+        )
+
+    def of_metadata_page(self, holding: Holding, item: DescribedItem | None) -> tuple[Link, ...]:
+        """The links of the page that shows the metadata, among them to their other formats."""
+        return (*self.of_metadata(holding), *self._described_by(holding, item))
+
+    def of_file(self, holding: Holding, file: StoredFile | None) -> tuple[Link, ...]:
+        """The links of a file of an item; None: of all that it consists of, in one."""
+        kind = _FILE_TYPES.get(file.media_type.partition("/")[0], "DigitalDocument") if file else "Collection"
+        return (
+            self.cite_as(holding),
+            Link(_page(holding), "collection", _PAGE),
+            Link(f"{_SCHEMA}{kind}", "type"),
+            *_licence(holding),
+            *_linksets(holding),
+        )
+
+    def cite_as(self, holding: Holding) -> Link:
+        """The persistent URL by which an item is to be cited (RFC 8574)."""
+        return Link(f"{self.root}/{holding.forms.main}", "cite-as")
+
+    def linkset(self, holding: Holding, item: DescribedItem | None, day: str, kind: str) -> bytes:
+        """All links of an item, of its files and of its metadata, as LINKSET_JSON or LINKSET_TEXT."""
+        contexts = [*self._contexts(holding, item, day)]
+        if kind == LINKSET_JSON:
+            sets = [{"anchor": anchor, **_by_relation(links)} for anchor, links in contexts]
+            return f"{json.dumps({'linkset': sets}, indent=1)}\n".encode()
+        lines = [link.header(anchor) for anchor, links in contexts for link in links]
+        return (",\n".join(lines) + "\n").encode("ascii")
+
+    def _contexts(
+        self, holding: Holding, item: DescribedItem | None, day: str
+    ) -> Iterator[tuple[str, list[Link]]]:
+        """Pairs of a context and its links, all as whole URLs."""
+        page = self.of_page(holding, item, day, 1 + len(holding.files))
+        yield self._whole(_page(holding)), self._all_whole(page)
+        files = [link for link in page if link.relation == "item" and link.target.startswith("/")]
+        # A linkset of every file of a large item would take megabytes.
+        for link, file in zip(files[:MOST_IN_LINKSET], holding.files, strict=False):
+            yield self._whole(link.target), self._all_whole(self.of_file(holding, file))
+        for link in page:
+            if link.relation == "describedby":
+                yield self._whole(link.target), self._all_whole(self.of_metadata(holding))
+
+    def _described_by(self, holding: Holding, item: DescribedItem | None) -> Iterator[Link]:
+        if item is not None:
+            for each in self.formats:
+                where = f"/-/metadata/{holding.forms.main}?format={each.name}"
+                yield Link(where, "describedby", each.media_types[0], each.profile)
+
+    def _all_whole(self, links: Iterable[Link]) -> list[Link]:
+        return [link._replace(target=_visible(self._whole(link.target))) for link in links]
+
+    def _whole(self, target: str) -> str:
+        return f"{self.base}{target}" if target.startswith("/") else target
+
+
+def in_head(links: Iterable[Link]) -> tuple[Link, ...]:
+    """As many links as the head of an answer may hold: of authors and files the first ones, of authors half."""
+    given = list(links)
+    authors = [link for link in given if link.relation == "author"]
+    items = [link for link in given if link.relation == "item"]
+    # Of a paper with thousands of authors, the files are named, too.
+    authors = authors[: max(MOST_IN_HEAD // 2, MOST_IN_HEAD - len(items))]
+    kept, length = [], 0
+    for link in (
+        *(link for link in given if link.relation not in _MANY),
+        *authors,
+        *items[: MOST_IN_HEAD - len(authors)],
+    ):
+        length += len(link.header())
+        if length <= LONGEST_LINKS:
+            kept.append(link)
+    return tuple(kept)
+
+
+def headers(links: Iterable[Link]) -> Headers:
+    """Links as the head of an answer has them."""
+    return tuple(("link", link.header()) for link in links)
+
+
+def joined(links: Iterable[Link]) -> tuple[str, str]:
+    """Links as one header: proxies that send the file themselves take over only one."""
+    return "link", ", ".join(link.header() for link in links)
+
+
+def _by_relation(links: Iterable[Link]) -> dict[str, list[dict[str, Any]]]:
+    by_relation: dict[str, list[dict[str, Any]]] = {}
+    for link in links:
+        by_relation.setdefault(link.relation, []).append({"href": link.target, **link.attributes()})
+    return by_relation
+
+
+def _page(holding: Holding) -> str:
+    return f"/-/item/{holding.forms.main}"
+
+
+def _linksets(holding: Holding) -> tuple[Link, Link]:
+    where = f"/-/linkset/{holding.forms.main}"
+    return (
+        Link(f"{where}?format=json", "linkset", LINKSET_JSON),
+        Link(f"{where}?format=text", "linkset", LINKSET_TEXT),
+    )
+
+
+def _licence(holding: Holding) -> tuple[Link, ...]:
+    of_the_web = holding.licence.lower().startswith(("http://", "https://"))
+    return (Link(holding.licence, "license"),) if of_the_web else ()
+
+
+def _authors(item: DescribedItem | None) -> Iterator[Link]:
+    creators = item.metadata.get("creator", ()) if item is not None else ()
+    urls = (author(statement.value).url for statement in creators)
+    yield from (Link(url, "author") for url in dict.fromkeys(urls) if url)
+
+
+def _items(holding: Holding, day: str) -> Iterator[Link]:
+    """Links to the files of an item that is open and whose list is public (SVC-10, SVC-12)."""
+    if holding.access_on(day) is not Access.OPEN or not holding.file_list_public:
+        return
+    if holding.url.lower().startswith(("http://", "https://")):
+        yield Link(holding.url, "item")
+    for file in holding.files:
+        yield Link(f"/col/{holding.forms.main}/doc/{file.name}", "item", file.media_type.partition(";")[0])

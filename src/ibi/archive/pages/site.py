@@ -1,0 +1,294 @@
+"""Everything at an Archive's address that is no message of the standard: files, pages, and persistent URLs.
+
+    /col/<ibi>/doc/<file>                          a stored file
+    /-/item/<ibi>  /-/metadata/<ibi>               the item and its metadata: `item_page`, formats: `representations`
+    /-/linkset/<ibi>  /-/qr/<ibi>.svg              its links, and its persistent URL for cameras: `item_page`
+    /-/files/<ibi>  /-/zip/<ibi>                   its files: `item_page`, `delivery`
+    /-/timegate/<ibi>  /-/timemap/<ibi>            its editions in time: `mementos`
+    /                                              the front page
+    /robots.txt  /.well-known/...                  well-known resources
+    anything else                                  a persistent URL: here if held, else at the resolver (note 27)
+
+Pages are values; a renderer that `app` gives makes HTML of them. Without it they are plain text.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import TYPE_CHECKING, Final
+
+from ibi.archive.model.access import withheld_from
+from ibi.archive.model.answer import url_list
+from ibi.archive.model.relations import ItemRelations
+from ibi.archive.pages.delivery import COL, Delivery
+from ibi.archive.pages.handle_records import HandleRecords
+from ibi.archive.pages.item_page import ItemPages, picture_name
+from ibi.archive.pages.mementos import Mementos
+from ibi.archive.pages.models import SiteContext
+from ibi.archive.pages.representations import PageResponses, Representations
+from ibi.archive.pages.signposting import joined
+from ibi.archive.preservation.audit import known_fault
+from ibi.errors import HoldingError, NotHeld, ParseError, SetupError
+from ibi.http.response import JSON, PLAIN, Response, redirect
+from ibi.http.well_known import CATALOG, SECURITY, Interface, catalog, security
+from ibi.identifier.forms import parse_name
+from ibi.protocol.language import LanguagePreference
+from ibi.protocol.messages import UrlRequest
+from ibi.protocol.persistent_url import PersistentURL
+from ibi.protocol.query_string import unescape, with_query
+from ibi.protocol.url_list import find_wanted, without_bare_translation
+from ibi.protocol.verb_list import VerbList
+from ibi.protocol.vocabulary import ItemState
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from ibi.archive.model.access import Withheld
+    from ibi.archive.model.answer import ArchiveIdentity
+    from ibi.archive.model.item import Holding
+    from ibi.archive.pages.models import Renderer
+    from ibi.archive.pages.visits import VisitCounter
+    from ibi.archive.store.files import FileStore
+    from ibi.archive.store.tables.catalogue import Catalogue
+    from ibi.errors import IbiError
+    from ibi.http.request import Request
+    from ibi.protocol.relation import Relation
+    from ibi.runtime.settings import ArchiveSettings
+
+
+_DEAR: Final = ("files/", "zip/", "qr/", "linkset/", "timegate/", "timemap/", "oai", "api/", "admin")
+"""What robots need not read: it is expensive, or stands on the pages of items already."""
+_FIXED: Final = frozenset({"/robots.txt", "/favicon.ico", "/sitemap.xml"})
+
+_XML: Final = "text/xml"
+_FOR_A_DAY: Final = (("cache-control", "public, max-age=86400"),)
+
+
+class WellKnownResources:
+    """The well-known resources of one Archive. `base` begins its URLs; `now` gives POSIX seconds.
+
+    `search`: whether items can be searched; then there is a sitemap, too.
+    """
+
+    def __init__(
+        self, settings: ArchiveSettings, base: str, now: Callable[[], float], *, search: bool = False
+    ) -> None:
+        self._search = search
+        self._settings = settings
+        self._base = base
+        self._now = now
+
+    def answer(self, path: str) -> Response | None:
+        """Serve the resource of a path; None where there is none."""
+        match path:
+            case "/robots.txt":
+                return Response(200, robots(self._base if self._search else ""), PLAIN, _FOR_A_DAY)
+            case _ if path == SECURITY:
+                return security(self._settings.admin, self._now())
+            case _ if path == CATALOG:
+                return self._catalog()
+            case _:
+                return None
+
+    def _catalog(self) -> Response:
+        base = self._base
+        api = (
+            ("service-desc", f"{base}/-/api/openapi.json", JSON),
+            ("service-meta", f"{base}/-/about", JSON),
+            ("status", f"{base}/-/readyz", PLAIN),
+        )
+        harvest = (("service-desc", f"{base}/-/oai?verb=Identify", _XML),)
+        return catalog(base, [Interface(f"{base}/-/api/", api), Interface(f"{base}/-/oai", harvest)])
+
+
+def is_well_known(path: str) -> bool:
+    """Whether a path is that of a well-known resource, and no persistent URL."""
+    return path.startswith("/.well-known/") or path in _FIXED
+
+
+def robots(base: str) -> bytes:
+    """Write robots.txt: pages of items, files and the sitemap are allowed, expensive pages are not.
+
+    `base` begins the URL of the sitemap; "" where there is none.
+    """
+    rules = [f"Disallow: /-/{word}" for word in _DEAR]
+    found = ["Disallow: /-/search?*text=", "", f"Sitemap: {base}/sitemap.xml"] if base else []
+    return "\n".join(["User-agent: *", *rules, *found, ""]).encode()
+
+
+_OF_A_FILE: Final = frozenset({200, 206, 304})
+_STAYING: Final = frozenset({"metadata", "linkset", "qr"})  # what is known of a removed item
+
+
+class Site:
+    """Files, pages and persistent URLs of one Archive.
+
+    `now` gives POSIX seconds; `visits`: the counter of readers, if there is one; `search`: whether items can be
+    searched.
+    """
+
+    def __init__(
+        self,
+        settings: ArchiveSettings,
+        identity: ArchiveIdentity,
+        catalogue: Catalogue,
+        file_store: FileStore,
+        renderer: Renderer | None,
+        now: Callable[[], float],
+        *,
+        visits: VisitCounter | None = None,
+        search: bool = False,
+    ) -> None:
+        self._settings = settings
+        self._identity = identity
+        self._catalogue = catalogue
+        self._now = now
+        place = SiteContext(identity.base, settings.resolver, settings.admin, search=search)
+        self._well_known = WellKnownResources(settings, identity.base, now, search=search)
+        self._responses = PageResponses(renderer, place)
+        self._delivery = Delivery(
+            settings,
+            identity.base,
+            file_store,
+            self._responses,
+            now,
+            visits,
+            partial(known_fault, catalogue),
+            catalogue.holding,
+        )
+        self._representations = Representations(
+            settings, identity.base, catalogue.holding, renderer, self._responses, now
+        )
+        self._item_pages = ItemPages(
+            settings, place, catalogue, self._responses, self._delivery, self._representations, renderer, now
+        )
+        self._mementos = Mementos(catalogue, identity.base, place.root)
+        self._handle_records = HandleRecords(settings, catalogue, identity.base, now)
+        ours = {"zip": self._delivery.bundle, **self._mementos.pages}
+        self._pages = self._item_pages.pages(self._withheld, self._mementos.headers) | ours
+
+    def answer(self, request: Request) -> Response:
+        """Answer a request that is no message."""
+        try:
+            return self._answer(request)
+        except ParseError as error:
+            return self.refuse(request, 400, error)
+        except NotHeld as error:
+            return self.refuse(request, 404, error)
+        except HoldingError as error:
+            return self.refuse(request, 403, error)
+        except SetupError as error:
+            return self.refuse(request, 503, error)
+
+    def refuse(self, request: Request, status: int, why: IbiError) -> Response:
+        """Refuse a request, in the form and language that suit the reader."""
+        return self._responses.refuse(request, status, why)
+
+    def _answer(self, request: Request) -> Response:
+        path = request.path
+        if path.startswith(COL):
+            return self._file(request)
+        if path.startswith("/-/"):
+            word, _, name = path.removeprefix("/-/").partition("/")
+            # A word without a name is no page, and no persistent URL either.
+            if word in self._pages and name:
+                return self._page_of(word, request, self._held(picture_name(name) if word == "qr" else name))
+        elif path == "/":
+            return self._item_pages.front(request)
+        elif not is_well_known(path):
+            return self._persistent(request)
+        elif (found := self._well_known.answer(path)) is not None:
+            return found
+        raise NotHeld("there is no such page here")
+
+    def _held(self, raw_name: str) -> Holding:
+        name = parse_name(unescape(raw_name))
+        holding = self._catalogue.holding(name)
+        if holding is None:
+            raise NotHeld("this Archive does not hold {name}", name=name)
+        return holding
+
+    def _page_of(self, word: str, request: Request, holding: Holding) -> Response:
+        if holding.deleted and word not in _STAYING:
+            return self._delivery.removed(request, holding)
+        return self._pages[word](request, holding)
+
+    def _withheld(self, request: Request) -> Withheld:
+        """Which items' data this request may not have."""
+        return withheld_from(self._settings, lambda: self._delivery.reader(request), self._now)
+
+    def _persistent(self, request: Request) -> Response:
+        """Resolve a persistent URL at our own address, or redirect it to the resolver (note 27)."""
+        url = PersistentURL.parse(request.path, request.query)
+        holding = self._catalogue.holding(url.ibi)
+        record = self._handle_records.inflected(request, url, holding) if url.inflection and holding else None
+        if record is not None:
+            return record
+        if holding is not None and not holding.deleted:
+            metadata = self._as_metadata(request, url, holding)
+            if metadata is not None:
+                return metadata
+            found = self._own_answer(request, url)
+            if found is not None:
+                vary = ("vary", "Accept, Accept-Language")
+                # The link names the item that the URL names; a relation leads to another one.
+                cited = () if url.relation.steps else (self._representations.cite_as(holding),)
+                return redirect(with_query(found, url.foreign_query), vary, *cited)
+        if self._settings.resolver:
+            return redirect(f"{self._settings.resolver.rstrip('/')}{request.target}")
+        if holding is None:
+            raise NotHeld("this Archive does not hold {name}", name=url.ibi)
+        if holding.deleted:
+            return self._delivery.removed(request, holding)
+        raise NotHeld("this Archive holds {name}, but not what the URL asks for", name=url.ibi)
+
+    def _as_metadata(self, request: Request, url: PersistentURL, holding: Holding) -> Response | None:
+        """Redirect to the metadata where Accept names one of our formats; None for other requests."""
+        if url.file_path or url.file_list:
+            return None
+        related = ItemRelations(self._catalogue.holding, self._identity.base, holding).one(url.relation)
+        there = related.holding if related is not None and related.format is None else None
+        if (
+            there is None
+            or there.deleted
+            or (url.original_required and there.state is not ItemState.ORIGINAL)
+        ):
+            return None
+        return self._representations.see_other(request, there)
+
+    def _own_answer(self, request: Request, url: PersistentURL) -> str | None:
+        """Where a persistent URL of an item that is held here leads; None if this Archive does not know."""
+        preference = LanguagePreference.parse(request.header(b"accept-language"))
+        relation: Relation | None = url.relation
+        while relation is not None:
+            verbs = VerbList.of(relation, file_list=url.file_list)
+            message = UrlRequest((), url.ibi, url.file_path, verbs)
+            answer = url_list(
+                self._catalogue.holding, self._identity, message, "", withheld=self._withheld(request)
+            )
+            chosen = find_wanted(answer, relation, preference, answer.relations())
+            if chosen is not None:
+                refused = url.original_required and chosen.entry.state is not ItemState.ORIGINAL
+                return None if refused else chosen.entry.url
+            # The resolver can follow what is only named here. Without one: in the language that there is (AMB-46).
+            if self._settings.resolver:
+                return None
+            relation = without_bare_translation(relation)
+        return None
+
+    def _file(self, request: Request) -> Response:
+        """Serve a file of an item, or redirect to the resolver where the item is not held (any more)."""
+        ibi, slash, path = request.path.removeprefix(COL).partition("/doc/")
+        name = parse_name(unescape(ibi))
+        holding = self._catalogue.holding(name)
+        if holding is None and self._settings.resolver and slash:
+            return redirect(f"{self._settings.resolver.rstrip('/')}/{name}{f'/{path}' if path else ''}")
+        if holding is None:
+            raise NotHeld("this Archive does not hold {name}", name=name)
+        if holding.deleted:
+            return self._delivery.removed(request, holding)
+        response = self._delivery.file(request, holding, path)
+        if response.status not in _OF_A_FILE:
+            return response
+        links = self._representations.signposting.of_file(holding, holding.file(path))
+        return response.having(joined(links))

@@ -1,0 +1,354 @@
+"""Audits: every stored file is read again and compared with the digest that was listed when it came (threat T35).
+
+The results go into the table of fixity. A file that is known to be damaged is not served; it is repaired with the same
+bytes from elsewhere, or not at all. `Audit` is the command, `AuditDuty` the task of a served Archive, which reads all
+files within so many days, a little at a time.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import logging
+import math
+from contextlib import closing
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Final
+
+from ibi.archive.model.item_json import timestamp_text
+from ibi.archive.store.sidecars import write_outdated
+from ibi.archive.store.tables import fixity
+from ibi.archive.store.tables.fixity import AuditPosition, AuditResult, FileFault, ListedFile
+from ibi.errors import BadItem, HoldingError, IbiError, SetupError
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable, Generator, Iterator
+    from pathlib import Path
+    from typing import BinaryIO
+
+    from ibi.archive.model.item import Holding, StoredFile
+    from ibi.archive.store.files import FileStore
+    from ibi.archive.store.item_store import ItemStore
+    from ibi.archive.store.tables.catalogue import Catalogue
+    from ibi.identifier.forms import Name
+
+
+COMMAND: Final = "command"
+"""The name of the audit by `ibi archive audit`, which can continue where it was interrupted."""
+
+CHUNK: Final = 1 << 20
+# Results are recorded after so many files, or bytes: so an interrupted audit loses little.
+_PAGE: Final = 100
+_MUCH: Final = 256 << 20
+
+SENTENCES: Final = {
+    FileFault.MISSING: "{file} of {name} is missing",
+    FileFault.SIZE: "{file} of {name} has not the size that was listed",
+    FileFault.DIGEST: "{file} of {name} is damaged: its SHA-256 is not the one that was listed",
+    FileFault.UNREADABLE: "{file} of {name} cannot be read",
+}
+"""The faults for people."""
+
+
+def fault_message(listed: ListedFile, fault: FileFault) -> IbiError:
+    """Return a fault as a sentence."""
+    return IbiError(SENTENCES[fault], file=listed.file.name, name=listed.forms.main)
+
+
+def known_fault(catalogue: Catalogue, holding: Holding, file: StoredFile) -> SetupError | None:
+    """Return the error to raise instead of serving a damaged file; None if no fault of it is known."""
+    with catalogue.reading() as run:
+        fault = fixity.fault_of(run, holding.number, file)
+    if fault is None:
+        return None
+    found = fault_message(ListedFile(holding.number, holding.forms, file), fault)
+    return SetupError("this file cannot be given out until it is repaired: {found}", found=found)
+
+
+class FileReading:
+    """A listed file that is read piece by piece, so that requests are served in between."""
+
+    def __init__(self, file_store: FileStore, listed: ListedFile) -> None:
+        self.listed = listed
+        self.size = 0
+        self.fault: FileFault | None = None
+        self._digest = hashlib.sha256()
+        self._file: BinaryIO | None = None
+        try:
+            self._file = file_store.open(listed.forms, listed.file)
+        except OSError as error:
+            self.fault = fault_of(error)
+
+    def more(self) -> bool:
+        """Read the next piece; False at the end, when `fault` is known."""
+        if self._file is None:
+            return False
+        try:
+            chunk = self._file.read(CHUNK)
+        except OSError:
+            self.fault = FileFault.UNREADABLE
+            chunk = b""
+        if chunk:
+            self._digest.update(chunk)
+            self.size += len(chunk)
+            return True
+        self.close()
+        if self.fault is None and self._digest.hexdigest() != self.listed.file.sha256:
+            self.fault = FileFault.DIGEST if self.size == self.listed.file.size else FileFault.SIZE
+        return False
+
+    def close(self) -> None:
+        """Close the file."""
+        if self._file is not None:
+            self._file.close()
+            self._file = None
+
+
+def fault_of(error: OSError) -> FileFault:
+    """Return the fault for the error of opening a listed file."""
+    if isinstance(error, FileNotFoundError | NotADirectoryError):
+        return FileFault.MISSING
+    # An error without a number comes from FileStore.open itself: the size is not the listed one.
+    return FileFault.SIZE if error.errno is None else FileFault.UNREADABLE
+
+
+@dataclass(slots=True)
+class AuditProgress:
+    """How far an audit has come: files and bytes read of those that are listed."""
+
+    files: int = 0
+    done: int = 0
+    total: int = 0
+    faults: int = 0
+
+
+class Audit:
+    """The audit of one Archive by a command. `now` returns POSIX seconds."""
+
+    def __init__(self, catalogue: Catalogue, file_store: FileStore, now: Callable[[], float]) -> None:
+        self._catalogue = catalogue
+        self._file_store = file_store
+        self._now = now
+        self.progress = AuditProgress()
+
+    def all(self, *, go_on: bool = False) -> Generator[AuditResult, None, None]:
+        """Read every listed file, or with `go_on` those that an interrupted audit left; yields each result.
+
+        If the generator is closed early, what was found is recorded, and the next audit can continue from there.
+        """
+        with self._catalogue.reading() as run:
+            known = fixity.position_of(run, COMMAND)
+            _, self.progress.total = fixity.total(run)
+        place = known if go_on and known and not known.ended else AuditPosition(self._now())
+        self.progress.done = place.done
+        found: list[AuditResult] = []
+        try:
+            while True:
+                with self._catalogue.reading() as run:
+                    page = fixity.next_files(run, place, _PAGE)
+                if not page:
+                    break
+                for listed in page:
+                    yield from self._one(listed, found)
+                    place = place._replace(item=listed.item, name=listed.file.name, done=self.progress.done)
+                    if sum(each.listed.file.size for each in found) > _MUCH:
+                        self._write(found, place)
+                self._write(found, place)
+            place = place._replace(ended=True)
+        finally:
+            self._write(found, place)
+
+    def item(self, holding: Holding) -> Iterator[AuditResult]:
+        """Read the files of one item."""
+        self.progress.total = sum(file.size for file in holding.files)
+        found: list[AuditResult] = []
+        for file in holding.files:
+            yield from self._one(ListedFile(holding.number, holding.forms, file), found)
+        self._write(found, None)
+
+    def _one(self, listed: ListedFile, found: list[AuditResult]) -> Iterator[AuditResult]:
+        before = self.progress.done
+        fault = self._read(listed)
+        again = still_listed(self._catalogue, listed) if fault else listed
+        if fault and again:
+            # It may have been moved to its place while we looked.
+            self.progress.done = before
+            fault = self._read(again)
+        self.progress.files += 1
+        if again:
+            found.append(AuditResult(again, fault, timestamp_text(self._now())))
+            self.progress.faults += fault is not None
+            yield found[-1]
+
+    def _read(self, listed: ListedFile) -> FileFault | None:
+        reading = FileReading(self._file_store, listed)
+        before = self.progress.done
+        with closing(reading):
+            while reading.more():
+                self.progress.done = before + reading.size
+        self.progress.done = before + listed.file.size
+        return reading.fault
+
+    def _write(self, found: list[AuditResult], place: AuditPosition | None) -> None:
+        with self._catalogue.writing() as writer:
+            fixity.record_results(writer.run, found)
+            if place is not None:
+                fixity.save_position(writer.run, COMMAND, place)
+                if place.ended:
+                    fixity.forget_unlisted(writer.run)
+        found.clear()
+
+
+def still_listed(catalogue: Catalogue, listed: ListedFile) -> ListedFile | None:
+    """Return how a file is listed now; None if it is not, or was replaced: then a result about it means nothing."""
+    holding = catalogue.holding(listed.forms.main)
+    file = holding.file(listed.file.name) if holding else None
+    if holding is None or file is None or file.sha256 != listed.file.sha256:
+        return None
+    return ListedFile(holding.number, holding.forms, file)
+
+
+def repair(item_store: ItemStore, name: Name, path: str, source: Path, who: str) -> StoredFile:
+    """Replace the bytes of a damaged file by the same bytes from elsewhere; with any other bytes nothing happens.
+
+    `path` is the file's name in the item. Needs a staging session. Raises NotHeld, BadItem, SetupError.
+    """
+    held = item_store.catalogue.holding(name)
+    listed = held.file(path) if held else None
+    if held is None or listed is None:
+        raise HoldingError("{name} has no file {file}", name=name, file=path)
+    staged = item_store.file_store.stage(listed.name, source)
+    if staged.sha256 != listed.sha256:
+        item_store.file_store.discard(staged)
+        raise BadItem("{path} is not the file that was listed: its SHA-256 is another", path=source)
+    staged = replace(staged, media_type=listed.media_type)
+    with item_store.unit_of_work(who) as work:
+        held = work.get(name)
+        if held.file(path) != listed:
+            raise HoldingError("{name} has changed meanwhile", name=name)
+        work.change(held, held, [staged], "repaired", file=listed.name)
+        good = AuditResult(ListedFile(held.number, held.forms, listed), None, work.moment)
+        fixity.record_results(work.writer.run, [good])
+    return listed
+
+
+WALK: Final = "duty"
+EVERY: Final = 5.0
+"""Seconds between two portions."""
+
+PORTION: Final = 64 << 20
+"""Bytes that are read in one portion at most."""
+
+RATE: Final = 8 << 20
+"""Bytes a second that are read at most."""
+
+_DAY: Final = 86_400
+# Of the days; the rest is for the times when the Archive is not served.
+_EARLY: Final = 0.9
+# Opening a file counts as reading so many bytes.
+_OPENING: Final = 4096
+
+_log = logging.getLogger(__name__)
+
+
+class AuditDuty:
+    """Reads all stored files of an Archive within `days`; `portion` is called every `EVERY` seconds.
+
+    A file that is longer than a portion is read over several, and after a restart from its beginning. `now` returns
+    POSIX seconds; `sleep` takes seconds.
+    """
+
+    def __init__(
+        self,
+        catalogue: Catalogue,
+        file_store: FileStore,
+        now: Callable[[], float],
+        days: int,
+        sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
+    ) -> None:
+        self._catalogue = catalogue
+        self._file_store = file_store
+        self._now = now
+        self._seconds = days * _DAY
+        self._sleep = sleep
+        self._reading: FileReading | None = None
+
+    async def portion(self) -> None:
+        """Read as much as is due by now, and no more than a portion; first write the sidecars that are out of date.
+
+        Raises SetupError if the database or the disk refuses.
+        """
+        await asyncio.to_thread(write_outdated, self._catalogue, self._file_store)
+        with self._catalogue.reading() as run:
+            place = fixity.position_of(run, WALK)
+            files, size = fixity.total(run)
+        now = self._now()
+        if place is None or (place.ended and now >= place.begun + self._seconds):
+            place = self._keep(AuditPosition(now), [])
+        elif place.begun > now:
+            # Started by a clock that was ahead: it must not delay the audit.
+            place = self._keep(place._replace(begun=now), [])
+        share = (now - place.begun) / (self._seconds * _EARLY)
+        due = (size + files * _OPENING) * share if share < 1 else math.inf
+        left = PORTION
+        while left > 0 and not place.ended and place.done < due:
+            read, place = await self._file(place, left)
+            left -= read
+
+    def close(self) -> None:
+        """Close the file that is being read; the next time it is read from its beginning."""
+        if self._reading is not None:
+            self._reading.close()
+            self._reading = None
+
+    async def _file(self, place: AuditPosition, most: int) -> tuple[int, AuditPosition]:
+        """Read up to so many bytes of the next file; returns how many, and the position after them."""
+        reading = self._reading
+        if reading is None:
+            with self._catalogue.reading() as run:
+                listed = fixity.next_files(run, place, 1)
+            if not listed:
+                return 0, self._keep(place._replace(ended=True), [])
+            reading = self._reading = FileReading(self._file_store, listed[0])
+        read = 0
+        while read < most:
+            if not await asyncio.to_thread(reading.more):
+                self._reading = None
+                return read + _OPENING, self._judge(place, reading)
+            read += CHUNK
+            await self._sleep(CHUNK / RATE)
+        return read, place
+
+    def _judge(self, place: AuditPosition, reading: FileReading) -> AuditPosition:
+        """Record the result of a file."""
+        listed: ListedFile | None = reading.listed
+        if reading.fault:
+            listed = still_listed(self._catalogue, reading.listed)
+            if listed and not _is_so(self._file_store, listed, reading):
+                # It was moved meanwhile, and is read again in the next audit.
+                listed = None
+        found = [AuditResult(listed, reading.fault, timestamp_text(self._now()))] if listed else []
+        for each, fault, _ in found:
+            if fault:
+                _log.error("%s", fault_message(each, fault))
+        last = reading.listed
+        cost = last.file.size + _OPENING
+        after = place._replace(item=last.item, name=last.file.name, done=place.done + cost)
+        return self._keep(after, found)
+
+    def _keep(self, place: AuditPosition, found: list[AuditResult]) -> AuditPosition:
+        with self._catalogue.writing() as writer:
+            fixity.record_results(writer.run, found)
+            fixity.save_position(writer.run, WALK, place)
+            if place.ended:
+                fixity.forget_unlisted(writer.run)
+        return place
+
+
+def _is_so(file_store: FileStore, listed: ListedFile, reading: FileReading) -> bool:
+    """Return whether a file that was missing, or of a wrong size, still is."""
+    if reading.size or reading.fault not in {FileFault.MISSING, FileFault.SIZE}:
+        return True
+    again = FileReading(file_store, listed)
+    again.close()
+    return again.fault == reading.fault

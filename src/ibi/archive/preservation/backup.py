@@ -1,0 +1,338 @@
+"""Backups of a whole Archive, made while it is served, and their restoration (threat T35).
+
+First the catalogue is copied as it is at one moment; then every file that this copy lists and the store does not
+have yet. Files are never changed in place, so what is copied is what was listed; where one was removed or replaced
+meanwhile, the catalogue is copied again. So a backup is consistent, and has all that was acknowledged before it
+started.
+
+An Archive is restored into a new directory, and every byte compared with its digest. The settings come last: without
+them there is no Archive, so an interrupted restoration can only be deleted. The minting state is restored as a copy,
+and refused until `ibi mint recover`: labels may have been minted since the backup.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+from contextlib import closing
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Final
+
+from ibi.archive.model.item_json import timestamp_text
+from ibi.archive.preservation.audit import fault_message, still_listed
+from ibi.archive.preservation.backup_store import (
+    CATALOGUE,
+    DATA,
+    FILES,
+    BackupStore,
+    copy_hashed,
+    digest_of,
+    disk_errors,
+)
+from ibi.archive.store import sidecars
+from ibi.archive.store.files import FileStore
+from ibi.archive.store.schema import MIGRATIONS
+from ibi.archive.store.tables import fixity, history
+from ibi.archive.store.tables import sidecars as sidecar_table
+from ibi.archive.store.tables.catalogue import Catalogue
+from ibi.archive.store.tables.consistency import copy_database, settle_copy
+from ibi.archive.store.tables.fixity import AuditPosition, FileFault
+from ibi.errors import IbiError, SetupError
+from ibi.runtime.database import open_engine, upgrade
+from ibi.runtime.durable_files import flush_folder
+from ibi.runtime.settings import ArchiveSettings
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from pathlib import Path
+
+    from ibi.archive.model.item import Holding, StoredFile
+    from ibi.archive.preservation.backup_store import BackupInfo
+    from ibi.archive.store.data_directory import DataDirectory
+    from ibi.archive.store.tables.fixity import ListedFile
+
+
+_PAGE: Final = 500
+_ROUNDS: Final = 10
+_LEFT_OUT: Final = frozenset(
+    {"col", "staging", "uploads", "lost+found", "nonce", "ingest.lock", "settle.lock", "serve.lock",
+     "accounts.lock", "tokens.lock"}
+)  # fmt: skip
+"""Names that are copied in another way, or mean nothing elsewhere."""
+
+_BEGINNINGS: Final = ("catalogue.", "finding.", "sessions.")
+"""Beginnings of names of databases: copied in another way, rebuilt, or expired by then."""
+
+
+@dataclass(slots=True)
+class BackupResult:
+    """The result of a backup. `name`: of its folder; `copied` counts the files that were new, in number and bytes."""
+
+    name: str = ""
+    items: int = 0
+    files: int = 0
+    bytes: int = 0
+    copied: int = 0
+    copied_bytes: int = 0
+    removed: int = 0
+    problems: list[IbiError] = field(default_factory=list)
+
+
+class Backup:
+    """Makes one backup. `progress` is called with the number of bytes done."""
+
+    def __init__(
+        self,
+        directory: DataDirectory,
+        store: BackupStore,
+        progress: Callable[[int], None] = lambda _: None,
+    ) -> None:
+        self._directory = directory
+        self._store = store
+        self._file_store: FileStore = directory.file_store()
+        self._progress = progress
+        self._saved = BackupResult()
+
+    def run(self, keep: int) -> BackupResult:
+        """Make the backup, and remove all but the newest `keep`. Raises SetupError; then no earlier one has changed.
+
+        Files that are damaged here, and are in no earlier backup, are `problems`; then no backup is removed.
+        """
+        settings = self._directory.settings()
+        service = str(settings.service.main)
+        if self._store.folder.resolve().is_relative_to(self._directory.path.resolve()):
+            raise SetupError("{path} is inside of what shall be saved", path=self._store.folder)
+        with self._directory.catalogue() as live, self._store.exclusive_lock():
+            self._check_owner(service)
+            moment = timestamp_text(self._directory.now())
+            part = self._store.folder / ".new.part"
+            with disk_errors(self._store.folder):
+                part.mkdir(mode=0o700)
+            try:
+                self._copy(live, part)
+                self._copy_data(part / DATA)
+                about = {
+                    "service": service,
+                    "address": settings.address,
+                    "items": self._saved.items,
+                    "files": self._saved.files,
+                    "bytes": self._saved.bytes,
+                    "missing": [str(problem) for problem in self._saved.problems],
+                }
+                self._saved.name = self._store.finish(part, about, moment)
+            finally:
+                shutil.rmtree(part, ignore_errors=True)
+            if not self._saved.problems:
+                self._saved.removed = self._store.forget_all_but(keep)
+        return self._saved
+
+    def _check_owner(self, service: str) -> None:
+        for name in self._store.backups()[-1:]:
+            if self._store.about(name).service != service:
+                raise SetupError("{path} holds the backups of another Archive", path=self._store.folder)
+
+    def _copy(self, live: Catalogue, part: Path) -> None:
+        """Copy the catalogue and the files that it lists, as of one moment."""
+        for _ in range(_ROUNDS):
+            self._saved = BackupResult()
+            with disk_errors(part):
+                (part / CATALOGUE).unlink(missing_ok=True)
+            copy_database(self._directory.path / CATALOGUE, part / CATALOGUE)
+            if self._copy_files(live, part):
+                settle_copy(part / CATALOGUE)
+                return
+        raise SetupError("files went faster than they could be copied; try again at a quieter time")
+
+    def _copy_files(self, live: Catalogue, part: Path) -> bool:
+        """Copy the listed files; False if one of them is listed no longer."""
+        saved = self._saved
+        engine = open_engine(part / CATALOGUE)
+        try:
+            with closing(Catalogue(engine)) as copied, disk_errors(part), (part / FILES).open("w") as lines:
+                saved.items = copied.count()
+                for listed in _all_files(copied):
+                    if not self._take(live, listed):
+                        return False
+                    lines.write(f"{listed.file.sha256} {listed.file.size}\n")
+                    saved.files += 1
+                    saved.bytes += listed.file.size
+                    self._progress(saved.bytes)
+                lines.flush()
+                os.fsync(lines.fileno())
+        finally:
+            engine.dispose()
+        return True
+
+    def _take(self, live: Catalogue, listed: ListedFile) -> bool:
+        """Copy a file into the store unless it is there; False if it is listed no longer."""
+        file = listed.file
+        if self._store.has(file.sha256, file.size):
+            return True
+        again: ListedFile | None = listed
+        fault = FileFault.MISSING
+        for _ in range(2):
+            if again is None:
+                return False
+            try:
+                with self._file_store.open(again.forms, again.file) as opened:
+                    if self._store.take(opened, file.sha256):
+                        self._saved.copied += 1
+                        self._saved.copied_bytes += file.size
+                        return True
+                fault = FileFault.DIGEST
+            except OSError as error:
+                fault = FileFault.MISSING if isinstance(error, FileNotFoundError) else FileFault.UNREADABLE
+            again = still_listed(live, listed)
+        if again is None:
+            return False
+        self._saved.problems.append(fault_message(again, fault))
+        return True
+
+    def _copy_data(self, target: Path) -> None:
+        """Copy settings, minting state, tokens, keys, and all else in the data directory, byte for byte."""
+        root = self._directory.path
+        with disk_errors(target):
+            target.mkdir(mode=0o700)
+            for path in _others(root):
+                to = target / path.relative_to(root)
+                to.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+                shutil.copy2(path, to, follow_symlinks=False)
+                with to.open("rb") as file:
+                    os.fsync(file.fileno())
+
+
+def _all_files(catalogue: Catalogue) -> Iterator[ListedFile]:
+    place = AuditPosition(0.0)
+    while True:
+        with catalogue.reading() as run:
+            page = fixity.next_files(run, place, _PAGE)
+        if not page:
+            return
+        yield from page
+        place = place._replace(item=page[-1].item, name=page[-1].file.name)
+
+
+def _others(root: Path) -> Iterator[Path]:
+    for path in sorted(root.iterdir()):
+        if path.name in _LEFT_OUT or path.name.startswith(_BEGINNINGS) or path.name.endswith(".new"):
+            continue
+        if path.is_dir() and not path.is_symlink():
+            yield from sorted(each for each in path.rglob("*") if each.is_file() and not each.is_symlink())
+        elif path.is_file() and not path.is_symlink():
+            yield path
+
+
+_SETTINGS: Final = ArchiveSettings.FILE
+
+
+def verify(store: BackupStore, name: str, progress: Callable[[int], None] = lambda _: None) -> list[IbiError]:
+    """Read all of a backup again; returns what is wrong with it. Raises SetupError if it cannot be read at all."""
+    about = store.about(name)
+    problems = [
+        IbiError("{path} is missing from the backup, or damaged", path=path)
+        for path, digest in about.sums.items()
+        if not (store.folder / name / path).is_file() or digest_of(store.folder / name / path) != digest
+    ]
+    done = 0
+    for sha256, size in store.listed(name) if not problems else ():
+        path = store.path_of(sha256)
+        if not store.has(sha256, size) or digest_of(path) != sha256:
+            problems.append(IbiError("{path} is missing from the backup, or damaged", path=path.name))
+        done += size
+        progress(done)
+    return problems
+
+
+class Restore:
+    """Restores one backup. `progress` is called with the number of bytes done."""
+
+    def __init__(
+        self, store: BackupStore, name: str, data: Path, progress: Callable[[int], None] = lambda _: None
+    ) -> None:
+        self._store = store
+        self._from = store.folder / name
+        self._about: BackupInfo = store.about(name)
+        self._data = data
+        self._progress = progress
+
+    def run(self) -> list[IbiError]:
+        """Restore it; returns the files that could not be restored. Raises SetupError; then there is no Archive yet."""
+        self._check_whole()
+        self._begin()
+        self._put(DATA, {_SETTINGS})
+        with disk_errors(self._data):
+            shutil.copyfile(self._from / CATALOGUE, self._data / CATALOGUE)
+            (self._data / CATALOGUE).chmod(0o600)
+        engine = open_engine(self._data / CATALOGUE)
+        try:
+            upgrade(engine, MIGRATIONS)
+            with closing(Catalogue(engine)) as catalogue:
+                problems = list(self._put_files(catalogue))
+        finally:
+            engine.dispose()
+        os.sync()
+        self._put(DATA, set(), only=_SETTINGS)
+        with disk_errors(self._data):
+            flush_folder(self._data)
+        return problems
+
+    def _check_whole(self) -> None:
+        for path, digest in self._about.sums.items():
+            if digest_of(self._from / path) != digest:
+                raise SetupError("{path} is missing from the backup, or damaged", path=path)
+
+    def _begin(self) -> None:
+        with disk_errors(self._data):
+            self._data.mkdir(parents=True, exist_ok=True)
+            if any(self._data.iterdir()):
+                raise SetupError(
+                    "{path} is not empty: an Archive is put back into a new directory", path=self._data
+                )
+        FileStore(self._data).create_folders()
+
+    def _put(self, folder: str, without: set[str], only: str = "") -> None:
+        """Copy the files of a folder of the backup into the data directory."""
+        root = self._from / folder
+        with disk_errors(self._data):
+            for path in sorted(each for each in root.rglob("*") if each.is_file()):
+                name = path.relative_to(root).as_posix()
+                if name in without or (only and name != only):
+                    continue
+                target = self._data / name
+                target.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+                shutil.copy2(path, target)
+                with target.open("rb") as file:
+                    os.fsync(file.fileno())
+
+    def _put_files(self, catalogue: Catalogue) -> Iterator[IbiError]:
+        """Write every file to its place, with the item.json beside it; the caller flushes all of them at once."""
+        file_store, done = FileStore(self._data), 0
+        for holding in catalogue.all():
+            for file in holding.files:
+                yield from self._put_file(file_store, holding, file)
+                done += file.size
+                self._progress(done)
+            with catalogue.reading() as run:
+                wanted = sidecar_table.is_current(run, holding.number) is not None
+                events = history.events_of(run, holding.number)
+            if wanted:
+                path = sidecars.path_of(file_store, holding)
+                with disk_errors(path):
+                    path.parent.mkdir(parents=True, exist_ok=True)
+                    path.write_bytes(sidecars.sidecar_text(holding, events))
+
+    def _put_file(self, file_store: FileStore, holding: Holding, file: StoredFile) -> Iterator[IbiError]:
+        target = file_store.path_of(holding.forms, file)
+        problem = IbiError("{file} of {name} is not in the backup", file=file.name, name=holding.forms.main)
+        try:
+            reader = self._store.path_of(file.sha256).open("rb")
+        except OSError:
+            yield problem
+            return
+        with reader, disk_errors(target):
+            target.parent.mkdir(parents=True, exist_ok=True)
+            with target.open("xb") as writer:
+                right = copy_hashed(reader, writer) == file.sha256
+            if not right:
+                target.unlink()
+                yield problem

@@ -1,0 +1,203 @@
+"""Items as BagIt bags (RFC 8493), which any repository can read: one item, one bag.
+
+    bagit.txt  bag-info.txt  manifest-sha256.txt  tagmanifest-sha256.txt
+    metadata.json        the item as `ibi archive show --json` prints it, its history, and the `path` of each file here
+    data/…               the files
+
+A file keeps its name where that is readable text. One that is not (bytes of no encoding, a percent sign, blanks at
+an end) gets another, which `metadata.json` maps to the right one.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import shutil
+import zipfile
+from contextlib import contextmanager
+from datetime import datetime
+from typing import TYPE_CHECKING, Any, Final, Protocol
+
+import ibi
+from ibi.archive.model.item_json import write_item
+from ibi.errors import SetupError
+from ibi.runtime.durable_files import flush_folder
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Sequence
+    from pathlib import Path
+
+    from ibi.archive.model.item import Holding, StoredFile
+    from ibi.archive.store.files import FileStore
+    from ibi.archive.store.tables.history import ItemEvent
+
+BAGIT: Final = "bagit.txt"
+METADATA: Final = "metadata.json"
+PAYLOAD: Final = "data/"
+DECLARATION: Final = "BagIt-Version: 1.0\nTag-File-Character-Encoding: UTF-8\n"
+
+_CHUNK: Final = 1 << 20
+
+
+class BagSink(Protocol):
+    """The target of a bag: a folder or a zip file."""
+
+    def put(self, path: str, chunks: Iterable[bytes]) -> None:
+        """Write one file of the bag."""
+
+
+def bag_name(holding: Holding) -> str:
+    """Return the name of the bag of an item: its name, with "_" for "/"."""
+    return holding.forms.main.canonical.replace("/", "_")
+
+
+def write_bag(
+    sink: BagSink,
+    file_store: FileStore,
+    holding: Holding,
+    events: Sequence[ItemEvent],
+    source: str,
+    moment: str,
+) -> None:
+    """Write the bag of an item. `source` names the Archive, `moment` the time ("2026-11-21T10:00:00Z").
+
+    Raises SetupError if a file cannot be read, or is not the one that was listed.
+    """
+    paths = payload_paths(holding.files)
+    for file in holding.files:
+        sink.put(f"{PAYLOAD}{paths[file.name]}", _checked(file_store, holding, file))
+    tags = {
+        BAGIT: DECLARATION,
+        "bag-info.txt": _info(holding, source, moment),
+        "manifest-sha256.txt": "".join(
+            f"{file.sha256}  {PAYLOAD}{paths[file.name]}\n" for file in holding.files
+        ),
+        METADATA: _metadata(holding, events, paths),
+    }
+    written = {name: text.encode() for name, text in tags.items()}
+    sums = "".join(f"{hashlib.sha256(text).hexdigest()}  {name}\n" for name, text in sorted(written.items()))
+    for name, text in (written | {"tagmanifest-sha256.txt": sums.encode()}).items():
+        sink.put(name, [text])
+
+
+def payload_paths(files: Iterable[StoredFile]) -> dict[str, str]:
+    """Return the path of each file below data/, by its name in the item."""
+    paths: dict[str, str] = {}
+    taken: set[str] = set()
+    for file in files:
+        path = _readable(file) or file.name.replace("%", "=")
+        while path.casefold() in taken:
+            path = f"_{path}"
+        taken.add(path.casefold())
+        paths[file.name] = path
+    return paths
+
+
+def _readable(file: StoredFile) -> str | None:
+    try:
+        path = file.raw.decode()
+    except UnicodeDecodeError:
+        return None
+    plain = path.isprintable() and path == path.strip() and "%" not in path and "  " not in path
+    return path if plain else None
+
+
+def _checked(file_store: FileStore, holding: Holding, file: StoredFile) -> Iterator[bytes]:
+    digest = hashlib.sha256()
+    try:
+        with file_store.open(holding.forms, file) as opened:
+            while chunk := opened.read(_CHUNK):
+                digest.update(chunk)
+                yield chunk
+    except OSError as error:
+        reason = error.strerror or error
+        raise SetupError("the file {name} cannot be read: {reason}", name=file.name, reason=reason) from None
+    if digest.hexdigest() != file.sha256:
+        raise SetupError("the stored file {name} is not the one that was listed", name=file.name)
+
+
+def _metadata(holding: Holding, events: Sequence[ItemEvent], paths: dict[str, str]) -> str:
+    value: dict[str, Any] = write_item(holding)
+    for name, file in value.get("files", {}).items():
+        file["path"] = f"{PAYLOAD}{paths[name]}"
+    value["history"] = [event._asdict() for event in events]
+    return json.dumps(value, ensure_ascii=False, indent=1) + "\n"
+
+
+def _info(holding: Holding, source: str, moment: str) -> str:
+    titles = [each.value for each in (holding.metadata or {}).get("title", ())]
+    size = sum(file.size for file in holding.files)
+    lines = [
+        ("Source-Organization", source),
+        ("External-Description", titles[0] if titles else str(holding.forms.main)),
+        *(("External-Identifier", str(name)) for name in holding.names),
+        ("Bagging-Date", f"{datetime.fromisoformat(moment):%Y-%m-%d}"),
+        ("Payload-Oxum", f"{size}.{len(holding.files)}"),
+        ("Bag-Software-Agent", f"ibi {ibi.__version__}"),
+    ]
+    return "".join(f"{label}: {' '.join(value.split())}\n" for label, value in lines)
+
+
+class _Folder:
+    """A bag as a folder."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        (folder / PAYLOAD).mkdir(parents=True)
+
+    def put(self, path: str, chunks: Iterable[bytes]) -> None:
+        """Write and flush a file."""
+        target = self._folder / path
+        target.parent.mkdir(parents=True, exist_ok=True)
+        with target.open("xb") as file:
+            file.writelines(chunks)
+            file.flush()
+            os.fsync(file.fileno())
+
+
+class _Zip:
+    """A bag as the one folder of a zip file."""
+
+    def __init__(self, package: zipfile.ZipFile, folder: str) -> None:
+        self._package = package
+        self._folder = folder
+        package.mkdir(f"{folder}/{PAYLOAD}")
+
+    def put(self, path: str, chunks: Iterable[bytes]) -> None:
+        """Add a file, compressed."""
+        info = zipfile.ZipInfo(f"{self._folder}/{path}")
+        info.compress_type = zipfile.ZIP_DEFLATED
+        info.external_attr = 0o100644 << 16
+        with self._package.open(info, "w", force_zip64=True) as file:
+            for chunk in chunks:
+                file.write(chunk)
+
+
+@contextmanager
+def bag_at(target: Path) -> Iterator[BagSink]:
+    """Open a target for a bag: a zip file if the name ends so, else a folder. It appears when it is complete.
+
+    Raises SetupError where the target exists already, or cannot be written.
+    """
+    if target.exists() or target.is_symlink():
+        raise SetupError("{path} is there already", path=target)
+    temporary = target.with_name(f".{target.name}.{os.getpid()}.part")
+    try:
+        if target.suffix.lower() == ".zip":
+            with zipfile.ZipFile(temporary, "x", zipfile.ZIP_DEFLATED) as package:
+                yield _Zip(package, target.stem)
+            with temporary.open("rb+") as file:
+                os.fsync(file.fileno())
+        else:
+            yield _Folder(temporary)
+        temporary.rename(target)
+        flush_folder(target.parent)
+    except OSError as error:
+        reason = error.strerror or error
+        raise SetupError("{path} cannot be written: {reason}", path=target, reason=reason) from None
+    finally:
+        if temporary.is_dir():
+            shutil.rmtree(temporary, ignore_errors=True)
+        else:
+            temporary.unlink(missing_ok=True)

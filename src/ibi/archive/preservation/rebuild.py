@@ -1,0 +1,189 @@
+"""The rebuild of a catalogue that was lost, damaged or set back, from the item.json beside the files (threat T35).
+
+A sound catalogue is the starting point; otherwise an empty one. Each item.json that knows more than it is copied into
+it, with its history. What has no item.json (linked items, counters, memberships) can come from a backup only. The old
+catalogue is kept in lost+found, so nothing is made worse.
+"""
+
+from __future__ import annotations
+
+import os
+from contextlib import closing
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
+
+from ibi.archive.model.item import Holding
+from ibi.archive.model.item_json import timestamp_text
+from ibi.archive.preservation.check import ROW_ERRORS
+from ibi.archive.preservation.check_files import LOST
+from ibi.archive.store import schema, sidecars
+from ibi.archive.store.tables import consistency, history
+from ibi.archive.store.tables import sidecars as sidecar_table
+from ibi.archive.store.tables.catalogue import Catalogue
+from ibi.archive.store.tables.consistency import copy_database
+from ibi.errors import AlreadyHeld, IbiError, SetupError
+from ibi.runtime.database import migrate, open_engine, upgrade
+from ibi.runtime.durable_files import flush_folder
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from ibi.archive.store.data_directory import DataDirectory
+    from ibi.archive.store.tables.catalogue import CatalogueWriter
+    from ibi.archive.store.tables.history import ItemEvent
+
+CATALOGUE = "catalogue.sqlite"
+_NEW = "catalogue.new.sqlite"
+_PARTS = ("", "-wal", "-shm")
+
+
+@dataclass(slots=True)
+class RebuildResult:
+    """The result of a rebuild. `kept`: whether the old catalogue was sound; `problems`: what could not be read."""
+
+    kept: bool
+    added: int = 0
+    brought_on: int = 0
+    problems: list[IbiError] = field(default_factory=list)
+
+
+def rebuild(directory: DataDirectory) -> RebuildResult:
+    """Rebuild the catalogue of an Archive that is not being served. Raises SetupError."""
+    settings = directory.settings()
+    new, lost_found = directory.path / _NEW, directory.path / LOST / f"{directory.now():.3f}"
+    with directory.serve_lock():
+        _remove(new)
+        rebuilt = RebuildResult(kept=_copy_sound(directory.path / CATALOGUE, new))
+        engine = open_engine(new)
+        try:
+            (upgrade if rebuilt.kept else migrate)(engine, schema.MIGRATIONS)
+            catalogue = Catalogue(engine)
+            with closing(catalogue):
+                if catalogue.holding(settings.service.main) is None:
+                    moment = timestamp_text(directory.now())
+                    catalogue.put(Holding(forms=settings.service, timestamp=moment, transferable=False))
+                _take_all(catalogue, directory.path / "col", rebuilt)
+        finally:
+            engine.dispose()
+        _exchange(directory.path, new, lost_found)
+        with directory.catalogue() as catalogue:
+            directory.file_store().settle(catalogue)
+            sidecars.write_outdated(catalogue, directory.file_store())
+        # The old catalogue may have listed it.
+        _move_to_lost_found(directory.path, "staging", lost_found)
+    return rebuilt
+
+
+def _copy_sound(old: Path, new: Path) -> bool:
+    """Copy the old catalogue if it is sound; returns whether it is."""
+    if not old.exists():
+        return False
+    engine = open_engine(old)
+    try:
+        upgrade(engine, schema.MIGRATIONS)
+        with closing(Catalogue(engine)) as catalogue, catalogue.reading() as run:
+            sound = not consistency.integrity_errors(run) and not consistency.dangling_references(run)
+        if sound:
+            copy_database(old, new)
+            _read_all(new)
+    except ROW_ERRORS:
+        _remove(new)
+        return False
+    finally:
+        engine.dispose()
+    return sound
+
+
+def _read_all(path: Path) -> None:
+    """Read all rows of a catalogue, for the error of a damaged one."""
+    engine = open_engine(path)
+    try:
+        with closing(Catalogue(engine)) as catalogue:
+            for _ in catalogue.all():
+                pass
+    finally:
+        engine.dispose()
+
+
+def _take_all(catalogue: Catalogue, root: Path, rebuilt: RebuildResult) -> None:
+    for path in _sidecars(root):
+        try:
+            holding, events = sidecars.read_sidecar(sidecars.read_file(path))
+            with catalogue.writing() as writer:
+                _take(writer, holding, events, rebuilt)
+        except SetupError:
+            raise
+        except (IbiError, OSError) as error:
+            why = error if isinstance(error, IbiError) else error.strerror or error
+            problem = "{path} is left out: {reason}"
+            rebuilt.problems.append(IbiError(problem, path=path.relative_to(root), reason=why))
+
+
+def _take(
+    writer: CatalogueWriter, recorded: Holding, events: list[ItemEvent], rebuilt: RebuildResult
+) -> None:
+    """Add or update one item from its item.json. Raises AlreadyHeld where its names belong to several items."""
+    found = {held.number: held for name in recorded.names if (held := writer.holding(name))}
+    if len(found) > 1:
+        names = ", ".join(str(held.forms.main) for held in found.values())
+        raise AlreadyHeld("its names and its key are those of several items: {names}", names=names)
+    if not found:
+        number, known = writer.add(recorded), 0
+        rebuilt.added += 1
+    else:
+        held = next(iter(found.values()))
+        number, known = held.number, len(history.events_of(writer.run, held.number))
+        if known > len(events) or (known == len(events) and sidecars.tells_the_same(recorded, held)):
+            return
+        writer.change(held, replace(recorded, number=number))
+        rebuilt.brought_on += 1
+    for event in events[known:]:
+        history.add_event(writer.run, number, event)
+    sidecar_table.record_outdated(writer.run, number)
+
+
+def _sidecars(folder: Path) -> Iterator[Path]:
+    """Yield every item.json in the folder of an item: two or four folders deep, and never through a link."""
+    for above, folders, files in os.walk(folder):
+        here = folder / above
+        folders.sort()
+        depth = len(here.relative_to(folder).parts)
+        if sidecars.FILE in files and depth in {2, 4}:
+            yield here / sidecars.FILE
+        if depth >= 4:  # noqa: PLR2004 - the parts of a repository name
+            folders.clear()
+
+
+def _exchange(data: Path, new: Path, lost_found: Path) -> None:
+    """Put the new catalogue into the place of the old one, which is moved to lost+found."""
+    for part in reversed(_PARTS):
+        _move_to_lost_found(data, f"{CATALOGUE}{part}", lost_found)
+    try:
+        for part in _PARTS:
+            made = new.with_name(f"{new.name}{part}")
+            if made.exists():
+                made.rename(data / f"{CATALOGUE}{part}")
+        flush_folder(data)
+    except OSError as error:
+        reason = error.strerror or error
+        raise SetupError("{path} cannot be written: {reason}", path=data, reason=reason) from None
+
+
+def _move_to_lost_found(data: Path, name: str, lost_found: Path) -> None:
+    """Move a file, or what is in a folder, to lost+found."""
+    old = data / name
+    try:
+        for each in old.iterdir() if old.is_dir() else [old]:
+            if each.exists():
+                target = lost_found / each.relative_to(data)
+                target.parent.mkdir(parents=True, exist_ok=True)
+                each.rename(target)
+    except OSError as error:
+        reason = error.strerror or error
+        raise SetupError("{path} cannot be written: {reason}", path=lost_found, reason=reason) from None
+
+
+def _remove(path: Path) -> None:
+    for part in _PARTS:
+        path.with_name(f"{path.name}{part}").unlink(missing_ok=True)

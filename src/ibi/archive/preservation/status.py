@@ -1,0 +1,116 @@
+"""The status of an Archive: its identity, items, memberships, hand-overs, copies, and damaged files.
+
+The same for the terminal, for pages and for programs. `tell` translates a sentence for the reader.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+from ibi.archive.model.item_json import timestamp_text
+from ibi.archive.preservation.audit import WALK
+from ibi.archive.store.tables import fixity, listings, memberships, transfers
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from ibi.archive.membership.joining import Resolvers
+    from ibi.archive.store.tables.catalogue import SqlRunner
+    from ibi.archive.store.tables.fixity import KnownFault
+    from ibi.archive.store.tables.transfers import OutgoingTransfer
+    from ibi.errors import IbiError
+    from ibi.runtime.settings import ArchiveSettings
+
+    Tell = Callable[[IbiError | str], str]
+
+MOST_FAULTS: Final = 1000
+"""Damaged files that are listed at most."""
+
+STANDINGS: Final = {
+    "waiting": "waiting",
+    "included": "included",
+    "included, not confirmed": "included, not confirmed",
+    "refused": "refused",
+    "excluded": "excluded",
+}
+"""The states of an Archive at a resolver, for people."""
+
+
+def identity(settings: ArchiveSettings) -> dict[str, Any]:
+    """Return its names, addresses and switches."""
+    return {
+        "service": str(settings.service),
+        "address": settings.address,
+        "aliases": list(settings.aliases),
+        "ip": settings.ip,
+        "admin": settings.admin,
+        "labels": settings.mint_host,
+        "switched_on": settings.switched_on,
+        "retired": settings.retired,
+    }
+
+
+def sections(run: SqlRunner, resolvers: Resolvers, tell: Tell) -> dict[str, Any]:
+    """Return the sections of the status, in the order in which they are shown."""
+    return {
+        "items": {state.value: count for state, count in listings.count_states(run).items()},
+        "resolvers": of_resolvers(run, resolvers, tell),
+        "transfers": of_transfers(run, tell),
+        "copies": dict(zip(("lagging", "since"), listings.lagging(run), strict=True)),
+        "audit": of_audit(run, tell),
+    }
+
+
+def of_resolvers(run: SqlRunner, resolvers: Resolvers, tell: Tell) -> list[dict[str, str]]:
+    """Return its state at each of its resolvers, including those that it is leaving."""
+    known = memberships.all_memberships(run)
+    found = []
+    for url in (*resolvers.keys, *(known.keys() - resolvers.keys.keys())):
+        member = known.get(url)
+        found.append({
+            "url": url,
+            "standing": tell(STANDINGS[member.standing]) if member else tell("not asked yet"),
+            "since": member.since if member else "",
+            "heard": member.heard if member else "",
+            "problem": tell(member.problem) if member and member.problem else "",
+        })  # fmt: skip
+    return found
+
+
+def of_transfers(run: SqlRunner, tell: Tell) -> list[dict[str, str]]:
+    """Return the hand-overs that are not finished."""
+    return [of_giving(run, giving, tell) for giving in transfers.open_outgoing(run)]
+
+
+def of_giving(run: SqlRunner, giving: OutgoingTransfer, tell: Tell) -> dict[str, str]:
+    """Return how far one hand-over is, without its secrets."""
+    return {
+        "transfer": giving.id,
+        "item": transfers.main_name(run, giving.item),
+        "to": giving.address,
+        "stage": giving.stage.value,
+        "since": giving.moment,
+        "problem": tell(giving.problem) if giving.problem else "",
+    }
+
+
+def of_audit(run: SqlRunner, tell: Tell) -> dict[str, Any]:
+    """Return how far the present audit of the stored files is, and how many are damaged."""
+    place = fixity.position_of(run, WALK)
+    return {
+        "files": fixity.total(run)[0],
+        "faults": len(fixity.faults(run, MOST_FAULTS)),
+        "begun": timestamp_text(int(place.begun)) if place else "",
+        "ended": tell("yes") if place and place.ended else tell("no"),
+    }
+
+
+def of_fault(known: KnownFault) -> dict[str, str]:
+    """Return one damaged file."""
+    return {
+        "ibi": str(known.listed.forms.main),
+        "file": known.listed.file.name,
+        "fault": known.fault.value,
+        "found": known.read,
+        "good": known.good,
+    }

@@ -1,0 +1,324 @@
+"""Copies of items whose originals other Archives hold (ARC-02, ARC-04): fetched whole, verified, stored.
+
+An Archive like this one describes its items under `/-/api/items/`: the copy gets all facts, and every file must have
+the digest of the description. Where nothing describes the item, the copy is the one file that the persistent URL leads
+to.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from datetime import UTC
+from email.utils import parsedate_to_datetime
+from typing import TYPE_CHECKING, Final
+from urllib.parse import urlsplit
+
+from ibi.archive.model.file_names import file_parts
+from ibi.archive.model.handover import fingerprint
+from ibi.archive.model.item import Access, Holding, StoredFile
+from ibi.archive.model.item_json import timestamp_text
+from ibi.archive.replication.fetching import (
+    ANSWER_SECONDS,
+    OriginalLocation,
+    check_acceptable,
+    discard_on_failure,
+    etag_of,
+    fetch_description,
+    fetch_files,
+    find_original,
+    stage_file,
+    staging_session,
+)
+from ibi.archive.store.tables import copies
+from ibi.archive.store.tables.copies import CopySource
+from ibi.errors import AlreadyHeld, BadItem, HoldingError, PeerError, PeerGarbled, PeerSilent
+from ibi.http.client import AddressPolicy
+from ibi.http.client.download import CheckedURL, Downloads
+from ibi.identifier.forms import IBIForms, parse_ibi
+from ibi.identifier.legacy import LegacyId
+from ibi.protocol.vocabulary import ContentType, ItemState
+from ibi.runtime.tasks import run_to_completion
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from ibi.archive.store.files import FileStore
+    from ibi.archive.store.item_store import ItemStore, UnitOfWork
+    from ibi.http.client.address import Names
+    from ibi.http.client.download import Download
+    from ibi.identifier.forms import IBI, Name
+
+API: Final = "/-/api"
+SLOWEST_SECONDS: Final = 24 * 3600.0
+"""How long a file of unknown size may take."""
+
+_OK, _NOT_MODIFIED, _GONE = 200, 304, 410
+_PASSING: Final = frozenset({408, 425, 429})
+_ITS_FAULT: Final = 500
+_ABOUT_BYTES: Final = 1 << 20
+
+
+@dataclass(frozen=True, slots=True)
+class FoundOriginal:
+    """An original that can be copied: the copy as it will be stored, its source, and the URLs of its files."""
+
+    holding: Holding
+    source: CopySource
+    url_of: Callable[[StoredFile], str]
+    staged: tuple[StoredFile, ...] = ()
+    """Files that were fetched already, because only their bytes show their size and digest."""
+
+
+class Copier:
+    """Makes copies for one Archive, and makes them equal to their originals again.
+
+    `resolver`: the root URL of the resolver that is asked for originals, "" for none; `largest`: bytes of the largest
+    file that is taken; `names` stands in for this machine's own look-up of host names.
+    """
+
+    def __init__(
+        self, item_store: ItemStore, resolver: str, largest: int, names: Names | None = None
+    ) -> None:
+        self.item_store = item_store
+        self.resolver = resolver
+        self._largest = largest
+        self._names = names
+
+    def downloads(self, *, private: bool) -> Downloads:
+        """A client for downloads; `private`: also from addresses of private networks."""
+        return Downloads(AddressPolicy(allow_private=private), self._names)
+
+    async def copy(self, name: Name, who: str, archive: str = "", *, private: bool = False) -> Holding:
+        """Copy an item from the Archive of its original, at this root URL or where the resolver leads.
+
+        A copy that is stored already is made equal to its original. Raises HoldingError, PeerError, SetupError.
+        """
+        # Before anything is fetched: an Original of our own is never replaced by a copy.
+        await asyncio.to_thread(self._check_free, name)
+        async with staging_session(self.item_store), self.downloads(private=private) as downloads:
+            if archive:
+                root = CheckedURL.parse(archive).root
+                found = await self.find_at(downloads, root, name, private=private)
+                if found is None:
+                    raise PeerGarbled("{archive} describes no items", archive=root)
+            else:
+                found = await self.find(downloads, name, private=private)
+            return await self.save(downloads, name, found, who)
+
+    async def find(self, downloads: Downloads, name: Name, *, private: bool) -> FoundOriginal:
+        """Find the original that the resolver leads to. Raises HoldingError, PeerError."""
+        if not self.resolver:
+            raise HoldingError("this Archive has joined no resolver: say which Archive to copy from")
+        # The resolver may be at a private address, since our administrator chose it; the Archive may not.
+        async with self.downloads(private=True) as to_resolver:
+            place = await find_original(to_resolver, self.resolver, name)
+        for root in place.archives:
+            # What answers may be no Archive of this kind. Several roots may belong to the Archive; the first
+            # that describes the item counts.
+            with suppress(PeerGarbled):
+                found = await self.find_at(downloads, root, name, private=private)
+                if found is not None:
+                    return found
+        return await self.find_file(downloads, place, name, private=private)
+
+    async def find_at(
+        self, downloads: Downloads, root: str, name: Name, tag: str = "", *, private: bool = False
+    ) -> FoundOriginal | None:
+        """Fetch the description of an original from the Archive at a root URL; None if nothing there describes items.
+
+        Raises HoldingError where it holds no original that others may copy, NotModified, PeerError.
+        """
+        description = await fetch_description(
+            downloads, f"{root}{API}/items/{name}", name, {"If-None-Match": tag} if tag else {}
+        )
+        if description.status == _NOT_MODIFIED:
+            raise NotModified
+        if description.status == _GONE:
+            raise HoldingError("{archive} has removed {name}", archive=root, name=name)
+        if description.status in _PASSING or description.status >= _ITS_FAULT:
+            raise PeerSilent("{archive} cannot answer now: {status}", archive=root, status=description.status)
+        there = description.holding
+        if there is None:
+            return None
+        check_acceptable(there, self._largest)
+        # A copy of a copy could lag behind twice, and its source could go without notice (ARC-13).
+        if there.state is not ItemState.ORIGINAL:
+            raise HoldingError("{archive} holds only a copy of {name}", archive=root, name=name)
+        if there.access_on(self.item_store.moment[:10]) is not Access.OPEN or not (
+            there.file_list_public or there.files or there.url
+        ):
+            raise HoldingError("{archive} does not give {name} to others", archive=root, name=name)
+        source = CopySource(
+            archive=root,
+            service=await _service(downloads, root),
+            original=there.timestamp,
+            tag=description.tag,
+            checked=self.item_store.moment,
+            private=private,
+        )
+        base = f"{root}/col/{there.forms.main}/doc/"
+        return FoundOriginal(replace(there, state=ItemState.COPY), source, lambda file: f"{base}{file.name}")
+
+    async def find_file(
+        self,
+        downloads: Downloads,
+        place: OriginalLocation,
+        name: Name,
+        tag: str = "",
+        *,
+        private: bool = False,
+    ) -> FoundOriginal:
+        """Fetch the one file that a persistent URL leads to, where nothing describes the item.
+
+        Its digest is computed here: there is none to compare it with. Raises HoldingError, NotModified, PeerError.
+        """
+        if isinstance(name, LegacyId):
+            raise HoldingError("nothing describes {name}, and it is no IBI: it cannot be copied", name=name)
+        headers = {"If-None-Match": tag} if tag else {}
+        file_store = self.item_store.file_store
+        async with downloads.get(
+            place.url, most_bytes=self._largest, seconds=SLOWEST_SECONDS, headers=headers, follow=True
+        ) as reply:
+            if reply.status == _NOT_MODIFIED:
+                raise NotModified
+            if reply.status != _OK:
+                problem = "the file {name} was not given: the answer was {status}"
+                raise PeerGarbled(problem, name=place.url, status=reply.status)
+            file = await stage_file(file_store, _file_name(reply.url), reply.chunks())
+            with discard_on_failure(file_store, [file]):
+                return self._single_file(place, name, file, reply, private=private)
+
+    def _single_file(
+        self, place: OriginalLocation, name: IBI, file: StoredFile, reply: Download, *, private: bool
+    ) -> FoundOriginal:
+        """An original of which nothing is known but a file, and the Archive's answer to the resolver."""
+        timestamp = place.timestamp or _last_modified(reply) or self.item_store.moment
+        forms = place.answer.forms
+        holding = Holding(
+            forms=forms if forms and forms.names(name) else IBIForms.of(name),
+            state=ItemState.COPY,
+            content_type=place.answer.entry().content_type or ContentType.DATA,
+            timestamp=timestamp,
+            files=(file,),
+            target=file.name,
+        )
+        service = place.answer.archive_service
+        source = CopySource(
+            archive="",
+            service=str(service.main) if service else "",
+            url=place.url,
+            original=timestamp,
+            tag=etag_of(reply.headers),
+            compared=False,
+            checked=self.item_store.moment,
+            private=private,
+        )
+        return FoundOriginal(holding, source, lambda _: place.url, (file,))
+
+    async def save(self, downloads: Downloads, name: Name, found: FoundOriginal, who: str) -> Holding:
+        """Fetch the missing files of an original, and store the copy in one transaction. Raises as `copy` does."""
+        here = await asyncio.to_thread(self.item_store.catalogue.holding, name)
+        missing = missing_files(found.holding.files, here.files if here else ())
+        staged: Sequence[StoredFile] = found.staged
+        if here is not None and staged:
+            # Nothing is known of the original but this file: all other facts stay as they were stored.
+            if missing:
+                at, file = found.holding.timestamp, staged[0]
+                found = replace(found, holding=replace(here, timestamp=at, files=(file,), target=file.name))
+            else:
+                self.item_store.file_store.discard(staged[0])
+                staged, found = (), replace(found, holding=here)
+        elif not staged:
+            staged = await fetch_files(downloads, self.item_store.file_store, missing, found.url_of)
+        return await run_to_completion(self._hold, name, found, staged, who)
+
+    def _hold(self, name: Name, found: FoundOriginal, staged: Sequence[StoredFile], who: str) -> Holding:
+        item_store = self.item_store
+        with item_store.unit_of_work(who) as work, discard_on_failure(item_store.file_store, staged):
+            held = save_copy(work, name, found.holding, staged, found.source.place)
+            copies.save_source(work.writer.run, held.number, found.source)
+        discard_unused(item_store.file_store, held, staged)
+        return held
+
+    def _check_free(self, name: Name) -> None:
+        here = self.item_store.catalogue.holding(name)
+        if here is not None:
+            _check_copy(here)
+
+
+class NotModified(Exception):
+    """The original is as it was when it was last compared."""
+
+
+def save_copy(
+    work: UnitOfWork, name: Name, copy: Holding, staged: Sequence[StoredFile], place: str
+) -> Holding:
+    """Store a copy whose missing files were staged, or make the stored one equal to it. Raises HoldingError."""
+    here = work.find(name)
+    if here is None:
+        return work.add(replace(copy, files=()), staged, "copied", source=place)
+    _check_copy(here)
+    new = {file.name: file for file in staged}
+    wanted = {file.name: file.sha256 for file in copy.files if file.name not in new}
+    kept = tuple(file for file in here.files if wanted.get(file.name) == file.sha256)
+    # Another process has replaced a file since the missing ones were determined.
+    if len(kept) < len(wanted):
+        raise HoldingError("{name} has been changed meanwhile", name=here.forms.main)
+    whole = replace(copy, number=here.number, key=here.key, files=(*kept, *staged))
+    # Nothing differs: an event without a change would be sent to resolvers as a notice.
+    if fingerprint(whole) == fingerprint(here):
+        return here
+    return work.change(here, replace(whole, files=kept), staged, "refreshed", source=place)
+
+
+def discard_unused(file_store: FileStore, held: Holding, staged: Sequence[StoredFile]) -> None:
+    """Discard what was staged for a copy that another process has made equal meanwhile."""
+    for file in staged:
+        if file not in held.files:
+            file_store.discard(file)
+
+
+def missing_files(wanted: Sequence[StoredFile], here: Sequence[StoredFile]) -> list[StoredFile]:
+    """The files of a manifest that are not stored here, or differ."""
+    held = {(file.name, file.size, file.sha256) for file in here}
+    return [file for file in wanted if (file.name, file.size, file.sha256) not in held]
+
+
+def _check_copy(here: Holding) -> None:
+    name = here.forms.main
+    if here.state is ItemState.ORIGINAL:
+        raise AlreadyHeld("{name} is held here as the Original, beside which there is no copy", name=name)
+    if here.deleted:
+        raise HoldingError("{name} was removed on {date}", name=name, date=here.timestamp)
+
+
+async def _service(downloads: Downloads, root: str) -> str:
+    """Fetch the service IBI of the Archive at a root URL from its /-/about, "" where there is none."""
+    try:
+        async with downloads.get(f"{root}/-/about", most_bytes=_ABOUT_BYTES, seconds=ANSWER_SECONDS) as reply:
+            facts = json.loads(await reply.read()) if reply.status == _OK else {}
+            return str(parse_ibi(facts["service_ibi"]))
+    except (PeerError, ValueError, RecursionError, LookupError, TypeError, AttributeError):
+        return ""
+
+
+def _file_name(url: str) -> str:
+    """The name for the file at a URL: the last part of its path, if that can be the name of a file."""
+    last = urlsplit(url).path.rpartition("/")[2]
+    try:
+        file_parts(last)
+    except BadItem:
+        return "index.html"
+    return last
+
+
+def _last_modified(reply: Download) -> str:
+    """The Last-Modified of a file as a timestamp, "" where its server sends none."""
+    try:
+        moment = parsedate_to_datetime(reply.headers.get("last-modified", ""))
+        return timestamp_text(moment.replace(tzinfo=moment.tzinfo or UTC).timestamp())
+    except (ValueError, OverflowError):
+        return ""

@@ -1,0 +1,266 @@
+"""What another Archive sends about an item: its description, and its files (threats T08, T10, T23 and T35).
+
+`find_original` finds the Archive of an original as a resolver leads there: through the persistent URL, whose redirect
+is followed by hand.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from contextlib import ExitStack, asynccontextmanager, contextmanager
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any, Final
+
+from ibi.archive.model.file_names import file_parts, media_type
+from ibi.archive.model.item import StoredFile
+from ibi.archive.model.item_json import read_item
+from ibi.errors import BadItem, HoldingError, ParseError, PeerError, PeerGarbled, SetupError
+from ibi.http.client.download import CheckedURL
+from ibi.protocol.url_list import UrlList
+from ibi.protocol.vocabulary import REQUIRED_STATE, ItemState
+from ibi.runtime.tasks import run_to_completion
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
+
+    from ibi.archive.model.item import Holding
+    from ibi.archive.store.files import FileStore, StagingFile
+    from ibi.archive.store.item_store import ItemStore
+    from ibi.http.client.download import Downloads
+    from ibi.identifier.forms import Name
+
+
+LONGEST_DESCRIPTION: Final = 16 << 20
+"""Bytes of the description of an item that are read."""
+
+ANSWER_SECONDS: Final = 30.0
+"""Seconds that a description may take."""
+
+_MOST_FILES: Final = 100_000
+_LONGEST_TAG: Final = 200
+_BYTES_A_SECOND: Final = 1 << 16
+"""The slowest rate of a file, after its first minute."""
+
+_FIRST_SECONDS: Final = 60.0
+_SHA256 = re.compile(r"[0-9a-f]{64}", re.ASCII)
+_OK: Final = 200
+_TAKEN: Final = (
+    "rep", "ibip", "aliases", "state", "contenttype", "timestamp", "language", "transferable", "url", "target",
+    "file_list_public", "next_edition", "translations", "metadata_item", "metadata", "formats", "access", "embargo",
+    "rights", "licence",
+)  # fmt: skip
+"""The facts of a description that the copy gets. Its key is left out: it belongs to the depositor over there."""
+
+
+@dataclass(frozen=True, slots=True)
+class DescriptionAnswer:
+    """An answer about an item: the status, the item as it is there (None unless the status is 200), and its ETag."""
+
+    status: int
+    holding: Holding | None = None
+    tag: str = ""
+
+
+async def fetch_description(
+    downloads: Downloads, url: str, name: Name, headers: Mapping[str, str] | None = None
+) -> DescriptionAnswer:
+    """Fetch the description of an item from an Archive. Raises PeerError; a status other than 200 is returned."""
+    async with downloads.get(
+        url, most_bytes=LONGEST_DESCRIPTION, seconds=ANSWER_SECONDS, headers=headers, follow=True
+    ) as reply:
+        if reply.status != _OK:
+            return DescriptionAnswer(reply.status)
+        body = await reply.read()
+        return DescriptionAnswer(_OK, read_description(_parsed(body), name), etag_of(reply.headers))
+
+
+def etag_of(headers: Mapping[str, str]) -> str:
+    """The ETag of an answer; "" where there is none that can be stored and sent back."""
+    tag = headers.get("etag", "")
+    return tag if tag.isascii() and tag.isprintable() and len(tag) <= _LONGEST_TAG else ""
+
+
+def read_description(value: Any, name: Name) -> Holding:
+    """Read a description, which has to be that of `name`. Raises PeerGarbled."""
+    try:
+        holding = _described(value if isinstance(value, dict) else {})
+    except (HoldingError, ParseError) as error:
+        raise PeerGarbled("this is no description of {name}: {reason}", name=name, reason=error) from None
+    if name not in holding.names:
+        raise PeerGarbled("this is no description of {name}: {reason}", name=name, reason=holding.forms.main)
+    # A key of the depositor over there could be equal to one of ours.
+    return replace(holding, key="")
+
+
+async def fetch_files(
+    downloads: Downloads,
+    file_store: FileStore,
+    files: Sequence[StoredFile],
+    url_of: Callable[[StoredFile], str],
+    headers: Mapping[str, str] | None = None,
+) -> list[StoredFile]:
+    """Download files into staging, and compare each with the size and digest of its description (threat T35).
+
+    Raises PeerError, and SetupError where they cannot be stored; then none of them stays.
+    """
+    staged: list[StoredFile] = []
+    with discard_on_failure(file_store, staged):
+        for file in files:
+            # A deadline that grows with the size: a peer that drips bytes must not hold a fetch for days
+            # (T10).
+            most = _FIRST_SECONDS + file.size / _BYTES_A_SECOND
+            async with downloads.get(
+                url_of(file), most_bytes=file.size, seconds=most, headers=headers
+            ) as reply:
+                if reply.status != _OK:
+                    problem = "the file {name} was not given: the answer was {status}"
+                    raise PeerGarbled(problem, name=file.name, status=reply.status)
+                staged.append(await stage_file(file_store, file.name, reply.chunks()))
+            # What differs from its description was damaged, replaced or forged (T35).
+            if (staged[-1].size, staged[-1].sha256) != (file.size, file.sha256):
+                raise PeerGarbled("the file {name} did not come as it was described", name=file.name)
+    return staged
+
+
+async def stage_file(file_store: FileStore, name: str, chunks: AsyncIterator[bytes]) -> StoredFile:
+    """Write one file into staging, chunk by chunk. Raises PeerError, SetupError, BadItem for its name."""
+    staging: StagingFile = file_store.stage_stream(name)
+    try:
+        async for chunk in chunks:
+            staging.write(chunk)
+        return await run_to_completion(staging.finish)
+    except OSError as error:
+        staging.discard()
+        raise SetupError("no file can be kept: {reason}", reason=error.strerror or error) from None
+    except BaseException:
+        staging.discard()
+        raise
+
+
+@asynccontextmanager
+async def staging_session(item_store: ItemStore) -> AsyncIterator[None]:
+    """Open a staging session of the item store, without blocking the event loop. Raises SetupError."""
+    stack = ExitStack()
+    try:
+        await run_to_completion(stack.enter_context, item_store.staging_session())
+        yield
+    finally:
+        await run_to_completion(stack.close)
+
+
+@contextmanager
+def discard_on_failure(file_store: FileStore, staged: Sequence[StoredFile]) -> Iterator[None]:
+    """Discard staged files if the block raises."""
+    try:
+        yield
+    except BaseException:
+        for file in staged:
+            file_store.discard(file)
+        raise
+
+
+def check_acceptable(holding: Holding, largest: int) -> None:
+    """Raise HoldingError for an item that was removed, or has a file that is too large for this Archive."""
+    for file in holding.files:
+        if file.size > largest:
+            problem = "the file {name} has {size} bytes; this Archive takes at most {limit}"
+            raise HoldingError(problem, name=file.name, size=file.size, limit=largest)
+    if holding.state is ItemState.DELETED:
+        raise HoldingError("{name} was removed on {date}", name=holding.forms.main, date=holding.timestamp)
+
+
+def _described(value: Mapping[str, Any]) -> Holding:
+    files = _manifest(value.get("files", {}))
+    facts = {field: value[field] for field in _TAKEN if field in value}
+    draft = read_item({**facts, "files": {file.name: file.sha256 for file in files}})
+    if draft.forms is None or draft.timestamp is None:
+        raise HoldingError("it lacks a name or a timestamp")
+    return draft.holding(draft.forms, draft.timestamp, files)
+
+
+def _manifest(value: Any) -> tuple[StoredFile, ...]:
+    if not isinstance(value, dict) or len(value) > _MOST_FILES:
+        raise HoldingError("its files are no list of files")
+    return tuple(_file(name, value[name]) for name in sorted(value))
+
+
+def _file(name: str, facts: Any) -> StoredFile:
+    file_parts(name)
+    size, digest = (facts.get("size"), facts.get("sha256")) if isinstance(facts, dict) else (None, None)
+    if type(size) is not int or size < 0 or not isinstance(digest, str) or not _SHA256.fullmatch(digest):
+        raise HoldingError("the file {name} has no size and SHA-256", name=name)
+    return StoredFile(name, size, digest, media_type(name))
+
+
+def _parsed(body: bytes) -> Any:
+    try:
+        return json.loads(body)
+    except (ValueError, RecursionError):
+        raise PeerGarbled("the answer is not JSON") from None
+
+
+_SECONDS: Final = 20.0
+_MOST_BYTES: Final = 1 << 20
+_REDIRECTS: Final = frozenset({301, 302, 303, 307, 308})
+
+
+@dataclass(frozen=True, slots=True)
+class OriginalLocation:
+    """Where an original is: the URL that a reader is redirected to, and its Archive's answer to the resolver, if known.
+
+    `archives`: the root URLs under which its Archive may be, the likeliest first.
+    """
+
+    url: str
+    archives: tuple[str, ...]
+    answer: UrlList = field(default_factory=lambda: UrlList({}))
+
+    @property
+    def timestamp(self) -> str:
+        """The timestamp of the item in the answer, "" where it is none."""
+        try:
+            return read_item({"timestamp": self.answer.timestamp}).timestamp or ""
+        except BadItem:
+            return ""
+
+
+async def find_original(downloads: Downloads, resolver: str, name: Name) -> OriginalLocation:
+    """Ask the resolver at this root URL for the original. Raises HoldingError where it knows none, PeerError."""
+    root = resolver.rstrip("/")
+    target = f"/{name}?{REQUIRED_STATE}={ItemState.ORIGINAL.value}"
+    async with downloads.get(f"{root}{target}", most_bytes=_MOST_BYTES, seconds=_SECONDS) as reply:
+        url = reply.headers.get("location", "")
+        if reply.status not in _REDIRECTS or not url:
+            problem = "the resolver does not lead to the original of {name}; it answered {status}"
+            raise HoldingError(problem, name=name, status=reply.status)
+    place = CheckedURL.parse(url)
+    answer = await _url_list(downloads, f"{root}/-/explain{target}")
+    address = answer.archive_address
+    # The address of the answer is the likelier one: files may be on another host.
+    roots = ((f"http://{address}",) if address else ()) + (place.root,)
+    return OriginalLocation(url, tuple(dict.fromkeys(roots)), answer)
+
+
+async def _url_list(downloads: Downloads, url: str) -> UrlList:
+    """Read the answer of the original's Archive from the resolver's explanation; empty where it gives none."""
+    accept = {"Accept": "application/json"}
+    try:
+        async with downloads.get(url, most_bytes=_MOST_BYTES, seconds=_SECONDS, headers=accept) as reply:
+            return _chosen(json.loads(await reply.read())) if reply.status == _OK else UrlList({})
+    except (PeerError, ValueError, RecursionError, LookupError, TypeError, AttributeError):
+        # Without the answer, the copy still gets its file, only fewer facts.
+        return UrlList({})
+
+
+def _chosen(explanation: Any) -> UrlList:
+    """The URL list of the Archive that was chosen. Raises LookupError and the like for a malformed explanation."""
+    archive = explanation["outcome"]["archive"]
+    for statement in explanation["rounds"][-1]["statements"]:
+        if statement["archive"] == archive:
+            pairs = {
+                str(name): value if isinstance(value, str) else tuple(map(str, value))
+                for name, value in statement["pairs"].items()
+            }
+            return UrlList(pairs)
+    return UrlList({})

@@ -1,0 +1,276 @@
+"""The giver of a hand-over: sends an original to another Archive, step by step, with a journal (`model.handover`)."""
+
+from __future__ import annotations
+
+import asyncio
+import secrets
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, Final
+
+from ibi.archive.model.handover import (
+    GiverMessage,
+    GiverStage,
+    GiverStep,
+    ReceiverReply,
+    apply_step,
+    fingerprint,
+    first_message,
+    next_step,
+    proof_digest,
+)
+from ibi.archive.replication.messages import TransferAnswer, read_answer
+from ibi.archive.store.tables import copies, transfers
+from ibi.archive.store.tables.copies import CopySource
+from ibi.archive.store.tables.transfers import OutgoingTransfer
+from ibi.errors import HoldingError, IbiError, NotHeld, PeerError, PeerGarbled, SetupError
+from ibi.http.client import AddressPolicy
+from ibi.http.client.download import CheckedURL, Downloads
+from ibi.identifier.forms import parse_name
+from ibi.protocol.vocabulary import ItemState
+from ibi.runtime.settings import Peer
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from ibi.archive.model.item import Holding
+    from ibi.archive.store.item_store import ItemStore, UnitOfWork
+    from ibi.http.client.address import Names
+    from ibi.identifier.forms import Name
+
+PATH: Final = "/-/api/transfers"
+ANSWER_SECONDS: Final = 30.0
+"""Seconds that the receiver may take to answer; it goes on fetching after its answer."""
+
+FIRST_PAUSE, LONGEST_PAUSE = 1.0, 15.0
+"""Seconds after which a running Archive tries again: exponential backoff."""
+
+_MOST_STEPS: Final = 12  # in a row; the next look goes on from there
+_OK: Final = 200
+
+
+class Giver:
+    """Hands originals of one Archive over to the peers that its settings name.
+
+    `data` is its data directory, `address` its own root URL; `names` replaces this machine's look-up of host names.
+    """
+
+    def __init__(self, item_store: ItemStore, data: Path, address: str, names: Names | None = None) -> None:
+        self.item_store = item_store
+        self._data = data
+        self._address = address
+        self._names = names
+        self._pauses: dict[str, tuple[float, float]] = {}
+
+    def offer(self, name: Name, to: str, who: str, *, remove: bool = False) -> OutgoingTransfer:
+        """Start the hand-over of an item, or find the one that is under way, in one transaction.
+
+        `to`: the name or the root URL of a peer. Raises SetupError, NotHeld, and HoldingError where it must stay.
+        """
+        peer_name, peer = self._peer(to)
+        with self.item_store.unit_of_work(who) as work:
+            held, run = work.get(name), work.writer.run
+            for known in transfers.outgoing_of_item(run, held.number):
+                if known.stage.open and known.address == peer.address:
+                    return self._keep(work, replace(known, peer=peer_name, remove=remove))
+                # The first receiver may be the owner by now: two owners could come of it.
+                if known.stage is GiverStage.HANDED:
+                    problem = "{name} is being handed over to {archive}; that must be finished first"
+                    raise HoldingError(problem, name=held.forms.main, archive=known.address)
+                if known.stage.open:
+                    self._keep(work, replace(known, stage=GiverStage.ENDED))
+            _check_givable(held, self.item_store.service.main)
+            giving = OutgoingTransfer(
+                id=secrets.token_hex(16),
+                item=held.number,
+                peer=peer_name,
+                address=peer.address,
+                passage=secrets.token_urlsafe(32),
+                proof=secrets.token_urlsafe(32),
+                remove=remove,
+                who=who,
+                stage=GiverStage.OFFERED,
+                moment=work.moment,
+            )
+            return self._keep(work, giving)
+
+    def open(self) -> list[OutgoingTransfer]:
+        """The hand-overs that are not at their end, the one that changed longest ago first."""
+        with self.item_store.catalogue.reading() as run:
+            return transfers.open_outgoing(run)
+
+    def find(self, transfer: str) -> tuple[OutgoingTransfer, Holding]:
+        """A hand-over and its item. Raises NotHeld."""
+        catalogue = self.item_store.catalogue
+        with catalogue.reading() as run:
+            giving = transfers.outgoing(run, transfer)
+            name = transfers.main_name(run, giving.item) if giving else ""
+        holding = catalogue.holding(parse_name(name)) if name else None
+        if giving is None or holding is None:
+            raise NotHeld("there is no such hand-over")
+        return giving, holding
+
+    async def advance(self, giving: OutgoingTransfer) -> tuple[OutgoingTransfer, ReceiverReply | None]:
+        """Advance an open hand-over as far as possible now; return it, and the receiver's last reply.
+
+        A failure is recorded in it, and the reply is None then. Raises SetupError.
+        """
+        word, reply = first_message(giving.stage), None
+        try:
+            # Peers were chosen by our administrator, so they may be at private addresses.
+            async with Downloads(AddressPolicy(allow_private=True), self._names) as downloads:
+                for _ in range(_MOST_STEPS):
+                    answer = await self._send(downloads, giving, word)
+                    reply = answer.reply
+                    step = next_step(giving.stage, reply)
+                    giving = await asyncio.to_thread(self._take, giving, step, answer)
+                    if step is GiverStep.WAIT or not giving.stage.open:
+                        break
+                    word = GiverMessage.PROPOSE if step is GiverStep.PROPOSE else first_message(giving.stage)
+        except IbiError as error:
+            reply = None
+            giving = await asyncio.to_thread(self._note, giving, error)
+        return giving, reply
+
+    async def withdraw(self, giving: OutgoingTransfer) -> OutgoingTransfer:
+        """Ask the receiver to decline for ever, and take the item back if it does.
+
+        Raises PeerError where the receiver may have the proof already, and does not answer.
+        """
+        try:
+            async with Downloads(AddressPolicy(allow_private=True), self._names) as downloads:
+                answer = await self._send(downloads, giving, GiverMessage.WITHDRAW)
+        except PeerError:
+            if giving.stage is not GiverStage.OFFERED:
+                raise
+            # It was never sent the proof, so it cannot have become the owner.
+            answer = TransferAnswer(ReceiverReply.DECLINED)
+        return await asyncio.to_thread(self._take, giving, next_step(giving.stage, answer.reply), answer)
+
+    async def advance_all(self) -> None:
+        """Advance every open hand-over; those that make no progress less and less often."""
+        clock = asyncio.get_running_loop().time
+        for giving in await asyncio.to_thread(self.open):
+            due, pause = self._pauses.pop(giving.id, (0.0, FIRST_PAUSE))
+            if clock() < due:
+                self._pauses[giving.id] = (due, pause)
+                continue
+            after, reply = await self.advance(giving)
+            if after.stage is giving.stage and reply is not ReceiverReply.FETCHING:
+                self._pauses[giving.id] = (clock() + pause, min(2 * pause, LONGEST_PAUSE))
+
+    async def _send(
+        self, downloads: Downloads, giving: OutgoingTransfer, word: GiverMessage
+    ) -> TransferAnswer:
+        message: dict[str, Any] = {"transfer": giving.id, "word": word.value}
+        if word is GiverMessage.PROPOSE:
+            _, holding = await asyncio.to_thread(self.find, giving.id)
+            message |= {
+                "address": self._address,
+                "ibi": str(holding.forms.main),
+                "passage": giving.passage,
+                "seal": proof_digest(giving.proof),
+                "fingerprint": giving.fingerprint or fingerprint(holding),
+            }
+        elif word is GiverMessage.COMPLETE:
+            message |= {"proof": giving.proof, "fingerprint": giving.fingerprint}
+        _, peer = self._peer(giving.peer)
+        reply = await downloads.send(
+            "POST", f"{peer.address}{PATH}", json=message, token=peer.token, seconds=ANSWER_SECONDS
+        )
+        if reply.status != _OK:
+            raise PeerGarbled("{archive} does not take part in hand-overs with us: it answered {status}",
+                              archive=peer.address, status=reply.status)  # fmt: skip
+        answer = read_answer(reply.json(), peer.address)
+        # The Archive that has taken the copy may be the owner by now: another one must not become it, too.
+        if giving.service and answer.service != giving.service:
+            problem = "at {archive} there is another Archive than the one that has taken the copy"
+            raise PeerGarbled(problem, archive=peer.address)
+        return answer
+
+    def _take(self, giving: OutgoingTransfer, step: GiverStep, answer: TransferAnswer) -> OutgoingTransfer:
+        """Do one step in one transaction with the journal; nothing where another process has advanced it meanwhile."""
+        with self.item_store.unit_of_work(giving.who) as work:
+            known = transfers.outgoing(work.writer.run, giving.id)
+            # The command and the running Archive may both advance it: the first one wins.
+            if known is None or known.stage is not giving.stage:
+                return known or giving
+            held = work.get(parse_name(transfers.main_name(work.writer.run, giving.item)))
+            return self._keep(
+                work, self._stepped(work, replace(known, problem=answer.problem), held, step, answer)
+            )
+
+    def _stepped(
+        self,
+        work: UnitOfWork,
+        giving: OutgoingTransfer,
+        held: Holding,
+        step: GiverStep,
+        answer: TransferAnswer,
+    ) -> OutgoingTransfer:
+        same = fingerprint(held) == answer.fingerprint
+        stage, state = apply_step(giving.stage, step, held.state, transferable=held.transferable, same=same)
+        if state is ItemState.COPY is not held.state:
+            self._become_copy(work, giving, held, answer)
+        elif state is ItemState.ORIGINAL is not held.state:
+            work.change(held, replace(held, state=state), (), "returned", by=giving.address)
+            copies.forget_source(work.writer.run, held.number)
+        if stage is GiverStage.HANDED is not giving.stage:
+            giving = replace(giving, fingerprint=fingerprint(held), service=answer.service)
+        # The Copy stays in the catalogue, so that links to our address still lead to the item.
+        if stage is GiverStage.DONE and giving.remove and held.files:
+            here, pointer = work.get(held.forms.main), f"{giving.address}/{held.forms.main}"
+            bare = replace(here, files=(), target="", url=pointer)
+            work.change(here, bare, (), "dropped", to=giving.address)
+        if stage is GiverStage.ENDED and step is GiverStep.STEP_BACK:
+            problem = "{name} is no longer an original that can be handed over"
+            giving = replace(giving, problem=HoldingError(problem, name=held.forms.main))
+        return replace(giving, stage=stage)
+
+    @staticmethod
+    def _become_copy(
+        work: UnitOfWork, giving: OutgoingTransfer, held: Holding, answer: TransferAnswer
+    ) -> None:
+        work.change(
+            held, replace(held, state=ItemState.COPY), (), "given", to=giving.address, service=answer.service
+        )
+        source = CopySource(
+            archive=giving.address,
+            service=answer.service,
+            original=held.timestamp,
+            checked=work.moment,
+            private=True,
+        )
+        copies.save_source(work.writer.run, held.number, source)
+
+    def _note(self, giving: OutgoingTransfer, problem: IbiError) -> OutgoingTransfer:
+        with self.item_store.unit_of_work(giving.who) as work:
+            known = transfers.outgoing(work.writer.run, giving.id)
+            if known is None or str(known.problem) == str(problem):
+                return known or giving
+            return self._keep(work, replace(known, problem=problem))
+
+    @staticmethod
+    def _keep(work: UnitOfWork, giving: OutgoingTransfer) -> OutgoingTransfer:
+        kept = replace(giving, moment=work.moment)
+        transfers.save_outgoing(work.writer.run, kept)
+        return kept
+
+    def _peer(self, to: str) -> tuple[str, Peer]:
+        """A peer with a token, by its name or its root URL. Raises SetupError."""
+        root = CheckedURL.parse(to).root if "://" in to else to
+        for name, peer in Peer.read_tables(self._data).items():
+            if peer.token and root in {name, peer.address}:
+                return name, peer
+        raise SetupError("there is no peer {name} with a token: add it with `ibi archive peer`", name=to)
+
+
+def _check_givable(held: Holding, service: object) -> None:
+    name = held.forms.main
+    if name == service:
+        raise HoldingError("{name} is the Archive service and cannot be handed over", name=name)
+    if held.deleted:
+        raise HoldingError("{name} was removed on {date}", name=name, date=held.timestamp)
+    if held.state is ItemState.COPY:
+        raise HoldingError("{name} is a copy: only the Archive of the original can hand it over", name=name)
+    if not held.transferable:
+        raise HoldingError("{name} is an original that must stay in this Archive", name=name)

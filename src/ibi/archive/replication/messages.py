@@ -1,0 +1,135 @@
+"""The messages between giver and receiver of a hand-over, as JSON: every field is hostile until read."""
+
+from __future__ import annotations
+
+import json
+import re
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+from ibi.archive.model.handover import GiverMessage, ReceiverReply, fingerprint
+from ibi.archive.replication.fetching import read_description
+from ibi.errors import BadItem, HoldingError, IbiError, PeerGarbled
+from ibi.identifier.forms import parse_ibi
+
+if TYPE_CHECKING:
+    from ibi.archive.model.item import Holding
+    from ibi.identifier.forms import Name
+
+_ID = re.compile(r"[0-9a-f]{32}", re.ASCII)
+_SECRET = re.compile(r"[A-Za-z0-9_-]{20,100}", re.ASCII)
+_SHA256 = re.compile(r"[0-9a-f]{64}", re.ASCII)
+_MOST_EVENTS: Final = 10_000
+_LONGEST_WORD: Final = 200
+_SHOWN: Final = 300  # characters of another Archive's sentence
+
+
+class TransferMessage(NamedTuple):
+    """A message of the giver; fields that do not belong to its word are ""."""
+
+    transfer: str
+    word: GiverMessage
+    address: str = ""
+    name: Name | None = None
+    passage: str = ""
+    seal: str = ""
+    proof: str = ""
+    fingerprint: str = ""
+
+
+class FetchedItem(NamedTuple):
+    """An item as the giver describes it, with what had happened to it before."""
+
+    item: Holding
+    service: str
+    history: list[dict[str, Any]]
+
+
+class TransferAnswer(NamedTuple):
+    """The receiver's answer."""
+
+    reply: ReceiverReply
+    fingerprint: str = ""
+    """The fingerprint of its Copy."""
+    service: str = ""
+    """The IBI of its Archive service."""
+    problem: IbiError | None = None
+
+
+def read_message(value: Any) -> TransferMessage:
+    """Read a message of a giver. Raises BadItem or ParseError."""
+    fields = value if isinstance(value, dict) else {}
+    try:
+        word = GiverMessage(str(fields.get("word")))
+    except ValueError:
+        raise BadItem("this is no message of a hand-over") from None
+    message = TransferMessage(_matching(fields, "transfer", _ID), word)
+    if word is GiverMessage.WITHDRAW:
+        return message
+    message = message._replace(fingerprint=_matching(fields, "fingerprint", _SHA256))
+    if word is GiverMessage.COMPLETE:
+        return message._replace(proof=_matching(fields, "proof", _SECRET))
+    ibi, address = fields.get("ibi"), fields.get("address")
+    if not isinstance(ibi, str) or not isinstance(address, str):
+        raise BadItem("this is no message of a hand-over")
+    return message._replace(
+        name=parse_ibi(ibi),
+        address=address,
+        passage=_matching(fields, "passage", _SECRET),
+        seal=_matching(fields, "seal", _SHA256),
+    )
+
+
+def _matching(fields: dict[str, Any], name: str, pattern: re.Pattern[str]) -> str:
+    text = fields.get(name)
+    if not isinstance(text, str) or not pattern.fullmatch(text):
+        raise BadItem("this is no message of a hand-over")
+    return text
+
+
+def read_fetched(body: bytes, message: TransferMessage) -> FetchedItem:
+    """Read the giver's description of the item. Raises PeerGarbled."""
+    garbled = PeerGarbled("the giver does not describe {name} as it should", name=message.name)
+    try:
+        value = json.loads(body)
+        if message.name is None or not isinstance(value, dict):
+            raise garbled
+        item = read_description(value.get("item"), message.name)
+        service = str(parse_ibi(value["service"]))
+        # More events than any item has would fill the catalogue of the receiver (T10).
+        events = [_event(event, service) for event in value["history"][:_MOST_EVENTS]]
+    except (ValueError, RecursionError, LookupError, TypeError, AttributeError):
+        raise garbled from None
+    # Both must mean the same item, or the hand-over could not be compared at its end.
+    if fingerprint(item) != value.get("fingerprint"):
+        raise garbled
+    if not item.transferable:
+        raise HoldingError("{name} is an original that must stay in its Archive", name=item.forms.main)
+    return FetchedItem(item, service, events)
+
+
+def _event(event: Any, service: str) -> dict[str, Any]:
+    """Read an event of the former Archive, and put its IBI into it. Raises ValueError, LookupError and the like."""
+    moment, who, what = event["moment"], event["who"], event["what"]
+    plain = all(
+        isinstance(word, str) and len(word) <= _LONGEST_WORD and word.isprintable()
+        for word in (moment, who, what)
+    )
+    if not plain or not isinstance(event["detail"], dict):
+        raise ValueError
+    return {"moment": moment, "who": who, "what": what, "detail": {"archive": service} | event["detail"]}
+
+
+def read_answer(value: Any, archive: str) -> TransferAnswer:
+    """Read the answer of the receiver at this root URL. Raises PeerGarbled."""
+    try:
+        reply = ReceiverReply(value["reply"])
+        problem, stamp, service = (value.get(name, "") for name in ("problem", "fingerprint", "service"))
+        if isinstance(problem, str) and isinstance(stamp, str):
+            # A sentence of another program goes into our log and pages: short, and without control characters
+            # (T12).
+            reason = "".join(char for char in problem if char.isprintable())[:_SHOWN]
+            why = HoldingError("{archive} says: {reason}", archive=archive, reason=reason) if reason else None
+            return TransferAnswer(reply, stamp, str(parse_ibi(service)) if service else "", why)
+    except (LookupError, TypeError, ValueError, AttributeError):
+        pass
+    raise PeerGarbled("{archive} gave no answer that belongs to a hand-over", archive=archive)

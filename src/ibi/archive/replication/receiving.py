@@ -1,0 +1,257 @@
+"""The receiver of a hand-over: takes an original over from another Archive, with a journal (`model.handover`)."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import replace
+from hmac import compare_digest
+from typing import TYPE_CHECKING, Any, Final
+
+from ibi.archive.model.handover import (
+    ReceiverAction,
+    ReceiverReply,
+    ReceiverStage,
+    fingerprint,
+    proof_digest,
+    receiver_action,
+)
+from ibi.archive.replication.copying import discard_unused, missing_files, save_copy
+from ibi.archive.replication.fetching import (
+    ANSWER_SECONDS,
+    LONGEST_DESCRIPTION,
+    check_acceptable,
+    discard_on_failure,
+    fetch_files,
+    staging_session,
+)
+from ibi.archive.replication.messages import FetchedItem, TransferMessage, read_fetched, read_message
+from ibi.archive.store.tables import copies, history, transfers
+from ibi.archive.store.tables.copies import CopySource
+from ibi.archive.store.tables.history import ItemEvent
+from ibi.archive.store.tables.transfers import IncomingTransfer
+from ibi.errors import ForbiddenAddress, HoldingError, IbiError, PeerError, PeerGarbled, SetupError
+from ibi.http.client import AddressPolicy
+from ibi.http.client.download import CheckedURL, Downloads
+from ibi.identifier.forms import parse_name
+from ibi.protocol.vocabulary import ItemState
+from ibi.runtime.settings import Peer
+from ibi.runtime.tasks import run_to_completion
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from ibi.archive.model.item import Holding
+    from ibi.archive.store.item_store import ItemStore, UnitOfWork
+    from ibi.http.client.address import Names
+
+PASSAGE: Final = "ibi-passage"
+"""The header with which the receiver of a hand-over fetches its item."""
+
+WAIT_SECONDS: Final = 5.0
+"""Seconds that an answer waits for a fetch that is under way."""
+
+MOST_FETCHES: Final = 8
+"""Items that are fetched at once."""
+
+_OK: Final = 200
+
+
+class Receiver:
+    """Takes originals over from other Archives.
+
+    `data` is the data directory; `largest`: bytes of the largest file that is taken; `names` replaces this machine's
+    look-up of host names.
+    """
+
+    def __init__(self, item_store: ItemStore, data: Path, largest: int, names: Names | None = None) -> None:
+        self._item_store = item_store
+        self._data = data
+        self._largest = largest
+        self._names = names
+        self._fetches: dict[str, asyncio.Task[None]] = {}
+
+    async def answer(self, value: Any, who: str) -> dict[str, Any]:
+        """Act on a message of the giver and answer it; `who` is the name of its token.
+
+        Raises ParseError or BadItem for what is no message, HoldingError for a hand-over of another giver.
+        """
+        message = read_message(value)
+        deed, reply, stamp = await asyncio.to_thread(self._decide, message, who)
+        problem = ""
+        if deed is ReceiverAction.FETCH:
+            reply, problem = await self._await_fetch(message, who)
+            if reply is ReceiverReply.STAGED:
+                _, reply, stamp = await asyncio.to_thread(self._decide, message, who, fetch_again=False)
+        service = str(self._item_store.service.main)
+        return {"transfer": message.transfer, "reply": reply.value, "fingerprint": stamp, "problem": problem,
+                "service": service}  # fmt: skip
+
+    async def close(self) -> None:
+        """Cancel the fetches; their givers will propose them again."""
+        tasks = list(self._fetches.values())
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+    # What is done in a transaction
+
+    def _decide(
+        self, message: TransferMessage, who: str, *, fetch_again: bool = True
+    ) -> tuple[ReceiverAction, ReceiverReply, str]:
+        """Decide on a message and do all that needs no fetching, in one transaction with the journal."""
+        with self._item_store.unit_of_work(who) as work:
+            taking = transfers.incoming(work.writer.run, message.transfer)
+            if taking is not None and taking.giver != who:
+                raise HoldingError("this hand-over was begun with another token")
+            stage = taking.stage if taking else ReceiverStage.NONE
+            held = _copy_of(work, taking)
+            stamp = fingerprint(held) if held else ""
+            same = bool(taking) and held is not None and stamp == message.fingerprint == taking.fingerprint  # type: ignore[union-attr]  # bool(taking) says so
+            # In constant time: the proof makes an owner.
+            proven = taking is not None and compare_digest(proof_digest(message.proof), taking.seal)
+            deed, reply = receiver_action(stage, message.word, same=same, proven=proven)
+            if deed is ReceiverAction.TAKE_OVER and taking is not None and held is not None:
+                self._take_over(work, taking, held)
+            elif deed is ReceiverAction.DECLINE:
+                _keep(work, taking or _new_transfer(message, who), ReceiverStage.DECLINED)
+            elif deed is ReceiverAction.FETCH and not fetch_again:
+                return ReceiverAction.NOTHING, ReceiverReply.UNKNOWN, stamp
+            return deed, reply, stamp
+
+    def _take_over(self, work: UnitOfWork, taking: IncomingTransfer, held: Holding) -> None:
+        """Become the owner: the Copy becomes the Original, with the history that the giver has sent."""
+        run, ours = work.writer.run, str(self._item_store.service.main)
+        known = history.events_of(run, held.number)
+        for facts in taking.history:
+            event = ItemEvent(**facts)
+            # The item was here before, and comes back: its events of that time stand in our history already.
+            if event.detail["archive"] == ours:
+                del event.detail["archive"]
+            if event not in known:
+                history.add_event(run, held.number, event)
+        work.change(held, replace(held, state=ItemState.ORIGINAL), (), "received", giver=taking.address)
+        copies.forget_source(run, held.number)
+        _keep(work, taking, ReceiverStage.OWNED)
+
+    def _stage(
+        self, message: TransferMessage, who: str, root: str, fetched: FetchedItem, staged: list[Any]
+    ) -> None:
+        """Store what was fetched as a Copy, unless the hand-over has ended meanwhile."""
+        with (
+            self._item_store.unit_of_work(who) as work,
+            discard_on_failure(self._item_store.file_store, staged),
+        ):
+            taking = transfers.incoming(work.writer.run, message.transfer)
+            if taking is not None and taking.stage in {ReceiverStage.OWNED, ReceiverStage.DECLINED}:
+                raise HoldingError("this hand-over is at its end")
+            copy = replace(fetched.item, state=ItemState.COPY)
+            held = save_copy(work, copy.forms.main, copy, staged, root)
+            source = CopySource(archive=root, service=fetched.service, original=copy.timestamp, checked=work.moment,
+                            private=True)  # fmt: skip
+            copies.save_source(work.writer.run, held.number, source)
+            known = replace(
+                taking or _new_transfer(message, who),
+                item=held.number,
+                address=root,
+                seal=message.seal,
+                fingerprint=fingerprint(held),
+                history=fetched.history,
+            )
+            _keep(work, known, ReceiverStage.STAGED)
+        discard_unused(self._item_store.file_store, held, staged)
+
+    # What takes its time
+
+    async def _await_fetch(self, message: TransferMessage, who: str) -> tuple[ReceiverReply, str]:
+        """Start a fetch, or wait for one that is under way; return the reply then, and what has gone wrong."""
+        self._drop_done(message.transfer)
+        task = self._fetches.get(message.transfer)
+        if task is None:
+            # The giver repeats its proposal, and finds a free slot then.
+            if len(self._fetches) >= MOST_FETCHES:
+                return ReceiverReply.FETCHING, ""
+            task = asyncio.create_task(self._fetch(message, who))
+            self._fetches[message.transfer] = task
+        # Small items are complete in one exchange; for large ones the giver asks again.
+        await asyncio.wait([task], timeout=WAIT_SECONDS)
+        if not task.done():
+            return ReceiverReply.FETCHING, ""
+        self._fetches.pop(message.transfer, None)
+        error = None if task.cancelled() else task.exception()
+        if error is None:
+            return ReceiverReply.FAILING if task.cancelled() else ReceiverReply.STAGED, ""
+        if not isinstance(error, IbiError):
+            raise error
+        # The giver tries again after a failure that may pass, and gives up after a refusal.
+        passing = isinstance(error, PeerError | SetupError) and not isinstance(error, ForbiddenAddress)
+        return ReceiverReply.FAILING if passing else ReceiverReply.REFUSED, str(error)
+
+    def _drop_done(self, present: str) -> None:
+        """Drop fetches that are done, and whose giver has not asked for the outcome."""
+        for transfer, task in list(self._fetches.items()):
+            if transfer != present and task.done():
+                if not task.cancelled():
+                    task.exception()
+                del self._fetches[transfer]
+
+    async def _fetch(self, message: TransferMessage, who: str) -> None:
+        root, private = await asyncio.to_thread(self._giver, message, who)
+        headers = {PASSAGE: message.passage}
+        base = f"{root}/-/api/transfers/{message.transfer}"
+        item_store = self._item_store
+        async with (
+            staging_session(item_store),
+            Downloads(AddressPolicy(allow_private=private), self._names) as downloads,
+        ):
+            async with downloads.get(
+                base, most_bytes=LONGEST_DESCRIPTION, seconds=ANSWER_SECONDS, headers=headers
+            ) as reply:
+                if reply.status != _OK:
+                    raise PeerGarbled(
+                        "the giver does not describe it; it answered {status}", status=reply.status
+                    )
+                fetched = read_fetched(await reply.read(), message)
+            check_acceptable(fetched.item, self._largest)
+            here = await asyncio.to_thread(item_store.catalogue.holding, fetched.item.forms.main)
+            _check_free(here)
+            missing = missing_files(fetched.item.files, here.files if here else ())
+            staged = await fetch_files(
+                downloads, item_store.file_store, missing, lambda file: f"{base}/files/{file.name}", headers
+            )
+            await run_to_completion(self._stage, message, who, root, fetched, staged)
+
+    def _giver(self, message: TransferMessage, who: str) -> tuple[str, bool]:
+        """The giver's root URL, and whether it may be a private address."""
+        # An address that our administrator gave for this token is believed, a private one too; one that only the
+        # message gives must be public, or a giver could have us fetch from our own network.
+        peer = Peer.read_tables(self._data).get(who)
+        return (peer.address, True) if peer else (CheckedURL.parse(message.address).root, False)
+
+
+def _check_free(here: Holding | None) -> None:
+    if here is None or here.state is ItemState.COPY:
+        return
+    if here.deleted:
+        raise HoldingError("{name} was removed on {date}", name=here.forms.main, date=here.timestamp)
+    raise HoldingError(
+        "{name} is held here as the Original, beside which there is no copy", name=here.forms.main
+    )
+
+
+def _copy_of(work: UnitOfWork, taking: IncomingTransfer | None) -> Holding | None:
+    """The Copy of a hand-over, None if there is none (any more)."""
+    if taking is None or taking.item is None:
+        return None
+    held = work.find(parse_name(transfers.main_name(work.writer.run, taking.item)))
+    return held if held is not None and held.state is ItemState.COPY else None
+
+
+def _new_transfer(message: TransferMessage, who: str) -> IncomingTransfer:
+    return IncomingTransfer(
+        id=message.transfer, item=None, giver=who, address=message.address, seal=message.seal, fingerprint="",
+        history=(), stage=ReceiverStage.NONE, moment="",
+    )  # fmt: skip
+
+
+def _keep(work: UnitOfWork, taking: IncomingTransfer, stage: ReceiverStage) -> None:
+    transfers.save_incoming(work.writer.run, replace(taking, stage=stage, moment=work.moment))

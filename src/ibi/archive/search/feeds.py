@@ -1,0 +1,152 @@
+"""Atom feeds (RFC 4287) of new and changed items, and the sitemap of an Archive (sitemaps.org).
+
+The sitemap is an index, and sheets of at most 10,000 pages of items each. An item is on the sheet of its number for
+ever, so a sheet costs the same however many there are.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Final, NamedTuple
+from xml.sax.saxutils import escape, quoteattr
+
+from ibi.archive.search.index_writer import SHEET
+from ibi.archive.search.search import page_of
+from ibi.protocol.language import LanguagePreference
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from ibi.archive.model.item import MetadataValue
+    from ibi.archive.search.index import SearchIndex
+    from ibi.archive.search.search import SearchHit
+
+
+MOST: Final = 50
+"""Items in a feed."""
+
+MEDIA_TYPE: Final = "application/atom+xml"
+LONGEST_SUMMARY: Final = 500
+"""Characters of a summary in a feed."""
+LONGEST_TITLE: Final = 500
+"""Characters of a title in a feed."""
+
+_NOT_XML: Final = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
+# Marks of writing direction: in a title they would turn around the text of the page that shows the feed.
+_TURNING: Final = re.compile("[\u200e\u200f\u202a-\u202e\u2066-\u2069\ufeff]")
+
+
+class Feed(NamedTuple):
+    """The head of a feed. `base` begins this Archive's URLs, `root` persistent ones; `path`: its own, with its query.
+
+    `updated`: POSIX seconds, for one without items; `page`: the path of the page that shows the same.
+    """
+
+    base: str
+    root: str
+    path: str
+    page: str
+    title: str
+    language: str
+    updated: int
+
+
+def write_feed(feed: Feed, results: Sequence[SearchHit]) -> bytes:
+    """Return the feed as a document. Its id is its own URL; that of an entry is the persistent URL of its item."""
+    newest = max((each.entry.stamp for each in results), default=feed.updated)
+    lines = [
+        '<?xml version="1.0" encoding="UTF-8"?>',
+        f'<feed xmlns="http://www.w3.org/2005/Atom" xml:lang={_quoted(feed.language)}>',
+        f"<id>{_text(feed.base + feed.path)}</id>",
+        f"<title>{_text(feed.title)}</title>",
+        f"<updated>{_moment(newest)}</updated>",
+        f'<link rel="self" type="{MEDIA_TYPE}" href={_quoted(feed.base + feed.path)}/>',
+        f'<link rel="alternate" type="text/html" href={_quoted(feed.base + feed.page)}/>',
+        f"<author><name>{_text(feed.base)}</name></author>",
+        *(_entry(feed, each) for each in results),
+        "</feed>",
+        "",
+    ]
+    return "\n".join(lines).encode("utf-8", "replace")
+
+
+def tag_of(body: bytes) -> str:
+    """Return the ETag of a feed."""
+    return f'"{hashlib.sha256(body).hexdigest()[:32]}"'
+
+
+def best_value(statements: Sequence[MetadataValue], language: str) -> MetadataValue | None:
+    """Return the value that suits a reader of a language best; None if there is none."""
+    by_language = {each.language: each for each in reversed(statements)}
+    chosen = LanguagePreference.parse(language).choose([tag for tag in by_language if tag])
+    return by_language[chosen] if chosen else statements[0] if statements else None
+
+
+def _entry(feed: Feed, result: SearchHit) -> str:
+    title, summary = best_value(result.titles, feed.language), best_value(result.abstracts, feed.language)
+    people = "".join(f"<author><name>{_text(person)}</name></author>" for person in result.people[:20])
+    summary_element = f"<summary>{_text(summary.value[:LONGEST_SUMMARY])}</summary>" if summary else ""
+    return (
+        f"<entry><id>{_text(f'{feed.root}/{result.name}')}</id>"
+        f"<title>{_text((title.value if title else result.name)[:LONGEST_TITLE])}</title>"
+        f"<updated>{_moment(result.entry.stamp)}</updated>"
+        f'<link rel="alternate" type="text/html" href={_quoted(feed.base + result.page)}/>'
+        f"{people}{summary_element}</entry>"
+    )
+
+
+def _text(text: str) -> str:
+    return escape(_clean(text))
+
+
+def _quoted(text: str) -> str:
+    return quoteattr(_clean(text))
+
+
+def _clean(text: str) -> str:
+    return _NOT_XML.sub("\N{REPLACEMENT CHARACTER}", _TURNING.sub("", text))
+
+
+def _moment(seconds: int) -> str:
+    return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+MOST_SHEETS: Final = 50_000
+"""Sheets that an index may name."""
+
+_MOMENT: Final = "strftime('%Y-%m-%dT%H:%M:%SZ', modified, 'unixepoch')"
+_SHEETS: Final = f"SELECT number, {_MOMENT} FROM sheet ORDER BY number LIMIT :most"  # noqa: S608 - our own words
+_PAGES: Final = (
+    f"SELECT name, {_MOMENT} FROM entry"  # noqa: S608 - our own words
+    " WHERE number > :after AND number <= :last AND shown ORDER BY number"
+)
+_HEAD: Final = '<?xml version="1.0" encoding="UTF-8"?>'
+_SPACE: Final = 'xmlns="http://www.sitemaps.org/schemas/sitemap/0.9"'
+
+
+def write_index(index: SearchIndex, base: str) -> bytes:
+    """Return the index of the sheets. Raises IndexNotReady and SetupError."""
+    lines = [
+        f"<sitemap><loc>{escape(base)}/-/sitemap/{number}.xml</loc><lastmod>{moment}</lastmod></sitemap>"
+        for number, moment in index.rows(_SHEETS, {"most": MOST_SHEETS})
+    ]
+    return _document("sitemapindex", lines)
+
+
+def write_sheet(index: SearchIndex, base: str, number: int) -> bytes | None:
+    """Return one sheet, counted from 1; None where there is none. Raises IndexNotReady and SetupError."""
+    place = {"after": (number - 1) * SHEET, "last": number * SHEET}
+    rows = index.rows(_PAGES, place)
+    if not rows:
+        return None
+    lines = [
+        f"<url><loc>{escape(base + page_of(name))}</loc><lastmod>{moment}</lastmod></url>"
+        for name, moment in rows
+    ]
+    return _document("urlset", lines)
+
+
+def _document(root: str, lines: list[str]) -> bytes:
+    return "\n".join([_HEAD, f"<{root} {_SPACE}>", *lines, f"</{root}>", ""]).encode("utf-8", "replace")

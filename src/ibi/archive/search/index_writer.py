@@ -1,0 +1,247 @@
+"""Writes to the index: entries with their words, the counts of facets, and the sheets of the sitemap.
+
+And `IndexState`, kept in the index itself: how far the index has followed the catalogue.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+from ibi.archive.search.words import facet_words, fold
+from ibi.archive.store.tables.catalogue import by_position
+
+if TYPE_CHECKING:
+    import sqlite3
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+
+    from ibi.archive.search.words import ItemWords
+    from ibi.archive.store.tables.listings import CataloguePosition
+
+
+SHEET: Final = 10_000
+"""Numbers of items on one sheet of the sitemap."""
+
+_OLD: Final = (
+    "SELECT number, shown, year, language, kind, people FROM entry"
+    " WHERE number IN (SELECT value FROM json_each(:numbers))"
+)
+_EVENTS_OF: Final = "SELECT number, events FROM entry WHERE number IN (SELECT value FROM json_each(:numbers))"
+_DESCRIBED_BY: Final = (
+    "SELECT number FROM entry WHERE described_by AND described_by IN (SELECT value FROM json_each(:numbers))"
+)
+_EMBARGO_OVER: Final = "SELECT number FROM entry WHERE embargo > '' AND embargo <= :day LIMIT :most"
+_NEWEST: Final = "SELECT coalesce(max(stamp), 0) FROM entry"
+_PUT: Final = (
+    "INSERT OR REPLACE INTO entry (number, stamp, removed, shown, content_type, kind, language, year, name, modified,"
+    " people, events, described_by, open, embargo)"
+    " VALUES (:number, :stamp, :removed, :shown, :content_type, :kind, :language, :year, :name, :modified,"
+    " :people, :events, :described_by, :open, :embargo)"
+)
+_PUT_WORDS: Final = (
+    "INSERT INTO words (rowid, title, people, subject, abstract, marks)"
+    " VALUES (:number, :title, :people, :subject, :abstract, :marks)"
+)
+_DROP_WORDS: Final = "DELETE FROM words WHERE rowid = :number"
+_COUNT: Final = (
+    "INSERT INTO facet (what, value, label, items) VALUES (:what, :value, :label, :items)"
+    " ON CONFLICT (what, value) DO UPDATE SET items = items + excluded.items"
+)
+_DROP_FACET: Final = "DELETE FROM facet WHERE what = :what AND value = :value AND items <= 0"
+_PUT_SHEET: Final = (
+    "INSERT INTO sheet (number, modified) VALUES (:number, :modified)"
+    " ON CONFLICT (number) DO UPDATE SET modified = max(modified, excluded.modified)"
+)
+
+
+class EntryUpdate(NamedTuple):
+    """What to write of one item. `changed_at`: POSIX seconds of its last change; others as in `IndexEntry`."""
+
+    number: int
+    removed: bool
+    shown: bool
+    content_type: str
+    name: str
+    modified: int
+    changed_at: int
+    events: int
+    described_by: int
+    words: ItemWords
+    open: bool
+    embargo: str
+    """The day on which an embargo ends, "" where there is none, or none any more."""
+
+
+class IndexTransaction:
+    """Reads and writes of the index inside one transaction."""
+
+    def __init__(self, database: sqlite3.Connection) -> None:
+        self._database = database
+
+    def run(self, statement: str, **values: Any) -> sqlite3.Cursor:
+        """Run a statement with named parameters."""
+        return self._database.execute(statement, values)
+
+    def _many(self, statement: str, rows: Iterable[Sequence[Any]]) -> None:
+        """Run a statement once for each row of values, which stand in the order of its parameters."""
+        self._database.executemany(by_position(statement), rows)
+
+    def events_of(self, numbers: Sequence[int]) -> dict[int, int]:
+        """Return how many events the index knows of each of these items."""
+        return dict(self.run(_EVENTS_OF, numbers=json.dumps(numbers)).fetchall())
+
+    def described_by(self, numbers: Sequence[int]) -> list[int]:
+        """Return the items whose metadata are these items."""
+        return [row[0] for row in self.run(_DESCRIBED_BY, numbers=json.dumps(numbers)).fetchall()]
+
+    def embargo_over(self, day: str, most: int) -> list[int]:
+        """Return some of the items whose entries still have an embargo that has ended by this day."""
+        return [row[0] for row in self.run(_EMBARGO_OVER, day=day, most=most).fetchall()]
+
+    def put(
+        self, updates: Sequence[EntryUpdate], stamp_of: Callable[[EntryUpdate], int], *, building: bool
+    ) -> int:
+        """Write entries, in the place of the old ones of the same items.
+
+        Returns by how many seconds the stamp of one is later than its change, at most. While the index is `building`
+        stamps may be earlier than the newest one, for there are no readers yet.
+        """
+        updates = list({update.number: update for update in updates}.values())
+        numbers = json.dumps([update.number for update in updates])
+        old = {row[0]: row[1:] for row in self.run(_OLD, numbers=numbers)}
+        self._put_words(updates, old)
+        self._note_sheets(update for update in updates if update.shown or update.number in old)
+        # Stamps are taken last, shortly before the entries can be read: a harvester that asks again from the second
+        # of its last request must not miss an entry that was written meanwhile (decision 0022).
+        newest = 0 if building else self.run(_NEWEST).fetchone()[0]
+        stamped = [(update, max(stamp_of(update), newest)) for update in updates]
+        self._many(
+            _PUT,
+            [
+                (
+                    update.number, stamp, update.removed, update.shown, update.content_type, update.words.kind,
+                    update.words.language, update.words.year, update.name, update.modified,
+                    "\n".join(update.words.people), update.events, update.described_by, update.open, update.embargo,
+                )
+                for update, stamp in stamped
+            ],
+        )  # fmt: skip
+        return max((stamp - update.changed_at for update, stamp in stamped), default=0)
+
+    def _put_words(self, updates: Sequence[EntryUpdate], old: Mapping[int, Sequence[Any]]) -> None:
+        """Write what items are found by, and count them in the lists of years, languages, kinds and people."""
+        counts: Counter[tuple[str, str]] = Counter()
+        labels: dict[tuple[str, str], str] = {}
+        for update in updates:
+            before = old.get(update.number)
+            if before is not None and before[0]:
+                counts.subtract(what for what, _ in _facets(*before[1:]))
+                self.run(_DROP_WORDS, number=update.number)
+            if update.shown:
+                words = update.words
+                found = list(_facets(words.year, words.language, words.kind, "\n".join(words.people)))
+                counts.update(what for what, _ in found)
+                labels.update(found)
+                self.run(
+                    _PUT_WORDS,
+                    number=update.number,
+                    title=words.title,
+                    people=words.all_people,
+                    subject=words.subject,
+                    abstract=words.abstract,
+                    marks=facet_words(words),
+                )
+        self._count(counts, labels)
+
+    def _count(self, counts: Counter[tuple[str, str]], labels: dict[tuple[str, str], str]) -> None:
+        """Update the lists of years, languages, kinds, people and letters."""
+        changed = [
+            (what, value, labels.get((what, value), ""), count)
+            for (what, value), count in counts.items()
+            if count
+        ]
+        self._many(_COUNT, changed)
+        self._many(_DROP_FACET, [(what, value) for what, value, _, count in changed if count < 0])
+
+    def _note_sheets(self, updates: Iterable[EntryUpdate]) -> None:
+        newest: dict[int, int] = {}
+        for update in updates:
+            sheet = sheet_of(update.number)
+            newest[sheet] = max(newest.get(sheet, 0), update.modified)
+        self._many(_PUT_SHEET, newest.items())
+
+
+def sheet_of(number: int) -> int:
+    """Return the sheet of the sitemap that an item is on: 1 for the first items."""
+    return (number - 1) // SHEET + 1
+
+
+def _facets(year: int, language: str, kind: str, people: str) -> Iterator[tuple[tuple[str, str], str]]:
+    """Yield what an item is counted under: ((list, value), label)."""
+    yield ("year", f"{year:04}" if year else ""), ""
+    yield ("language", language), ""
+    yield ("kind", kind), ""
+    letters = set()
+    for person in people.split("\n") if people else ():
+        key = fold(person)
+        yield ("person", key), person
+        letters.add(key[:1])
+    for letter in letters:
+        yield ("letter", letter), ""
+
+
+_STATE: Final = "SELECT built, through, last_name, told, told_items, again FROM state"
+_FORGET: Final = "DELETE FROM state"
+_KEEP: Final = (
+    "INSERT INTO state (built, through, last_name, told, told_items, again)"
+    " VALUES (:built, :through, :last_name, :last_event, :items_then, :recheck_after)"
+)
+
+
+class IndexState(NamedTuple):
+    """How far the index has followed the catalogue.
+
+    `built`: the last item when the index was started; `through`: the item up to which all are in, and its name;
+    `last_event`: the event up to which all are in, and `items_then` the last item at that event, None while the feed
+    is read; `recheck_after`: the item up to which events have been counted and compared, None if that is not needed.
+    """
+
+    built: int
+    through: int
+    last_name: str
+    last_event: int
+    items_then: int | None
+    recheck_after: int | None
+
+    @classmethod
+    def read(cls, database: sqlite3.Connection) -> IndexState | None:
+        """Read the state of an index; None for a new one."""
+        row = database.execute(_STATE).fetchone()
+        return cls(*row) if row else None
+
+    def keep(self, database: sqlite3.Connection) -> None:
+        """Write the state into the index."""
+        database.execute(_FORGET)
+        database.execute(_KEEP, self._asdict())
+
+    def is_up_to_date_with(self, position: CataloguePosition) -> bool:
+        """Return whether every change of the catalogue is in the index."""
+        all_events = (self.last_event, self.items_then) == (position.events, position.items)
+        return all_events and self.through == position.items and self.recheck_after is None
+
+    def after_new_items(self, position: CataloguePosition) -> IndexState:
+        """Skip the feed where every event since was the first one of a new item; recheck all where it is too short.
+
+        Each new item has its first event in the transaction that adds it: so where there are as many events as new
+        items, no other item has changed.
+        """
+        everything = self._replace(last_event=position.events, items_then=position.items)
+        if (
+            self.items_then is not None
+            and position.events - self.last_event == position.items - self.items_then
+        ):
+            return everything
+        if position.oldest > self.last_event + 1:
+            return everything._replace(recheck_after=0)
+        return self

@@ -1,0 +1,361 @@
+"""The writer of the search index: it follows the catalogue a portion at a time, each in one small transaction.
+
+    new items       by their numbers, which only ever go up
+    changed items   by the catalogue's feed of the last 10,000 events. Where the feed is too short, and not all events
+                    since were the first ones of new items, the events of every item are counted and compared
+    another catalogue in the place of the one that was there: the index is rebuilt
+
+A deposit or an import never waits for the index.
+
+Entries are dated so that a harvester that continues from the second of its last request misses no change: an entry's
+stamp is the second before whose end it can first be read. That is later than the change itself, by as much as the index
+lags behind the catalogue. A rebuilt index must date no entry earlier than the lost one did, so the greatest lag is kept
+in a file of its own, written before it is exceeded (decision 0022):
+
+    DIR/finding.dates    the earliest date that an entry may get, and the greatest lag, in seconds
+
+A rebuilt index dates an entry that lag after its change, never before the earliest date, and never later than the
+present. Without the file nothing is known of an earlier index: all entries are dated by the present, which is the
+earliest date from then on. It is in no backup: a restored one may be older than what a harvester has seen.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import fcntl
+import json
+import os
+import sqlite3
+import threading
+from contextlib import contextmanager
+from datetime import datetime
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from ibi.archive.model.access import day_of
+from ibi.archive.model.item import Access
+from ibi.archive.search import tables
+from ibi.archive.search.index_writer import EntryUpdate, IndexState, IndexTransaction
+from ibi.archive.search.words import words_of
+from ibi.archive.store.tables import listings
+from ibi.identifier.forms import IBIForms
+from ibi.protocol import vocabulary
+from ibi.protocol.vocabulary import ContentType
+from ibi.runtime.durable_files import replace_file
+from ibi.runtime.tasks import PeriodicTask, run_to_completion
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator
+    from pathlib import Path
+
+    from ibi.archive.store.tables.catalogue import Catalogue
+    from ibi.archive.store.tables.listings import CataloguePosition, ItemFacts
+
+
+FILE: Final = "finding.dates"
+
+# Seconds, doubled as often as needed: so the file, which is flushed to the disk, is seldom written.
+_LEAST: Final = 64
+
+
+class DatingBounds(NamedTuple):
+    """No entry was dated before `earliest` (POSIX seconds), and none later than `lag` seconds after its change."""
+
+    earliest: int
+    lag: int
+
+    def not_before(self, changed_at: int) -> int:
+        """Return a stamp that is not earlier than the one that a lost index gave to this change."""
+        return max(changed_at + self.lag, self.earliest)
+
+
+def read_dating(folder: Path) -> DatingBounds | None:
+    """Read the bounds of the stamps of earlier indexes; None if there are none. Raises OSError."""
+    try:
+        values = json.loads((folder / FILE).read_bytes())
+        return DatingBounds(int(values["floor"]), int(values["lag"]))
+    except FileNotFoundError:
+        return None
+    except (ValueError, TypeError, KeyError, OverflowError, RecursionError):
+        return None
+
+
+def start_dating(folder: Path, now: int) -> None:
+    """Record the first bounds, if there are none: the index is complete, and dates nothing later than `now`.
+
+    Raises OSError.
+    """
+    if read_dating(folder) is None:
+        _keep(folder, DatingBounds(now, _LEAST))
+
+
+def note_lag(folder: Path, lag: int) -> None:
+    """Record that an entry is about to be dated so many seconds after its change. Raises OSError."""
+    known = read_dating(folder)
+    if known is not None and lag > known.lag:
+        _keep(folder, known._replace(lag=max(_LEAST, 1 << (lag - 1).bit_length())))
+
+
+def forget_dating(folder: Path) -> None:
+    """Delete the bounds, which mean nothing for another catalogue. Raises OSError."""
+    (folder / FILE).unlink(missing_ok=True)
+
+
+def _keep(folder: Path, dates: DatingBounds) -> None:
+    text = json.dumps({"floor": dates.earliest, "lag": dates.lag})
+    replace_file(folder / FILE, text.encode() + b"\n")
+
+
+EVERY: Final = 1.0
+"""Seconds between two checks for changes."""
+
+ITEMS: Final = 200
+"""Items in one transaction."""
+
+BULK: Final = 500
+"""New items between two checks from which on an import is assumed to be running."""
+
+LOCK: Final = "finding.lock"
+"""The lock file that a process holds while it writes one portion."""
+
+_OPEN: Final = frozenset({Access.OPEN, Access.EMBARGOED})
+_COUNTED: Final = 5_000
+"""Items whose events are counted at once."""
+
+_KNOWN_EVENTS: Final = "SELECT number, events FROM entry WHERE number > :after ORDER BY number LIMIT :most"
+
+
+class Indexer:
+    """Keeps the index in the data directory `folder` up to date with a catalogue; several processes take turns.
+
+    `now` returns POSIX seconds; `kind_of` maps values of the element type of Dublin Core to one kind; `service`: the
+    name of the item of the Archive service, which no list shows.
+    """
+
+    def __init__(
+        self,
+        catalogue: Catalogue,
+        folder: Path,
+        now: Callable[[], float],
+        kind_of: Callable[[Iterable[str]], str],
+        service: str = "",
+    ) -> None:
+        self._catalogue = catalogue
+        self._path = folder / tables.FILE
+        self._note = folder / tables.NOTE
+        self._now = now
+        self._kind_of = kind_of
+        self._service = service
+        self._database: sqlite3.Connection | None = None
+        self._inode = 0
+        self._items: int | None = None  # at the last check
+        # A portion may continue in its thread after the task that waited for it was cancelled.
+        self._using = threading.RLock()
+        self.through = 0
+        """The number of the last item in the index, as far as is known."""
+
+    def duty(self) -> PeriodicTask:
+        """Return the duty for the first process of a served Archive."""
+        return PeriodicTask("search index", EVERY, self._update_in_turns, close=self.close)
+
+    def close(self) -> None:
+        """Close the connection once the portion that is being written has ended; the next use opens a new one."""
+        with self._using:
+            if self._database is not None:
+                self._database.close()
+                self._database = None
+
+    def bring_up_to_date(self) -> None:
+        """Do all there is to do. Raises SetupError."""
+        while self.portion():
+            pass
+
+    def anew(self) -> None:
+        """Discard the index: the next portion starts a new one."""
+        tables.request_rebuild(self._path)
+
+    def portion(self) -> bool:
+        """Write one portion; False when there is nothing to write. Raises SetupError."""
+        try:
+            with self._using, _exclusive(self._path.with_name(LOCK)):
+                return self._portion()
+        except sqlite3.Error as error:
+            self.close()
+            if not tables.is_damage(error):
+                raise tables.unusable(self._path, error) from None
+            self.anew()
+            return True
+        except OSError as error:
+            raise tables.unusable(self._path, error) from None
+
+    async def _update_in_turns(self) -> None:
+        """Write portion after portion, until the index is up to date."""
+        clock = asyncio.get_running_loop().time
+        before = self._items
+        # A pause as long as the work after each portion, so that answers are not held up; and during an import one
+        # portion a check: the import goes first, and the index catches up afterwards.
+        while True:
+            begun = clock()
+            more = await run_to_completion(self.portion)
+            if not more or (before is not None and self._items is not None and self._items - before > BULK):
+                return
+            await asyncio.sleep(min(clock() - begun, EVERY))
+
+    def _portion(self) -> bool:
+        database = self._open()
+        with self._catalogue.reading() as run:
+            position = listings.position(run)
+        self._items = position.items
+        state = IndexState.read(database)
+        if state is not None and not self._is_of_this_catalogue(state, position):
+            forget_dating(self._path.parent)
+            self.anew()
+            return True
+        if state is None:
+            state = IndexState(position.items, 0, "", position.events, position.items, None)
+        elif state.is_up_to_date_with(position) and not IndexTransaction(database).embargo_over(
+            day_of(self._now()), 1
+        ):
+            return False
+        with tables.transaction(database):
+            self._step(database, state, position)
+        return True
+
+    def _step(self, database: sqlite3.Connection, state: IndexState, position: CataloguePosition) -> None:
+        """Index new items first, then those in the feed, then those that the feed may have missed."""
+        transaction = IndexTransaction(database)
+        state = state.after_new_items(position)
+        building = state.through < state.built
+        if state.through < position.items:
+            with self._catalogue.reading() as run:
+                found = listings.facts_after(run, state.through, ITEMS)
+            state = state._replace(through=found[-1].number, last_name=found[-1].name)
+        elif state.last_event < position.events:
+            found, state = self._from_feed(transaction, state, position)
+        else:
+            found, state = self._compared(transaction, state)
+            over = transaction.embargo_over(day_of(self._now()), ITEMS)
+            with self._catalogue.reading() as run:
+                found += listings.facts_of(run, over)
+        updates = list(map(self._line, found))
+        updates += [self._line(each) for each in self._described(transaction, updates)]
+        folder = self._path.parent
+        before = read_dating(folder) if building else None
+
+        def stamp(update: EntryUpdate) -> int:
+            """Return the second before whose end the entry is read; in a rebuilt index not before the lost one's."""
+            present = int(self._now()) + 1
+            return present if before is None else min(before.not_before(update.changed_at), present)
+
+        lag = transaction.put(updates, stamp, building=building)
+        if not building:
+            note_lag(folder, lag)
+        elif state.through >= state.built:
+            start_dating(folder, int(self._now()) + 1)
+        state.keep(database)
+        self.through = state.through
+
+    def _from_feed(
+        self, transaction: IndexTransaction, state: IndexState, position: CataloguePosition
+    ) -> tuple[list[ItemFacts], IndexState]:
+        """Return some of the items in the feed, and the state after them."""
+        last = min(position.events, state.last_event + ITEMS)
+        with self._catalogue.reading() as run:
+            numbers = [
+                each for each in listings.changed(run, state.last_event, last) if each <= state.through
+            ]
+            found = listings.facts_of(run, numbers)
+        known = transaction.events_of(numbers)
+        items = position.items if last == position.events else None
+        return [each for each in found if known.get(each.number) != each.events], state._replace(
+            last_event=last, items_then=items
+        )
+
+    def _compared(
+        self, transaction: IndexTransaction, state: IndexState
+    ) -> tuple[list[ItemFacts], IndexState]:
+        """Return some of the items that have had more events than the index knows of, and the state after them."""
+        if state.recheck_after is None:
+            return [], state
+        with self._catalogue.reading() as run:
+            counts = listings.event_counts(run, state.recheck_after, _COUNTED)
+            known = dict(transaction.run(_KNOWN_EVENTS, after=state.recheck_after, most=_COUNTED).fetchall())
+            differ = [number for number, events in counts if known.get(number) != events and number in known]
+            found = listings.facts_of(run, differ[:ITEMS])
+        if len(differ) > ITEMS:
+            return found, state._replace(recheck_after=differ[ITEMS - 1])
+        ended = len(counts) < _COUNTED
+        return found, state._replace(recheck_after=None if ended else counts[-1][0])
+
+    def _described(self, transaction: IndexTransaction, updates: list[EntryUpdate]) -> list[ItemFacts]:
+        """Return the items whose metadata are among the items that have changed."""
+        metadata_numbers = [
+            update.number for update in updates if update.content_type == ContentType.METADATA
+        ]
+        numbers = transaction.described_by(metadata_numbers) if metadata_numbers else []
+        with self._catalogue.reading() as run:
+            return listings.facts_of(run, numbers) if numbers else []
+
+    def _line(self, facts: ItemFacts) -> EntryUpdate:
+        metadata, described_by_number, moments = facts.metadata, 0, [facts.moment or facts.timestamp]
+        if metadata is None and facts.metadata_item:
+            with self._catalogue.reading() as run:
+                other = self._catalogue.holding(IBIForms.parse(facts.metadata_item).main)
+                for each in listings.facts_of(run, [other.number] if other else ()):
+                    metadata, described_by_number = each.metadata, each.number
+                    moments.append(each.moment or each.timestamp)
+        removed = facts.state == vocabulary.ItemState.DELETED
+        embargo_until = facts.embargo if facts.embargo and facts.embargo > day_of(self._now()) else ""
+        if facts.embargo and not embargo_until:
+            moments.append(f"{facts.embargo}T00:00:00Z")
+        return EntryUpdate(
+            number=facts.number,
+            removed=removed,
+            shown=not removed and facts.content_type == ContentType.DATA and facts.name != self._service,
+            content_type=facts.content_type,
+            name=facts.name,
+            modified=_seconds(facts.timestamp),
+            changed_at=max(map(_seconds, moments)),
+            events=facts.events,
+            described_by=described_by_number,
+            words=words_of(metadata, facts.language, self._kind_of),
+            open=facts.access in _OPEN and not embargo_until and bool(removed or facts.has_data),
+            embargo=embargo_until,
+        )
+
+    def _is_of_this_catalogue(self, state: IndexState, position: CataloguePosition) -> bool:
+        if position.items < state.through or position.events < state.last_event:
+            return False
+        with self._catalogue.reading() as run:
+            return state.through == 0 or listings.name_of(run, state.through) == state.last_name
+
+    def _open(self) -> sqlite3.Connection:
+        """Return the connection to the index; one to be rebuilt, or of another version, is removed first."""
+        if self._note.exists():
+            self.close()
+            tables.remove(self._path)
+            self._note.unlink(missing_ok=True)
+        if self._database is not None and (
+            not self._path.exists() or self._path.stat().st_ino != self._inode
+        ):
+            self.close()
+        if self._database is None:
+            if not tables.is_of_this_version(self._path):
+                tables.remove(self._path)
+            self._database = tables.open_to_write(self._path)
+            self._inode = self._path.stat().st_ino
+        return self._database
+
+
+def _seconds(timestamp: str) -> int:
+    return int(datetime.fromisoformat(timestamp).timestamp())
+
+
+@contextmanager
+def _exclusive(path: Path) -> Iterator[None]:
+    """Wait for the lock of all writers, and hold it. Raises OSError."""
+    lock = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(lock)

@@ -1,0 +1,357 @@
+"""Searches of the index, each at a bounded cost, whatever is looked for and however many items there are.
+
+Items with all words in the title come first, then those with all of them among title, people and subjects, then all
+others; the newest first in each group. The last word may be the beginning of one, unless very many items have it as it
+is, or very many words begin with it. Lists of a year or a person have the newest first.
+
+A hit shows what the catalogue says now, whatever the index said when it was written.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from urllib.parse import quote
+
+from ibi.archive.search.index import COLUMNS, CpuBudget, SearchTooLong, entry
+from ibi.archive.search.words import MOST_PAGES, PER_PAGE, fold, has_words, match_expression
+from ibi.archive.store.tables import listings
+from ibi.errors import ParseError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+    from ibi.archive.model.item import Holding, MetadataValue
+    from ibi.archive.search.index import IndexEntry, SearchIndex
+    from ibi.archive.search.words import SearchQuery
+    from ibi.archive.store.tables.catalogue import Catalogue
+    from ibi.protocol.vocabulary import ItemState
+
+
+LOOKED_AT: Final = PER_PAGE * MOST_PAGES
+"""Items at most among which the best are chosen, and that are counted by year, language, kind and person."""
+
+LONGEST_LOOK: Final = 0.25
+"""Seconds of processor time for finding the items of one search."""
+LONGEST_RANKING: Final = 0.1
+"""Seconds of processor time for ranking them."""
+
+_BETTER: Final = ("title", "title people subject")
+FACETS: Final = ("year", "language", "kind", "person")
+_MOST_VALUES: Final = 12
+
+_NEWEST: Final = (
+    "SELECT rowid FROM words WHERE words MATCH :match AND rowid < :before ORDER BY rowid DESC LIMIT :most"
+)
+_ENTRIES: Final = f"SELECT {COLUMNS} FROM entry WHERE number IN (SELECT value FROM json_each(:numbers))"  # noqa: S608 - our own columns
+_COUNTED: Final = (
+    "SELECT year, language, kind, people FROM entry WHERE number IN (SELECT value FROM json_each(:numbers))"
+)
+_KNOWN: Final = "SELECT 1 FROM facet WHERE what = 'person' AND value = :value"
+_ITEMS_OF: Final = "SELECT items FROM facet WHERE what = :what AND value = :value"
+_LISTED: Final = (
+    "SELECT value, label, items FROM facet WHERE what = :what AND value > :after ORDER BY value LIMIT :most"
+)
+_LISTED_BACK: Final = (
+    "SELECT value, label, items FROM facet WHERE what = :what AND value > '' ORDER BY value DESC LIMIT :most"
+)
+_MOST_FIRST: Final = (
+    "SELECT value, label, items FROM facet WHERE what = :what AND value > ''"
+    " ORDER BY items DESC, value LIMIT :most"
+)
+_PEOPLE: Final = (
+    "SELECT value, label, items FROM facet WHERE what = 'person' AND value >= :letter AND value > :after"
+    # The last character of all: no further letter.
+    " AND value < :letter || char(1114111) ORDER BY value LIMIT :most"
+)
+_END: Final = 1 << 62
+
+NEWS: Final = f"SELECT {COLUMNS} FROM entry WHERE shown ORDER BY stamp DESC, number DESC LIMIT :most"  # noqa: S608 - our own columns
+"""The shown items that changed last."""
+
+
+class FacetValue(NamedTuple):
+    """One value by which items can be listed, how it is written ("" for as it is), and how many items have it."""
+
+    value: str
+    label: str
+    items: int
+
+
+@dataclass(frozen=True, slots=True)
+class SearchResults:
+    """The results of a search.
+
+    `entries`: those of its page, best first; `count`: how many there are, or where there are `many` more, how many of
+    them were looked at; `facets`: the number of these by year, language, kind and person. `next`: the search for the
+    following page, None at the end.
+    """
+
+    query: SearchQuery
+    entries: tuple[IndexEntry, ...]
+    count: int
+    many: bool
+    facets: Mapping[str, tuple[FacetValue, ...]]
+    next: SearchQuery | None
+
+    @property
+    def exact(self) -> bool:
+        """Whether the facets count every item that was found."""
+        return not self.many and self.count <= LOOKED_AT and not self.query.before
+
+
+def search(index: SearchIndex, query: SearchQuery) -> SearchResults:
+    """Search the index. Raises ParseError, IndexNotReady and SetupError."""
+    known = _is_known(index, query.person)
+    match = match_expression(query, known=known, begun=False) if has_words(query) else ""
+    if not match:
+        return SearchResults(query, (), 0, many=False, facets={}, next=None)
+    budget = CpuBudget(LONGEST_LOOK)
+    with _in_time(query):
+        if not query.ranked:
+            newest = _newest(index, match, budget, query.before or _END)
+            return _newest_first(index, query, newest[:LOOKED_AT], many=len(newest) > LOOKED_AT)
+        begun, everything = _all(index, query, match, budget, known=known)
+    numbers = _best_first(index, query, everything, known=known, begun=begun)
+    ranked = numbers[:LOOKED_AT]
+    end = query.page * PER_PAGE
+    more = len(ranked) > end and query.page < MOST_PAGES
+    return SearchResults(
+        query,
+        _entries(index, ranked[end - PER_PAGE : end]),
+        len(ranked),
+        many=len(numbers) > LOOKED_AT,
+        facets=_facets(index, query, ranked),
+        next=replace(query, page=query.page + 1) if more else None,
+    )
+
+
+def _all(
+    index: SearchIndex, query: SearchQuery, match: str, budget: CpuBudget, *, known: bool
+) -> tuple[bool, list[int]]:
+    """Find all items that `match`; and whether the last word was taken as the beginning of one.
+
+    It is not where very many items have the word as it is, nor where very many words begin with it. Raises
+    SearchTooLong.
+    """
+    found = _newest(index, match, budget)
+    wider = match_expression(query, known=known, begun=len(found) <= LOOKED_AT)
+    if wider == match:
+        return False, found
+    try:
+        return True, _newest(index, wider, budget)
+    except SearchTooLong:
+        if not found:
+            raise
+        return False, found
+
+
+def _best_first(
+    index: SearchIndex, query: SearchQuery, everything: list[int], *, known: bool, begun: bool
+) -> list[int]:
+    """Return the items with the words in the title first, then among title, people and subjects, then the others."""
+    numbers: dict[int, None] = {}
+    budget = CpuBudget(LONGEST_RANKING)
+    for columns in _BETTER if len(everything) > 1 else ():
+        better = match_expression(query, known=known, begun=begun, only=columns)
+        try:
+            numbers |= dict.fromkeys(_newest(index, better, budget))
+        except SearchTooLong:
+            # The rest stays in the order of time.
+            break
+        if len(numbers) > LOOKED_AT:
+            break
+    return list(numbers | dict.fromkeys(everything))
+
+
+def newest(index: SearchIndex, query: SearchQuery, most: int) -> tuple[IndexEntry, ...]:
+    """Return the items that changed last, among the newest ones that a search finds; for its feed."""
+    if not has_words(query):
+        return ()
+    known = _is_known(index, query.person)
+    match = match_expression(query, known=known, begun=False)
+    with _in_time(query):
+        _begun, numbers = _all(index, query, match, CpuBudget(LONGEST_LOOK), known=known)
+    found = _entries(index, numbers[:LOOKED_AT])
+    return tuple(sorted(found, key=lambda each: (each.stamp, each.number), reverse=True)[:most])
+
+
+def years(index: SearchIndex, most: int) -> list[FacetValue]:
+    """Return the years of the shown items, the last year first."""
+    return [FacetValue(*row) for row in index.rows(_LISTED_BACK, {"what": "year", "most": most})]
+
+
+def values(index: SearchIndex, what: str, most: int) -> list[FacetValue]:
+    """Return the languages or kinds of the shown items, the most frequent first."""
+    return [FacetValue(*row) for row in index.rows(_MOST_FIRST, {"what": what, "most": most})]
+
+
+def letters(index: SearchIndex, most: int) -> list[FacetValue]:
+    """Return the letters that names of people begin with, and the number of these people's items."""
+    return [FacetValue(*row) for row in index.rows(_LISTED, {"what": "letter", "after": "", "most": most})]
+
+
+def people(index: SearchIndex, letter: str, after: str, most: int) -> list[FacetValue]:
+    """Return people whose names begin with a letter, from the first one after `after`."""
+    return [FacetValue(*row) for row in index.rows(_PEOPLE, {"letter": letter, "after": after, "most": most})]
+
+
+def _is_known(index: SearchIndex, person: str) -> bool:
+    """Return whether a person is listed under exactly this name; a single word may be part of many names."""
+    key = fold(person) if person else ""
+    return " " in key and bool(index.rows(_KNOWN, {"value": key}))
+
+
+def _newest_first(
+    index: SearchIndex, query: SearchQuery, numbers: Sequence[int], *, many: bool
+) -> SearchResults:
+    """Return one page of a list, newest first: it is not ranked, and may have any number of pages."""
+    count = None if query.person else _items_of(index, query)
+    return SearchResults(
+        query,
+        _entries(index, numbers[:PER_PAGE]),
+        len(numbers) if count is None else count,
+        many=many and count is None,
+        facets=_facets(index, query, numbers),
+        next=replace(query, before=numbers[PER_PAGE - 1]) if len(numbers) > PER_PAGE else None,
+    )
+
+
+def _items_of(index: SearchIndex, query: SearchQuery) -> int | None:
+    """Return how many items a list has, None where it has several conditions."""
+    if query.conditions != 1:
+        return None
+    what = next(each for each in ("year", "language", "kind") if getattr(query, each))
+    value = f"{query.year:04}" if what == "year" else getattr(query, what)
+    rows = index.rows(_ITEMS_OF, {"what": what, "value": value})
+    return int(rows[0][0]) if rows else None
+
+
+def _newest(index: SearchIndex, match: str, budget: CpuBudget, before: int = _END) -> list[int]:
+    """Find items that match, newest first, up to one more than are looked at. Raises SearchTooLong."""
+    values = {"match": match, "before": before, "most": LOOKED_AT + 1}
+    return [row[0] for row in index.rows(_NEWEST, values, budget)]
+
+
+@contextmanager
+def _in_time(query: SearchQuery) -> Iterator[None]:
+    """Turn SearchTooLong into a ParseError that says what to do."""
+    try:
+        yield
+    except SearchTooLong:
+        problem = "to look for this takes too long: write the words whole, or use fewer or rarer ones"
+        raise ParseError("text", query.text or query.person, problem) from None
+
+
+def _entries(index: SearchIndex, numbers: Sequence[int]) -> tuple[IndexEntry, ...]:
+    rows = index.rows(_ENTRIES, {"numbers": json.dumps(numbers)})
+    found = {row[0]: entry(row) for row in rows}
+    return tuple(found[number] for number in numbers if number in found)
+
+
+def _facets(
+    index: SearchIndex, query: SearchQuery, numbers: Sequence[int]
+) -> dict[str, tuple[FacetValue, ...]]:
+    """Count these items by year, language, kind and person, without those that the search names."""
+    rows = index.rows(_COUNTED, {"numbers": json.dumps(numbers)})
+    years, languages, kinds, people = zip(*rows, strict=True) if rows else ((), (), (), ())
+    found = {
+        "year": Counter(f"{year:04}" for year in years if year),
+        "language": Counter(languages),
+        "kind": Counter(kinds),
+        "person": Counter("\n".join(filter(None, people)).split("\n")),
+    }
+    facets = {}
+    for what, counter in found.items():
+        common = [
+            FacetValue(value, "", items) for value, items in counter.most_common(_MOST_VALUES + 1) if value
+        ]
+        if what == "year":
+            common.sort(reverse=True)
+        if common and not getattr(query, what):
+            facets[what] = tuple(common[:_MOST_VALUES])
+    return facets
+
+
+class SearchHit(NamedTuple):
+    """One item of a list. `titles` with their languages; `timestamp`: of its last update."""
+
+    entry: IndexEntry
+    titles: tuple[MetadataValue, ...]
+    abstracts: tuple[MetadataValue, ...]
+    state: ItemState
+    timestamp: str
+
+    @property
+    def name(self) -> str:
+        """Its main name."""
+        return self.entry.name
+
+    @property
+    def people(self) -> list[str]:
+        """The names of its authors and contributors."""
+        return self.entry.people.split("\n") if self.entry.people else []
+
+    @property
+    def page(self) -> str:
+        """The path of its page at this Archive."""
+        return page_of(self.name)
+
+    def facts(self) -> dict[str, Any]:
+        """Return it as JSON for programs; the title is the first one, "" without any."""
+        return {
+            "ibi": self.name,
+            "title": self.titles[0].value if self.titles else "",
+            "people": self.people,
+            "year": self.entry.year or None,
+            "language": self.entry.language or None,
+            "kind": self.entry.kind,
+            "state": self.state.value,
+            "timestamp": self.timestamp,
+            "page": self.page,
+        }
+
+
+def page_of(name: str) -> str:
+    """Return the path of the page of an item."""
+    return f"/-/item/{quote(name, safe='/:@.-_~!$&()*+,;=')}"
+
+
+def hits(catalogue: Catalogue, entries: Sequence[IndexEntry]) -> tuple[SearchHit, ...]:
+    """Return the items of these entries, in their order, without those removed since. Raises SetupError."""
+    with catalogue.reading() as run:
+        held = listings.holdings(run, [each.number for each in entries])
+    found = ((each, held.get(each.number)) for each in entries)
+    return tuple(
+        _result(catalogue, each, holding)
+        for each, holding in found
+        if holding is not None and not holding.deleted
+    )
+
+
+def results_json(found: SearchResults, listed: Sequence[SearchHit]) -> dict[str, Any]:
+    """Return the results as JSON for programs."""
+    return {
+        "count": found.count,
+        "more": found.many,
+        "items": [each.facts() for each in listed],
+        "facets": {
+            what: [{"value": each.value, "items": each.items} for each in values]
+            for what, values in found.facets.items()
+        },
+        "exact": found.exact,
+    }
+
+
+def _result(catalogue: Catalogue, entry: IndexEntry, holding: Holding) -> SearchHit:
+    metadata = holding.metadata
+    if metadata is None and holding.metadata_item is not None:
+        teller = catalogue.holding(holding.metadata_item.main)
+        metadata = teller.metadata if teller is not None else None
+    values = metadata or {}
+    return SearchHit(
+        entry, values.get("title", ()), values.get("description", ()), holding.state, holding.timestamp
+    )

@@ -1,0 +1,299 @@
+"""The words of a search and of an item: the query of a reader as an FTS5 expression, and what an item is found by.
+
+text=sensoriamento "uso da terra" imag    all of these; words in quotation marks in this order, or more than eight of
+                                          them in this order by eights; imag… begins a word
+person=Gerald Banon                       someone of these names, in any order
+year=2011  language=pt  kind=Thesis  as the facets of an answer have them
+page=2     before=1234                    further results: of a search for words, of a list
+
+Whatever a reader writes, it never becomes syntax of the expression.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import unicodedata
+from dataclasses import dataclass, replace
+from functools import lru_cache
+from hashlib import blake2b
+from typing import TYPE_CHECKING, Final, NamedTuple
+from unicodedata import normalize
+from urllib.parse import urlencode
+
+from ibi.archive.model.record_values import author, language_of
+from ibi.errors import ParseError
+from ibi.protocol.query_string import read_query
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator, Mapping
+
+
+MOST_PEOPLE: Final = 100
+"""People of an item by whom it is found in lists; by their words all are found."""
+
+LONGEST_PERSON: Final = 200
+"""Characters of the name of a person in lists."""
+LONGEST_ITEM_TEXT: Final = 20_000
+"""Characters of the titles, people, subjects or abstracts of one item that can be found."""
+
+PRIVATE: Final = "\ue000"
+"""A character of private use, which the index takes for a letter, and which is removed from all texts."""
+
+_ODD: Final = re.compile(
+    "[\x00-\x1f\x7f-\x9f\u200e\u200f\u202a-\u202e\u2066-\u2069\ud800-\udfff\ue000-\uf8ff\ufeff\ufffe\uffff]+"
+)
+_YEAR: Final = re.compile(r"([0-9]{4})(?:[-/T ].*)?", re.ASCII | re.DOTALL)
+_NOT_A_WORD: Final = re.compile(r"[\W_]+")
+
+Metadata = dict[str, list[tuple[str, str | None]]]
+"""Dublin Core as the catalogue keeps it."""
+
+
+class ItemWords(NamedTuple):
+    """What an item is found by. `people` as they are written; `year` 0 and `language` "" if unknown."""
+
+    title: str
+    people: tuple[str, ...]
+    all_people: str
+    subject: str
+    abstract: str
+    year: int
+    language: str
+    kind: str
+
+
+def words_of(
+    metadata: str | None, language: str | None, kind_of: Callable[[Iterable[str]], str]
+) -> ItemWords:
+    """Return the words of an item with these metadata (JSON) and this language."""
+    dublin_core: Metadata = json.loads(metadata) if metadata else {}
+
+    def text(*elements: str) -> str:
+        values = (value for element in elements for value, _ in dublin_core.get(element, ()))
+        return _plain(" ".join(values)[:LONGEST_ITEM_TEXT])
+
+    people = [
+        " ".join(_plain(author(value).name).split())[:LONGEST_PERSON]
+        for name in ("creator", "contributor")
+        for value, _ in dublin_core.get(name, ())
+    ]
+    language_text = language or next((value for value, _ in dublin_core.get("language", ())), "")
+    return ItemWords(
+        title=text("title"),
+        people=tuple(dict.fromkeys(person for person in people if fold(person)))[:MOST_PEOPLE],
+        all_people=text("creator", "contributor"),
+        subject=text("subject", "coverage", "source", "publisher"),
+        abstract=text("description"),
+        year=_year(value for value, _ in dublin_core.get("date", ())),
+        language=_language_code(language_text),
+        kind=kind_of([value for value, _ in dublin_core.get("type", ())]),
+    )
+
+
+@lru_cache(maxsize=10_000)
+def fold(text: str) -> str:
+    """Return a text as lists sort it: no accents, no capitals, single blanks. "Câmara, G." becomes "camara g"."""
+    letters = (each for each in unicodedata.normalize("NFKD", text) if not unicodedata.combining(each))
+    return _NOT_A_WORD.sub(" ", "".join(letters).casefold()).strip()
+
+
+def facet_word(what: str, value: str) -> str:
+    """Return the word by which the list of a year, a language, a kind or a person (the folded name) finds its items.
+
+    It begins with a character that is in no text, neither of an item nor of a reader: so no search can name it, and
+    every narrowing is an intersection of sorted lists within the full-text index (decision 0021).
+    """
+    if what == "person":
+        value = blake2b(value.encode("utf-8", "replace"), digest_size=8).hexdigest()
+    return f"{PRIVATE}{what[0]}{value.lower()}"
+
+
+def facet_words(words: ItemWords) -> str:
+    """Return the words by which lists find an item."""
+    words_of_facets = [
+        facet_word("kind", words.kind),
+        *(facet_word("person", fold(person)) for person in words.people),
+    ]
+    if words.year:
+        words_of_facets.append(facet_word("year", str(words.year)))
+    if words.language:
+        words_of_facets.append(facet_word("language", words.language))
+    return " ".join(words_of_facets)
+
+
+def _plain(text: str) -> str:
+    return _ODD.sub(" ", text).strip()
+
+
+def _year(dates: Iterable[str]) -> int:
+    """Return the first year that a date begins with; 0 if there is none."""
+    found = (match for match in (_YEAR.fullmatch(text.strip()) for text in dates) if match)
+    return next((int(match[1]) for match in found if match[1] != "0000"), 0)
+
+
+@lru_cache(maxsize=1024)
+def _language_code(text: str) -> str:
+    """Return a language without its country: "pt" for "pt-BR", "por" or "Portuguese"; "" if it is unknown."""
+    return (language_of(text[:100]) or "").partition("-")[0] if text else ""
+
+
+LONGEST_TEXT: Final = 500
+"""Characters of a text to be looked for."""
+
+MOST_WORDS: Final = 32
+"""Words of a text or a name, those in quotation marks too: each may be in every item, and costs its whole list."""
+
+MOST_IN_PHRASE: Final = 8
+"""Words that have to follow each other: the cost of a phrase grows with them in every item that has them all."""
+
+PER_PAGE: Final = 20
+MOST_PAGES: Final = 50
+"""Pages of the results of a search for words; a list of a year or a person has no end."""
+
+NAMES: Final = ("text", "person", "year", "language", "kind", "page", "before")
+"""The parameters of a query that are understood; all others are ignored."""
+
+_PIECE: Final = re.compile(r'"([^"]*)"|([^\s"]+)')
+# Vowel signs that count as letters here, and that the index takes for ends of words.
+_WORD: Final = re.compile("[^\\W_\u19b0-\u19c0\u19c8\u19c9\u1cf2\u1cf3]+")
+_CONTROL: Final = re.compile("[\x00-\x1f\x7f-\x9f\ud800-\udfff\ue000-\uf8ff\U000f0000-\U0010ffff]")
+# Words that may stand between those of a person's name.
+_NEAR: Final = 3
+_LONGEST_NUMBER: Final = 15
+
+
+@dataclass(frozen=True, slots=True)
+class SearchQuery:
+    """A search. Empty texts and 0 mean: anything; `before`: only items of a lower number."""
+
+    text: str = ""
+    person: str = ""
+    year: int = 0
+    language: str = ""
+    kind: str = ""
+    page: int = 1
+    before: int = 0
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether it has no condition."""
+        return not (self.text or self.person or self.year or self.language or self.kind)
+
+    @property
+    def ranked(self) -> bool:
+        """Whether its results are ranked; a list of a year, a kind or a language is not."""
+        return bool(self.text)
+
+    @property
+    def conditions(self) -> int:
+        """The number of its conditions."""
+        return sum(map(bool, (self.text, self.person, self.year, self.language, self.kind)))
+
+    def having(self, **changes: str | int) -> SearchQuery:
+        """Return the same search with other conditions, from its first page on."""
+        return replace(self, **{"page": 1, "before": 0, **changes})  # type: ignore[arg-type]  # fields of ours
+
+    def query_string(self) -> str:
+        """Return it as the query of a URL."""
+        values = {name: getattr(self, name) for name in NAMES}
+        return urlencode(
+            {name: value for name, value in values.items() if value and (name, value) != ("page", 1)}
+        )
+
+
+def read_search_query(raw: str) -> SearchQuery:
+    """Read a raw query of a URL, as UTF-8. Raises ParseError with the parameter that is wrong."""
+    values = {name: value.encode("latin-1").decode("utf-8", "replace") for name, value in read_query(raw)}
+    return search_query(values)
+
+
+def search_query(values: Mapping[str, str]) -> SearchQuery:
+    """Make a search of decoded parameters. Raises ParseError."""
+    given = {name: _CONTROL.sub(" ", values.get(name, "")).strip() for name in NAMES}
+    for name in ("text", "person"):
+        if len(given[name]) > LONGEST_TEXT:
+            problem = "a search has at most {most} characters"
+            raise ParseError(name, given[name], problem, LONGEST_TEXT, most=LONGEST_TEXT)
+        if len(_WORD.findall(normalize("NFC", given[name]))) > MOST_WORDS:
+            raise ParseError(name, given[name], "a search has at most {most} words", most=MOST_WORDS)
+    page = _number("page", given["page"] or "1")
+    if not 1 <= page <= MOST_PAGES:
+        problem = "a search shows at most {most} pages: say more exactly what you look for"
+        raise ParseError("page", given["page"], problem, most=MOST_PAGES)
+    return SearchQuery(
+        text=given["text"],
+        person=given["person"],
+        year=_number("year", given["year"] or "0"),
+        language=_tag("language", given["language"].partition("-")[0]).lower(),
+        kind=_tag("kind", given["kind"]),
+        page=page,
+        before=_number("before", given["before"] or "0"),
+    )
+
+
+def path_with_query(path: str, query: SearchQuery) -> str:
+    """Return a path with the search as its query."""
+    text = query.query_string()
+    return f"{path}?{text}" if text else path
+
+
+def match_expression(query: SearchQuery, *, known: bool, begun: bool = True, only: str = "") -> str:
+    """Return the search as an FTS5 expression, "" where nothing is looked for.
+
+    `known`: whether a person is listed under exactly this name; `begun`: whether the last word may be the beginning of
+    one; `only`: the columns in which the words must be.
+    """
+    # Whatever comes from the reader is between quotation marks, where FTS5 knows no operator.
+    parts = []
+    if words := " AND ".join(_words(query.text, begun=begun)):
+        parts.append(f"{{{only}}} : ({words})" if only else words)
+    if known:
+        parts.append(f'"{facet_word("person", fold(query.person))}"')
+    elif names := _WORD.findall(normalize("NFC", query.person)):
+        near = " ".join(f'"{name}"' for name in dict.fromkeys(names))
+        parts.append(f"people : NEAR({near}, {_NEAR})")
+    marked = ((what, getattr(query, what)) for what in ("year", "language", "kind"))
+    parts += [f'"{facet_word(what, str(value))}"' for what, value in marked if value]
+    return " AND ".join(parts)
+
+
+def has_words(query: SearchQuery) -> bool:
+    """Return whether its text and person have anything in them that can be found at all."""
+    values = [text for text in (query.text, query.person) if text]
+    return all(_WORD.search(text) for text in values)
+
+
+def _words(text: str, *, begun: bool) -> list[str]:
+    """Return each word or phrase in quotation marks; the last word as the beginning of one, if it is `begun`."""
+    found = [(phrase or word, bool(word)) for phrase, word in _PIECE.findall(normalize("NFC", text))]
+    pieces = [(piece, plain) for piece, plain in found if _WORD.search(piece)]
+    words = [f'"{run}"' for piece, _ in pieces for run in _runs(piece)]
+    if (
+        begun
+        and pieces
+        and pieces[-1][1]
+        and len(_WORD.findall(pieces[-1][0])[-1]) > 1
+        and pieces[-1][0][-1].isalnum()
+    ):
+        words[-1] += " *"
+    return list(dict.fromkeys(words))
+
+
+def _runs(piece: str) -> Iterator[str]:
+    """Yield a word or a phrase; a long phrase in parts of MOST_IN_PHRASE words, each of which has to be found."""
+    places = [word.start() for word in _WORD.finditer(piece)][::MOST_IN_PHRASE]
+    for begin, end in zip([0, *places[1:]], [*places[1:], len(piece)], strict=True):
+        yield piece[begin:end]
+
+
+def _number(name: str, text: str) -> int:
+    if not (text.isascii() and text.isdecimal() and len(text) <= _LONGEST_NUMBER):
+        raise ParseError(name, text, "this is no whole number: {name}", name=name)
+    return int(text)
+
+
+def _tag(name: str, text: str) -> str:
+    if text and not (text.isascii() and text.isalnum() and len(text) <= 40):  # noqa: PLR2004 - longer than any
+        raise ParseError(name, text, "this is no {name} that can be looked for", name=name)
+    return text

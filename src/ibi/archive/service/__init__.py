@@ -1,0 +1,7 @@
+"""The Archive service: an ASGI application that answers the messages of the standard (R15 chapter 9) and its pages.
+
+It never sends a request to another Archive or to a resolver.
+
+Entry points: `service.ArchiveService`, `messages.MessageService` (the messages alone), `adapter.ArchiveAdapter`
+(the same messages answered behind another platform's server).
+"""

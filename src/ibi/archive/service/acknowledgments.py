@@ -1,0 +1,83 @@
+"""Count acknowledgments, many in one transaction (SVC-20).
+
+A key was checked before its acknowledgment comes here. Each acknowledgment counts once, and one key for no more
+readers than it may, also where several processes serve one Archive (threat T19).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from contextlib import suppress
+from typing import TYPE_CHECKING, Final
+
+from ibi.archive.pages.visits import count_linked_readers
+from ibi.archive.store.tables import usage
+from ibi.errors import SetupError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from ibi.archive.model.url_key import AcknowledgmentCount
+    from ibi.archive.store.tables.catalogue import Catalogue
+
+COUNT_AFTER: Final = 1.0
+"""Seconds between the first pending acknowledgment and the transaction that counts it."""
+
+MOST_WAITING: Final = 100_000
+"""Pending acknowledgments; more are dropped, with a line in the log."""
+
+_log = logging.getLogger(__name__)
+
+
+class AcknowledgmentCounter:
+    """Counts the acknowledgments of one Archive. `now` gives POSIX seconds. Belongs to one event loop."""
+
+    def __init__(self, catalogue: Catalogue, now: Callable[[], float]) -> None:
+        self._catalogue = catalogue
+        self._now = now
+        self._pending: dict[str, AcknowledgmentCount] = {}
+        self._task: asyncio.Task[None] | None = None
+        self._closing = asyncio.Event()
+
+    def add(self, acknowledgment: AcknowledgmentCount) -> None:
+        """Put an acknowledgment among the pending ones, if it is not there yet."""
+        # Resolvers repeat what was not confirmed; the table would drop the repetition, too, but later.
+        if acknowledgment.once in self._pending:
+            return
+        if len(self._pending) >= MOST_WAITING:
+            _log.warning("an acknowledgment was not counted: too many are waiting")
+            return
+        self._pending[acknowledgment.once] = acknowledgment
+        if self._task is None:
+            self._task = asyncio.create_task(self._run())
+
+    async def close(self) -> None:
+        """Count those that are pending."""
+        self._closing.set()
+        if self._task is not None:
+            await self._task
+
+    async def _run(self) -> None:
+        """Count until none is pending."""
+        while self._pending:
+            with suppress(TimeoutError):
+                await asyncio.wait_for(self._closing.wait(), COUNT_AFTER)
+            batch, self._pending = self._pending, {}
+            # A thread, since the transaction waits for the disk and for other writers.
+            await asyncio.to_thread(self._count, batch)
+        self._task = None
+
+    def _count(self, batch: dict[str, AcknowledgmentCount]) -> None:
+        now = self._now()
+        try:
+            with self._catalogue.writing() as writer:
+                for acknowledgment in batch.values():
+                    readers = usage.count_acknowledgments(writer.run, acknowledgment)
+                    if readers:
+                        count_linked_readers(writer.run, acknowledgment._replace(readers=readers), now)
+                # An expired key is refused before it comes here, so what it has counted need not be
+                # remembered.
+                usage.forget_acknowledgments(writer.run, int(now))
+        except SetupError as error:
+            _log.warning("%d acknowledgments were not counted: %s", len(batch), error)

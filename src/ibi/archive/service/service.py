@@ -1,0 +1,306 @@
+"""The ASGI application of an Archive (R15 chapter 9, Algorithm 1): its messages, its JSON interface and its pages.
+
+    /<service IBI>?servicesubject=…     the messages of the standard: `messages`
+    /-/api/…                            the JSON interface, with any method: given by `app`
+    handlers                            further routes, by how their paths begin: given by `app`
+    /col/…  /-/…  /  /robots.txt        files and pages: `site`
+    anything else                       a persistent URL at our own address: `site` too (note 27)
+
+It works on the raw path and the raw query, each decoded once (threat T27).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+from collections import Counter
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any, Final
+
+from ibi.archive.model.answer import ArchiveIdentity
+from ibi.archive.model.url_key import UrlKeys
+from ibi.archive.pages.site import Site
+from ibi.archive.service import admission
+from ibi.archive.service.acknowledgments import AcknowledgmentCounter
+from ibi.archive.service.messages import NO_SERVICE, MessageService, refusal
+from ibi.archive.store.tables.catalogue import BoundedCatalogue, TooLarge
+from ibi.errors import IbiError, ParseError, SetupError
+from ibi.http.limits.token_bucket import client_key
+from ibi.http.request import Request, hosts_of
+from ibi.http.response import JSON, NO_STORE, PLAIN, Response
+from ibi.protocol import vocabulary as words
+from ibi.protocol.query_string import unescape
+from ibi.protocol.relation import Relation
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable, Mapping
+
+    from ibi.archive.pages.models import Renderer
+    from ibi.archive.pages.visits import VisitCounter
+    from ibi.archive.store.files import FileStore
+    from ibi.archive.store.tables.catalogue import Catalogue
+    from ibi.http.response import Handler
+    from ibi.http.server.protocol import Answer, Head
+    from ibi.runtime.nonce import Nonce
+    from ibi.runtime.settings import ArchiveSettings
+
+    Receive = Callable[[], Awaitable[Any]]
+
+LONGEST_URL = 16 * 1024
+"""Characters of path and query that are read."""
+
+LARGE: Final = 1 << 16
+"""Characters of an item's row, and 64 for each of its files, that the event loop itself still reads."""
+
+MOST_WAITING: Final = 40
+"""Requests about large items that wait for the thread; further ones are refused with 503 and Retry-After."""
+
+MOST_OF_ONE: Final = 10
+"""How many of them may be one client's; the front page is one while a large item is among the newest."""
+
+_API = "/-/api/"
+_SEARCH = "/-/search"
+# Health checks come by address, and the proof of a label asks by the name that the label spells.
+_FOR_ANY_HOST = frozenset({"/-/healthz", "/-/readyz", "/-/nonce"})
+
+_log = logging.getLogger(__name__)
+
+
+def identity_of(settings: ArchiveSettings) -> ArchiveIdentity:
+    """Read from the settings what an Archive is in every answer. Raises SetupError for a relation that is none."""
+    relations = None
+    if settings.relations is not None:
+        try:
+            relations = tuple(Relation.from_qualifier(qualifier) for qualifier in settings.relations)
+        except ParseError as error:
+            raise SetupError("{text} is not a relation: {reason}", text=error.text, reason=error) from None
+        if Relation() not in relations:
+            raise SetupError('the relations must contain "", which is the item itself')
+    return ArchiveIdentity(settings.address, settings.service, settings.platform_software, relations)
+
+
+class ArchiveService:
+    """The ASGI application of one Archive. It takes over `catalogue`, and closes it.
+
+    `now` gives POSIX seconds. `renderer`: without it, pages are plain text; `nonce`: without it,
+    it cannot be proved that a name leads here; `api`: without it, there is nothing below /-/api/; `visits`: the
+    counter of readers, closed with it; `holdings` gives the filter of what is held (note 45), where it is published;
+    `handlers` answer at a word behind "/-/", below it, or at another whole path ("/sitemap.xml");
+    `attestation_key` gives the public key of its receipts, "" while it has written none.
+    """
+
+    def __init__(  # noqa: PLR0913 - the parts of an Archive, all of them given
+        self,
+        settings: ArchiveSettings,
+        catalogue: Catalogue,
+        file_store: FileStore,
+        now: Callable[[], float],
+        renderer: Renderer | None = None,
+        nonce: Nonce | None = None,
+        *,
+        api: Handler | None = None,
+        visits: VisitCounter | None = None,
+        holdings: Callable[[Request], Response] | None = None,
+        handlers: Mapping[str, Handler] = MappingProxyType({}),
+        attestation_key: Callable[[], str] = str,
+    ) -> None:
+        self._settings = settings
+        self._attestation_key = attestation_key
+        self._holdings = holdings
+        self._handlers = handlers
+        self._nonce = nonce
+        self._api = api
+        self._visits = visits
+        self._catalogue = catalogue
+        self._acknowledgments = AcknowledgmentCounter(catalogue, now)
+        # Two of each: the event loop answers from a catalogue that refuses large items, and a thread answers about
+        # those. Such an item takes up to seconds, in which the loop would answer no other request.
+        self._bounded = BoundedCatalogue(catalogue, LARGE)
+        parts = partial(self._parts, identity_of(settings), file_store, renderer, now)
+        self._messages, self._site = parts(self._bounded)
+        self._of_large_items = parts(catalogue)
+        # One thread: more would only share the interpreter with the event loop, and slow it down.
+        self._thread = ThreadPoolExecutor(1, "large-items")
+        self._waiting = Counter[str]()
+        self._admission = admission.AdmissionControl(settings, now)
+        self._hosts = hosts_of((settings.address, *settings.aliases))
+        # Names compare without regard to case (GEN-13), so the path does, too.
+        self._paths = frozenset(f"/{canonical}".lower() for canonical in settings.service.canonicals)
+
+    def _parts(
+        self,
+        identity: ArchiveIdentity,
+        file_store: FileStore,
+        renderer: Renderer | None,
+        now: Callable[[], float],
+        catalogue: Catalogue,
+    ) -> tuple[MessageService, Site]:
+        """Make what answers messages, and what answers all else, from one catalogue."""
+        settings = self._settings
+        keys = UrlKeys(bytes.fromhex(settings.secret), now)
+        acknowledge, search = self._acknowledgments.add, _SEARCH in self._handlers
+        confirms = settings.switched_on and not settings.retired
+        return (
+            MessageService(catalogue.holding, identity, settings, keys, now, acknowledge, confirms=confirms),
+            Site(
+                settings, identity, catalogue, file_store, renderer, now, visits=self._visits, search=search
+            ),
+        )
+
+    async def __call__(
+        self,
+        scope: Mapping[str, Any],
+        receive: Receive,
+        send: Callable[[dict[str, Any]], Awaitable[None]],
+    ) -> None:
+        """Answer one HTTP request; ignore other kinds of connection."""
+        if scope["type"] != "http":
+            return
+        request = Request.of(scope)
+        try:
+            response = await self._answer(request, receive)
+        except Exception:  # noqa: BLE001 - a fault of ours: it must not look like an answer, nor show its insides
+            _log.exception("a request could not be answered")
+            response = self._site.refuse(
+                request, 503, IbiError("this Archive cannot answer now; try again later")
+            )
+        # A file of gigabytes is not read to its end for a reader who has gone (threat T30).
+        gone = receive if request.reads else None
+        await response.send(send, head_only=request.method == "HEAD", receive=gone)
+
+    def at_once(self, method: bytes, target: bytes, head: Head, peer: str) -> Answer | None:
+        """Answer a GET that is a message (see `http.server.protocol`); None for all other requests."""
+        # One look at the bytes: nearly all requests of readers are declined here, before anything is parsed.
+        if method != b"GET" or words.SERVICE_SUBJECT.encode() not in target or len(target) > LONGEST_URL:
+            return None
+        request = Request.raw(target, head, peer)
+        if not request.names(self._hosts) or (self._api is not None and request.path.startswith(_API)):
+            return None
+        try:
+            response = self._answer_message(request, self._messages)
+        except Exception:  # noqa: BLE001 - the ordinary path meets it again, and logs it; a large item is one of these
+            return None
+        return None if response is None else (response.status, response.whole())
+
+    async def close(self) -> None:
+        """Count the pending acknowledgments and visits, then close the catalogue."""
+        await self._acknowledgments.close()
+        if self._visits is not None:
+            await self._visits.close()
+        await asyncio.to_thread(self._thread.shutdown)
+        self._bounded.close()
+        self._catalogue.close()
+
+    async def _answer(self, request: Request, receive: Receive) -> Response:
+        """Check length, host and rate of a request, then have it answered."""
+        if len(request.path) + len(request.query) > LONGEST_URL:
+            return self._site.refuse(request, 414, IbiError("the address is too long"))
+        # A page fetched under a foreign name could be shown as that name's own (threat T26).
+        if request.path not in _FOR_ANY_HOST and not request.names(self._hosts):
+            return self._site.refuse(request, 421, IbiError("no Archive of this name is here"))
+        verdict = self._admission.check(request)
+        if verdict is None:
+            return await self._route(request, receive)
+        if verdict.wait:
+            # Headers with the limits come with each answer that was counted, so that clients can slow down in
+            # time.
+            status, why = admission.refusal_status(request), admission.refusal(verdict.wait)
+            refused = self._site.refuse(admission.accepting_problem(request), status, why)
+            return refused.having(*verdict.headers)
+        return (await self._route(request, receive)).having(*verdict.headers)
+
+    async def _route(self, request: Request, receive: Receive) -> Response:
+        """Have a request answered by the handler of its path."""
+        if self._api is not None and request.path.startswith(_API):
+            return await self._api(request, receive)
+        handler = self._handlers.get(_route_of(request.path))
+        if handler is not None:
+            return await handler(request, receive)
+        if not request.reads:
+            refused = self._site.refuse(request, 405, IbiError("only GET and HEAD are understood here"))
+            return refused.having(("allow", "GET, HEAD"))
+        try:
+            return self._message_or_page(request, self._messages, self._site)
+        except TooLarge:
+            return await self._in_thread(request)
+
+    async def _in_thread(self, request: Request) -> Response:
+        """Answer about a large item: one such request at a time, in the thread."""
+        # Counted by client, so that one who asks for large items only keeps no other from them.
+        source = client_key(self._messages.client_of(request) or "")
+        if self._waiting.total() >= MOST_WAITING or self._waiting[source] >= MOST_OF_ONE:
+            busy = IbiError("this Archive cannot answer now; try again later")
+            return self._site.refuse(request, 503, busy).having(("retry-after", "5"))
+        self._waiting[source] += 1
+        try:
+            answer = partial(self._message_or_page, request, *self._of_large_items)
+            return await asyncio.get_running_loop().run_in_executor(self._thread, answer)
+        finally:
+            self._waiting[source] -= 1
+            if not self._waiting[source]:
+                del self._waiting[source]
+
+    def _message_or_page(self, request: Request, messages: MessageService, site: Site) -> Response:
+        """Answer what only reads: a message, a page about the service, or what the site has."""
+        message = self._answer_message(request, messages) if words.SERVICE_SUBJECT in request.query else None
+        return message or self._service_page(request) or site.answer(request)
+
+    def _answer_message(self, request: Request, messages: MessageService) -> Response | None:
+        """Answer a message to the service (SVC-01); None for any other request."""
+        if unescape(request.path).lower() not in self._paths:
+            return NO_SERVICE if request.has_subject else None
+        try:
+            return messages.answer(request)
+        except ParseError as error:
+            # Without a subject it is the persistent URL of the service item, whose faults have pages of their own.
+            return refusal(error) if request.has_subject else None
+
+    def _service_page(self, request: Request) -> Response | None:
+        """The pages that machines read about the service itself; None for any other page."""
+        match request.path:
+            case "/-/healthz":
+                return Response(200, b"ok\n", PLAIN, NO_STORE)
+            case "/-/readyz":
+                return self._readiness()
+            case "/-/about":
+                return self._about()
+            case "/-/nonce" if self._nonce is not None:
+                return Response(*self._nonce.answer(), PLAIN, NO_STORE)
+            case "/-/holdings" if self._holdings is not None:
+                return self._holdings(request)
+            case _:
+                return None
+
+    def _readiness(self) -> Response:
+        try:
+            self._bounded.count()
+        except SetupError:
+            return Response(503, b"the catalogue cannot be read\n", PLAIN, NO_STORE)
+        return Response(200, b"ready\n", PLAIN, NO_STORE)
+
+    def _about(self) -> Response:
+        settings = self._settings
+        facts = {
+            "role": "archive",
+            "service_ibi": str(settings.service.main),
+            "service": str(settings.service),
+            "address": settings.address,
+            "aliases": list(settings.aliases),
+            "platform_software": str(settings.platform_software) if settings.platform_software else None,
+            "resolver": settings.resolver or None,
+            "relations": list(settings.relations) if settings.relations is not None else None,
+            "items": self._bounded.count(),
+            "attestation_key": self._attestation_key() or None,
+        }
+        return Response(200, json.dumps(facts, indent=1).encode(), JSON, NO_STORE)
+
+
+def _route_of(path: str) -> str:
+    """The route of a path: its first word behind "/-/" and no more of it, or any other path whole."""
+    if not path.startswith("/-/"):
+        return path
+    end = path.find("/", len("/-/"))
+    return path if end < 0 else path[:end]

@@ -1,0 +1,185 @@
+"""The data directory of an Archive: what lies where in it, and how it is created and opened.
+
+DIR/archive.toml  settings      DIR/catalogue.sqlite  catalogue      DIR/col  files      DIR/minting  labels
+"""
+
+from __future__ import annotations
+
+from contextlib import AbstractContextManager, contextmanager
+from typing import TYPE_CHECKING, Final
+
+from ibi.archive.model.item import Holding
+from ibi.archive.model.item_json import timestamp_text
+from ibi.archive.store import schema
+from ibi.archive.store.files import FileStore, exclusive_lock
+from ibi.archive.store.item_store import ItemStore
+from ibi.archive.store.tables.catalogue import Catalogue
+from ibi.errors import MintingNotAllowed, SetupError
+from ibi.identifier.dates import TICKS
+from ibi.identifier.forms import parse_ibi
+from ibi.identifier.generator import LabelGenerator
+from ibi.minting import Subsystem, WaitingRoom
+from ibi.minting.subsystem import granularity_of
+from ibi.runtime.database import migrate, open_engine, upgrade
+from ibi.runtime.settings import ArchiveSettings
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from pathlib import Path
+
+    from ibi.identifier.forms import IBI, IBIForms
+    from ibi.minting.machine import Machine
+
+_CATALOGUE: Final = "catalogue.sqlite"
+
+
+class DataDirectory:
+    """One data directory, on one machine, whose clock gives labels their dates."""
+
+    def __init__(self, path: Path, machine: Machine) -> None:
+        self._path = path
+        self._machine = machine
+
+    @property
+    def path(self) -> Path:
+        """The path of the directory."""
+        return self._path
+
+    def now(self) -> float:
+        """Return the time of that machine, in POSIX seconds."""
+        return self._machine.now() / TICKS
+
+    def reserve(self) -> None:
+        """Reserve an empty or absent directory for a new Archive, by a waiting room of its own.
+
+        Raises SetupError where there is an Archive already, or an incomplete one.
+        """
+        if ArchiveSettings.exists(self._path):
+            raise SetupError("there is already an Archive in {path}", path=self._path)
+        if (self._path / _CATALOGUE).exists():
+            raise SetupError("{path} holds files of an Archive without its settings", path=self._path)
+        try:
+            self._path.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise SetupError(
+                "{path} cannot be made: {reason}", path=self._path, reason=error.strerror
+            ) from None
+        # The waiting room refuses a directory with other files in it, so it has to come first (decision 0009).
+        with WaitingRoom(self._path, self._machine):
+            pass
+
+    def serve_lock(self) -> AbstractContextManager[None]:
+        """Hold the lock of the process that serves this Archive. Raises SetupError where another one holds it."""
+        # Of two that serve, the one that stops first would ask the resolvers to exclude the other one too.
+        return exclusive_lock(self._path / "serve.lock", SetupError("this Archive is being served already"))
+
+    def mint_labels(self, generator: LabelGenerator, granularity: str, count: int) -> Iterator[IBIForms]:
+        """Mint so many labels, each when its moment has come. Raises MintingError."""
+        waiting_room = WaitingRoom(self._path, self._machine, prefixes=generator.prefixes)
+        with Subsystem(waiting_room, generator, granularity_of(granularity)) as subsystem:
+            yield from subsystem.mint_many(count)
+
+    def create(self, settings: ArchiveSettings) -> None:
+        """Create the folders, the catalogue with the item of the Archive service, and last of all the settings.
+
+        The service is an original that must stay (ARC-11). Without settings there is no Archive: so an interrupted
+        creation is never taken for a complete one.
+        """
+        try:
+            self.file_store().create_folders()
+        except OSError as error:
+            raise SetupError(
+                "{path} cannot be made: {reason}", path=error.filename, reason=error.strerror
+            ) from None
+        engine = open_engine(self._path / _CATALOGUE)
+        migrate(engine, schema.MIGRATIONS)
+        engine.dispose()
+        timestamp = timestamp_text(self._machine.now() // TICKS)
+        with self.catalogue() as catalogue:
+            catalogue.put(Holding(forms=settings.service, timestamp=timestamp, transferable=False))
+        settings.write(self._path)
+
+    def settings(self) -> ArchiveSettings:
+        """Read the settings. Raises SetupError."""
+        return ArchiveSettings.read(self._path)
+
+    @contextmanager
+    def catalogue(self) -> Iterator[Catalogue]:
+        """Open the catalogue, and close it at the end. Raises SetupError."""
+        catalogue = self.open_catalogue()
+        try:
+            yield catalogue
+        finally:
+            catalogue.close()
+
+    def open_catalogue(self) -> Catalogue:
+        """Open the catalogue, migrated if need be; the caller closes it. Raises SetupError."""
+        path = self._path / _CATALOGUE
+        if not path.exists():
+            raise SetupError("{path} does not exist", path=path)
+        engine = open_engine(path)
+        upgrade(engine, schema.MIGRATIONS)
+        return Catalogue(engine)
+
+    @contextmanager
+    def item_store(self) -> Iterator[ItemStore]:
+        """Open the item store, with the right to stage files. Raises SetupError."""
+        settings = self.settings()
+        with self.catalogue() as catalogue:
+            item_store = self.item_store_over(catalogue, settings)
+            with item_store.staging_session():
+                yield item_store
+
+    def item_store_over(self, catalogue: Catalogue, settings: ArchiveSettings) -> ItemStore:
+        """Return an item store over a catalogue and settings that are open already."""
+        return ItemStore(
+            catalogue,
+            self.file_store(),
+            self.minter(),
+            self.now,
+            settings.service,
+            retired=settings.retired,
+        )
+
+    def file_store(self) -> FileStore:
+        """Return the store of the items' files."""
+        return FileStore(self._path)
+
+    def own_labels(self) -> Iterator[IBI]:
+        """Yield the names in the catalogue that are under this Archive's own name and address. Raises SetupError."""
+        generator = label_generator(self.settings())
+        with self.catalogue() as catalogue:
+            for prefix in generator.prefixes if generator else ():
+                yield from map(parse_ibi, catalogue.names_under(prefix))
+
+    def minter(self) -> Callable[[int], Iterator[IBIForms]]:
+        """Return a function that mints so many labels of this Archive.
+
+        Its first label raises MintingNotAllowed where the Archive has no name to mint under.
+        """
+        settings = self.settings()
+
+        def give(count: int) -> Iterator[IBIForms]:
+            generator = label_generator(settings)
+            if generator is None:
+                problem = "this Archive has no name to mint under: set mint_host in {path}"
+                raise MintingNotAllowed(problem, path=self._path / ArchiveSettings.FILE)
+            yield from self.mint_labels(generator, settings.granularity, count)
+
+        return give
+
+
+def label_generator(settings: ArchiveSettings) -> LabelGenerator | None:
+    """Return the generator of labels that the settings describe; None where the Archive mints none.
+
+    Raises NotOurs or ParseError for names that no Archive may mint under.
+    """
+    if not settings.mint_host:
+        return None
+    return LabelGenerator(
+        settings.mint_host,
+        settings.mint_port,
+        settings.mint_ip or None,
+        settings.mint_ip_port,
+        for_trying=settings.for_trying,
+    )

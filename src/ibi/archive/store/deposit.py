@@ -1,0 +1,246 @@
+"""Deposit of an original, with its links to other items; edition of its facts and files; removal.
+
+    a new edition       becomes the next edition of the item that was the last one
+    a translation       is linked both ways, and with every other translation
+    metadata            of another item, or of the new one, become an item of their own
+
+Only originals are edited here: a copy is edited in the Archive of its original (ARC-13).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, Final
+
+from ibi.archive.model.item import Access
+from ibi.archive.model.item_json import check_facts, read_facts
+from ibi.archive.store.tables import copies
+from ibi.errors import AlreadyHeld, BadItem, Conflict, HoldingError
+from ibi.protocol.vocabulary import ContentType, ItemState
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterable, Mapping, Sequence
+
+    from ibi.archive.model.item import Holding, StoredFile
+    from ibi.archive.model.item_json import Draft
+    from ibi.archive.store.item_store import ItemStore, UnitOfWork
+    from ibi.identifier.forms import IBIForms, Name
+
+
+_USUAL: Final[dict[str, tuple[str, Any]]] = {
+    "contenttype": ("content_type", ContentType.DATA),
+    "language": ("language", None),
+    "transferable": ("transferable", True),
+    "url": ("url", ""),
+    "target": ("target", ""),
+    "file_list_public": ("file_list_public", True),
+    "next_edition": ("next_edition", None),
+    "translations": ("translations", {}),
+    "metadata_item": ("metadata_item", None),
+    "metadata": ("metadata", None),
+    "formats": ("formats", {}),
+    "access": ("access", Access.OPEN),
+    "embargo": ("embargo", ""),
+    "rights": ("rights", ""),
+    "licence": ("licence", ""),
+}
+"""The fields that can be edited: which attribute each sets, and its value where the field is deleted."""
+
+
+def edit(
+    item_store: ItemStore,
+    name: Name,
+    value: Mapping[str, Any],
+    who: str,
+    *,
+    staged: Iterable[StoredFile] = (),
+    without: Collection[str] = (),
+    unchanged_since: str | None = None,
+) -> Holding:
+    """Change facts and files of an original; returns it as it is held afterwards.
+
+    `value`: fields as in JSON lines, null for those that are deleted; `staged` files are added, or replace those of
+    the same name; files named in `without` are removed. `unchanged_since`: its timestamp as the editor has seen it.
+    Raises Conflict if it has changed since, HoldingError for copies and removed items, NotHeld, BadItem, ParseError.
+    """
+    facts = _facts(value)
+    with item_store.unit_of_work(who) as work:
+        held = work.get(name)
+        check_editable(work, held)
+        if unchanged_since is not None and held.timestamp != unchanged_since:
+            raise Conflict("{name} has been changed meanwhile, on {date}", name=name, date=held.timestamp)
+        missing = sorted(set(without) - {file.name for file in held.files})
+        if missing:
+            raise BadItem("{name} has no such file", name=held.forms.main)
+        new = replace(
+            held,
+            **facts,
+            files=tuple(file for file in held.files if file.name not in without),
+            timestamp=work.next_timestamp(held),
+        )
+        if "access" in facts and new.access is not Access.EMBARGOED:
+            new = replace(new, embargo=facts.get("embargo", ""))
+        check_facts({"access": new.access, "embargo": new.embargo}, ())
+        staged = list(staged)
+        changed = [*sorted(value), *(file.name for file in staged), *sorted(without)]
+        return work.change(held, new, staged, "edited", changed=changed)
+
+
+def remove(item_store: ItemStore, name: Name, reason: str, who: str) -> Holding:
+    """Remove an item for ever; returns its tombstone. Raises NotHeld, HoldingError."""
+    with item_store.unit_of_work(who) as work:
+        return work.remove(work.get(name), reason)
+
+
+def check_editable(work: UnitOfWork, held: Holding) -> None:
+    """Refuse to edit a copy, naming the Archive of its original, or a removed item. Raises HoldingError."""
+    if held.state is ItemState.COPY:
+        archive = copies.original_of(work.writer.run, held.number)
+        if archive:
+            problem = "{name} is a copy; it is edited where its original is: {archive}"
+            raise HoldingError(problem, name=held.forms.main, archive=archive)
+        raise HoldingError("{name} is a copy; it is edited where its original is", name=held.forms.main)
+    if held.deleted:
+        raise HoldingError("{name} was removed on {date}", name=held.forms.main, date=held.timestamp)
+
+
+def _facts(value: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the attributes that an edit sets; null sets the usual value. Raises BadItem, ParseError."""
+    odd = sorted(set(value) - set(_USUAL))
+    if odd:
+        raise BadItem("{name} cannot be edited", name=odd[0])
+    taken_away = dict(_USUAL[field] for field, each in value.items() if each is None)
+    return taken_away | read_facts({field: each for field, each in value.items() if each is not None})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ItemPlacement:
+    """The links of a new item to items that are held here.
+
+    `edition_of`: the last edition until now; `translation_of`: an item in another language; `metadata_of`: the item
+    that the new one describes; `metadata_as_item`: whether its own metadata become an item with a name of its own.
+    """
+
+    edition_of: Name | None = None
+    translation_of: Name | None = None
+    metadata_of: Name | None = None
+    metadata_as_item: bool = False
+
+
+def deposit(
+    item_store: ItemStore,
+    draft: Draft,
+    staged: Iterable[StoredFile],
+    who: str,
+    place: ItemPlacement | None = None,
+    request: Sequence[str] = (),
+) -> Holding:
+    """Add a new original, and mint its names if the draft has none; returns it as it is held.
+
+    `request`: what identifies the request if it is repeated; it is kept in the history of the item.
+    A draft whose key is held already returns that item, unchanged. Raises AlreadyHeld, NotHeld, BadItem, HoldingError,
+    MintingError, SetupError; then nothing has changed.
+    """
+    place = place or ItemPlacement()
+    if draft.facts.get("state", ItemState.ORIGINAL) is not ItemState.ORIGINAL:
+        raise BadItem("what is deposited is an original; copies are made by copying, or imported")
+    held = _of_key(item_store, draft)
+    if held is not None:
+        return held
+    try:
+        return _deposited(item_store, draft, staged, who, place, **({"request": request} if request else {}))
+    except AlreadyHeld:
+        # The same request may have been served at the same time by another process: then its item is the answer.
+        held = _of_key(item_store, draft)
+        if held is None:
+            raise
+        return held
+
+
+def _deposited(
+    item_store: ItemStore,
+    draft: Draft,
+    staged: Iterable[StoredFile],
+    who: str,
+    place: ItemPlacement,
+    **detail: Any,
+) -> Holding:
+    """Name a new item, add it, and link it."""
+    # Labels are minted before the transaction: each waits for its moment, and nothing else could be written meanwhile.
+    labels = item_store.mint((draft.forms is None) + place.metadata_as_item)
+    forms = draft.forms or next(labels)
+    own_metadata = next(labels) if place.metadata_as_item else None
+    holding = draft.holding(forms, item_store.moment)
+    if place.metadata_of is not None:
+        holding = replace(holding, content_type=ContentType.METADATA)
+    with item_store.unit_of_work(who) as work:
+        if own_metadata is not None:
+            holding = _with_metadata_item(work, holding, own_metadata)
+        if place.translation_of is not None:
+            holding = _translated(work, holding, place.translation_of)
+        added = work.add(holding, staged, **detail)
+        if place.edition_of is not None:
+            _follow(work, place.edition_of, added)
+        if place.metadata_of is not None:
+            _link(work, work.get(place.metadata_of), metadata_item=added.forms)
+    return added
+
+
+def _of_key(item_store: ItemStore, draft: Draft) -> Holding | None:
+    """Return the item that was deposited under this key. Raises AlreadyHeld where the draft gives it other names."""
+    held = item_store.catalogue.holding_by_key(draft.key) if draft.key else None
+    if held is not None and draft.forms is not None and not held.forms.shares(draft.forms):
+        raise AlreadyHeld("{name}, or its key, is already held", name=held.forms.main)
+    return held
+
+
+def _with_metadata_item(work: UnitOfWork, holding: Holding, forms: IBIForms) -> Holding:
+    """Add the metadata of an item as an item of their own."""
+    if holding.metadata is None:
+        raise BadItem("there are no metadata to be made an item")
+    described = replace(
+        holding,
+        forms=forms,
+        aliases=(),
+        key="",
+        content_type=ContentType.METADATA,
+        url="",
+        target="",
+        next_edition=None,
+        translations={},
+        access=Access.OPEN,
+        embargo="",
+    )
+    work.add(described, describes=str(holding.forms.main))
+    return replace(holding, metadata_item=forms)
+
+
+def _follow(work: UnitOfWork, before: Name, new: Holding) -> None:
+    """Make an item the next edition of the one that was the last."""
+    held = work.get(before)
+    if held.next_edition is not None:
+        problem = "{name} already has a next edition: {edition}"
+        raise BadItem(problem, name=held.forms.main, edition=held.next_edition.main)
+    _link(work, held, next_edition=new.forms)
+
+
+def _translated(work: UnitOfWork, holding: Holding, source: Name) -> Holding:
+    """Link a new translation with its source and with every other translation that is held here."""
+    held = work.get(source)
+    language = holding.language or ""
+    if language in held.translations or (held.language or "") == language:
+        problem = "{name} is already there in this language: {language}"
+        raise BadItem(problem, name=held.forms.main, language=language or "-")
+    for sibling in held.translations.values():
+        found = work.find(sibling.main)
+        if found is not None and found.state is ItemState.ORIGINAL:
+            _link(work, found, translations={**found.translations, language: holding.forms})
+    _link(work, held, translations={**held.translations, language: holding.forms})
+    others = {**held.translations, held.language or "": held.forms, **holding.translations}
+    return replace(holding, translations=others)
+
+
+def _link(work: UnitOfWork, held: Holding, **links: Any) -> None:
+    check_editable(work, held)
+    changes = {**links, "timestamp": work.next_timestamp(held)}
+    work.change(held, replace(held, **changes), (), "edited", changed=sorted(links))

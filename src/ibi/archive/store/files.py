@@ -1,0 +1,316 @@
+"""The files of items, under DIR/col (threats T21, T22 and T35). No other module makes paths of names.
+
+    DIR/col/<the four parts of the canonical repository name>/doc/<file>     or <the two parts of the IBIp>
+    DIR/staging/…                                                            files that are being received
+
+Only canonical names become folders, so that two spellings never become two folders, nor one on a file system that
+ignores case. Folders are entered one by one, never through a symbolic link; only what is listed is served.
+
+A file is staged: copied, hashed, flushed. The catalogue lists it, with its name in staging, in one transaction with
+all else that changes; from then on it exists, and can be read. Then it is settled: moved to its place, and listed as
+placed. What an interruption leaves is settled by the next process; what was staged and never listed is deleted
+(decision 0012).
+"""
+
+from __future__ import annotations
+
+import errno
+import fcntl
+import hashlib
+import os
+import stat
+from contextlib import contextmanager, suppress
+from typing import TYPE_CHECKING, BinaryIO
+
+from ibi.archive.model.file_names import LONGEST_PART, file_parts, media_type
+from ibi.archive.model.item import StoredFile
+from ibi.errors import BadItem, SetupError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+    from pathlib import Path
+
+    from ibi.archive.store.tables.catalogue import Catalogue, StagedFile
+    from ibi.identifier.forms import IBIForms
+
+_CHUNK = 1 << 20
+_OUR_DISK = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EFBIG})
+_FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+
+
+class StagingFile:
+    """A file that is written into staging piece by piece."""
+
+    def __init__(self, folder: Path, name: str) -> None:
+        self._name = name
+        self._digest, self._size = hashlib.sha256(), 0
+        self._path = folder / os.urandom(16).hex()
+        self._file = self._path.open("xb")
+
+    def write(self, chunk: bytes | memoryview) -> None:
+        """Append some bytes. Raises OSError."""
+        self._digest.update(chunk)
+        self._size += len(chunk)
+        self._file.write(chunk)
+
+    def finish(self) -> StoredFile:
+        """Flush the complete file; it is durable when this returns. Raises OSError."""
+        self._file.flush()
+        os.fsync(self._file.fileno())
+        self._file.close()
+        _flush_folder(self._path.parent)
+        digest = self._digest.hexdigest()
+        return StoredFile(self._name, self._size, digest, media_type(self._name), self._path.name)
+
+    def discard(self) -> None:
+        """Delete the file, which is not needed."""
+        self._file.close()
+        self._path.unlink(missing_ok=True)
+
+
+class FileStore:
+    """The files of one Archive."""
+
+    def __init__(self, data: Path) -> None:
+        self._data = data
+        self._root = data / "col"
+        self._staging = data / "staging"
+
+    def create_folders(self) -> None:
+        """Create the folders of a new Archive."""
+        for folder in (self._root, self._staging):
+            folder.mkdir(parents=True, exist_ok=True)
+
+    @contextmanager
+    def staging_session(self, catalogue: Catalogue) -> Iterator[None]:
+        """Hold the right to stage files. Raises SetupError where the folders cannot be used.
+
+        Several processes may hold it at once. One that finds no other, at its start or end, cleans up what an
+        interruption has left.
+        """
+        try:
+            self.create_folders()
+            lock = os.open(self._data / "ingest.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        except OSError as error:
+            raise self._unusable(error) from None
+        try:
+            self._clean_up_if_alone(lock, catalogue)
+            fcntl.flock(lock, fcntl.LOCK_SH)
+            try:
+                yield
+            finally:
+                # What could not be cleaned up stays for the next process, which reports why.
+                with suppress(SetupError):
+                    self._clean_up_if_alone(lock, catalogue)
+        finally:
+            os.close(lock)
+
+    def stage(self, name: str, source: Path) -> StoredFile:
+        """Copy a regular file into staging, hashed and flushed. Raises BadItem, SetupError.
+
+        `name` is its name in the item.
+        """
+        file_parts(name)
+        try:
+            reader = _open_regular(source)
+        except OSError as error:
+            raise BadItem("{path} cannot be read: {reason}", path=source, reason=error.strerror) from None
+        with reader:
+            staging = self.stage_stream(name)
+            try:
+                while chunk := reader.read(_CHUNK):
+                    staging.write(chunk)
+                return staging.finish()
+            except OSError as error:
+                staging.discard()
+                if error.errno in _OUR_DISK:
+                    raise self._unusable(error) from None
+                raise BadItem("{path} cannot be read: {reason}", path=source, reason=error.strerror) from None
+            except BaseException:
+                staging.discard()
+                raise
+
+    def stage_stream(self, name: str) -> StagingFile:
+        """Start a file that comes piece by piece. Raises BadItem for its name, SetupError if the disk refuses."""
+        file_parts(name)
+        try:
+            return StagingFile(self._staging, name)
+        except OSError as error:
+            raise self._unusable(error) from None
+
+    def discard(self, staged: StoredFile) -> None:
+        """Delete a staged file that was not listed."""
+        (self._staging / staged.staged).unlink(missing_ok=True)
+
+    def relative_path(self, forms: IBIForms, name: str) -> bytes:
+        """Return the path of a file below DIR/col, decoded. Raises BadItem."""
+        parts = (*(part.encode() for part in forms.main.canonical.split("/")), b"doc", *file_parts(name))
+        if any(len(part) > LONGEST_PART for part in parts):
+            raise BadItem("the name {name} is too long for a folder", name=forms.main)
+        return b"/".join(parts)
+
+    def path_of(self, forms: IBIForms, file: StoredFile) -> Path:
+        """Return where a listed file is now: in staging, or in its place."""
+        if file.staged and (staged := self._staging / file.staged).exists():
+            return staged
+        return self._root / os.fsdecode(self.relative_path(forms, file.name))
+
+    def open(self, forms: IBIForms, file: StoredFile) -> BinaryIO:
+        """Open a listed file. Raises OSError if it is missing, or not as it was listed."""
+        # NONBLOCK: a pipe in the place of a file must not stop the server (threat T22).
+        flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+        handle = -1
+        if file.staged:
+            with suppress(FileNotFoundError):  # it has been moved meanwhile
+                handle = os.open(self._staging / file.staged, flags)
+        if handle < 0:
+            *folders, last = self.relative_path(forms, file.name).split(b"/")
+            with self._folder(folders) as folder:
+                handle = os.open(last, flags, dir_fd=folder)
+        found = os.fstat(handle)
+        if (regular := stat.S_ISREG(found.st_mode)) and found.st_size == file.size:
+            return open(handle, "rb", buffering=0)  # noqa: PTH123 - a descriptor; the caller closes it
+        os.close(handle)
+        what = "the stored file is not the one that was listed"
+        raise OSError(what) if regular else OSError(errno.EISDIR, what)
+
+    def settle(self, catalogue: Catalogue) -> None:
+        """Move listed files to their places, and remove files that are listed no longer.
+
+        One process at a time; interrupted, it can be repeated. Raises SetupError, after which everything can still be
+        read as it is listed, and a later call continues.
+        """
+        try:
+            with self._settling():
+                while True:
+                    # Read before the paths to remove: so those that have to go for these files are among them.
+                    staged = catalogue.staged_files()
+                    # Removed first, for a file may come where a folder was.
+                    while paths := catalogue.paths_to_remove():
+                        for path in paths:
+                            self._remove(path)
+                        with catalogue.writing() as writer:
+                            for path in paths:
+                                writer.cancel_removal(path)
+                    if not staged:
+                        break
+                    # Read again: another process may have replaced some of them since, and their bytes be gone.
+                    now = set(catalogue.staged_files())
+                    self._place(staged := [each for each in staged if each in now])
+                    with catalogue.writing() as writer:
+                        for each in staged:
+                            writer.record_placed(each)
+        except OSError as error:
+            raise self._unusable(error) from None
+
+    @contextmanager
+    def _settling(self) -> Iterator[None]:
+        lock = os.open(self._data / "settle.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            yield
+        finally:
+            os.close(lock)
+
+    def _place(self, staged: Iterable[StagedFile]) -> None:
+        for each in staged:
+            *folders, last = self.relative_path(each.forms, each.file.name).split(b"/")
+            with self._folder(folders, create=True) as folder:
+                with suppress(FileNotFoundError):
+                    # Moved already, by a process that was interrupted then.
+                    os.rename(self._staging / each.file.staged, last, dst_dir_fd=folder)
+                os.fsync(folder)
+
+    def _remove(self, path: bytes) -> None:
+        """Remove a file, and the folders that become empty."""
+        parts = path.split(b"/")
+        for end in range(len(parts) - 1, -1, -1):
+            try:
+                with self._folder(parts[:end]) as folder:
+                    if end == len(parts) - 1:
+                        os.unlink(parts[end], dir_fd=folder)
+                    else:
+                        os.rmdir(parts[end], dir_fd=folder)
+                    # Without it a power cut could bring the file back, after the catalogue has crossed it off.
+                    os.fsync(folder)
+            except (FileNotFoundError, IsADirectoryError, NotADirectoryError):
+                # It never came to its place, or was removed before, and a folder or a file may be there by now.
+                continue
+            except OSError as error:
+                if error.errno in {errno.ENOTEMPTY, errno.EEXIST}:
+                    return
+                raise
+
+    def _clean_up_if_alone(self, lock: int, catalogue: Catalogue) -> None:
+        """Settle what is listed, and delete what was staged and never listed, unless another process is staging."""
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return
+        self.settle(catalogue)
+        try:
+            if left := list(self._staging.iterdir()):
+                # Otherwise a transaction that lists one of them, but whose flush failed, could come back by a crash.
+                catalogue.supersede_lost_transaction()
+            for each in left:
+                each.unlink()
+        except OSError as error:
+            raise self._unusable(error) from None
+
+    @contextmanager
+    def _folder(self, parts: list[bytes], *, create: bool = False) -> Iterator[int]:
+        """Enter folders one by one; yields the descriptor of the last."""
+        # By descriptors, never by a path: no folder can be exchanged for a link on the way (threat T22).
+        at = os.open(self._root, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        try:
+            for part in parts:
+                if create:
+                    with suppress(FileExistsError):
+                        os.mkdir(part, dir_fd=at)
+                        os.fsync(at)
+                inner = os.open(part, _FOLDER, dir_fd=at)
+                os.close(at)
+                at = inner
+            yield at
+        finally:
+            os.close(at)
+
+    def _unusable(self, error: OSError) -> SetupError:
+        return SetupError(
+            "no file can be kept in {path}: {reason}", path=self._data, reason=error.strerror or error
+        )
+
+
+@contextmanager
+def exclusive_lock(path: Path, taken: SetupError) -> Iterator[None]:
+    """Hold a lock file, also while children of this process run. Raises `taken` if another process holds it."""
+    try:
+        lock = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    except OSError as error:
+        raise SetupError("{path} cannot be opened: {reason}", path=path, reason=error.strerror) from None
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        os.close(lock)
+        raise taken from None
+    try:
+        yield
+    finally:
+        os.close(lock)
+
+
+def _open_regular(path: Path) -> BinaryIO:
+    """Open a regular file. Raises OSError, and BadItem for anything else, a pipe among others, without waiting."""
+    handle = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+    if not stat.S_ISREG(os.fstat(handle).st_mode):
+        os.close(handle)
+        raise BadItem("{path} is not a regular file", path=path)
+    return os.fdopen(handle, "rb")
+
+
+def _flush_folder(path: Path) -> None:
+    folder = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        os.fsync(folder)
+    finally:
+        os.close(folder)

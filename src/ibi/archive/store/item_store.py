@@ -1,0 +1,241 @@
+"""The item store: every change of what an Archive holds goes through it (ARC-01, ARC-04, ARC-07, ARC-08).
+
+    with items.staging_session():                    # files may be staged
+        staged = items.file_store.stage("a.txt", path)
+        with items.unit_of_work("maria") as work:    # one transaction: items, their files and their history
+            work.add(holding, [staged])
+                                                     # durable here, and the files are in their places
+
+What one Archive can guarantee is checked here, with a sentence for people, and once more in the database, by
+constraints and triggers (`schema.LAWS`).
+"""
+
+from __future__ import annotations
+
+import logging
+from contextlib import contextmanager
+from dataclasses import replace
+from datetime import datetime
+from typing import TYPE_CHECKING, Any
+
+from ibi.archive.model.file_names import check_names
+from ibi.archive.model.item_json import timestamp_text
+from ibi.archive.model.relations import LONGEST_CHAIN
+from ibi.archive.store.sidecars import write_outdated
+from ibi.archive.store.tables import history
+from ibi.errors import BadItem, HoldingError, NotHeld, SetupError
+from ibi.protocol.vocabulary import ItemState
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator
+
+    from ibi.archive.model.item import Holding, StoredFile
+    from ibi.archive.store.files import FileStore
+    from ibi.archive.store.tables.catalogue import Catalogue, CatalogueWriter
+    from ibi.identifier.forms import IBIForms, Name
+
+_DAY = 86_400
+_log = logging.getLogger(__name__)
+
+
+class ItemStore:
+    """Changes what one Archive holds.
+
+    `mint` mints so many labels, each when its moment has come; `now` returns POSIX seconds; `service` is the item of
+    the Archive service, which must stay (ARC-11); an Archive that is `retired` accepts nothing new.
+    """
+
+    def __init__(
+        self,
+        catalogue: Catalogue,
+        file_store: FileStore,
+        mint: Callable[[int], Iterator[IBIForms]],
+        now: Callable[[], float],
+        service: IBIForms,
+        *,
+        retired: bool = False,
+    ) -> None:
+        self.catalogue = catalogue
+        self.file_store = file_store
+        self.mint = mint
+        self.service = service
+        self._now = now
+        self.retired = retired
+
+    @property
+    def moment(self) -> str:
+        """The present time, as timestamps are written."""
+        return timestamp_text(self._now())
+
+    @property
+    def tomorrow(self) -> str:
+        """The present time a day later: a timestamp beyond it comes from a wrong clock."""
+        return timestamp_text(self._now() + _DAY)
+
+    @contextmanager
+    def staging_session(self) -> Iterator[None]:
+        """Hold the right to stage files; what an interruption has left is settled first. Raises SetupError."""
+        with self.file_store.staging_session(self.catalogue):
+            write_outdated(self.catalogue, self.file_store)
+            yield
+
+    @contextmanager
+    def unit_of_work(self, who: str) -> Iterator[UnitOfWork]:
+        """Open a transaction; at its end all of it is durable and the files are settled, or nothing has happened.
+
+        `who` goes into the history. Raises SetupError if database or disk refuse.
+        """
+        with self.catalogue.writing() as writer:
+            work = UnitOfWork(writer, self, who)
+            yield work
+        try:
+            if work.files_changed:
+                self.file_store.settle(self.catalogue)
+            write_outdated(self.catalogue, self.file_store)
+        except SetupError as error:
+            # No error for the caller: all is durable and can be read, and the next process moves the files.
+            _log.warning("files stay in staging for now: %s", error)
+
+
+class UnitOfWork:
+    """Changes of items inside one transaction. `who` and `moment` go into their history."""
+
+    def __init__(self, writer: CatalogueWriter, item_store: ItemStore, who: str) -> None:
+        self.writer = writer
+        self.who = who
+        self.moment = item_store.moment
+        self.files_changed = False
+        self._item_store = item_store
+
+    def check_new(self, holding: Holding) -> None:
+        """Refuse a new item if the Archive has retired, and one with a timestamp in the future.
+
+        Raises HoldingError and BadItem.
+        """
+        if self._item_store.retired:
+            raise HoldingError("this Archive has retired and takes nothing in")
+        if holding.timestamp > self._item_store.tomorrow:
+            raise BadItem("the timestamp {date} lies in the future", date=holding.timestamp)
+
+    def find(self, name: Name) -> Holding | None:
+        """Return the item of a name; None if it is not held."""
+        return self.writer.holding(name)
+
+    def get(self, name: Name) -> Holding:
+        """Return the item of a name. Raises NotHeld."""
+        holding = self.find(name)
+        if holding is None:
+            raise NotHeld("{name} is not held here", name=name)
+        return holding
+
+    def add(
+        self, holding: Holding, staged: Iterable[StoredFile] = (), what: str = "deposited", **detail: Any
+    ) -> Holding:
+        """Add an item with files that were staged; returns it as it is held.
+
+        Raises AlreadyHeld, BadItem, and HoldingError where the Archive accepts nothing.
+        """
+        self.check_new(holding)
+        added = replace(holding, files=self._listed((), staged, holding))
+        self._check_editions(added)
+        added = replace(added, number=self.writer.add(added))
+        self.record_event(added, what, **detail)
+        return added
+
+    def change(
+        self,
+        old: Holding,
+        new: Holding,
+        staged: Iterable[StoredFile] = (),
+        what: str = "edited",
+        **detail: Any,
+    ) -> Holding:
+        """Replace the facts of an item; returns it as it is held afterwards.
+
+        `new.files` are those of `old` that stay; `staged` files are added to them, or replace those of the same name.
+        Raises HoldingError where a rule forbids it, BadItem, AlreadyHeld.
+        """
+        self._check_laws(old, new)
+        new = replace(new, number=old.number, files=self._listed(new.files, staged, new))
+        if new.next_edition != old.next_edition:
+            self._check_editions(new)
+        self.writer.change(old, new)
+        names = {file.name for file in new.files}
+        for file in old.files:
+            if file.name not in names:
+                self.files_changed = True
+                self.writer.schedule_removal(self._item_store.file_store.relative_path(old.forms, file.name))
+        self.record_event(new, what, **detail)
+        return new
+
+    def remove(self, holding: Holding, reason: str = "", **detail: Any) -> Holding:
+        """Remove an item: its files are deleted; its names, the date and the reason stay for ever (ARC-07).
+
+        Its links stay, so that its next edition is still found. Raises HoldingError for the Archive service (ARC-11).
+        """
+        if holding.forms.shares(self._item_store.service):
+            raise HoldingError("{name} is the Archive service and cannot be removed", name=holding.forms.main)
+        if holding.deleted:
+            return holding
+        left = replace(
+            holding,
+            state=ItemState.DELETED,
+            timestamp=self.next_timestamp(holding),
+            url="",
+            files=(),
+            target="",
+            formats={},
+            reason=reason,
+        )
+        why = {"reason": reason} if reason else {}
+        return self.change(holding, left, (), "removed", **why, **detail)
+
+    def next_timestamp(self, holding: Holding) -> str:
+        """Return the timestamp for a change of an item: now, and in any case later than its last one."""
+        # Two changes within a second: clients compare timestamps to see whether an item has changed.
+        if holding.timestamp < self.moment:
+            return self.moment
+        return timestamp_text(datetime.fromisoformat(holding.timestamp).timestamp() + 1)
+
+    def record_event(self, holding: Holding, what: str, **detail: Any) -> None:
+        """Add an event to the history of an item; `what` is one word."""
+        history.add_event(
+            self.writer.run, holding.number, history.ItemEvent(self.moment, self.who, what, detail)
+        )
+
+    def _listed(
+        self, kept: Iterable[StoredFile], staged: Iterable[StoredFile], holding: Holding
+    ) -> tuple[StoredFile, ...]:
+        """Return the manifest: files that stay and files that are added, sorted by name. Raises BadItem."""
+        files = {file.name: file for file in kept}
+        for file in staged:
+            self.writer.cancel_removal(self._item_store.file_store.relative_path(holding.forms, file.name))
+            files[file.name] = file
+            self.files_changed = True
+        check_names(files)
+        if holding.url and files:
+            raise BadItem("an item lives at a url or has files, not both")
+        if holding.target and holding.target not in files:
+            raise BadItem("the target {name} is not among the files", name=holding.target)
+        return tuple(files[name] for name in sorted(files))
+
+    @staticmethod
+    def _check_laws(old: Holding, new: Holding) -> None:
+        name = old.forms.main
+        if new.forms.main.canonical != name.canonical:
+            raise HoldingError("{name} keeps its name for ever", name=name)
+        if old.deleted and not new.deleted:
+            raise HoldingError("{name} was removed on {date}", name=name, date=old.timestamp)
+        if old.state is ItemState.ORIGINAL and new.state is ItemState.COPY and not old.transferable:
+            raise HoldingError("{name} is an original that must stay in this Archive", name=name)
+
+    def _check_editions(self, holding: Holding) -> None:
+        """Refuse a circle of editions, as far as this Archive knows them. Raises BadItem."""
+        following = holding.next_edition
+        for _ in range(LONGEST_CHAIN):
+            if following is None:
+                return
+            if following.shares(holding.forms):
+                raise BadItem("the editions of {name} would go in a circle", name=holding.forms.main)
+            further = self.find(following.main)
+            following = further.next_edition if further else None

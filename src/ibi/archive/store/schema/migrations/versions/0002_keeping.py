@@ -1,0 +1,200 @@
+"""What keeping items needs: access, files on their way, history, and the laws of the catalogue."""
+
+import sqlalchemy as sa
+from alembic import op
+
+from ibi.archive.store.schema import LAWS, SIDECAR_TRIGGERS
+
+revision = "catalogue_0002"
+down_revision = "catalogue_0001"
+branch_labels = None
+depends_on = None
+
+
+def upgrade() -> None:
+    """From a catalogue that could only be filled."""
+    _items()
+    _history()
+    _membership()
+    _visits()
+    _copies()
+    _transfers()
+    _fixity()
+    _sidecars()
+
+
+def _items() -> None:
+    """Access, and files on their way."""
+    op.execute(
+        "ALTER TABLE item ADD COLUMN access VARCHAR NOT NULL DEFAULT 'open'"
+        " CONSTRAINT item_access CHECK (access IN ('open', 'embargoed', 'restricted', 'closed'))"
+    )
+    for name in ("embargo", "rights", "licence", "reason"):
+        op.add_column("item", sa.Column(name, sa.String))
+    op.create_index("item_removed", "item", ["number"], sqlite_where=sa.text("state = 'Deleted'"))
+    op.add_column("file", sa.Column("staged", sa.String))
+    op.create_index("file_staged", "file", ["staged"], sqlite_where=sa.text("staged IS NOT NULL"))
+    op.create_table("leaving", sa.Column("path", sa.LargeBinary, primary_key=True), sqlite_with_rowid=False)
+
+
+def _history() -> None:
+    """What happened to items."""
+    op.create_table(
+        "event",
+        sa.Column("item", sa.Integer, sa.ForeignKey("item.number"), primary_key=True),
+        sa.Column("number", sa.Integer, primary_key=True),
+        sa.Column("moment", sa.String, nullable=False),
+        sa.Column("who", sa.String, nullable=False),
+        sa.Column("what", sa.String, nullable=False),
+        sa.Column("detail", sa.String),
+        sqlite_with_rowid=False,
+    )
+
+
+def _membership() -> None:
+    """The place at resolvers, and where harvests stand."""
+    op.create_table(
+        "membership",
+        sa.Column("resolver", sa.String, primary_key=True),
+        sa.Column("state", sa.String, nullable=False),
+        sa.Column("since", sa.String, nullable=False),
+        sa.Column("heard", sa.String),
+        sa.Column("problem", sa.String),
+        sqlite_with_rowid=False,
+    )
+    op.create_table(
+        "harvested",
+        sa.Column("repository", sa.String, primary_key=True),
+        sa.Column("part", sa.String, primary_key=True),
+        sa.Column("format", sa.String, primary_key=True),
+        sa.Column("token", sa.String, nullable=False),
+        sa.Column("begun", sa.String, nullable=False),
+        sa.Column("newest", sa.String, nullable=False),
+        sa.Column("since", sa.String, nullable=False),
+        sqlite_with_rowid=False,
+    )
+
+
+def _visits() -> None:
+    """Statistics, and for how many readers each urlkey has counted."""
+    op.add_column("thanked", sa.Column("readers", sa.Integer, nullable=False, server_default="0"))
+    op.create_table(
+        "visits",
+        sa.Column("item", sa.Integer, sa.ForeignKey("item.number"), primary_key=True),
+        sa.Column("month", sa.String, primary_key=True),
+        sa.Column("country", sa.String, primary_key=True),
+        sa.Column("investigations", sa.Integer, nullable=False),
+        sa.Column("unique_investigations", sa.Integer, nullable=False),
+        sa.Column("requests", sa.Integer, nullable=False),
+        sa.Column("unique_requests", sa.Integer, nullable=False),
+        sqlite_with_rowid=False,
+    )
+    op.create_table(
+        "visit_mark",
+        sa.Column("mark", sa.LargeBinary, primary_key=True),
+        sa.Column("until", sa.Float, nullable=False),
+        sqlite_with_rowid=False,
+    )
+    op.create_index("visit_mark_until", "visit_mark", ["until"])
+    op.create_table(
+        "visit_key",
+        sa.Column("day", sa.String, primary_key=True),
+        sa.Column("content", sa.LargeBinary, nullable=False),
+        sqlite_with_rowid=False,
+    )
+
+
+def _copies() -> None:
+    """Where copies came from."""
+    op.create_table(
+        "copied",
+        sa.Column("item", sa.Integer, sa.ForeignKey("item.number"), primary_key=True),
+        sa.Column("archive", sa.String, nullable=False),
+        sa.Column("service", sa.String, nullable=False),
+        sa.Column("url", sa.String, nullable=False),
+        sa.Column("original", sa.String, nullable=False),
+        sa.Column("tag", sa.String, nullable=False),
+        sa.Column("compared", sa.Boolean, nullable=False),
+        sa.Column("checked", sa.String, nullable=False),
+        sa.Column("since", sa.String, nullable=False),
+        sa.Column("problem", sa.String),
+        sa.Column("private", sa.Boolean, nullable=False),
+        sqlite_with_rowid=False,
+    )
+    op.create_index("copied_checked", "copied", ["checked"])
+
+
+def _transfers() -> None:
+    """Originals on their way to and from other Archives."""
+    op.create_table(
+        "giving",
+        sa.Column("id", sa.String, primary_key=True),
+        sa.Column("item", sa.Integer, sa.ForeignKey("item.number"), nullable=False),
+        sa.Column("peer", sa.String, nullable=False),
+        sa.Column("address", sa.String, nullable=False),
+        sa.Column("passage", sa.String, nullable=False),
+        sa.Column("proof", sa.String, nullable=False),
+        sa.Column("fingerprint", sa.String, nullable=False),
+        sa.Column("service", sa.String, nullable=False),
+        sa.Column("remove", sa.Boolean, nullable=False),
+        sa.Column("who", sa.String, nullable=False),
+        sa.Column("stage", sa.String, nullable=False),
+        sa.Column("moment", sa.String, nullable=False),
+        sa.Column("problem", sa.String),
+        sqlite_with_rowid=False,
+    )
+    op.create_index("giving_of_item", "giving", ["item"])
+    op.create_index("giving_stage", "giving", ["stage"])
+    op.create_table(
+        "receiving",
+        sa.Column("id", sa.String, primary_key=True),
+        sa.Column("item", sa.Integer, sa.ForeignKey("item.number")),
+        sa.Column("giver", sa.String, nullable=False),
+        sa.Column("address", sa.String, nullable=False),
+        sa.Column("seal", sa.String, nullable=False),
+        sa.Column("fingerprint", sa.String, nullable=False),
+        sa.Column("history", sa.String, nullable=False),
+        sa.Column("stage", sa.String, nullable=False),
+        sa.Column("moment", sa.String, nullable=False),
+        sqlite_with_rowid=False,
+    )
+
+
+def _fixity() -> None:
+    """When files were read again, and what was found."""
+    op.create_table(
+        "fixity",
+        sa.Column("item", sa.Integer, sa.ForeignKey("item.number"), primary_key=True),
+        sa.Column("name", sa.String, primary_key=True),
+        sa.Column("sha256", sa.String, nullable=False),
+        sa.Column("read", sa.String, nullable=False),
+        sa.Column("good", sa.String),
+        sa.Column("fault", sa.String),
+        sqlite_with_rowid=False,
+    )
+    op.create_index("fixity_fault", "fixity", ["item"], sqlite_where=sa.text("fault IS NOT NULL"))
+    op.create_table(
+        "audit",
+        sa.Column("walk", sa.String, primary_key=True),
+        sa.Column("begun", sa.Float, nullable=False),
+        sa.Column("item", sa.Integer, nullable=False),
+        sa.Column("name", sa.String, nullable=False),
+        sa.Column("done", sa.Integer, nullable=False),
+        sa.Column("ended", sa.Boolean, nullable=False),
+        sqlite_with_rowid=False,
+    )
+
+
+def _sidecars() -> None:
+    """Which sidecars are owed; the laws come last."""
+    op.create_table(
+        "sidecar",
+        sa.Column("item", sa.Integer, sa.ForeignKey("item.number"), primary_key=True),
+        sa.Column("owed", sa.Integer, nullable=False),
+    )
+    op.create_index("sidecar_owed", "sidecar", ["item"], sqlite_where=sa.text("owed > 0"))
+    op.execute("INSERT INTO sidecar (item, owed) SELECT DISTINCT item, 1 FROM file")
+    for trigger in SIDECAR_TRIGGERS:
+        op.execute(trigger)
+    for law in LAWS:
+        op.execute(law)

@@ -1,0 +1,99 @@
+"""Many items at once: one query finds those of a batch that are held already, and new ones are inserted together."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+from ibi.archive.store.tables import rows
+from ibi.archive.store.tables.rows import ITEM_COLUMNS
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from ibi.archive.model.item import Holding
+    from ibi.archive.store.tables.catalogue import SqlRunner
+    from ibi.archive.store.tables.history import ItemEvent
+    from ibi.identifier.forms import IBIForms
+
+Row = tuple[Any, ...]
+"""A row of an item: its number, then ITEM_COLUMNS."""
+
+_COLUMNS = ", ".join(f"item.{column}" for column in ITEM_COLUMNS)
+_PLACES = ", ".join(f":{column}" for column in ITEM_COLUMNS)
+# SQLite keeps the order of a CROSS JOIN: the list is read, and each of its values looked up in the index.
+_NUMBERS_OF_NAMES = (
+    "SELECT name.name, name.item FROM json_each(:names) AS wanted CROSS JOIN name ON name.name = wanted.value"
+)
+_NUMBERS_OF_KEYS = (
+    "SELECT item.key, item.number FROM json_each(:keys) AS wanted CROSS JOIN item ON item.key = wanted.value"
+)
+_FORMS_OF_KEYS = (
+    "SELECT item.key, item.rep, item.ibip FROM json_each(:keys) AS wanted"
+    " CROSS JOIN item ON item.key = wanted.value"
+)
+_ROWS_OF = (
+    f"SELECT item.number, {_COLUMNS} FROM json_each(:numbers) AS wanted"  # noqa: S608 - made of our own column names
+    " CROSS JOIN item ON item.number = wanted.value"
+)
+_LAST_NUMBER = "SELECT coalesce(max(number), 0) FROM item"
+_ADD_ITEM = f"INSERT INTO item (number, {', '.join(ITEM_COLUMNS)}) VALUES (:number, {_PLACES})"  # noqa: S608 - made of our own column names
+_ADD_NAME = "INSERT INTO name (name, item, main) VALUES (:name, :item, :main)"
+_ADD_EVENT = (
+    "INSERT INTO event (item, number, moment, who, what, detail)"
+    " VALUES (:item, 1, :moment, :who, :what, :detail)"
+)
+
+
+def prepare(run: SqlRunner) -> None:
+    """Enlarge the cache and the log of this connection, for an import."""
+    # Names come in any order, so each may be on another page of its table: with the usual 2 MB, and a checkpoint every
+    # 1000 pages, most pages would be written many times.
+    run("PRAGMA cache_size = -32768")  # KiB
+    run("PRAGMA wal_autocheckpoint = 8000")
+
+
+def numbers_of_names(run: SqlRunner, names: Sequence[str]) -> dict[str, int]:
+    """Return the numbers of the items that bear these canonical names, by name."""
+    return dict(run(_NUMBERS_OF_NAMES, names=json.dumps(names)).fetchall())
+
+
+def numbers_of_keys(run: SqlRunner, keys: Sequence[str]) -> dict[str, int]:
+    """Return the numbers of the items that were deposited under these keys, by key."""
+    return dict(run(_NUMBERS_OF_KEYS, keys=json.dumps(keys)).fetchall()) if keys else {}
+
+
+def forms_of_keys(run: SqlRunner, keys: Sequence[str]) -> dict[str, IBIForms]:
+    """Return the names of the items that were deposited under these keys, by key."""
+    found = run(_FORMS_OF_KEYS, keys=json.dumps(keys)).fetchall()
+    return {key: rows.forms_of(rep, ibip) for key, rep, ibip in found}
+
+
+def rows_of(run: SqlRunner, numbers: Iterable[int]) -> dict[int, Row]:
+    """Return the rows of the items of these numbers, by number."""
+    return {row[0]: row for row in run(_ROWS_OF, numbers=json.dumps(list(numbers))).fetchall()}
+
+
+def add_all(run: SqlRunner, items: Sequence[tuple[Holding, Sequence[str]]], event: ItemEvent) -> range:
+    """Add items without files, and `event` as the first in the history of each; returns their numbers.
+
+    Each comes with the canonical names that it is found by, its main one first. The caller must have seen, in the same
+    transaction, that all names and keys are free.
+    """
+    first = int(run(_LAST_NUMBER).fetchone()[0]) + 1
+    numbers = range(first, first + len(items))
+    run.many(
+        _ADD_ITEM,
+        [(number, *rows.item_row(holding)) for number, (holding, _) in zip(numbers, items, strict=True)],
+    )
+    named = [
+        (name, number, not place)
+        for number, (_, names) in zip(numbers, items, strict=True)
+        for place, name in enumerate(names)
+    ]
+    # In the order of the table: so names that share a page are written one after the other.
+    named.sort()
+    run.many(_ADD_NAME, named)
+    detail = json.dumps(event.detail, ensure_ascii=False, separators=(",", ":")) if event.detail else None
+    run.many(_ADD_EVENT, [(number, event.moment, event.who, event.what, detail) for number in numbers])
+    return numbers

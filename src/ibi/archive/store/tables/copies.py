@@ -1,0 +1,184 @@
+"""Where copies and harvested records come from.
+
+`copied`: where the original of each copy is, and since when the copy is known to equal it (ARC-13).
+`harvested`: how far the list of records of each repository has been read.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from ibi.archive.store.tables.rows import read_problem, write_problem
+
+if TYPE_CHECKING:
+    from ibi.archive.store.tables.catalogue import SqlRunner
+    from ibi.errors import IbiError
+
+
+_COLUMNS = "archive, service, url, original, tag, compared, checked, since, problem, private"
+_KEEP = (
+    f"INSERT INTO copied (item, {_COLUMNS}) VALUES (:item, :archive, :service, :url, :original, :tag, :compared,"  # noqa: S608 - made of our own column names
+    " :checked, :since, :problem, :private)"
+    " ON CONFLICT (item) DO UPDATE SET archive = excluded.archive, service = excluded.service, url = excluded.url,"
+    " original = excluded.original, tag = excluded.tag, compared = excluded.compared, checked = excluded.checked,"
+    " since = excluded.since, problem = excluded.problem, private = excluded.private"
+)
+_SOURCE = f"SELECT {_COLUMNS} FROM copied WHERE item = :item"  # noqa: S608 - made of our own column names
+_FORGET = "DELETE FROM copied WHERE item = :item"
+_DUE = (
+    "SELECT name.name FROM copied JOIN item ON item.number = copied.item"
+    " JOIN name ON name.item = copied.item AND name.main"
+    " WHERE item.state = 'Copy' AND copied.checked < :before ORDER BY copied.checked LIMIT :most"
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CopySource:
+    """Where a copy came from, and what is known of its original. Moments are as in "2026-11-21T10:00:00Z"."""
+
+    archive: str
+    """The root URL of the Archive of the original; "" where only a file of it is known."""
+    service: str = ""
+    """The IBI of its Archive service, "" where it was not told."""
+    url: str = ""
+    """The URL of the file that was taken from a place that describes no items; "" for an Archive that does."""
+    original: str = ""
+    """The timestamp of the original as it was last seen, "" where it was not told."""
+    tag: str = ""
+    """The ETag under which it was last seen."""
+    compared: bool = True
+    """Whether the bytes could be compared with digests that the Archive of the original gave."""
+    checked: str = ""
+    """When it was last tried to compare the copy with its original."""
+    since: str = ""
+    """Since when the copy is not known to equal its original; "" while it is."""
+    problem: IbiError | None = None
+    """Why not."""
+    private: bool = False
+    """Whether an administrator has allowed it to be at an address of a private network."""
+
+    @property
+    def place(self) -> str:
+        """The URL that leads to the original, as far as it is known."""
+        return self.archive or self.url
+
+    def facts(self) -> dict[str, Any]:
+        """Return it as JSON for programs: archive, service, url, timestamp, checked, equal, since, problem."""
+        value = {
+            "archive": self.archive,
+            "service": self.service,
+            "url": self.url,
+            "timestamp": self.original,
+            "checked": self.checked,
+            "equal": not self.since,
+            "since": self.since,
+            "compared": self.compared,
+            "problem": str(self.problem) if self.problem else "",
+        }
+        return {name: each for name, each in value.items() if each != ""}
+
+
+def save_source(run: SqlRunner, item: int, source: CopySource) -> None:
+    """Record where the copy of this number came from, in place of what was known before."""
+    run(
+        _KEEP,
+        item=item,
+        archive=source.archive,
+        service=source.service,
+        url=source.url,
+        original=source.original,
+        tag=source.tag,
+        compared=source.compared,
+        checked=source.checked,
+        since=source.since,
+        problem=write_problem(source.problem),
+        private=source.private,
+    )
+
+
+def source_of(run: SqlRunner, item: int) -> CopySource | None:
+    """Return where the copy of this number came from; None if that was never recorded."""
+    row = run(_SOURCE, item=item).fetchone()
+    if row is None:
+        return None
+    archive, service, url, original, tag, compared, checked, since, problem, private = row
+    return CopySource(
+        archive=archive,
+        service=service,
+        url=url,
+        original=original,
+        tag=tag,
+        compared=bool(compared),
+        checked=checked,
+        since=since,
+        problem=read_problem(problem),
+        private=bool(private),
+    )
+
+
+def original_of(run: SqlRunner, item: int) -> str:
+    """Return the URL of the Archive that holds the original of a copy; "" if it was never recorded."""
+    source = source_of(run, item)
+    return source.place if source else ""
+
+
+def forget_source(run: SqlRunner, item: int) -> None:
+    """Delete the source of an item that is no copy any more."""
+    run(_FORGET, item=item)
+
+
+def due_copies(run: SqlRunner, before: str, most: int) -> list[str]:
+    """Return the canonical names of copies last compared before this moment, those of the longest ago first."""
+    return [row[0] for row in run(_DUE, before=before, most=most).fetchall()]
+
+
+_HARVEST_COLUMNS = "repository, part, format, token, begun, newest, since"
+_KEEP_HARVEST = (
+    f"INSERT INTO harvested ({_HARVEST_COLUMNS}) VALUES (:repository, :part, :format, :token, :begun, :newest, :since)"  # noqa: S608 - made of our own column names
+    " ON CONFLICT (repository, part, format) DO UPDATE SET token = excluded.token, begun = excluded.begun,"
+    " newest = excluded.newest, since = excluded.since"
+)
+_KNOWN = (
+    f"SELECT {_HARVEST_COLUMNS} FROM harvested"  # noqa: S608 - made of our own column names
+    " WHERE repository = :repository AND part = :part AND format = :format"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class HarvestProgress:
+    """How far one list of records has been read. Moments are as the repository writes them."""
+
+    repository: str
+    """The base URL."""
+    part: str = ""
+    """The set, "" for all records."""
+    format: str = "oai_dc"
+    token: str = ""
+    """Where a list that was interrupted goes on, "" where none was."""
+    begun: str = ""
+    """When that list began, by the repository's clock."""
+    newest: str = ""
+    """The newest datestamp in it so far."""
+    since: str = ""
+    """From which datestamp on the next list is asked for, "" for all."""
+
+
+def save_harvest(run: SqlRunner, harvest: HarvestProgress) -> None:
+    """Record how far a harvest is, in place of what was known before."""
+    run(
+        _KEEP_HARVEST,
+        repository=harvest.repository,
+        part=harvest.part,
+        format=harvest.format,
+        token=harvest.token,
+        begun=harvest.begun,
+        newest=harvest.newest,
+        since=harvest.since,
+    )
+
+
+def harvest_progress(run: SqlRunner, repository: str, part: str, metadata_format: str) -> HarvestProgress:
+    """Return how far a harvest is; for one never seen, its beginning."""
+    row = run(_KNOWN, repository=repository, part=part, format=metadata_format).fetchone()
+    return HarvestProgress(*row) if row else HarvestProgress(repository, part, metadata_format)

@@ -1,0 +1,68 @@
+"""The history of items: who did what, and when; nothing is ever deleted from it. And the feed of the last changes.
+
+The feed (`changed`) names the items of the last 10,000 events in the order in which these were committed; a trigger
+writes it. The history itself is ordered by item and by clock, neither of which shows what is new.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+if TYPE_CHECKING:
+    from ibi.archive.store.tables.catalogue import SqlRunner
+
+
+_ADD = (
+    "INSERT INTO event (item, number, moment, who, what, detail)"
+    " SELECT :item, coalesce(max(number), 0) + 1, :moment, :who, :what, :detail FROM event WHERE item = :item"
+)
+_EVENTS = "SELECT moment, who, what, detail FROM event WHERE item = :item ORDER BY number"
+
+
+class ItemEvent(NamedTuple):
+    """Something that happened to an item.
+
+    `moment`: "2026-11-21T23:26:40Z"; `what`: one word such as "deposited"; `detail`: whatever belongs to it.
+    """
+
+    moment: str
+    who: str
+    what: str
+    detail: dict[str, Any]
+
+
+def add_event(run: SqlRunner, item: int, event: ItemEvent) -> None:
+    """Add an event to the history of the item of this number."""
+    detail = json.dumps(event.detail, ensure_ascii=False, separators=(",", ":")) if event.detail else None
+    run(_ADD, item=item, moment=event.moment, who=event.who, what=event.what, detail=detail)
+
+
+def events_of(run: SqlRunner, item: int) -> list[ItemEvent]:
+    """Return the history of the item of this number, oldest event first."""
+    rows = run(_EVENTS, item=item).fetchall()
+    return [ItemEvent(moment, who, what, json.loads(detail or "{}")) for moment, who, what, detail in rows]
+
+
+_NEWEST = "SELECT coalesce(max(number), 0) FROM changed"
+_OLDEST = "SELECT coalesce(min(number), 1) FROM changed"
+_NAMES = (
+    "SELECT DISTINCT name.name FROM changed JOIN name ON name.item = changed.item"
+    " WHERE changed.number > :after AND changed.number <= :last LIMIT :most"
+)
+
+
+def newest_change(run: SqlRunner) -> int:
+    """Return the number of the last event, 0 before the first."""
+    return int(run(_NEWEST).fetchone()[0])
+
+
+def changed_names(run: SqlRunner, after: int, last: int, most: int) -> list[str] | None:
+    """Return the canonical names of the items with an event after `after`, up to `last`.
+
+    None if they are more than `most`, or if the feed no longer reaches back to `after`.
+    """
+    if run(_OLDEST).fetchone()[0] > after + 1:
+        return None
+    found = [row[0] for row in run(_NAMES, after=after, last=last, most=most + 1).fetchall()]
+    return found if len(found) <= most else None

@@ -1,0 +1,204 @@
+"""Queries over many items: by number for the search index, and lists for pages, hand-overs and the holdings filter.
+
+Numbers are given in the order in which items are added, and none is ever given twice.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from ibi.archive.store.tables.rows import ITEM_COLUMNS, forms_of
+from ibi.identifier.forms import IBIForms
+from ibi.protocol.vocabulary import ItemState
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from ibi.archive.model.item import Holding
+    from ibi.archive.store.tables.catalogue import SqlRunner
+
+
+_COLUMNS: Final = ", ".join(f"item.{column}" for column in ITEM_COLUMNS)
+_STANDING: Final = (
+    "SELECT (SELECT coalesce(max(number), 0) FROM changed), (SELECT coalesce(min(number), 1) FROM changed),"
+    " (SELECT coalesce(max(number), 0) FROM item)"
+)
+_EVENTS: Final = "(SELECT coalesce(max(number), 0) FROM event WHERE event.item = item.number)"
+_FACTS: Final = (
+    f"item.number, {_EVENTS},"  # noqa: S608 - made of our own column names
+    " (SELECT moment FROM event WHERE event.item = item.number ORDER BY number DESC LIMIT 1),"
+    " coalesce(item.rep, item.ibip), item.state, item.content_type, item.timestamp, item.language, item.metadata,"
+    " item.metadata_item, item.access, item.embargo, item.url IS NOT NULL OR item.file_count > 0"
+)
+_AFTER: Final = f"SELECT {_FACTS} FROM item WHERE item.number > :after ORDER BY item.number LIMIT :most"  # noqa: S608 - made of our own column names
+_SOME: Final = f"SELECT {_FACTS} FROM json_each(:numbers) AS wanted JOIN item ON item.number = wanted.value"  # noqa: S608 - made of our own column names
+_COUNTS: Final = (
+    f"SELECT item.number, {_EVENTS} FROM item WHERE item.number > :after ORDER BY item.number LIMIT :most"  # noqa: S608 - made of our own column names
+)
+_CHANGED: Final = "SELECT DISTINCT item FROM changed WHERE number > :after AND number <= :last ORDER BY item"
+_WHOLE: Final = (
+    f"SELECT item.number, {_COLUMNS} FROM json_each(:numbers) AS wanted"  # noqa: S608 - made of our own column names
+    " JOIN item ON item.number = wanted.value"
+)
+_NAME: Final = "SELECT coalesce(rep, ibip) FROM item WHERE number = :number"
+
+
+class CataloguePosition(NamedTuple):
+    """How far a catalogue is: the last event (0: none), the oldest event still in the feed, the last item."""
+
+    events: int
+    oldest: int
+    items: int
+
+
+class ItemFacts(NamedTuple):
+    """What the search index needs of an item. `events`: how many it has had, `moment`: that of the last, or None.
+
+    `name`: the main one, as spelled; `metadata`: Dublin Core as JSON, or None; `metadata_item`: the forms of the item
+    that is its metadata, or None; `has_data`: whether it has files, or lives at a URL.
+    """
+
+    number: int
+    events: int
+    moment: str | None
+    name: str
+    state: str
+    content_type: str
+    timestamp: str
+    language: str | None
+    metadata: str | None
+    metadata_item: str | None
+    access: str
+    embargo: str | None
+    has_data: bool
+
+
+def position(run: SqlRunner) -> CataloguePosition:
+    """Return how far the catalogue is."""
+    return CataloguePosition(*run(_STANDING).fetchone())
+
+
+def facts_after(run: SqlRunner, after: int, most: int) -> list[ItemFacts]:
+    """Return some items in the order of their numbers, from the first one after `after`; [] at the end."""
+    return [ItemFacts(*row) for row in run(_AFTER, after=after, most=most).fetchall()]
+
+
+def facts_of(run: SqlRunner, numbers: Iterable[int]) -> list[ItemFacts]:
+    """Return the items of these numbers, in any order."""
+    return [ItemFacts(*row) for row in run(_SOME, numbers=json.dumps(list(numbers))).fetchall()]
+
+
+def event_counts(run: SqlRunner, after: int, most: int) -> list[tuple[int, int]]:
+    """Return (number, count of events) of some items, from the first one after `after`; [] at the end."""
+    return [(number, count) for number, count in run(_COUNTS, after=after, most=most).fetchall()]
+
+
+def changed(run: SqlRunner, after: int, last: int) -> list[int]:
+    """Return the numbers of the items with an event after `after`, up to `last`, as far as the feed reaches back."""
+    return [row[0] for row in run(_CHANGED, after=after, last=last).fetchall()]
+
+
+def name_of(run: SqlRunner, number: int) -> str | None:
+    """Return the main name of the item of this number, as spelled; None if there is none."""
+    row = run(_NAME, number=number).fetchone()
+    return row[0] if row else None
+
+
+def holdings(run: SqlRunner, numbers: Iterable[int]) -> dict[int, Holding]:
+    """Return the items of these numbers, by number; numbers of no item are left out."""
+    found = run(_WHOLE, numbers=json.dumps(list(numbers))).fetchall()
+    return {row[0]: run.item_of_row(row) for row in found}
+
+
+_EARLIER: Final = (
+    "SELECT rep, ibip FROM item WHERE next_edition IN (:both, :rep, :ibip) ORDER BY number LIMIT :most"
+)
+_FIXITY: Final = "SELECT name, sha256, read, good, fault FROM fixity WHERE item = :item"
+_NEWEST: Final = (
+    "SELECT rep, ibip FROM item WHERE state <> 'Deleted' AND content_type = 'Data'"
+    " ORDER BY number DESC LIMIT :most"
+)
+
+
+_LAST_CHANGE: Final = "SELECT coalesce(max(number), 0) FROM changed"
+
+
+class FixityRecord(NamedTuple):
+    """The last audit of a file: of which digest, when it was read, when it was last good, and any fault.
+
+    Moments are as in "2026-11-21T10:00:00Z"; "" where there is none.
+    """
+
+    sha256: str
+    read: str
+    good: str
+    fault: str
+
+
+def last_change(run: SqlRunner) -> int:
+    """Return a number that goes up with every change of any item."""
+    return int(run(_LAST_CHANGE).fetchone()[0])
+
+
+def earlier(run: SqlRunner, forms: IBIForms, most: int) -> list[IBIForms]:
+    """Return the items whose next edition is the item of these names, in the order in which they were added."""
+    # A link is kept as it was written: with both forms, or with one of them.
+    alone = [str(IBIForms.of(form)) for form in (forms.rep, forms.ibip) if form]
+    rows = run(_EARLIER, both=str(forms), rep=alone[0], ibip=alone[-1], most=most).fetchall()
+    return [forms_of(*row) for row in rows]
+
+
+def fixity_of(run: SqlRunner, item: int) -> dict[str, FixityRecord]:
+    """Return the last audits of the files of an item, by their names."""
+    rows = run(_FIXITY, item=item).fetchall()
+    return {row[0]: FixityRecord(row[1], row[2], row[3] or "", row[4] or "") for row in rows}
+
+
+def newest_items(run: SqlRunner, most: int) -> list[IBIForms]:
+    """Return the items that were added last, without removed ones; the last one first."""
+    return [forms_of(*row) for row in run(_NEWEST, most=most).fetchall()]
+
+
+_LAGGING = (
+    "SELECT count(*), min(copied.since) FROM copied JOIN item ON item.number = copied.item"
+    " WHERE item.state = 'Copy' AND copied.since <> ''"
+)
+_ORIGINALS = (
+    "SELECT name.name FROM item JOIN name ON name.item = item.number AND name.main"
+    " WHERE item.state = 'Original' AND item.transferable = :transferable AND name.name > :after"
+    " ORDER BY name.name LIMIT :most"
+)
+_PAGE = 500
+_STATES = "SELECT state, count(*) FROM item GROUP BY state"
+
+
+def count_states(run: SqlRunner) -> dict[ItemState, int]:
+    """Count the items in each state."""
+    found = {ItemState(state): int(count) for state, count in run(_STATES).fetchall()}
+    return {state: found.get(state, 0) for state in ItemState}
+
+
+def lagging(run: SqlRunner) -> tuple[int, str]:
+    """Count the copies not known to equal their originals; and since when the first of them is not ("": none)."""
+    count, since = run(_LAGGING).fetchone()
+    return int(count), since or ""
+
+
+def originals(run: SqlRunner, after: str, *, transferable: bool) -> list[str]:
+    """Return some canonical names, from the first after `after`, of originals that may be transferred, or must stay."""
+    return [row[0] for row in run(_ORIGINALS, transferable=transferable, after=after, most=_PAGE).fetchall()]
+
+
+_COUNT = "SELECT count(*) FROM name"
+_NAMES_PAGE = "SELECT name FROM name WHERE name > :after ORDER BY name LIMIT :most"
+
+
+def count_names(run: SqlRunner) -> int:
+    """Count the names. None is ever deleted: as long as the number is the same, the names are the same."""
+    return int(run(_COUNT).fetchone()[0])
+
+
+def names_page(run: SqlRunner, after: str, most: int) -> list[str]:
+    """Return some canonical names, from the first one after `after`; [] at the end."""
+    return [row[0] for row in run(_NAMES_PAGE, after=after, most=most).fetchall()]

@@ -1,0 +1,178 @@
+"""Rows of the catalogue made of holdings, and holdings of rows (pure).
+
+What is only ever read together with its item is in the item's own row: a link as its forms ("rep x ibip y"), a map of
+links or of metadata as JSON. So an answer costs one look-up for each item that it is about.
+
+A problem is kept as a sentence with its details, so that it can be translated for each reader of it.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any, Final
+
+from ibi.archive.model.item import Access, Holding, MetadataValue, StoredFile
+from ibi.errors import IbiError
+from ibi.identifier.forms import IBIForms
+from ibi.identifier.ibip import IBIp
+from ibi.identifier.legacy import LegacyId
+from ibi.identifier.repository import UniformRepositoryName
+from ibi.protocol.vocabulary import ContentType, ItemState
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
+
+
+ITEM_COLUMNS: Final = (
+    "rep", "ibip", "aliases", "key", "state", "content_type", "timestamp", "language", "transferable", "url",
+    "target", "file_list_public", "file_count", "next_edition", "translations", "metadata_item", "metadata",
+    "formats", "access", "embargo", "rights", "licence", "reason",
+)  # fmt: skip
+"""The columns of an item, in the order in which `write` gives them; `read` takes the number before them."""
+
+FILE_COUNT: Final = 1 + ITEM_COLUMNS.index("file_count")
+
+_LISTS: Final = tuple(
+    1 + ITEM_COLUMNS.index(name) for name in ("aliases", "translations", "metadata", "formats")
+)
+# Reading a file's row costs as much as this many characters.
+_FILE: Final = 64
+
+_ACCESS = {access.value: access for access in Access}
+_STATES = {state.value: state for state in ItemState}
+_CONTENT_TYPES = {content_type.value: content_type for content_type in ContentType}
+
+
+def names_of(holding: Holding) -> Iterator[tuple[str, bool]]:
+    """Yield the look-up keys of an item, and whether each is the main one, by which items are sorted."""
+    main = holding.forms.main
+    for name in holding.names:
+        yield name.canonical, name is main
+
+
+def item_row(holding: Holding) -> tuple[Any, ...]:
+    """Return the values of ITEM_COLUMNS, in their order."""
+    forms = holding.forms
+    return (
+        str(forms.rep) if forms.rep else None,
+        str(forms.ibip) if forms.ibip else None,
+        " ".join(map(str, holding.aliases)) or None,
+        holding.key or None,
+        holding.state.value,
+        holding.content_type.value,
+        holding.timestamp,
+        holding.language,
+        holding.transferable,
+        holding.url or None,
+        holding.target or None,
+        holding.file_list_public,
+        len(holding.files),
+        str(holding.next_edition) if holding.next_edition else None,
+        _json({language: str(forms) for language, forms in holding.translations.items()}),
+        str(holding.metadata_item) if holding.metadata_item else None,
+        _json(holding.metadata),
+        _json(holding.formats),
+        holding.access.value,
+        holding.embargo or None,
+        holding.rights or None,
+        holding.licence or None,
+        holding.reason or None,
+    )
+
+
+def item_values(holding: Holding) -> dict[str, Any]:
+    """Return the values of ITEM_COLUMNS by the names of their columns."""
+    return dict(zip(ITEM_COLUMNS, item_row(holding), strict=True))
+
+
+def size_of_row(row: Sequence[Any]) -> int:
+    """Return how much `read_item_row` would have to parse, in characters; each file counts as some."""
+    return sum([len(row[place]) for place in _LISTS if row[place]]) + _FILE * int(row[FILE_COUNT])
+
+
+def read_item_row(row: Sequence[Any], files: Iterable[Sequence[Any]]) -> Holding:
+    """Make a holding of a row (its number, then ITEM_COLUMNS) and of the rows of its files."""
+    (
+        number, rep, ibip, aliases, key, state, content_type, timestamp, language, transferable, url,
+        target, file_list_public, _, next_edition, translations, metadata_item, metadata, formats,
+        access, embargo, rights, licence, reason,
+    ) = row  # fmt: skip
+    return Holding(
+        forms=forms_of(rep, ibip),
+        number=number,
+        aliases=tuple(map(LegacyId.parse, aliases.split(" "))) if aliases else (),
+        key=key or "",
+        state=_STATES[state],
+        content_type=_CONTENT_TYPES[content_type],
+        timestamp=timestamp,
+        language=language,
+        transferable=bool(transferable),
+        url=url or "",
+        files=tuple(
+            [
+                StoredFile(name, size, sha256, media_type, staged or "")
+                for name, size, sha256, media_type, staged in files
+            ]
+        ),
+        target=target or "",
+        file_list_public=bool(file_list_public),
+        next_edition=IBIForms.parse(next_edition) if next_edition else None,
+        translations=_translations(translations) if translations else {},
+        metadata_item=IBIForms.parse(metadata_item) if metadata_item else None,
+        metadata=_metadata(metadata) if metadata else None,
+        formats=json.loads(formats) if formats else {},
+        access=_ACCESS[access],
+        embargo=embargo or "",
+        rights=rights or "",
+        licence=licence or "",
+        reason=reason or "",
+    )
+
+
+def forms_of(rep: str | None, ibip: str | None) -> IBIForms:
+    """Make the names of an item of its columns rep and ibip."""
+    return IBIForms(UniformRepositoryName.parse(rep) if rep else None, IBIp.parse(ibip) if ibip else None)
+
+
+def _json(value: Mapping[str, Any] | None) -> str | None:
+    return json.dumps(value, ensure_ascii=False, separators=(",", ":")) if value else None
+
+
+def _translations(text: str) -> dict[str, IBIForms]:
+    return {language: IBIForms.parse(forms) for language, forms in json.loads(text).items()}
+
+
+def _metadata(text: str) -> dict[str, tuple[MetadataValue, ...]]:
+    return {
+        element: tuple(MetadataValue(value, language) for value, language in statements)
+        for element, statements in json.loads(text).items()
+    }
+
+
+def write_problem(problem: IbiError | None) -> str | None:
+    """Return a problem as JSON; None for none."""
+    return json.dumps(_written(problem), ensure_ascii=False) if problem is not None else None
+
+
+def read_problem(text: str | None) -> IbiError | None:
+    """Return the problem of such JSON; None for none."""
+    return _read(json.loads(text)) if text else None
+
+
+def _written(problem: IbiError) -> dict[str, Any]:
+    details = {
+        name: _written(value) if isinstance(value, IbiError) else value if _is_plain(value) else str(value)
+        for name, value in problem.details.items()
+    }
+    return {"problem": problem.problem, "details": details}
+
+
+def _read(value: dict[str, Any]) -> IbiError:
+    details = {
+        name: _read(each) if isinstance(each, dict) else each for name, each in value["details"].items()
+    }
+    return IbiError(value["problem"], **details)
+
+
+def _is_plain(value: object) -> bool:
+    return isinstance(value, str | int | float)

@@ -1,0 +1,60 @@
+"""Which items have an item.json beside their files, and whose is out of date.
+
+Triggers of the catalogue (`schema.SIDECAR_TRIGGERS`) mark them as outdated; `store.sidecars` writes the files.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from ibi.archive.store.tables.rows import ITEM_COLUMNS
+
+if TYPE_CHECKING:
+    from ibi.archive.model.item import Holding
+    from ibi.archive.store.tables.catalogue import SqlRunner
+
+_COLUMNS: Final = ", ".join(f"item.{column}" for column in ITEM_COLUMNS)
+_OWED: Final = (
+    f"SELECT sidecar.owed, item.number, {_COLUMNS} FROM sidecar JOIN item ON item.number = sidecar.item"  # noqa: S608 - made of our own column names
+    " WHERE sidecar.owed > 0 ORDER BY sidecar.item LIMIT :most"
+)
+_PAID: Final = "UPDATE sidecar SET owed = 0 WHERE item = :item"
+_OWE: Final = (
+    "INSERT INTO sidecar (item, owed) VALUES (:item, 1) ON CONFLICT (item) DO UPDATE SET owed = owed + 1"
+)
+_HAS: Final = "SELECT owed FROM sidecar WHERE item = :item"
+_ANY: Final = "SELECT 1 FROM sidecar WHERE owed > 0 LIMIT 1"
+
+
+class OutdatedSidecar(NamedTuple):
+    """An item whose item.json is out of date, and by how many changes."""
+
+    holding: Holding
+    changes: int
+
+
+def any_outdated(run: SqlRunner) -> bool:
+    """Return whether any item.json is out of date."""
+    return run(_ANY).fetchone() is not None
+
+
+def outdated(run: SqlRunner, most: int) -> list[OutdatedSidecar]:
+    """Return some of the items whose item.json is out of date."""
+    found = run(_OWED, most=most).fetchall()
+    return [OutdatedSidecar(run.item_of_row(row[1:]), row[0]) for row in found]
+
+
+def record_written(run: SqlRunner, item: int) -> None:
+    """Record that the item.json of an item agrees with the catalogue of this transaction."""
+    run(_PAID, item=item)
+
+
+def is_current(run: SqlRunner, item: int) -> bool | None:
+    """Return whether the item.json of an item is up to date; None for an item that has none."""
+    row = run(_HAS, item=item).fetchone()
+    return None if row is None else not row[0]
+
+
+def record_outdated(run: SqlRunner, item: int) -> None:
+    """Mark the item.json of an item to be written, also where the item has none yet."""
+    run(_OWE, item=item)

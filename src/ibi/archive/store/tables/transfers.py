@@ -1,0 +1,174 @@
+"""The journals of hand-overs of originals: outgoing ones and incoming ones (AMB-24, threat T33).
+
+A row changes in the same transaction as its item, so that after any interruption both Archives know how far they are.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from ibi.archive.model.handover import GiverStage, ReceiverStage
+from ibi.archive.store.tables.rows import read_problem, write_problem
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from ibi.archive.store.tables.catalogue import SqlRunner
+    from ibi.errors import IbiError
+
+_GIVING = "id, item, peer, address, passage, proof, fingerprint, service, remove, who, stage, moment, problem"
+_KEEP_GIVING = (
+    f"INSERT INTO giving ({_GIVING})"  # noqa: S608 - made of our own column names
+    " VALUES (:id, :item, :peer, :address, :passage, :proof, :fingerprint, :service, :remove, :who, :stage,"
+    " :moment, :problem)"
+    " ON CONFLICT (id) DO UPDATE SET peer = excluded.peer, address = excluded.address,"
+    " fingerprint = excluded.fingerprint, service = excluded.service, remove = excluded.remove, stage = excluded.stage,"
+    " moment = excluded.moment, problem = excluded.problem"
+)
+_GIVING_OF = f"SELECT {_GIVING} FROM giving WHERE id = :id"  # noqa: S608 - made of our own column names
+_GIVINGS_OF_ITEM = f"SELECT {_GIVING} FROM giving WHERE item = :item ORDER BY moment, id"  # noqa: S608 - made of our own column names
+_OPEN = f"SELECT {_GIVING} FROM giving WHERE stage IN ('offered', 'handed') ORDER BY moment, id"  # noqa: S608 - made of our own column names
+_MAIN_NAME = "SELECT name FROM name WHERE item = :item AND main"
+_TAKING = "id, item, giver, address, seal, fingerprint, history, stage, moment"
+_KEEP_TAKING = (
+    f"INSERT INTO receiving ({_TAKING})"  # noqa: S608 - made of our own column names
+    " VALUES (:id, :item, :giver, :address, :seal, :fingerprint, :history, :stage, :moment)"
+    " ON CONFLICT (id) DO UPDATE SET item = excluded.item, address = excluded.address, seal = excluded.seal,"
+    " fingerprint = excluded.fingerprint, history = excluded.history, stage = excluded.stage,"
+    " moment = excluded.moment"
+)
+_TAKING_OF = f"SELECT {_TAKING} FROM receiving WHERE id = :id"  # noqa: S608 - made of our own column names
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OutgoingTransfer:
+    """An original on its way to another Archive. `moment`: when it was last changed, "2026-11-21T10:00:00Z"."""
+
+    id: str
+    item: int
+    """The number of the item here."""
+    peer: str
+    """The name under which settings know the receiver."""
+    address: str
+    """The receiver's root URL."""
+    passage: str
+    """The credential with which the receiver fetches the item, whatever access others have; a secret of both."""
+    proof: str
+    """What makes the receiver the owner; a secret until this Archive has stepped back."""
+    remove: bool
+    """Whether the files are to be removed in the end."""
+    who: str
+    """The account that asked for it."""
+    stage: GiverStage
+    moment: str
+    fingerprint: str = ""
+    """Of the item when this Archive stepped back, "" before."""
+    service: str = ""
+    """The IBI of the Archive service of the receiver for which it did, "" before: no other one may complete it."""
+    problem: IbiError | None = None
+    """What went wrong last."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class IncomingTransfer:
+    """An original that another Archive is handing over."""
+
+    id: str
+    item: int | None
+    """The number of the item here, once there is one."""
+    giver: str
+    """The name of the token with which it came."""
+    address: str
+    """The giver's root URL."""
+    seal: str
+    """The SHA-256 of the proof."""
+    fingerprint: str
+    """Of what was fetched."""
+    history: Sequence[dict[str, Any]]
+    """The history of the item before, as the giver reported it."""
+    stage: ReceiverStage
+    moment: str
+
+
+def save_outgoing(run: SqlRunner, giving: OutgoingTransfer) -> None:
+    """Record how far an outgoing hand-over is."""
+    run(
+        _KEEP_GIVING,
+        id=giving.id,
+        item=giving.item,
+        peer=giving.peer,
+        address=giving.address,
+        passage=giving.passage,
+        proof=giving.proof,
+        fingerprint=giving.fingerprint,
+        service=giving.service,
+        remove=giving.remove,
+        who=giving.who,
+        stage=giving.stage.value,
+        moment=giving.moment,
+        problem=write_problem(giving.problem),
+    )
+
+
+def outgoing(run: SqlRunner, transfer: str) -> OutgoingTransfer | None:
+    """Return the outgoing hand-over of this id; None if there is none."""
+    row = run(_GIVING_OF, id=transfer).fetchone()
+    return _giving(row) if row else None
+
+
+def outgoing_of_item(run: SqlRunner, item: int) -> list[OutgoingTransfer]:
+    """Return every outgoing hand-over of the item of this number, oldest first."""
+    return [_giving(row) for row in run(_GIVINGS_OF_ITEM, item=item).fetchall()]
+
+
+def open_outgoing(run: SqlRunner) -> list[OutgoingTransfer]:
+    """Return the outgoing hand-overs that are not finished."""
+    return [_giving(row) for row in run(_OPEN).fetchall()]
+
+
+def main_name(run: SqlRunner, item: int) -> str:
+    """Return the canonical main name of the item of this number."""
+    return str(run(_MAIN_NAME, item=item).fetchone()[0])
+
+
+def save_incoming(run: SqlRunner, taking: IncomingTransfer) -> None:
+    """Record how far an incoming hand-over is."""
+    run(
+        _KEEP_TAKING,
+        id=taking.id,
+        item=taking.item,
+        giver=taking.giver,
+        address=taking.address,
+        seal=taking.seal,
+        fingerprint=taking.fingerprint,
+        history=json.dumps(taking.history, ensure_ascii=False),
+        stage=taking.stage.value,
+        moment=taking.moment,
+    )
+
+
+def incoming(run: SqlRunner, transfer: str) -> IncomingTransfer | None:
+    """Return the incoming hand-over of this id; None if it is unknown."""
+    row = run(_TAKING_OF, id=transfer).fetchone()
+    if row is None:
+        return None
+    number, item, giver, address, seal, found, history, stage, moment = row
+    return IncomingTransfer(
+        id=number,
+        item=item,
+        giver=giver,
+        address=address,
+        seal=seal,
+        fingerprint=found,
+        history=json.loads(history),
+        stage=ReceiverStage(stage),
+        moment=moment,
+    )
+
+
+def _giving(row: Sequence[Any]) -> OutgoingTransfer:
+    values: dict[str, Any] = dict(zip(_GIVING.split(", "), row, strict=True))
+    values |= {"remove": bool(values["remove"]), "stage": GiverStage(values["stage"])}
+    return OutgoingTransfer(**values | {"problem": read_problem(values["problem"])})

@@ -1,0 +1,190 @@
+"""Usage: visits of items by month and country (COUNTER), and counted acknowledgments (SVC-20, SVC-21).
+
+A visit that must not be counted twice leaves a mark for at most an hour: a keyed hash that does not reveal the
+reader. Its key is one day's, and is deleted after that day.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from ibi.archive.model.url_key import AcknowledgmentCount
+    from ibi.archive.store.tables.catalogue import SqlRunner
+
+
+_KEY = "SELECT content FROM visit_key WHERE day = :day"
+_MAKE_KEY = "INSERT INTO visit_key (day, content) VALUES (:day, :content) ON CONFLICT DO NOTHING"
+_FORGET_KEYS = "DELETE FROM visit_key WHERE day < :day"
+_EXPIRY = "SELECT until FROM visit_mark WHERE mark = :fingerprint"
+_SAVE_FINGERPRINT = (
+    "INSERT INTO visit_mark (mark, until) VALUES (:fingerprint, :until)"
+    " ON CONFLICT (mark) DO UPDATE SET until = excluded.until WHERE excluded.until > visit_mark.until"
+)
+_FORGET_KEY = "DELETE FROM visit_key WHERE NOT EXISTS (SELECT 1 FROM visit_mark)"
+_DELETE_EXPIRED = "DELETE FROM visit_mark WHERE until < :now"
+_ANY_EXPIRED = "SELECT 1 FROM visit_mark WHERE until < :now LIMIT 1"
+_COUNT = (
+    "INSERT INTO visits (item, month, country, investigations, unique_investigations, requests, unique_requests)"
+    " VALUES (:item, :month, :country, :investigations, :unique_investigations, :requests, :unique_requests)"
+    " ON CONFLICT (item, month, country) DO UPDATE SET"
+    " investigations = visits.investigations + excluded.investigations,"
+    " unique_investigations = visits.unique_investigations + excluded.unique_investigations,"
+    " requests = visits.requests + excluded.requests,"
+    " unique_requests = visits.unique_requests + excluded.unique_requests"
+)
+_COUNT_LINKED = (
+    "INSERT INTO visits (item, month, country, investigations, unique_investigations, requests, unique_requests)"
+    " SELECT number, :month, '', :investigations, :unique_investigations, :requests, :unique_requests"
+    " FROM item WHERE number = :number AND url IS NOT NULL"
+    " ON CONFLICT (item, month, country) DO UPDATE SET"
+    " investigations = visits.investigations + excluded.investigations,"
+    " unique_investigations = visits.unique_investigations + excluded.unique_investigations"
+)
+_SUMS = "sum(investigations), sum(unique_investigations), sum(requests), sum(unique_requests)"
+_OF_ITEM = (
+    f"SELECT month, country, {_SUMS} FROM visits WHERE item = :item AND month BETWEEN :first AND :last"  # noqa: S608 - made of our own column names
+    " GROUP BY month, country ORDER BY month, country"
+)
+_OF_ALL = (
+    f"SELECT month, country, {_SUMS} FROM visits WHERE month BETWEEN :first AND :last"  # noqa: S608 - made of our own column names
+    " GROUP BY month, country ORDER BY month, country"
+)
+_OF_EACH = (
+    "SELECT item.number, coalesce(item.rep, item.ibip), visits.month, visits.country, investigations,"
+    " unique_investigations, requests, unique_requests"
+    " FROM visits JOIN item ON item.number = visits.item"
+    " WHERE (visits.item, visits.month, visits.country) > (:number, :month, :country)"
+    " AND visits.month BETWEEN :first AND :last ORDER BY visits.item, visits.month, visits.country LIMIT :most"
+)
+_PAGE = 1000
+
+
+class UsageCounts(NamedTuple):
+    """Four figures of COUNTER. Every request is an investigation, too."""
+
+    investigations: int = 0
+    unique_investigations: int = 0
+    requests: int = 0
+    unique_requests: int = 0
+
+    def plus(self, other: UsageCounts) -> UsageCounts:
+        """Add the figures of another one."""
+        return UsageCounts(*map(sum, zip(self, other, strict=True)))
+
+
+class UsageRow(NamedTuple):
+    """The figures of one month ("2026-11") and country ("BR"; "" where none is told); `item` is its main name."""
+
+    item: str
+    month: str
+    country: str
+    counts: UsageCounts
+
+
+def key_of_day(run: SqlRunner, day: str, fresh: bytes) -> bytes:
+    """Return the key of a day ("2026-11-21"), and delete those of earlier days.
+
+    The first process that asks on a day sets it, to its `fresh`; so all processes make the same marks.
+    """
+    run(_FORGET_KEYS, day=day)
+    run(_MAKE_KEY, day=day, content=fresh)
+    return bytes(run(_KEY, day=day).fetchone()[0])
+
+
+def fingerprint_expiry(run: SqlRunner, fingerprint: bytes) -> float:
+    """Return until when a mark holds (POSIX seconds); 0 if it is not known."""
+    row = run(_EXPIRY, fingerprint=fingerprint).fetchone()
+    return float(row[0]) if row else 0.0
+
+
+def save_fingerprint(run: SqlRunner, fingerprint: bytes, end: float) -> None:
+    """Record a mark that holds until `end`; one that holds longer already stays."""
+    run(_SAVE_FINGERPRINT, fingerprint=fingerprint, until=end)
+
+
+def delete_expired_fingerprints(run: SqlRunner, now: float) -> None:
+    """Delete the marks that have expired, and with the last of them the key that made them."""
+    run(_DELETE_EXPIRED, now=now)
+    run(_FORGET_KEY)
+
+
+def has_expired_fingerprints(run: SqlRunner, now: float) -> bool:
+    """Return whether there are expired marks."""
+    return run(_ANY_EXPIRED, now=now).fetchone() is not None
+
+
+def count_visits(run: SqlRunner, item: int, month: str, country: str, counts: UsageCounts) -> None:
+    """Add to the figures of an item in a month and a country."""
+    run(_COUNT, item=item, month=month, country=country, **counts._asdict())
+
+
+def count_linked(run: SqlRunner, item: int, month: str, counts: UsageCounts) -> None:
+    """Add to the figures of an item, but only if it is a linked one: visits of others are counted when served."""
+    run(_COUNT_LINKED, number=item, month=month, **counts._asdict())
+
+
+def usage_of_item(run: SqlRunner, item: int, name: str, first: str, last: str) -> list[UsageRow]:
+    """Return the figures of an item, from one month to another."""
+    rows = run(_OF_ITEM, item=item, first=first, last=last).fetchall()
+    return [UsageRow(name, row[0], row[1], UsageCounts(*row[2:])) for row in rows]
+
+
+def usage_of_all(run: SqlRunner, first: str, last: str) -> list[UsageRow]:
+    """Return the figures of all items together."""
+    return [
+        UsageRow("", row[0], row[1], UsageCounts(*row[2:]))
+        for row in run(_OF_ALL, first=first, last=last).fetchall()
+    ]
+
+
+class UsagePosition(NamedTuple):
+    """Where a page of rows ended."""
+
+    number: int = 0
+    month: str = ""
+    country: str = ""
+
+
+def usage_page(
+    run: SqlRunner, after: UsagePosition, first: str, last: str
+) -> Iterator[tuple[UsagePosition, UsageRow]]:
+    """Yield the next rows after a position, item by item; none at the end."""
+    for number, name, month, country, *counts in run(
+        _OF_EACH, **after._asdict(), first=first, last=last, most=_PAGE
+    ).fetchall():
+        yield UsagePosition(number, month, country), UsageRow(name, month, country, UsageCounts(*counts))
+
+
+_ADD_ONCE = "INSERT INTO thanked (url_key, expires) VALUES (:once, :expires) ON CONFLICT DO NOTHING"
+_SO_FAR = "SELECT readers FROM thanked WHERE url_key = :total"
+_ADD = (
+    "INSERT INTO thanked (url_key, expires, readers) VALUES (:total, :expires, :readers)"
+    " ON CONFLICT (url_key) DO UPDATE SET readers = readers + excluded.readers"
+)
+_COUNT_ACKNOWLEDGMENTS = "UPDATE item SET thanks = thanks + :readers WHERE number = :number"
+_FORGET = "DELETE FROM thanked WHERE expires < :now"
+
+
+def count_acknowledgments(run: SqlRunner, acknowledgment: AcknowledgmentCount) -> int:
+    """Count an acknowledgment for its item; returns for how many readers.
+
+    0 if it was counted before, or its key has counted for as many readers as it may. The transaction must be one that
+    writes, so that no other process counts between the look at the sum and its change.
+    """
+    # The row with the sum of a key: no acknowledgment is called so, for an event id has digits only.
+    total = f"{acknowledgment.key} in all"
+    found = run(_SO_FAR, total=total).fetchone()
+    readers = min(acknowledgment.readers, acknowledgment.most - (found[0] if found else 0))
+    if readers < 1 or run(_ADD_ONCE, once=acknowledgment.once, expires=acknowledgment.expires).rowcount < 1:
+        return 0
+    run(_ADD, total=total, expires=acknowledgment.expires, readers=readers)
+    run(_COUNT_ACKNOWLEDGMENTS, readers=readers, number=acknowledgment.number)
+    return readers
+
+
+def forget_acknowledgments(run: SqlRunner, now: int) -> None:
+    """Delete the acknowledgments that would be refused by `now` (POSIX seconds) for their age."""
+    run(_FORGET, now=now)

@@ -1,0 +1,249 @@
+"""`ibi archive attest`, `verify`, `export`, `import-bag`: items and what is said of them, for others to keep."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from ibi.cli.archive.common import directory, tell, user_name
+from ibi.errors import AlreadyHeld, BadItem, HoldingError, NotHeld, ParseError, SetupError
+from ibi.runtime.i18n import say
+
+if TYPE_CHECKING:
+    import argparse
+
+    from ibi.archive.model.item import Holding
+    from ibi.archive.preservation.attestation import Receipt
+    from ibi.archive.store.data_directory import DataDirectory
+    from ibi.archive.store.tables.catalogue import Catalogue
+    from ibi.archive.store.tables.history import ItemEvent
+    from ibi.cli.archive.common import Actions
+
+_LISTING: Final = "items.jsonl"
+
+
+def add(actions: Actions) -> None:
+    """Add the subcommands."""
+    attest = actions.add("attest", "write a signed receipt about an item, to be checked offline", _attest)
+    attest.add_argument("ibi", metavar="IBI")
+    attest.add_argument("--out", type=Path, metavar="FILE", help="where to write it (default: stdout)")
+    verify = actions.add_bare("verify", "check a receipt, offline and without an Archive", _verify)
+    verify.add_argument("receipt", type=Path, metavar="RECEIPT", help="the file")
+    verify.add_argument("--key", metavar="KEY", help="the Archive's key, as it tells it at /-/about")
+    verify.add_argument("--files", type=Path, metavar="DIR", help="compare the attested files with these")
+    verify.add_argument("--json", action="store_true", help="one JSON document")
+    export = actions.add("export", "write an item, or all items, as BagIt bags", _export)
+    export.add_argument("ibi", nargs="?", metavar="IBI", help="the item")
+    export.add_argument("--all", action="store_true", help="every item, one bag each, and a list of them")
+    export.add_argument(
+        "--to", type=Path, required=True, metavar="PATH",
+        help="a folder that is not there yet, or a file .zip; with --all a folder for the bags",
+    )  # fmt: skip
+    export.add_argument("--zip", action="store_true", help="with --all: each bag as a zip file")
+    take = actions.add("import-bag", "take in a BagIt bag as an item: a folder, a zip or a tar file", _take)
+    take.add_argument("file", type=Path, metavar="FILE", help="the bag; with --all a folder of bags")
+    take.add_argument(
+        "--all", action="store_true", help="every bag that `export --all` has put into a folder"
+    )
+    take.add_argument(
+        "--json", action="store_true", help="one JSON document: the item, or how many were taken in"
+    )
+
+
+def _attest(args: argparse.Namespace) -> int:
+    from ibi.archive.model.item_json import timestamp_text
+    from ibi.archive.preservation.attestation import Issuer, receipt, sign_receipt
+    from ibi.runtime.signing import signer
+
+    here = directory(args)
+    settings = here.settings()
+    with here.catalogue() as catalogue:
+        holding, events = _one(catalogue, args.ibi)
+    issuer = Issuer(settings.service, settings.address)
+    content = receipt(holding, events, issuer, timestamp_text(here.now()))
+    text = sign_receipt(content, signer(args.data))
+    if args.out is None:
+        sys.stdout.buffer.write(text)
+        return 0
+    args.out.write_bytes(text)
+    tell(say("the receipt is in {path}", path=args.out))
+    return 0
+
+
+def _one(catalogue: Catalogue, text: str) -> tuple[Holding, list[ItemEvent]]:
+    from ibi.archive.store.tables import history
+    from ibi.identifier.forms import parse_name
+
+    name = parse_name(text)
+    holding = catalogue.holding(name)
+    if holding is None:
+        raise NotHeld("{name} is not held here", name=name)
+    with catalogue.reading() as run:
+        return holding, history.events_of(run, holding.number)
+
+
+def _verify(args: argparse.Namespace) -> int:
+    from ibi.archive.preservation.attestation import LONGEST, compare_files, is_signed_by, read_receipt
+
+    with args.receipt.open("rb") as file:
+        text = file.read(LONGEST + 1)
+    if len(text) > LONGEST:
+        raise BadItem("this is not a receipt")
+    receipt = read_receipt(text)
+    trusted = is_signed_by(receipt, args.key.strip().lower()) if args.key else None
+    files = list(compare_files(receipt, args.files)) if args.files else []
+    wrong = [problem for _, problem in files if problem]
+    right = trusted is not False and not wrong
+    if args.json:
+        print(json.dumps({
+            "valid": trusted is not False,
+            "key": receipt.key,
+            "key_is": {True: "the one given", False: "another one", None: "not compared"}[trusted],
+            "receipt": receipt.content,
+            "files": {name: say(problem) if problem else "ok" for name, problem in files},
+        }))  # fmt: skip
+        return 0 if right else 1
+    _say_receipt(receipt, trusted=trusted)
+    for name, problem in files:
+        print(_shown(f"{name}: {say(problem) if problem else say('as attested')}"))
+    return 0 if right else 1
+
+
+def _shown(text: str) -> str:
+    """A text from a stranger, so that it cannot speak to the terminal."""
+    return "".join(char if char.isprintable() else "?" for char in text)
+
+
+def _say_receipt(receipt: Receipt, *, trusted: bool | None) -> None:
+    if trusted is False:
+        print(say("not valid: it was signed with another key than the one given"))
+        return
+    content = receipt.content
+    holder, item = content["holder"], content["item"]
+    sentence = "valid: {holder} ({address}) says of {item} on {date}: {state}, deposited by {who} on {when}"
+    details = {
+        "holder": holder["service"].get("rep") or holder["service"].get("ibip"),
+        "address": holder.get("address"),
+        "item": item.get("rep") or item.get("ibip"),
+        "date": content.get("issued"),
+        "state": content.get("state"),
+        "who": content.get("depositor") or "-",
+        "when": content.get("deposited") or "-",
+    }
+    print(_shown(say(sentence, **details)))
+    if trusted is None:
+        sentence = (
+            "the key {key} is only the receipt's own word: compare it with the Archive's, or give --key"
+        )
+        tell(say(sentence, key=receipt.key))
+
+
+def _export(args: argparse.Namespace) -> int:
+    here = directory(args)
+    if bool(args.ibi) == args.all:
+        raise SetupError("export takes one IBI, or --all")
+    if args.zip and not args.all:
+        raise SetupError("--zip belongs to --all; a single bag is a zip file if its name ends in .zip")
+    with here.catalogue() as catalogue:
+        if args.all:
+            return _export_all(here, catalogue, args)
+        holding, events = _one(catalogue, args.ibi)
+        _write(here, holding, events, args.to)
+    tell(say("{name} is in {path}", name=holding.forms.main, path=args.to))
+    return 0
+
+
+def _export_all(here: DataDirectory, catalogue: Catalogue, args: argparse.Namespace) -> int:
+    """Every item in a bag of its own."""
+    from ibi.archive.model.item_json import write_item
+    from ibi.archive.preservation.bagging import bag_name
+    from ibi.archive.store.tables import history
+    from ibi.cli.arguments import Progress
+
+    args.to.mkdir(parents=True, exist_ok=True)
+    if any(args.to.iterdir()):
+        raise SetupError("{path} is not empty", path=args.to)
+    failed = done = 0
+    with (
+        (args.to / _LISTING).open("w", encoding="utf-8") as listing,
+        Progress(args.to.name, catalogue.count()) as progress,
+    ):
+        for holding in catalogue.all():
+            target = args.to / (bag_name(holding) + (".zip" if args.zip else ""))
+            with catalogue.reading() as run:
+                events = history.events_of(run, holding.number)
+            try:
+                _write(here, holding, events, target)
+                done += 1
+            except SetupError as error:
+                failed += 1
+                tell(f"{holding.forms.main}: {say(error)}")
+                continue
+            progress.at(done)
+            print(json.dumps({**write_item(holding), "bag": target.name}), file=listing)
+    print(say("{count} bags, {failed} items left out", count=done, failed=failed))
+    return 1 if failed else 0
+
+
+def _write(here: DataDirectory, holding: Holding, events: list[ItemEvent], target: Path) -> None:
+    from ibi.archive.model.item_json import timestamp_text
+    from ibi.archive.preservation.bagging import bag_at, write_bag
+
+    settings = here.settings()
+    source = f"{settings.address} ({settings.service.main})"
+    with bag_at(target) as sink:
+        write_bag(sink, here.file_store(), holding, events, source, timestamp_text(here.now()))
+
+
+def _take(args: argparse.Namespace) -> int:
+    from ibi.archive.model.item_json import write_item
+    from ibi.archive.preservation.unbagging import take_bag
+
+    if args.all:
+        return _take_all(args)
+    with directory(args).item_store() as item_store:
+        taken = take_bag(item_store, args.file, user_name())
+    if args.json:
+        print(json.dumps(write_item(taken)))
+    else:
+        print(taken.forms.main)
+    return 0
+
+
+def _take_all(args: argparse.Namespace) -> int:
+    """Every bag of an export, in its order; what is held already is left as it is."""
+    from ibi.archive.preservation.unbagging import take_bag
+    from ibi.cli.arguments import Progress
+
+    bags = _listed(args.file)
+    counts = {"taken": 0, "held": 0, "refused": 0}
+    with directory(args).item_store() as item_store, Progress(args.file.name, len(bags)) as progress:
+        for number, bag in enumerate(bags, 1):
+            try:
+                take_bag(item_store, bag, user_name())
+                counts["taken"] += 1
+            except AlreadyHeld:
+                counts["held"] += 1
+            except (HoldingError, ParseError) as error:
+                counts["refused"] += 1
+                tell(f"{bag.name}: {say(error)}")
+            progress.at(number)
+    sentence = say("{taken} bags taken in, {held} were here already, {refused} refused", None, **counts)
+    print(json.dumps(counts) if args.json else sentence)
+    return 1 if counts["refused"] else 0
+
+
+def _listed(folder: Path) -> list[Path]:
+    """The bags of an export. Raises BadItem for a folder that is none."""
+    listing = folder / _LISTING
+    try:
+        names = [json.loads(line)["bag"] for line in listing.read_bytes().splitlines()]
+    except (OSError, ValueError, LookupError, TypeError, RecursionError) as error:
+        reason = getattr(error, "strerror", None) or error
+        raise BadItem("{path} cannot be read: {reason}", path=listing, reason=reason) from None
+    for name in names:
+        if not isinstance(name, str) or Path(name).name != name:
+            raise BadItem("{name} is not in this folder", name=name)
+    return [folder / name for name in names]

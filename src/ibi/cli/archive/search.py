@@ -1,0 +1,194 @@
+"""`ibi archive search` and `ibi archive index`: items by their words, and the index in which they are looked up.
+
+`ibi archive statistics`: how often items were looked at and fetched, by month.
+"""
+
+from __future__ import annotations
+
+import csv
+import json
+import sys
+from typing import TYPE_CHECKING
+
+from ibi.cli.archive.common import directory, tell
+from ibi.cli.arguments import Progress
+from ibi.errors import IbiError, NotHeld
+from ibi.identifier.forms import parse_name
+from ibi.runtime.i18n import printable, say
+
+if TYPE_CHECKING:
+    import argparse
+    from collections.abc import Iterable
+
+    from ibi.archive.search.search import SearchHit, SearchResults
+    from ibi.archive.store.data_directory import DataDirectory
+    from ibi.archive.store.tables.catalogue import Catalogue
+    from ibi.archive.store.tables.usage import UsageRow
+    from ibi.cli.archive.common import Actions
+
+
+_EPILOG = """\
+All words must be found; words in "quotation marks" in this order; the last one may be the beginning of a word.
+Accents and capital letters make no difference. The index is brought up to date first.
+"""
+
+
+def add_search(actions: Actions) -> None:
+    """Add the subcommands."""
+    search = actions.add("search", "find items by their words", _search, epilog=_EPILOG)
+    search.add_argument(
+        "text", metavar="TEXT", nargs="?", default="", help="words of title, people, subjects, abstract"
+    )
+    search.add_argument("--person", default="", metavar="NAME", help="of this person only")
+    search.add_argument("--year", default="", metavar="YEAR", help="of this year only")
+    search.add_argument("--language", default="", metavar="TAG", help="in this language only: pt")
+    search.add_argument("--kind", default="", metavar="KIND", help="of this kind only: Dissertation")
+    search.add_argument("--page", default="1", metavar="N", help="further results: 2, 3, ...")
+    search.add_argument("--json", action="store_true", help="one JSON object a line")
+    actions.add("index", "make the index for searching anew", _index)
+
+
+def _search(args: argparse.Namespace) -> int:
+    from contextlib import closing
+
+    from ibi.archive.search.index import SearchIndex
+    from ibi.archive.search.search import hits, search
+    from ibi.archive.search.words import NAMES, search_query
+
+    question = search_query({name: getattr(args, name) for name in NAMES if name in args})
+    if question.is_empty:
+        raise IbiError("say what to look for: words, a person, a year, a language or a kind")
+    here = directory(args)
+    with here.catalogue() as catalogue:
+        _bring_up_to_date(here, catalogue)
+        with closing(SearchIndex(here.path)) as index:
+            found = search(index, question)
+        listed = hits(catalogue, found.entries)
+    if args.json:
+        for each in listed:
+            print(json.dumps(each.facts(), ensure_ascii=False))
+    else:
+        for each in listed:
+            print(_line(each))
+        _tell_how_many(found)
+    return 0 if listed else 1
+
+
+def _line(result: SearchHit) -> str:
+    """One item: its name, year and language, who made it, what it is called."""
+    facts = result.facts()
+    known = (
+        facts["ibi"],
+        facts["year"] or "-",
+        facts["language"] or "-",
+        "; ".join(facts["people"]),
+        facts["title"],
+    )
+    return "\t".join(printable(" ".join(str(each).split())) for each in known)
+
+
+def _tell_how_many(found: SearchResults) -> None:
+    if not found.count:
+        tell(say("nothing was found"))
+    elif found.many:
+        tell(say("more than {count} items", count=found.count))
+    else:
+        tell(say("{count} found", count=found.count))
+
+
+def _index(args: argparse.Namespace) -> int:
+    here = directory(args)
+    with here.catalogue() as catalogue:
+        made = _bring_up_to_date(here, catalogue, anew=True)
+    tell(say("{count} items are in the index", count=made))
+    return 0
+
+
+def _bring_up_to_date(here: DataDirectory, catalogue: Catalogue, *, anew: bool = False) -> int:
+    """Do what there is to do; returns how many items are in the index then. Raises SetupError."""
+    from ibi.app.archive_http import indexer
+    from ibi.archive.store.tables import listings
+
+    with catalogue.reading() as run:
+        items = listings.position(run).items
+    making = indexer(here, catalogue)
+    try:
+        if anew:
+            making.anew()
+        with Progress(say("index"), items) as bar:
+            while making.portion():
+                bar.at(making.through)
+    finally:
+        making.close()
+    return max(items, making.through)
+
+
+_STATISTICS_EPILOG = """\
+Counted by the rules of COUNTER, Release 5.1: investigations are looks at the pages about an item and fetches of it,
+requests are fetches; double clicks count once, programs never. Without IBI, a person sees all items together;
+--json and --csv give a line for each item, month and country.
+"""
+
+
+def add_statistics(actions: Actions) -> None:
+    """Add the subcommand."""
+    parser = actions.add(
+        "statistics", "show how often items were visited, by month", _statistics, epilog=_STATISTICS_EPILOG
+    )
+    parser.add_argument("ibi", metavar="IBI", nargs="?", help="of this item only")
+    parser.add_argument("--from", dest="first", default="", metavar="MONTH", help="the first month: 2026-01")
+    parser.add_argument("--to", dest="last", default="", metavar="MONTH", help="the last month: 2026-12")
+    form = parser.add_mutually_exclusive_group()
+    form.add_argument("--json", action="store_true", help="one JSON object a line")
+    form.add_argument("--csv", action="store_true", help="comma-separated values with a head")
+
+
+def _statistics(args: argparse.Namespace) -> int:
+    from ibi.archive.pages.statistics import Statistics
+
+    with directory(args).catalogue() as catalogue:
+        statistics = Statistics(catalogue, args.first, args.last)
+        if args.ibi is not None:
+            name = parse_name(args.ibi)
+            holding = catalogue.holding(name)
+            if holding is None:
+                raise NotHeld("this Archive does not hold {name}", name=name)
+            lines: Iterable[UsageRow] = statistics.of_item(holding)
+        else:
+            lines = statistics.of_each() if args.json or args.csv else statistics.of_all()
+        if args.json:
+            _print_json(lines)
+        elif args.csv:
+            _print_csv(lines)
+        else:
+            _print_table(lines)
+    return 0
+
+
+def _print_json(lines: Iterable[UsageRow]) -> None:
+    from ibi.archive.pages.statistics import usage_json
+
+    for line in lines:
+        print(json.dumps(usage_json(line)))
+
+
+def _print_csv(lines: Iterable[UsageRow]) -> None:
+    from ibi.archive.store.tables.usage import UsageCounts
+
+    writer = csv.writer(sys.stdout, lineterminator="\n")
+    writer.writerow(("ibi", "month", "country", *UsageCounts._fields))
+    for line in lines:
+        writer.writerow((line.item, line.month, line.country, *line.counts))
+
+
+def _print_table(lines: Iterable[UsageRow]) -> None:
+    from ibi.archive.pages.statistics import by_month
+
+    months = by_month(lines)
+    if not months:
+        tell(say("no visits were counted"))
+        return
+    heads = (say("month"), say("investigations"), say("unique"), say("requests"), say("unique"))
+    print(f"{heads[0]:<8}" + "".join(f"{head:>16}" for head in heads[1:]))
+    for month, counts in months.items():
+        print(f"{month:<8}" + "".join(f"{count:>16}" for count in counts))

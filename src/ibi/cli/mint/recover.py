@@ -1,0 +1,186 @@
+"""`ibi mint recover`: repair of a lost, damaged or copied state, and what was found on the way."""
+
+from __future__ import annotations
+
+import re
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+from urllib.parse import unquote
+
+from ibi.cli import arguments
+from ibi.errors import IbiError, ParseError, SetupError
+from ibi.runtime.i18n import say
+
+if TYPE_CHECKING:
+    import argparse
+    from collections.abc import Iterable, Iterator, Sequence
+
+    from ibi.cli.arguments import Parser
+    from ibi.identifier.forms import IBI
+
+_WORD = re.compile(r"""[^\s"'<>(){}\[\],;|]+""")
+_LONGEST_LABEL = 512  # characters
+
+
+def add_word(mint: Parser) -> None:
+    """Add `recover` to the words of `ibi mint`."""
+    parser = mint.add_word("recover", "repair a state of minting that is lost, damaged, old or copied")
+    parser.add_argument(
+        "--data", type=Path, required=True, metavar="DIR", help="where the last date was kept"
+    )
+    parser.add_argument(
+        "--subsystem", metavar="NAME", help="this one only of those that DIR/subsystems.toml lists"
+    )
+    parser.add_argument(
+        "--given",
+        type=Path,
+        metavar="FILE",
+        help="a text with labels that were given; none of them comes again",
+    )
+    parser.add_argument(
+        "--moved",
+        action="store_true",
+        help="the directory was moved here, and nobody else mints from it any more",
+    )
+    parser.add_argument(
+        "--accept-clock",
+        action="store_true",
+        help="the clock of this machine is right, although it has leapt",
+    )
+    parser.set_defaults(run=run)
+
+
+def run(args: argparse.Namespace) -> int:
+    """Repair, and print what was found. Raises LostState, ClockError or SetupError where that cannot be done.
+
+    Of several subsystems, one that cannot be repaired is reported and makes the status 1; the others are repaired.
+    """
+    from ibi.minting.state import FOLDER
+
+    directories = _subsystem_directories(args)
+    latest = _latest_known(args)
+    if not directories:
+        _repair(args, args.data, latest)
+        return 0
+    status = 0
+    for name, directory in directories.items():
+        print(f"{name}:")
+        if not (directory / FOLDER).exists():
+            print(say("no label has been given here yet"))
+            continue
+        try:
+            _repair(args, directory, latest)
+        except IbiError as error:
+            print(f"ibi: {name}: {say(error)}", file=sys.stderr)
+            status = 1
+    return status
+
+
+def _subsystem_directories(args: argparse.Namespace) -> dict[str, Path]:
+    """The directories of the listed subsystems, or of the one that is asked for; none where the data are of one."""
+    from ibi.minting.clock import ClockLimits
+
+    names = arguments.listed_subsystems(args.data, ClockLimits(), args.subsystem)
+    return {name: args.data / name for name in names}
+
+
+def _repair(args: argparse.Namespace, directory: Path, latest: int | None) -> None:
+    from ibi.identifier.dates import date_text
+    from ibi.minting.machine import this_machine
+    from ibi.minting.recovery import recover
+    from ibi.minting.state import SENTENCES
+
+    done = recover(directory, this_machine(), latest, moved=args.moved, clock_right=args.accept_clock)
+    if done.fault:
+        print(say(SENTENCES[done.fault], directory=directory))
+    for name, date in (
+        ("the last date in the state: {date}", done.state),
+        ("in its witness: {date}", done.replica),
+    ):
+        print(say(name, date=date_text(date) if date else "-"))
+    print(say("repaired: the next label is later than {date}", date=date_text(done.last)))
+    if done.fault and not (done.state or done.replica or latest):
+        sentence = (
+            "nothing but the clock tells this: it must not be behind the clock of the labels given before"
+        )
+        print(say(sentence), file=sys.stderr)
+
+
+def _latest_known(args: argparse.Namespace) -> int | None:
+    """The latest date of all labels known from elsewhere, in ticks; says what was found where."""
+    from ibi.identifier.dates import date_text
+
+    latest = None
+    for source, lines in _sources(args):
+        count, without, date = _counted(lines)
+        print(say("{source}: {count} labels", source=source, count=count))
+        if without:
+            print("    " + say("lines without a label: {count}", count=without))
+        if date is not None:
+            print("    " + say("the latest: {date}", date=date_text(date)))
+        latest = max(filter(None, (latest, date)), default=None)
+    return latest
+
+
+def _sources(args: argparse.Namespace) -> Iterator[tuple[str, Iterable[Sequence[IBI]]]]:
+    """Where labels are known from, and the labels, line by line."""
+    from ibi.runtime.settings import ArchiveSettings
+
+    if ArchiveSettings.exists(args.data):
+        from ibi.archive.store.data_directory import DataDirectory
+        from ibi.minting.machine import this_machine
+
+        held = DataDirectory(args.data, this_machine()).own_labels()
+        yield say("items held"), ((label,) for label in held)
+    if args.given:
+        yield str(args.given), _listed(args.given)
+
+
+def _counted(lines: Iterable[Sequence[IBI]]) -> tuple[int, int, int | None]:
+    """How many labels, how many lines without one, and the latest date, in ticks."""
+    count, without, latest = 0, 0, None
+    for labels in lines:
+        count += len(labels)
+        without += not labels
+        latest = max(filter(None, (latest, *(label.date.ticks for label in labels))), default=None)
+    return count, without, latest
+
+
+def _listed(path: Path) -> Iterator[Sequence[IBI]]:
+    """The labels of each line of a text that is not blank. Raises SetupError if there is none in it."""
+    found = False
+    with path.open(encoding="utf-8", errors="replace") as text:
+        for line in text:
+            if not line.isspace():
+                labels = list(_labels_in(line))
+                found = found or bool(labels)
+                yield labels
+    if not found:
+        raise SetupError("there is no label in {path}", path=path)
+
+
+def _labels_in(line: str) -> Iterator[IBI]:
+    """The labels in a line, bare or in links; each word is read once, in pieces that overlap by a label."""
+    from ibi.identifier.unwrapping import MAX_TEXT
+
+    for match in _WORD.finditer(unquote(line)):
+        word = match[0]
+        if "/" in word:
+            for start in range(0, max(1, len(word) - _LONGEST_LABEL), MAX_TEXT - _LONGEST_LABEL):
+                yield from _labels_of(word[start : start + MAX_TEXT])
+
+
+def _labels_of(word: str) -> Iterator[IBI]:
+    """The labels that a subsystem can have made: an IBIp spells an address."""
+    from ibi.identifier.ibip import IBIp
+    from ibi.identifier.legacy import LegacyId
+    from ibi.identifier.unwrapping import unwrap
+
+    try:
+        unwrapped = unwrap(word)
+    except ParseError:
+        return
+    for name in (unwrapped.ibi, *unwrapped.others):
+        if not isinstance(name, LegacyId) and not (isinstance(name, IBIp) and name.ip is None):
+            yield name

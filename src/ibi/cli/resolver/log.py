@@ -1,0 +1,155 @@
+"""`ibi resolver log verify` and `ibi resolver log show`: the evidence of a resolver, checked and read."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections import deque
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
+
+from ibi.cli.arguments import number
+from ibi.errors import IbiError, SetupError
+from ibi.identifier.forms import parse_ibi
+from ibi.runtime.i18n import say
+
+if TYPE_CHECKING:
+    import argparse
+    from collections.abc import Iterable, Iterator
+
+    from ibi.resolver.evidence.chain import Entry
+    from ibi.resolver.evidence.log import Evidence
+
+_MOST_SHOWN = 1_000_000
+
+
+def add_parser(actions: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    """Add `log` and its two words to the subcommands of `resolver`."""
+    log = actions.add_parser(
+        "log", help="what happened to registrations and originals, sealed entry by entry"
+    )
+    words = log.add_subparsers(dest="word", required=True, metavar="WORD")
+    verify = words.add_parser("verify", help="whether every entry is as it was written")
+    _add_data(verify)
+    verify.add_argument(
+        "--since", metavar="NUMBER:HASH", help="what `show --head` printed once; this entry must be there"
+    )
+    verify.set_defaults(run=_verify)
+    show = words.add_parser("show", help="print the entries")
+    _add_data(show)
+    show.add_argument("--what", metavar="WHAT", help="only these, such as original or alert")
+    show.add_argument("--ibi", metavar="IBI", help="only those about this item or this Archive")
+    show.add_argument("--last", type=_last, metavar="N", help="only the last so many of them")
+    show.add_argument(
+        "--head", action="store_true", help="only number and hash of the last entry, to be kept elsewhere"
+    )
+    show.add_argument("--json", action="store_true", help="one JSON object a line")
+    show.set_defaults(run=_show)
+
+
+def _add_data(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--data", type=Path, required=True, metavar="DIR", help="the resolver's data directory"
+    )
+
+
+def _last(text: str) -> int:
+    return number(text, _MOST_SHOWN, f"not a number of entries: {text}")
+
+
+def _evidence(data: Path) -> Evidence:
+    """The log of a resolver, or one that was put aside with its head. Raises SetupError where there is neither."""
+    from ibi.resolver.evidence.log import EVIDENCE_FILE, Evidence
+    from ibi.runtime.settings import ResolverSettings
+
+    if not (data / EVIDENCE_FILE).exists():
+        ResolverSettings.read(data)
+    return Evidence(data / EVIDENCE_FILE, time.time)
+
+
+def _verify(args: argparse.Namespace) -> int:
+    from ibi.resolver.evidence.chain import Anchor
+
+    since = None if args.since is None else Anchor.parse(args.since)
+    verdict = _evidence(args.data).verify(since)
+    if verdict.fault is not None:
+        raise verdict.fault
+    if not verdict.entries:
+        print(say("there are no entries"))
+    elif verdict.damage:
+        sentence = (
+            "every entry is as it was written, up to {anchor}; entries that tell of earlier damage: {damage}"
+        )
+        print(say(sentence, anchor=verdict.last, damage=verdict.damage))
+    else:
+        print(say("every entry is as it was written, up to {anchor}", anchor=verdict.last))
+    return 0
+
+
+def _show(args: argparse.Namespace) -> int:
+    evidence = _evidence(args.data)
+    if args.head:
+        return _head(args, evidence)
+    changed = 0
+    for line in _selected(args, evidence.lines()):
+        if line.entry is None:
+            changed += 1
+        elif args.json:
+            print(line.text.decode("ascii"), end="")
+        else:
+            print(_entry_line(line.entry))
+    if changed:
+        raise IbiError("lines that are not as they were written, and are not shown: {count}", count=changed)
+    return 0
+
+
+def _head(args: argparse.Namespace, evidence: Evidence) -> int:
+    if args.what is not None or args.ibi is not None or args.last is not None:
+        raise SetupError("--head goes with nothing else than --json")
+    head = evidence.head()
+    print(json.dumps(head._asdict()) if args.json else head)
+    return 0
+
+
+class _Line(NamedTuple):
+    """A line of the log, and the entry in it if it is one."""
+
+    text: bytes
+    entry: Entry | None
+
+
+def _selected(args: argparse.Namespace, lines: Iterable[bytes]) -> Iterable[_Line]:
+    """Select the lines that the options ask for, and those that are damaged."""
+    if args.what is None and args.ibi is None:
+        return _read(lines if args.last is None else deque(lines, maxlen=args.last))
+    from ibi.resolver.evidence.pages import mentions
+
+    wanted = None if args.ibi is None else parse_ibi(args.ibi).canonical
+    found = (
+        line
+        for line in _read(lines)
+        if line.entry is None
+        or (args.what in {None, line.entry.what} and (wanted is None or mentions(line.entry, wanted)))
+    )
+    return found if args.last is None else deque(found, maxlen=args.last)
+
+
+def _read(lines: Iterable[bytes]) -> Iterator[_Line]:
+    from ibi.resolver.evidence.chain import read_line
+
+    for text in lines:
+        yield _Line(text, read_line(text))
+
+
+def _entry_line(entry: Entry) -> str:
+    """An entry in one line, for eyes; what is not plain ASCII stays escaped."""
+    facts = (f"{name}={_fact(value)}" for name, value in entry.facts.items())
+    return "  ".join((str(entry.number), _plain(entry.moment), _plain(entry.what), *facts))
+
+
+def _fact(value: str | int) -> str:
+    return json.dumps(value) if isinstance(value, str) and " " in value else _plain(str(value))
+
+
+def _plain(text: str) -> str:
+    return text if text.isascii() and text.isprintable() else json.dumps(text)

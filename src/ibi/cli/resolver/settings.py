@@ -1,0 +1,168 @@
+"""`ibi resolver set KEY VALUE ...`: settings that an administrator changes while the resolver runs.
+
+`ibi resolver token add`, `list`, `remove`: programs that may do at a resolver what its pages do.
+
+`ibi resolver account add`, `list`, `remove`, `password`: people who may sign in at the pages under /-/admin.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+import time
+from contextlib import closing
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+from ibi.cli import accounts
+from ibi.cli.accounts import AccountWords
+from ibi.cli.arguments import reporting_word
+from ibi.errors import ParseError, SetupError
+from ibi.runtime.i18n import say
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from ibi.accounts.tokens import Tokens
+
+
+_SETTINGS: Final = """\
+settings:
+  policy                   hardened, or strict for the letter of the standard
+  registration             closed, or form where Archives may apply at /-/register
+  connect_seconds          how long a connection to an Archive may take
+  archive_seconds          how long an Archive's whole answer may take
+  overall_seconds          how long a resolution may take
+  hedge_seconds            how long likely holders are waited for before everybody is asked
+  grace_seconds            how long the known holder of an original is waited for
+  stale_after_seconds      after how long an older answer of a silent Archive is used
+  stale_seconds            how old that may be; 0: never used; counts once the resolver is started anew
+  negative_seconds         how long it is remembered that nobody holds an item; 0: not at all
+  request_rate             resolutions a second that one reader may have Archives asked for; 0: no limit
+  request_burst            how many of them at once
+  admin                    the mail address of whoever runs it; '' for none
+  aliases                  other names under which it answers, with commas between them; '' for none
+  allow_private_archives   yes or no: whether Archives at addresses that are not public are contacted
+  metrics_networks         networks from which /-/metrics may be read, with commas between them; '' for none
+"""
+
+
+def add_set_parser(actions: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    """Add `set` to the subcommands of `resolver`."""
+    text = "change settings; a running resolver follows within a second"
+    parser = actions.add_parser(
+        "set",
+        help=text,
+        description=text,
+        epilog=_SETTINGS,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument(
+        "--data", type=Path, required=True, metavar="DIR", help="the resolver's data directory"
+    )
+    parser.add_argument(
+        "words", nargs="+", metavar="KEY VALUE", help="a setting and what it shall be; several may be given"
+    )
+    parser.add_argument("--json", action="store_true", help="one JSON document with what has changed")
+    parser.set_defaults(run=_set)
+
+
+def _set(args: argparse.Namespace) -> int:
+    from ibi.resolver.evidence.log import EVIDENCE_FILE, Evidence
+    from ibi.resolver.members.settings_changes import COMMAND_SETTINGS, change_settings, setting_text
+
+    if len(args.words) % 2:
+        raise SetupError("give a value for each setting: ibi resolver set --data DIR KEY VALUE")
+    changes = dict(zip(args.words[::2], args.words[1::2], strict=True))
+    with closing(Evidence(args.data / EVIDENCE_FILE, time.time)) as evidence:
+        found = change_settings(args.data, changes, COMMAND_SETTINGS, evidence, "command")
+    for note in found.notes:
+        print(say(note), file=sys.stderr)
+    values: dict[str, Any] = {name: getattr(found.settings, name) for name in found.changed}
+    if args.json:
+        print(json.dumps(values))
+        return 0
+    for name, value in values.items():
+        print(f"{name}: {setting_text(value)}")
+    if not values:
+        print(say("nothing has changed"), file=sys.stderr)
+    return 0
+
+
+_SCOPES: Final = """\
+scopes:
+  read       who is registered and how they are, alerts, the log, the settings
+  admin      all of these, and whatever administrators decide
+"""
+
+
+def add_token_parser(actions: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    """Add `token` and its words to the subcommands of `resolver`."""
+    text = "say which programs may do over HTTP what the pages under /-/admin do"
+    token = actions.add_parser("token", help=text, description=text)
+    words = token.add_subparsers(dest="word", required=True, metavar="WORD")
+    making = _word(words, "add", "make a token; it is shown only now", _add)
+    making.epilog = _SCOPES
+    making.add_argument("name", metavar="NAME", help="what the evidence calls its owner")
+    making.add_argument(
+        "--scope", required=True, metavar="SCOPES", help="what it is good for: read, or admin"
+    )
+    _word(words, "list", "the names of the tokens, what each may do, and since when", _list)
+    removing = _word(words, "remove", "let nobody use a token any more", _remove)
+    removing.add_argument("name", metavar="NAME", help="the token")
+
+
+def _word(
+    words: argparse._SubParsersAction[argparse.ArgumentParser],
+    word: str,
+    text: str,
+    do: Callable[[argparse.Namespace], int],
+) -> argparse.ArgumentParser:
+    parser = reporting_word(words, word, text, "the resolver's data directory")
+    parser.set_defaults(run=do)
+    return parser
+
+
+def _tokens(args: argparse.Namespace) -> Tokens:
+    from ibi.accounts.tokens import Tokens
+    from ibi.runtime.settings import ResolverSettings
+
+    ResolverSettings.read(args.data)  # a token for no resolver is a slip of the finger
+    return Tokens(args.data)
+
+
+def _add(args: argparse.Namespace) -> int:
+    from ibi.accounts.tokens import scopes_of
+    from ibi.app.resolver_admin import SCOPES
+
+    tokens, scopes = _tokens(args), scopes_of(args.scope)
+    if not set(scopes) <= set(SCOPES):
+        problem = "a scope is one or more of: {scopes}"
+        raise ParseError("scope", args.scope, problem, scopes=", ".join(SCOPES))
+    return accounts.make(tokens, args.name, scopes, as_json=args.json)
+
+
+def _list(args: argparse.Namespace) -> int:
+    return accounts.listed(_tokens(args), as_json=args.json)
+
+
+def _remove(args: argparse.Namespace) -> int:
+    return accounts.revoke(_tokens(args), args.name, as_json=args.json)
+
+
+_ROLES = """\
+roles:
+  administrator    decides about who takes part: applications, moves, accounts
+"""
+
+
+def add_account_parser(actions: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    """Add `account` and its words to the subcommands of `resolver`."""
+    AccountWords("the resolver's data directory", ("administrator",), _ROLES, _check, "run").add(actions)
+
+
+def _check(data: Path) -> None:
+    from ibi.runtime.settings import ResolverSettings
+
+    ResolverSettings.read(data)

@@ -1,0 +1,216 @@
+"""GET from a checked address, within one deadline, and never more at once than agreed.
+
+Redirects are answers like any other; they are not followed here.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from functools import partial
+from typing import TYPE_CHECKING
+
+from ibi.errors import PeerError, PeerSilent
+from ibi.http.client.address import system_names
+from ibi.http.client.connection import StaleConnection
+from ibi.http.client.pool import ClientLimits, ConnectionPool
+from ibi.http.client.request import (
+    AT_DESTINATION,
+    BOTH,
+    LOOP_NAME,
+    Deadline,
+    OutgoingRequest,
+    Slots,
+    more_of,
+    too_many,
+    written,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from ibi.http.client.address import AddressPolicy, Names
+    from ibi.http.client.connection import Connection
+    from ibi.http.client.request import Target
+    from ibi.http.client.response import Reply
+
+
+class Client:
+    """Sends requests, one GET at a time; made for many at once. Belongs to the event loop it is first used in."""
+
+    def __init__(
+        self, policy: AddressPolicy, names: Names | None = None, limits: ClientLimits | None = None
+    ) -> None:
+        self._limits = limits or ClientLimits()
+        self._pool = ConnectionPool(policy, names or system_names, self._limits)
+        self._find = self._pool.find
+        self._slots = Slots(self._limits.in_all)
+        self._tasks: set[asyncio.Task[object]] = set()
+        self._closed = False
+
+    async def get(
+        self,
+        address: str,
+        target: str,
+        deadline: float,
+        headers: Sequence[tuple[str, str]] = (),
+        *,
+        loop: str = LOOP_NAME,
+    ) -> Reply:
+        """Ask `address` ("host[:port]") for `target` ("/path?query") and return its whole answer, whatever its status.
+
+        `deadline` is in seconds and covers everything: waiting for a slot, the name, the connection, the last byte.
+        `loop` is the header CDN-Loop, by which a resolver knows what another one has sent.
+        Raises ForbiddenAddress, PeerSilent (QueryNotSent where no slot was free), or PeerGarbled. A connection kept
+        from before that the other side had closed meanwhile is replaced once.
+        """
+        answer: asyncio.Future[Reply] = asyncio.get_running_loop().create_future()
+
+        def done(outcome: Reply | PeerError) -> None:
+            if answer.done():
+                return
+            if isinstance(outcome, PeerError):
+                answer.set_exception(outcome)
+            else:
+                answer.set_result(outcome)
+
+        outgoing = self.ask(address, target, Deadline(deadline), done, headers, loop=loop)
+        try:
+            return await answer
+        finally:
+            outgoing.give_up()
+
+    def ask(
+        self,
+        address: str,
+        target: Target,
+        deadline: Deadline,
+        done: Callable[[Reply | PeerError], None],
+        headers: Sequence[tuple[str, str]] = (),
+        *,
+        loop: str = LOOP_NAME,
+    ) -> OutgoingRequest:
+        """As `get`, but without waiting: `done` is called once, later, with the answer or the reason why there is none.
+
+        All that are sent under one `deadline` have the same time, and cost one timer. Raises ForbiddenAddress for
+        what is no address at all, QueryNotSent where so many requests wait already for a destination that is silent,
+        and PeerSilent where this client is closed; then `done` is not called.
+        """
+        if self._closed:
+            raise PeerSilent("this client is closed")
+        destination = self._find(address) or self._pool.at(address)
+        near, all_slots, limits = destination.slots, self._slots, self._limits
+        taken, now = near.taken, deadline.now()
+        if not taken:
+            destination.last_answer = now
+        elif taken >= near.most and now - destination.last_answer > limits.silence:
+            raise too_many()
+        usual = not headers and loop is LOOP_NAME
+        rest = destination.usual if usual else destination.head + more_of(headers, loop)
+        message = written(target, rest, limits.target)
+        outgoing = OutgoingRequest(self, destination, message, deadline, done)
+        deadline.add(outgoing)
+        # Nearly always both slots are free: then they are taken without a call, for each of 1,000 Archives of a round.
+        if taken < near.most and all_slots.taken < all_slots.most:
+            near.taken = taken + 1
+            all_slots.taken += 1
+            self._send(outgoing, now)
+        elif near.acquire(outgoing):
+            self._take_second_slot(outgoing)
+        return outgoing
+
+    def keep(self, task: asyncio.Task[object]) -> None:
+        """Hold a reference to a task that uses this client and that nothing awaits; `close` ends it."""
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    async def close(self) -> None:
+        """End what is in flight and every connection. Nothing may be sent afterwards."""
+        self._closed = True
+        waiting, lookups = self._pool.end()
+        for outgoing in (*waiting, *self._slots.waiting):
+            outgoing.end(PeerSilent("this client is closed"))
+        tasks = [*self._tasks, *lookups]
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+        await self._pool.close_connections()
+
+    # The way of a request: a slot of its destination, one of all, a connection; and back
+
+    def _take_second_slot(self, outgoing: OutgoingRequest) -> None:
+        outgoing.slots = AT_DESTINATION
+        if self._slots.acquire(outgoing):
+            self._send(outgoing, outgoing.deadline.now())
+
+    def _send(self, outgoing: OutgoingRequest, now: float) -> None:
+        """Send a request that has both slots over a connection at rest, or over a new one."""
+        outgoing.slots = BOTH
+        idle, oldest = outgoing.destination.idle, now - self._limits.kept
+        while idle and idle[0].idle_since < oldest:
+            idle.popleft().abort()
+        if idle:
+            self._send_over(outgoing, idle.pop())  # the freshest: the others may grow old and be closed
+        else:
+            self.connect(outgoing)
+
+    def _send_over(self, outgoing: OutgoingRequest, connection: Connection) -> None:
+        outgoing.connection = connection
+        try:
+            connection.send(outgoing.message, outgoing)
+        except StaleConnection:
+            outgoing.replace_connection()
+
+    def connect(self, outgoing: OutgoingRequest) -> None:
+        """Make a connection for a request: none is at rest, or the one that was had been closed."""
+        outgoing.is_fresh = True
+        outgoing.connecting = asyncio.create_task(self._pool.connect(outgoing.destination))
+        self.keep(outgoing.connecting)
+        outgoing.connecting.add_done_callback(partial(self._connected, outgoing))
+
+    def _connected(self, outgoing: OutgoingRequest, task: asyncio.Task[Connection]) -> None:
+        outgoing.connecting = None
+        if task.cancelled():
+            outgoing.end(
+                PeerSilent("this client is closed")
+            )  # no-op if it has ended, and cancelled this itself
+        elif (error := task.exception()) is None:
+            connection = task.result()
+            if outgoing.ended:
+                connection.abort()
+                return
+            self._send_over(outgoing, connection)
+        elif isinstance(error, PeerError):
+            outgoing.end(error)
+        else:
+            host = str(outgoing.destination.where)
+            outgoing.end(PeerSilent("{host} cannot be reached: {reason}", host=host, reason="?"))
+            raise error
+
+    def finish(self, outgoing: OutgoingRequest, connection: Connection | None) -> None:
+        """Take back the slots and the connection of a request that has ended; the next ones in turn get them."""
+        destination, all_slots = outgoing.destination, self._slots
+        near = destination.slots
+        if connection is not None and not connection.closed:
+            connection.idle_since = destination.last_answer = outgoing.deadline.now()
+            destination.idle.append(connection)
+        if outgoing.slots == BOTH and not (all_slots.waiting or near.waiting):  # nearly always
+            all_slots.taken -= 1
+            near.taken -= 1
+        else:
+            self._pass_slots_on(outgoing, near)
+        if not destination.idle:
+            self._pool.forget_if_unused(destination)
+
+    def _pass_slots_on(self, outgoing: OutgoingRequest, near: Slots) -> None:
+        if outgoing.slots == BOTH:
+            follower = self._slots.release()
+            if follower is not None:
+                self._send(follower, follower.deadline.now())
+        else:
+            self._slots.remove(outgoing)
+        if outgoing.slots:
+            follower = near.release()
+            if follower is not None:
+                self._take_second_slot(follower)
+        else:
+            near.remove(outgoing)

@@ -1,0 +1,179 @@
+"""One connection to one machine: a request out, an answer in, and again while both sides keep to HTTP/1.1."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING, Protocol, cast
+
+from ibi.errors import PeerSilent
+from ibi.http.client.cpu_budget import LARGE, CpuBudget
+from ibi.http.client.response import NONE, InternedReplies, ReplyParser, UnfinishedBytes, too_large
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from ibi.errors import PeerError
+    from ibi.http.client.response import Reply
+
+
+class StaleConnection(Exception):
+    """A connection kept from an earlier request was closed before any byte of an answer came."""
+
+
+class ReplyConsumer(Protocol):
+    """What has sent a request: one of these is called, once."""
+
+    def end(self, outcome: Reply | PeerError) -> None:
+        """Take the whole answer, or the reason why there is none. The connection may be used again unless `closed`."""
+
+    def replace_connection(self) -> None:
+        """Send the request again: the connection was kept from before, and had been closed (StaleConnection)."""
+
+
+class SharedState:
+    """What all connections of one client share."""
+
+    def __init__(self) -> None:
+        self.unfinished = UnfinishedBytes()
+        self.interned = InternedReplies()
+        self.cpu_budget = CpuBudget()
+
+
+class Connection(asyncio.Protocol):
+    """A connection to `peer` (an IP), for one request after the other.
+
+    `consumer` waits for an answer now; `is_waiting`: whether bytes of it have come that were not parsed yet.
+    `lost` is called once when the connection is gone, and `gone` is then done.
+    """
+
+    def __init__(
+        self,
+        peer: str,
+        limits: tuple[int, int],
+        lost: Callable[[Connection], None],
+        shared: SharedState,
+    ) -> None:
+        self.peer = peer
+        self._answer = ReplyParser(*limits, shared.unfinished)
+        self._interned = shared.interned
+        self._cpu_budget = shared.cpu_budget
+        self._lost = lost
+        self._transport: asyncio.Transport | None = None
+        self._used = False
+        self._known = self._reply = NONE
+        self.consumer: ReplyConsumer | None = None
+        self.is_waiting = False
+        self.gone: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self.closed = False
+        self.idle_since = 0.0
+
+    def send(self, message: bytes, consumer: ReplyConsumer) -> None:
+        """Send a whole request; the consumer is called later, never before this returns.
+
+        Raises StaleConnection where it is closed already. Where that turns out only now, and the connection has
+        carried a request before, the consumer has to replace it; else it gets PeerGarbled or PeerSilent.
+        """
+        transport = self._transport
+        if transport is None or self.closed or transport.is_closing():
+            raise StaleConnection
+        self.consumer = consumer
+        transport.write(message)
+
+    def abort(self) -> None:
+        """End the connection at once, whatever is still on its way."""
+        if not self.closed and self._transport is not None:
+            self.closed = True
+            self._transport.abort()
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """Keep the transport. Called by the event loop."""
+        self._transport = cast("asyncio.Transport", transport)  # asyncio's contract for stream sockets
+
+    def data_received(self, data: bytes) -> None:
+        """Find the answer that these bytes are, parse them, or queue them. Called by the event loop."""
+        consumer, answer = self.consumer, self._answer
+        if consumer is None:
+            self.abort()  # bytes that answer no request (threat T34)
+            return
+        # Of a hundred Archives ninety-nine send the same bytes: not parsed again, and for the same peer not even the
+        # tuple is made again (23 us a query instead of 30).
+        if not answer.received and (known := self._interned.find(data)) is not None:
+            if known is not self._known:
+                self._known, self._reply = known, known._replace(peer=self.peer)
+            self.consumer = None
+            self._used = True
+            consumer.end(self._reply)
+            return
+        if answer.received + len(data) <= LARGE:
+            answer.feed(data)
+            self._finish_if_whole(data)
+        elif self._cpu_budget.grants():
+            self._cpu_budget.spend(self._parse, data)
+        elif self._transport is not None:
+            self._transport.pause_reading()
+            self.is_waiting = True
+            self._cpu_budget.queue(self._parse_in_turn, data, started=bool(answer.received))
+
+    def _parse(self, data: bytes | None) -> None:
+        """Parse a piece of a large answer; for None, end it: too many bytes wait, so it cannot be read."""
+        consumer = self.consumer
+        if data is not None:
+            self._answer.feed(data)
+            self._finish_if_whole(data)
+        elif consumer is not None:
+            self.consumer = None
+            self._answer.drop()
+            self.abort()
+            consumer.end(too_large())
+
+    def _parse_in_turn(self, data: bytes | None) -> None:
+        """Parse a piece that had to wait for its turn."""
+        self.is_waiting = False
+        if not self.closed and self._transport is not None:  # else the request was given up
+            self._transport.resume_reading()
+            self._parse(data)
+
+    def eof_received(self) -> bool:
+        """End the answer: the other side will send no more. Called by the event loop."""
+        if self.consumer is not None:
+            self._answer.end()
+            self._finish_if_whole()
+        return False
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """Called by the event loop: the connection is gone, with an error or (None) in good order."""
+        self.closed = True
+        if self.consumer is not None and exc is None:
+            self._answer.end()
+            self._finish_if_whole()
+        consumer, self.consumer = self.consumer, None
+        if not self.gone.done():  # what waited for it may have been cancelled
+            self.gone.set_result(None)
+        self._lost(self)
+        if consumer is None:
+            return
+        self._answer.drop()
+        if self._used and not self._answer.received:
+            consumer.replace_connection()
+        else:
+            consumer.end(PeerSilent("the connection was closed before the end of the answer"))
+
+    def _finish_if_whole(self, data: bytes = b"") -> None:
+        """Hand on the answer when it is whole, or the reason why it cannot be taken; `data` came last."""
+        answer, consumer = self._answer, self.consumer
+        if consumer is None or not (answer.complete or answer.refusal is not None):
+            return
+        self.consumer = None
+        self._used = True
+        if answer.refusal is not None:
+            answer.drop()
+            self.abort()
+            consumer.end(answer.refusal)
+            return
+        reusable, alone = answer.kept_alive and not answer.surplus, answer.received == len(data)
+        reply = answer.take(self.peer)
+        if not reusable:
+            self.abort()
+        elif alone:
+            self._interned.put(data, reply)
+        consumer.end(reply)

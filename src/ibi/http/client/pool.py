@@ -1,0 +1,175 @@
+"""The connection pool: names looked up, addresses judged, connections to each destination kept warm.
+
+A name is looked up once, every address it has is judged, and the connection goes to the address that was judged, so
+that no second look-up can lead somewhere else (DNS rebinding, threat T02). A name with one forbidden address is
+forbidden altogether.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import dataclass
+from errno import ECONNRESET
+from ipaddress import ip_address
+from typing import TYPE_CHECKING
+
+from ibi.errors import ForbiddenAddress, PeerSilent
+from ibi.http.client.address import HostPort
+from ibi.http.client.connection import Connection, SharedState
+from ibi.http.client.request import USUAL, Destination, Slots, head_of
+
+if TYPE_CHECKING:
+    from ibi.http.client.address import AddressPolicy, Names
+    from ibi.http.client.request import OutgoingRequest
+
+
+@dataclass(frozen=True, slots=True)
+class ClientLimits:
+    """What one client may use."""
+
+    head: int = 16 * 1024
+    """Bytes of the head of an answer (threat T10)."""
+    body: int = 256 * 1024
+    """Bytes of the body of an answer (threat T10)."""
+    target: int = 64 * 1024
+    """Bytes of a target."""
+    connect: float = 1.0
+    """Seconds until a connection stands."""
+    addresses: int = 4
+    """Addresses of one name that are tried."""
+    per_peer: int = 32
+    """Requests in flight to one address, and connections kept to it (threat T29)."""
+    silence: float = 0.5
+    """Seconds of silence of an address with `per_peer` requests in flight, after which no further one waits for it."""
+    in_all: int = 2_000
+    """Requests in flight, and connections open (threat T29)."""
+    kept: float = 30.0
+    """Seconds without use after which a connection is not used again."""
+
+
+def _retrieve(task: asyncio.Task[list[tuple[str, int]]]) -> None:
+    """Take the exception of a look-up that nothing awaits any more, which asyncio would log."""
+    if not task.cancelled():
+        task.exception()
+
+
+class ConnectionPool:
+    """The connection pool of one client: its destinations, as long as they are needed, and all open connections."""
+
+    def __init__(self, policy: AddressPolicy, names: Names, limits: ClientLimits) -> None:
+        self._policy = policy
+        self._names = names
+        self._limits = limits
+        self._shared = SharedState()
+        self._known: dict[str, Destination] = {}
+        self.find = self._known.get
+        """The one at an address, if it is known already."""
+        self._closed = False
+        self.open: set[Connection] = set()
+
+    def at(self, address: str) -> Destination:
+        """Return the one at an address, "host[:port]". Raises ForbiddenAddress for what is none."""
+        destination = self._known.get(address)
+        if destination is None:
+            where = HostPort.parse(address)
+            head = head_of(where)
+            destination = Destination(address, where, Slots(self._limits.per_peer), head, head + USUAL)
+            self._known[address] = destination
+        return destination
+
+    def forget_if_unused(self, destination: Destination) -> None:
+        """Drop one that has neither requests nor connections: there may be as many as registered addresses."""
+        if not destination.slots.taken and not destination.idle and destination.lookup is None:
+            self._known.pop(destination.address, None)
+
+    def end(self) -> tuple[list[OutgoingRequest], list[asyncio.Task[list[tuple[str, int]]]]]:
+        """Make no further connection; return the requests that wait for a slot, and the look-ups in flight."""
+        self._closed = True
+        known = self._known.values()
+        lookups = [destination.lookup for destination in known if destination.lookup is not None]
+        return [outgoing for destination in known for outgoing in destination.slots.waiting], lookups
+
+    async def close_connections(self) -> None:
+        """End every connection."""
+        gone = [connection.gone for connection in self.open]
+        for connection in list(self.open):
+            connection.abort()
+        await asyncio.gather(*gone)
+
+    # Connections
+
+    async def connect(self, destination: Destination) -> Connection:
+        """Connect to the first address of a destination that takes a connection, all of them judged beforehand."""
+        addresses = await self._addresses(destination)
+        for ip, _ in addresses:
+            self._policy.check(ip)
+        self._make_space()
+        problem = "it has no address"
+        for ip, port in addresses[: self._limits.addresses]:
+            try:
+                async with asyncio.timeout(self._limits.connect):
+                    return await self._connect_to(destination, ip, port)
+            except TimeoutError:
+                problem = f"no connection within {self._limits.connect:g} s"
+            except OSError as error:
+                problem = error.strerror or type(error).__name__
+        raise PeerSilent("{host} cannot be reached: {reason}", host=str(destination.where), reason=problem)
+
+    async def _connect_to(self, destination: Destination, ip: str, port: int) -> Connection:
+        def lost(gone: Connection) -> None:
+            self.open.discard(gone)
+            if gone in destination.idle:
+                destination.idle.remove(gone)
+                self.forget_if_unused(destination)
+
+        connection = Connection(ip, (self._limits.head, self._limits.body), lost, self._shared)
+        transport, _ = await asyncio.get_running_loop().create_connection(lambda: connection, ip, port)
+        self.open.add(connection)
+        if self._closed:
+            connection.abort()
+            raise PeerSilent("this client is closed")
+        reached = transport.get_extra_info("peername")
+        if reached is None:
+            connection.abort()
+            raise ConnectionResetError(ECONNRESET, "closed at once")
+        if ip_address(reached[0]) != ip_address(ip):
+            connection.abort()
+            raise ForbiddenAddress("the connection to {ip} ended somewhere else", ip=ip)
+        return connection
+
+    async def _addresses(self, destination: Destination) -> list[tuple[str, int]]:
+        """Return where a destination is: (IP, port) pairs.
+
+        Requests at the same time share one look-up, and wait no longer than their deadlines; so a name that never
+        answers holds one look-up, not one for every reader.
+        """
+        if destination.where.ip is not None:
+            return [(str(destination.where.ip), destination.where.port)]
+        if destination.lookup is None:
+            destination.lookup = asyncio.create_task(self._look_up(destination))
+            destination.lookup.add_done_callback(_retrieve)
+        lookup = destination.lookup
+        try:
+            return await asyncio.shield(lookup)
+        except asyncio.CancelledError as error:
+            if not self._closed or not lookup.cancelled():
+                raise  # it is the caller that gives up
+            raise PeerSilent("this client is closed") from error
+
+    async def _look_up(self, destination: Destination) -> list[tuple[str, int]]:
+        try:
+            return await self._names(destination.where.host, destination.where.port)
+        except OSError as error:
+            raise PeerSilent("the name {host} has no address", host=destination.where.host) from error
+        finally:
+            destination.lookup = None
+            self.forget_if_unused(destination)
+
+    def _make_space(self) -> None:
+        """Close one connection at rest when as many are open as may be."""
+        if len(self.open) < self._limits.in_all:
+            return
+        for destination in self._known.values():
+            if destination.idle:
+                destination.idle.popleft().abort()
+                return

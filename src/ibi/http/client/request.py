@@ -1,0 +1,267 @@
+"""One request on its way: the bytes that are sent, the slots it needs, the deadline of all that are sent together.
+
+Of ourselves it says only who we are. Where a connection is at rest, a request needs neither a task nor a timer of its
+own: a callback is called when it has ended. That saves 2.6 to 5.9 us of 11 a query; therefore callbacks stand here, and
+here alone.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from collections import deque
+from dataclasses import dataclass, field
+from importlib.metadata import PackageNotFoundError, version
+from typing import TYPE_CHECKING, Final, NewType, Protocol
+
+from msgspec import Struct
+
+from ibi.errors import PeerError, PeerSilent, QueryNotSent
+from ibi.http.client.response import too_large
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from ibi.http.client.address import HostPort
+    from ibi.http.client.connection import Connection
+    from ibi.http.client.response import Reply
+
+#: What marks our requests in the header CDN-Loop (RFC 8586): a resolver refuses requests that carry it, so two
+#: resolvers registered as each other's Archives do not talk for ever.
+LOOP_NAME = "ibi-resolver"
+
+TargetPart = NewType("TargetPart", bytes)
+"""The path of a target, or its query with the question mark, as `target_part` has checked it."""
+Target = str | tuple[TargetPart, TargetPart]
+"""What is asked for: "/path?query", or the two parts of that: the query is the same for all who are asked the same."""
+
+_TOKEN = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+", re.ASCII)
+_VALUE = re.compile(r"[\x20-\x7e]*", re.ASCII)
+_OURS = frozenset(
+    {"host", "connection", "content-length", "transfer-encoding", "accept-encoding", "cdn-loop", "te"}
+)
+
+
+def head_of(where: HostPort) -> bytes:
+    """Every header that we send to all, and what stands before them: whom we mean, and who we are."""
+    lines = [
+        " HTTP/1.1",
+        f"Host: {where}",
+        f"User-Agent: {_USER_AGENT}",
+        "Accept: text/plain, */*;q=0.1",
+        "Accept-Encoding: identity",
+        "Connection: keep-alive",
+    ]
+    return "".join(f"{line}\r\n" for line in lines).encode("ascii")
+
+
+def target_part(text: str) -> TargetPart:
+    """Check a path or a query. Raises ValueError."""
+    if not (text.isascii() and text.isprintable() and " " not in text):
+        raise ValueError(_BAD_TARGET)
+    return TargetPart(text.encode("ascii"))
+
+
+def more_of(headers: Sequence[tuple[str, str]], loop: str) -> bytes:
+    """What stands after the headers for all, to the end of the head. Raises ValueError."""
+    if not _VALUE.fullmatch(loop):
+        problem = f"the header CDN-Loop cannot be {loop!r}"
+        raise ValueError(problem)
+    lines = [f"CDN-Loop: {loop}\r\n"]
+    for name, value in headers:
+        if not _TOKEN.fullmatch(name) or name.lower() in _OURS or not _VALUE.fullmatch(value):
+            problem = f"the header {name!r} cannot be sent"
+            raise ValueError(problem)
+        lines.append(f"{name}: {value}\r\n")
+    return "".join([*lines, "\r\n"]).encode("ascii")
+
+
+def written(target: Target, end: bytes, longest: int) -> bytes:
+    """A whole request: a target of `longest` characters at most, and all that stands after it.
+
+    A fault in it is the caller's, so it is a ValueError.
+    """
+    path, query = (target_part(target), b"") if isinstance(target, str) else target
+    if not path.startswith(b"/") or len(path) + len(query) > longest:
+        raise ValueError(_BAD_TARGET)
+    return b"GET " + path + query + end
+
+
+def _user_agent() -> str:
+    try:
+        return f"ibi/{version('ibi')}"
+    except PackageNotFoundError:
+        return "ibi"
+
+
+_BAD_TARGET = "a target starts with '/' and has only visible ASCII characters, not too many"
+USUAL = more_of((), LOOP_NAME)
+"""What stands there in a request without headers of its own."""
+_USER_AGENT = _user_agent()
+
+NO_SLOT: Final = 0
+AT_DESTINATION: Final = 1
+BOTH: Final = 2
+"""Which of its two slots a request has: one of those of its destination, then one of all."""
+
+
+class Slots:
+    """`most` requests at once, of which so many are `taken`; those that are `waiting` get a slot in this order."""
+
+    __slots__ = ("most", "taken", "waiting")
+
+    def __init__(self, most: int) -> None:
+        self.most = most
+        self.taken = 0
+        self.waiting: dict[OutgoingRequest, None] = {}
+
+    def acquire(self, outgoing: OutgoingRequest) -> bool:
+        """Take a slot; False where none is free: then the request waits, and `release` will return it."""
+        if self.taken < self.most:
+            self.taken += 1
+            return True
+        self.waiting[outgoing] = None
+        return False
+
+    def release(self) -> OutgoingRequest | None:
+        """Give a slot back; return the request that has it now, if one waited."""
+        for outgoing in self.waiting:
+            del self.waiting[outgoing]
+            return outgoing
+        self.taken -= 1
+        return None
+
+    def remove(self, outgoing: OutgoingRequest) -> None:
+        """Let a request wait no longer."""
+        self.waiting.pop(outgoing, None)
+
+
+@dataclass(slots=True, eq=False)
+class Destination:
+    """Everything known of one address: its connections at rest (the freshest last) and the requests to it."""
+
+    address: str
+    where: HostPort
+    slots: Slots
+    head: bytes
+    usual: bytes
+    """All that stands after the target, where a request has no headers of its own."""
+    last_answer: float = 0.0  # when it answered last, or was asked while nothing was in flight
+    idle: deque[Connection] = field(default_factory=deque)
+    lookup: asyncio.Task[list[tuple[str, int]]] | None = None
+
+
+class Sender(Protocol):
+    """What a request must know of its client, which imports this module."""
+
+    def connect(self, outgoing: OutgoingRequest) -> None:
+        """Make a connection for a request."""
+
+    def finish(self, outgoing: OutgoingRequest, connection: Connection | None) -> None:
+        """Take back the slots and the connection of a request that has ended."""
+
+
+class Deadline:
+    """The moment until which answers are awaited, `seconds` from now; one timer for all requests sent under it.
+
+    To be made for one moment of sending: all have the same time. `now` is the clock of the loop; `in_flight` are the
+    requests that end with it, in order.
+    """
+
+    __slots__ = ("_end", "_loop", "_timer", "begun", "in_flight", "now", "seconds")
+
+    def __init__(self, seconds: float) -> None:
+        self.seconds = seconds
+        self._loop = asyncio.get_running_loop()
+        self.now = self._loop.time
+        self.begun = self.now()
+        self._end = self.begun + seconds
+        self._timer: asyncio.TimerHandle | None = None
+        self.in_flight: dict[OutgoingRequest, None] = {}
+
+    def lasts(self, seconds: float = 0.0) -> bool:
+        """Whether it has not passed, nor will have in so many seconds."""
+        return self._end >= self.now() + seconds
+
+    def add(self, outgoing: OutgoingRequest) -> None:
+        """Let a request end with it; the first one starts the timer."""
+        if not self.in_flight:
+            self._timer = self._loop.call_at(self._end, self._expire)
+        self.in_flight[outgoing] = None
+
+    def remove(self, outgoing: OutgoingRequest) -> None:
+        """Let go of a request that has ended; the last one stops the timer."""
+        del self.in_flight[outgoing]
+        if not self.in_flight and self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+
+    def _expire(self) -> None:
+        # Those first that were never sent: a slot that comes free now is of no use to them. Each in a call of its
+        # own, so that one whose `done` fails keeps no other from ending.
+        for outgoing in sorted(self.in_flight, key=lambda each: each.slots):
+            self._loop.call_soon(outgoing.expire)
+
+
+class OutgoingRequest(Struct, eq=False):
+    """A request that has not ended; `done` is called once, with the whole answer or the reason why there is none.
+
+    `is_fresh`: whether its connection was made for it.
+    """
+
+    client: Sender
+    destination: Destination
+    message: bytes
+    deadline: Deadline
+    done: Callable[[Reply | PeerError], None]
+    slots: int = NO_SLOT
+    connection: Connection | None = None
+    connecting: asyncio.Task[Connection] | None = None
+    is_fresh: bool = False
+    ended: bool = False
+
+    def end(self, outcome: Reply | PeerError | None) -> None:
+        """Give its slots back and call `done`; for None, without calling it."""
+        if self.ended:
+            return
+        self.ended = True
+        self.deadline.remove(self)
+        connection, self.connection = self.connection, None
+        if self.connecting is not None:
+            self.connecting.cancel()
+        # An answer that is half read cannot be told from the beginning of the next one (threat T34).
+        if connection is not None and connection.consumer is not None:
+            connection.abort()
+        self.client.finish(self, connection)
+        if outcome is not None:
+            self.done(outcome)
+
+    def replace_connection(self) -> None:
+        """Take another connection, once: this one was kept from before, and had been closed meanwhile."""
+        if self.ended:
+            return
+        if self.is_fresh:
+            self.end(PeerSilent("the connection was closed before the end of the answer"))
+        else:
+            self.connection = None
+            self.client.connect(self)
+
+    def expire(self) -> None:
+        """End it because its time has passed, with a reason that says whose fault that is."""
+        reason: PeerError
+        if self.connection is not None and self.connection.is_waiting:
+            reason = too_large()
+        elif self.slots == BOTH:
+            reason = PeerSilent("no whole answer within {seconds:g} s", seconds=self.deadline.seconds)
+        else:
+            reason = too_many()
+        self.end(reason)
+
+    def give_up(self) -> None:
+        """End it without calling `done`."""
+        self.end(None)
+
+
+def too_many() -> QueryNotSent:
+    """Return why a request had no slot; it was never sent, so it counts against no destination."""
+    return QueryNotSent("too many questions to it were waiting here")

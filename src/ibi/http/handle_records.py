@@ -1,0 +1,137 @@
+"""What is known of an item in the shape in which the proxy of the Handle System answers, so that its clients read us.
+
+    GET /-/api/handles/<ibi>?type=URL&index=11&pretty
+
+    {"responseCode": 1, "handle": "<ibi>", "values": [{"index": 1, "type": "URL", "data": {"format": "string",
+     "value": "http://…"}, "ttl": 60, "timestamp": "2026-11-21T10:00:00Z"}]}
+
+The types beside URL are those of the RDA recommendation on PID kernel information, and three of ours. It is only read:
+who is responsible for a value, and signatures, have no place here.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+from ibi.errors import ParseError
+from ibi.http.response import JSON, Response
+from ibi.protocol.query_string import read_query
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from ibi.http.response import Headers
+
+PATH: Final = "/-/api/handles/"
+
+FOUND: Final = 1
+ERROR: Final = 2
+NOT_FOUND: Final = 100
+NO_VALUES: Final = 200
+"""Response codes."""
+
+SECONDS: Final = 60
+"""How long a value may be cached."""
+
+PROFILE: Final = "https://doi.org/10.15497/rda00031"
+"""Where the types are defined."""
+
+TYPES: Final[dict[str, int]] = {
+    "URL": 1,
+    "IBI": 2,
+    "IBI_STATE": 4,
+    "IBI_ARCHIVE": 5,
+    "KernelInformationProfile": 10,
+    "digitalObjectType": 11,
+    "digitalObjectLocation": 12,
+    "digitalObjectPolicy": 13,
+    "etag": 14,
+    "dateModified": 15,
+    "dateCreated": 16,
+    "version": 17,
+    "wasDerivedFrom": 18,
+    "specializationOf": 19,
+    "wasRevisionOf": 100,
+    "alternateOf": 200,
+}
+"""The index of the first value of each type; further ones of a type follow it."""
+
+_MOST_WORDS: Final = 64
+_INDEX: Final = re.compile("[0-9]{1,9}")
+
+
+class HandleValue(NamedTuple):
+    """One value; what is "" is not known, and left out."""
+
+    type: str
+    data: str
+
+
+class WantedValues(NamedTuple):
+    """Which values are asked for: those of these types or indexes; all where none is named."""
+
+    types: frozenset[str] = frozenset()
+    indexes: frozenset[int] = frozenset()
+    pretty: bool = False
+
+    @classmethod
+    def read(cls, query: str) -> WantedValues:
+        """Read the query of a request; what it does not know is passed over. Raises ParseError."""
+        pairs = read_query(query) if query else []
+        if len(pairs) > _MOST_WORDS:
+            raise ParseError("query", query, "it has more than {limit} parts", limit=_MOST_WORDS)
+        types = frozenset(value for name, value in pairs if name == "type" and value)
+        texts = [value for name, value in pairs if name == "index" and value]
+        odd = next((text for text in texts if _INDEX.fullmatch(text) is None), None)
+        if odd is not None:
+            raise ParseError("index", odd, "an index is a whole number")
+        pretty = any(name == "pretty" and value != "false" for name, value in pairs)
+        return cls(types, frozenset(map(int, texts)), pretty)
+
+    def has(self, value: dict[str, Any]) -> bool:
+        """Whether a value is asked for."""
+        everything = not self.types and not self.indexes
+        return everything or value["type"] in self.types or value["index"] in self.indexes
+
+
+def handle_record(
+    handle: str,
+    values: Iterable[HandleValue],
+    timestamp: str,
+    wanted: WantedValues,
+    *headers: tuple[str, str],
+) -> Response:
+    """Return the answer about an item that is known; `timestamp`: when it was last changed, RFC 3339."""
+    shown = [each for each in _numbered(values, timestamp) if wanted.has(each)]
+    code = FOUND if shown else NO_VALUES
+    kept = ("cache-control", f"public, max-age={SECONDS}")
+    return _response(200, {"responseCode": code, "handle": handle, "values": shown}, wanted, (kept, *headers))
+
+
+def handle_failure(status: int, handle: str, message: str, *headers: tuple[str, str]) -> Response:
+    """Return the answer about an item without a record: not found where the status is 404, else an error."""
+    code = NOT_FOUND if status == 404 else ERROR  # noqa: PLR2004 - Not Found
+    content = {"responseCode": code, "handle": handle, "message": message}
+    return _response(status, content, WantedValues(), (("cache-control", "no-store"), *headers))
+
+
+def _numbered(values: Iterable[HandleValue], timestamp: str) -> Sequence[dict[str, Any]]:
+    taken: dict[str, int] = {}
+    found = []
+    for kind, data in values:
+        if not data:
+            continue
+        index = TYPES[kind] + taken.get(kind, 0)
+        taken[kind] = taken.get(kind, 0) + 1
+        shaped = {"format": "string", "value": data}
+        found.append({"index": index, "type": kind, "data": shaped, "ttl": SECONDS, "timestamp": timestamp})
+    return sorted(found, key=lambda each: int(each["index"]))
+
+
+def _response(status: int, content: dict[str, Any], wanted: WantedValues, headers: Headers) -> Response:
+    body = json.dumps(content, ensure_ascii=False, indent=2 if wanted.pretty else None)
+    return Response(
+        status, body.encode("utf-8", "replace"), JSON, (*headers, ("access-control-allow-origin", "*"))
+    )

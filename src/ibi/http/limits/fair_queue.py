@@ -1,0 +1,85 @@
+"""The fair queue of rounds that ask all Archives (threats T29, T37; pure).
+
+Such a round costs as many queries as there are Archives, so only so many queries are in flight at once. Rounds that
+have to wait are served in turn by client: a reader who follows many links at once waits for those, while one who
+follows a single link is next. Rounds that ask only likely holders never wait.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict, deque
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+MOST_QUERIES: Final = 1_500
+"""Queries in flight in one process beyond which no further round begins; fewer than a client's slots in all."""
+
+ROUNDS_AT_ONCE: Final = 8
+"""Rounds in flight while all Archives answer; of slow ones only the queries count that are still in flight."""
+
+MOST_WAITING: Final = 2_000
+"""Rounds that wait; further ones are refused at once."""
+
+
+@dataclass(slots=True, eq=False)
+class QueuedRound:
+    """A round in the queue: `start` is called when its turn has come."""
+
+    client: str
+    size: int
+    start: Callable[[], None]
+    waiting: bool = True
+
+
+class FairQueue:
+    """The queue of one process. `in_flight` returns how many queries are in flight."""
+
+    def __init__(self, in_flight: Callable[[], int]) -> None:
+        self._in_flight = in_flight
+        self.queues: OrderedDict[str, deque[QueuedRound]] = OrderedDict()
+        """The rounds that wait, by client, the next client first; rounds that left are dropped by `serve`."""
+        self._waiting = 0
+
+    def enter(self, client: str, size: int, start: Callable[[], None]) -> QueuedRound | None:
+        """Call `start` when so many queries may be sent, perhaps at once; None where too many rounds wait already."""
+        queued = QueuedRound(client, size, start)
+        if not self._waiting and self._has_capacity(size):
+            queued.waiting = False
+            start()
+            return queued
+        if self._waiting >= MOST_WAITING:
+            return None
+        self.queues.setdefault(client, deque()).append(queued)
+        self._waiting += 1
+        return queued
+
+    def leave(self, queued: QueuedRound) -> None:
+        """Take a round out, if it still waits."""
+        if queued.waiting:
+            queued.waiting = False
+            self._waiting -= 1
+
+    def serve(self) -> None:
+        """Start the rounds for which there is capacity now: a query has ended."""
+        while self.queues:
+            client, queue = next(iter(self.queues.items()))
+            while queue and not queue[0].waiting:
+                queue.popleft()
+            if not queue:
+                del self.queues[client]
+                continue
+            # A large round at the head waits for its capacity: small ones that passed it would keep it waiting.
+            if not self._has_capacity(queue[0].size):
+                return
+            queued = queue.popleft()
+            self.queues.move_to_end(client)
+            self.leave(queued)
+            queued.start()
+
+    def _has_capacity(self, size: int) -> bool:
+        # With nothing in flight any round may start: one that is larger than the limit would wait for ever.
+        in_flight = self._in_flight()
+        return not in_flight or in_flight + size <= min(MOST_QUERIES, max(1, ROUNDS_AT_ONCE) * size)

@@ -1,0 +1,118 @@
+"""Sliding windows of failures: how often something may be tried (threat T16).
+
+Failures are counted before the next attempt costs any work. All worker processes count together, in an LMDB file
+beside the registry. It is not flushed to the disk: what a power cut takes is a minute's worth of failures.
+"""
+
+from __future__ import annotations
+
+import logging
+import struct
+from contextlib import contextmanager
+from hashlib import blake2b
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+import lmdb
+
+from ibi.errors import SetupError
+from ibi.runtime.durable_files import make_folder
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from pathlib import Path
+
+MOST_NAMES: Final = 20_000
+"""Names whose failures are counted; beyond this those that failed longest ago are dropped."""
+
+_KEPT: Final = MOST_NAMES * 3 // 4  # to drop a quarter at a time costs one look through all in 5,000 failures
+_MAP_BYTES: Final = 32 << 20  # for twice as many names, each with twenty times
+_TIME_BYTES: Final = struct.calcsize("d")
+_SHORT_WAIT: Final = 1.0  # seconds
+
+_log = logging.getLogger(__name__)
+
+
+class FailureLimit(NamedTuple):
+    """At most `most` failures of one name in `seconds`. Names of another `kind` are others."""
+
+    kind: str
+    most: int
+    seconds: float
+
+
+class FailureWindows:
+    """The failures of names, shared by all processes that open `path`.
+
+    `now` gives seconds. Raises SetupError where the file cannot be used.
+    """
+
+    def __init__(self, path: Path, now: Callable[[], float]) -> None:
+        try:
+            # lmdb would give the folder the mode of its files, and only root could enter.
+            make_folder(path)
+            self._env = lmdb.open(
+                str(path), map_size=_MAP_BYTES, sync=False, metasync=False, max_readers=1024, mode=0o600
+            )
+        except (lmdb.Error, OSError) as error:
+            raise SetupError("{path} cannot be used: {reason}", path=path, reason=error) from None
+        self._now = now
+
+    def wait(self, limit: FailureLimit, name: str, in_flight: int = 0) -> float:
+        """Return how many seconds this name has to wait before its next attempt; 0 if it may try now.
+
+        So many attempts of this process are `in_flight` and may fail; they count as failures here.
+        """
+        try:
+            with self._env.begin() as transaction:
+                times = self._recent(transaction.get(_key(limit, name)), limit)
+        except lmdb.Error:  # a disk at fault must not lock every Archive out
+            return 0.0
+        too_many = len(times) + in_flight - limit.most
+        if too_many < 0:
+            return 0.0
+        if too_many >= len(times):
+            return _SHORT_WAIT  # until one of those in flight has ended
+        return max(0.0, times[too_many] + limit.seconds - self._now())
+
+    def failed(self, limit: FailureLimit, name: str) -> None:
+        """Count a failure."""
+        with self._writing() as transaction:
+            key = _key(limit, name)
+            known = transaction.get(key)
+            if known is None and transaction.stat()["entries"] >= MOST_NAMES:
+                _drop_oldest(transaction)
+            times = [*self._recent(known, limit), self._now()]
+            transaction.put(key, _packed(times[-limit.most :]))
+
+    def close(self) -> None:
+        """Close the file."""
+        self._env.close()
+
+    @contextmanager
+    def _writing(self) -> Iterator[lmdb.Transaction]:
+        try:
+            with self._env.begin(write=True) as transaction:
+                yield transaction
+        except lmdb.Error as error:
+            _log.error("a failed attempt was not counted: %s", error)
+
+    def _recent(self, packed: bytes | memoryview | None, limit: FailureLimit) -> list[float]:
+        """Return the failures that still count; times to come are those of a clock that was set back."""
+        now = self._now()
+        times = struct.unpack(f"{len(packed) // _TIME_BYTES}d", packed) if packed else ()
+        return [time for time in times if now - limit.seconds < time <= now]
+
+
+def _key(limit: FailureLimit, name: str) -> bytes:
+    return blake2b(f"{limit.kind} {name}".encode("utf-8", "replace"), digest_size=16).digest()
+
+
+def _packed(times: list[float]) -> bytes:
+    return struct.pack(f"{len(times)}d", *times)
+
+
+def _drop_oldest(transaction: lmdb.Transaction) -> None:
+    found = sorted((value[-_TIME_BYTES:], key) for key, value in transaction.cursor())
+    found.sort(key=lambda pair: struct.unpack("d", pair[0]))
+    for _, key in found[: len(found) - _KEPT]:
+        transaction.delete(key)

@@ -1,0 +1,171 @@
+"""One HTTP request as it came, raw: nothing is decoded before a grammar has judged it (threat T27).
+
+The address list is what MSG-25 wants: the reader first, then the proxies, the address of the connection last
+(AMB-54). Only the last one is vouched for; proxies that the operator trusts are left out (note 22).
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from functools import lru_cache
+from ipaddress import ip_address
+from typing import TYPE_CHECKING, Any, Final, Literal
+
+from ibi.errors import ParseError
+from ibi.http.client_address import list_addresses, networks_of, trusted_address
+from ibi.http.limits.token_bucket import client_key
+from ibi.protocol import vocabulary as words
+from ibi.protocol.query_string import read_query
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+    from ibi.http.client_address import IPNetwork
+
+Form = Literal["html", "json", "text"]
+_QUALITY = re.compile(r"\s*q\s*=\s*([01](?:\.[0-9]{0,3})?)\s*", re.ASCII | re.IGNORECASE)
+
+
+class ClientGone(Exception):
+    """The client went away before its request was complete."""
+
+
+_LONGEST_CACHED: Final = 256  # characters of a list of addresses
+_addresses = lru_cache(maxsize=1024)(list_addresses)
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """One request. `path` and `query` are raw, one character for each byte; nothing is decoded yet (threat T27).
+
+    `addresses`: those that it came by, the reader first as far as it is known; empty where they were not asked for.
+    `peer`: the address at the other end of the connection, "" where there is none; `secure`: whether it speaks TLS.
+    """
+
+    method: str
+    path: str
+    query: str
+    headers: Mapping[bytes, bytes]
+    addresses: tuple[str, ...] = ()
+    peer: str = ""
+    secure: bool = False
+
+    @classmethod
+    def of(cls, scope: Mapping[str, Any], trusted: tuple[IPNetwork, ...] | None = None) -> Request:
+        """Read an ASGI scope. `trusted`: networks of believed proxies; without them, no addresses are read."""
+        headers = joined_headers(scope["headers"])
+        peer = (scope.get("client") or ("",))[0]
+        addresses: tuple[str, ...] = ()
+        if trusted is not None:
+            forwarded = headers.get(b"x-forwarded-for", b"").decode("latin-1")
+            # Most requests come by the same few proxies and clients; long lists, which a client can vary, are not kept.
+            read = _addresses if len(forwarded) <= _LONGEST_CACHED else list_addresses
+            addresses = read(peer or "127.0.0.1", forwarded, trusted)
+        return cls(
+            scope["method"],
+            scope["raw_path"].partition(b"?")[0].decode("latin-1"),
+            scope["query_string"].decode("latin-1"),
+            headers,
+            addresses,
+            peer,
+            scope.get("scheme") == "https",
+        )
+
+    @classmethod
+    def raw(cls, target: bytes, headers: Iterable[tuple[bytes, bytes]], peer: str) -> Request:
+        """A GET as it came over the wire; `target` begins with a slash, the names of `headers` are in lower case."""
+        path, _, query = target.decode("latin-1").partition("?")
+        return cls("GET", path, query, joined_headers(headers), peer=peer)
+
+    @property
+    def target(self) -> str:
+        """Path and query as received."""
+        return f"{self.path}?{self.query}" if self.query else self.path
+
+    @property
+    def source(self) -> str:
+        """The last address that is vouched for, or that of the connection where no addresses were read."""
+        return self.addresses[-1] if self.addresses else self.peer
+
+    @property
+    def origin(self) -> str:
+        """What limits count against: the client that `source` belongs to."""
+        return client_key(self.addresses[-1] if self.addresses else self.peer)
+
+    @property
+    def reads(self) -> bool:
+        """Whether the method is one that only reads."""
+        return self.method in {"GET", "HEAD"}
+
+    @property
+    def only_prefetched(self) -> bool:
+        """Whether a browser is only guessing what its reader may want next (threat T38)."""
+        purposes = self.headers.get(b"purpose", b"") + self.headers.get(b"sec-purpose", b"")
+        return b"prefetch" in purposes.lower()
+
+    @property
+    def has_subject(self) -> bool:
+        """Whether this is a request to a service; a query that cannot be read counts as one."""
+        if words.SERVICE_SUBJECT not in self.query:
+            return False
+        try:
+            return any(name == words.SERVICE_SUBJECT for name, _ in read_query(self.query))
+        except ParseError:
+            return True
+
+    @property
+    def form(self) -> Form:
+        """What an answer to a person or program should look like: HTML for browsers, JSON where it is accepted."""
+        best: dict[str, float] = {}
+        for part in self.header(b"accept").split(","):
+            kind, _, rest = part.partition(";")
+            match = next((m for m in map(_QUALITY.fullmatch, rest.split(";")) if m), None)
+            best[kind.strip().lower()] = float(match[1]) if match else 1.0
+        html = max(best.get("text/html", 0.0), best.get("application/xhtml+xml", 0.0))
+        json = max(best.get("application/problem+json", 0.0), best.get("application/json", 0.0))
+        if json > html:
+            return "json"
+        return "html" if html else "text"
+
+    def header(self, name: bytes) -> str:
+        """A header by its lower-case name, "" if it was not sent."""
+        return self.headers.get(name, b"").decode("latin-1")
+
+    def address(self, proxies: tuple[str, ...]) -> str | None:
+        """The address that it came from as far as it is vouched for (`trusted_address`); None where none is."""
+        return trusted_address(self.peer, self.header(b"x-forwarded-for"), networks_of(proxies))
+
+    def names(self, hosts: frozenset[str]) -> bool:
+        """Whether the Host header may name us (threat T26). Numbers and names without a dot belong to no stranger."""
+        host = self.headers.get(b"host", b"").decode("latin-1")
+        if host in hosts:  # as it mostly is spelled
+            return True
+        host = host_of(host)
+        if host in hosts or "." not in host:
+            return True
+        try:
+            ip_address(host)
+        except ValueError:
+            return False
+        return True
+
+
+def host_of(address: str) -> str:
+    """The host of "host[:port]" in lower case, without brackets and final dot."""
+    host = address.lower()
+    host = host[1:].partition("]")[0] if host.startswith("[") else host.partition(":")[0]
+    return host.removesuffix(".")
+
+
+def hosts_of(addresses: Iterable[str]) -> frozenset[str]:
+    """The hosts of several addresses."""
+    return frozenset(map(host_of, addresses))
+
+
+def joined_headers(headers: Iterable[tuple[bytes, bytes]]) -> dict[bytes, bytes]:
+    """Headers by name, in lower case as they come; one that came several times is one list."""
+    joined: dict[bytes, bytes] = {}
+    for name, value in headers:
+        joined[name] = joined[name] + b"," + value if name in joined else value
+    return joined

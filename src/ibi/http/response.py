@@ -1,0 +1,228 @@
+"""One HTTP response: how both programs answer over ASGI.
+
+Every header value that goes out is visible ASCII (threat T12). A body that is larger than what should be in memory is
+sent in parts, none of which is read before its time.
+
+Entry points: `Response`, and what makes the usual ones: `redirect`, `pairs`, `link`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import io
+import os
+import re
+from contextlib import aclosing
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any, BinaryIO, Final
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator
+
+    from ibi.http.request import Request
+
+    Send = Callable[[dict[str, Any]], Awaitable[None]]
+    Receive = Callable[[], Awaitable[Any]]
+    Handler = Callable[[Request, Receive], Awaitable["Response"]]
+    """What answers a request; its body, if any, comes by `Receive`, an ASGI callable."""
+
+
+HTML: Final = "text/html; charset=utf-8"
+JSON: Final = "application/json"
+PAIRS: Final = "text/plain"
+PLAIN: Final = "text/plain; charset=utf-8"
+PROBLEM: Final = "application/problem+json"
+
+Headers = tuple[tuple[str, str], ...]
+
+NO_STORE: Final[Headers] = (("cache-control", "no-store"),)
+
+_ALWAYS: Final[Headers] = (("x-content-type-options", "nosniff"), ("referrer-policy", "no-referrer"))
+_NEVER_CACHED: Final[Headers] = (*NO_STORE, ("x-robots-tag", "noindex, nofollow"))
+_SEVERAL: Final = frozenset({"link", "set-cookie"})
+_BODILESS: Final = frozenset({204, 304})
+_VISIBLE = re.compile(r"[!-~]*", re.ASCII).fullmatch
+
+
+@dataclass(frozen=True, slots=True)
+class Response:
+    """One answer; its body is bytes, or `size` bytes of an open file from `start` on, or `size` bytes in `parts`.
+
+    The file is closed after sending. `parts` may wait for a disk: they are made in another thread, one at a time.
+    `afterwards` is called once it has gone out. Of headers set twice, the first counts; links and cookies add up.
+    """
+
+    status: int
+    body: bytes = b""
+    content_type: str = ""
+    headers: Headers = ()
+    file: BinaryIO | None = field(default=None, repr=False)
+    size: int = 0
+    afterwards: Callable[[], None] | None = field(default=None, repr=False)
+    start: int = 0
+    parts: Iterator[bytes] | None = field(default=None, repr=False)
+
+    def having(self, *headers: tuple[str, str]) -> Response:
+        """The same answer with more headers."""
+        return replace(self, headers=(*self.headers, *headers))
+
+    def whole(self) -> bytes:
+        """Header lines, an empty line and the body, which is bytes; what comes after the status line of HTTP/1.1."""
+        lines = [b"%b: %b\r\n" % header for header in self._head()]
+        return b"".join((*lines, b"\r\n", self.body))
+
+    async def send(
+        self, send: Send, *, head_only: bool, receive: Callable[[], Awaitable[Any]] | None = None
+    ) -> None:
+        """Send it as ASGI messages; to HEAD without its body.
+
+        With `receive`, from which nothing more must be wanted, a long body ends when its reader goes away.
+        """
+        try:
+            await send({"type": "http.response.start", "status": self.status, "headers": self._head()})
+            if head_only:
+                await send({"type": "http.response.body", "body": b""})
+            elif self.file is not None:
+                await send_all(file_parts(self.file, self.start, self.size), self.size, send, receive)
+            elif self.parts is not None:
+                await send_all(made_parts(self.parts), self.size, send, receive)
+            else:
+                await send({"type": "http.response.body", "body": self.body})
+        finally:
+            if self.file is not None:
+                self.file.close()
+        if self.afterwards is not None:
+            self.afterwards()
+
+    def _head(self) -> list[tuple[bytes, bytes]]:
+        kind: Headers = (("content-type", self.content_type),) if self.content_type else ()
+        length = len(self.body) if self.file is None and self.parts is None else self.size
+        size: Headers = () if self.status in _BODILESS else (("content-length", str(length)),)
+        written: list[tuple[bytes, bytes]] = []
+        seen: set[str] = set()
+        for name, value in (*kind, *size, *self.headers, *_ALWAYS):
+            if name not in seen or name in _SEVERAL:
+                written.append(_WRITTEN.get((name, value)) or _written(name, value))
+                seen.add(name)
+        return written
+
+
+def redirect(
+    location: str, *headers: tuple[str, str], afterwards: Callable[[], None] | None = None
+) -> Response:
+    """Redirect to a URL byte for byte (RES-12); never to be cached, since the next reader may be sent elsewhere."""
+    never_cached = ("cache-control", "private, no-store")
+    return Response(
+        302, headers=(("location", visible(location)), never_cached, *headers), afterwards=afterwards
+    )
+
+
+def pairs(body: bytes, status: int = 200, *headers: tuple[str, str]) -> Response:
+    """Return a pair list, never indexed, nor cached unless `headers` say so (MSG-10, threat T38)."""
+    return Response(status, body, PAIRS, (*headers, *_NEVER_CACHED))
+
+
+def link(url: str, relation: str, language: str = "") -> tuple[str, str]:
+    """Return a Link header (RFC 8288); `language` is that of its target."""
+    hreflang = f'; hreflang="{language}"' if language else ""
+    return ("link", f'<{visible(url, "<>")}>; rel="{relation}"{hreflang}')
+
+
+def visible(url: str, also: str = "") -> str:
+    """Return a URL in visible ASCII; what is not (and what stands in `also`) is percent-encoded, and nothing else.
+
+    Texts from the wire have one character for each byte; such a byte stays that byte.
+    """
+    if _VISIBLE(url) and not (also and not frozenset(also).isdisjoint(url)):
+        return url  # as nearly all are
+    return "".join(char if "!" <= char <= "~" and char not in also else _encoded(char) for char in url)
+
+
+def _encoded(char: str) -> str:
+    raw = char.encode("latin-1") if char <= "\xff" else char.encode("utf-8", "replace")
+    return "".join(f"%{byte:02X}" for byte in raw)
+
+
+def _written(name: str, value: str) -> tuple[bytes, bytes]:
+    """A header whose value ends no header: blanks and visible ASCII."""
+    if not (value.isascii() and value.isprintable()):
+        value = "".join(char if " " <= char <= "~" else "?" for char in value)
+    return name.encode("ascii"), value.encode("ascii")
+
+
+_COMMON: Final = (("content-type", PAIRS), ("content-length", "0"), ("cache-control", "private, no-store"))
+_WRITTEN: Final = {header: _written(*header) for header in (*_COMMON, *_NEVER_CACHED, *_ALWAYS)}
+"""What nearly every pair list or redirect carries, written once."""
+
+
+_CHUNK: Final = 512 * 1024  # of the file of a slow reader, one of these is in memory
+_NO_WAIT: Final[int | None] = getattr(os, "RWF_NOWAIT", None)  # Linux only
+
+
+async def send_all(
+    parts: AsyncGenerator[bytes, None],
+    size: int,
+    send: Callable[[dict[str, Any]], Awaitable[None]],
+    receive: Callable[[], Awaitable[Any]] | None,
+) -> None:
+    """Send exactly `size` bytes; what ends early breaks the connection rather than lie."""
+    if not size:
+        await send({"type": "http.response.body", "body": b""})
+        return
+    left = size
+    gone = asyncio.ensure_future(_gone(receive)) if receive and size > _CHUNK else None
+    try:
+        async with aclosing(parts):
+            async for part in parts:
+                left -= len(part)
+                await send({"type": "http.response.body", "body": part, "more_body": left > 0})
+                if left:
+                    # This send returns when the part is nearly gone, so that the next one is not read before.
+                    await send({"type": "http.response.body", "body": b"", "more_body": True})
+                    # A fast client never makes us wait: other requests must have their turn all the same.
+                    await asyncio.sleep(0)
+                if gone is not None and gone.done():
+                    return
+    finally:
+        if gone is not None:
+            gone.cancel()
+    if left:
+        raise io.UnsupportedOperation("a stored file ended too early")
+
+
+async def _gone(receive: Callable[[], Awaitable[Any]]) -> None:
+    """Wait until the client has gone away."""
+    while (await receive())["type"] != "http.disconnect":
+        pass
+
+
+async def file_parts(file: BinaryIO, start: int, size: int) -> AsyncGenerator[bytes, None]:
+    """Read a piece of a file, part by part."""
+    # Only what is not in memory is read by another thread: that costs more than the reading itself.
+    handle, at, end = file.fileno(), start, start + size
+    while at < end:
+        most = min(_CHUNK, end - at)
+        if _in_memory(handle, at, most):
+            part = os.pread(handle, most, at)
+        else:
+            part = await asyncio.to_thread(os.pread, handle, most, at)
+        if not part:
+            return
+        at += len(part)
+        yield part
+
+
+def _in_memory(handle: int, at: int, size: int) -> bool:
+    """Whether both ends of a piece of a file can be read without waiting for a disk, as far as the system tells."""
+    if _NO_WAIT is None:
+        return False
+    try:
+        return all(os.preadv(handle, [bytearray(1)], place, _NO_WAIT) for place in {at, at + size - 1})
+    except OSError:  # it would have to wait, or the file system cannot tell
+        return False
+
+
+async def made_parts(parts: Iterator[bytes]) -> AsyncGenerator[bytes, None]:
+    """Make parts in another thread, one at a time."""
+    while part := await asyncio.to_thread(next, parts, b""):
+        yield part

@@ -1,0 +1,7 @@
+"""The HTTP server: uvicorn with limits (threat T30), a fast path, several workers, and an end that loses no request.
+
+It never decides what is answered, and knows neither Archive nor resolver.
+
+Entry points: `service.Service` and `service.run` (several services in one event loop), `workers.serve` (one process
+or several, until a signal), `protocol.AtOnce` (the hook of the fast path).
+"""

@@ -1,0 +1,500 @@
+"""One connection of a client: uvicorn's protocol with limits, a fast path, and an end that loses no request.
+
+In the order in which a connection meets them:
+
+    bytes     a head, and the body of a method that only reads, share one small limit and a few seconds (threat T30);
+              the body of a method that writes may be as large as its service allows, but it must keep coming
+    head      `at_once` of the service is asked for an answer that needs no waiting; then neither task, scope nor
+              routing is made. What it declines, and all that is unusual about a request or its connection, goes to
+              the ASGI application; a client cannot tell which of the two has answered
+    again     a client that sends several requests on one connection sends the same head each time, but for the target:
+              the same bytes around another target mean the same and are not parsed again (threat T34)
+    stopping  the answers that are still to come say that they are the last ones (`Connection: close`); a connection at
+              rest is kept for a moment, since a request may have been sent while the service decided to stop
+
+It never decides what is answered, nor looks into a target beyond its first character.
+
+It reaches into uvicorn's protocol and its cycles, so pyproject.toml admits no minor version that the tests did not
+run with.
+"""
+
+from __future__ import annotations
+
+import sys
+import termios
+from collections.abc import Callable
+from fcntl import ioctl
+from itertools import chain
+from typing import TYPE_CHECKING, Final
+
+import uvicorn
+from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol, RequestResponseCycle
+
+if TYPE_CHECKING:
+    import asyncio
+
+HEAD_BYTES = 16 * 1024
+"""The longest request line and headers together; more is answered with 431."""
+REQUEST_SECONDS = 10
+"""How long a client may take to send a whole request, or the head of one whose body may be large."""
+BODY_PAUSE_SECONDS = 10
+"""How long nothing of a large body may come."""
+BODY_GRACE_SECONDS = 60
+"""How long a large body may come slowly; after that, see SLOWEST_BODY."""
+SLOWEST_BODY = 1024
+"""Bytes a second, on average, that a large body must bring."""
+LINGER_SECONDS = 2
+"""How long the rest of a refused body is read and dropped, so that the client comes to read the answer."""
+MOST_PER_TURN = 16
+"""How many requests of those that came in together are answered before other connections have their turn."""
+FIRST_REQUEST_SECONDS: Final = 1.0
+"""How long a stopping service waits for a client that has connected and sent nothing yet."""
+NEXT_REQUEST_SECONDS: Final = 0.25
+"""How long it waits for a client that has been answered before."""
+
+_WRITING: Final = frozenset({b"POST", b"PUT", b"PATCH", b"DELETE"})
+_UNUSUAL: Final = frozenset({b"content-length", b"transfer-encoding", b"expect", b"upgrade"})
+# Visible ASCII: no blank, no line end, no fragment.
+_TARGET: Final = bytes(range(0x21, 0x7F)).replace(b"#", b"")
+# Bytes of framing that an honest client may send for one byte of a chunked body; more counts as too long.
+_CHUNK_FRAMING: Final = 8
+_TOO_LARGE: Final = 413
+
+
+class Head(list[tuple[bytes, bytes]]):
+    """The headers of a request, names in lower case.
+
+    `parsed` belongs to the service: what it has found out about these headers, for the next request with the same.
+    """
+
+    parsed: object = None
+
+
+Answer = tuple[int, bytes]
+"""The status and the rest of an answer: header lines, an empty line, the body."""
+
+AtOnce = Callable[[bytes, bytes, Head, str], Answer | None]
+"""In: the method, GET or HEAD; the target as it came; the headers; the address of the client ("" where there is none).
+Out: the answer; None: the application answers."""
+
+Again = Callable[[bytes, Head], Answer | None]
+"""In: a target as it came in a GET, and headers that `AtOnce` has seen. Out: what it gave for this very target, if that
+still holds; None: it is asked again. The target may be anything: it is compared, and not read."""
+
+
+class Config(uvicorn.Config):
+    """uvicorn's configuration, and what the protocol must know of its service.
+
+    `largest_body`: bytes that the body of a method that writes may have, 0 where there is none.
+    """
+
+    largest_body: int = 0
+    at_once: AtOnce | None = None
+    again: Again | None = None
+    stopping = False
+    leads_of: object = None  # the default headers in `leads`; uvicorn makes others each second, for the date
+    leads: dict[int, bytes]
+
+    def stop(self) -> None:
+        """Leave everything that comes from now on to the application."""
+        self.stopping, self.at_once, self.again = True, None, None
+
+    def lead(self, status: int, default_headers: list[tuple[bytes, bytes]]) -> bytes:
+        """Return the status line and the headers that every answer begins with, made once for each second."""
+        if default_headers is not self.leads_of:
+            self.leads_of, self.leads = default_headers, {}
+        lead = self.leads.get(status)
+        if lead is None:
+            lines = (b"%b: %b\r\n" % header for header in default_headers)
+            lead = self.leads[status] = b"".join((STATUS_LINE[status], *lines))
+        return lead
+
+
+class Protocol(HttpToolsProtocol):
+    """One connection. uvicorn's protocol by itself waits for ever for an endless request."""
+
+    config: Config
+    headers: list[tuple[bytes, bytes]]
+    _peer = ""  # the address of the client
+    _timer: asyncio.TimerHandle | None = (
+        None  # the end of waiting for a request, or of one more second of a body
+    )
+    _close_after = False  # whether the answer under way is the last one
+    _refused = False  # whether what comes now is dropped
+
+    # The request that is coming in
+    _reading = False  # whether it has begun and its end has not come
+    _received = 0  # bytes of it; of one with a large body, those after its head
+    _body_bytes: int | None = None  # bytes of its large body that came; None while none is coming
+    _listened = _silent = 0.0  # seconds of listening to that body, and of hearing nothing
+    _last_received = 0.0  # what `_received` was a second ago
+    _previous_cycle: object = None  # what was being answered when it began
+    _refusal_after: tuple[int, str] | None = None  # its refusal, once those before it are answered
+    _answer: Answer | None = None  # its answer, if it needs no waiting
+
+    # Requests that came in together
+    _begun = 0  # how many of them have begun
+    _answered = 0  # how many were answered at once
+    _unsent = b""  # the answers to these
+    _declined = False  # whether the service has declined the only one, so that it is not asked again
+
+    # Requests like the one before
+    _tail = b""  # what came behind the target of the last plain request, byte for byte
+    _head: Head  # its head
+    _repeatable = (
+        False  # whether nothing but requests like that has come since, and all of them were answered
+    )
+    _answered_at = 0.0  # when the last answer to such a request was given
+
+    # The connection
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]  # as uvicorn does
+        """Wait for the first request."""
+        super().connection_made(transport)
+        self._peer = self.client[0] if self.client else ""
+        self._wait()
+        if self.config.stopping:
+            self._wait_for_last_request()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """Stop every timer."""
+        self._stop_waiting()
+        super().connection_lost(exc)
+
+    def eof_received(self) -> bool:  # type: ignore[override]  # asyncio's contract is wider than uvicorn's None
+        """Send what is still to be sent; the client will send nothing more, but may wait for an answer."""
+        self._flush()
+        self._close_after = True
+        return self._body_bytes is None and not getattr(self.cycle, "response_complete", True)
+
+    def pause_writing(self) -> None:
+        """Stop answering at once: the client does not take what it is sent."""
+        self._repeatable = False
+        super().pause_writing()
+
+    def timeout_keep_alive_handler(self) -> None:
+        """Close a connection on which nothing has come for a while."""
+        # An answer to a repeated request does not move the timer, to save half a microsecond; its moment counts here.
+        left = self._answered_at + self.timeout_keep_alive - self.loop.time()
+        if left > 0:
+            self.timeout_keep_alive_task = self.loop.call_later(left, self.timeout_keep_alive_handler)
+        else:
+            super().timeout_keep_alive_handler()
+
+    # Bytes
+
+    def data_received(self, data: bytes) -> None:
+        """Answer a repeated request, or have the bytes parsed, unless they are too many."""
+        if self._repeatable:
+            if data.endswith(self._tail) and self._answer_repeated(data):
+                return
+            self._repeatable = False
+        if self._refused:
+            return
+        alone = self._body_bytes is None and not self._reading
+        self._begun = self._answered = 0
+        self._received += len(data)
+        super().data_received(data)
+        if self._received and not self.transport.is_closing():
+            self._limit_request()
+        self._declined = False
+        if self._unsent:
+            self._flush()
+        if alone and self._begun == self._answered == 1 and not self._reading:
+            self._learn(data)
+
+    def _limit_request(self) -> None:
+        """Refuse the request that is coming in if it is too long; else see that it does not take for ever."""
+        more = 0 if self._body_bytes is None else _CHUNK_FRAMING * self._body_bytes
+        if self._received > HEAD_BYTES + more:
+            self._refuse(431, "the request is too long")
+        elif self._timer is None:  # a request that came as a whole never had one
+            self._wait()
+
+    def _flush(self) -> None:
+        unsent, self._unsent = self._unsent, b""
+        if unsent and not self.transport.is_closing():
+            self.transport.write(unsent)
+
+    # Requests like the one before
+
+    def _learn(self, data: bytes) -> None:
+        """Remember what stood around the target: `data` was one plain request and nothing else."""
+        lead = self.parser.get_method() + b" "
+        if isinstance(self.headers, Head) and data.startswith(lead + self.url + b" HTTP/1.1\r\n"):
+            self._tail, self._head = data[len(lead) + len(self.url) :], self.headers
+            # Only where a request begins now: otherwise a body could bring bytes that are taken for one (T34).
+            at_rest = self._timer is None and self._body_bytes is None and not self._received
+            self._repeatable = at_rest and not self._refused and self._is_idle()
+
+    def _answer_repeated(self, data: bytes) -> bool:
+        """Answer what differs from the plain request before in nothing but the target; False where that is not so."""
+        config, head, answer = self.config, self._head, None
+        if len(data) > HEAD_BYTES:
+            return False
+        if data.startswith(b"GET /"):
+            method, target = b"GET", data[4 : -len(self._tail)]
+            if config.again is not None:
+                answer = config.again(target, head)
+        elif data.startswith(b"HEAD /"):
+            method, target = b"HEAD", data[5 : -len(self._tail)]
+        else:
+            return False
+        if answer is None:
+            # The target must be visible ASCII: a blank in it could smuggle in a second request (threat T34).
+            if (at_once := config.at_once) is None or target.translate(None, _TARGET):
+                return False
+            answer = at_once(method, target, head, self._peer)
+        if answer is None:
+            self._declined = True  # it would be declined again
+            return False
+        status, rest = answer
+        # `config.lead`, inlined for nearly all answers: this is the way of most readers (decision 0025).
+        known = config.leads.get(status) if config.leads_of is self.server_state.default_headers else None
+        self.transport.write((known or config.lead(status, self.server_state.default_headers)) + rest)
+        self._answered_at = self.loop.time()
+        return True
+
+    # What the parser finds
+
+    def on_message_begin(self) -> None:
+        """Begin another request."""
+        self._reading = True
+        self._begun += 1
+        self._previous_cycle = self.cycle
+        super().on_message_begin()
+        self.headers = self.scope["headers"] = Head()
+
+    def on_headers_complete(self) -> None:
+        """Have the request answered at once, or by the application, unless head or body are too large."""
+        self._answer = self._answer_at_once()
+        if self._answer is not None:
+            return
+        if not self.url.startswith(b"/"):
+            self.url = _with_path(self.url)
+        if len(self.url) + sum(map(len, chain.from_iterable(self.headers))) > HEAD_BYTES:
+            self._refuse(431, "the head of the request is too long")
+            return
+        largest = self.config.largest_body
+        large = largest and self.parser.get_method() in _WRITING
+        if large and self._announced() > largest:
+            self._refuse(_TOO_LARGE, "the body of the request is too large")
+            return
+        super().on_headers_complete()
+        if large:
+            self._begin_body()
+        if self.config.stopping:
+            self._make_last()
+
+    def on_body(self, body: bytes) -> None:
+        """Hand a piece of the body on, unless it is one too many."""
+        if self._refused or self.transport.is_closing():
+            return
+        if self._body_bytes is not None:
+            self._body_bytes += len(body)
+            if self._body_bytes > self.config.largest_body:
+                self._refuse(_TOO_LARGE, "the body of the request is too large")
+                return
+        super().on_body(body)
+
+    def on_message_complete(self) -> None:
+        """Keep the answer for sending, or let the application go on: the whole request is there."""
+        self._reading = False
+        if self._answer is not None:
+            (status, rest), self._answer = self._answer, None
+            self._stop_waiting()
+            self._received = 0
+            self._answered += 1
+            self._unsent += self.config.lead(status, self.server_state.default_headers) + rest
+            self.on_response_complete()
+            return
+        if self._refused:
+            return
+        if self._timer is not None:
+            self._stop_waiting()
+        self._received, self._body_bytes = 0, None
+        if not self.transport.is_closing():
+            super().on_message_complete()
+            if self._close_after:
+                self._close_if_last()
+
+    def _answer_at_once(self) -> Answer | None:
+        """Return the answer to a plain request on a connection where nothing else is under way."""
+        at_once, method = self.config.at_once, self.parser.get_method()
+        if (
+            at_once is None
+            or method not in {b"GET", b"HEAD"}
+            or self._declined
+            or self._answered >= MOST_PER_TURN
+            or self._received > HEAD_BYTES
+            or not self.url.startswith(b"/")
+            or b"#" in self.url
+            or not self._is_idle()
+            or self.parser.get_http_version() != "1.1"
+            or not self.parser.should_keep_alive()
+            or not _UNUSUAL.isdisjoint(dict(self.headers))
+            or not isinstance(self.headers, Head)
+        ):
+            return None
+        return at_once(method, self.url, self.headers, self._peer)
+
+    def _is_idle(self) -> bool:
+        """Whether nothing else is under way on this connection, or waits to be sent."""
+        cycle: RequestResponseCycle | None = self.cycle
+        idle = cycle is None or cycle.response_complete
+        return idle and not self.flow.write_paused and not self.transport.is_closing()
+
+    def _announced(self) -> int:
+        """Return the size of the body as the head promises it; 0 where it does not."""
+        length = next((value for name, value in self.headers if name == b"content-length"), b"0")
+        return int(length) if length.isdigit() else 0
+
+    # A large body
+
+    def _begin_body(self) -> None:
+        # uvicorn would close after the answer, which may come before the body has: what is unread then makes the
+        # system reset the connection, and the client loses the answer.
+        if not self.cycle.keep_alive:
+            self.cycle.keep_alive, self._close_after = True, True
+        self._received, self._body_bytes = 0, 0
+        self._listened = self._silent = self._last_received = 0.0
+        self._stop_waiting()
+        self._timer = self.loop.call_later(1, self._check_body)
+
+    def _check_body(self) -> None:
+        """See once a second whether the body keeps coming, as far as it is read."""
+        self._timer = self.loop.call_later(1, self._check_body)
+        # While the application does not read on, neither do we, and the client is not to blame.
+        if self._body_bytes is None or self.flow.read_paused or self.cycle.waiting_for_100_continue:
+            return
+        self._listened += 1
+        self._silent = self._silent + 1 if self._last_received == self._received else 0
+        self._last_received = self._received
+        slow = self._listened > BODY_GRACE_SECONDS and self._body_bytes < SLOWEST_BODY * self._listened
+        if slow or self._silent >= BODY_PAUSE_SECONDS:
+            self._refuse(408, "the request did not arrive in time")
+
+    def _wait(self) -> None:
+        """Refuse the request if it has not come in time."""
+        why = "the request did not arrive in time"
+        self._timer = self.loop.call_later(REQUEST_SECONDS, self._refuse, 408, why)
+
+    def _stop_waiting(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+
+    # Answers
+
+    def on_response_complete(self) -> None:
+        """See what follows an answer: the rest of a body, a refusal that waited, the end of the connection."""
+        super().on_response_complete()
+        if self._body_bytes is not None and self.cycle.response_complete:
+            self._linger()
+        if self._refusal_after is not None and self.cycle.response_complete:
+            refusal, self._refusal_after, self._refused = self._refusal_after, None, False
+            self._refuse(*refusal)
+        if self._close_after:
+            self._close_if_last()
+        # An answer that began before the service stopped could not say that it was the last one.
+        if self.config.stopping and not self.transport.is_closing() and self._is_at_rest():
+            self._wait_for_last_request()
+
+    def send_400_response(self, msg: str) -> None:
+        """Refuse what is no HTTP, after the answers to what was."""
+        self._flush()
+        if self._refused:
+            return
+        if self._earlier_is_unanswered():
+            self._refuse(400, msg)
+        else:
+            super().send_400_response(msg)
+
+    def _refuse(self, status: int, sentence: str) -> None:
+        """Answer with this status, after the answers to what came before; then end the connection."""
+        self._flush()
+        if self._refused:
+            return
+        self._stop_waiting()
+        if self.transport.is_closing():
+            return
+        if self._earlier_is_unanswered():
+            self._refusal_after, self._refused = (status, sentence), True
+            return
+        if self._body_bytes is not None and self.cycle.response_started:
+            self.transport.close()
+            return
+        head = f"HTTP/1.1 {status} Refused\r\ncontent-type: text/plain; charset=utf-8\r\n"
+        size = f"content-length: {len(sentence) + 1}\r\nconnection: close\r\n\r\n"
+        self.transport.write(f"{head}{size}{sentence}\n".encode())
+        if self._body_bytes is None and status != _TOO_LARGE:
+            self.transport.close()
+            return
+        self._refused = True
+        if self.cycle is not None:  # an application that reads the body must learn that no more will come
+            self.cycle.disconnected = True
+            self.cycle.message_event.set()
+        self._linger()
+
+    def _earlier_is_unanswered(self) -> bool:
+        return self.cycle is self._previous_cycle and not getattr(self.cycle, "response_complete", True)
+
+    def _linger(self) -> None:
+        """Read on for a moment: a close with unread bytes resets the connection, and the client loses the answer."""
+        self._stop_waiting()
+        self.flow.resume_reading()
+        self._timer = self.loop.call_later(LINGER_SECONDS, self.transport.close)
+
+    def _close_if_last(self) -> None:
+        if self._body_bytes is None and self.cycle.response_complete:
+            self.transport.close()
+
+    # Stopping
+
+    def shutdown(self) -> None:
+        """Make the answer under way the last one; give a connection at rest a moment. uvicorn calls this once."""
+        if self._is_at_rest():
+            self._wait_for_last_request()
+        elif self.cycle is not None:
+            self._make_last()
+
+    def _make_last(self) -> None:
+        if self.cycle.response_started:
+            return
+        if self._body_bytes is None:
+            self.cycle.keep_alive = False
+        else:  # uvicorn would close before it has read to the end, and the answer would be lost
+            self._close_after = True
+
+    def _is_at_rest(self) -> bool:
+        return self._received == 0 and getattr(self.cycle, "response_complete", True)
+
+    def _wait_for_last_request(self) -> None:
+        answered = hasattr(self.cycle, "response_complete")  # at the beginning there is no cycle
+        seconds = NEXT_REQUEST_SECONDS if answered else FIRST_REQUEST_SECONDS
+        self.loop.call_later(seconds, self._close_at_rest)
+
+    def _close_at_rest(self) -> None:
+        if self.transport.is_closing() or not self._is_at_rest():
+            return
+        if _has_unread(self.transport):
+            self._wait_for_last_request()
+        else:
+            self.transport.close()
+
+
+def _with_path(url: bytes) -> bytes:
+    """Add the path "/" to an absolute form without one (RFC 9110 4.2.3, RFC 9112 3.2.2)."""
+    if b"://" not in url:
+        return url
+    origin, separator, query = url.partition(b"?")
+    return b"%b/%b%b" % (origin, separator, query) if origin.count(b"/") == 2 else url  # noqa: PLR2004 - those of "://"
+
+
+def _has_unread(transport: asyncio.Transport) -> bool:
+    """Whether the system holds bytes of the client that the event loop has not read yet."""
+    try:
+        count = ioctl(transport.get_extra_info("socket").fileno(), termios.FIONREAD, bytes(4))
+    except OSError:
+        return False
+    return int.from_bytes(count, sys.byteorder) > 0

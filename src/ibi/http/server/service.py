@@ -1,0 +1,220 @@
+"""Serve ASGI applications with uvicorn: several services in one event loop, from listening to the last connection.
+
+uvicorn's own access log does not exist: the query strings of inclusion requests carry keys (REG-08) and those of URL
+requests the addresses of readers. Ours, in `access_log`, has neither.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import socket
+from collections.abc import Awaitable, Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import uvicorn
+
+from ibi.errors import SetupError
+from ibi.http.server.protocol import Again, AtOnce, Config, Protocol
+
+for _name in ("uvicorn.error", "python_multipart"):
+    logging.getLogger(_name).setLevel(logging.ERROR)  # what strangers send need not be logged
+
+Hook = Callable[[], Awaitable[None]]
+
+IDLE_SECONDS = 20
+"""How long a connection may stay open between two requests."""
+DRAIN_SECONDS = 4
+"""How long running requests may go on after the signal to stop."""
+STOPPING_SECONDS = 2.0
+"""How long the hooks `stopping` may take: an Archive asks its resolver for exclusion."""
+CLOSE_SECONDS = 3.5
+"""How long the hooks `close` may take: a resolver sends its last acknowledgments."""
+
+_PASSED = "fd://"
+
+
+@dataclass(frozen=True)
+class Service:
+    """One ASGI application and what it does besides answering.
+
+    `started` runs once connections are accepted (an Archive asks for inclusion: the resolver calls back while it
+    waits, REG-04); `stopping` runs before they are refused, and so does `draining`; `close` runs last. Of several
+    workers all drain and close; only the first runs `started` and `stopping`, so that a service is included once.
+    """
+
+    app: Any
+    started: Hook | None = None
+    stopping: Hook | None = None
+    close: Hook | None = None
+    tls: tuple[str, str] | None = None
+    """The files of the certificate chain and of its private key."""
+    draining: Hook | None = None
+    largest_body: int = 0
+    """Bytes that the body of a method that writes may have; 0: what fits into the limits of a head."""
+    drain_seconds: int = DRAIN_SECONDS
+    """How long running requests may go on after the signal to stop."""
+    reload: Callable[[], None] | None = None
+    """Reads the settings again if they have changed (SIGHUP)."""
+    at_once: AtOnce | None = None
+    """Answers GET and HEAD where that needs no waiting; without it, `app` answers all of them."""
+    again: Again | None = None
+    """Gives an answer of `at_once` to a GET once more."""
+
+
+class _Server(uvicorn.Server):
+    """uvicorn's server without its handling of signals: several of ours run in one process."""
+
+    @contextlib.contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        yield
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        self.config.stop()  # type: ignore[attr-defined]  # it is ours
+        await super().shutdown(sockets)
+
+
+def listen(bind: str) -> socket.socket:
+    """Listen at "host:port" ("[::1]:8080"; port 0: any free one), or take the open socket of "fd://3".
+
+    A process that passes a socket on keeps it, so clients find it open while one service ends and another one starts.
+    Raises SetupError if the address is not one of this machine or is taken.
+    """
+    if bind.startswith(_PASSED):
+        return _passed(bind)
+    host, _, port = bind.rpartition(":")
+    bracketed = host.startswith("[") and host.endswith("]")
+    if host == "[]" or not port.isascii():
+        raise SetupError("cannot listen on {bind}: {why}", bind=bind, why="not an address and port")
+    family = socket.AF_INET6 if bracketed else socket.AF_INET
+    # The protocol is named so that every event loop turns off Nagle's delay on what it accepts.
+    listener = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
+    try:
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        listener.bind((host.strip("[]") if bracketed else host or "127.0.0.1", int(port)))
+        listener.listen(1024)
+        listener.setblocking(False)  # noqa: FBT003 - the standard library's own
+    except (OSError, ValueError, OverflowError, TypeError) as error:  # TypeError: half a character
+        listener.close()
+        why = error.strerror if isinstance(error, OSError) else None
+        raise SetupError(
+            "cannot listen on {bind}: {why}", bind=bind, why=why or "not an address and port"
+        ) from error
+    return listener
+
+
+def address_of(bind: str) -> str:
+    """Return the "host:port" that `listen` would listen at. Raises SetupError as it does."""
+    if not bind.startswith(_PASSED):
+        return bind
+    listener = _passed(bind)
+    host, port = listener.getsockname()[:2]
+    listener.detach()
+    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+
+
+def _passed(bind: str) -> socket.socket:
+    """Return the listening socket with this number. Raises SetupError if it is none."""
+    try:
+        listener = socket.socket(fileno=int(bind.removeprefix(_PASSED)))
+    except (OSError, ValueError, OverflowError) as error:
+        raise SetupError("cannot listen on {bind}: {why}", bind=bind, why="not an open socket") from error
+    kind = (listener.family in {socket.AF_INET, socket.AF_INET6}, listener.type == socket.SOCK_STREAM)
+    if not all(kind) or not listener.getsockopt(socket.SOL_SOCKET, socket.SO_ACCEPTCONN):
+        listener.detach()
+        raise SetupError("cannot listen on {bind}: {why}", bind=bind, why="not a listening TCP socket")
+    listener.set_inheritable(False)
+    listener.setblocking(False)  # noqa: FBT003 - the standard library's own
+    return listener
+
+
+def server_of(service: Service) -> uvicorn.Server:
+    """Make uvicorn's server for a service."""
+    cert, key = service.tls or (None, None)
+    config = Config(
+        service.app,
+        http=Protocol,
+        ws="none",
+        loop="none",
+        lifespan="off",
+        interface="asgi3",
+        log_config=None,
+        access_log=False,
+        server_header=False,
+        proxy_headers=False,  # which proxies are trusted, `client_address` knows (AMB-54)
+        timeout_keep_alive=IDLE_SECONDS,
+        timeout_graceful_shutdown=service.drain_seconds,
+        ssl_certfile=cert,
+        ssl_keyfile=key,
+    )
+    config.largest_body = service.largest_body
+    config.at_once = service.at_once
+    config.again = service.again if service.at_once is not None else None
+    return _Server(config)
+
+
+def _url(service: Service, listener: socket.socket) -> str:
+    host, port = listener.getsockname()[:2]
+    return f"{'https' if service.tls else 'http'}://{f'[{host}]' if ':' in host else host}:{port}"
+
+
+async def run(
+    services: Sequence[Service],
+    listeners: Sequence[socket.socket],
+    ready: Callable[[list[str]], None],
+    stop: asyncio.Event,
+) -> None:
+    """Serve all services, each on its listener, until `stop` is set; return at most ten seconds after that.
+
+    `ready` is called with the URLs, in the order of the services, once every one accepts connections and before the
+    hooks `started` run.
+    """
+    servers = [server_of(service) for service in services]
+    pairs = list(zip(servers, listeners, strict=True))
+    urls = [_url(service, listener) for service, listener in zip(services, listeners, strict=True)]
+    serving = [asyncio.ensure_future(server.serve(sockets=[listener])) for server, listener in pairs]
+    hooks: list[asyncio.Future[None]] = []
+    try:
+        while not all(server.started for server in servers):
+            _raise_first(serving)
+            await asyncio.sleep(0.005)
+        ready(urls)
+        hooks = [asyncio.ensure_future(service.started()) for service in services if service.started]
+        await _stopped(stop, serving)
+    finally:
+        for hook in hooks:
+            hook.cancel()
+        await asyncio.gather(*hooks, return_exceptions=True)
+        last_hooks = [hook for service in services for hook in (service.stopping, service.draining)]
+        await _all_within(STOPPING_SECONDS, last_hooks)
+        for server in servers:
+            server.should_exit = True
+        await asyncio.gather(*serving)
+        await _all_within(CLOSE_SECONDS, [service.close for service in services])
+
+
+def _raise_first(serving: Sequence[asyncio.Future[None]]) -> None:
+    for task in serving:
+        if task.done():
+            task.result()
+
+
+async def _stopped(stop: asyncio.Event, serving: Sequence[asyncio.Future[None]]) -> None:
+    """Wait until `stop` is set, or until a server ends by itself."""
+    waiting = asyncio.ensure_future(stop.wait())
+    events: list[asyncio.Future[Any]] = [waiting, *serving]
+    await asyncio.wait(events, return_when=asyncio.FIRST_COMPLETED)
+    waiting.cancel()
+    _raise_first(serving)
+
+
+async def _all_within(seconds: float, hooks: Sequence[Hook | None]) -> None:
+    """Run the last_hooks side by side; one that fails or hangs does not keep the others from ending."""
+    tasks: list[asyncio.Future[None]] = [asyncio.ensure_future(hook()) for hook in hooks if hook]
+    if tasks:
+        _, late = await asyncio.wait(tasks, timeout=seconds)
+        for task in late:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)

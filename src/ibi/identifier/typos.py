@@ -1,0 +1,124 @@
+"""Typing errors: which label was probably meant by a text that is none.
+
+A reading is proposed only if it is the only plausible one; a guess between two items would be worse than none.
+"""
+
+from __future__ import annotations
+
+import re
+from itertools import islice, product
+from typing import TYPE_CHECKING
+
+from ibi.errors import ParseError
+from ibi.identifier.ibip import IBIp
+from ibi.identifier.repository import UniformRepositoryName
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+MAX_CORE = 256
+"""Characters of the longest text that is worth guessing at."""
+
+_MAX_READINGS = 64
+_FIRST_YEAR = 1995
+_LAST_YEAR = 2100
+
+# Typographic and full-width twins of the characters that labels are made of, by code point.
+_TWINS: dict[int, int | str] = {
+    **{code: code - 0xFEE0 for code in range(0xFF01, 0xFF5F)},
+    **dict.fromkeys((0x5C, 0x2044, 0x2215, 0x2571), "/"),
+    **dict.fromkeys((0x2010, 0x2011, 0x2012, 0x2013, 0x2014, 0x2212), "-"),
+    **dict.fromkeys((0x2024, 0xB7, 0x2022, 0x3002), "."),
+}
+_DIGIT_TWINS = str.maketrans("OoQIil|", "0001111")
+
+# What an excluded letter of an IBIp was probably read from (GEN-61). No letter resembles Y.
+_MEANT = {"0": "QD", "O": "QD", "1": "L", "I": "L", "V": "U", "Z": "2", "Y": ""}
+_MEANT_IN_PREFIX = {**_MEANT, "V": "UW"}  # a prefix always has a W
+_COMMON_PORTS = range(80, 10000)
+_COMMON_SUFFIX = range(6, 8)  # base-27 digits: from January 1996 to 2007, and on to the 23rd century
+
+_LIKE_REPOSITORY = re.compile(
+    r"(?P<subdomain>[0-9A-Za-z.-]+)[ /]+"
+    r"(?P<word>[0-9A-Za-z-]+?(?:[.@][0-9]+)?)[ /]*"
+    r"(?P<year>[12Il|][0-9OoQIil|]{3})[ ./,:;_-]+"
+    r"(?P<rest>[0-9OoQIil|][0-9OoQIil| ./,:;_-]*)"
+)
+_LIKE_IBIP = re.compile(r"(?P<prefix>[0-9A-Za-z]+)[ /|_.,;-]+(?P<suffix>[0-9A-Za-z]+)")
+_UNDIVIDED = re.compile(r"(?P<coded>[0-9A-Za-z]+?[WXwx])(?P<rest>[0-9A-Za-z]+)")
+
+
+def likely_spelling(core: str) -> str | None:
+    """The valid label that a text stands for, if there is exactly one plausible; else None."""
+    if len(core) > MAX_CORE:
+        return None
+    text = core.strip().translate(_TWINS)
+    readings = {*_repository_readings(text), *_ibip_readings(text)}
+    return readings.pop() if len(readings) == 1 else None
+
+
+def _repository_readings(text: str) -> Iterator[str]:
+    like = _LIKE_REPOSITORY.fullmatch(text)
+    if like is None:
+        return
+    year, rest = (like[part].translate(_DIGIT_TWINS) for part in ("year", "rest"))
+    fields = re.findall("[0-9]+", rest)
+    if len(fields) not in {4, 5}:
+        fields = re.findall("..", "".join(fields)) if len("".join(fields)) in {8, 10} else []
+    if len(fields) not in {4, 5} or max(map(len, fields)) > len("59"):
+        return
+    date = ".".join(field.zfill(2) for field in fields)
+    subdomain = re.sub(r"\.{2,}", ".", like["subdomain"])
+    try:
+        name = UniformRepositoryName.parse(f"{subdomain}/{like['word']}/{year}/{date}")
+    except ParseError:
+        return
+    if name.date.seconds is not None and _FIRST_YEAR <= int(year) <= _LAST_YEAR:
+        yield str(name)
+
+
+def _ibip_readings(text: str) -> Iterator[str]:
+    like = _LIKE_IBIP.fullmatch(text)
+    divided = [(like["prefix"], like["suffix"])] if like else list(_divisions(text))
+    for prefix, suffix in divided:
+        for spelling in islice(_spellings(f"{prefix}/{suffix}"), _MAX_READINGS + 1):
+            if _is_plausible_ibip(spelling):
+                yield spelling
+
+
+def _divisions(text: str) -> Iterator[tuple[str, str]]:
+    """Where the slash may have been, if it was left out: after the marker and at most four digits of a port."""
+    like = _UNDIVIDED.fullmatch(text)
+    if like:
+        for port in range(5):
+            yield like["coded"] + like["rest"][:port], like["rest"][port:]
+
+
+def _spellings(text: str) -> Iterator[str]:
+    """The text with every excluded letter replaced by what it may have been read from; none if there are too many."""
+    slash = text.index("/")
+    choices = [
+        (_MEANT_IN_PREFIX if at < slash else _MEANT).get(char.upper(), char) for at, char in enumerate(text)
+    ]
+    # Counted before anything is built: the product of all choices grows exponentially with the length of the text.
+    count = 1
+    for choice in choices:
+        count *= len(choice)
+    if 0 < count <= _MAX_READINGS:
+        for letters in product(*choices):
+            yield "".join(letters)
+
+
+def _is_plausible_ibip(text: str) -> bool:
+    """Whether a label spells an address, a likely port and a date of our age."""
+    try:
+        label = IBIp.parse(text)
+    except ParseError:
+        return False
+    date = label.date.text or ""
+    return (
+        label.ip is not None
+        and label.port in _COMMON_PORTS
+        and len(label.suffix.upper().partition("W")[0]) in _COMMON_SUFFIX
+        and f"{_FIRST_YEAR}" <= date < f"{_LAST_YEAR}"
+    )

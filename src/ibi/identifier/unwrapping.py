@@ -1,0 +1,373 @@
+"""Unwrapping: an identifier out of the text around it, each thing that was taken off named (WILD-01).
+
+    (see http://a.sid.inpe.br/col/sid.inpe.br/mtc-m17@80/2007/05.09.14.53/doc/paper.pdf).
+     words   archive address  path                 IBI                    path   after   punctuation
+
+Strict at the core (only labels that the grammars know) and generous around it. Linear in the length of the text.
+Each piece that stands around an identifier in the wild has a kind:
+
+    invisible characters · entity · percent encoding · blanks · line break      repaired before a label shows
+    resolver address · archive address · url scheme · archive path · cgi wrapper · upn · ibi scheme · relative path ·
+    query parameter · wrapper site                                              mostly before it
+    report code · fragment                                                      behind it
+    punctuation · words                                                         on both sides
+"""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, NamedTuple
+
+from ibi.errors import ParseError
+from ibi.identifier import _grammar
+from ibi.identifier.forms import Name, parse_name
+from ibi.identifier.ibip import IBIp
+from ibi.identifier.legacy import LEGACY_RULE, LegacyId
+from ibi.identifier.repository import UniformRepositoryName
+from ibi.identifier.typos import likely_spelling
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+
+class Wrapper(NamedTuple):
+    """One thing that was taken off: its kind (one of the fixed words above) and the text itself."""
+
+    kind: str
+    text: str
+
+
+_QUOTES = "«»\u2018\u2019\u201c\u201d"
+_PORT = "(?::[0-9]{1,5})?"
+RESOLVER_ADDRESS = rf"(?i:(?:(?:https?:)?//)?(?:www\.)?urlib\.net){_PORT}/"
+_HOST = r"(?:[0-9A-Za-z-]{1,63}\.){1,8}[A-Za-z][0-9A-Za-z-]{0,62}"
+_SCHEME_AND_HOST = rf"(?i:https?)://(?:{_HOST}|[0-9A-Za-z.-]{{1,63}}|\[[0-9A-Fa-f:.]{{2,45}}\]){_PORT}/"
+_WRAPPERS: dict[str, str] = {
+    "resolver address": RESOLVER_ADDRESS,
+    "archive address": rf"{_SCHEME_AND_HOST}|(?:(?<![^\s\"'<(=])|(?<=//)){_HOST}{_PORT}/",
+    "upn": "(?i:upn):[0-9A-Za-z]{1,16}-?:/?",
+    "ibi scheme": "(?i:ibi):/{0,2}",
+    "cgi wrapper": r"(?<![^/\s\"'<(=])[0-9A-Za-z_-]{1,64}\.cgi/",
+    "archive path": r"(?<![^/\s\"'<(=])(?:col|rep-?|ibi|goto-?)/",
+    "relative path": r"(?<![^\s\"'<(=])(?:\.{1,2}/)+",
+    "query parameter": "[0-9A-Za-z._-]{1,64}=",
+    "url scheme": "(?i:https?):/{0,2}",
+    "punctuation": rf"[\"'<>()\[\]{{}}`*|…,;{_QUOTES}]+|(?<![^\s])/",
+}
+# A bare host is taken off the front only where a known path follows: it may as well start a label.
+_BARE_HOST = rf"{_HOST}{_PORT}/(?=(?:col|rep-?|ibi|goto-?|[0-9A-Za-z_-]{{1,64}}\.cgi)/)"
+_HEAD_RULES = {**_WRAPPERS, "archive address": rf"{_SCHEME_AND_HOST}|{_BARE_HOST}"}
+_HEAD = re.compile(f"(?:{'|'.join(_HEAD_RULES.values())})*", re.ASCII)
+_TAILS = [(kind, re.compile(rf"(?:{rule})\Z", re.ASCII)) for kind, rule in _WRAPPERS.items()]
+_WINDOW = 400  # characters that the longest single wrapper can have
+_DEEPEST = 24  # wrappers around wrappers that are told apart
+_STORED = frozenset({"col/", "attachment.cgi/", "displaydoccontent.cgi/"})
+
+
+def head_length(token: str) -> int:
+    """How many characters of known wrapping a text starts with."""
+    match = _HEAD.match(token)
+    return match.end() if match else 0
+
+
+def wrappers_before(text: str) -> list[Wrapper]:
+    """The pieces of what stands before an identifier, from left to right."""
+    pieces: list[Wrapper] = []
+    while text and len(pieces) < _DEEPEST:
+        near = text[-_WINDOW:]
+        kind, match = next(
+            ((kind, match) for kind, rule in _TAILS if (match := rule.search(near))), ("", None)
+        )
+        if match is None or not match[0]:
+            break
+        pieces.insert(0, Wrapper(kind, match[0]))
+        text = text[: -len(match[0])]
+    words = text.rstrip()
+    token = text[len(words) :] or re.split(r"\s", words)[-1]
+    if re.search("[0-9A-Za-z]", token) and ("/" in token or "?" in token):
+        pieces.insert(0, Wrapper("cgi wrapper" if ".cgi?" in token else "wrapper site", token))
+        words = words[: -len(token)].rstrip()
+    return [_rest(words.strip()), *pieces] if words.strip() else pieces
+
+
+def is_in_query(pieces: list[Wrapper]) -> bool:
+    """Whether what stands before an identifier makes it the value of a query parameter."""
+    return any(
+        kind == "query parameter" or (kind in {"cgi wrapper", "wrapper site"} and "?" in text)
+        for kind, text in pieces
+    )
+
+
+def is_stored_file(pieces: list[Wrapper]) -> bool:
+    """Whether what stands before an identifier makes the path behind it one of an Archive's folders."""
+    return any(kind == "relative path" or text in _STORED for kind, text in pieces[-1:])
+
+
+_TOKEN_END = re.compile(rf"[\s<>\"`{{}}|\\^{_QUOTES}]")
+_GLUED = frozenset("`{|\\^")
+_REPORT_CODE = re.compile("-[A-Z]{2,4}(?![0-9A-Za-z])")
+_MODIFIERS = r"(?:(?:[!+:]|%21|%2[Bb]|%3[Aa])(?:(?:\(|%28)[0-9A-Za-z_.-]*(?:\)|%29))?)*+"
+_URL_PART = re.compile(rf"{_MODIFIERS}(?=[/?]|\Z)(?P<path>(?:/[^?#]*)?)(?P<query>(?:\?[^#]*)?)")
+_DOCUMENTS = re.compile(r"/doc(?=[/?]|\Z)")
+
+
+def wrappers_behind(text: str, *, in_query: bool, stored: bool) -> tuple[str, list[Wrapper]]:
+    """What stands behind an identifier: the part of it that continues a persistent URL, and the pieces of the rest."""
+    pieces: list[Wrapper] = []
+    end = _TOKEN_END.search(text)
+    token, words = (text[: end.start()], text[end.start() :]) if end else (text, "")
+    code = _REPORT_CODE.match(token)
+    if code:
+        pieces.append(Wrapper("report code", code[0]))
+        token = token[code.end() :]
+    if in_query and "&" in token:
+        token, ampersand, rest = token.partition("&")
+        words = ampersand + rest + words
+    url = (
+        "" if token in {":", "!"} and words.strip() else _without_punctuation(token)
+    )  # a colon in a sentence
+    part = _URL_PART.match(url)
+    after = part[0] if part else ""
+    if words[:1] in _GLUED and url and "/" not in url and "?" not in url:
+        after = ""  # a "+" before a brace is no modifier
+    dots = token[len(url) :]
+    rest = url[len(after) :]
+    if rest.startswith("#"):
+        pieces.append(Wrapper("fragment", rest))
+        rest = ""
+    if stored and part and after:
+        folder = part["path"] if not (doc := _DOCUMENTS.match(part["path"])) else doc[0]
+        if folder:
+            pieces.insert(0, Wrapper("archive path", folder))
+        after = after[: part.start("path")] + after[part.start("path") + len(folder) :]
+        after = "" if after in {"/", "?"} else after
+    if dots and not rest:
+        pieces.append(Wrapper("punctuation", dots))
+        dots = ""
+    remaining = (rest + dots + words).strip()
+    if remaining:
+        pieces.append(_rest(remaining, in_query=in_query))
+    return after, pieces
+
+
+def _rest(text: str, *, in_query: bool = False) -> Wrapper:
+    """What is left over: words, or only marks."""
+    if in_query and text[0] in "&+":
+        return Wrapper("query parameter", text)
+    return Wrapper("words" if re.search("[0-9A-Za-z]", text) else "punctuation", text)
+
+
+def _without_punctuation(token: str) -> str:
+    """The token without the stops and brackets of the sentence around it."""
+    legacy_metadata = token == "??"  # noqa: S105 - a spelling of the metadata modifier (AMB-40)
+    while token and not legacy_metadata:
+        last = token[-1]
+        unopened = last == ")" and token.count("(") < token.count(")")
+        in_url = last in "!:" and ("/" in token or "?" in token)
+        if not (last in ".,;'*]…?" or unopened or in_url):
+            break
+        token = token[:-1]
+    return token
+
+
+MAX_TEXT = 4096
+"""Characters of the longest text that is searched."""
+
+WHAT = "IBI"
+
+
+class Unwrapped(NamedTuple):
+    """An identifier and what was around it.
+
+    `after`: the raw text directly behind it that may be modifier, path and query of a persistent URL.
+    `others`: further identifiers in the text, in its order (a viewer's link names its viewer and the item).
+    """
+
+    ibi: Name
+    after: str
+    wrappers: tuple[Wrapper, ...]
+    others: tuple[Name, ...]
+
+
+class _LabelMatch(NamedTuple):
+    start: int
+    end: int
+    name: Name
+
+
+def unwrap(text: str) -> Unwrapped:
+    """Find the identifier that a text is about. Raises ParseError with the nearest valid spelling if there is none."""
+    if len(text) > MAX_TEXT:
+        problem = "the text is longer than {limit} characters"
+        raise ParseError(WHAT, text, problem, MAX_TEXT, limit=MAX_TEXT)
+    for view, repairs in _views(text):
+        found = list(_labels(view))
+        if found:
+            main = _subject(view, found)
+            if not _is_cut(view, main):
+                return _unwrapped(view, main, found, repairs)
+    raise _fault(text)
+
+
+def _unwrapped(view: str, main: _LabelMatch, found: list[_LabelMatch], repairs: list[Wrapper]) -> Unwrapped:
+    ahead = wrappers_before(view[: main.start])
+    after, rest = wrappers_behind(view[main.end :], in_query=is_in_query(ahead), stored=is_stored_file(ahead))
+    others = dict.fromkeys(label.name for label in found if label.name != main.name)
+    return Unwrapped(main.name, after, (*repairs, *ahead, *rest), tuple(others))
+
+
+def nearest_spelling(text: str) -> str | None:
+    """The nearest valid spelling of an identifier in a text; None if there is none or more than one."""
+    try:
+        return str(unwrap(text).ibi)
+    except ParseError as error:
+        return error.suggestion
+
+
+# --- the text, more and more repaired, until a label shows ---------------------------------------------------------
+
+_INVISIBLE = re.compile("[\u00ad\u200b-\u200f\u2060\ufeff]+")
+_ENTITY = re.compile(
+    r"&(?:#0*(?P<number>[0-9]{2,3});|(?P<name>amp|gt|lt|quot|apos|nbsp);|(?:gt|lt|quot|nbsp)(?![0-9A-Za-z=]))"
+)
+_ENCODED = re.compile("%(?:2[1-9A-Fa-f]|[3-6][0-9A-Fa-f]|7[0-9A-Ea-e])")  # printable ASCII but the blank
+_LOOSE_BLANKS = re.compile(r"(?<=[/.@])\s+(?=[0-9A-Za-z])|(?<=[0-9A-Za-z])\s+(?=[/.@][0-9A-Za-z])")
+_LINE_BREAKS = re.compile(r"(?<![ \t])[ \t]*[\r\n]\s*")
+# Field names of catalogue pages that run into the value when a page is copied.
+_FIELD_NAME = re.compile("(?:Repositório de Metadados|Metadata Repository)(?=[0-9A-Za-z])")
+
+
+def _views(text: str) -> Iterator[tuple[str, list[Wrapper]]]:
+    """The text as it stands, then decoded, then with blanks and line breaks closed; each with what was repaired."""
+    repairs: list[Wrapper] = []
+
+    def repaired(view: str, kind: str, pattern: re.Pattern[str], replacement: str = "") -> str:
+        gone = [match[0] for match in pattern.finditer(view)]
+        if gone:
+            repairs.append(
+                Wrapper(kind, " ".join(dict.fromkeys(gone)) if kind == "percent encoding" else "".join(gone))
+            )
+        if kind in {"entity", "percent encoding"}:
+            return pattern.sub(_decoded, view)
+        return pattern.sub(replacement, view)
+
+    view = repaired(text, "invisible characters", _INVISIBLE)
+    view = repaired(view, "entity", _ENTITY)
+    view = repaired(view, "words", _FIELD_NAME, " ")
+    yield view, list(repairs)
+    for _ in range(2):  # once for a link inside a link, twice for one more
+        if _ENCODED.search(view):
+            view = repaired(view, "percent encoding", _ENCODED)
+            yield view, list(repairs)
+    if _LOOSE_BLANKS.search(view):
+        view = repaired(view, "blanks", _LOOSE_BLANKS)
+        yield view, list(repairs)
+    if _LINE_BREAKS.search(view):
+        yield repaired(view, "line break", _LINE_BREAKS), list(repairs)
+
+
+def _decoded(match: re.Match[str]) -> str:
+    """The character of an entity or of a percent encoding; a blank for those that only ever stand around a label."""
+    if match[0].startswith("%"):
+        return chr(int(match[0][1:], 16))
+    if match["number"]:
+        return chr(int(match["number"]))
+    return "&" if match["name"] == "amp" else " "
+
+
+# --- the labels in it ----------------------------------------------------------------------------------------------
+
+# A label starts where a word starts, and ends where it is not continued; so no text is read more than a few times.
+_LETTER = "0-9A-Za-z\u00c0-\u024f"  # also accented ones: they continue a word, though no label has them
+_REPOSITORY = re.compile(
+    rf"(?<![{_LETTER}-])(?<![{_LETTER}]\.){_grammar.REPOSITORY_RULE}(?![{_LETTER}]|\.[0-9])", re.ASCII
+)
+_IBIP = re.compile(rf"(?<![{_LETTER}]){_grammar.IBIP_RULE}(?![{_LETTER}])", re.ASCII)
+_LEGACY = re.compile(rf"(?<![{_LETTER}]){LEGACY_RULE}(?![{_LETTER}])", re.ASCII)
+_AT_RESOLVER = re.compile(rf"\s*(?:{RESOLVER_ADDRESS}|/)?(?:(?:ibi|rep)/)?", re.ASCII)
+
+
+def _labels(view: str) -> Iterator[_LabelMatch]:
+    """Every label, from left to right, none inside another."""
+    at_home = _AT_RESOLVER.match(view)
+    home = at_home.end() if at_home else 0
+    found = [*_ibips(view, home), *_legacy_ids(view)]
+    found.extend(
+        _LabelMatch(match.start(), match.end(), UniformRepositoryName.parse(match[0]))
+        for match in _REPOSITORY.finditer(view)
+        if len(match[0]) <= _grammar.MAX_LABEL
+    )
+    # Where an IBIp and a name start together, the IBIp is meant if it spells an address (URL-03).
+    found.sort(key=lambda label: (label.start, isinstance(label.name, IBIp) and label.name.ip is None))
+    reached = 0
+    for label in found:
+        if label.start >= reached:
+            reached = label.end
+            yield label
+
+
+def _ibips(view: str, home: int) -> Iterator[_LabelMatch]:
+    """IBIps that spell an address; any IBIp at `home`, where a persistent URL has nothing else."""
+    at = 0
+    while match := _IBIP.search(view, at):
+        label = IBIp.parse(match[0]) if len(match[0]) <= _grammar.MAX_LABEL else None
+        if label and (label.ip is not None or match.start() == home):
+            yield _LabelMatch(match.start(), match.end(), label)
+            at = match.end()
+        else:
+            at = view.index("/", match.start()) + 1
+
+
+def _legacy_ids(view: str) -> Iterator[_LabelMatch]:
+    for match in _LEGACY.finditer(view):
+        try:
+            yield _LabelMatch(match.start(), match.end(), LegacyId.parse(match[0]))
+        except ParseError:
+            continue
+
+
+_VIEWED = re.compile(r"mirrorget\.cgi\?(?:[^\s?#]*&)?metadatarepository=\Z")
+_PASSED_ON = re.compile(r"/doc/(?:goto-?|rep-?|ibi|[0-9A-Za-z_-]{1,64}\.cgi)/\Z")
+
+
+def _subject(view: str, found: list[_LabelMatch]) -> _LabelMatch:
+    """The label that the text is about: what a viewer or another item's page is asked to show, or else the first."""
+    for label in found[1:]:
+        ahead = view[max(0, label.start - 512) : label.start]
+        if _VIEWED.search(ahead) or _PASSED_ON.search(ahead):
+            return label
+    return found[0]
+
+
+_CONTINUED = re.compile(r"[ \t]*\r?\n\s*([2-9A-HJ-NP-Ua-hj-np-u]+)(?![0-9A-Za-z])")
+
+
+def _is_cut(view: str, label: _LabelMatch) -> bool:
+    """Whether a line break cut the label: an IBIp with too few digits for this century, and more of them below."""
+    suffix = label.name.suffix
+    short = isinstance(label.name, IBIp) and len(suffix) < len("Q5S2PS")
+    below = _CONTINUED.match(view, label.end)
+    return short and below is not None and len(suffix + below[1]) in {len("Q5S2PS"), len("35MMLL8")}
+
+
+def _fault(text: str) -> ParseError:
+    """Say what is wrong with the part of a hopeless text that most resembles a label."""
+    tokens = [*re.finditer(r"[^\s<>\"']+", text)]
+    if not tokens:
+        return ParseError(WHAT, text, "there is nothing to read")
+    token = max(
+        tokens, key=lambda token: (bool(re.search(r"[/\\]", token[0])), sum(map(str.isdigit, token[0])))
+    )
+    skipped = head_length(token[0])
+    core = token[0][skipped:].rstrip(".,;)]}*")
+    start = token.start() + skipped
+    suggestion = likely_spelling(re.split("[!+?]", core)[0]) or likely_spelling(text)
+    if not re.search(r"[0-9/\\]", core):
+        return ParseError(WHAT, text, "there is no IBI in this text", suggestion=suggestion)
+    try:
+        parse_name(core)
+    except ParseError as error:
+        return ParseError(
+            WHAT, text, error.problem, start + error.start, start + error.end, suggestion, **error.details
+        )
+    return ParseError(WHAT, text, "there is no IBI in this text", start, start + len(core), suggestion)

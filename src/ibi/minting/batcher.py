@@ -1,0 +1,263 @@
+"""The label batcher: many requests wait for labels at once, and one durable write serves them all (GEN-41, GEN-44).
+
+    requests   queue up; while one reservation is in flight, the next ones collect
+    reserve    dates for all that wait, in the thread of the commit worker, with one sync
+    share      the batch, in the order of arrival: later requests get later dates
+    release    each request once the clock has reached its last date (GEN-40)
+
+A date leaves only from a batch that is on disk (threat T31). Those of a client that has gone away are burned, as are
+those that come when no request waits any more. What cannot be served soon is refused at once: queues stay short
+(threat T37).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import math
+import threading
+from collections import deque
+from contextlib import suppress
+from dataclasses import dataclass, field
+from functools import partial
+from queue import SimpleQueue
+from typing import TYPE_CHECKING, Final
+
+from ibi.errors import MintingError
+from ibi.identifier.dates import TICKS
+from ibi.identifier.distributor import coarsest_for
+from ibi.minting.clock import behind
+from ibi.minting.waiting_room import AHEAD
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
+    from ibi.identifier.distributor import Batch
+    from ibi.identifier.generator import LabelGenerator
+    from ibi.minting.waiting_room import WaitingRoom
+
+LONGEST_WAIT: Final = 10
+"""Seconds that a request may have to wait for its labels; if it would be more, it is refused at once."""
+STALL_SECONDS: Final = 2
+"""Seconds without any new label after which waiting requests are refused (note 9), where theirs should come sooner."""
+MOST_WAITING: Final = 200_000
+"""Labels that may be waited for at one batcher: more cannot be spelled in time."""
+
+_LONGEST_SLEEP = 1.0  # seconds; then the clock is read again, in case it was set
+
+
+class Busy(Exception):
+    """No label in time, but perhaps in `seconds`; `why` is the error for people."""
+
+    def __init__(self, why: MintingError, seconds: int) -> None:
+        super().__init__(str(why))
+        self.why = why
+        self.seconds = seconds
+
+
+@dataclass(eq=False, slots=True)
+class _Request:
+    """A waiting request: for `missing` labels more, no coarser than `step`, since `received_at` on the loop's clock."""
+
+    missing: int
+    step: int
+    received_at: float
+    answer: asyncio.Future[list[Batch]]
+    batches: list[Batch] = field(default_factory=list)
+
+    def refuse(self, why: Exception) -> None:
+        if not self.answer.done():
+            self.answer.set_exception(why)
+
+
+class LabelBatcher:
+    """Gives the labels of one subsystem; all of it happens in one event loop.
+
+    `granularity` in ticks, one of GRANULARITIES; None: the coarsest that keeps up with what waits. `sharers`: how many
+    batchers, this one included, draw from this waiting room; each takes its demand for that of the others, too.
+    """
+
+    def __init__(
+        self,
+        waiting_room: WaitingRoom,
+        generator: LabelGenerator,
+        granularity: int | None = None,
+        sharers: int = 1,
+    ) -> None:
+        self.generator = generator
+        self.granularity = granularity
+        self._waiting_room = waiting_room
+        self._sharers = sharers
+        # Ticks between two labels of this batcher, if all of them have work.
+        self._interval = sharers * (granularity or 1)
+        self._stall_seconds = max(STALL_SECONDS, math.ceil(2 * self._interval / TICKS))
+        self._queue: deque[_Request] = deque()
+        self._reserved: deque[_Request] = deque()  # in the order of their dates
+        self._waiting = 0
+        self._last_batch_at = -math.inf
+        self._serving: asyncio.Task[None] | None = None
+        self._release: asyncio.TimerHandle | None = None
+        self._stopping = False
+        self._worker = _CommitWorker()
+
+    @property
+    def waiting(self) -> int:
+        """How many labels are waited for that have no date yet."""
+        return self._waiting
+
+    @property
+    def most_labels(self) -> int:
+        """How many labels can ever be given to one request within LONGEST_WAIT."""
+        return LONGEST_WAIT * TICKS // self._interval
+
+    def delay(self, count: int) -> float:
+        """About how many seconds `count` labels more would take."""
+        demand = self._waiting + count
+        return demand * self._sharers * self._step(demand) / TICKS
+
+    async def draw(self, count: int) -> list[Batch]:
+        """Give `count` dates in increasing order that no other request gets, all of them on disk and due.
+
+        Raises Busy where they cannot be given soon; ClockError, LostState and SetupError as the waiting room does.
+        """
+        self._refuse_early(count)
+        loop = asyncio.get_running_loop()
+        self._waiting += count
+        request = _Request(count, self._step(self._waiting), loop.time(), loop.create_future())
+        self._queue.append(request)
+        if self._serving is None or self._serving.done():
+            self._serving = loop.create_task(self._serve())
+        try:
+            return await request.answer
+        finally:
+            # Left with labels missing: the client has gone away, and its request must not draw any more.
+            if request.missing and request in self._queue:
+                self._queue.remove(request)
+                self._waiting -= request.missing
+
+    def stop(self) -> None:
+        """Take no more requests. What is reserved, or is being reserved now, is still given out."""
+        self._stopping = True
+
+    def _step(self, demand: int) -> int:
+        return self.granularity or coarsest_for(demand * self._sharers)
+
+    def _refuse_early(self, count: int) -> None:
+        if self._stopping:
+            raise _stopping()
+        if self.delay(count) > LONGEST_WAIT or self._waiting + count > MOST_WAITING:
+            why = MintingError(
+                "more labels are waited for than can be given in {seconds} seconds; ask again later",
+                seconds=LONGEST_WAIT,
+            )
+            raise Busy(why, min(LONGEST_WAIT, max(1, math.ceil(self.delay(0)))))
+
+    async def _serve(self) -> None:
+        """Reserve for all in the queue, again and again until it is empty."""
+        while self._queue:
+            try:
+                self._share(await self._reserve())
+            except Exception as error:  # noqa: BLE001 - raised again by each request; the next ones are served
+                self._refuse(self._queue, error)
+            if self._stopping:
+                self._refuse(self._queue, _stopping())
+
+    async def _reserve(self) -> Batch:
+        """Reserve dates for the queue; requests whose time runs out meanwhile are refused."""
+        loop = asyncio.get_running_loop()
+        # The step that each request had when it came: from what is left it would get coarser and coarser.
+        step = min(request.step for request in self._queue)
+        reserving = self._worker.do(partial(self._waiting_room.reserve, step, self._waiting))
+        while not reserving.done():
+            soonest = self._deadline(self._queue[0]) if self._queue else loop.time() + STALL_SECONDS
+            await asyncio.wait({reserving}, timeout=max(0, soonest - loop.time()))
+            self._refuse_stalled(loop.time())
+        self._last_batch_at = loop.time()
+        return reserving.result()
+
+    def _deadline(self, request: _Request) -> float:
+        """When a request is refused: long after its labels should have come, and always in the end."""
+        progress = max(request.received_at, self._last_batch_at)
+        return min(progress + self._stall_seconds, request.received_at + LONGEST_WAIT + STALL_SECONDS)
+
+    def _share(self, batch: Batch) -> None:
+        """Give the dates to the queue, first come, first served; what is left over is burned."""
+        while self._queue and len(batch):
+            request = self._queue[0]
+            part, batch = batch.split(request.missing)
+            request.batches.append(part)
+            request.missing -= len(part)
+            self._waiting -= len(part)
+            if not request.missing:
+                self._reserved.append(self._queue.popleft())
+        if self._release is None:
+            self._release_due()
+
+    def _release_due(self) -> None:
+        """Answer requests whose last date the clock has reached, and come back for the next one."""
+        self._release = None
+        while self._reserved:
+            left = self._reserved[0].batches[-1].last - self._waiting_room.now()
+            if left > self._waiting_room.furthest:  # the clock has gone back
+                self._refuse(self._reserved, behind(left - AHEAD))
+            elif left > 0:
+                loop = asyncio.get_running_loop()
+                self._release = loop.call_later(min(left / TICKS, _LONGEST_SLEEP), self._release_due)
+                return
+            else:
+                request = self._reserved.popleft()
+                if not request.answer.done():
+                    request.answer.set_result(request.batches)
+
+    def _refuse_stalled(self, now: float) -> None:
+        stalled = []
+        while self._queue and self._deadline(self._queue[0]) <= now:
+            stalled.append(self._queue.popleft())
+        why = MintingError("no label came in time; ask again later")
+        self._refuse(stalled, Busy(why, STALL_SECONDS))
+
+    def _refuse(self, requests: Iterable[_Request], why: Exception) -> None:
+        """Refuse these requests; the dates that they have so far are burned."""
+        for request in list(requests):
+            self._waiting -= request.missing
+            request.missing = 0
+            request.refuse(why)
+        if isinstance(requests, deque):
+            requests.clear()
+
+
+def _stopping() -> Busy:
+    return Busy(MintingError("this service is stopping; ask again later"), STALL_SECONDS)
+
+
+class _CommitWorker:
+    """A thread for commits, which may block for long."""
+
+    # A daemon thread of its own, not a pool: pools are waited for at exit, and this one holds nothing but a lock.
+
+    def __init__(self) -> None:
+        self._thread: threading.Thread | None = None
+        self._tasks: SimpleQueue[Callable[[], None]] = SimpleQueue()
+
+    def do(self, work: Callable[[], Batch]) -> asyncio.Future[Batch]:
+        """Do some work after all that was given before. Raises RuntimeError if the thread cannot be started."""
+        if self._thread is None:
+            thread = threading.Thread(target=self._run, name="reserving labels", daemon=True)
+            thread.start()
+            self._thread = thread
+        loop = asyncio.get_running_loop()
+        outcome: asyncio.Future[Batch] = loop.create_future()
+
+        def task() -> None:
+            try:
+                settle = partial(outcome.set_result, work())
+            except BaseException as error:  # noqa: BLE001 - it is raised again where the outcome is awaited
+                settle = partial(outcome.set_exception, error)
+            with suppress(RuntimeError):  # the event loop has ended
+                loop.call_soon_threadsafe(settle)
+
+        self._tasks.put(task)
+        return outcome
+
+    def _run(self) -> None:
+        while True:
+            self._tasks.get()()

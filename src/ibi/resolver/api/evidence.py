@@ -1,0 +1,172 @@
+"""The evidence over the JSON interface: the log, whether it is whole, and alerts of two Originals with their evidence.
+
+GET /-/api/log?what=…&ibi=…&before=…&limit=…      entries, the latest first; `next` leads on
+GET /-/api/log/verify?since=NUMBER:HASH           whether every entry is as it was written
+GET /-/api/alerts?before=…                        alerts of two Originals of one item, and what the log has about each
+
+`next` leads to a byte `at` of the log: lines that are not as they were written have no number.
+"""
+
+from __future__ import annotations
+
+import threading
+from typing import TYPE_CHECKING, Any, Final
+from urllib.parse import urlencode
+
+from ibi.accounts.tokens import Scope
+from ibi.api.bodies import Refusal
+from ibi.api.routes import ROOT, Route, answer, explained
+from ibi.errors import IbiError, ParseError
+from ibi.http.response import link
+from ibi.resolver.evidence.chain import Anchor
+from ibi.resolver.evidence.originals import alert_facts
+from ibi.resolver.evidence.pages import MOST_ENTRIES, entry_facts, entry_filter, read_slice
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from ibi.api.routes import Call
+    from ibi.http.response import Response
+    from ibi.resolver.evidence.log import Evidence
+    from ibi.resolver.evidence.originals import AlertsSlice, OriginalsAlerts
+    from ibi.resolver.evidence.pages import LogSlice
+
+_DEFAULT_ENTRIES: Final = 50
+_MOST_DIGITS: Final = 18
+# One at a time: to verify reads the whole log, which may take minutes and a core.
+_VERIFYING: Final = threading.Semaphore(1)
+_TEXT: Final = {"type": "string"}
+_COUNT: Final = {"type": "integer", "minimum": 0}
+_ENTRY: Final[dict[str, Any]] = {
+    "type": "object",
+    "required": ["number", "moment", "what", "facts", "previous", "hash"],
+    "properties": {
+        "number": _COUNT,
+        "what": _TEXT,
+        "facts": {"type": "object"},
+        "previous": _TEXT,
+        "hash": _TEXT,
+    },
+}
+_LOG: Final[dict[str, Any]] = {
+    "type": "object",
+    "required": ["entries"],
+    "properties": {"entries": {"type": "array", "items": _ENTRY}, "unread": _COUNT, "next": _TEXT},
+}
+_ALERTS: Final[dict[str, Any]] = {
+    "type": "object",
+    "required": ["alerts"],
+    "properties": {
+        "alerts": {
+            "type": "array",
+            "items": {"type": "object", "required": ["ibi", "moment", "alert", "first", "claimants"]},
+        },
+        "unread": _COUNT,
+        "next": _TEXT,
+    },
+}
+_VERIFICATION: Final[dict[str, Any]] = {
+    "type": "object",
+    "required": ["whole", "entries", "last", "damage"],
+    "properties": {
+        "whole": {"type": "boolean"},
+        "entries": _COUNT,
+        "last": _TEXT,
+        "damage": _COUNT,
+        "problem": _TEXT,
+    },
+}
+_POSITION: Final = {"type": "integer", "minimum": 1, "maximum": 10**_MOST_DIGITS - 1}
+_POSITIONS: Final[dict[str, dict[str, Any]]] = {"before": _POSITION, "at": _POSITION}
+
+
+def routes(log: Path, evidence: Evidence, alerts: OriginalsAlerts) -> tuple[Route, ...]:
+    """Return the routes of the log and of the alerts in it."""
+    handlers = _EvidenceHandlers(log, evidence, alerts)
+    limit: dict[str, Any] = {
+        "type": "integer",
+        "minimum": 1,
+        "maximum": MOST_ENTRIES,
+        "default": _DEFAULT_ENTRIES,
+    }
+    words: dict[str, dict[str, Any]] = {"what": _TEXT, "ibi": _TEXT, **_POSITIONS, "limit": limit}
+    return (
+        Route(
+            "GET", "/log", Scope.READ, explained(handlers.log), "what was written down, the latest first", gives=_LOG,
+            query=words, refusals=(422,),
+        ),
+        Route(
+            "GET", "/log/verify", Scope.ADMIN, explained(handlers.verify), "whether every entry is as it was written",
+            gives=_VERIFICATION, query={"since": _TEXT}, refusals=(422,),
+        ),
+        Route(
+            "GET", "/alerts", Scope.READ, explained(handlers.alerts), "alerts of two Originals, with their evidence",
+            gives=_ALERTS, query=_POSITIONS, refusals=(422,),
+        ),
+    )  # fmt: skip
+
+
+class _EvidenceHandlers:
+    """The handlers of the routes."""
+
+    def __init__(self, log: Path, evidence: Evidence, alerts: OriginalsAlerts) -> None:
+        self._log = log
+        self._evidence = evidence
+        self._alerts = alerts
+
+    def log(self, call: Call, _value: Any) -> Response:
+        """Answer with one page of entries."""
+        words = call.query
+        wanted = entry_filter(words.get("what", ""), words.get("ibi", ""))
+        most = _number(words.get("limit", str(_DEFAULT_ENTRIES)), "limit", MOST_ENTRIES)
+        page = read_slice(self._log, wanted, _position(words, "before"), most, at=_position(words, "at"))
+        return _paged("/log", words, {"entries": [entry_facts(entry) for entry in page.entries]}, page)
+
+    def alerts(self, call: Call, _value: Any) -> Response:
+        """Answer with one page of alerts."""
+        words = call.query
+        page = self._alerts.read(_position(words, "before"), _position(words, "at"))
+        return _paged("/alerts", words, {"alerts": [alert_facts(each) for each in page.alerts]}, page)
+
+    def verify(self, call: Call, _value: Any) -> Response:
+        """Verify the whole log."""
+        since = call.query.get("since")
+        anchor = None if since is None else Anchor.parse(since)
+        if not _VERIFYING.acquire(blocking=False):
+            raise Refusal(429, IbiError("the log is being verified just now"), ("retry-after", "10"))
+        try:
+            verification = self._evidence.verify(anchor)
+        finally:
+            _VERIFYING.release()
+        result = {
+            "whole": verification.fault is None,
+            "entries": verification.entries,
+            "last": str(verification.last),
+            "damage": verification.damage,
+        }
+        return answer(
+            result if verification.fault is None else {**result, "problem": call.say(verification.fault)}
+        )
+
+
+def _paged(path: str, words: dict[str, str], value: dict[str, Any], page: LogSlice | AlertsSlice) -> Response:
+    if page.unread:
+        value |= {"unread": page.unread}
+    if not page.at:
+        return answer(value)
+    kept = {word: text for word, text in words.items() if word != "before"}
+    following = f"{ROOT}{path}?{urlencode({**kept, 'at': page.at})}"
+    return answer({**value, "next": following}, 200, link(following, "next"))
+
+
+def _position(words: dict[str, str], word: str) -> int:
+    return _number(words[word], word, 10**_MOST_DIGITS - 1) if word in words else 0
+
+
+def _number(text: str, name: str, most: int) -> int:
+    """Read a number of a query. Raises ParseError."""
+    if text.isascii() and text.isdecimal() and len(text) <= _MOST_DIGITS and 1 <= int(text) <= most:
+        return int(text)
+    raise ParseError(
+        name, text, "{name} is a whole number from {least} to {most}", name=name, least=1, most=most
+    )

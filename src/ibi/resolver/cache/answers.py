@@ -1,0 +1,251 @@
+"""Cached answers of Archives, and what no Archive had (note 1, threats T20 and T29).
+
+The worker processes share one file. What was forgotten is never answered again by any of them: each writing transaction
+has a number, and the file holds the number of the last one in which something of an Archive was forgotten. An answer
+bears the number from before it was asked for, and is dropped where the other one is higher.
+"""
+
+from __future__ import annotations
+
+import struct
+from contextlib import suppress
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+import lmdb
+
+from ibi.resolver.cache import rows
+from ibi.resolver.cache.redirects import RedirectCache
+from ibi.resolver.cache.rows import CachedAnswer, Counts, Snapshot
+from ibi.resolver.cache.store import SharedFile, WriteBehind
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+    from pathlib import Path
+
+    from ibi.resolver.cache.store import Opened
+
+MOST_BYTES: Final = 256 * 1024 * 1024
+"""So many bytes of answers are kept; beyond that some are dropped, whichever it hits."""
+
+LONGEST_BODY: Final = 256 * 1024
+"""Bytes of an answer that is kept."""
+
+STALE_SECONDS: Final = 86_400
+"""How long an answer is kept after it could be used as it is, for when its Archive is silent."""
+
+_NO_ARCHIVE = ""  # stands for the Archive where none had the item
+
+# Seconds from the future that are believed: what is younger was kept before the clock was set back.
+_CLOCK_BACK = 60.0
+_FAULTS = (lmdb.Error, struct.error)
+_NEVER = Snapshot(-1, -1)
+
+
+class AnswerEntry(NamedTuple):
+    """An answer, the moment it was kept, and the one until which it may be used as it is (POSIX seconds)."""
+
+    body: bytes
+    heard: float
+    fresh_until: float
+
+
+class _PendingAnswer(NamedTuple):
+    """An answer that is not in the file yet, and the moment before it was asked for."""
+
+    answer: CachedAnswer
+    since: Snapshot
+
+
+class AnswerCache:
+    """Answers by Archive and question. Only the constructor, `forget…` and `close` wait for a disk.
+
+    `archive` is a canonical service IBI; a question is the canonical name of the item, a blank, and what else was
+    asked. `path` is a folder of its own, to be opened after a fork and once in a process; `now` gives POSIX seconds.
+    Raises SetupError where the folder cannot be used.
+    """
+
+    def __init__(
+        self,
+        path: Path,
+        now: Callable[[], float],
+        most_bytes: int = MOST_BYTES,
+        stale_seconds: float = STALE_SECONDS,
+    ) -> None:
+        self._now = now
+        self._most = most_bytes
+        self._stale = stale_seconds
+        self._file = SharedFile(path, 2 * most_bytes, rows.TABLES)
+        self.redirects = RedirectCache(self._file, most_bytes)
+        """Redirects that were made of these answers, each as long as all of them may be used as they are."""
+        self._sweep_position = b""  # where the next sweep begins
+        self._behind: WriteBehind[_PendingAnswer] = WriteBehind(
+            "memory", self._write, self._tend, lambda _, new: new
+        )
+
+    @property
+    def dropped(self) -> int:
+        """How many answers this process could not keep: too many at once, forgotten meanwhile, or no file."""
+        return self._behind.dropped
+
+    def answer(self, archive: str, question: str) -> AnswerEntry | None:
+        """What an Archive answered, if it is kept; past its `fresh_until` only for when that Archive is silent."""
+        key = rows.key_of(archive, question)
+        later = self._behind.pending(key)  # before the file: it may be written meanwhile
+        opened = self._file.opened
+        if opened is None or self._file.sign.numbers[0] != opened.epoch:
+            return None
+        try:
+            with opened.environment.begin() as transaction:
+                return self._kept(transaction, opened, key, later)
+        except _FAULTS:  # the thread that writes will meet it too, and mend it
+            return None
+
+    def answers(self, archives: Sequence[str], question: str) -> dict[str, AnswerEntry]:
+        """What each of these answered, as `answer`, if anything is kept: one look at the file for all of them."""
+        keys = dict(zip(archives, rows.keys_of(archives, question), strict=True))
+        waiting = [
+            self._behind.pending(key) for key in keys.values()
+        ]  # before the file: it may be written meanwhile
+        opened = self._file.opened
+        if opened is None or self._file.sign.numbers[0] != opened.epoch:
+            return {}
+        found = dict[str, AnswerEntry]()
+        try:
+            with opened.environment.begin() as transaction:
+                for (archive, key), later in zip(keys.items(), waiting, strict=True):
+                    kept = self._kept(transaction, opened, key, later)
+                    if kept is not None:
+                        found[archive] = kept
+        except _FAULTS:  # the thread that writes will meet it too, and mend it
+            return {}
+        return found
+
+    def _kept(
+        self, transaction: lmdb.Transaction[bytes], opened: Opened, key: bytes, later: _PendingAnswer | None
+    ) -> AnswerEntry | None:
+        """What is kept under a key, where `later` waits to be written."""
+        counts = rows.counts(transaction, opened, key)
+        if later is not None and not later.since.precedes(opened, counts):
+            kept: CachedAnswer | None = later.answer
+        else:
+            kept = rows.read_answer(transaction, opened, key, counts.generation)
+        if kept is not None and kept.heard - _CLOCK_BACK <= self._now() < kept.until:
+            return AnswerEntry(kept.body, kept.heard, kept.fresh_until)
+        return None
+
+    def snapshot(self) -> Snapshot:
+        """To be taken before Archives are asked, for `put`: of what was forgotten meanwhile nothing is kept."""
+        opened = self._file.opened
+        if opened is None:
+            return _NEVER
+        try:
+            with opened.environment.begin() as transaction:
+                return rows.snapshot(transaction, opened)
+        except _FAULTS:
+            return _NEVER
+
+    def put(
+        self, archive: str, question: str, body: bytes, seconds: float, since: Snapshot | None = None
+    ) -> None:
+        """Keep an answer for so many seconds, and then for when the Archive is silent. Returns at once.
+
+        `since` is the snapshot from before the Archive was asked; without it, only what is forgotten from now counts.
+        An answer that is longer than LONGEST_BODY is not kept.
+        """
+        if seconds <= 0 or len(body) > LONGEST_BODY:
+            return
+        now, stale = self._now(), 0.0 if archive == _NO_ARCHIVE else self._stale
+        answer = CachedAnswer(body, now, now + seconds, now + seconds + stale)
+        key = rows.key_of(archive, question)
+        snapshot = self.snapshot() if since is None else since
+        self._behind.put(key, _PendingAnswer(answer, snapshot), len(key) + len(body))
+
+    def forget(self, archive: str, name: str | None) -> None:
+        """Forget what an Archive said about an item, under this canonical name; with None, all that it said.
+
+        When this returns it is forgotten by all processes, and stays so after a power cut. It may wait for a disk.
+        """
+        self._forget([(archive, name)])
+
+    def forget_changed(self, archive: str, names: Sequence[str | None]) -> None:
+        """Forget what an Archive said about these items, and that no Archive has them; as `forget`, all at once."""
+        self._forget([(each, name) for name in names for each in (archive, _NO_ARCHIVE)])
+
+    def _forget(self, changes: Sequence[tuple[str, str | None]]) -> None:
+        if self._file.opened is None or self._file.replaced():
+            self._file.mend()
+        opened = self._file.opened
+        if opened is None:
+            self._file.mend(anew=True)  # others may still be able to read it
+            return
+        try:
+            with opened.writing(self._file.sign) as transaction:
+                for archive, name in changes:
+                    rows.forget(transaction, opened, archive, name)
+            opened.environment.sync()
+        except _FAULTS as error:  # what cannot be forgotten in part is forgotten as a whole
+            self._file.mend(error, anew=True)
+
+    def is_not_known(self, question: str) -> bool:
+        """Whether every Archive said a short while ago that it does not have what this asks for."""
+        return self.answer(_NO_ARCHIVE, question) is not None
+
+    def put_not_known(self, question: str, seconds: float, since: Snapshot | None = None) -> None:
+        """Keep for so many seconds that no Archive has what this asks for. Returns at once."""
+        self.put(_NO_ARCHIVE, question, b"", seconds, since)
+
+    def forget_not_known(self, name: str | None) -> None:
+        """Some Archive may have this item now; with None, any item. It may wait for a disk, as `forget`."""
+        self.forget(_NO_ARCHIVE, name)
+
+    def close(self) -> None:
+        """Write what waits, and give the file back."""
+        self._behind.close()
+        self.redirects.close()
+        self._file.close()
+
+    def _write(self, batch: dict[bytes, _PendingAnswer]) -> int:
+        """Write a batch; how many of it were written. Runs in the thread that writes."""
+        if self._file.replaced():
+            self._file.mend()
+        opened = self._file.opened
+        if opened is None:
+            return 0
+        written = 0
+        try:
+            with opened.writing(self._file.sign) as transaction:
+                cursor = transaction.cursor(opened.tables[0])
+                for key in sorted(batch):
+                    counts: Counts = rows.counts(transaction, opened, key)
+                    if not batch[key].since.precedes(opened, counts):
+                        rows.undo(transaction, opened, key)
+                        rows.write_answer(cursor, key, batch[key].answer, counts.generation)
+                        written += 1
+                if opened.used(transaction, 0, 1) > self._most:
+                    rows.evict(cursor)
+        except (
+            lmdb.MapFullError
+        ):  # a reader holds its transaction so long that no page comes free: evict, if that can be done
+            with suppress(lmdb.Error), opened.writing(self._file.sign) as transaction:
+                rows.evict(transaction.cursor(opened.tables[0]))
+            return 0
+        except _FAULTS as error:
+            self._file.mend(error)
+            return 0
+        return written
+
+    def _tend(self) -> None:
+        """Delete expired rows, a few at a time. Runs in the thread that writes."""
+        self._file.tend()
+        opened = self._file.opened
+        if opened is None:
+            return
+        now = self._now()
+        try:
+            with opened.environment.begin() as transaction:
+                over, self._sweep_position = rows.find_over(transaction, opened, self._sweep_position, now)
+            if over:
+                with opened.writing(self._file.sign) as transaction:
+                    rows.clear(transaction, opened, over, now)
+        except _FAULTS as error:
+            self._file.mend(error)

@@ -1,0 +1,257 @@
+"""The holdings filters of the included Archives: fetched by one process, read by all of them (note 45).
+
+    DIR/filters/<digest of the service IBI>     "<service> <address> <ETag>", then the filter as it came
+
+A filter changes only who is asked first. One that says yes to nearly everything would have its Archive asked first
+for everything, so filters are tried with names by chance before they are used.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import re
+import secrets
+import threading
+from contextlib import suppress
+from hashlib import sha256
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from rbloom import Bloom
+
+from ibi.errors import IbiError, PeerError, PeerGarbled, PeerSilent, SetupError
+from ibi.http.client import ClientLimits
+from ibi.protocol.holdings import LONGEST, PATH, HoldingsFilter, number_of
+from ibi.runtime.durable_files import make_folder
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+    from pathlib import Path
+
+    from ibi.http.client import Client
+    from ibi.resolver.model.archive import Archive
+
+LIMITS: Final = ClientLimits(body=LONGEST)
+"""What the client has to let through for filters."""
+
+EVERY: Final = 300.0
+"""Seconds between two looks at the filter of an Archive."""
+
+ALONE_SECONDS: Final = 3600.0
+"""How long an Archive without a usable filter is not asked for one again."""
+
+FETCH_SECONDS: Final = 60.0
+"""How long the fetching of a filter may take (threat T29)."""
+AT_ONCE: Final = 4
+"""Filters that are fetched at once."""
+MOST_BYTES: Final = 256 * 1024 * 1024
+"""Bytes of all filters together, in each process."""
+
+MOST_LIES: Final = 0.05
+"""A filter that says yes to a larger share of names by chance is not used."""
+
+_TRIED: Final = 1_000
+_LOOK_EVERY = 1.0
+_YOUNG: Final = 2.0  # seconds in which a folder may change again without looking changed
+_OK, _NOT_MODIFIED, _UNAVAILABLE = 200, 304, 503
+_TAG = re.compile(rb'(?:W/)?"[\x21\x23-\x7e]{0,100}"')
+_LONGEST_LINE: Final = 2048
+
+_log = logging.getLogger("ibi.resolver.cache.filters")
+
+
+class _Kept(NamedTuple):
+    """A filter that is in use, the address it came from, its tag, its bytes, and the file that it was read from."""
+
+    service: str
+    address: str
+    tag: str
+    size: int
+    bloom: Bloom
+    file_version: tuple[int, int, int]
+
+
+class _NoFilter(PeerError):
+    """An Archive that publishes none, as most of others' make."""
+
+
+class HoldingsFilters:
+    """The filters in `folder`; `now` gives POSIX seconds.
+
+    `archives` gives the included Archives, `client` a client that lets filters through (`LIMITS`); it is closed here.
+    Raises SetupError where the folder cannot be used.
+    """
+
+    def __init__(
+        self,
+        folder: Path,
+        archives: Callable[[], Sequence[Archive]],
+        client: Callable[[], Client],
+        now: Callable[[], float],
+    ) -> None:
+        self._folder = folder
+        self._archives = archives
+        self._client = client
+        self._now = now
+        self._kept: dict[str, _Kept] = {}  # by the names of the files
+        self.published: tuple[tuple[str, Bloom], ...] = ()
+        """The filters that are known; empty where no Archive publishes one."""
+        self._seen: int | None = None
+        self._looked = 0.0
+        self._loading = threading.Lock()
+        self._due: dict[str, float] = {}
+        self._busy: dict[str, asyncio.Task[None]] = {}
+        try:
+            make_folder(folder)
+        except OSError as error:
+            raise SetupError("{path} cannot be used: {reason}", path=folder, reason=error) from None
+        self._look()
+
+    # What all processes do
+
+    def refresh(self) -> None:
+        """Read the filters again in a thread, if another process has fetched new ones; looks once in _LOOK_EVERY."""
+        if abs(self._now() - self._looked) >= _LOOK_EVERY:
+            self._looked = self._now()
+            if self._changed() and not self._loading.locked():
+                threading.Thread(target=self._look, name="filters", daemon=True).start()
+
+    def may_hold(self, canonical: str) -> list[str]:
+        """The canonical service IBIs of those whose own filter says that they may hold the item of this name."""
+        self.refresh()
+        if not self.published:
+            return []
+        number = number_of(canonical)
+        return [service for service, bloom in self.published if number in bloom]
+
+    def _changed(self) -> bool:
+        """Whether the folder may be another one than was read; one that has just changed may do so again unseen."""
+        try:
+            changed = self._folder.stat().st_mtime_ns
+        except OSError:
+            return False
+        before, self._seen = self._seen, changed
+        if abs(self._now() - changed / 1e9) < _YOUNG:
+            self._seen = None
+        return changed != before
+
+    def _look(self) -> None:
+        """Read the filters that are new. Not for an event loop; never twice at once."""
+        with self._loading:
+            try:
+                kept = dict(filter(None, map(self._load, sorted(self._folder.glob("*.filter")))))
+            except OSError as error:
+                _log.warning("the holdings filters cannot be read: %s", error)
+                return
+            self._kept = kept
+            self.published = tuple((each.service, each.bloom) for each in kept.values())
+
+    def _load(self, path: Path) -> tuple[str, _Kept] | None:
+        """A file of the folder; None for one that is gone or odd, which then is fetched anew."""
+        try:
+            found = path.stat()
+            version = found.st_ino, found.st_mtime_ns, found.st_size
+            before = self._kept.get(path.name)
+            if before is not None and before.file_version == version:
+                return path.name, before
+            line, _, text = path.read_bytes().partition(b"\n")
+            service, address, tag = line.decode("ascii").split(" ", 2)
+            return path.name, _Kept(service, address, tag, len(text), _bloom(text), version)
+        except (FileNotFoundError, ValueError):
+            return None
+
+    # What the first process does
+
+    async def run(self) -> None:
+        """Fetch what is due, again and again, until cancelled."""
+        places = asyncio.Semaphore(AT_ONCE)
+        try:
+            while True:
+                included = {_file_of(each.service_ibi.canonical): each for each in self._archives()}
+                now = asyncio.get_running_loop().time()
+                for name, archive in included.items():
+                    if name not in self._busy and self._due.get(name, 0.0) <= now:
+                        task = asyncio.create_task(self._refresh(name, archive, places))
+                        self._busy[name] = task
+                for name in self._kept.keys() - included.keys():
+                    self._drop(name)
+                self._due = {name: due for name, due in self._due.items() if name in included}
+                await asyncio.sleep(_LOOK_EVERY)
+        finally:
+            for task in self._busy.values():
+                task.cancel()
+            await asyncio.gather(*self._busy.values(), return_exceptions=True)
+
+    async def _refresh(self, name: str, archive: Archive, places: asyncio.Semaphore) -> None:
+        """Look at the filter of one Archive."""
+        seconds = EVERY
+        try:
+            async with places:
+                await self._fetch(name, archive)
+        except PeerSilent as error:
+            _log.debug("no holdings filter of %s: %s", archive.service_ibi, error)
+        except (IbiError, OSError) as error:
+            level = logging.DEBUG if isinstance(error, _NoFilter) else logging.WARNING
+            _log.log(level, "the holdings filter of %s is not used: %s", archive.service_ibi, error)
+            self._drop(name)
+            seconds = ALONE_SECONDS
+        finally:
+            self._due[name] = asyncio.get_running_loop().time() + seconds
+            del self._busy[name]
+
+    async def _fetch(self, name: str, archive: Archive) -> None:
+        """Ask an Archive for its filter, and keep it. Raises PeerSilent; other IbiErrors for what cannot be used."""
+        kept = self._kept.get(name)
+        known = kept is not None and kept.tag and kept.address == archive.address
+        headers = [("If-None-Match", kept.tag)] if kept is not None and known else []
+        clock = asyncio.get_running_loop().time
+        client, begun = self._client(), clock()
+        try:
+            reply = await client.get(archive.address, PATH, FETCH_SECONDS, headers)
+        except PeerSilent as error:
+            if clock() - begun >= FETCH_SECONDS:
+                raise PeerGarbled("it comes too slowly") from error
+            raise
+        finally:
+            await client.close()
+        if reply.status == _UNAVAILABLE:
+            raise PeerSilent("it answered with status {status}", status=reply.status)
+        if reply.status == _OK:
+            tag = reply.headers.get(b"etag", b"")
+            about = f"{archive.service_ibi.canonical} {archive.address} "
+            line = about.encode("ascii") + (tag if _TAG.fullmatch(tag) else b"")
+            await asyncio.to_thread(self._keep, name, line, reply.body)
+        elif reply.status != _NOT_MODIFIED or not known:
+            raise _NoFilter("it answered with status {status}", status=reply.status)
+
+    def _drop(self, name: str) -> None:
+        with suppress(OSError):
+            (self._folder / name).unlink()
+
+    def _keep(self, name: str, line: bytes, text: bytes) -> None:
+        """Try a filter, and put it into the folder for all processes. Raises ParseError, PeerGarbled, OSError."""
+        bloom = _bloom(text)
+        lies = sum(secrets.randbits(127) in bloom for _ in range(_TRIED))
+        if lies > MOST_LIES * _TRIED:
+            raise PeerGarbled("it says yes to {lies} of {tried} names by chance", lies=lies, tried=_TRIED)
+        others = sum(each.size for other, each in self._kept.items() if other != name)
+        if others + len(text) > MOST_BYTES:
+            raise PeerGarbled("all filters together would have more than {most} bytes", most=MOST_BYTES)
+        temporary = self._folder / f"{name}.{os.getpid()}.new"
+        try:
+            temporary.write_bytes(line + b"\n" + text)
+            temporary.replace(self._folder / name)
+        finally:
+            temporary.unlink(missing_ok=True)
+        self._look()
+
+
+def _bloom(text: bytes) -> Bloom:
+    """A filter that can be asked for numbers. Raises ParseError."""
+    read = HoldingsFilter.read(text)
+    return Bloom.load_bytes(read.hashes.to_bytes(8, "little") + read.bits, int)
+
+
+def _file_of(service: str) -> str:
+    return f"{sha256(service.encode()).hexdigest()[:32]}.filter"

@@ -1,0 +1,253 @@
+"""Who holds what, as far as this resolver has seen: a hint whom to ask first, never the truth (ARC-12, threat T20).
+
+A wrong hint costs a question too many and nothing else. The worker processes share one file, of which the pages are
+the kernel's; a process of its own keeps what it has not yet written, and the names of the Archives.
+"""
+
+from __future__ import annotations
+
+import os
+import struct
+from contextlib import suppress
+from hashlib import blake2b
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+import lmdb
+
+from ibi.resolver.cache.store import SharedFile, WriteBehind
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+    from pathlib import Path
+
+    from ibi.resolver.cache.store import Opened
+
+MOST_BYTES: Final = 1024 * 1024 * 1024
+"""So many bytes of hints are kept; about 70 for each item. Beyond that some are dropped, whichever it hits."""
+
+_ROW = struct.Struct(">II")  # the numbers of the hint and of the original; 0: none
+_NUMBER = struct.Struct(">I")
+_NOTHING = bytes(_ROW.size)
+_DROPPED_AT_ONCE = 20_000  # many more than come in a batch
+
+
+class HolderHint(NamedTuple):
+    """Who holds an item, as canonical service IBIs; None where that is not known.
+
+    `hint`: who answered last; `original`: who was the first to hold the original, or has it since it was moved.
+    """
+
+    hint: str | None
+    original: str | None
+
+
+class _HintChange(NamedTuple):
+    """What is to be written of one item."""
+
+    hint: str | None
+    original: str | None
+    moved: bool = False
+
+    def then(self, later: _HintChange) -> _HintChange:
+        """This one, and then a later one."""
+        keep = self.original is not None and not later.moved
+        return _HintChange(
+            later.hint or self.hint,
+            self.original if keep else later.original,
+            self.moved or later.moved,
+        )
+
+
+class _ServiceNumbers:
+    """The numbers of service IBIs, as far as this process has met them; good for one file, by its epoch."""
+
+    def __init__(self, epoch: int) -> None:
+        self.epoch = epoch
+        self.names: dict[int, str | None] = {0: None}
+        self.numbers: dict[str | None, int] = {None: 0}
+
+
+class HintCache:
+    """Hints about items, by canonical name. Nothing here waits for a disk, but the constructor and `close`.
+
+    `path` is a folder of its own; it is to be opened after a fork and once in a process. A service IBI that comes out
+    may be that of an Archive that is no longer included. Raises SetupError where the folder cannot be used.
+    """
+
+    def __init__(self, path: Path, most_bytes: int = MOST_BYTES) -> None:
+        self._most = most_bytes
+        self._file = SharedFile(path, most_bytes, ("hints", "services"))
+        self._services = _ServiceNumbers(0)
+        self._behind: WriteBehind[_HintChange] = WriteBehind(
+            "hints", self._write, self._file.tend, _HintChange.then
+        )
+
+    @property
+    def dropped(self) -> int:
+        """How many hints this process could not keep: too many at once, or no file to write to."""
+        return self._behind.dropped
+
+    def of(self, canonical: str) -> HolderHint:
+        """Who holds an item."""
+        key = _key(canonical)
+        note = self._behind.pending(key)
+        place = self._read(key)
+        if note is None:
+            return place
+        return HolderHint(*_HintChange(place.hint, place.original).then(note)[:2])
+
+    def remember(
+        self, canonicals: Iterable[str], *, hint: str | None = None, original: str | None = None
+    ) -> None:
+        """Keep who answered for the names of an item, and who holds its original; the first original stays."""
+        for canonical in canonicals:
+            self._behind.put(_key(canonical), _HintChange(hint, original))
+
+    def moved(self, canonicals: Iterable[str], original: str) -> None:
+        """Keep that the original is elsewhere now."""
+        for canonical in canonicals:
+            self._behind.put(_key(canonical), _HintChange(original, original, moved=True))
+
+    def is_empty(self) -> bool:
+        """Whether nothing is known of any item, as in a new file."""
+        opened = self._file.opened
+        if opened is None:
+            return True
+        with opened.environment.begin() as transaction:
+            return not transaction.stat(opened.tables[0])["entries"]
+
+    def settle(self) -> None:
+        """Return when all that is to be kept is written."""
+        self._behind.settle()
+
+    def close(self) -> None:
+        """Write what waits, and give the file back."""
+        self._behind.close()
+        self._file.close()
+
+    def _read(self, key: bytes) -> HolderHint:
+        opened = self._file.opened
+        if opened is None:
+            return HolderHint(None, None)
+        hints, services = opened.tables
+        try:
+            transaction = opened.environment.begin(hints)
+            try:
+                row = transaction.get(key)
+                if row is None:
+                    return HolderHint(None, None)
+                known = self._known(opened).names
+                numbers = _ROW.unpack(row)
+                for number in numbers:
+                    if number not in known:
+                        known[number] = _text(transaction.get(_NUMBER.pack(number), db=services))
+                return HolderHint(known[numbers[0]], known[numbers[1]])
+            finally:
+                transaction.abort()
+        except (lmdb.Error, struct.error):  # the thread that writes will meet it too, and mend it
+            return HolderHint(None, None)
+
+    def _known(self, opened: Opened) -> _ServiceNumbers:
+        services = self._services
+        if services.epoch != opened.epoch:
+            services = self._services = _ServiceNumbers(opened.epoch)
+        return services
+
+    def _write(self, batch: dict[bytes, _HintChange]) -> int:
+        """Write a batch; how many of it were written. Runs in the thread that writes."""
+        if self._file.replaced():
+            self._file.mend()
+        opened = self._file.opened
+        if opened is None:
+            return 0
+        try:
+            news = self._news(opened, batch)
+            if news:
+                self._put(opened, news)
+        except (
+            lmdb.MapFullError
+        ):  # a reader holds its transaction so long that no page comes free: evict, if that can be done
+            with suppress(lmdb.Error), opened.environment.begin(write=True) as transaction:
+                _drop(transaction.cursor(opened.tables[0]))
+            return 0
+        except lmdb.Error as error:
+            self._file.mend(error)
+            return 0
+        return len(batch)
+
+    def _news(self, opened: Opened, batch: dict[bytes, _HintChange]) -> dict[bytes, _HintChange]:
+        """What of a batch the file does not say already: most readers follow the same few links."""
+        hints, services = opened.tables
+        numbers = self._known(opened).numbers
+        with opened.environment.begin(hints) as transaction:
+            for note in batch.values():
+                for service in (note.hint, note.original):
+                    if service not in numbers and service is not None:
+                        found = transaction.get(_digest(service), db=services)
+                        if found is not None:
+                            numbers[service] = _NUMBER.unpack(found)[0]
+            return {
+                key: note
+                for key, note in batch.items()
+                if (row := transaction.get(key)) is None or _row(row, note, numbers) != row
+            }
+
+    def _put(self, opened: Opened, news: dict[bytes, _HintChange]) -> None:
+        hints, services = opened.tables
+        known = self._known(opened)
+        fresh: dict[str | None, int] = {}
+        with opened.environment.begin(hints, write=True) as transaction:
+            numbers = dict(known.numbers)
+            for note in news.values():
+                for service in (note.hint, note.original):
+                    if service is not None and service not in numbers:
+                        numbers[service] = fresh[service] = _number(transaction, services, service)
+            for key in sorted(news):
+                transaction.put(key, _row(transaction.get(key, _NOTHING), news[key], numbers))
+            if opened.used(transaction) > self._most:
+                _drop(transaction.cursor(hints))
+        known.numbers.update(fresh)  # only now is it certain that they are theirs
+
+
+def _row(row: bytes, note: _HintChange, numbers: dict[str | None, int]) -> bytes:
+    """A row of the file with a note added; what the note names and `numbers` does not is another row in any case."""
+    hint, original = _ROW.unpack(row)
+    if note.hint is not None:
+        hint = numbers.get(note.hint, -1)
+    if note.original is not None and (note.moved or original == 0):
+        original = numbers.get(note.original, -1)
+    return _ROW.pack(hint & 0xFFFFFFFF, original & 0xFFFFFFFF)
+
+
+def _number(transaction: lmdb.Transaction[bytes], services: lmdb._Database, service: str) -> int:
+    """The number of a service IBI, a new one if need be. Numbers are never given back."""
+    key = _digest(service)
+    found = transaction.get(key, db=services)
+    if found is None:
+        found = _NUMBER.pack(transaction.stat(services)["entries"] // 2 + 1)
+        transaction.put(key, found, db=services)
+        transaction.put(found, service.encode(), db=services)
+    return int(_NUMBER.unpack(found)[0])
+
+
+def _drop(cursor: lmdb.Cursor[bytes]) -> None:
+    """Drop a stretch of hints that begins anywhere: keys are digests, so this is any hints, and empties whole pages."""
+    if not cursor.set_range(os.urandom(_KEY_BYTES)):
+        cursor.first()
+    for _ in range(_DROPPED_AT_ONCE):
+        if not cursor.delete() and not cursor.first():
+            return
+
+
+_KEY_BYTES: Final = 12
+
+
+def _key(canonical: str) -> bytes:
+    return blake2b(canonical.encode(), digest_size=_KEY_BYTES).digest()
+
+
+_digest = _key
+
+
+def _text(name: bytes | None) -> str | None:
+    return None if name is None else name.decode("utf-8", "replace")

@@ -1,0 +1,312 @@
+"""The rows of the answer cache: answers, redirects made of them, counts of what was forgotten; how all are cleared.
+
+A row of an answer is named by the digests of Archive, name and question, and a number: a body lies in several rows, so
+that none needs more than one page, and pages that come free can be used for anything. Everything here happens in a
+transaction of the caller and may raise lmdb.Error, and struct.error where a row is not one.
+
+A redirect is one row, read with one look-up (threats T20, T35):
+
+    head        a checksum, when its answers were heard and may no longer be used, how it came about, how many Archives
+    Archives    12 bytes that stand for one, and the generation under which its answers are kept
+    answer      the rest of the response: header lines and an empty line
+    acknowledgment      a checksum, and the acknowledgment to be sent for it; empty where there is no URL key
+
+A row with the outcome BY_LANGUAGE is no redirect: its key is to be looked up again, with the Accept-Language.
+"""
+
+from __future__ import annotations
+
+import os
+import struct
+from functools import lru_cache
+from hashlib import blake2b
+from typing import TYPE_CHECKING, Final, NamedTuple
+from zlib import crc32
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    import lmdb
+
+    from ibi.protocol.messages import UrlRequest
+    from ibi.resolver.cache.store import Opened
+
+
+TABLES: Final = ("answers", "counts", "redirects", "leading")
+"""The last two: redirects, and which of them were made of which answer."""
+
+MOST_OF_A_NAME: Final = 5_000
+"""Rows about one name that are dropped one by one; if there are more, all of that Archive is forgotten."""
+
+DIGEST: Final = 12
+"""Bytes that stand for an Archive, a name or a question."""
+
+_KEY = 3 * DIGEST
+_ROW_BYTES = 4_000
+_SEEN_AT_ONCE = 500
+_DROPPED_AT_ONCE = 10_000
+_HEAD = struct.Struct(">dddQI")  # heard, fresh until, kept until, generation, length
+_CHECKSUM = struct.Struct(">I")  # of the head and the body
+_COUNTS = struct.Struct(">QQ")
+
+
+class CachedAnswer(NamedTuple):
+    """A cached answer: its body, and the moments when it was heard, becomes stale, and expires."""
+
+    body: bytes
+    heard: float
+    fresh_until: float
+    until: float
+
+
+class Counts(NamedTuple):
+    """Of one Archive: what was kept under another generation is forgotten; `forgot` numbers the last forgetting."""
+
+    generation: int
+    forgot: int
+
+
+class Snapshot(NamedTuple):
+    """A moment in the life of a file: all that is written to it later has a higher number."""
+
+    epoch: int
+    number: int
+
+    def precedes(self, opened: Opened, counts: Counts) -> bool:
+        """Whether something of the Archive was forgotten since, or in another file."""
+        return self.epoch != opened.epoch or self.number < counts.forgot
+
+
+def question(query: UrlRequest) -> str:
+    """What tells a query from others about the same item: all but who asks (note 5)."""
+    return f"{query.ibi.canonical} {'+'.join(query.verbs.verbs)} {query.file_path}"
+
+
+@lru_cache(maxsize=4096)  # of names of Archives only, which are few: every look-up needs one
+def archive_key(archive: str) -> bytes:
+    """The key of the counts of an Archive, with which all its rows begin."""
+    return blake2b(archive.encode(), digest_size=DIGEST).digest()
+
+
+def name_key(archive: str, name: str) -> bytes:
+    """What the rows begin with that are about one name. A name has no blank in it; what follows one is not read."""
+    return archive_key(archive) + blake2b(name.partition(" ")[0].encode(), digest_size=DIGEST).digest()
+
+
+def key_of(archive: str, question: str) -> bytes:
+    """The key of an answer: digests of the Archive, of the name (the question's first word) and of the question."""
+    text = question.encode()
+    name = blake2b(text.partition(b" ")[0], digest_size=DIGEST).digest()
+    return archive_key(archive) + name + blake2b(text, digest_size=DIGEST).digest()
+
+
+def keys_of(archives: Sequence[str], question: str) -> list[bytes]:
+    """The keys of what these Archives answered, as `key_of`."""
+    rest = key_of("", question)[DIGEST:]
+    return [archive_key(archive) + rest for archive in archives]
+
+
+def counts(transaction: lmdb.Transaction[bytes], opened: Opened, key: bytes) -> Counts:
+    """The counts of an Archive; `key` is its own, or that of one of its answers."""
+    row = transaction.get(key[:DIGEST], db=opened.tables[1])
+    return Counts(opened.epoch, 0) if row is None else Counts(*_COUNTS.unpack(row))
+
+
+def snapshot(transaction: lmdb.Transaction[bytes], opened: Opened) -> Snapshot:
+    """The moment that a transaction which reads is of."""
+    return Snapshot(opened.epoch, transaction.id())
+
+
+def read_answer(
+    transaction: lmdb.Transaction[bytes], opened: Opened, key: bytes, generation: int
+) -> CachedAnswer | None:
+    """An answer of this generation; None where there is none, or only a part of one."""
+    answers = opened.tables[0]
+    row = transaction.get(key + b"\0", db=answers)
+    if row is None:
+        return None
+    heard, fresh, until, born, length = _HEAD.unpack_from(row)
+    if born != generation:
+        return None
+    start = _HEAD.size + _CHECKSUM.size
+    more = range(1, min(-(-(start + length) // _ROW_BYTES), 256))
+    body = b"".join([row, *(transaction.get(key + bytes([number]), b"", db=answers) for number in more)])[
+        start:
+    ]
+    checksum = _CHECKSUM.unpack_from(row, _HEAD.size)[0]
+    if len(body) != length or checksum != crc32(body, crc32(row[: _HEAD.size])):
+        return None
+    return CachedAnswer(body, heard, fresh, until)
+
+
+def same(
+    transaction: lmdb.Transaction[bytes], opened: Opened, key: bytes, answer: CachedAnswer
+) -> int | None:
+    """The generation under which this very answer is kept and not forgotten; None where it is not."""
+    row = transaction.get(key + b"\0", db=opened.tables[0])
+    if row is None:
+        return None
+    head = row[: _HEAD.size]
+    heard, fresh, _, born, length = _HEAD.unpack(head)
+    if (heard, fresh, length) != (answer.heard, answer.fresh_until, len(answer.body)):
+        return None
+    checksum = _CHECKSUM.unpack_from(row, _HEAD.size)[0]
+    known = (
+        checksum == crc32(answer.body, crc32(head)) and born == counts(transaction, opened, key).generation
+    )
+    return int(born) if known else None
+
+
+def write_answer(cursor: lmdb.Cursor[bytes], key: bytes, answer: CachedAnswer, generation: int) -> None:
+    """Put an answer in the place of an earlier one."""
+    _delete(cursor, key)
+    for number, row in enumerate(_rows(answer, generation)):
+        cursor.put(key + bytes([number]), row)
+
+
+def forget(transaction: lmdb.Transaction[bytes], opened: Opened, archive: str, name: str | None) -> None:
+    """Forget what an Archive said, all of it or about one name."""
+    key = archive_key(archive)
+    generation = counts(transaction, opened, key).generation
+    if name is None or not (
+        _delete(transaction.cursor(opened.tables[0]), name_key(archive, name))
+        and undo(transaction, opened, name_key(archive, name))
+    ):
+        generation += 1
+    transaction.put(key, _COUNTS.pack(generation, transaction.id()), db=opened.tables[1])
+
+
+def undo(transaction: lmdb.Transaction[bytes], opened: Opened, begin: bytes) -> bool:
+    """Drop the redirects that were made of answers whose keys begin so; False if there are too many of them."""
+    cursor = transaction.cursor(opened.tables[3])
+    cursor.set_range(begin)
+    for _ in range(MOST_OF_A_NAME):
+        if not cursor.key().startswith(begin):
+            return True
+        transaction.delete(cursor.value(), db=opened.tables[2])
+        cursor.delete()
+    return not cursor.key().startswith(begin)
+
+
+def find_over(
+    transaction: lmdb.Transaction[bytes], opened: Opened, hand: bytes, now: float
+) -> tuple[list[bytes], bytes]:
+    """The keys of answers that are over or forgotten among the next few rows from `hand` on, and the next hand."""
+    cursor = transaction.cursor(opened.tables[0])
+    over = list[bytes]()
+    found = cursor.set_range(hand) if hand else cursor.first()
+    for _ in range(_SEEN_AT_ONCE):
+        if not found:
+            return over, b""
+        key = cursor.key()
+        if key[_KEY] == 0 and is_over(transaction, opened, key[:_KEY], now):
+            over.append(key[:_KEY])
+        found = cursor.next()
+    return over, cursor.key() if found else b""
+
+
+def is_over(transaction: lmdb.Transaction[bytes], opened: Opened, key: bytes, now: float) -> bool:
+    """Whether an answer will never be given again."""
+    row = transaction.get(key + b"\0", db=opened.tables[0])
+    if row is None:
+        return False
+    *_, until, generation, _ = _HEAD.unpack_from(row)
+    return bool(until <= now or generation != counts(transaction, opened, key).generation)
+
+
+def clear(transaction: lmdb.Transaction[bytes], opened: Opened, over: list[bytes], now: float) -> None:
+    """Drop answers that were found to be over, and still are."""
+    cursor = transaction.cursor(opened.tables[0])
+    for key in over:
+        if is_over(transaction, opened, key, now):
+            _delete(cursor, key)
+
+
+def evict(cursor: lmdb.Cursor[bytes]) -> None:
+    """Drop a stretch of answers that begins anywhere, and ends with a whole one."""
+    if not cursor.set_range(os.urandom(_KEY)):
+        cursor.first()
+    for _ in range(_DROPPED_AT_ONCE):
+        if not cursor.delete() and not cursor.first():
+            return
+    while cursor.key() and cursor.key()[_KEY] != 0:
+        cursor.delete()
+
+
+def _rows(answer: CachedAnswer, generation: int) -> Iterator[bytes]:
+    head = _HEAD.pack(answer.heard, answer.fresh_until, answer.until, generation, len(answer.body))
+    whole = head + _CHECKSUM.pack(crc32(answer.body, crc32(head))) + answer.body
+    for start in range(0, len(whole), _ROW_BYTES):
+        yield whole[start : start + _ROW_BYTES]
+
+
+def _delete(cursor: lmdb.Cursor[bytes], begin: bytes) -> bool:
+    """Drop all rows whose keys begin so; False if that were too many, and some are left."""
+    cursor.set_range(begin)
+    for _ in range(MOST_OF_A_NAME):
+        if not cursor.key().startswith(begin):
+            return True
+        cursor.delete()
+    return not cursor.key().startswith(begin)
+
+
+LONGEST_KEY: Final = 500
+"""Bytes of a key; LMDB takes a few more."""
+
+ARCHIVE: Final = struct.Struct(">12sQ")
+"""What stands for an Archive (`memory_rows.archive_key`), and the generation of its answers."""
+
+BY_LANGUAGE: Final = 255
+"""The outcome number of a row that is only a hint."""
+
+_REDIRECT_CHECKSUM: Final = struct.Struct(">I")
+_REDIRECT_HEAD: Final = struct.Struct(
+    ">IddBBH"
+)  # checksum, heard, fresh until, outcome, Archives, bytes of the answer
+
+CachedRedirect = tuple[bytes, int, int, bytes]
+"""A redirect that may be given: the answer, its outcome number for the metrics, what tells it from others of its
+target, and its row. A tuple and no class: one is made for each that is given."""
+
+
+def write_redirect(
+    heard: float,
+    fresh_until: float,
+    outcome: int,
+    archives: Sequence[tuple[bytes, int]],
+    answer: bytes,
+    acknowledgment: bytes,
+) -> bytes:
+    """The row of a redirect."""
+    middle = b"".join(ARCHIVE.pack(*each) for each in archives) + answer
+    head = _REDIRECT_HEAD.pack(0, heard, fresh_until, outcome, len(archives), len(answer))[
+        _REDIRECT_CHECKSUM.size :
+    ]
+    checksum = _REDIRECT_CHECKSUM.pack(crc32(head + middle))
+    return b"".join((checksum, head, middle, _REDIRECT_CHECKSUM.pack(crc32(acknowledgment)), acknowledgment))
+
+
+def read_redirect(row: bytes, now: float, latest: float) -> tuple[CachedRedirect, bytes] | None:
+    """A redirect that is fresh `now`, and what it depends on: its Archives, each as `ARCHIVE`; None where it is none.
+
+    What was heard after the moment `latest` is not believed. Raises struct.error for what is no row.
+    """
+    checksum, heard, fresh_until, outcome, archives, length = _REDIRECT_HEAD.unpack_from(row)
+    start = _REDIRECT_HEAD.size + ARCHIVE.size * archives
+    end = start + length
+    if now >= fresh_until or heard > latest or crc32(row[_REDIRECT_CHECKSUM.size : end]) != checksum:
+        return None
+    return (row[start:end], outcome, checksum, row), row[_REDIRECT_HEAD.size : start]
+
+
+def fresh_until(row: bytes) -> float:
+    """The moment until which the redirect of a row may be given (POSIX seconds)."""
+    return float(_REDIRECT_HEAD.unpack_from(row)[2])
+
+
+def acknowledgment_of(row: bytes) -> bytes | None:
+    """The acknowledgment that belongs to a redirect; None where it cannot be read."""
+    archives, length = _REDIRECT_HEAD.unpack_from(row)[4:]
+    start = _REDIRECT_HEAD.size + ARCHIVE.size * archives + length
+    acknowledgment = row[start + _REDIRECT_CHECKSUM.size :]
+    return acknowledgment if _REDIRECT_CHECKSUM.unpack_from(row, start)[0] == crc32(acknowledgment) else None

@@ -1,0 +1,374 @@
+"""What may be lost and must never be wrong: an LMDB file that several processes share (threats T20 and T29).
+
+A file that cannot be read is moved aside, with one line in the log, and begun anew. The other processes that have it
+open notice that, and follow. Each commit is flushed without the page that points to it (`metasync=False`): a power
+cut may take back the last one and never damages the file; a killed process cannot even do that, and the locks that it
+held are given up by the kernel.
+
+Writes go behind: one thread takes what was put, in batches; what exceeds the limit is dropped, and counted.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import logging
+import os
+import secrets
+import shutil
+import struct
+import threading
+from contextlib import contextmanager, suppress
+from itertools import islice
+from typing import TYPE_CHECKING, Final, Generic, TypeVar
+
+import lmdb
+from lmdb.verify import VerifyError, verify
+
+from ibi.errors import SetupError
+from ibi.runtime.durable_files import flush_folder, make_folder
+from ibi.runtime.generation_counter import UNKNOWN, GenerationCounter
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+    from pathlib import Path
+
+
+_log = logging.getLogger("ibi.resolver.cache.store")
+
+SPARE: Final = 64 * 1024 * 1024
+"""Bytes that a file may take beyond what is kept in it: space for the pages that are being replaced."""
+
+_READERS = 1_024  # processes at once, each with its few threads
+_EPOCH = b"epoch"
+_WRITTEN = b"written"
+_DAMAGE = (
+    lmdb.CorruptedError,
+    lmdb.PageNotFoundError,
+    lmdb.InvalidError,
+    lmdb.VersionMismatchError,
+    lmdb.IncompatibleError,
+    lmdb.BadTxnError,  # what comes after one of these
+    lmdb.MemoryError,  # sizes in its head that no memory holds
+    struct.error,  # a row that is none of ours
+)
+
+
+class Opened:
+    """The file as this process has it open. `tables` in the order of their names.
+
+    `epoch` is a number by chance, made with the file: what counts from there never meets what an older file counted.
+    So with the number of a transaction it makes the `state` in which that finds the file, or leaves it.
+    """
+
+    def __init__(self, environment: lmdb.Environment, tables: Sequence[str], inode: int) -> None:
+        self.environment = environment
+        self.inode = inode
+        with environment.begin(write=True) as transaction:
+            self._about, *self.tables = (
+                environment.open_db(name.encode(), transaction) for name in ("about", *tables)
+            )
+            if transaction.get(_EPOCH, db=self._about) is None:
+                transaction.put(_EPOCH, secrets.randbits(62).to_bytes(8, "big"), db=self._about)
+            self.epoch = int.from_bytes(transaction.get(_EPOCH, b"", db=self._about), "big")
+
+    def state(self, transaction: lmdb.Transaction[bytes]) -> int:
+        """The state of the file that a transaction reads, or writes: no other state of any file has this number."""
+        return self.epoch + transaction.id()
+
+    @contextmanager
+    def writing(self, sign: GenerationCounter) -> Iterator[lmdb.Transaction[bytes]]:
+        """A transaction that writes. Before its changes can be seen, all processes see its state as the second number.
+
+        So what was found in a state that is still shown is what would be found now. Each leaves another state, even
+        one that changes nothing: else the sign would show one that never comes. Raises lmdb.Error.
+        """
+        with self.environment.begin(write=True) as transaction:
+            yield transaction
+            state = self.state(transaction)
+            transaction.put(_WRITTEN, state.to_bytes(8, "big"), db=self._about)
+            sign.numbers[1] = state
+
+    def used(self, transaction: lmdb.Transaction[bytes], *numbers: int) -> int:
+        """How many bytes the pages of these tables take, or of all of them, as the transaction sees them."""
+        sizes = [transaction.stat(self.tables[number]) for number in numbers or range(len(self.tables))]
+        pages = sum(each["branch_pages"] + each["leaf_pages"] + each["overflow_pages"] for each in sizes)
+        return pages * sizes[0]["psize"]
+
+
+class SharedFile:
+    """One LMDB file, as a folder with its lock. To be opened after a fork, and once in a process.
+
+    `opened` is None while the file cannot be used; then nothing is remembered, and `mend` tries again. `sign` shows
+    all processes the epoch of the file that is the right one now: it changes before anything is forgotten elsewhere.
+    Its second number is the state that the last transaction leaves that was begun with `writing`.
+    Raises SetupError where the folder cannot be used at all.
+    """
+
+    def __init__(self, path: Path, most_bytes: int, tables: Sequence[str]) -> None:
+        self._path = path
+        self._data = path / "data.mdb"
+        self._map = most_bytes + SPARE
+        self._tables = tables
+        self._mending = threading.Lock()
+        self.opened: Opened | None = None
+        try:
+            make_folder(path.parent)
+            self.sign = GenerationCounter(path.with_name(f"{path.name}.door"), 2)
+            with self._open_lock():
+                self.opened = self._open_or_begin_anew()
+        except (OSError, lmdb.Error) as error:
+            raise SetupError("{path} cannot be used: {reason}", path=path, reason=error) from None
+
+    def replaced(self) -> bool:
+        """Whether another process moved aside the file that is open here."""
+        opened = self.opened  # which another thread may change meanwhile
+        return opened is not None and self._inode() != opened.inode
+
+    def tend(self) -> None:
+        """Follow to the new file where the old one was moved aside; give up what killed processes were reading."""
+        opened = self.opened
+        if opened is None or self.replaced():
+            self.mend()
+            return
+        try:
+            opened.environment.reader_check()
+        except lmdb.Error as error:
+            self.mend(error)
+
+    def mend(self, error: Exception | None = None, *, anew: bool = False) -> None:
+        """Open the file again after an error; begin it anew where it is damaged, or where the caller says so.
+
+        What another thread reads at this moment ends with an lmdb.Error.
+        """
+        with self._mending:
+            old, self.opened = self.opened, None
+            try:
+                with self._open_lock():
+                    if old is not None:
+                        old.environment.close()
+                    same = (
+                        old is None or self._inode() == old.inode
+                    )  # otherwise another process has repaired it already
+                    if same and self._path.exists() and (anew or isinstance(error, _DAMAGE)):
+                        self._rename_damaged(error)
+                    self.opened = self._open_or_begin_anew()
+            except (OSError, lmdb.Error) as failure:
+                if old is not None:  # said once, not at every attempt
+                    _log.error(
+                        "%s cannot be used, nothing is remembered until it can: %s", self._path, failure
+                    )
+
+    def fetch(self) -> None:
+        """Ask the kernel to have the file in memory soon; returns at once."""
+        with suppress(OSError), self._data.open("rb") as data:
+            os.posix_fadvise(data.fileno(), 0, 0, os.POSIX_FADV_WILLNEED)
+
+    def close(self) -> None:
+        """Give the file back."""
+        opened, self.opened = self.opened, None
+        if opened is not None:
+            opened.environment.close()
+
+    def _open_or_begin_anew(self) -> Opened:
+        try:
+            return self._open()
+        except _DAMAGE as error:
+            self._rename_damaged(error)
+            return self._open()
+
+    def _open(self) -> Opened:
+        make_folder(self._path)  # lmdb would give it the mode of its files, and only root could enter
+        environment = lmdb.Environment(
+            os.fspath(self._path),
+            map_size=self._map,
+            metasync=False,
+            mode=0o600,
+            readahead=False,
+            max_readers=_READERS,
+            max_dbs=1 + len(self._tables),
+        )
+        try:
+            self._check_length(environment)
+            environment.reader_check()
+            opened = Opened(environment, self._tables, self._inode())
+            self.sign.set(opened.epoch)
+            return opened  # noqa: TRY300 - closed where any of it fails
+        except BaseException:
+            environment.close()
+            raise
+
+    def _check_length(self, environment: lmdb.Environment) -> None:
+        """LMDB trusts the length of its file, and reading beyond the end kills a process. Raises CorruptedError."""
+        pages = environment.info()["last_pgno"] + 1
+        size = self._data.stat().st_size
+        if pages * environment.stat()["psize"] <= size:
+            return
+        try:  # pages at the end that were given and never used may be missing; every page is looked at only then
+            faults = verify(os.fspath(self._path))  # type: ignore[no-untyped-call]  # it has no annotations
+        except VerifyError as error:
+            faults = [str(error)]
+        if faults:
+            raise lmdb.CorruptedError("the file is too short")
+
+    def _rename_damaged(self, error: Exception | None) -> None:
+        self.sign.numbers[1] = UNKNOWN
+        self.sign.set(UNKNOWN)
+        damaged = self._path.with_name(f"{self._path.name}.damaged")
+        shutil.rmtree(damaged, ignore_errors=True)  # of several only the last is kept: disks have an end
+        self._path.rename(damaged)
+        flush_folder(self._path.parent)
+        _log.warning("%s is damaged (%s): moved to %s and begun anew", self._path, error, damaged.name)
+
+    def _inode(self) -> int:
+        try:
+            return self._data.stat().st_ino
+        except OSError:
+            return 0
+
+    @contextmanager
+    def _open_lock(self) -> Iterator[None]:
+        """Hold the lock under which the file is opened or renamed."""
+        handle = os.open(self._path.with_name(f"{self._path.name}.door"), os.O_RDWR | os.O_CREAT, 0o600)
+        try:
+            fcntl.flock(handle, fcntl.LOCK_EX)
+            yield
+        finally:
+            os.close(handle)
+
+
+BATCH: Final = 1_000
+"""So many entries are written in one transaction at most."""
+
+BETWEEN: Final = 0.2
+"""Seconds from one batch to the next, unless a whole one is waiting."""
+
+MOST_WAITING: Final = 20_000
+"""So many entries wait at most; what comes then is dropped."""
+
+MOST_WAITING_BYTES: Final = 16 * 1024 * 1024
+"""So many bytes wait at most; what comes then is dropped."""
+
+_TEND = 1.0  # seconds between two looks at what needs tending
+_LAST_WORDS = 10.0  # seconds for what is waiting at the end
+
+_Value = TypeVar("_Value")
+
+
+class WriteBehind(Generic[_Value]):
+    """Entries that wait to be written, by key.
+
+    `write` gets a batch and returns how many of it were written; `tend` is called about once a second; both run in
+    the thread, and no error of theirs ends it. `merge(old, new)` makes one entry of two with the same key.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        write: Callable[[dict[bytes, _Value]], int],
+        tend: Callable[[], None],
+        merge: Callable[[_Value, _Value], _Value],
+    ) -> None:
+        self._write = write
+        self._tend = tend
+        self._merge = merge
+        self._lock = threading.Lock()
+        self._some = threading.Event()  # something waits, or the end has come
+        self._many = threading.Event()  # a whole batch waits, or the end has come
+        self._ended = False
+        self._waiting: dict[bytes, tuple[_Value, int]] = {}
+        self._writing: dict[bytes, _Value] = {}
+        self._bytes = 0
+        self.dropped = 0
+        self._thread = threading.Thread(target=self._run, name=name, daemon=True)
+        self._thread.start()
+
+    def put(self, key: bytes, value: _Value, size: int = 0) -> None:
+        """Have an entry written; `size` in bytes. Returns at once."""
+        with self._lock:
+            known = self._waiting.get(key)
+            if known is not None:
+                value = self._merge(known[0], value)
+            more = size - (known[1] if known else 0)
+            if (
+                self._ended
+                or self._bytes + more > MOST_WAITING_BYTES
+                or (known is None and len(self._waiting) >= MOST_WAITING)
+            ):
+                self.dropped += 1
+                return
+            self._waiting[key] = value, size
+            self._bytes += more
+            if known is None:
+                self._some.set()
+                if len(self._waiting) >= BATCH:
+                    self._many.set()
+
+    def pending(self, key: bytes) -> _Value | None:
+        """What was put and is not written yet. To be asked before the file: what is in neither was never put."""
+        if not self._waiting and not self._writing:
+            return None
+        with self._lock:
+            written = self._writing.get(key)
+            waiting = self._waiting.get(key)
+        if waiting is None:
+            return written
+        return waiting[0] if written is None else self._merge(written, waiting[0])
+
+    def settle(self) -> None:
+        """Return when nothing waits."""
+        while self._waiting or self._writing:
+            threading.Event().wait(BETWEEN)
+
+    def close(self) -> None:
+        """Write what waits, and end."""
+        with self._lock:
+            self._ended = True
+        self._some.set()
+        self._many.set()
+        self._thread.join(_LAST_WORDS)
+
+    def _run(self) -> None:
+        since = 0.0  # seconds that were spent waiting since the last look at what needs tending
+        while True:
+            since += BETWEEN if self._some.wait(_TEND) else _TEND
+            batch = self._take()
+            if batch:
+                self._written(batch)
+            elif self._ended:
+                return
+            if since >= _TEND:
+                since = 0.0
+                self._guarded(self._tend)
+            self._many.wait(BETWEEN if batch else 0)
+
+    def _take(self) -> dict[bytes, _Value]:
+        with self._lock:
+            keys = list(islice(self._waiting, BATCH))
+            self._writing = {
+                key: self._waiting[key][0] for key in keys
+            }  # first: a reader finds it in one of them
+            self._bytes -= sum(self._waiting.pop(key)[1] for key in keys)
+            if not self._ended:
+                if not self._waiting:
+                    self._some.clear()
+                if len(self._waiting) < BATCH:
+                    self._many.clear()
+        return self._writing
+
+    def _written(self, batch: dict[bytes, _Value]) -> None:
+        written = 0
+
+        def write() -> None:
+            nonlocal written
+            written = self._write(batch)
+
+        self._guarded(write)
+        with self._lock:
+            self._writing = {}
+            self.dropped += len(batch) - written
+
+    def _guarded(self, work: Callable[[], None]) -> None:
+        try:
+            work()
+        except Exception:  # noqa: BLE001 - a fault here must not end all remembering
+            _log.exception("what was to be remembered could not be written")

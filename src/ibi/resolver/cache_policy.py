@@ -1,0 +1,184 @@
+"""Which redirects may be cached for the fast path, and for which clients (notes 1 and 2, threat T20).
+
+A redirect is cached only if every answer that it depends on came from the cache, so no Archive had to be asked. Its key
+is a digest of the settings and the included Archives, then the target as received, then the Accept-Language where that
+decides. After a change of any of them the key is another, so the change counts at once.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from hashlib import blake2b
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+import ibi
+from ibi.errors import ParseError
+from ibi.http.request import Request
+from ibi.protocol.messages import read_request
+from ibi.protocol.url_list import UrlList
+from ibi.resolver.acknowledgments.counter import outcome_number
+from ibi.resolver.cache import rows
+from ibi.resolver.cache.redirects import Source
+from ibi.resolver.cache.rows import BY_LANGUAGE, CachedAnswer
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection, Sequence
+    from ipaddress import IPv4Network, IPv6Network
+
+    from ibi.http.response import Response
+    from ibi.protocol.messages import Acknowledgment, UrlRequest
+    from ibi.resolver.model.archive import Archive
+    from ibi.resolver.registry.registry import Registry
+    from ibi.resolver.resolve.learning import Knowledge
+    from ibi.resolver.resolve.resolution import Redirect
+    from ibi.resolver.resolve.resolver import Outcome
+    from ibi.runtime.generation_counter import GenerationCounter
+    from ibi.runtime.settings import ResolverSettings
+
+
+_DIGEST_BYTES: Final = 8
+_UNSEEN: Final = -1
+_NO_CLIENT: Final = ("0.0.0.0",)  # noqa: S104 - a placeholder: the address of a reader is never written down
+
+
+class PolicySnapshot(NamedTuple):
+    """When a resolution began (POSIX seconds), and the digest of settings and Archives at that moment."""
+
+    now: float
+    digest: bytes
+
+
+class CachePolicy:
+    """Which redirects may be cached, and for which clients, under the settings of one moment.
+
+    `hosts`: the host names under which requests come; `names`: the resolver's own IBIs, which reveal a loop;
+    `trusted`: networks of trusted proxies; `refuses`: whether a client origin has exceeded its limit.
+    """
+
+    def __init__(
+        self,
+        settings: ResolverSettings,
+        registry: Registry,
+        generation: GenerationCounter,
+        knowledge: Knowledge,
+        *,
+        hosts: frozenset[str],
+        trusted: Sequence[IPv4Network | IPv6Network],
+        refuses: Callable[[str], bool],
+    ) -> None:
+        self._registry_generation = generation
+        self.generation = generation.numbers
+        """The first of these is the generation of the registry now."""
+        self.hosts = hosts
+        self.names: Collection[str] = settings.service.canonicals
+        self.trusted = trusted
+        self.refuses = refuses
+        self._settings = settings
+        self._registry = registry
+        self._knowledge = knowledge
+        self._archives: Sequence[Archive] | None = None
+        self.seen = _UNSEEN
+        """The generation of the registry when it was read last."""
+        self.by_name: dict[str, Archive] = {}
+        """The included Archives, by the names of their services as they are spelled."""
+        self.digest = b""
+        """The digest of the settings and the included Archives."""
+
+    def refresh(self) -> None:
+        """Read again which Archives are included."""
+        self.seen = self._registry_generation.current  # before reading: a change meanwhile is seen next time
+        archives = self._registry.archives()
+        if archives is not self._archives:
+            self._archives = archives
+            self.by_name = {archive.name: archive for archive in archives}
+            facts = [
+                (
+                    each.service_ibi.canonical,
+                    str(each.service_ibi),
+                    each.address,
+                    each.confirmed,
+                    each.url_hosts,
+                )
+                for each in archives
+            ]
+            text = repr((ibi.__version__, self._settings, facts))
+            self.digest = blake2b(text.encode(), digest_size=_DIGEST_BYTES).digest()
+
+    def snapshot(self) -> PolicySnapshot:
+        """Take this before a resolution begins, for `offer`."""
+        if self.generation[0] != self.seen:
+            self.refresh()
+        return PolicySnapshot(self._knowledge.now(), self.digest)
+
+    def offer(
+        self,
+        request: Request,
+        outcome: Outcome,
+        decision: Redirect,
+        response: Response,
+        since: PolicySnapshot,
+        *,
+        by_language: bool,
+    ) -> None:
+        """Put a redirect that rests on nothing but cached answers into the redirect cache. Returns at once."""
+        if self.generation[0] != self.seen:
+            self.refresh()
+        target = request.target.encode("latin-1")
+        if not _is_plain(target) or since.digest != self.digest:
+            return
+        found = [self._source(each.query, one, since) for each in outcome.rounds for one in each.queried]
+        sources = [source for source in found if source is not None]
+        chosen = decision.archive.name
+        if len(sources) < len(found) or not _contains(decision, sources) or chosen not in self.by_name:
+            return
+        query = b"" if decision.acknowledgment is None else _acknowledgment(chosen, decision.acknowledgment)
+        if query is None:
+            return
+        redirects, key = self._knowledge.cache.redirects, self.digest + target
+        if by_language:
+            redirects.put(key, BY_LANGUAGE, sources, b"", b"")
+            key += b"\n" + request.headers.get(b"accept-language", b"")
+        number = outcome_number(len(outcome.rounds), outcome.hint)
+        redirects.put(key, number, sources, response.whole(), query)
+
+    def _source(self, query: UrlRequest, archive: Archive, since: PolicySnapshot) -> Source | None:
+        """The answer of an Archive to a query, if it was cached before that was asked and still is."""
+        if archive.name not in self.by_name:
+            return None
+        question = rows.question(query)
+        kept = self._knowledge.cache.answer(archive.service, question)
+        if kept is None or kept.heard > since.now or kept.fresh_until <= since.now:
+            return None
+        return Source(
+            rows.key_of(archive.service, question), CachedAnswer(kept.body, kept.heard, kept.fresh_until, 0.0)
+        )
+
+
+def _is_plain(target: bytes) -> bool:
+    return target.startswith(b"/") and b"#" not in target and all(0x21 <= byte <= 0x7E for byte in target)  # noqa: PLR2004 - visible ASCII
+
+
+def _contains(decision: Redirect, sources: Sequence[Source]) -> bool:
+    """Whether the chosen answer is one of these."""
+    prefix = rows.archive_key(decision.archive.service)
+    try:
+        return any(
+            source.key.startswith(prefix) and UrlList.read(source.answer.body) == decision.answer
+            for source in sources
+        )
+    except ParseError:
+        return False
+
+
+def _acknowledgment(service: str, message: Acknowledgment) -> bytes | None:
+    """The service and the query of an acknowledgment; None where the query could not be read again.
+
+    No address of a reader is written down: each reader's own replaces the placeholder when it is sent.
+    """
+    message = replace(message, client_addresses=_NO_CLIENT)
+    query = message.query()
+    try:
+        same = read_request(query) == message
+    except ParseError:
+        return None
+    return f"{service} {query}".encode("ascii") if same else None

@@ -1,0 +1,201 @@
+"""The evidence on disk: DIR/evidence.jsonl, which only grows, and DIR/evidence.head, the last number and hash.
+
+Several processes write to one pair of files, each while it holds the lock of the head. What a writer finds wrong with
+the end of the log becomes an entry `damage`, with a `kind`:
+
+    torn       half a line at the end, of so many `bytes`, was cut off: what a crash may leave
+    end        the end is not the entry `number` that the head names: entries were removed or changed
+    strange    after the last entry there were lines that do not belong there
+    head       the head was missing or damaged: entries may be missing at the end
+
+Not visible from here: both files set back, or written anew, by a person with access to the disk. An anchor stored
+elsewhere shows it. Never move one of the files alone; with both moved away, a new log begins.
+"""
+
+from __future__ import annotations
+
+import errno
+import fcntl
+import os
+from contextlib import ExitStack, contextmanager, suppress
+from typing import TYPE_CHECKING
+
+from ibi.resolver.evidence.chain import (
+    CHAIN_START,
+    HEAD_WIDTH,
+    LONGEST_LINE,
+    LogHead,
+    LogVerification,
+    NewEntry,
+    line_end,
+    read_line,
+    verify_lines,
+    write_line,
+)
+from ibi.runtime.durable_files import flush_folder, overwrite
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+    from pathlib import Path
+
+    from ibi.resolver.evidence.chain import Anchor
+
+_TRIES = 100  # to lock a head that is being replaced
+
+
+class EvidenceFiles:
+    """The two files; `path` is that of the entries. Everything here raises OSError, and may be called by any thread."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.head_path = path.with_suffix(".head")
+
+    def append(self, new: Sequence[NewEntry]) -> None:
+        """Append entries, one or more, all or none; they are durable when this returns."""
+        with self._locked() as handle, _opened(self.path) as log:
+            head, damage = _settle(handle, log, new[0].moment)
+            size = os.fstat(log).st_size
+            lines, last = [], head.anchor
+            for each in (*damage, *new):
+                line, last = write_line(last, each)
+                lines.append(line)
+            ends_with_line = not size or os.pread(log, 1, size - 1) == b"\n"
+            content = b"".join(lines) if ends_with_line else b"".join((b"\n", *lines))
+            # The entries are flushed before the head names them. A crash in between leaves at most lines that the head
+            # does not know yet, and half a line: the next writer accepts the former and cuts off the latter.
+            try:
+                _write(log, content)
+                os.fsync(log)
+                if not head.anchor.number:
+                    flush_folder(self.path.parent)
+            except OSError:
+                with suppress(OSError):
+                    os.ftruncate(log, size)
+                raise
+            with suppress(
+                OSError
+            ):  # the entries are durable; a head that is late is brought up by the next writer
+                overwrite(handle, LogHead(last, size + len(content)).line())
+                os.fsync(handle)
+
+    def head(self) -> LogHead | None:
+        """Read the head; None if it is damaged, or missing though there are entries."""
+        return self._look()[0]
+
+    def lines(self) -> Iterator[bytes]:
+        """Read all lines, without half a line that a crash has left."""
+        head, size = self._look()
+        return self._lines(head.size if head else 0, size)
+
+    def verify(self, since: Anchor | None = None) -> LogVerification:
+        """Check all entries, a line at a time, and that the anchor `since` is among them."""
+        head, size = self._look()
+        return verify_lines(self._lines(head.size if head else 0, size), head, since)
+
+    def _lines(self, known: int, size: int) -> Iterator[bytes]:
+        """Read the lines among the first `size` bytes; half a line after the first `known` is left out."""
+        if not size:
+            return
+        with self.path.open("rb") as file:
+            while size > (at := file.tell()):
+                line = file.readline(min(LONGEST_LINE, size - at))
+                if not line or (at >= known and not line.endswith(b"\n") and file.tell() == size):
+                    return
+                yield line
+
+    def _look(self) -> tuple[LogHead | None, int]:
+        """Return the head and the size of the log, at a moment without a writer."""
+        with ExitStack() as stack:
+            line = b""
+            with suppress(FileNotFoundError):
+                handle = os.open(self.head_path, os.O_RDONLY | os.O_CLOEXEC)
+                stack.callback(os.close, handle)
+                fcntl.flock(handle, fcntl.LOCK_SH)
+                line = os.pread(handle, HEAD_WIDTH + 1, 0)
+            size = self.path.stat().st_size if self.path.exists() else 0
+        return LogHead.read(line) if line or size else LogHead(CHAIN_START, 0), size
+
+    @contextmanager
+    def _locked(self) -> Iterator[int]:
+        """Open the head and lock it."""
+        # Opened anew each time: a lock belongs to the open file, so that also threads and forks exclude each other.
+        for _ in range(_TRIES):
+            with _opened(self.head_path) as handle:
+                fcntl.flock(handle, fcntl.LOCK_EX)
+                # Whether it was replaced while this waited: then it locked a file that no other process opens any more.
+                with suppress(FileNotFoundError):
+                    if os.path.samestat(os.fstat(handle), self.head_path.stat()):
+                        yield handle
+                        return
+        raise BlockingIOError(errno.EAGAIN, os.strerror(errno.EAGAIN), str(self.head_path))
+
+
+@contextmanager
+def _opened(path: Path) -> Iterator[int]:
+    """Open a file to be read and appended to, made where there is none; closing it releases its lock."""
+    handle = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    try:
+        yield handle
+    finally:
+        with suppress(OSError):  # what counts was flushed before
+            os.close(handle)
+
+
+def _settle(handle: int, log: int, moment: str) -> tuple[LogHead, list[NewEntry]]:
+    """Find where to append, and what damage to record. Only the end is read, unless the head is lost."""
+    line = os.pread(handle, HEAD_WIDTH + 1, 0)
+    head, size = LogHead.read(line), os.fstat(log).st_size
+    damage: list[dict[str, str | int]] = []
+    if head is None:
+        head = LogHead(CHAIN_START, 0)
+        if line or size:
+            damage.append({"kind": "head"})
+        else:  # before the first entry: from now on a log without a head was tampered with
+            overwrite(handle, head.line())
+            os.fsync(handle)
+    # Appending goes on from the head also where the end is missing: the numbers that are missing then show for ever,
+    # while to number on from what is left would hide that entries were removed.
+    if size < head.size or not _ends_as(log, head):
+        damage.append({"kind": "end", "number": head.anchor.number})
+    elif size > head.size:
+        last, end, strange = _after(log, head, size)
+        if strange:
+            damage.append({"kind": "strange"})
+        if end < size:
+            os.ftruncate(log, end)
+            damage.append({"kind": "torn", "bytes": size - end})
+        head = LogHead(last, end)
+    return head, [NewEntry(moment, "damage", facts) for facts in damage]
+
+
+def _ends_as(log: int, head: LogHead) -> bool:
+    """Whether the entry that the head names ends where the head says."""
+    if not head.anchor.number:
+        return head.size == 0
+    expected = line_end(head.anchor.hash)
+    return os.pread(log, len(expected), max(0, head.size - len(expected))) == expected
+
+
+def _after(log: int, head: LogHead, size: int) -> tuple[Anchor, int, bool]:
+    """Read what comes after the head: the last anchor, the end of the last whole line, and whether one is strange."""
+    last, end, strange = head.anchor, head.size, False
+    with os.fdopen(os.dup(log), "rb") as file:
+        file.seek(end)
+        while file.tell() < size:
+            begins = file.tell() == end
+            line = file.readline(LONGEST_LINE)
+            entry = read_line(line) if begins else None
+            if line.endswith(b"\n"):
+                end = file.tell()
+                strange |= entry is None or (entry.number, entry.previous) != (last.number + 1, last.hash)
+            if entry is not None:
+                last = entry.anchor
+    return last, end, strange
+
+
+def _write(log: int, content: bytes) -> None:
+    """Append bytes, all of them."""
+    at, left = os.lseek(log, 0, os.SEEK_END), memoryview(content)
+    while left:
+        written = os.pwrite(log, left, at)
+        at, left = at + written, left[written:]

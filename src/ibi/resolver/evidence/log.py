@@ -1,0 +1,259 @@
+"""The evidence: what happened to a resolver's registry and to originals, in a hash chain (threat T42).
+
+| what | facts |
+|---|---|
+| registered, unregistered, approved, rotated | `ibi` of the Archive's service; `by`: command, form, mail, mirror |
+| included | `ibi`; `address` of the Archive; `confirmed`: 1 or 0; `source`: the address that asked for it |
+| excluded | `ibi`; `source`; `address` and `still_answers` 1: it was excluded, but is there |
+| moved-address | `ibi`; `before`, `address`: the old and the new one; `outcome`: done or held; `source`; `confirmed`; |
+| | `allowed`: 1 if an administrator allowed it; `old_answers`: 1 if the old one still confirms |
+| original | `ibi`: the forms of an item; `archive` that showed its Original, seen for the first time |
+| migrated | `ibi`: the forms of an item; the Original went `from` one Archive `to` another |
+| move-allowed | `ibi` of the Archive's service, which may move once; `address` where it wants to; `by` |
+| setting | `name` of a setting that was changed; `before`, `after`; `by` |
+| deleted | `ibi`: the forms of an item; `archive` that says that it was removed |
+| alert | `kind`; `ibi` of the item; `archives` that the alert is about, with blanks between them |
+| damage | what a writer found wrong with the log itself; see `files` |
+| overflow | `count` of notes that were lost, because too many waited or the disk was full |
+
+Archives are named by the IBI of their service. No fact is a key, a reader's address or the query of a persistent URL:
+only the facts above are written, each up to the first question mark.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections import OrderedDict, deque
+from datetime import UTC, datetime
+from functools import lru_cache
+from math import inf
+from typing import TYPE_CHECKING, Final
+
+from ibi.errors import SetupError
+from ibi.resolver.evidence.chain import Anchor, Entry, LogVerification, NewEntry, read_line
+from ibi.resolver.evidence.files import EvidenceFiles
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator, Mapping
+    from pathlib import Path
+
+    from ibi.identifier.forms import IBIForms
+
+
+EVIDENCE_FILE: Final = "evidence.jsonl"
+"""The name of the log in a resolver's data directory."""
+
+LONGEST_FACT: Final = 2_048
+"""Characters of a fact; the rest is left out."""
+
+MOST_WAITING: Final = 10_000
+"""Entries that wait to be written; more are lost, and counted."""
+
+REPEAT_SECONDS: Final = 3_600
+"""For so long, each process records the same original, removal or alert only once."""
+
+FACTS: Final[dict[str, frozenset[str]]] = {
+    **dict.fromkeys(("registered", "unregistered", "approved", "rotated"), frozenset({"ibi", "by"})),
+    "included": frozenset({"ibi", "address", "confirmed", "source"}),
+    "excluded": frozenset({"ibi", "address", "still_answers", "source"}),
+    "moved-address": frozenset(
+        {"ibi", "before", "address", "outcome", "source", "confirmed", "allowed", "old_answers"}
+    ),
+    "move-allowed": frozenset({"ibi", "address", "by"}),
+    "setting": frozenset({"name", "before", "after", "by"}),
+    "original": frozenset({"ibi", "archive"}),
+    "migrated": frozenset({"ibi", "from", "to"}),
+    "deleted": frozenset({"ibi", "archive"}),
+    "alert": frozenset({"kind", "ibi", "archives"}),
+}
+"""The entries that may be written, each with the names of its facts."""
+
+_ONCE = frozenset({"original", "deleted", "alert"})
+_BATCH = 1_000  # entries that share a flush
+_BATCH_SECONDS = 0.2  # how long a batch is collected
+_CLOSING_SECONDS = 10.0  # how long a stop waits for the disk
+
+_log = logging.getLogger("ibi.resolver.evidence.log")
+
+
+class Evidence:
+    """The log in one file, `path`, and the head beside it; several processes may write to it at once.
+
+    `now` returns POSIX seconds. Make it in the process that uses it; its methods may be called by any thread.
+    `overflow` counts the entries that were lost. Entries are in the order of writing: their moments may differ from it
+    by the half second that an entry of `note` may wait.
+    """
+
+    def __init__(self, path: Path, now: Callable[[], float], most: int = MOST_WAITING) -> None:
+        self.overflow = 0
+        self._files = EvidenceFiles(path)
+        self._now = now
+        self._most = most
+        self._changed = threading.Condition()
+        self._waiting: deque[tuple[float, str, Mapping[str, str | int]]] = deque()
+        self._recent: OrderedDict[tuple[str | int, ...], float] = OrderedDict()
+        self._lost_unrecorded = 0
+        self._thread: threading.Thread | None = None
+        self._closed = False
+
+    def write(self, what: str, **facts: str | int) -> None:
+        """Append an entry, durable when this returns. Raises SetupError where it cannot be written.
+
+        Flushes to disk: not for an event loop.
+        """
+        new = _new_entry(self._now(), what, facts)
+        try:
+            self._files.append([new])
+        except OSError as error:
+            raise self._unusable("{path} cannot be written: {reason}", error) from None
+
+    def note(self, what: str, **facts: str | int) -> None:
+        """Append an entry within half a second, in the background; return at once.
+
+        A kill before that loses it. Where too many wait, or after `close`, it is counted as overflow.
+        """
+        # Every reader can ask for one item again and again: without this, readers would fill the disk with its alert.
+        key = (what, *facts.values()) if what in _ONCE else None
+        now = self._now()
+        with self._changed:
+            if key is not None and now - self._recent.get(key, -inf) < REPEAT_SECONDS:
+                return
+            if self._closed or len(self._waiting) >= self._most:
+                self._lose(1)
+                return
+            if key is not None:
+                self._recent[key] = now
+                self._recent.move_to_end(key)
+                if len(self._recent) > self._most:
+                    self._recent.popitem(last=False)
+            self._waiting.append((now, what, facts))
+            if self._thread is None:
+                self._thread = threading.Thread(target=self._work, name="evidence", daemon=True)
+                self._thread.start()
+            if len(self._waiting) == 1:
+                self._changed.notify()  # the others of a batch need no wake-up: the thread takes all that wait
+
+    def original(self, forms: IBIForms, archive: str) -> None:
+        """Record that an Archive is the first that was seen with the Original of an item."""
+        self.note("original", ibi=" ".join(forms.words), archive=archive)
+
+    def migrated(self, forms: IBIForms, origin: str, destination: str) -> None:
+        """Record that the Original of an item went from one Archive to another."""
+        self.note("migrated", ibi=str(forms), **{"from": origin, "to": destination})
+
+    def deleted(self, forms: IBIForms, archive: str) -> None:
+        """Record that an Archive reports an item as removed."""
+        self.note("deleted", ibi=str(forms), archive=archive)
+
+    def alert(self, kind: str, ibi: str, archives: Iterable[str] = ()) -> None:
+        """Record an alert about an item and these Archives."""
+        self.note("alert", kind=kind, ibi=ibi, archives=" ".join(archives)[:LONGEST_FACT])
+
+    def lines(self) -> Iterator[bytes]:
+        """Read the lines of the log as they are. Raises SetupError."""
+        try:
+            yield from self._files.lines()
+        except OSError as error:
+            raise self._unusable("{path} cannot be read: {reason}", error) from None
+
+    def entries(self) -> Iterator[Entry]:
+        """Read the entries, without lines that were changed. Raises SetupError."""
+        return (entry for line in self.lines() if (entry := read_line(line)) is not None)
+
+    def verify(self, since: Anchor | None = None) -> LogVerification:
+        """Check whether the log is as it was written, with the entry `since` in it. Raises SetupError."""
+        try:
+            return self._files.verify(since)
+        except OSError as error:
+            raise self._unusable("{path} cannot be read: {reason}", error) from None
+
+    def head(self) -> Anchor:
+        """Return the number and hash of the last entry, to be stored elsewhere. Raises SetupError."""
+        try:
+            head = self._files.head()
+        except OSError as error:
+            raise self._unusable("{path} cannot be read: {reason}", error) from None
+        if head is None:
+            problem = "{path} is missing or damaged, so nobody can tell whether the last entries are there"
+            raise SetupError(problem, path=self._files.head_path)
+        return head.anchor
+
+    def close(self) -> None:
+        """Write what waits; from then on, `note` only counts overflow."""
+        with self._changed:
+            self._closed = True
+            self._changed.notify()
+        if self._thread is not None:
+            self._thread.join(_CLOSING_SECONDS)
+
+    def _lose(self, count: int) -> None:
+        self.overflow += count
+        self._lost_unrecorded += count
+
+    def _work(self) -> None:
+        """Write what waits, batch by batch, until closed."""
+        failing = False
+        while True:
+            with self._changed:
+                self._changed.wait_for(lambda: self._closed or self._waiting)
+                self._changed.wait_for(lambda: self._closed, _BATCH_SECONDS)
+                batch, lost, closed = self._take(), self._lost_unrecorded, self._closed
+            if not batch and not lost:
+                return  # only closing leaves nothing to do
+            overflow = [NewEntry(_moment(self._now()), "overflow", {"count": lost})] if lost else []
+            try:
+                self._files.append([*overflow, *(_new_entry(*each) for each in batch)])
+            except OSError as error:
+                # Logged once for a full disk, not five times a second.
+                if not failing or closed:
+                    _log.error("%s cannot be written: %s", self._files.path, error.strerror)
+                failing = True
+                with self._changed:
+                    self._waiting.extendleft(reversed(batch))
+                    if closed:
+                        self._lose(len(self._waiting))
+                        return
+            else:
+                failing = False
+                with self._changed:
+                    self._lost_unrecorded -= lost
+
+    def _take(self) -> list[tuple[float, str, Mapping[str, str | int]]]:
+        return [self._waiting.popleft() for _ in range(min(_BATCH, len(self._waiting)))]
+
+    def _unusable(self, problem: str, error: OSError) -> SetupError:
+        return SetupError(problem, path=error.filename or self._files.path, reason=error.strerror)
+
+
+def _new_entry(now: float, what: str, facts: Mapping[str, str | int]) -> NewEntry:
+    """Make an entry of facts as they came; `now` in POSIX seconds."""
+    known = FACTS.get(what, frozenset())
+    # An unknown fact is a fault of ours that might put a key or a reader's address on the disk for ever, since
+    # nothing can be removed from the log: the fact is dropped, the entry is written.
+    if not facts.keys() <= known:
+        _log.error("left out of an entry %s: %s", what, ", ".join(sorted(facts.keys() - known)))
+    clean = {
+        name: int(fact) if isinstance(fact, int) else _clean(fact)
+        for name, fact in facts.items()
+        if name in known
+    }
+    return NewEntry(_moment(now), what, clean)
+
+
+def _moment(now: float) -> str:
+    return f"{_second(int(now))}.{int(now % 1 * 1000):03}Z"
+
+
+# Cached: under load, hundreds of entries have the same second.
+@lru_cache(maxsize=4)
+def _second(posix: int) -> str:
+    return datetime.fromtimestamp(posix, UTC).strftime("%Y-%m-%dT%H:%M:%S")
+
+
+def _clean(text: str) -> str:
+    """Reduce a fact to visible ASCII without a query, not too long."""
+    kept = text.partition("?")[0][:LONGEST_FACT]
+    if kept.isascii() and kept.isprintable():
+        return kept
+    return "".join(c if " " <= c <= "~" else "." for c in kept)

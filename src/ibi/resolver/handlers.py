@@ -1,0 +1,223 @@
+"""What readers get at a resolver: redirects, alerts and explanations (R15 chapter 8)."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import replace
+from functools import lru_cache, partial
+from math import ceil
+from typing import TYPE_CHECKING, Final
+
+from ibi.errors import ParseError
+from ibi.http.limits.token_bucket import TokenBuckets
+from ibi.http.response import link, redirect
+from ibi.protocol.persistent_url import PersistentURL
+from ibi.protocol.relation import Kind as StepKind
+from ibi.protocol.relation import Step
+from ibi.resolver.metrics.metrics import REDIRECT
+from ibi.resolver.model.alert import Alert, Kind
+from ibi.resolver.resolve.resolution import Redirected
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from ibi.http.request import Form, Request
+    from ibi.http.response import Response
+    from ibi.protocol.messages import Acknowledgment
+    from ibi.resolver.acknowledgments.counter import AcknowledgmentCounter
+    from ibi.resolver.acknowledgments.queue import AcknowledgmentQueue
+    from ibi.resolver.cache_policy import CachePolicy
+    from ibi.resolver.metrics.metrics import Metrics
+    from ibi.resolver.model.archive import Archive
+    from ibi.resolver.pages.site import Site
+    from ibi.resolver.resolve.resolution import Redirect
+    from ibi.resolver.resolve.resolver import Outcome, Resolver
+    from ibi.resolver.resolve.upstream import Upstream
+    from ibi.runtime.settings import ResolverSettings
+
+MOST_RESOLUTIONS: Final = 2_000
+"""Resolutions of one process that are under way; further readers are asked to come back (threat T37)."""
+
+EXPLAIN: Final = "/-/explain/"
+"""What the paths of explanations begin with."""
+
+_LONGEST_CACHED: Final = 256  # characters of path and query of a persistent URL whose parts are cached
+_BARE_TRANSLATION: Final = Step(StepKind.TRANSLATION)
+
+
+class Handlers:
+    """Answers readers of one process. Belongs to one event loop."""
+
+    def __init__(
+        self,
+        settings: ResolverSettings,
+        resolver: Resolver,
+        acknowledgments: AcknowledgmentQueue,
+        site: Site,
+        metrics: Metrics,
+        upstream: Upstream | None = None,
+    ) -> None:
+        self._settings = settings
+        self._lead = (
+            f"http://{settings.address}"  # of persistent URLs; path and query follow as received (note 16)
+        )
+        self._resolver = resolver
+        self._acknowledgments = acknowledgments
+        self._site = site
+        self._metrics = metrics
+        self._upstream = upstream
+        self._budget = TokenBuckets(settings.request_rate, settings.request_burst)
+        self._under_way = 0
+        self.cache_policy: CachePolicy | None = None
+        """Offers redirects to the fast path, where there is one."""
+        self.counter: AcknowledgmentCounter | None = None
+        """Takes acknowledgments that the queue does not admit."""
+
+    async def redirect(self, request: Request) -> Response:
+        """Answer a request for a persistent URL."""
+        try:
+            # The same few links are followed again and again; of long ones a stranger can send many.
+            short = len(request.path) + len(request.query) <= _LONGEST_CACHED
+            url = (_parse_cached if short else PersistentURL.parse)(request.path, request.query)
+        except ParseError as error:
+            return self._site.bad_url(request, error, request.path)
+        if url.inflection is not None:
+            return await self._explain(request, url, "json" if url.inflection == "json" else request.form)
+        persistent, client = self._lead + url.text, request.origin
+        refusal = self._refusal(persistent, client)
+        if refusal is not None:
+            return self._site.alert(request, refusal)
+        # Where the original is required, every Archive is asked each time: nothing may be cached.
+        policy = None if url.original_required else self.cache_policy
+        before = policy.snapshot() if policy is not None else None
+        prefetched = request.only_prefetched
+        looks_only = request.method != "GET" or prefetched
+        outcome = await self._resolve(url, persistent, request, client, looks_only=looks_only)
+        decision = outcome.decision
+        if isinstance(decision, Alert):
+            return self._site.resolution_alert(request, decision, outcome.trace)
+        by_language = _BARE_TRANSLATION in url.relation.steps or isinstance(decision, Redirected)
+        response = redirect(
+            decision.url,
+            link(persistent, "cite-as"),
+            *([("vary", "Accept-Language")] if by_language else []),
+            afterwards=None
+            if request.method != "GET"
+            else self._acknowledge(decision, prefetched=prefetched),
+        )
+        if policy is None or before is None or isinstance(decision, Redirected):
+            return response
+        if decision.again and not outcome.cost:  # it rests on nothing but cached answers
+            policy.offer(request, outcome, decision, response, before, by_language=by_language)
+        return response
+
+    async def explain(self, request: Request) -> Response:
+        """Answer a request for the explanation of a persistent URL."""
+        path = request.path[len(EXPLAIN) - 1 :]
+        try:
+            url = PersistentURL.parse(path, request.query)
+        except ParseError as error:
+            return self._site.bad_url(request, error, path)
+        return await self._explain(request, url, request.form)
+
+    async def _explain(self, request: Request, url: PersistentURL, form: Form) -> Response:
+        """Resolve without redirecting and without acknowledging, and show all of it."""
+        persistent, client = self._lead + url.text, request.origin
+        refusal = self._refusal(persistent, client)
+        if refusal is not None:
+            return self._site.alert(request, refusal)
+        outcome = await self._resolve(url, persistent, request, client, looks_only=True, in_full=True)
+        return self._site.explanation(request, outcome.decision, outcome.trace, form)
+
+    def refuses(self, client: str) -> bool:
+        """Whether a client would be refused now, whatever it asks for."""
+        if self._under_way >= MOST_RESOLUTIONS:
+            return True
+        now = asyncio.get_running_loop().time()
+        return self._budget.knows(client) and self._budget.wait(client, now) > 0
+
+    def _refusal(self, persistent: str, client: str) -> Alert | None:
+        """The alert for a client that makes Archives work too often, and for all while too much is under way.
+
+        It costs no work beyond reading the URL, and is counted.
+        """
+        now = asyncio.get_running_loop().time()
+        wait = self._budget.wait(client, now)
+        if not wait and self._under_way < MOST_RESOLUTIONS:
+            return None
+        kind = Kind.TOO_MANY if wait else Kind.BUSY
+        self._metrics.started()
+        self._metrics.ended(str(kind), 0.0, now)
+        return Alert(kind, url=persistent, wait=ceil(wait))
+
+    async def _resolve(
+        self,
+        url: PersistentURL,
+        persistent: str,
+        request: Request,
+        client: str,
+        *,
+        looks_only: bool,
+        in_full: bool = False,
+    ) -> Outcome:
+        """Resolve, here and then, if nothing is known here, upstream; charge the client and count the outcome.
+
+        `looks_only`: the redirect will not be followed.
+        """
+        clock = asyncio.get_running_loop().time
+        began = clock()
+        self._under_way += 1
+        self._metrics.started()
+        try:
+            outcome = await self._resolver.resolve(url, persistent, request, client, in_full=in_full)
+            if isinstance(outcome.decision, Alert):
+                alert = replace(outcome.decision, contact=self._settings.admin)
+                left = began + self._settings.overall_seconds - clock()
+                outcome.decision = (
+                    alert
+                    if self._upstream is None
+                    else await self._upstream.complete(
+                        alert, url, request, looks_only=looks_only, seconds=left
+                    )
+                )
+            if outcome.cost:  # nothing, where no Archive was asked
+                self._budget.spend(client, clock())
+        finally:
+            self._under_way -= 1
+        decision, now = outcome.decision, clock()
+        self._metrics.ended(
+            str(decision.kind) if isinstance(decision, Alert) else REDIRECT,
+            now - began,
+            now,
+            rounds=len(outcome.rounds),
+            hint=outcome.hint if outcome.rounds else "",
+            cached=outcome.cached,
+        )
+        return outcome
+
+    def _acknowledge(self, decision: Redirect | Redirected, *, prefetched: bool) -> Callable[[], None]:
+        """The acknowledgment of an answer, to be queued when the reader is on the way (RES-11, RES-12).
+
+        Every GET that is redirected is counted, also where no Archive can or should be thanked (note 2).
+        """
+        if prefetched:
+            reason = "only prefetched"
+        elif isinstance(decision, Redirected):
+            reason = "found by another resolver"
+        elif decision.stale:
+            reason = "an older answer"
+        elif decision.acknowledgment is None:
+            reason = "no key to thank with"
+        else:
+            send = self._acknowledge_again if decision.again else self._acknowledgments.acknowledge
+            return partial(send, decision.archive, decision.acknowledgment)
+        return partial(self._acknowledgments.skip, reason)
+
+    def _acknowledge_again(self, archive: Archive, message: Acknowledgment) -> None:
+        """Acknowledge a cached answer once more; where the queue is full, the counter takes it for later."""
+        counter = None if self._acknowledgments.has_capacity(archive) else self.counter
+        if counter is None or not counter.count_cached(archive, message):
+            self._acknowledgments.acknowledge_cached(archive, message)
+
+
+_parse_cached = lru_cache(maxsize=1024)(PersistentURL.parse)

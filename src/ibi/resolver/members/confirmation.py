@@ -1,0 +1,250 @@
+"""Confirmation: whether an Archive is there, and where an address leads (MSG-22, MSG-23, REG-09).
+
+Asked with every inclusion; asked again, without a request, of Archives that have not confirmed (threat T18) and of
+those that were just excluded (threat T17).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from ipaddress import ip_address
+from typing import TYPE_CHECKING, Final
+
+from ibi.errors import ForbiddenAddress, ParseError, PeerError, SetupError
+from ibi.http.client import HostPort
+from ibi.protocol.messages import ConfirmationRequest
+from ibi.protocol.replies import Confirmation
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
+    from ibi.http.client import AddressPolicy, Client
+    from ibi.http.client.address import Names
+    from ibi.identifier.forms import IBI, IBIForms
+    from ibi.resolver.evidence.log import Evidence
+    from ibi.resolver.model.archive import Archive
+    from ibi.resolver.registry.registry import Registry
+
+
+CONFIRMATION_SECONDS: Final = 5.0
+"""How long an Archive may take to confirm (REG-09)."""
+
+CHECK_SECONDS: Final = 2.0
+"""How long an Archive may take to confirm at its old address, and a look-up of its name."""
+
+_OK, _LOOP_DETECTED = 200, 508
+
+
+class ConfirmationClient:
+    """Asks Archives for confirmation, at addresses where one can be.
+
+    `own` are the addresses at which this resolver itself is reached, `service` its own identifier: it never becomes
+    its own Archive (threat T03). `names` looks names up.
+    """
+
+    def __init__(
+        self,
+        client: Client,
+        policy: AddressPolicy,
+        names: Names,
+        own: Iterable[HostPort] = (),
+        service: IBIForms | None = None,
+    ) -> None:
+        self._client = client
+        self._policy = policy
+        self._names = names
+        self._own = {(address.host, address.port) for address in own} | {
+            (_plain(str(address.ip)), address.port) for address in own if address.ip is not None
+        }
+        self._own_ports = {address.port for address in own if address.ip and address.ip.is_unspecified}
+        self._service = service
+
+    def check(self, service_ibi: IBI, text: str) -> None:
+        """Raise ForbiddenAddress for this resolver itself, or an address at which no Archive can be."""
+        if self._service is not None and self._service.names(service_ibi):
+            raise ForbiddenAddress("this is the resolver's own service")
+        address = HostPort.parse(text)
+        if address.ip is not None:
+            here = address.port in self._own_ports and address.ip.is_loopback
+            if here or (_plain(str(address.ip)), address.port) in self._own:
+                raise ForbiddenAddress("this is the resolver's own address")
+            self._policy.check(str(address.ip))
+        # A name is judged by the client when it connects: what it means may change after this check.
+        elif (address.host, address.port) in self._own:
+            raise ForbiddenAddress("this is the resolver's own address")
+
+    async def confirms(self, service_ibi: IBI, address: str, seconds: float = CONFIRMATION_SECONDS) -> bool:
+        """Whether an Archive answers `confirmation yes` at an address, as exactly this pair.
+
+        Raises ForbiddenAddress where it must not be asked, or where a resolver answers.
+        """
+        target = f"/{service_ibi}?{ConfirmationRequest().query()}"
+        try:
+            reply = await self._client.get(address, target, seconds)
+        except ForbiddenAddress:
+            raise
+        except PeerError:
+            return False
+        if reply.status == _LOOP_DETECTED:
+            raise ForbiddenAddress("a resolver answers at this address, not an Archive")
+        if reply.status != _OK:
+            return False
+        try:
+            Confirmation.read(reply.body)
+        except ParseError:
+            return False
+        return True
+
+    async def still_confirms(self, service_ibi: IBI, address: str) -> bool:
+        """Whether an Archive confirms at its old address just now; one that became forbidden counts as silent."""
+        try:
+            return await self.confirms(service_ibi, address, CHECK_SECONDS)
+        except ForbiddenAddress:
+            return False
+
+    async def ip_addresses(self, text: str) -> frozenset[str]:
+        """Look up the IP addresses of an address; empty where there are none."""
+        try:
+            address = HostPort.parse(text)
+        except ForbiddenAddress:
+            return frozenset()
+        if address.ip is not None:
+            return frozenset({_plain(str(address.ip))})
+        try:
+            async with asyncio.timeout(CHECK_SECONDS):
+                resolved = await self._names(address.host, address.port)
+        except OSError:  # TimeoutError is one
+            return frozenset()
+        return frozenset(_plain(ip) for ip, _ in resolved)
+
+
+def same_address(one: str, other: str) -> bool:
+    """Whether two texts are one address in two spellings."""
+    try:
+        return str(HostPort.parse(one)) == str(HostPort.parse(other))
+    except ForbiddenAddress:
+        return one == other
+
+
+def _plain(text: str) -> str:
+    """Write an IP address in its one spelling; an IPv4-mapped IPv6 address is that IPv4 address."""
+    try:
+        ip = ip_address(text)
+    except ValueError:
+        return text
+    return str(getattr(ip, "ipv4_mapped", None) or ip)
+
+
+ASK_AGAIN_SECONDS: Final = 60.0
+"""Seconds between two confirmation requests to an Archive that has not confirmed."""
+
+WRITE_SECONDS: Final = 60.0
+"""Seconds between two writes of when Archives were last heard."""
+
+RECHECK_SECONDS: Final = 3.0
+"""Seconds after an exclusion until the Archive is asked whether it is still there."""
+
+_CONCURRENT = 16  # confirmation requests at the same time
+_MOST_CHECKS = 256  # excluded Archives that wait for theirs
+
+_log = logging.getLogger(__name__)
+
+
+class Probation:
+    """Checks what Archives should confirm by themselves, and records when each was last heard.
+
+    `now` returns POSIX seconds.
+    """
+
+    def __init__(
+        self,
+        registry: Registry,
+        confirmation: ConfirmationClient,
+        now: Callable[[], float],
+        evidence: Evidence,
+    ) -> None:
+        self._registry = registry
+        self._confirmation = confirmation
+        self._now = now
+        self._evidence = evidence
+        self._heard: dict[str, float] = {}
+        self._written_at: float | None = None
+        self._checks: set[asyncio.Task[None]] = set()
+
+    async def ask_again(self) -> None:
+        """Ask every included Archive that has not confirmed, once."""
+        # One process does it for all, every ASK_AGAIN_SECONDS: readers do not wait for an unconfirmed Archive as long
+        # as another answer will do (threat T18), so it should not stay one for longer than it takes to restart.
+        slots = asyncio.Semaphore(_CONCURRENT)
+
+        async def ask(archive: Archive) -> None:
+            async with slots:
+                await self._ask(archive)
+
+        await asyncio.gather(*(ask(each) for each in self._registry.archives() if not each.confirmed))
+
+    async def heard(self, service_ibi: IBI) -> None:
+        """Record that an Archive was heard."""
+        # Written once a minute for all together: the heartbeats of a thousand Archives cost one transaction.
+        now = self._now()
+        self._heard[service_ibi.canonical] = now
+        if self._written_at is None:
+            self._written_at = now
+        elif now - self._written_at >= WRITE_SECONDS:
+            await self._write()
+
+    def check_excluded(self, service_ibi: IBI, change: int) -> None:
+        """Ask an Archive that was just excluded by this change whether it is still there, in a few seconds."""
+        # An Archive that is excluded and still confirms may not have asked for it: its key may have been stolen, or an
+        # old request replayed (threat T17). It stays excluded, but the evidence has it.
+        if len(self._checks) < _MOST_CHECKS:
+            task = asyncio.create_task(self._check_excluded(service_ibi, change))
+            self._checks.add(task)
+            task.add_done_callback(self._checks.discard)
+
+    async def close(self) -> None:
+        """Cancel the checks under way, and write when Archives were last heard."""
+        checks = list(self._checks)
+        for task in checks:
+            task.cancel()
+        await asyncio.gather(*checks, return_exceptions=True)
+        await self._write()
+
+    async def _ask(self, archive: Archive) -> None:
+        try:
+            if not await self._confirmation.confirms(archive.service_ibi, archive.address):
+                return
+            confirmed = await asyncio.to_thread(self._registry.confirm, archive)
+        except (ForbiddenAddress, SetupError) as error:
+            _log.warning("%s at %s could not be asked: %s", archive.service_ibi, archive.address, error)
+            return
+        if confirmed:
+            ibi = str(archive.service_ibi)
+            _log.info("confirmed after all: %s at %s", ibi, archive.address)
+            self._evidence.note("included", ibi=ibi, address=archive.address, confirmed=1)
+
+    async def _check_excluded(self, service_ibi: IBI, change: int) -> None:
+        await asyncio.sleep(RECHECK_SECONDS)
+        try:
+            known = await asyncio.to_thread(self._registry.entry, service_ibi)
+        except SetupError:
+            return
+        if known is None or known.change != change or known.included is not None:
+            return
+        if known.confirmed_address and await self._confirmation.still_confirms(
+            service_ibi, known.confirmed_address
+        ):
+            _log.warning("%s was excluded, but still answers at %s", service_ibi, known.confirmed_address)
+            ibi = str(service_ibi)
+            write = self._evidence.write
+            await asyncio.to_thread(
+                write, "excluded", ibi=ibi, address=known.confirmed_address, still_answers=1
+            )
+
+    async def _write(self) -> None:
+        moments, self._heard, self._written_at = self._heard, {}, self._now()
+        try:
+            await asyncio.to_thread(self._registry.heard, moments)
+        except SetupError as error:
+            _log.warning("when Archives were last heard was not kept: %s", error)

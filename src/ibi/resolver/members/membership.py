@@ -1,0 +1,304 @@
+"""Inclusion and exclusion: Archives switch themselves on and off (R15 chapter 7).
+
+    Archive                              resolver
+       | -- inclusionRequest, with key ---> |      key right? otherwise: 403 status.archive refused
+       | <-- inclusionConfirmationRequest - |      while the first request is still open (REG-04)
+       | -- confirmation yes -------------> |      or nothing, for five seconds
+       | <-- status.archive included ------ |
+
+A missing confirmation does not prevent inclusion (REG-05); an address that must not be contacted does, and so does
+an Archive that still answers elsewhere (`takeover`). Keys are compared at a bounded cost (threat T16).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections import Counter
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from ibi.errors import ForbiddenAddress, SetupError
+from ibi.http.limits.token_bucket import client_key
+from ibi.http.limits.window import FailureLimit
+from ibi.protocol.messages import ExclusionRequest, InclusionRequest
+from ibi.protocol.replies import ExclusionStatus, InclusionStatus, Refusal, RequestError
+from ibi.resolver.members.confirmation import (
+    ConfirmationClient,
+    Probation,
+    same_address,
+)
+from ibi.resolver.members.takeover import TakeoverGuard
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from ibi.http.client import AddressPolicy, Client, HostPort
+    from ibi.http.client.address import Names
+    from ibi.http.limits.window import FailureWindows
+    from ibi.identifier.forms import IBI, IBIForms
+    from ibi.resolver.evidence.log import Evidence
+    from ibi.resolver.members.mail import MailSender
+    from ibi.resolver.model.archive import RegisteredArchive
+    from ibi.resolver.registry.registry import Registry
+
+
+KEY_FAILURES_PER_IBI: Final = 5
+KEY_FAILURES_PER_SOURCE: Final = 20
+"""Wrong keys in a minute before the next attempt has to wait (docs/threats.md)."""
+
+_BY_IBI = FailureLimit("key of", KEY_FAILURES_PER_IBI, 60.0)
+_BY_SOURCE = FailureLimit("key from", KEY_FAILURES_PER_SOURCE, 60.0)
+_HASHING_CONCURRENT = 2  # each takes 19 MiB and a core
+# Requests that wait for a hash; bounded, since any client may send some (threat T37).
+_HASHING_WAITING = 256
+_BUSY_SECONDS = 5
+
+_log = logging.getLogger("ibi.resolver.members.membership")
+
+
+@dataclass(frozen=True, slots=True)
+class KeyVerdict:
+    """Whether the key is right; if it was not compared, the seconds to wait, and whether because of others (`busy`)."""
+
+    right: bool
+    wait: int = 0
+    busy: bool = False
+
+
+RIGHT: Final = KeyVerdict(right=True)
+WRONG: Final = KeyVerdict(right=False)
+
+
+class KeyCheck:
+    """Compares keys, and refuses clients that failed too often before that costs any work.
+
+    Failures count for the Archive and for the source, for all processes together.
+    """
+
+    def __init__(self, registry: Registry, throttle: FailureWindows) -> None:
+        self._registry = registry
+        self._throttle = throttle
+        self._hashing = asyncio.Semaphore(_HASHING_CONCURRENT)
+        self._under_way: Counter[tuple[FailureLimit, str]] = Counter()
+        self._waiting = 0
+
+    async def check(self, service_ibi: IBI, key: str, source: str) -> KeyVerdict:
+        """Compare the key of a request from this address. Raises SetupError."""
+        names = await asyncio.to_thread(self._names, service_ibi, source)
+        wait = self._wait(names)
+        if wait:
+            return KeyVerdict(right=False, wait=wait)
+        if self._waiting >= _HASHING_WAITING:
+            return KeyVerdict(right=False, wait=_BUSY_SECONDS, busy=True)
+        self._waiting += 1
+        try:
+            async with self._hashing:
+                return await self._compare(service_ibi, key, names)
+        finally:
+            self._waiting -= 1
+
+    async def _compare(self, service_ibi: IBI, key: str, names: dict[FailureLimit, str]) -> KeyVerdict:
+        wait = self._wait(names)  # others may have failed meanwhile
+        if wait:
+            return KeyVerdict(right=False, wait=wait)
+        # What is being compared counts as a failure here, and for all processes only once it is one: a process that is
+        # killed leaves nothing counted that was right; each process may let one attempt too many through for each core.
+        self._under_way.update(names.items())
+        try:
+            if await asyncio.to_thread(self._registry.check_key, service_ibi, key):
+                return RIGHT
+            for limit, name in names.items():
+                self._throttle.failed(limit, name)
+        finally:
+            self._under_way -= Counter(names.items())
+        _log.warning(
+            "refused a request for %s from %s: not registered, or a wrong key",
+            service_ibi.canonical,
+            names[_BY_SOURCE],
+        )
+        return WRONG
+
+    def _names(self, service_ibi: IBI, source: str) -> dict[FailureLimit, str]:
+        """Return what the failures of a request count for."""
+        known, origin = self._registry.entry(service_ibi), client_key(source)
+        # Where an Archive's last accepted request came from, failures of others do not count for it: guesses of a
+        # stranger would lock it out otherwise (threat T16).
+        at_home = known is not None and known.source and client_key(known.source) == origin
+        ibi = service_ibi.canonical
+        return {_BY_IBI: f"{ibi} at {origin}" if at_home else ibi, _BY_SOURCE: origin}
+
+    def _wait(self, names: dict[FailureLimit, str]) -> int:
+        seconds = max(self._throttle.wait(*name, self._under_way[name]) for name in names.items())
+        return int(seconds) + 1 if seconds else 0
+
+
+_OK = 200
+
+
+@dataclass(frozen=True, slots=True)
+class MemberReply:
+    """The answer to an Archive: HTTP status, body (a pair list), and seconds to wait before the next attempt."""
+
+    status: int
+    body: bytes
+    retry_after: int | None = None
+
+
+class Membership:
+    """Decides about inclusion and exclusion.
+
+    `own` are the addresses at which this resolver itself is reached, `service` its own identifier: it never becomes
+    its own Archive (threat T03). `names` looks names up; `now` returns POSIX seconds. Without `guarded`, the letter of
+    the standard holds, and the right key alone moves an Archive (threat T17).
+    """
+
+    def __init__(  # noqa: PLR0913 - everything that membership depends on
+        self,
+        registry: Registry,
+        client: Client,
+        policy: AddressPolicy,
+        own: frozenset[HostPort],
+        *,
+        service: IBIForms,
+        names: Names,
+        now: Callable[[], float],
+        throttle: FailureWindows,
+        evidence: Evidence,
+        mail: MailSender,
+        guarded: bool = True,
+    ) -> None:
+        self._registry = registry
+        self._evidence = evidence
+        self._mail = mail
+        self._guarded = guarded
+        self.confirmation = ConfirmationClient(client, policy, names, own, service)
+        self._keys = KeyCheck(registry, throttle)
+        self._takeover = TakeoverGuard(registry, self.confirmation, now, evidence, mail)
+        self.probation = Probation(registry, self.confirmation, now, evidence)
+
+    async def answer(self, request: InclusionRequest | ExclusionRequest, source: str) -> MemberReply:
+        """Carry a request out and answer it (REG-06). `source` is the address that it came from."""
+        try:
+            verdict = await self._keys.check(request.service_ibi, request.key, source)
+            if not verdict.right:
+                return _key_refusal(verdict)
+            known = await asyncio.to_thread(self._registry.entry, request.service_ibi)
+            if known is None:
+                return REFUSED
+            if isinstance(request, InclusionRequest):
+                return await self._include(request, known, source)
+            return await self._exclude(request, known, source)
+        except SetupError as error:
+            _log.error("a request for %s was left undone: %s", request.service_ibi, error)
+            return _later(str(error), 5)
+
+    async def close(self) -> None:
+        """Write what is known only in memory, and cancel the checks under way."""
+        await self.probation.close()
+
+    async def _include(self, request: InclusionRequest, known: RegisteredArchive, source: str) -> MemberReply:
+        try:
+            self.confirmation.check(request.service_ibi, request.address)
+            if self._guarded and await self._takeover.holds(request, known, source):
+                return HELD
+            change = None if _changes_nothing(request, known, source) else await self._begin_change(request)
+            confirmed = await self.confirmation.confirms(request.service_ibi, request.address)
+        except ForbiddenAddress as forbidden:
+            _log.warning("refused to include %s at %s: %s", request.service_ibi, request.address, forbidden)
+            return REFUSED
+        if change is None and known.included is not None and known.included.confirmed == confirmed:
+            return await self._renew(known, confirmed=confirmed)
+        if change is None:
+            change = await asyncio.to_thread(self._registry.open_change, known.service_ibi, known.change)
+        include = self._registry.include
+        if not change or not await asyncio.to_thread(
+            include, request, change, confirmed=confirmed, source=source
+        ):
+            return REFUSED  # a later request came in between
+        _log.info("included %s at %s, confirmed: %s", request.service_ibi, request.address, confirmed)
+        await self._record_included(request, known, source, confirmed=confirmed)
+        return MemberReply(_OK, InclusionStatus(confirmed).body())
+
+    async def _renew(self, known: RegisteredArchive, *, confirmed: bool) -> MemberReply:
+        """Answer a request that changes nothing, unless a later one came in between."""
+        # The heartbeat of an Archive, every minute: only when it was heard is written, and that for all together.
+        latest = await asyncio.to_thread(self._registry.entry, known.service_ibi)
+        if latest is None or latest.change != known.change:
+            return REFUSED
+        await self.probation.heard(known.service_ibi)
+        return MemberReply(_OK, InclusionStatus(confirmed).body())
+
+    async def _record_included(
+        self, request: InclusionRequest, known: RegisteredArchive, source: str, *, confirmed: bool
+    ) -> None:
+        """Record what is new in the evidence, and mail the administrator about a new address."""
+        ibi, before = str(known.service_ibi), known.confirmed_address or ""
+        moved = bool(before) and not same_address(before, request.address)
+        facts: dict[str, str | int] = {
+            "ibi": ibi,
+            "address": request.address,
+            "source": source,
+            "confirmed": int(confirmed),
+        }
+        if known.included is None or not same_address(known.address, request.address):
+            await asyncio.to_thread(self._evidence.write, "included", **facts)
+        elif known.included.confirmed != confirmed:
+            self._evidence.note("included", **facts)
+        if moved and not same_address(known.address, request.address):
+            facts |= {"outcome": "done", "before": before, "allowed": int(known.move_allowed)}
+            await asyncio.to_thread(self._evidence.write, "moved-address", **facts)
+            self._mail.moved(known, request.address)
+
+    async def _exclude(self, request: ExclusionRequest, known: RegisteredArchive, source: str) -> MemberReply:
+        change = await self._begin_change(request)
+        if not await asyncio.to_thread(self._registry.exclude, request.service_ibi, change, source):
+            return REFUSED
+        _log.info("excluded %s", request.service_ibi)
+        ibi = str(known.service_ibi)
+        await asyncio.to_thread(self._evidence.write, "excluded", ibi=ibi, source=source)
+        self.probation.check_excluded(request.service_ibi, change)
+        return MemberReply(_OK, ExclusionStatus().body())
+
+    async def _begin_change(self, request: InclusionRequest | ExclusionRequest) -> int:
+        return await asyncio.to_thread(self._registry.open_change, request.service_ibi)
+
+
+REFUSED: Final = MemberReply(403, Refusal().body())
+"""Not registered, another key, an address that must not be contacted, or overtaken: why is not told (AMB-33)."""
+
+HELD: Final = MemberReply(403, Refusal().body(), retry_after=30)
+"""Its old address answers, or has not been silent for long enough; the next requests decide (threat T17)."""
+
+
+def _changes_nothing(request: InclusionRequest, known: RegisteredArchive, source: str) -> bool:
+    """Whether the Archive is included already, with all that this request says."""
+    here = known.included
+    return (
+        here is not None
+        and source == known.source
+        and (
+            here.address,
+            here.ip,
+            here.protocol,
+            here.platform_version,
+            here.admin_mail,
+        )
+        == (
+            request.address,
+            request.ip,
+            request.protocol,
+            request.platform_version,
+            request.admin_mail,
+        )
+    )
+
+
+def _key_refusal(verdict: KeyVerdict) -> MemberReply:
+    if verdict.busy:
+        return _later("too many requests are waiting", verdict.wait)
+    return MemberReply(429, Refusal().body(), retry_after=verdict.wait) if verdict.wait else REFUSED
+
+
+def _later(problem: str, seconds: int) -> MemberReply:
+    return MemberReply(503, RequestError(problem).body(), retry_after=seconds)

@@ -1,0 +1,111 @@
+"""Notices of Archives about what has changed there: the cached answers about it are dropped (note 46).
+
+A notice is accepted from the IP address that the Archive gave when it switched itself on (`archiveip`), and from those
+that its own address leads to.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from contextlib import suppress
+from ipaddress import ip_address
+from typing import TYPE_CHECKING, Final
+
+from ibi.errors import ForbiddenAddress
+from ibi.http.client import HostPort
+from ibi.protocol.replies import ChangeReceived, RequestError
+from ibi.resolver.members.membership import REFUSED, MemberReply
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+    from ipaddress import IPv4Address, IPv6Address
+
+    from ibi.http.client.address import Names
+    from ibi.http.request import Request
+    from ibi.protocol.messages import ChangeNotification
+    from ibi.resolver.cache.answers import AnswerCache
+    from ibi.resolver.model.archive import Archive
+
+MOST_PER_SECOND: Final = 10
+"""Notices of one Archive that each process accepts in a second."""
+
+ADDRESS_CACHE_SECONDS: Final = 60.0
+"""How long the addresses of an Archive are cached."""
+
+LOOK_UP_SECONDS: Final = 2.0
+"""How long the look-up of an Archive's addresses may take."""
+
+_RECEIVED: Final = MemberReply(200, ChangeReceived().body())
+_TOO_MANY: Final = MemberReply(429, RequestError("too many notices").body(), retry_after=1)
+
+
+class ChangeNotices:
+    """Answers notices of changes. `archives` returns the included ones, `names` looks host names up."""
+
+    def __init__(self, archives: Callable[[], Sequence[Archive]], cache: AnswerCache, names: Names) -> None:
+        self._archives = archives
+        self._cache = cache
+        self._names = names
+        self._accepted: dict[str, deque[float]] = {}
+        self._addresses: dict[str, tuple[float, asyncio.Future[frozenset[str]]]] = {}
+
+    async def answer(self, request: ChangeNotification, sender: Request) -> MemberReply:
+        """Drop cached answers that a notice names, for all processes; or refuse it."""
+        service = request.service_ibi.canonical
+        archive = next((each for each in self._archives() if each.service_ibi.canonical == service), None)
+        if archive is None or not await self._is_from(archive, sender.source):
+            return REFUSED
+        if self._too_many(service):
+            return _TOO_MANY
+        names: list[str | None] = [name.canonical for name in request.changed]
+        await asyncio.to_thread(self._cache.forget_changed, service, names or [None])
+        return _RECEIVED
+
+    def _too_many(self, service: str) -> bool:
+        now = asyncio.get_running_loop().time()
+        moments = self._accepted.setdefault(service, deque(maxlen=MOST_PER_SECOND))
+        if len(moments) == MOST_PER_SECOND and now - moments[0] < 1:
+            return True
+        moments.append(now)
+        return False
+
+    async def _is_from(self, archive: Archive, source: str) -> bool:
+        """Whether a notice from this address is from the Archive."""
+        # No key is asked for: with a false notice, a stranger can only make this resolver ask an Archive again.
+        with suppress(ValueError):
+            if _plain(archive.ip) == _plain(source):
+                return True
+        return str(_plain(source)) in await self._ips_of(archive.address)
+
+    async def _ips_of(self, address: str) -> frozenset[str]:
+        """Return the IP addresses of an Archive's address, cached."""
+        # The cache holds futures: notices that come during a look-up wait for it and start no other, and one of them
+        # that is cancelled does not cancel it for the rest (`shield`).
+        now = asyncio.get_running_loop().time()
+        cached = self._addresses.get(address)
+        if cached is None or now - cached[0] > ADDRESS_CACHE_SECONDS:
+            self._addresses = {
+                each: entry
+                for each, entry in self._addresses.items()
+                if now - entry[0] <= ADDRESS_CACHE_SECONDS
+            }
+            cached = self._addresses[address] = now, asyncio.ensure_future(self._look_up(address))
+        return await asyncio.shield(cached[1])
+
+    async def _look_up(self, address: str) -> frozenset[str]:
+        try:
+            where = HostPort.parse(address)
+            if where.ip is not None:
+                return frozenset({str(where.ip)})
+            async with asyncio.timeout(LOOK_UP_SECONDS):
+                resolved = await self._names(where.host, where.port)
+            return frozenset(str(_plain(ip)) for ip, _ in resolved)
+        except (ForbiddenAddress, OSError, ValueError):
+            return frozenset()
+
+
+def _plain(text: str) -> IPv4Address | IPv6Address:
+    """Read an IP address; an IPv4-mapped IPv6 address is that IPv4 address. Raises ValueError."""
+    ip = ip_address(text.partition("%")[0])
+    return (ip.ipv4_mapped or ip) if ip.version == 6 else ip  # noqa: PLR2004 - IPv6

@@ -1,0 +1,159 @@
+"""What administrators decide about Archives: on pages, on the command line, and by programs with a token.
+
+Each decision is recorded in the evidence before it counts; where that cannot be written, nothing is changed. Then the
+administrator of the Archive gets a mail.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from ibi.errors import NotHeld, SetupError
+from ibi.resolver.members.mail import is_recipient
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
+    from ibi.identifier.forms import IBI, IBIForms
+    from ibi.resolver.evidence.log import Evidence
+    from ibi.resolver.members.mail import MailSender
+    from ibi.resolver.model.archive import RegisteredArchive
+    from ibi.resolver.registry.registry import Registry
+
+
+class Registrar:
+    """Decides about the Archives of one resolver, whose own service is `service`. Not for an event loop.
+
+    `mail` returns the mail sender of the present settings. `by` is the command, mail, account or token that decides.
+    """
+
+    def __init__(
+        self, registry: Registry, evidence: Evidence, mail: Callable[[], MailSender], service: IBIForms
+    ) -> None:
+        self._registry = registry
+        self._evidence = evidence
+        self._mail = mail
+        self._service = service
+
+    def registered(self) -> list[RegisteredArchive]:
+        """Return those that are registered. Raises SetupError."""
+        return [each for each in self._registry.registered() if not each.applied]
+
+    def waiting(self) -> list[RegisteredArchive]:
+        """Return those that have applied. Raises SetupError."""
+        return [each for each in self._registry.registered() if each.applied]
+
+    def known(self, service: IBI) -> RegisteredArchive:
+        """Return one that is registered, or has applied. Raises NotHeld, SetupError."""
+        known = self._registry.entry(service)
+        if known is None:
+            raise NotHeld("{ibi} is not registered here", ibi=service)
+        return known
+
+    def register(
+        self,
+        service: IBI,
+        key: str | None,
+        hosts: Iterable[str] = (),
+        contact: str = "",
+        name: str = "",
+        *,
+        by: str,
+    ) -> str:
+        """Register an Archive; returns its key, a strong new one if none is given. Raises ParseError, SetupError."""
+        if contact and not is_recipient(contact):
+            raise SetupError("this is not a plain mail address: {text}", text=contact)
+        if self._service.names(service):
+            raise SetupError("this is the resolver's own service")
+        recorded = False
+
+        def record() -> None:
+            nonlocal recorded
+            self._recorder("registered", service, by)()
+            recorded = True
+
+        name = name if contact else ""
+        chosen = self._registry.register(service, key, hosts, contact, name, record)
+        # Registering again with the same key changes hosts and contact only: nothing is recorded, no mail is sent.
+        if recorded:
+            self._mail().registered(service, contact)
+        return chosen
+
+    def approve(self, service: IBI, by: str) -> None:
+        """Register one that has applied. Raises SetupError."""
+        known = self._registry.entry(service)
+        self._registry.approve(service, self._recorder("approved", service, by))
+        self._mail().registered(service, known.contact if known else "")
+
+    def refuse(self, service: IBI, by: str) -> None:
+        """Forget an application. Raises SetupError."""
+        self._registry.refuse(service, self._recorder("unregistered", service, by))
+
+    def unregister(self, service: IBI, by: str) -> None:
+        """Forget an Archive, included or not. Raises SetupError."""
+        self._registry.unregister(service, self._recorder("unregistered", service, by))
+
+    def rotate(self, service: IBI, by: str) -> str:
+        """Give an Archive a new key; the old one is void. Raises NotHeld, SetupError."""
+        known = self._not_applied(service)
+        key = self._registry.rotate(service, record=self._recorder("rotated", known.service_ibi, by))
+        self._mail().rotated(known)
+        return key
+
+    def allow_move(self, service: IBI, by: str) -> None:
+        """Let an Archive move once, whatever its old address says. Raises NotHeld, SetupError."""
+        known = self._not_applied(service)
+        facts = {"address": known.move.address} if known.move else {}
+        self._registry.allow_move(
+            known.service_ibi, self._recorder("move-allowed", known.service_ibi, by, **facts)
+        )
+
+    def _recorder(self, what: str, service: IBI, by: str, **facts: str) -> Callable[[], None]:
+        """Return the function that writes a decision into the evidence."""
+        # The registry calls it inside its transaction: a decision that cannot be recorded is not carried out.
+        return partial(self._evidence.write, what, ibi=str(service), by=by, **facts)
+
+    def _not_applied(self, service: IBI) -> RegisteredArchive:
+        known = self.known(service)
+        if known.applied:
+            raise NotHeld("{ibi} is not registered here", ibi=service)
+        return known
+
+
+def archive_facts(archive: RegisteredArchive) -> dict[str, Any]:
+    """Return a registered Archive as JSON has it; nothing of its key."""
+    facts: dict[str, Any] = {
+        "service_ibi": str(archive.service_ibi),
+        "registered": archive.registered_at,
+        "included": archive.included is not None,
+        "changed": archive.changed_at,
+        "heard": archive.heard_at,
+        "url_hosts": list(archive.url_hosts),
+        "mail": archive.contact,
+        "name": archive.contact_name,
+        "confirmed_address": archive.confirmed_address,
+        "moving_to": archive.move.address if archive.move else None,
+    }
+    if archive.included is not None:
+        facts |= {
+            "address": archive.included.address,
+            "ip": archive.included.ip,
+            "protocol": archive.included.protocol,
+            "platform_version": archive.included.platform_version,
+            "admin_mail": archive.included.admin_mail,
+            "confirmed": archive.included.confirmed,
+        }
+    return facts
+
+
+def application_facts(archive: RegisteredArchive) -> dict[str, Any]:
+    """Return an application as JSON has it."""
+    return {
+        "service_ibi": str(archive.service_ibi),
+        "applied": archive.registered_at,
+        "address": archive.address,
+        "mail": archive.contact,
+        "name": archive.contact_name,
+        "url_hosts": list(archive.url_hosts),
+    }

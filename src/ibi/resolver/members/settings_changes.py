@@ -1,0 +1,179 @@
+"""Changes of a resolver's settings while it runs: checked before they are written (note 7).
+
+Its service IBI, keys, mail and the mirrored resolver are not changed here: these are changed in resolver.toml by hand.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from ipaddress import ip_network
+from typing import TYPE_CHECKING, Any, Final
+
+from ibi.api.bodies import Refusal
+from ibi.errors import IbiError, ParseError, SetupError
+from ibi.protocol.messages import split_hostport
+from ibi.resolver.members.mail import is_recipient
+from ibi.runtime.settings import ResolverSettings, settings_lock
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+    from pathlib import Path
+
+    from ibi.resolver.evidence.log import Evidence
+
+NUMBER_RANGES: Final[Mapping[str, tuple[float, float]]] = {
+    "connect_seconds": (0.05, 30),
+    "archive_seconds": (0.1, 60),
+    "overall_seconds": (0.2, 120),
+    "hedge_seconds": (0, 10),
+    "grace_seconds": (0, 10),
+    "stale_after_seconds": (0, 60),
+    "stale_seconds": (0, 31_536_000),
+    "negative_seconds": (0, 86_400),
+    "request_rate": (0, 100_000),
+    "request_burst": (1, 1_000_000),
+}
+"""The least and the largest value of each number."""
+SETTING_CHOICES: Final[Mapping[str, tuple[str, ...]]] = {
+    "policy": ("hardened", "strict"),
+    "registration": ("closed", "form"),
+}
+"""The words of each setting that is one of a few."""
+HTTP_SETTINGS: Final = (*SETTING_CHOICES, *NUMBER_RANGES, "admin")
+"""Settings that are changed on pages and over the JSON interface."""
+# What a token or a session that was stolen can change is not what the resolver trusts: that takes the machine itself.
+COMMAND_SETTINGS: Final = (*HTTP_SETTINGS, "aliases", "allow_private_archives", "metrics_networks")
+"""Settings that `ibi resolver set` changes."""
+SECRET_SETTINGS: Final = frozenset({"mirror_key"})
+"""Settings that are shown to no one."""
+
+_WHOLE: Final = frozenset({"stale_seconds", "negative_seconds", "request_burst"})
+_TRUE: Final = {"yes": True, "no": False}
+_NOTHING: Final[Mapping[str, str]] = {}
+
+
+@dataclass(frozen=True, slots=True)
+class SettingsChange:
+    """Changed settings, the names of those that changed, and what the administrator should know."""
+
+    settings: ResolverSettings
+    changed: tuple[str, ...]
+    notes: tuple[IbiError, ...]
+
+
+def change_settings(
+    data: Path,
+    changes: Mapping[str, Any],
+    names: tuple[str, ...],
+    evidence: Evidence,
+    by: str,
+    seen: Mapping[str, str] = _NOTHING,
+) -> SettingsChange:
+    """Change settings of a data directory: all of these `changes`, or none. Not for an event loop.
+
+    A value is from JSON, or a text as it was typed. Only `names` may be changed. Each change is recorded in the
+    evidence, with `by`, before it counts. `seen`: the values that the form showed. Raises SetupError, and Refusal (409)
+    where a value is neither the one that was seen nor the new one.
+    """
+    wanted = {name: checked_setting(name, value, names) for name, value in changes.items()}
+    with settings_lock(data):
+        before = ResolverSettings.read(data)
+        after = replace(before, **wanted)
+        changed = tuple(name for name in changes if getattr(before, name) != getattr(after, name))
+        facts = [
+            (name, setting_text(getattr(before, name)), setting_text(getattr(after, name)))
+            for name in changed
+        ]
+        for name, old, _ in facts:
+            # Two administrators with the same form open: the second one must not undo what the first one changed.
+            if seen.get(name, old) != old:
+                problem = "somebody else has changed {name} meanwhile: now it is {value}"
+                raise Refusal(409, IbiError(problem, name=name, value=old or "-"))
+        for name, old, new in facts:
+            evidence.write("setting", name=name, before=old, after=new, by=by)
+        if changed:
+            after.write(data)
+    notes = []
+    if "stale_seconds" in changed:
+        notes.append(IbiError("{name} counts once the resolver is started anew", name="stale_seconds"))
+    return SettingsChange(after, changed, tuple(notes))
+
+
+def setting_text(value: object) -> str:
+    """Write the value of a setting as a person types it."""
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, tuple):
+        return ",".join(map(str, value))
+    return f"{value:g}" if isinstance(value, float) else str(value)
+
+
+def checked_setting(name: str, value: Any, names: tuple[str, ...]) -> Any:
+    """Read the value of a setting, from JSON or as it was typed. Raises SetupError."""
+    if name not in names:
+        raise SetupError("{name} is no setting that is changed here; these are: {names}",
+                         name=name[:80], names=", ".join(names))  # fmt: skip
+    if name in NUMBER_RANGES:
+        return _number(name, value)
+    if name in SETTING_CHOICES:
+        if value not in SETTING_CHOICES[name]:
+            raise SetupError("{name} is one of: {words}", name=name, words=", ".join(SETTING_CHOICES[name]))
+        return value
+    return _OTHERS[name](value)
+
+
+def _number(name: str, value: Any) -> float:
+    least, most = NUMBER_RANGES[name]
+    if isinstance(value, str):
+        try:
+            value = int(value) if name in _WHOLE else float(value)
+        except ValueError:
+            value = None
+    is_number = isinstance(value, int if name in _WHOLE else int | float) and not isinstance(value, bool)
+    if not is_number or not least <= value <= most:
+        problem = "{name} is a whole number from {least} to {most}" if name in _WHOLE else (
+            "{name} is a number from {least} to {most}"
+        )  # fmt: skip
+        raise SetupError(problem, name=name, least=least, most=most)
+    return value if name in _WHOLE else float(value)
+
+
+def _admin(value: Any) -> str:
+    if not isinstance(value, str) or (value and not is_recipient(value)):
+        raise SetupError("this is not a plain mail address: {text}", text=str(value)[:80])
+    return value
+
+
+def _truth(value: Any) -> bool:
+    if isinstance(value, str) and value in _TRUE:
+        return _TRUE[value]
+    raise SetupError("{name} is yes or no", name="allow_private_archives")
+
+
+def _texts(value: Any) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(text.strip() for text in str(value).split(",") if text.strip()))
+
+
+def _addresses(value: Any) -> tuple[str, ...]:
+    texts = _texts(value)
+    try:
+        for text in texts:
+            split_hostport(text)
+    except ParseError as error:
+        raise SetupError("{reason}: {text}", reason=error, text=error.text[:80]) from None
+    return texts
+
+
+def _networks(value: Any) -> tuple[str, ...]:
+    try:
+        return tuple(str(ip_network(text)) for text in _texts(value))
+    except ValueError as error:
+        raise SetupError("this is no address or network: {reason}", reason=error) from None
+
+
+_OTHERS: Final[Mapping[str, Callable[[Any], Any]]] = {
+    "admin": _admin,
+    "aliases": _addresses,
+    "allow_private_archives": _truth,
+    "metrics_networks": _networks,
+}

@@ -1,0 +1,209 @@
+"""The status of the network, as far as this process knows: GET /-/status; and whether it is ready: GET /-/readyz.
+
+No Archive is asked for it. An Archive counts as heard if it answered a query of this process, or asked this resolver
+for inclusion; as silent if it has not answered since it was last asked; of the others nothing was wanted.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections import Counter
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple
+
+from ibi.errors import SetupError
+from ibi.http.response import NO_STORE, PLAIN, Response
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from ibi.errors import IbiError
+    from ibi.resolver.model.alert import Say
+    from ibi.resolver.model.archive import Archive
+    from ibi.resolver.registry.registry import Registry
+    from ibi.resolver.resolve.breaker import CircuitBreakers
+
+
+Standing = Literal["heard", "silent", "not asked"]
+
+STANDINGS: Final = {"heard": "heard lately", "silent": "gives no answer", "not asked": "not asked lately"}
+"""The sentence for each standing."""
+
+LATELY_SECONDS: Final = 900.0
+"""Seconds: an Archive that was heard within them was heard lately."""
+
+STATUS_SECONDS: Final = 5.0
+"""Seconds for which a status is used again."""
+
+SUMMARY: Final = (
+    "Archives that take part: {included}. "
+    "Heard in the last {minutes} minutes: {heard}. Giving no answer: {silent}."
+)
+NO_MEMBERS: Final = "No Archive takes part in this resolver at the moment."
+
+
+class MemberStatus(NamedTuple):
+    """The status of one Archive. `heard`: POSIX seconds of its last message, None where none is known.
+
+    `open_circuit`: its circuit breaker is open; `why`: the error of its last query.
+    """
+
+    service_ibi: str
+    address: str
+    standing: Standing
+    confirmed: bool
+    since: float
+    heard: float | None
+    open_circuit: bool
+    why: IbiError | None
+
+
+@dataclass(frozen=True, slots=True)
+class NetworkStatus:
+    """The status of all Archives at a moment, as a process knows it that began at another one; both POSIX seconds."""
+
+    moment: float
+    began: float
+    members: tuple[MemberStatus, ...] = ()
+
+    def count(self, standing: Standing) -> int:
+        """Count the Archives of a standing."""
+        return sum(member.standing == standing for member in self.members)
+
+    def line(self, say: Say) -> str:
+        """Summarise it in one line."""
+        if not self.members:
+            return say(NO_MEMBERS, {})
+        counts = {"included": len(self.members), "minutes": int(LATELY_SECONDS // 60)}
+        return say(SUMMARY, counts | {"heard": self.count("heard"), "silent": self.count("silent")})
+
+    def as_dict(self, say: Say) -> dict[str, Any]:
+        """Return it as JSON has it; the keys are stable."""
+        counts = Counter(member.standing for member in self.members)
+        return {
+            "moment": moment_text(self.moment),
+            "process_since": moment_text(self.began),
+            "lately_seconds": int(LATELY_SECONDS),
+            "line": self.line(say),
+            "archives": {
+                "included": len(self.members),
+                "confirmed": sum(member.confirmed for member in self.members),
+                "heard": counts["heard"],
+                "silent": counts["silent"],
+                "not_asked": counts["not asked"],
+                "asleep": sum(member.open_circuit for member in self.members),
+            },
+            "members": [_member_facts(member, say) for member in self.members],
+        }
+
+    def json(self, say: Say) -> bytes:
+        """Write it as a JSON document."""
+        return json.dumps(self.as_dict(say), ensure_ascii=False, indent=1).encode("utf-8", "replace")
+
+    def text(self, say: Say) -> bytes:
+        """Write it as plain text."""
+        lines = [self.line(say), ""]
+        lines += [
+            f"{each.service_ibi}  {each.address}  {say(STANDINGS[each.standing], {})}"
+            for each in self.members
+        ]
+        return ("\n".join(lines).rstrip() + "\n").encode("utf-8", "replace")
+
+
+class NetworkMonitor:
+    """Makes the status from what this process knows. `now` returns POSIX seconds; belongs to one event loop."""
+
+    def __init__(self, registry: Registry, health: CircuitBreakers, now: Callable[[], float]) -> None:
+        self._registry = registry
+        self._health = health
+        self._now = now
+        self._began = now()
+        self._last: tuple[float, NetworkStatus] | None = None
+        self._lock = asyncio.Lock()
+
+    async def status(self) -> NetworkStatus:
+        """How it stands, found out at most every LOOK_EVERY seconds, and once for all who ask meanwhile."""
+        clock = asyncio.get_running_loop().time
+        async with self._lock:
+            if self._last is None or clock() - self._last[0] >= STATUS_SECONDS:
+                included = self._registry.archives()
+                heard_at = await asyncio.to_thread(self._heard_at)
+                members = tuple(self._member(archive, heard_at, clock()) for archive in included)
+                self._last = (clock(), NetworkStatus(self._now(), self._began, members))
+            return self._last[1]
+
+    def _heard_at(self) -> dict[str, float]:
+        """Read when Archives last asked for inclusion, by canonical name; {} while the registry cannot be read."""
+        try:
+            known = self._registry.registered()
+        except SetupError:
+            return {}
+        return {each.service_ibi.canonical: _seconds(each.heard_at) for each in known if each.heard_at}
+
+    def _member(self, archive: Archive, heard_at: Mapping[str, float], loop_time: float) -> MemberStatus:
+        name, now = archive.service_ibi.canonical, self._now()
+        answered = self._health.last_heard(name)
+        # Two clocks: the registry has POSIX seconds, the circuit breaker the time of the loop, which no clock change
+        # moves.
+        moments = [heard_at[name]] if name in heard_at else []
+        moments += [now - (loop_time - answered)] if answered is not None else []
+        heard = max(moments, default=None)
+        trouble = self._health.trouble(name)
+        standing: Standing = "heard" if heard is not None and now - heard <= LATELY_SECONDS else "not asked"
+        return MemberStatus(
+            str(archive.service_ibi),
+            archive.address,
+            "silent" if trouble else standing,
+            archive.confirmed,
+            archive.since,
+            heard,
+            open_circuit=trouble is not None and loop_time < trouble.until,
+            why=trouble.why if trouble else None,
+        )
+
+
+def moment_text(seconds: float) -> str:
+    """Write POSIX seconds as "2026-11-21T10:00:00Z"."""
+    return datetime.fromtimestamp(int(seconds), UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+def _seconds(text: str) -> float:
+    return datetime.fromisoformat(text).timestamp()
+
+
+def _member_facts(member: MemberStatus, say: Say) -> dict[str, Any]:
+    facts: dict[str, Any] = {
+        "service_ibi": member.service_ibi,
+        "address": member.address,
+        "standing": member.standing,
+        "confirmed": member.confirmed,
+        "since": moment_text(member.since),
+        "last_heard": None if member.heard is None else moment_text(member.heard),
+        "asleep": member.open_circuit,
+    }
+    if member.why is not None:
+        facts["why"] = say(member.why.problem, member.why.details)
+    return facts
+
+
+class Readiness:
+    """Whether readers should be sent to this process: GET /-/readyz (docs/contract.md)."""
+
+    def __init__(self, registry: Registry) -> None:
+        self._registry = registry
+        self._draining = False
+
+    async def drain(self) -> None:
+        """Be not ready from now on: requests under way are answered, and no new ones should come."""
+        self._draining = True
+
+    def answer(self) -> Response:
+        """Answer 200 or 503, and why; the registry is read for each answer."""
+        # Before the registry is read: a load balancer should send no reader to a process that is about to stop.
+        if self._draining:
+            return Response(503, b"it is about to stop\n", PLAIN, NO_STORE)
+        if not self._registry.ready():
+            return Response(503, b"the registry cannot be read\n", PLAIN, NO_STORE)
+        return Response(200, b"ready\n", PLAIN, NO_STORE)

@@ -1,0 +1,125 @@
+"""The guard against takeovers: a stolen key alone does not move an Archive that is alive elsewhere (threat T17).
+
+    the new address is on the machine of the old one, or the request comes from there      moves
+    the administrator has allowed it (`ibi resolver allow-move`)                            moves, once
+    the old address confirms at this moment                                                 held
+    the old address is silent: held, and checked again with every further request; silent
+        three times in a row, over a minute or more                                         moves
+
+An Archive repeats its request for inclusion every minute, so an honest move takes one to two minutes and no person.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from dataclasses import replace
+from typing import TYPE_CHECKING, Final
+
+from ibi.resolver.members.confirmation import same_address
+from ibi.resolver.model.archive import Move
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from ibi.protocol.messages import InclusionRequest
+    from ibi.resolver.evidence.log import Evidence
+    from ibi.resolver.members.confirmation import ConfirmationClient
+    from ibi.resolver.members.mail import MailSender
+    from ibi.resolver.model.archive import RegisteredArchive
+    from ibi.resolver.registry.registry import Registry
+
+SILENT_CHECKS: Final = 3
+SILENT_SECONDS: Final = 60.0
+"""How often, and for how long, the old address must be silent before an Archive moves away from it."""
+
+MAIL_SECONDS: Final = 3600.0
+"""Seconds between two mails about held moves of one Archive, whatever address each of them names."""
+
+_log = logging.getLogger(__name__)
+
+
+class TakeoverGuard:
+    """Decides whether an Archive that asks with the right key may answer at another address than before.
+
+    `now` returns POSIX seconds.
+    """
+
+    def __init__(
+        self,
+        registry: Registry,
+        confirmation: ConfirmationClient,
+        now: Callable[[], float],
+        evidence: Evidence,
+        mail: MailSender,
+    ) -> None:
+        self._registry = registry
+        self._confirmation = confirmation
+        self._now = now
+        self._evidence = evidence
+        self._mail = mail
+
+    async def holds(self, request: InclusionRequest, known: RegisteredArchive, source: str) -> bool:
+        """Whether this request must wait; the held move is stored. Raises SetupError."""
+        old = known.confirmed_address
+        if old is None or same_address(old, request.address) or known.move_allowed:
+            return False
+        if await self._is_neighbour(old, request.address, source):
+            return False
+        answers = await self._confirmation.still_confirms(known.service_ibi, old)
+        if (
+            not answers
+            and known.included is None
+            and known.source in await self._confirmation.ip_addresses(old)
+        ):
+            return False  # its exclusion came from the old address: it left by itself
+        move = self._checked_move(request, known.move, answers=answers)
+        if move is None:
+            return False
+        if move != known.move:
+            await asyncio.to_thread(self._registry.hold_move, known.service_ibi, move)
+        await self._report(known, move, source, answers=answers)
+        return True
+
+    async def _is_neighbour(self, old: str, new: str, source: str) -> bool:
+        """Whether the sender, or all that the new address leads to, is on the machine of the old address."""
+        there, here = await asyncio.gather(
+            self._confirmation.ip_addresses(old), self._confirmation.ip_addresses(new)
+        )
+        return source in there or bool(here and here <= there)
+
+    def _checked_move(self, request: InclusionRequest, held: Move | None, *, answers: bool) -> Move | None:
+        """Return the move as it is after this check; None if it may be carried out."""
+        now = self._now()
+        if held is None or not same_address(held.address, request.address):
+            held = Move(request.address, request.ip, now)
+        if answers:
+            return replace(held, silent_since=None, checks=0)
+        silent_since = now if held.silent_since is None else held.silent_since
+        checks = min(held.checks + 1, SILENT_CHECKS)
+        if checks >= SILENT_CHECKS and now - silent_since >= SILENT_SECONDS:
+            return None
+        return replace(held, silent_since=silent_since, checks=checks)
+
+    async def _report(self, known: RegisteredArchive, move: Move, source: str, *, answers: bool) -> None:
+        """Record a held move, and mail the administrator of the Archive, unless both was done lately."""
+        # An Archive repeats its request every minute, and a thief could name another address each time.
+        before = known.move
+        if before is not None and (
+            same_address(before.address, move.address) or move.since - before.since < MAIL_SECONDS
+        ):
+            return
+        _log.warning(
+            "held: %s wants to move from %s to %s", known.service_ibi, known.confirmed_address, move.address
+        )
+        await asyncio.to_thread(
+            self._evidence.write,
+            "moved-address",
+            ibi=str(known.service_ibi),
+            outcome="held",
+            before=known.confirmed_address or "",
+            address=move.address,
+            source=source,
+            old_answers=int(answers),
+        )
+        self._mail.held(known, move, answers=answers)

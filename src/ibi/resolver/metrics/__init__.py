@@ -1,0 +1,6 @@
+"""What a resolver counts, over all its processes: GET /-/metrics.
+
+No number has a label for a reader, an item or an Archive.
+
+Entry points: `metrics.Metrics`, `shared_counters.SharedCounters`.
+"""

@@ -1,0 +1,325 @@
+"""The metrics of a resolver, in the Prometheus text format at /-/metrics (docs/contract.md).
+
+Sums are those of all processes that share the data directory, also of those that have ended, so a counter never falls;
+gauges are those of the processes that run.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections import Counter
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
+
+import ibi
+from ibi.http.client_address import in_networks
+from ibi.http.response import NO_STORE, Response
+from ibi.resolver.metrics.shared_counters import SharedCounters
+from ibi.resolver.model.alert import Kind
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+    from pathlib import Path
+
+    from ibi.http.request import Request
+    from ibi.resolver.metrics.shared_counters import CounterTotals
+
+REDIRECT: Final = "redirect"
+"""The outcome of a resolution that is no alert."""
+OTHER: Final = "other"
+"""The label of values that have no counter of their own."""
+
+FOLDER: Final = "metrics"
+PROMETHEUS_TEXT: Final = "text/plain; version=0.0.4; charset=utf-8"
+LOOPBACK_NETWORKS: Final = ("127.0.0.0/8", "::1/128")
+"""Who may read the metrics where the settings name no networks: this machine."""
+
+DURATION_BOUNDS: Final = (
+    0.001,
+    0.0025,
+    0.005,
+    0.01,
+    0.025,
+    0.05,
+    0.1,
+    0.15,
+    0.25,
+    0.5,
+    1.0,
+    2.0,
+    3.0,
+    5.0,
+    10.0,
+)
+"""Seconds up to which a duration falls into one bucket of a histogram; longer ones fall into the last."""
+
+_POLL_SECONDS: Final = 1.0  # between two reads of what the acknowledgment queues count
+_DROP_REASONS: Final = (
+    *("too many waiting", "closing", "too old", "garbled", "silent"),
+    *("only prefetched", "no key to thank with", "an older answer", "no longer included"),
+)
+_FORWARDED: Final = (b"forwarded", b"via", b"x-real-ip")
+
+
+class AcknowledgmentCounts(Protocol):
+    """Acknowledgments that were delivered, are pending, or were dropped, by reason."""
+
+    delivered: int
+    queued: int
+    dropped: Counter[str]
+
+
+class _MetricFamily(NamedTuple):
+    """One metric, what it counts, and the values of its label: one number each."""
+
+    name: str
+    help: str
+    label: str = ""
+    values: tuple[str, ...] = ("",)
+    kind: str = "counter"
+    of_all: bool = False  # a gauge that every process knows whole: the maximum is shown, not the sum
+
+
+_FAMILIES: Final = (
+    _MetricFamily(
+        "resolutions_total",
+        "Persistent URLs, by what came of them.",
+        "outcome",
+        (REDIRECT, *map(str, Kind), OTHER),
+    ),
+    _MetricFamily("rounds_total", "Rounds in which Archives were asked."),
+    _MetricFamily(
+        "questions_total",
+        "Questions to Archives, by what came back.",
+        "result",
+        ("answered", "silent", "garbled", "asleep", OTHER),
+    ),
+    _MetricFamily(
+        "hints_total",
+        "Whether who was asked first held the item.",
+        "result",
+        ("right", "wrong", "none", OTHER),
+    ),
+    _MetricFamily(
+        "remembered_total",
+        "Questions that were not asked, by what was remembered.",
+        "answer",
+        ("fresh", "stale", "negative", OTHER),
+    ),
+    _MetricFamily("thanks_delivered_total", "Readers whose Archive was thanked."),
+    _MetricFamily(
+        "thanks_dropped_total", "Readers whose Archive was not, by reason.", "reason", (*_DROP_REASONS, OTHER)
+    ),
+    _MetricFamily("thanks_queued", "Readers whose Archive is still to be thanked.", kind="gauge"),
+    _MetricFamily("in_flight", "Resolutions under way.", kind="gauge"),
+    _MetricFamily("archives_included", "Archives that take part.", kind="gauge", of_all=True),
+    _MetricFamily("archives_asleep", "Of these, how many are not asked for now.", kind="gauge", of_all=True),
+    _MetricFamily("resolution_seconds", "How long resolutions took.", kind="histogram"),
+    _MetricFamily("question_seconds", "How long Archives took to answer.", kind="histogram"),
+)
+
+
+def _size(family: _MetricFamily) -> int:
+    """Count the numbers of a family: a histogram has its buckets and its sum."""
+    return len(DURATION_BOUNDS) + 2 if family.kind == "histogram" else len(family.values)
+
+
+def _layout() -> tuple[dict[str, int], list[str]]:
+    """Return where each family begins, and the names of all numbers."""
+    begins: dict[str, int] = {}
+    names: list[str] = []
+    for family in _FAMILIES:
+        begins[family.name] = len(names)
+        parts = family.values if family.kind != "histogram" else (*map(str, DURATION_BOUNDS), "more", "sum")
+        names += [f"{family.name} {part}" for part in parts]
+    return begins, names
+
+
+_BEGINS, _NAMES = _layout()
+_IN_FLIGHT: Final = _BEGINS["in_flight"]
+_ROUNDS: Final = _BEGINS["rounds_total"]
+_RESOLUTION: Final = _BEGINS["resolution_seconds"]
+_QUESTION: Final = _BEGINS["question_seconds"]
+_DELIVERED: Final = _BEGINS["thanks_delivered_total"]
+_QUEUED: Final = _BEGINS["thanks_queued"]
+_INCLUDED: Final = _BEGINS["archives_included"]
+_OPEN_CIRCUITS: Final = _BEGINS["archives_asleep"]
+_GAUGES: Final = [_BEGINS[family.name] for family in _FAMILIES if family.kind == "gauge"]
+
+
+def _indexes(name: str) -> dict[str, int]:
+    """Return the index of each value of a family's label."""
+    family = next(each for each in _FAMILIES if each.name == name)
+    return {value: _BEGINS[name] + number for number, value in enumerate(family.values)}
+
+
+@dataclass(slots=True)
+class _AcknowledgmentSource:
+    """An acknowledgment queue, and how much of what it has counted is counted here already."""
+
+    acknowledgments: AcknowledgmentCounts
+    included: Callable[[], int]
+    open_circuits: Callable[[], int]
+    seen: Counter[str] = field(default_factory=Counter)
+
+    def added(self, name: str, count: int) -> int:
+        """Return how much has been added since the last call."""
+        before, self.seen[name] = self.seen[name], count
+        return count - before
+
+
+class Metrics:
+    """The numbers of one process. Its methods are for one thread."""
+
+    def __init__(self, data: Path) -> None:
+        self._counters = SharedCounters(data / FOLDER, _NAMES, _GAUGES)
+        self._values = self._counters.values
+        self._sources: list[_AcknowledgmentSource] = []
+        self._polled_at = 0.0
+        self._outcomes = _indexes("resolutions_total")
+        self._questions = _indexes("questions_total")
+        self._hints = _indexes("hints_total")
+        self._cached = _indexes("remembered_total")
+        self._dropped = _indexes("thanks_dropped_total")
+
+    def follow(
+        self,
+        acknowledgments: AcknowledgmentCounts,
+        included: Callable[[], int],
+        open_circuits: Callable[[], int],
+    ) -> None:
+        """Add what an acknowledgment queue counts, at most once a second, until `leave`.
+
+        `included` and `open_circuits` return how many Archives are included, and how many of these have an open circuit
+        breaker.
+        """
+        self._sources.append(_AcknowledgmentSource(acknowledgments, included, open_circuits))
+
+    def leave(self, acknowledgments: AcknowledgmentCounts) -> None:
+        """Add the last counts of an acknowledgment queue that is closed."""
+        self._poll()
+        self._sources = [each for each in self._sources if each.acknowledgments is not acknowledgments]
+
+    # Counting: on the way of every request, each an addition to shared memory and no call of the system
+
+    def started(self, count: int = 1) -> None:
+        """Count resolutions that start."""
+        self._values[_IN_FLIGHT] += count
+
+    def ended(
+        self,
+        outcome: str,
+        seconds: float,
+        now: float,
+        count: int = 1,
+        *,
+        rounds: int = 0,
+        hint: str = "",
+        cached: str = "",
+    ) -> None:
+        """Count resolutions that end: REDIRECT or the kind of their alert; `now` in the loop's seconds.
+
+        `rounds`: how many each had. `hint`: whether the likely holder held the item ("right") or not ("wrong"), or
+        there was no hint ("none"). `cached`: what a cached answer was that spared queries ("fresh", "stale",
+        "negative"). Empty texts count nothing.
+        """
+        values = self._values
+        values[_ROUNDS] += rounds * count
+        if hint:
+            values[self._hints.get(hint, self._hints[OTHER])] += count
+        if cached:
+            values[self._cached.get(cached, self._cached[OTHER])] += count
+        values[_IN_FLIGHT] -= count
+        values[self._outcomes.get(outcome, self._outcomes[OTHER])] += count
+        self._observe(_RESOLUTION, seconds, count)
+        if now - self._polled_at >= _POLL_SECONDS:
+            self._polled_at = now
+            self._poll()
+
+    def queried(self, result: str, *waits: float) -> None:
+        """Count queries that end, by their `result` in `questions_total`.
+
+        `waits`: the seconds that each of them took, if they were sent.
+        """
+        self._values[self._questions.get(result, self._questions[OTHER])] += len(waits) or 1.0
+        for seconds, count in Counter(waits).items() if len(waits) > 1 else zip(waits, (1,), strict=False):
+            self._observe(_QUESTION, seconds, count)
+
+    def _observe(self, begin: int, seconds: float, count: int = 1) -> None:
+        values = self._values
+        values[begin + bisect_left(DURATION_BOUNDS, seconds)] += count
+        values[begin + len(DURATION_BOUNDS) + 1] += count * seconds
+
+    def _poll(self) -> None:
+        """Add what the acknowledgment queues have counted since the last time."""
+        values, queued = self._values, 0
+        for each in self._sources:
+            values[_INCLUDED], values[_OPEN_CIRCUITS] = each.included(), each.open_circuits()
+            queued += each.acknowledgments.queued
+            values[_DELIVERED] += each.added("delivered", each.acknowledgments.delivered)
+            for reason, count in each.acknowledgments.dropped.items():
+                values[self._dropped.get(reason, self._dropped[OTHER])] += each.added(reason, count)
+        values[_QUEUED] = queued
+
+    # Output
+
+    def text(self) -> bytes:
+        """Write all metrics in the Prometheus text format, version 0.0.4."""
+        self._poll()
+        totals = self._counters.totals()
+        lines = [line for family in _FAMILIES for line in _lines(family, totals)]
+        lines += _head("workers", "Processes that answer.", "gauge")
+        lines.append(f"ibi_resolver_workers {len(totals.running)}")
+        lines += _head("info", "The version of the program.", "gauge")
+        lines.append(f'ibi_resolver_info{{version="{ibi.__version__}"}} 1')
+        return ("\n".join(lines) + "\n").encode()
+
+    def answer(self, request: Request, networks: Sequence[str] = LOOPBACK_NETWORKS) -> Response | None:
+        """Answer GET /-/metrics; None for clients outside these networks: for them there is no such page."""
+        return (
+            Response(200, self.text(), PROMETHEUS_TEXT, NO_STORE)
+            if _is_inside(request, networks or LOOPBACK_NETWORKS)
+            else None
+        )
+
+    def close(self) -> None:
+        """Add the last counts of the acknowledgment queues, and leave the file."""
+        self._poll()
+        self._counters.close()
+
+
+def _is_inside(request: Request, networks: Sequence[str]) -> bool:
+    """Whether all the addresses that a request came by are in these networks."""
+    # A proxy on this machine that the settings do not name would make the whole world look local: its headers show it.
+    if any(request.headers.get(name) for name in _FORWARDED):
+        return False
+    return all(in_networks(address, tuple(networks)) for address in request.addresses)
+
+
+def _head(name: str, sentence: str, kind: str) -> list[str]:
+    return [f"# HELP ibi_resolver_{name} {sentence}", f"# TYPE ibi_resolver_{name} {kind}"]
+
+
+def _lines(family: _MetricFamily, totals: CounterTotals) -> Iterator[str]:
+    name, begin = f"ibi_resolver_{family.name}", _BEGINS[family.name]
+    yield from _head(family.name, family.help, family.kind)
+    if family.kind == "histogram":
+        yield from _histogram(name, totals.sums[begin : begin + _size(family)])
+        return
+    for index, value in enumerate(family.values, begin):
+        numbers = [each[index] for each in totals.running]
+        number = totals.sums[index]
+        if family.kind == "gauge":
+            number = max(numbers, default=0.0) if family.of_all else sum(numbers)
+        label = f'{{{family.label}="{value}"}}' if family.label else ""
+        yield f"{name}{label} {number:.17g}"
+
+
+def _histogram(name: str, numbers: Sequence[float]) -> Iterator[str]:
+    # In this format a bucket counts everything up to its bound, also what is in the buckets before it.
+    count = 0.0
+    for bound, number in zip((*map(str, DURATION_BOUNDS), "+Inf"), numbers, strict=False):
+        count += number
+        yield f'{name}_bucket{{le="{bound}"}} {count:.17g}'
+    yield f"{name}_sum {numbers[-1]:.17g}"
+    yield f"{name}_count {count:.17g}"

@@ -1,0 +1,294 @@
+"""What a reader is told instead of being redirected (RES-13): values, and their two plain spellings.
+
+An alert says what was asked, how many Archives were asked and how many answered, and what can be done. Pages for eyes
+are made elsewhere, from the same values.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from ibi.errors import IbiError, ParseError
+    from ibi.resolver.model.statements import Statements
+    from ibi.resolver.model.suggestion import Suggestions
+
+    Say = Callable[[str, Mapping[str, object]], str]
+    """(English sentence with named places, their values) -> the sentence in the reader's language, filled."""
+
+
+class Kind(StrEnum):
+    """What the matter is. The values are stable: programs may rely on them."""
+
+    BAD_URL = "bad-url"
+    NOT_FOUND = "not-found"
+    DELETED = "deleted"
+    NO_TRANSLATION = "no-translation"
+    NO_ORIGINAL = "no-original"
+    SUSPECT_ORIGINALS = "suspect-originals"
+    INCOMPLETE = "incomplete"
+    UNSAFE_URL = "unsafe-url"
+    NO_SUCH_PAGE = "no-such-page"
+    WRONG_HOST = "wrong-host"
+    WRONG_METHOD = "wrong-method"
+    TOO_LONG = "too-long"
+    LOOP = "loop"
+    BUSY = "busy"
+    TOO_MANY = "too-many"
+
+
+STATUS: Final[dict[Kind, int]] = {
+    Kind.BAD_URL: 400,
+    Kind.NOT_FOUND: 404,
+    Kind.DELETED: 410,
+    Kind.NO_TRANSLATION: 404,
+    Kind.NO_ORIGINAL: 404,
+    Kind.SUSPECT_ORIGINALS: 409,
+    Kind.INCOMPLETE: 503,
+    Kind.UNSAFE_URL: 502,
+    Kind.NO_SUCH_PAGE: 404,
+    Kind.WRONG_HOST: 421,
+    Kind.WRONG_METHOD: 405,
+    Kind.TOO_LONG: 414,
+    Kind.LOOP: 508,
+    Kind.BUSY: 503,
+    Kind.TOO_MANY: 429,
+}
+"""HTTP statuses (docs/contract.md, note 6)."""
+
+TITLE: Final[dict[Kind, str]] = {
+    Kind.BAD_URL: "This is not a persistent URL",
+    Kind.NOT_FOUND: "No Archive holds this item",
+    Kind.DELETED: "This item was removed",
+    Kind.NO_TRANSLATION: "This translation does not exist",
+    Kind.NO_ORIGINAL: "The original is not available",
+    Kind.SUSPECT_ORIGINALS: "Two or more Archives claim to hold the original",
+    Kind.INCOMPLETE: "Not every Archive has answered",
+    Kind.UNSAFE_URL: "The Archive gave an address that is not safe to follow",
+    Kind.NO_SUCH_PAGE: "There is no such page",
+    Kind.WRONG_HOST: "This resolver does not answer under that name",
+    Kind.WRONG_METHOD: "Persistent URLs are only read",
+    Kind.TOO_LONG: "This URL is too long",
+    Kind.LOOP: "A resolver is asking a resolver",
+    Kind.BUSY: "This resolver cannot answer now",
+    Kind.TOO_MANY: "Too many links at once",
+}
+
+_SENTENCE: Final[dict[Kind, str]] = {
+    Kind.NOT_FOUND: "Every Archive that was asked has answered, and none of them knows this item.",
+    Kind.DELETED: "The Archive that held this item says that it was removed, and no other Archive offers a copy.",
+    Kind.NO_TRANSLATION: "The item is known, but not in the language that the URL asks for.",
+    Kind.NO_ORIGINAL: "The URL demands the original. Archives offer the item, but none claims to hold the original.",
+    Kind.SUSPECT_ORIGINALS: "An original is in one Archive only, so someone is wrong: an investigation is necessary.",
+    Kind.INCOMPLETE: "Not all Archives could be asked, and those that were do not offer the item. Please try again.",
+    Kind.UNSAFE_URL: "An Archive offers the item at a URL to which this resolver sends nobody.",
+    Kind.NO_SUCH_PAGE: "There is nothing under this path.",
+    Kind.WRONG_HOST: "The request names another host than this resolver's.",
+    Kind.WRONG_METHOD: "Only GET and HEAD are answered here.",
+    Kind.TOO_LONG: "URLs of more than 8 KiB are not read.",
+    Kind.LOOP: "The request was sent by a resolver that takes this one for an Archive, or has come by here before.",
+    Kind.BUSY: "Please try again in a moment.",
+    Kind.TOO_MANY: "From your address, too many links were followed at once. Please try again in a moment.",
+}
+
+
+_INVESTIGATED: Final = frozenset(
+    {Kind.SUSPECT_ORIGINALS, Kind.NO_ORIGINAL, Kind.NOT_FOUND, Kind.DELETED, Kind.INCOMPLETE, Kind.UNSAFE_URL}
+)
+"""Kinds that an administrator can look into."""
+MOST_SILENT: Final = 10
+"""Archives that did not answer and whose reasons are told to a person; programs are told all."""
+
+# Alerts for which the kind alone says too little.
+_KNOWN_TITLE: Final = "The item is known, but not what was asked of it"
+_KNOWN_SENTENCE: Final = (
+    "Every Archive that was asked has answered; none offers this edition, metadata or file of the item."
+)
+_PARTLY_SENTENCE: Final = (
+    "Not all Archives could be asked. The item is known, but nobody who answered offers what was asked of it. "
+    "Please try again."
+)
+_NO_ARCHIVE_TITLE: Final = "There is no Archive to ask"
+_NO_ARCHIVE_SENTENCE: Final = (
+    "No Archive takes part in this resolver at the moment, so nothing is known of any item. Please try again."
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Coverage:
+    """How complete the last round was: Archives asked, and those that did not answer, with the reason."""
+
+    queried: int
+    silent: tuple[tuple[str, IbiError], ...] = ()
+
+    @property
+    def answered(self) -> int:
+        """How many have answered, be it that they do not know the item."""
+        return self.queried - len(self.silent)
+
+
+@dataclass(frozen=True, slots=True)
+class Alert:
+    """One alert.
+
+    `url` is the persistent URL as received; `ibi` the item asked for; `archives` the service IBIs of those whom the
+    alert is about (the claimants, the Archive that removed the item); `timestamp` the moment of removal; `alternates`
+    pairs of language and persistent URL; `problem` the fault of a URL that is none; `proposals` URLs to try instead;
+    `known` whether the item was found, though not what the URL asks of it; `first` the one of the claimants that showed
+    the original first; `contact` the administrator's mail address; `elsewhere` what another resolver said;
+    `wait` the seconds after which another try makes sense, where the kind alone does not say it; `suggestions` what may
+    help; `statements` what each Archive answered.
+    """
+
+    kind: Kind
+    url: str = ""
+    ibi: str = ""
+    round: Coverage | None = None
+    archives: tuple[str, ...] = ()
+    timestamp: str = ""
+    alternates: tuple[tuple[str, str], ...] = ()
+    problem: ParseError | None = None
+    proposals: tuple[str, ...] = ()
+    known: bool = False
+    first: str = ""
+    contact: str = ""
+    elsewhere: str = ""
+    wait: int | None = None
+    suggestions: Suggestions | None = None
+    statements: Statements | None = None
+
+    @property
+    def status(self) -> int:
+        """The HTTP status."""
+        return STATUS[self.kind]
+
+    @property
+    def retry_after(self) -> int | None:
+        """Seconds after which another try makes sense; None if none does."""
+        return {Kind.INCOMPLETE: 30, Kind.BUSY: 5}.get(self.kind) if self.wait is None else self.wait
+
+    @property
+    def investigated(self) -> bool:
+        """Whether an administrator can look into it."""
+        return self.kind in _INVESTIGATED
+
+    def title(self, say: Say) -> str:
+        """The alert in a few words."""
+        if self._only_known:
+            return say(_KNOWN_TITLE, {})
+        return say(_NO_ARCHIVE_TITLE if self._no_archive else TITLE[self.kind], {})
+
+    def sentences(self, say: Say) -> list[str]:
+        """What a person should know, a sentence each."""
+        lines = [self.detail(say)]
+        if self.archives:
+            lines.append(say("It is about: {archives}", {"archives": ", ".join(self.archives)}))
+        if self.first:
+            lines.append(say("The first to show the original was {archive}", {"archive": self.first}))
+        if self.timestamp:
+            lines.append(say("Removed on {timestamp}", {"timestamp": self.timestamp}))
+        if self.alternates:
+            languages = ", ".join(f"{language} ({url})" for language, url in self.alternates)
+            lines.append(say("It exists in: {languages}", {"languages": languages}))
+        if self.proposals:
+            lines.append(say("Did you mean: {proposals}", {"proposals": ", ".join(self.proposals)}))
+        lines += self._silence(say)
+        if self.elsewhere:
+            lines.append(say("The other resolver says: {title}", {"title": self.elsewhere}))
+        if self.contact and self.investigated:
+            lines.append(say("Please tell {contact} about it", {"contact": self.contact}))
+        return lines
+
+    def _silence(self, say: Say) -> list[str]:
+        """How complete the answer is, and why some were silent."""
+        if self.round is None:
+            return []
+        counts = {"asked": self.round.queried, "answered": self.round.answered}
+        lines = [say("Archives asked: {asked}; answered: {answered}", counts)]
+        if self.statements is not None:
+            return lines + self.statements.lines(say)
+        for archive, why in self.round.silent[:MOST_SILENT]:
+            reason = say(why.problem, why.details)
+            lines.append(say("No answer from {archive}: {why}", {"archive": archive, "why": reason}))
+        more = len(self.round.silent) - MOST_SILENT
+        if more > 0:
+            lines.append(say("Others that did not answer: {number}", {"number": more}))
+        return lines
+
+    def text(self, say: Say) -> bytes:
+        """The alert as plain text."""
+        caret = f"\n{self.problem.caret()}\n" if self.problem else ""
+        head = f"{self.title(say)}\n{caret}\n"
+        url = f"{self.url}\n" if self.url and not self.problem else ""
+        helps = ["", *self.suggestions.lines(say)] if self.suggestions else []
+        return (head + url + "\n".join([*self.sentences(say), *helps]) + "\n").encode("utf-8", "replace")
+
+    def problem_json(self, say: Say) -> bytes:
+        """The alert as application/problem+json (RFC 9457)."""
+        body: dict[str, object] = {
+            "type": f"/-/about#{self.kind}",
+            "kind": str(self.kind),
+            "title": self.title(say),
+            "status": self.status,
+            "detail": self.detail(say),
+        }
+        optional: dict[str, object] = {
+            "instance": self.url,
+            "ibi": self.ibi,
+            "about": list(self.archives),
+            "timestamp": self.timestamp,
+            "alternates": dict(self.alternates),
+            "proposals": list(self.proposals),
+            "first": self.first,
+            "contact": self.contact,
+            "elsewhere": self.elsewhere,
+        }
+        body |= {name: value for name, value in optional.items() if value}
+        if self.problem is not None:
+            body["fault"] = {
+                "start": self.problem.start,
+                "end": self.problem.end,
+                "caret": self.problem.caret(),
+            }
+        if self.round is not None:
+            body["archives"] = {
+                "asked": self.round.queried,
+                "answered": self.round.answered,
+                "silent": [
+                    {"service_ibi": ibi, "why": say(why.problem, why.details)}
+                    for ibi, why in self.round.silent
+                ],
+            }
+        for more in (self.statements, self.suggestions):
+            body |= more.as_dict(say) if more is not None else {}
+        letter = self.suggestions.letter(self.title(say), say) if self.suggestions is not None else ""
+        body |= {"report": letter} if letter else {}
+        return json.dumps(body, ensure_ascii=False, indent=1).encode("utf-8", "replace")
+
+    def detail(self, say: Say) -> str:
+        """The alert in a sentence."""
+        if self.problem is not None:
+            return say(self.problem.problem, self.problem.details)
+        if self._only_known:
+            return say(_KNOWN_SENTENCE, {})
+        if self.known and self.kind is Kind.INCOMPLETE:
+            return say(_PARTLY_SENTENCE, {})
+        return say(_NO_ARCHIVE_SENTENCE if self._no_archive else _SENTENCE[self.kind], {})
+
+    @property
+    def _only_known(self) -> bool:
+        return self.known and self.kind is Kind.NOT_FOUND
+
+    @property
+    def _no_archive(self) -> bool:
+        return self.kind is Kind.INCOMPLETE and self.round is not None and not self.round.queried
+
+
+def in_english(sentence: str, details: Mapping[str, object]) -> str:
+    """Sentences as they are written here."""
+    return sentence.format(**details) if details else sentence

@@ -1,0 +1,167 @@
+"""What the registry knows of an Archive, and what an Archive answers to a query (RES-04); values."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Final, Literal
+
+from msgspec import Struct
+
+from ibi.identifier.forms import IBI, parse_ibi
+from ibi.protocol.url_list import UrlList
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from typing import Any
+
+    from ibi.errors import IbiError
+
+
+@dataclass(frozen=True, slots=True)
+class Archive:
+    """An Archive that is included: where it said it answers, when it last switched itself on."""
+
+    service_ibi: IBI
+    """The IBI of its Archive service, as registered; its text is the path of the base URL."""
+    address: str
+    """"host[:port]"."""
+    ip: str = ""
+    protocol: str = ""
+    platform_version: str = ""
+    admin_mail: str = ""
+    confirmed: bool = True
+    """Whether it has confirmed at this address; until then it is probationary (threat T18)."""
+    url_hosts: tuple[str, ...] = ()
+    """If not empty, its URLs may lead to these hosts only (note 4), in lower case."""
+    since: float = 0.0
+    """POSIX seconds: since when it is included at this address, however often it asked again."""
+    # A click compares and prints both names many times, so they are spelled once (9 calls of __str__ before).
+    service: str = field(init=False, repr=False)
+    """The canonical text of `service_ibi`."""
+    name: str = field(init=False, repr=False)
+    """The text of `service_ibi` as it is spelled."""
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "service", self.service_ibi.canonical)
+        object.__setattr__(self, "name", str(self.service_ibi))
+
+
+@dataclass(frozen=True, slots=True)
+class Move:
+    """An Archive wants to answer at another address than the one where it confirmed (threat T17).
+
+    `since`: when it first asked; `silent_since`: when the old address missed the first of `checks` checks in a row,
+    None while it answers. POSIX seconds.
+    """
+
+    address: str
+    ip: str
+    since: float
+    silent_since: float | None = None
+    checks: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class RegisteredArchive:
+    """An Archive known here; `included` is None while it is switched off. Moments as in "2026-11-21T10:00:00Z"."""
+
+    service_ibi: IBI
+    url_hosts: tuple[str, ...]
+    registered_at: str
+    changed_at: str | None
+    included: Archive | None
+    applied: bool = False
+    """Whether its registration still waits for approval."""
+    contact: str = ""
+    """The mail address of its administrator as registered, "" where none is known."""
+    contact_name: str = ""
+    address: str = ""
+    """Where it is, or was last, or will be once approved."""
+    admin_mail: str = ""
+    """What the Archive itself said last."""
+    source: str = ""
+    """The address that its last accepted request came from."""
+    heard_at: str | None = None
+    """When it was last heard, to the minute."""
+    confirmed_address: str | None = None
+    """Where it confirmed last."""
+    confirmed_at: str | None = None
+    move_allowed: bool = False
+    """Whether the administrator lets it move once, whatever its old address says."""
+    move: Move | None = None
+    change: int = 0
+    """The number of the last change of its membership."""
+    mirrored_from: str = ""
+    """The public key of the resolver that lists it, where it was not registered here; it has no key here."""
+
+    @property
+    def mail(self) -> str:
+        """Whom to write to about it: as registered, else as it said itself; "" where no address is known."""
+        return self.contact or self.admin_mail
+
+
+def included_archive(row: Mapping[str, Any]) -> Archive:
+    """A row of the table of Archives that is included."""
+    return Archive(
+        service_ibi=parse_ibi(row["spelling"]),
+        address=row["address"],
+        ip=row["ip"],
+        protocol=row["protocol"],
+        platform_version=row["platform_version"],
+        admin_mail=row["admin_mail"],
+        confirmed=bool(row["confirmed"]),
+        url_hosts=tuple(row["url_hosts"].split()),
+        since=row["included_at"] or 0.0,
+    )
+
+
+def registered_archive(row: Mapping[str, Any], move: Move | None = None) -> RegisteredArchive:
+    """A row of the table of Archives, with the move that is held."""
+    return RegisteredArchive(
+        service_ibi=parse_ibi(row["spelling"]),
+        url_hosts=tuple(row["url_hosts"].split()),
+        registered_at=row["registered_at"],
+        changed_at=row["changed_at"],
+        included=included_archive(row) if row["included"] else None,
+        applied=row["state"] == "applied",
+        contact=row["contact"],
+        contact_name=row["contact_name"],
+        address=row["address"] or "",
+        admin_mail=row["admin_mail"] or "",
+        source=row["source"],
+        heard_at=row["heard_at"],
+        confirmed_address=row["confirmed_address"],
+        confirmed_at=row["confirmed_at"],
+        move_allowed=bool(row["move_allowed"]),
+        move=move,
+        change=row["change"],
+        mirrored_from=row["mirrored_from"],
+    )
+
+
+Source = Literal["network", "cache", "stale", "breaker"]
+"""Where a response comes from: just received, from the answer cache, from the cache although it has expired (its
+Archive is silent), or from the circuit breaker, which did not let the query through."""
+
+NOT_KNOWN: Final = UrlList({})
+"""The empty answer. 99 of 100 Archives give it, so it is one value and is tested by `is`."""
+
+
+class ArchiveResponse(Struct, eq=False):
+    """The response of one Archive in one round.
+
+    `answer`: its URL list; None where there is none. `error`: why there is none, or, beside an answer, why that is not
+    believed (threat T08). `at`: time of the event loop, in seconds.
+    """
+
+    # A Struct is made in 0.05 us, a frozen dataclass in 0.64; a round may make thousands.
+    archive: Archive
+    answer: UrlList | None
+    error: IbiError | None = None
+    at: float = 0.0
+    source: Source = "network"
+
+    @property
+    def counts(self) -> bool:
+        """Whether it is an answer that is believed."""
+        return self.answer is not None and self.error is None

@@ -1,0 +1,206 @@
+"""What may help a reader who was not led to an item (RES-13); pure.
+
+What the URL asks for, in words; other links; likely typos; a contact.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from urllib.parse import quote
+
+from ibi.errors import ParseError
+from ibi.protocol.persistent_url import PersistentURL
+from ibi.protocol.relation import Kind, Relation, Step
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from ibi.errors import IbiError
+
+    Say = Callable[[str, Mapping[str, object]], str]
+
+
+FILE_LIST: Final = "ibiurl.verblist=GetFileList"
+ORIGINAL: Final = "ibiurl.requireditemstatus=Original"
+
+_BARE: Final = {
+    Kind.LAST_EDITION: "the last edition",
+    Kind.TRANSLATION: "the translation into the language of your browser",
+    Kind.METADATA: "the metadata",
+}
+_GIVEN: Final = {
+    Kind.LAST_EDITION: "the last edition",
+    Kind.TRANSLATION: "the translation into: {parameter}",
+    Kind.METADATA: "the metadata in the format {parameter}",
+}
+"""What a step is called without and with its parameter."""
+_NAMES: Final = {
+    Kind.LAST_EDITION: "last edition",
+    Kind.TRANSLATION: "translation",
+    Kind.METADATA: "metadata",
+}
+
+
+class ParsedRequest(NamedTuple):
+    """What a persistent URL asks for. `root` is what stands before its path: "http://urlib.net"."""
+
+    url: PersistentURL
+    root: str
+
+    @property
+    def ibi(self) -> str:
+        """The item, as it was written."""
+        return str(self.url.ibi)
+
+    @property
+    def named_on(self) -> str:
+        """The date that the name tells, RFC 3339; "" where it tells none."""
+        return self.url.ibi.date.text or ""
+
+    def words(self, say: Say, language_name: Callable[[str], str] = str) -> list[str]:
+        """What is wanted of the item, a piece each; nothing where it is the item itself.
+
+        `language_name` tells how the language of a tag is called.
+        """
+        pieces = []
+        for step in self.url.relation.steps:
+            given = step.parameter or ""
+            named = language_name(given) if given and step.kind is Kind.TRANSLATION else given
+            pieces.append(say((_GIVEN if given else _BARE)[step.kind], {"parameter": named}))
+        if self.url.file_path:
+            pieces.append(say("the file {path}", {"path": self.url.file_path[1:]}))
+        if self.url.file_list:
+            pieces.append(say("the list of files", {}))
+        if self.url.original_required:
+            pieces.append(say("the original, never a copy", {}))
+        return pieces
+
+    def as_dict(self) -> dict[str, Any]:
+        """For JSON; the keys are stable."""
+        return {
+            "ibi": self.ibi,
+            "named_on": self.named_on or None,
+            "relation": [
+                {"what": _NAMES[step.kind], "parameter": step.parameter} for step in self.url.relation.steps
+            ],
+            "file": self.url.file_path[1:] or None,
+            "file_list": self.url.file_list,
+            "original_required": self.url.original_required,
+        }
+
+    def path(
+        self,
+        steps: tuple[Step, ...] | None = None,
+        *,
+        file: bool = True,
+        file_list: bool | None = None,
+        original: bool = False,
+    ) -> str:
+        """The path and query of a persistent URL of the same item: with other steps, perhaps without its file."""
+        url = self.url
+        relation = url.relation if steps is None else Relation(steps)
+        wants_list = url.file_list if file_list is None else file_list
+        query = [FILE_LIST] if wants_list else []
+        query += [ORIGINAL] if original else []
+        query += [url.foreign_query] if url.foreign_query and file else []
+        tail = f"?{'&'.join(query)}" if query else ""
+        return f"/{url.ibi}{relation.modifier}{url.file_path if file else ''}{tail}"
+
+
+def parse_request(url: str) -> ParsedRequest | None:
+    """What a whole persistent URL asks for; None for a text that is none."""
+    try:
+        found = PersistentURL.from_text(url)
+    except ParseError:
+        return None
+    return ParsedRequest(found, url.removesuffix(found.text)) if url.endswith(found.text) else None
+
+
+LONGEST_URL: Final = 600
+"""Characters of a persistent URL in a prepared letter: mail programs cut longer ones."""
+
+_MAIL: Final = re.compile(r"[A-Za-z0-9.!#$%&'*+/=?^_`{|}~-]{1,64}@[A-Za-z0-9.-]{1,255}")
+_SAFE: Final = "@.-_~+"
+
+
+class SuggestedLink(NamedTuple):
+    """One way on: what it leads to, in a sentence, and its URL; a path is one at this resolver."""
+
+    words: str
+    url: str
+
+
+class Responsible(NamedTuple):
+    """An Archive that an alert concerns; `mail` is "" where none is known."""
+
+    service_ibi: str
+    address: str
+    mail: str
+
+
+@dataclass(frozen=True, slots=True)
+class Suggestions:
+    """What helps.
+
+    `parsed`: what was understood; `typos`: what looks wrong in the name; `others`: Archives that answered and offer
+    nothing of it, None where none was asked; `to`: the addresses of a letter about it.
+    """
+
+    parsed: ParsedRequest
+    ways: tuple[SuggestedLink, ...] = ()
+    typos: tuple[IbiError, ...] = ()
+    responsible: tuple[Responsible, ...] = ()
+    others: int | None = None
+    to: tuple[str, ...] = ()
+
+    def whole(self, way: SuggestedLink) -> str:
+        """The URL of a way on, with its host."""
+        return f"{self.parsed.root}{way.url}" if way.url.startswith("/") else way.url
+
+    def as_dict(self, say: Say) -> dict[str, Any]:
+        """The further members of a problem (RFC 9457)."""
+        members: dict[str, Any] = {"asked": self.parsed.as_dict()}
+        if self.others is not None:
+            members["offer_nothing"] = self.others
+        if self.ways:
+            members["ways"] = [{"title": say(way.words, {}), "url": self.whole(way)} for way in self.ways]
+        if self.typos:
+            members["slips"] = [say(typo.problem, typo.details) for typo in self.typos]
+        known = [
+            {"service_ibi": each.service_ibi, "mail": each.mail} for each in self.responsible if each.mail
+        ]
+        if known:
+            members["responsible"] = known
+        return members
+
+    def lines(self, say: Say) -> list[str]:
+        """The same as sentences."""
+        wanted = "; ".join(self.parsed.words(say)) or say("the item itself", {})
+        lines = [say("It was understood as: {ibi}, {wish}", {"ibi": self.parsed.ibi, "wish": wanted})]
+        for typo in self.typos:
+            found = say(typo.problem, typo.details)
+            lines += [say("Perhaps a slip: {slip}", {"slip": found})]
+        for way in self.ways:
+            lines += [f"{say(way.words, {})}: {self.whole(way)}"]
+        for each in self.responsible:
+            known = {"archive": each.service_ibi, "mail": each.mail}
+            lines += [say("Responsible for {archive}: {mail}", known)] if each.mail else []
+        return lines
+
+    def letter(self, title: str, say: Say) -> str:
+        """A `mailto:` with the beginnings of a report; "" where no address is known."""
+        if not self.to:
+            return ""
+        url = f"{self.parsed.root}{self.parsed.url.text}"[:LONGEST_URL]
+        begun = say("This persistent URL did not lead me to its item:", {})
+        body = "\r\n".join((begun, url, "", title, "", say("What I expected to find:", {}), ""))
+        subject = f"{title}: {self.parsed.ibi}"
+        to = ",".join(quote(each, safe=_SAFE) for each in self.to)
+        return f"mailto:{to}?subject={quote(subject, safe='')}&body={quote(body, safe='')}"
+
+
+def is_mail(text: str) -> bool:
+    """Whether a text can stand as the one address of a letter."""
+    return _MAIL.fullmatch(text) is not None

@@ -1,0 +1,283 @@
+"""The administration of a resolver under `/-/admin`: applications, Archives, alerts, the log, settings.
+
+First the pages as values, then their handlers. Each handler calls what `ibi resolver` and the JSON interface call too.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields, replace
+from typing import TYPE_CHECKING, Final
+
+from ibi.accounts.layout import ROOT, ReadOnlyPage
+from ibi.accounts.tokens import Scope
+from ibi.errors import IbiError
+from ibi.identifier.forms import parse_ibi
+from ibi.resolver.evidence.pages import entry_filter, read_slice
+from ibi.resolver.members.settings_changes import (
+    HTTP_SETTINGS,
+    SECRET_SETTINGS,
+    change_settings,
+    setting_text,
+)
+from ibi.runtime.settings import ResolverSettings
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection, Mapping, Sequence
+    from pathlib import Path
+
+    from ibi.accounts.layout import Form, PageRequest
+    from ibi.resolver.evidence.chain import Entry
+    from ibi.resolver.evidence.log import Evidence
+    from ibi.resolver.evidence.originals import OriginalsAlert, OriginalsAlerts
+    from ibi.resolver.members.registrar import Registrar
+    from ibi.resolver.members.status import MemberStatus
+    from ibi.resolver.model.archive import RegisteredArchive
+
+    MemberStatuses = Callable[[], Sequence[MemberStatus]]
+    """Returns the status of the included Archives, as far as this process knows."""
+
+# No kind of entry has a longer name, and no entry a longer number.
+_LONGEST_WORD: Final = 40
+_LONGEST_NUMBER: Final = 18
+_OTHER_FORM: Final = "this is not the form of this page; open the page again"
+
+
+@dataclass(frozen=True, slots=True)
+class OverviewPage:
+    """Counts of Archives and applications, and the latest alerts of two Originals."""
+
+    archives: int
+    included: int
+    waiting: int
+    moving: int
+    silent: int
+    alerts: Sequence[OriginalsAlert]
+
+
+@dataclass(frozen=True, slots=True)
+class ApplicationsPage:
+    """The Archives that have applied."""
+
+    waiting: Sequence[RegisteredArchive]
+
+
+@dataclass(frozen=True, slots=True)
+class ArchivesPage:
+    """The registered Archives, and the status of the included ones by name.
+
+    `made`: the one that has a new `key`, which is shown this once; or, without a key, the one whose form was wrong.
+    """
+
+    archives: Sequence[RegisteredArchive]
+    members: Mapping[str, MemberStatus]
+    made: str = ""
+    key: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class AlertsPage:
+    """Alerts of two Originals of one item with their evidence; `at` leads to earlier ones, 0 at the end.
+
+    `unread`: lines among them that are not as they were written.
+    """
+
+    alerts: Sequence[OriginalsAlert]
+    at: int
+    unread: int
+
+
+@dataclass(frozen=True, slots=True)
+class LogPage:
+    """Entries of the log, the latest first; `what`, `ibi`: only such entries; `at` leads to earlier ones.
+
+    `unread`: lines among them that are not as they were written.
+    """
+
+    entries: Sequence[Entry]
+    what: str
+    ibi: str
+    at: int
+    unread: int
+
+
+@dataclass(frozen=True, slots=True)
+class PoliciesPage:
+    """The settings of the resolver.
+
+    `values`: those that can be changed, as they were typed where they were changed on the page; `now`: as they are now.
+    `theirs`: names of those that another administrator has changed meanwhile, too.
+    """
+
+    values: Mapping[str, str]
+    now: Mapping[str, str]
+    others: Sequence[tuple[str, str]]
+    theirs: Collection[str] = ()
+    notes: Sequence[IbiError] = ()
+
+
+class OverviewHandler(ReadOnlyPage):
+    """Shows the overview."""
+
+    scope = Scope.READ
+
+    def __init__(self, registrar: Registrar, alerts: OriginalsAlerts, statuses: MemberStatuses) -> None:
+        self._registrar = registrar
+        self._alerts = alerts
+        self._statuses = statuses
+
+    def show(self, _visit: PageRequest, _typed: Form | None) -> OverviewPage:
+        """Make the page."""
+        archives = self._registrar.registered()
+        return OverviewPage(
+            archives=len(archives),
+            included=sum(each.included is not None for each in archives),
+            waiting=len(self._registrar.waiting()),
+            moving=sum(each.move is not None for each in archives),
+            silent=sum(member.standing == "silent" for member in self._statuses()),
+            alerts=self._alerts.read().alerts,
+        )
+
+
+class ApplicationsHandler:
+    """Shows applications; approves or refuses them."""
+
+    scope = Scope.ADMIN
+    files = False
+
+    def __init__(self, registrar: Registrar) -> None:
+        self._registrar = registrar
+
+    def show(self, _visit: PageRequest, _typed: Form | None) -> ApplicationsPage:
+        """Make the page."""
+        return ApplicationsPage(self._registrar.waiting())
+
+    def do(self, visit: PageRequest, form: Form) -> str:
+        """Approve or refuse one. Raises ParseError, SetupError."""
+        service, by = parse_ibi(form.one("ibi")), _by(visit)
+        if form.one("what") == "approve":
+            self._registrar.approve(service, by)
+            return f"{ROOT}/applications?done=approved"
+        if form.one("what") == "refuse":
+            self._registrar.refuse(service, by)
+            return f"{ROOT}/applications?done=refused"
+        raise IbiError(_OTHER_FORM)
+
+
+class ArchivesHandler:
+    """Shows the registered Archives; gives one a new key, lets it move once, or forgets it."""
+
+    scope = Scope.ADMIN
+    files = False
+
+    def __init__(self, registrar: Registrar, statuses: MemberStatuses) -> None:
+        self._registrar = registrar
+        self._statuses = statuses
+
+    def show(self, _visit: PageRequest, typed: Form | None) -> ArchivesPage:
+        """Make the page."""
+        members = {member.service_ibi: member for member in self._statuses()}
+        return ArchivesPage(self._registrar.registered(), members, typed.one("ibi") if typed else "")
+
+    def do(self, visit: PageRequest, form: Form) -> ArchivesPage | str:
+        """Decide about one. Raises ParseError, NotHeld, SetupError."""
+        service, by, what = parse_ibi(form.one("ibi")), _by(visit), form.one("what")
+        if what == "move":
+            self._registrar.allow_move(service, by)
+            return f"{ROOT}/archives?done=may-move"
+        if what in {"key", "forget"} and form.one("sure") != "yes":
+            # Neither can be undone: the old key is void at once, and a forgotten Archive is asked no more.
+            raise IbiError("tick that you mean it")
+        if what == "key":
+            # The page first: a key that is made and then cannot be shown is lost, and the old one is void.
+            page = self.show(visit, None)
+            return replace(page, made=str(service), key=self._registrar.rotate(service, by))
+        if what == "forget":
+            self._registrar.unregister(service, by)
+            return f"{ROOT}/archives?done=forgotten"
+        raise IbiError(_OTHER_FORM)
+
+
+class AlertsHandler(ReadOnlyPage):
+    """Shows alerts of two Originals."""
+
+    scope = Scope.READ
+
+    def __init__(self, alerts: OriginalsAlerts) -> None:
+        self._alerts = alerts
+
+    def show(self, visit: PageRequest, _typed: Form | None) -> AlertsPage:
+        """Make a page of them, each with its evidence."""
+        return AlertsPage(*self._alerts.read(_number(visit, "before"), _number(visit, "at")))
+
+
+class LogHandler(ReadOnlyPage):
+    """Shows the log."""
+
+    scope = Scope.READ
+
+    def __init__(self, log: Path) -> None:
+        self._log = log
+
+    def show(self, visit: PageRequest, _typed: Form | None) -> LogPage:
+        """Make a page of entries: all, of one kind, or about one item or Archive. Raises ParseError."""
+        what, ibi = visit.query.get("what", "")[:_LONGEST_WORD], visit.query.get("ibi", "").strip()
+        entries = read_slice(
+            self._log, entry_filter(what, ibi), _number(visit, "before"), at=_number(visit, "at")
+        )
+        return LogPage(entries.entries, what, ibi, entries.at, entries.unread)
+
+
+class PoliciesHandler:
+    """Shows and changes settings.
+
+    The form sends for each field the value that it was made from (`was.` and its name), so that what another
+    administrator has changed meanwhile is not undone.
+    """
+
+    scope = Scope.ADMIN
+    files = False
+
+    def __init__(self, data: Path, evidence: Evidence) -> None:
+        self._data = data
+        self._evidence = evidence
+
+    def show(self, _visit: PageRequest, typed: Form | None) -> PoliciesPage:
+        """Make the page, without secrets; with what was typed, where that could not be stored."""
+        settings = ResolverSettings.read(self._data)
+        now = {name: setting_text(getattr(settings, name)) for name in HTTP_SETTINGS}
+        changes, seen = _changes(typed)
+        others = [
+            (each.name, setting_text(getattr(settings, each.name)) or "-")
+            for each in fields(settings)
+            if each.name not in {*SECRET_SETTINGS, *HTTP_SETTINGS}
+        ]
+        theirs = [name for name, text in changes.items() if now[name] not in {text, seen[name]}]
+        return PoliciesPage(now | changes, now, others, theirs)
+
+    def do(self, visit: PageRequest, form: Form) -> PoliciesPage | str:
+        """Change the settings that were changed in the form. Raises SetupError."""
+        changes, seen = _changes(form)
+        done = change_settings(self._data, changes, HTTP_SETTINGS, self._evidence, _by(visit), seen)
+        if done.notes:
+            return replace(self.show(visit, None), notes=done.notes)
+        return f"{ROOT}/policies?done={'set' if done.changed else 'unchanged'}"
+
+
+def _changes(form: Form | None) -> tuple[dict[str, str], dict[str, str]]:
+    """Read the changed fields of the form of the settings, and what each was made from. Raises IbiError."""
+    if form is None:
+        return {}, {}
+    typed = {name: form.one(name) for name in HTTP_SETTINGS if form.many(name)}
+    seen = {name: form.one(f"was.{name}") for name in typed if form.many(f"was.{name}")}
+    if seen.keys() != typed.keys():
+        raise IbiError(_OTHER_FORM)
+    return {name: text for name, text in typed.items() if text != seen[name]}, seen
+
+
+def _by(visit: PageRequest) -> str:
+    return f"account {visit.signed.name}"
+
+
+def _number(visit: PageRequest, word: str) -> int:
+    text = visit.query.get(word, "")
+    return int(text) if text.isascii() and text.isdecimal() and len(text) <= _LONGEST_NUMBER else 0

@@ -1,0 +1,225 @@
+"""What an alert shows a reader besides its title: how to go on, and what each Archive answered (RES-13); pure."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import replace
+from itertools import count
+from typing import TYPE_CHECKING, Final
+
+from ibi.errors import IbiError
+from ibi.identifier.ibip import EPOCH, IBIp
+from ibi.identifier.legacy import LegacyId
+from ibi.protocol.relation import Kind as StepKind
+from ibi.protocol.relation import Step
+from ibi.resolver.model.alert import Alert, Kind
+from ibi.resolver.model.statements import WORDS, ArchiveStatement, RoundStatements, Statements, silence
+from ibi.resolver.model.suggestion import Responsible, SuggestedLink, Suggestions, is_mail, parse_request
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+    from ibi.identifier.forms import Name
+    from ibi.resolver.model.statements import What
+    from ibi.resolver.model.suggestion import ParsedRequest
+    from ibi.resolver.pages.explanation import ExplainedRound, Explanation, Statement
+
+
+MOST_RESPONSIBLE: Final = 5
+"""Archives whose administrators are named in one alert."""
+
+WAYS: Final = {
+    "again": "Try again",
+    "copy": "Any copy of it",
+    "item": "The item itself",
+    "whole": "The item without this file",
+    "files": "The list of its files",
+    "language": "The same in your language, or in any that there is",
+    "format": "The metadata in any format",
+    "archive": "What its Archive may tell of it",
+    "explain": "How this URL is resolved",
+}
+"""Links that help a reader to go on."""
+
+_RESOLVED: Final = frozenset(
+    {
+        *(Kind.NOT_FOUND, Kind.DELETED, Kind.NO_TRANSLATION, Kind.NO_ORIGINAL),
+        *(Kind.SUSPECT_ORIGINALS, Kind.INCOMPLETE, Kind.UNSAFE_URL),
+    }
+)
+"""Alerts that came from resolving."""
+_MISSING: Final = frozenset({Kind.NOT_FOUND, Kind.INCOMPLETE})
+_LATER: Final = frozenset({Kind.INCOMPLETE, Kind.BUSY, Kind.TOO_MANY})
+_OF_ARCHIVES: Final = frozenset({Kind.DELETED, Kind.NO_TRANSLATION, Kind.UNSAFE_URL, Kind.NO_ORIGINAL})
+"""Alerts that the administrator of an Archive can put right, rather than that of the resolver."""
+_TOMORROW: Final = 86_400  # seconds
+
+
+class ResponsibleArchives:
+    """The included Archives, by the names of their services and by the prefixes of these."""
+
+    def __init__(self, archives: Iterable[Responsible] = ()) -> None:
+        self._by_name: dict[str, Responsible] = {}
+        self._by_prefix: dict[str, list[Responsible]] = {}
+        for each in archives:
+            known = each if is_mail(each.mail) else each._replace(mail="")
+            self._by_name[each.service_ibi] = known
+            prefix = each.service_ibi.lower().rsplit("/", 2 if "." in each.service_ibi else 1)[0]
+            self._by_prefix.setdefault(prefix, []).append(known)
+
+    def of(self, alert: Alert, name: Name) -> tuple[Responsible, ...]:
+        """Return the Archives that an alert names; where it names none, those with the prefix of the item."""
+        if alert.archives:
+            found = [self._by_name[each] for each in alert.archives if each in self._by_name]
+        else:
+            found = self._by_prefix.get(name.prefix.lower(), [])
+        return tuple(found[:MOST_RESPONSIBLE])
+
+
+def with_suggestions(alert: Alert, archives: ResponsibleArchives, now: float) -> Alert:
+    """Add to an alert what helps to go on, where it is about a persistent URL.
+
+    `archives`: all that are included here; `now`: POSIX seconds.
+    """
+    parsed = parse_request(alert.url) if alert.url and alert.problem is None else None
+    if parsed is None:
+        return alert
+    resolved = alert.kind in _RESOLVED
+    concerned = archives.of(alert, parsed.url.ibi) if resolved else ()
+    suggestions = Suggestions(
+        parsed,
+        ways=tuple(_ways(alert, parsed, concerned)),
+        typos=tuple(_typos(parsed.url.ibi, now)) if alert.kind in _MISSING and not alert.known else (),
+        responsible=concerned,
+        others=max(0, alert.round.answered - len(set(alert.archives))) if alert.round else None,
+        to=_to(alert, concerned),
+    )
+    return replace(alert, suggestions=suggestions)
+
+
+def _ways(alert: Alert, parsed: ParsedRequest, concerned: tuple[Responsible, ...]) -> Iterator[SuggestedLink]:
+    url, kind = parsed.url, alert.kind
+    known = alert.known or kind is Kind.NO_TRANSLATION
+    if kind in _LATER:
+        yield SuggestedLink(WAYS["again"], url.text)
+    if url.original_required and kind in {Kind.NO_ORIGINAL, Kind.SUSPECT_ORIGINALS, Kind.INCOMPLETE}:
+        yield SuggestedLink(WAYS["copy"], parsed.path())
+    if known and url.file_path:
+        yield SuggestedLink(WAYS["whole"], parsed.path(file=False, file_list=False))
+        yield SuggestedLink(WAYS["files"], parsed.path(file=False, file_list=True))
+    if known and any(step.parameter for step in url.relation.steps):
+        bare = tuple(Step(step.kind) for step in url.relation.steps)
+        translated = any(step.kind is StepKind.TRANSLATION for step in bare)
+        yield SuggestedLink(WAYS["language" if translated else "format"], parsed.path(bare))
+    if known and url.relation.steps:
+        yield SuggestedLink(WAYS["item"], parsed.path((), file=False, file_list=False))
+    if kind is Kind.DELETED:
+        for each in concerned:
+            yield SuggestedLink(WAYS["archive"], f"http://{each.address}/-/item/{url.ibi}")
+    if kind in _RESOLVED:
+        yield SuggestedLink(WAYS["explain"], f"/-/explain{url.text}")
+
+
+def _typos(name: Name, now: float) -> Iterator[IbiError]:
+    """Find what looks wrong in a name that no Archive knows."""
+    seconds = name.date.seconds
+    if name.date.text is None:
+        yield IbiError("no calendar has this date")
+    elif seconds is not None and seconds < EPOCH:
+        yield IbiError("no label is older than August 1995")
+    # A day later than now, since clocks and time zones differ: a label that was minted just now is no mistake.
+    elif seconds is not None and seconds > now + _TOMORROW:
+        yield IbiError("its date, {date}, has not come yet", date=name.date.text)
+    if isinstance(name, LegacyId):
+        yield IbiError("this is an opaque id from before the standard: upper and lower case matter")
+    elif isinstance(name, IBIp) and name.ip is None:
+        yield IbiError("the prefix spells no IP address")
+
+
+def _to(alert: Alert, concerned: tuple[Responsible, ...]) -> tuple[str, ...]:
+    """Return the mail addresses for a report: first of those that can put it right."""
+    if not alert.investigated and alert.kind is not Kind.NO_TRANSLATION:
+        return ()
+    own = [alert.contact] if is_mail(alert.contact) else []
+    theirs = [each.mail for each in concerned if each.mail]
+    first, second = (theirs, own) if alert.kind in _OF_ARCHIVES else (own, theirs)
+    return tuple(dict.fromkeys((*first, *second)))[:MOST_RESPONSIBLE]
+
+
+MOST_NAMED: Final = 30
+"""Archives that one alert names with their responses; of more, those that do not know the item are counted."""
+
+MOST_ROUNDS: Final = 8
+"""Rounds that one alert shows: the last ones, which led to it."""
+
+_NOTHING: Final = "nothing known"
+_RANKS: Final = {what: rank for rank, what in enumerate(WORDS)}
+
+
+def with_responses(alert: Alert, explanation: Explanation) -> Alert:
+    """Add to an alert what each Archive answered in the rounds that led to it."""
+    if alert.round is None or not explanation.rounds:
+        return alert
+    rounds = explanation.rounds[-MOST_ROUNDS:]
+    # Of a thousand Archives, nearly all answer that they do not know the item: a page that names them all would help no
+    # reader, so these are only counted as soon as there are too many.
+    responses = [[*_informative(each)] for each in rounds]
+    responses[-1] += _elsewhere(alert, explanation.rounds)
+    ignorant = [each.ignorant for each in rounds]
+    if sum(map(len, responses)) + sum(ignorant) <= MOST_NAMED:
+        ignorant = [0] * len(ignorant)
+        for number, each in enumerate(rounds):
+            responses[number] += _named(one for one in each.statements if one.what == _NOTHING)
+            responses[number] += [ArchiveStatement(one.name, one.address, _NOTHING) for one in each.negatives]
+    named = _most_informative(responses)
+    first = len(explanation.rounds) - len(rounds) + 1
+    shown = map(_shown_round, count(first), rounds, responses, named, ignorant)
+    return replace(alert, statements=Statements(tuple(shown)))
+
+
+def _most_informative(responses: list[list[ArchiveStatement]]) -> list[set[int]]:
+    """Return the indexes of those that are named, for each round."""
+    ranked = sorted(
+        (_RANKS[each.what], each.archive, number, index)
+        for number, of_round in enumerate(responses)
+        for index, each in enumerate(of_round)
+    )
+    named: list[set[int]] = [set() for _ in responses]
+    for *_, number, index in ranked[:MOST_NAMED]:
+        named[number].add(index)
+    return named
+
+
+def _shown_round(
+    number: int, explained: ExplainedRound, responses: list[ArchiveStatement], named: set[int], ignorant: int
+) -> RoundStatements:
+    """Make a round of which those at these indexes are named, and the others counted."""
+    shown = [each for index, each in enumerate(responses) if index in named]
+    counts: Counter[What] = Counter(each.what for index, each in enumerate(responses) if index not in named)
+    counts[_NOTHING] += ignorant
+    return RoundStatements(
+        number,
+        explained.ibi,
+        explained.verbs,
+        explained.file_path,
+        tuple(sorted(shown, key=lambda each: (_RANKS[each.what], each.archive))),
+        tuple((what, counts[what]) for what in WORDS if counts[what]),
+    )
+
+
+def _informative(explained: ExplainedRound) -> Iterator[ArchiveStatement]:
+    """Return all responses but those of Archives that do not know the item."""
+    yield from _named(explained.informative)
+    for archive in explained.late:
+        yield ArchiveStatement(archive, "", "not waited for")
+
+
+def _named(statements: Iterable[Statement]) -> Iterator[ArchiveStatement]:
+    return (ArchiveStatement(each.archive, each.address, each.what, each.why) for each in statements)
+
+
+def _elsewhere(alert: Alert, rounds: list[ExplainedRound]) -> list[ArchiveStatement]:
+    """Return the silence of the upstream resolver, which is none of the Archives that were asked."""
+    queried = {archive for each in rounds for archive in each.queried}
+    silent = alert.round.silent if alert.round else ()
+    return [ArchiveStatement(name, "", silence(why), why) for name, why in silent if name not in queried]

@@ -1,0 +1,261 @@
+"""The explanation of a resolution: JSON for programs, text for terminals, values for the HTML page.
+
+Made from the trace when a page asks for it. Keys for acknowledgments are left out: the reader of an explanation has
+not been sent to the item.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple
+
+from ibi.protocol import vocabulary as words
+from ibi.protocol.vocabulary import ItemState
+from ibi.resolver.model.alert import Alert
+from ibi.resolver.model.statements import What, in_words, silence
+from ibi.resolver.resolve.resolution import Redirect, Redirected
+
+if TYPE_CHECKING:
+    from ibi.errors import IbiError
+    from ibi.protocol.pair_list import Value
+    from ibi.protocol.url_list import UrlList
+    from ibi.resolver.model.alert import Say
+    from ibi.resolver.model.archive import ArchiveResponse
+    from ibi.resolver.resolve.trace import Step, Trace
+
+StatementKind = Literal["url list", "nothing known", "silent"]
+
+FIRST_REASONS: Final[dict[str, str]] = {
+    "everybody": "Everybody was asked at once.",
+    "hint": "First asked: who held the item before.",
+    "filter": "First asked: who publishes that it may hold the item.",
+    "prefix": "First asked: the Archive whose service has the prefix of the item.",
+    "memory": "Nobody was asked: a moment ago, everybody said that they do not know the item.",
+}
+"""The reason for the first Archives of a round, as a sentence."""
+
+FIRST: Final = "It was the first answer that satisfies the request."
+KNOWN: Final = "It is the answer of the Archive that is known to hold the original."
+STALE: Final = "Its Archive does not answer now; this is what it said before."
+PASSED_ON: Final = "No Archive here leads to it; another resolver does."
+ONLY_ORIGINAL: Final = "It is the only one among the answers of all Archives that claims to be the original."
+ONLY_ORIGINAL_HEARD: Final = (
+    "It is the only one that claims to be the original; not every Archive has answered."
+)
+
+PERSISTENCE: Final = (
+    "This name is never changed and never given to another item; where it leads, Archives say."
+)
+"""What is promised of a persistent URL, as ?info shows it."""
+
+_HELD: Final[dict[ItemState | None, What]] = {
+    ItemState.ORIGINAL: "original",
+    ItemState.COPY: "copy",
+    ItemState.DELETED: "removed",
+}
+_SECRET: Final = frozenset({words.URL_KEY})
+
+
+class Statement(NamedTuple):
+    """What one Archive answered in one round, `milliseconds` after the round began."""
+
+    archive: str
+    address: str
+    kind: StatementKind
+    milliseconds: int
+    why: IbiError | None = None
+    """Why there is no answer, or why it was not believed."""
+    again: bool = False
+    """Whether the answer came from the cache."""
+    answer: UrlList | None = None
+    """The whole answer, where it is to be shown."""
+    state: ItemState | None = None
+    """The state of the item there."""
+
+    @property
+    def what(self) -> What:
+        """The kind of response, as alerts and people name it."""
+        if self.why is not None:
+            return silence(self.why)
+        return _HELD.get(self.state, "url list") if self.kind == "url list" else self.kind
+
+    @property
+    def pairs(self) -> dict[str, Value]:
+        """The pairs of the answer that are shown."""
+        # The key for acknowledgments would let any reader of the page confirm a visit that never was.
+        if self.answer is None:
+            return {}
+        return {name: value for name, value in self.answer.pairs.items() if name not in _SECRET}
+
+
+class ExplainedRound:
+    """One round as pages show it: what was asked, of which Archives (in order), why of the first, the responses."""
+
+    def __init__(self, step: Step, *, in_full: bool) -> None:
+        self._step = step
+        self._in_full = in_full
+        self.ibi = str(step.query.ibi)
+        self.verbs = tuple(step.query.verbs.verbs)
+        self.file_path = step.query.file_path
+        self.why = step.first
+        self.negatives = step.negatives
+        """Where no Archive was asked: those that had answered a moment ago that they do not know the item."""
+
+    @property
+    def queried(self) -> tuple[str, ...]:
+        """The Archives that were asked, in order."""
+        return tuple(archive.name for archive in self._step.queried)
+
+    @property
+    def statements(self) -> list[Statement]:
+        """Every response, in order."""
+        return [self._statement(response) for response in self._step.responses]
+
+    @property
+    def informative(self) -> list[Statement]:
+        """Every response but the empty answers."""
+        # Where many Archives are asked, nearly all answers are empty: left out before a value is made of each.
+        return [self._statement(each) for each in self._step.responses if not _is_empty(each)]
+
+    @property
+    def ignorant(self) -> int:
+        """How many Archives answered that they do not know the item, now or a moment ago."""
+        return sum(map(_is_empty, self._step.responses)) + len(self.negatives)
+
+    @property
+    def late(self) -> list[str]:
+        """Those that were asked and not waited for."""
+        heard = {response.archive.service for response in self._step.responses}
+        return [archive.name for archive in self._step.queried if archive.service not in heard]
+
+    def _statement(self, response: ArchiveResponse) -> Statement:
+        archive, answer = response.archive, response.answer
+        milliseconds = max(0, round((response.at - self._step.began) * 1000))
+        if answer is None:
+            return Statement(archive.name, archive.address, "silent", milliseconds, response.error)
+        return Statement(
+            archive.name,
+            archive.address,
+            "url list" if answer else "nothing known",
+            milliseconds,
+            response.error,
+            response.source in {"cache", "stale"},
+            answer if self._in_full else None,
+            answer.state,
+        )
+
+
+class Explanation:
+    """A trace and what it led to, as pages show them. Either `location` or `alert` is set."""
+
+    def __init__(self, decision: Redirect | Redirected | Alert, trace: Trace) -> None:
+        self.url = trace.url
+        self.policy = trace.policy.name
+        self.original_required = trace.original_required
+        self.differences = tuple(difference.name for difference in trace.policy.differences)
+        self.milliseconds = trace.milliseconds
+        self.rounds = [ExplainedRound(step, in_full=trace.in_full) for step in trace.steps]
+        self.alert = decision if isinstance(decision, Alert) else None
+        self.location = "" if isinstance(decision, Alert) else decision.url
+        self.archive = decision.archive.name if isinstance(decision, Redirect) else ""
+        self.reason = "" if isinstance(decision, Alert) else _reason(decision, trace)
+
+    @property
+    def status(self) -> int:
+        """The HTTP status that the reader gets."""
+        return 302 if self.alert is None else self.alert.status
+
+    def as_dict(self, say: Say) -> dict[str, Any]:
+        """Return it as JSON has it; the keys are stable."""
+        outcome: dict[str, Any] = {"status": self.status}
+        if self.alert is None:
+            outcome |= {"location": self.location, "archive": self.archive, "reason": say(self.reason, {})}
+        else:
+            outcome["alert"] = json.loads(self.alert.problem_json(say))
+        return {
+            "url": self.url,
+            "policy": self.policy,
+            "differences": list(self.differences),
+            "original_required": self.original_required,
+            "rounds": [_round(each, say) for each in self.rounds],
+            "outcome": outcome,
+            "milliseconds": self.milliseconds,
+            "persistence": say(PERSISTENCE, {}),
+        }
+
+    def json(self, say: Say) -> bytes:
+        """Write it as a JSON document."""
+        return json.dumps(self.as_dict(say), ensure_ascii=False, indent=1).encode("utf-8", "replace")
+
+    def text(self, say: Say) -> bytes:
+        """Write it as plain text."""
+        lines = [self.url]
+        for number, each in enumerate(self.rounds, 1):
+            wanted = " ".join((each.ibi, *each.verbs, each.file_path)).rstrip()
+            lines += ["", say("Round {number}: {wanted}", {"number": number, "wanted": wanted})]
+            lines += [f"  {say(FIRST_REASONS[each.why], {})}"]
+            lines += [_line(statement, say) for statement in each.statements]
+            lines += [f"  {archive}: {say('not waited for', {})}" for archive in each.late]
+        if self.alert is None:
+            lines += ["", self.location, say(self.reason, {}), self.archive]
+        else:
+            lines += ["", self.alert.title(say), *self.alert.sentences(say)]
+        lines += ["", say(PERSISTENCE, {})]
+        return ("\n".join(lines) + "\n").encode("utf-8", "replace")
+
+
+def _reason(decision: Redirect | Redirected, trace: Trace) -> str:
+    """Return the reason for a redirect, as a sentence."""
+    if isinstance(decision, Redirected):
+        return PASSED_ON
+    if decision.stale:
+        return STALE
+    if trace.original_required:
+        return ONLY_ORIGINAL if decision.complete else ONLY_ORIGINAL_HEARD
+    return KNOWN if decision.preferred else FIRST
+
+
+def _is_empty(response: ArchiveResponse) -> bool:
+    """Whether an Archive answered that it does not know the item."""
+    return response.answer is not None and not response.answer and response.error is None
+
+
+def _round(explained: ExplainedRound, say: Say) -> dict[str, Any]:
+    return {
+        "ibi": explained.ibi,
+        "verbs": list(explained.verbs),
+        "file_path": explained.file_path,
+        "first": explained.why,
+        "asked": list(explained.queried),
+        "statements": [
+            {
+                "archive": statement.archive,
+                "address": statement.address,
+                "said": statement.kind,
+                "milliseconds": statement.milliseconds,
+                "why": _why(statement, say),
+                "again": statement.again,
+                "pairs": {
+                    name: value if isinstance(value, str) else list(value)
+                    for name, value in statement.pairs.items()
+                },
+            }
+            for statement in explained.statements
+        ],
+    }
+
+
+def _why(statement: Statement, say: Say) -> str:
+    return "" if statement.why is None else say(statement.why.problem, statement.why.details)
+
+
+def _line(statement: Statement, say: Say) -> str:
+    what = in_words(statement.what, statement.why, say)
+    if statement.again:
+        what = f"{what} ({say('remembered', {})})"
+    urls = [
+        f"{name} {value}"
+        for name, value in statement.pairs.items()
+        if name.startswith((words.URL, words.STATE))
+    ]
+    return "\n      ".join([f"  {statement.archive}, {statement.milliseconds} ms: {what}", *urls])

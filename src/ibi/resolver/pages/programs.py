@@ -1,0 +1,210 @@
+"""What a resolver answers to programs: items by other protocols, and files about the resolver itself.
+
+    /-/api/handles/<ibi>    what the item's Archive answered, as the proxy of the Handle System writes it
+    /-/timegate/<ibi>       redirects to the Archive that was chosen, which knows the editions (RFC 7089)
+    /-/timemap/<ibi>        likewise
+    /robots.txt  /-/about  /-/healthz  /.well-known/...
+
+An item is resolved as for an explanation: no acknowledgment is sent.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Final
+
+from ibi.errors import ParseError
+from ibi.http import handle_records as shape
+from ibi.http.handle_records import HandleValue, WantedValues
+from ibi.http.request import Request
+from ibi.http.response import JSON, NO_STORE, PLAIN, Response, link, visible
+from ibi.http.well_known import CATALOG, SECURITY, Interface, catalog, security
+from ibi.identifier.forms import parse_name
+from ibi.protocol.query_string import unescape
+from ibi.protocol.vocabulary import ContentType, ItemState
+from ibi.resolver.api.openapi import PATH as OPENAPI
+from ibi.resolver.api.openapi import document
+from ibi.resolver.model.alert import Alert, Kind
+from ibi.resolver.pages.alert_details import with_responses
+from ibi.resolver.resolve.policy import Policy
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from ibi.identifier.forms import Name
+    from ibi.resolver.model.alert import Say
+    from ibi.resolver.pages.explanation import Explanation, Statement
+    from ibi.resolver.registry.published_list import Publisher
+    from ibi.resolver.registry.registry import Registry
+    from ibi.runtime.settings import ResolverSettings
+
+    Responder = Callable[[Explanation | Alert], Response]
+
+
+MEMENTO_PATHS: Final = ("/-/timegate/", "/-/timemap/")
+EXPLAIN: Final = "/-/explain/"
+
+
+@dataclass(frozen=True, slots=True)
+class ProgramRequest(Request):
+    """A request about an item by another protocol; `respond` makes the answer from its resolution."""
+
+    respond: Responder = field(kw_only=True)
+
+
+def program_request(
+    request: Request, say: Say, alert: Callable[[Alert], Response]
+) -> ProgramRequest | Response | None:
+    """Read a request by another protocol; return the answer where it is faulty, None for any other path.
+
+    `alert` makes the answer of an alert for this request.
+    """
+    base = next((base for base in (shape.PATH, *MEMENTO_PATHS) if request.path.startswith(base)), None)
+    if base is None:
+        return None
+    raw = request.path.removeprefix(base)
+    try:
+        name = parse_name(unescape(raw))
+        wanted = WantedValues.read(request.query) if base == shape.PATH else WantedValues()
+    except ParseError as error:
+        if base == shape.PATH:
+            return shape.handle_failure(400, raw, say(error.problem, error.details))
+        return alert(Alert(Kind.BAD_URL, url=request.path, problem=error))
+    respond = _handle_record(name, wanted, say) if base == shape.PATH else _memento(base, name, alert)
+    path = f"{EXPLAIN}{name}"
+    return ProgramRequest(
+        request.method, path, "", request.headers, request.addresses, request.peer, respond=respond
+    )
+
+
+def _handle_record(name: Name, wanted: WantedValues, say: Say) -> Responder:
+    def respond(outcome: Explanation | Alert) -> Response:
+        alert = outcome if isinstance(outcome, Alert) else outcome.alert
+        # An item that was removed still has a record, with its state: its name is never given to another one.
+        removed = alert is not None and alert.kind is Kind.DELETED
+        if alert is not None and not removed:
+            later = () if alert.retry_after is None else (("retry-after", str(alert.retry_after)),)
+            return shape.handle_failure(alert.status, str(name), alert.title(say), *later)
+        if alert is not None:
+            gone = [HandleValue("IBI", str(name)), HandleValue("IBI_STATE", ItemState.DELETED.value)]
+            gone += [HandleValue("IBI_ARCHIVE", archive) for archive in alert.archives[:1]]
+            return shape.handle_record(str(name), gone, alert.timestamp, wanted)
+        assert not isinstance(outcome, Alert)  # noqa: S101 - it has no alert, so it is no alert
+        # From the URL list, not by a redirect: an Archive of other software has no such path (decision 0024).
+        source = _source(outcome)
+        there = () if source is None else (link(f"http://{source.address}{shape.PATH}{name}", "alternate"),)
+        stamp = (source.answer.timestamp if source and source.answer else None) or ""
+        return shape.handle_record(str(name), _values(outcome, source), stamp, wanted, *there)
+
+    return respond
+
+
+def _source(explanation: Explanation) -> Statement | None:
+    """Return the answer of the Archive whose URL was chosen; None where another resolver gave the URL."""
+    answers = explanation.rounds[-1].statements if explanation.rounds else []
+    return next((each for each in answers if each.archive == explanation.archive and each.answer), None)
+
+
+def _values(explanation: Explanation, source: Statement | None) -> Iterator[HandleValue]:
+    yield HandleValue("URL", explanation.location)
+    yield HandleValue("KernelInformationProfile", shape.PROFILE)
+    yield HandleValue("digitalObjectLocation", explanation.location)
+    answer = source.answer if source else None
+    if source is None or answer is None:
+        return
+    yield HandleValue("IBI_ARCHIVE", source.archive)
+    entry = answer.entry()
+    forms = answer.forms
+    for name in (forms.rep, forms.ibip) if forms else ():
+        yield HandleValue("IBI", str(name) if name else "")
+    yield HandleValue("IBI_STATE", entry.state.value if entry.state else "")
+    yield HandleValue("digitalObjectType", (entry.content_type or ContentType.DATA).value)
+    yield HandleValue("dateModified", entry.timestamp or "")
+    yield HandleValue("dateCreated", (forms.main.date.text if forms else None) or "")
+
+
+def _memento(base: str, name: Name, alert: Callable[[Alert], Response]) -> Responder:
+    def respond(outcome: Explanation | Alert) -> Response:
+        if isinstance(outcome, Alert):
+            return alert(outcome)
+        if outcome.alert is not None:
+            return alert(with_responses(outcome.alert, outcome))
+        # Redirected: a resolver knows no editions, so it has nothing to answer itself (decision 0024).
+        source = _source(outcome)
+        if source is None:
+            return alert(Alert(Kind.NO_SUCH_PAGE))
+        where = ("location", visible(f"http://{source.address}{base}{name}"))
+        vary = (("vary", "accept-datetime"),) if base == MEMENTO_PATHS[0] else ()
+        return Response(302 if vary else 303, headers=(where, *vary, *NO_STORE))
+
+    return respond
+
+
+ROBOTS: Final = (
+    b"# Persistent URLs may be followed: each leads to an Archive, whose own robots.txt holds there.\n"
+    b"User-agent: *\n"
+    b"Allow: /-/status\n"
+    b"Allow: /-/about\n"
+    b"Disallow: /-/\n"
+)
+
+_FOR_A_DAY: Final = (("cache-control", "public, max-age=86400"),)
+_FOR_AN_HOUR: Final = (("cache-control", "public, max-age=3600"),)
+
+
+class ProgramPages:
+    """The files that programs find at one resolver, by path. `now` returns POSIX seconds."""
+
+    def __init__(
+        self,
+        settings: ResolverSettings,
+        registry: Registry,
+        publisher: Publisher | None,
+        now: Callable[[], float],
+    ) -> None:
+        self._settings = settings
+        self._registry = registry
+        self._publisher = publisher
+        self._now = now
+        description = document(registers=settings.registration == "form", publishes=publisher is not None)
+        # Written once: it depends only on the settings, and a service is made anew when these change.
+        self._document = json.dumps(description, indent=1).encode()
+        self.routes: dict[str, Callable[[Request], Response | None]] = {
+            "/robots.txt": lambda _: Response(200, ROBOTS, PLAIN, _FOR_A_DAY),
+            "/favicon.ico": lambda _: Response(204, headers=_FOR_A_DAY),
+            "/-/healthz": lambda _: Response(200, b"ok\n", PLAIN, NO_STORE),
+            "/-/about": lambda _: self._about(),
+            SECURITY: lambda _: security(settings.admin, self._now()),
+            CATALOG: lambda _: self._catalog(),
+            OPENAPI: lambda _: Response(200, self._document, JSON, _FOR_AN_HOUR),
+        }
+        """The handler of each path; it returns None where there is no such page after all."""
+
+    def _catalog(self) -> Response:
+        base = f"http://{self._settings.address}"
+        links = (
+            ("service-desc", f"{base}{OPENAPI}", JSON),
+            ("service-meta", f"{base}/-/about", JSON),
+            ("status", f"{base}/-/status", JSON),
+        )
+        return catalog(base, [Interface(f"{base}/", links)])
+
+    def _about(self) -> Response:
+        settings = self._settings
+        policy = Policy(strict=settings.policy == "strict")
+        facts: dict[str, Any] = {
+            "role": "resolver",
+            "service_ibi": str(settings.service.main),
+            "service": str(settings.service),
+            "address": settings.address,
+            "aliases": list(settings.aliases),
+            "policy": policy.name,
+            "differences": {difference.name: difference.sentence for difference in policy.differences},
+            "admin": settings.admin or None,
+            "attestation_key": self._publisher.key if self._publisher else None,
+            "private_archives": settings.allow_private_archives,
+            "archives": len(self._registry.archives()),
+            "seconds": {"per_archive": settings.archive_seconds, "overall": settings.overall_seconds},
+        }
+        return Response(200, json.dumps(facts, indent=1).encode(), JSON, NO_STORE)

@@ -1,0 +1,198 @@
+"""The tables of the registry, and how several threads and processes read and write them at once.
+
+Migrations of the tables are in `migrations`.
+"""
+
+from __future__ import annotations
+
+import threading
+from contextlib import contextmanager
+from datetime import UTC, datetime
+from pathlib import Path
+from sqlite3 import Error as SQLiteError
+from typing import TYPE_CHECKING
+
+from sqlalchemy import Boolean, Column, Float, Integer, MetaData, String, Table, select, update
+from sqlalchemy.exc import IntegrityError, SQLAlchemyError
+
+from ibi.errors import SetupError
+from ibi.resolver.model.archive import Move, RegisteredArchive, registered_archive
+from ibi.runtime.generation_counter import GenerationCounter
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+    from typing import Any
+
+    from sqlalchemy import Connection, Engine, Select
+
+    from ibi.identifier.forms import IBI
+
+
+metadata = MetaData()
+
+archives = Table(
+    "archives",
+    metadata,
+    Column("service_ibi", String, primary_key=True, comment="canonical: equal labels are one row"),
+    Column("spelling", String, nullable=False, comment="as registered; the path of the base URL"),
+    Column("key_hash", String, nullable=False, comment="argon2; the key itself is never stored"),
+    Column(
+        "url_hosts", String, nullable=False, default="", comment="hosts its URLs are bound to, blanks between"
+    ),
+    Column("registered_at", String, nullable=False, comment="of one that has applied: when it did"),
+    Column("included", Boolean, nullable=False, default=False),
+    Column("confirmed", Boolean, nullable=False, default=False),
+    Column("address", String),
+    Column("ip", String),
+    Column("protocol", String),
+    Column("platform_version", String),
+    Column("admin_mail", String, comment="as the Archive itself said last"),
+    Column("changed_at", String, comment="of the last inclusion or exclusion"),
+    Column(
+        "change",
+        Integer,
+        nullable=False,
+        default=0,
+        comment="counts changes: a slow inclusion may be outdated",
+    ),
+    Column("state", String, nullable=False, default="registered", comment="applied, registered or mirrored"),
+    Column(
+        "mirrored_from",
+        String,
+        nullable=False,
+        default="",
+        comment="public key of the resolver that lists it",
+    ),
+    Column("contact", String, nullable=False, default="", comment="whom to write to, as registered"),
+    Column("contact_name", String, nullable=False, default=""),
+    Column("source", String, nullable=False, default="", comment="where the last accepted request came from"),
+    Column("included_at", Float, comment="POSIX seconds: since when it is included at this address"),
+    Column("heard_at", String, comment="its last accepted request, to the minute"),
+    Column("confirmed_address", String, comment="where it confirmed last"),
+    Column("confirmed_at", String),
+    Column("move_allowed", Boolean, nullable=False, default=False, comment="by the administrator, once"),
+)
+
+moves = Table(
+    "moves",
+    metadata,
+    Column("service_ibi", String, primary_key=True, comment="canonical"),
+    Column("address", String, nullable=False, comment="where the Archive wants to move"),
+    Column("ip", String, nullable=False),
+    Column("since", Float, nullable=False, comment="POSIX seconds: when it first asked"),
+    Column("silent_since", Float, comment="POSIX seconds: the first check that the old address missed"),
+    Column("checks", Integer, nullable=False, comment="how many it has missed since"),
+)
+
+
+class RegistryDatabase:
+    """One database, opened by `ibi.runtime.database`. `clock` returns POSIX seconds."""
+
+    def __init__(self, engine: Engine, clock: Callable[[], float]) -> None:
+        self._engine = engine
+        self._clock = clock
+        self._lock = threading.Lock()
+        self._reader: Any = None
+        self._version: int | None = None
+        self.generation = _generation_counter(engine)
+        """Changes with each write, for all processes; None where the file for it cannot be made."""
+
+    def registered(self) -> list[RegisteredArchive]:
+        """Return all Archives known here, also those that have only applied, in order of registration."""
+        held_moves = {row["service_ibi"]: _move(row) for row in self._read(select(moves))}
+        rows = self._read(select(archives).order_by(archives.c.registered_at, archives.c.service_ibi))
+        return [registered_archive(row, held_moves.get(row["service_ibi"])) for row in rows]
+
+    def entry(self, service_ibi: IBI) -> RegisteredArchive | None:
+        """Return what is known of one Archive; None if it is unknown."""
+        rows = self._read(select(archives).where(archives.c.service_ibi == service_ibi.canonical))
+        held_moves = self._read(select(moves).where(moves.c.service_ibi == service_ibi.canonical))
+        return registered_archive(rows[0], _move(held_moves[0]) if held_moves else None) if rows else None
+
+    def ready(self) -> bool:
+        """Whether the database can be read at this moment."""
+        try:
+            self._read(select(archives.c.service_ibi).limit(1))
+        except SetupError:
+            return False
+        return True
+
+    def close(self) -> None:
+        """Close all connections."""
+        with self._lock:
+            self._drop_reader()
+        self._engine.dispose()
+
+    @contextmanager
+    def _transaction(self) -> Iterator[Connection]:
+        """Open a write transaction. Raises SetupError where the database cannot be written."""
+        try:
+            with self._engine.begin() as connection:
+                yield connection
+            # After the commit and before the caller goes on: an Archive that is told "included" is asked by every
+            # process from its next request on, without any of them polling the database.
+            if self.generation is not None:
+                self.generation.change()
+        except IntegrityError:
+            raise
+        except SQLAlchemyError as error:
+            raise SetupError("the registry cannot be written now") from error
+
+    def _read(self, statement: Select[Any]) -> list[dict[str, Any]]:
+        try:
+            with self._lock:
+                return self._select(statement)
+        except (SQLAlchemyError, SQLiteError) as error:
+            self._drop_reader()
+            raise SetupError("the registry cannot be read now") from error
+
+    def _select(self, statement: Select[Any]) -> list[dict[str, Any]]:
+        # Through the driver and outside any transaction: readers never wait for writers, nor writers for readers.
+        compiled = statement.compile(self._engine)
+        rows = self._fetch(str(compiled), [compiled.params[name] for name in compiled.positiontup or ()])
+        return [dict(zip(statement.selected_columns.keys(), row, strict=True)) for row in rows]
+
+    def _fetch(self, sql: str, values: Sequence[object] = ()) -> list[tuple[Any, ...]]:
+        if self._reader is None:
+            self._reader = self._engine.raw_connection()
+            # PRAGMA data_version only compares on one connection: with a new one, everything is read again.
+            self._version = None
+        cursor = self._reader.cursor()
+        try:
+            rows: list[tuple[Any, ...]] = cursor.execute(sql, values).fetchall()
+        finally:
+            cursor.close()
+        return rows
+
+    def _drop_reader(self) -> None:
+        reader, self._reader = self._reader, None
+        if reader is not None:
+            reader.invalidate()
+
+    def _update(self, service_ibi: IBI, change: int | None = None, **values: object) -> bool:
+        """Change a registered Archive; False if there is none, or if a later change than `change` was opened."""
+        statement = update(archives).where(
+            archives.c.service_ibi == service_ibi.canonical, archives.c.state == "registered"
+        )
+        if change is not None:
+            statement = statement.where(archives.c.change == change)
+        with self._transaction() as connection:
+            return connection.execute(statement.values(values)).rowcount == 1
+
+    def _now(self) -> str:
+        return self._text(self._clock())
+
+    @staticmethod
+    def _text(moment: float) -> str:
+        return datetime.fromtimestamp(int(moment), UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+def _generation_counter(engine: Engine) -> GenerationCounter | None:
+    try:
+        return GenerationCounter(Path(f"{engine.url.database}-sign"))
+    except OSError:
+        return None
+
+
+def _move(row: dict[str, Any]) -> Move:
+    return Move(row["address"], row["ip"], row["since"], row["silent_since"], row["checks"])

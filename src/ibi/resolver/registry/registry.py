@@ -1,0 +1,383 @@
+"""The registry: which Archives are registered, and which of them are included (REG-01 to REG-03, MSG-21).
+
+Registered means that the Archive and its key are known here; included means that it has switched itself on and is
+asked for every item (REG-02, REG-03). Several processes may use one registry: what one of them writes, the others
+read with their next look-up. `Registrations` is the side of the administrator; `Registry` adds the changes that
+Archives make themselves.
+"""
+
+from __future__ import annotations
+
+import hmac
+import re
+from pathlib import Path
+from sqlite3 import Error as SQLiteError
+from typing import TYPE_CHECKING, Final
+
+from sqlalchemy import bindparam, delete, func, insert, select, update
+from sqlalchemy.exc import IntegrityError, SQLAlchemyError
+
+from ibi.errors import ParseError, SetupError
+from ibi.protocol.messages import is_key
+from ibi.resolver.model.archive import Archive, Move, included_archive
+from ibi.resolver.registry.database import RegistryDatabase, archives, moves
+from ibi.resolver.registry.keys import challenge_secret, decoy_hash, hash_key, matches_hash, strong_key
+from ibi.resolver.registry.mirror import MirroredArchives
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping
+
+    from sqlalchemy import Engine
+
+    from ibi.identifier.forms import IBI
+    from ibi.protocol.messages import InclusionRequest
+
+
+MOST_APPLICATIONS: Final = 200
+"""Applications that wait at once; further ones are not taken (docs/threats.md)."""
+
+_HOST = re.compile(r"[a-z0-9]([a-z0-9.-]{0,251}[a-z0-9])?|\[[0-9a-f:.]{2,45}\]")
+_UNKNOWN = "{ibi} is not registered here"
+
+
+def _unrecorded() -> None:
+    """Record nothing: the default of `record`."""
+
+
+class Registrations(RegistryDatabase):
+    """What administrators change, on the command line, on pages and over the JSON interface.
+
+    `record` is called inside the transaction of a change: if it raises, nothing is changed.
+    """
+
+    def register(
+        self,
+        service_ibi: IBI,
+        key: str | None = None,
+        url_hosts: Iterable[str] = (),
+        contact: str = "",
+        contact_name: str = "",
+        record: Callable[[], None] = _unrecorded,
+    ) -> str:
+        """Register an Archive and return its key, a strong new one if none is given (REG-01, MSG-21).
+
+        `contact` and `contact_name` are the mail address and the name of its administrator. Registering again with
+        the same key changes the hosts, and the administrator if one is given; `record` is called for new ones only. An
+        application for it ends with this. Raises ParseError for a text that is no key or no host, SetupError if
+        the Archive is registered with another key.
+        """
+        if key is not None and not is_key(key):
+            problem = "a key is ten or more digits, perhaps a hyphen and ten or more digits again"
+            raise ParseError("registration key", "", problem)
+        hosts, chosen = _hosts(url_hosts), key or strong_key()
+        row = self._row(service_ibi, chosen, hosts)
+        row |= {"contact": contact, "contact_name": contact_name}
+        applied = (archives.c.service_ibi == service_ibi.canonical) & (archives.c.state != "registered")
+        try:
+            with self._transaction() as connection:
+                connection.execute(delete(archives).where(applied))
+                connection.execute(insert(archives).values(row))
+                record()
+        except IntegrityError:
+            if key is None or not self.check_key(service_ibi, key):
+                problem = "{ibi} is registered already; unregister it first to give it another key"
+                raise SetupError(problem, ibi=service_ibi) from None
+            self._update(
+                service_ibi,
+                None,
+                url_hosts=hosts,
+                contact=contact or archives.c.contact,
+                contact_name=contact_name or archives.c.contact_name,
+            )
+        return chosen
+
+    def unregister(self, service_ibi: IBI, record: Callable[[], None] = _unrecorded) -> None:
+        """Forget an Archive, included or not. Raises SetupError if it is not registered."""
+        if not self._delete(service_ibi, "registered", record):
+            raise SetupError(_UNKNOWN, ibi=service_ibi)
+
+    # Applications
+
+    def apply(
+        self,
+        service_ibi: IBI,
+        address: str,
+        contact: str,
+        contact_name: str = "",
+        url_hosts: Iterable[str] = (),
+        record: Callable[[], None] = _unrecorded,
+    ) -> str | None:
+        """Store an application until it is decided; return the key that the Archive has once it is approved.
+
+        The Archive must have confirmed at `address` just now. None, and nothing stored, where it is registered or has
+        applied already, or too many wait. Raises ParseError for a host that is none.
+        """
+        chosen = strong_key()
+        row = self._row(service_ibi, chosen, _hosts(url_hosts)) | {
+            "state": "applied",
+            "contact": contact,
+            "contact_name": contact_name,
+            "address": address,
+            "confirmed_address": address,
+            "confirmed_at": self._now(),
+        }
+        waiting = select(func.count()).select_from(archives).where(archives.c.state == "applied")
+        try:
+            with self._transaction() as connection:
+                # Each has a key that took 19 MiB to hash and a row that a person must read (docs/threats.md).
+                if (connection.execute(waiting).scalar() or 0) >= MOST_APPLICATIONS:
+                    return None
+                connection.execute(insert(archives).values(row))
+                record()
+        except IntegrityError:
+            return None
+        return chosen
+
+    def approve(self, service_ibi: IBI, record: Callable[[], None] = _unrecorded) -> None:
+        """Register an Archive that has applied; its next request is accepted. Raises SetupError if it has not."""
+        mine = (archives.c.service_ibi == service_ibi.canonical) & (archives.c.state == "applied")
+        with self._transaction() as connection:
+            done = connection.execute(
+                update(archives).where(mine).values(state="registered", registered_at=self._now())
+            )
+            if done.rowcount:
+                record()
+        if not done.rowcount:
+            raise SetupError("{ibi} has not applied for registration", ibi=service_ibi)
+
+    def refuse(self, service_ibi: IBI, record: Callable[[], None] = _unrecorded) -> None:
+        """Forget an application. Raises SetupError if there is none."""
+        if not self._delete(service_ibi, "applied", record):
+            raise SetupError("{ibi} has not applied for registration", ibi=service_ibi)
+
+    # Keys and moves
+
+    def check_key(self, service_ibi: IBI, key: str) -> bool:
+        """Whether the Archive is registered with this key (REG-05); slow on purpose."""
+        key_hash = self._key_hash(service_ibi)
+        # An unknown Archive costs one hash, too: the time of the answer does not show who is registered (threat T16).
+        return matches_hash(key_hash or decoy_hash(), key) and key_hash is not None
+
+    def rotate(
+        self, service_ibi: IBI, secret: str | None = None, record: Callable[[], None] = _unrecorded
+    ) -> str:
+        """Give an Archive a strong new key and return it; the old one is void. The Archive stays included.
+
+        With `secret`, only if the key is still the one that this challenge secret was derived from. Raises SetupError
+        otherwise, and for an Archive that is not registered.
+        """
+        key_hash, chosen = self._key_hash(service_ibi), strong_key()
+        if key_hash is None or (
+            secret is not None and not hmac.compare_digest(challenge_secret(key_hash), secret)
+        ):
+            raise SetupError(_UNKNOWN, ibi=service_ibi)
+        # The old hash is a condition: of two calls at the same time one gets a key that holds, the other an error.
+        mine = (archives.c.service_ibi == service_ibi.canonical) & (archives.c.key_hash == key_hash)
+        hashed = hash_key(chosen)
+        with self._transaction() as connection:
+            done = connection.execute(update(archives).where(mine).values(key_hash=hashed))
+            if done.rowcount:
+                record()
+        if not done.rowcount:
+            raise SetupError("the registry cannot be written now")
+        return chosen
+
+    def challenge_secret(self, service_ibi: IBI) -> str:
+        """Derive the secret of an Archive's challenges from its key; for an unknown Archive, from a decoy."""
+        return challenge_secret(self._key_hash(service_ibi) or decoy_hash())
+
+    def allow_move(self, service_ibi: IBI, record: Callable[[], None] = _unrecorded) -> None:
+        """Let an Archive move once, whatever its old address says. Raises SetupError if it is not registered."""
+        mine = (archives.c.service_ibi == service_ibi.canonical) & (archives.c.state == "registered")
+        with self._transaction() as connection:
+            done = connection.execute(update(archives).where(mine).values(move_allowed=True))
+            if done.rowcount:
+                record()
+        if not done.rowcount:
+            raise SetupError(_UNKNOWN, ibi=service_ibi)
+
+    def _key_hash(self, service_ibi: IBI) -> str | None:
+        mine = (archives.c.service_ibi == service_ibi.canonical) & (archives.c.state == "registered")
+        rows = self._read(select(archives.c.key_hash).where(mine))
+        return rows[0]["key_hash"] if rows else None
+
+    def _row(self, service_ibi: IBI, key: str, hosts: str) -> dict[str, object]:
+        return {
+            "service_ibi": service_ibi.canonical,
+            "spelling": str(service_ibi),
+            "key_hash": hash_key(key),
+            "url_hosts": hosts,
+            "registered_at": self._now(),
+        }
+
+    def _delete(self, service_ibi: IBI, state: str, record: Callable[[], None]) -> bool:
+        mine = (archives.c.service_ibi == service_ibi.canonical) & (archives.c.state == state)
+        with self._transaction() as connection:
+            gone = connection.execute(delete(archives).where(mine)).rowcount == 1
+            if gone:
+                connection.execute(delete(moves).where(moves.c.service_ibi == service_ibi.canonical))
+                record()
+        return gone
+
+
+def _hosts(texts: Iterable[str]) -> str:
+    return " ".join(sorted({_host(text) for text in texts}))
+
+
+def _host(text: str) -> str:
+    host = text.lower()
+    if not (host.isascii() and _HOST.fullmatch(host)):
+        raise ParseError("host", text, "this is not the name or the address of a host")
+    return host
+
+
+MIGRATIONS: Final = Path(__file__).parent / "migrations"
+"""What `ibi.runtime.database.migrate` brings the registry's database up to date with."""
+
+
+POLL_SECONDS: Final = 1.0
+"""Seconds after which the database is read even though the generation counter has not changed."""
+
+
+class Registry(Registrations, MirroredArchives):
+    """The registered Archives in one database. Its methods may be called from any thread.
+
+    `engine` is a database opened by `ibi.runtime.database`; `clock` returns POSIX seconds.
+    """
+
+    def __init__(self, engine: Engine, clock: Callable[[], float]) -> None:
+        super().__init__(engine, clock)
+        self._included: tuple[Archive, ...] = ()
+        self._generation_read: int | None = None
+        self._read_at = 0.0
+
+    # Changes that Archives make
+
+    def open_change(self, service_ibi: IBI, after: int | None = None) -> int:
+        """Begin a change of an Archive's membership and return its number: of several, only the last may end.
+
+        0 if the Archive is not registered (any more), or if the last change was not `after`.
+        """
+        # An inclusion waits up to five seconds for the confirmation. An exclusion may come in meanwhile, and an old
+        # request may be replayed: whatever ends late must not overwrite what was asked for later (threat T17).
+        mine = archives.c.service_ibi == service_ibi.canonical
+        still = mine if after is None else mine & (archives.c.change == after)
+        with self._transaction() as connection:
+            opened = connection.execute(update(archives).where(still).values(change=archives.c.change + 1))
+            number = connection.execute(select(archives.c.change).where(mine)).scalar() or 0
+        return number if opened.rowcount else 0
+
+    def include(self, request: InclusionRequest, change: int, *, confirmed: bool, source: str = "") -> bool:
+        """Enter an Archive into the set that is asked, or renew its entry (REG-05, REG-08).
+
+        `source` is the address that the request came from. A move to this address is carried out by this. False,
+        and nothing done, if a later change was opened meanwhile or the Archive was unregistered.
+        """
+        mine = archives.c.service_ibi == request.service_ibi.canonical
+        current = (mine, archives.c.state == "registered", archives.c.change == change)
+        now, moment = self._now(), self._clock()
+        with self._transaction() as connection:
+            row = connection.execute(
+                select(archives.c.included, archives.c.address, archives.c.included_at).where(*current)
+            ).first()
+            if row is None:
+                return False
+            stays = row.included and row.address == request.address
+            values: dict[str, object] = {
+                "included": True,
+                "confirmed": confirmed,
+                "address": request.address,
+                "ip": request.ip,
+                "protocol": request.protocol,
+                "platform_version": request.platform_version,
+                "admin_mail": request.admin_mail,
+                "changed_at": now,
+                "heard_at": now,
+                "source": source,
+                "included_at": row.included_at if stays else moment,
+                "move_allowed": archives.c.move_allowed if row.address == request.address else False,
+            }
+            if confirmed:
+                values |= {"confirmed_address": request.address, "confirmed_at": now}
+            connection.execute(update(archives).where(mine).values(values))
+            waiting = (
+                moves.c.service_ibi == request.service_ibi.canonical,
+                moves.c.address == request.address,
+            )
+            connection.execute(delete(moves).where(*waiting))
+        return True
+
+    def exclude(self, service_ibi: IBI, change: int, source: str = "") -> bool:
+        """Withdraw an Archive from the set that is asked; it stays registered (REG-02, REG-07)."""
+        now = self._now()
+        return self._update(
+            service_ibi, change, included=False, confirmed=False, changed_at=now, heard_at=now, source=source
+        )
+
+    def confirm(self, archive: Archive) -> bool:
+        """Store that an included Archive has confirmed after all, at the address where it is.
+
+        False, and nothing stored, if it is no longer included there.
+        """
+        mine = (
+            archives.c.service_ibi == archive.service_ibi.canonical,
+            archives.c.address == archive.address,
+            archives.c.included,
+        )
+        values = {
+            "confirmed": True,
+            "confirmed_address": archive.address,
+            "confirmed_at": self._now(),
+        }
+        with self._transaction() as connection:
+            return connection.execute(update(archives).where(*mine).values(values)).rowcount == 1
+
+    def heard(self, moments: Mapping[str, float]) -> None:
+        """Store when Archives were last heard: POSIX seconds by canonical service IBI, all in one transaction."""
+        rows = [{"ibi": ibi, "moment": self._text(moment)} for ibi, moment in moments.items()]
+        if rows:
+            statement = update(archives).where(archives.c.service_ibi == bindparam("ibi"))
+            with self._transaction() as connection:
+                connection.execute(statement.values(heard_at=bindparam("moment")), rows)
+
+    def hold_move(self, service_ibi: IBI, move: Move) -> None:
+        """Store a move that is not carried out yet; it replaces another one of this Archive."""
+        values = {
+            "service_ibi": service_ibi.canonical,
+            "address": move.address,
+            "ip": move.ip,
+            "since": move.since,
+            "silent_since": move.silent_since,
+            "checks": move.checks,
+        }
+        with self._transaction() as connection:
+            connection.execute(delete(moves).where(moves.c.service_ibi == service_ibi.canonical))
+            connection.execute(insert(moves).values(values))
+
+    # The Archives that are asked
+
+    def archives(self) -> tuple[Archive, ...]:
+        """Return the included Archives as they are now, whatever process included them.
+
+        Where nothing has changed, it is the same tuple as before; while the database cannot be read, the last one.
+        """
+        # Called for each resolution. The generation counter lies in shared memory, so nearly every call costs one
+        # read of it and no system call; once a second the database is looked at all the same, for a process of an
+        # older version, or a person with `sqlite3`, who changes it and knows nothing of the counter.
+        generation, now = None if self.generation is None else self.generation.current, self._clock()
+        unchanged = generation is not None and generation == self._generation_read
+        if unchanged and 0 <= now - self._read_at < POLL_SECONDS:
+            return self._included
+        with self._lock:
+            try:
+                version = self._fetch("PRAGMA data_version")[0][0]
+                if version != self._version:
+                    statement = select(archives).where(archives.c.included).order_by(archives.c.service_ibi)
+                    included = tuple(included_archive(row) for row in self._select(statement))
+                    # The same tuple where nothing is new: callers compare it by `is` and keep what they made of it.
+                    self._included = self._included if included == self._included else included
+                    self._version = version
+                self._generation_read, self._read_at = generation, now
+            except (SQLAlchemyError, SQLiteError):
+                self._drop_reader()
+            return self._included

@@ -1,0 +1,155 @@
+"""What a resolver learns from its resolutions: where items are, and which Archive showed an original first.
+
+Everything here may be lost or wrong without a wrong redirect: it changes which Archives are asked first, and which of
+two right answers is preferred (ARC-12).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from ibi.identifier.forms import IBIForms
+from ibi.identifier.legacy import LegacyId
+from ibi.protocol.relation import Kind as StepKind
+from ibi.protocol.vocabulary import ItemState
+from ibi.resolver.cache.hints import HolderHint
+from ibi.resolver.cache.rows import question
+from ibi.resolver.model.alert import Alert, Kind
+from ibi.resolver.resolve.resolution import Redirect
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection, Sequence
+
+    from ibi.identifier.forms import Name
+    from ibi.protocol.messages import UrlRequest
+    from ibi.protocol.url_list import UrlList
+    from ibi.resolver.cache.answers import AnswerCache
+    from ibi.resolver.cache.hints import HintCache
+    from ibi.resolver.cache.rows import Snapshot
+    from ibi.resolver.evidence.log import Evidence
+    from ibi.resolver.model.archive import ArchiveResponse
+    from ibi.resolver.resolve.policy import Policy
+    from ibi.resolver.resolve.resolution import Decision
+
+NO_HINT: Final = HolderHint(None, None)
+"""Nothing is known of the item."""
+
+_GROWING: Final = frozenset({StepKind.LAST_EDITION, StepKind.TRANSLATION})
+"""Relations to items that may come into being at any moment."""
+
+
+@dataclass(slots=True)
+class Knowledge:
+    """What is known in one data directory. `now` gives POSIX seconds."""
+
+    hints: HintCache
+    cache: AnswerCache
+    evidence: Evidence
+    now: Callable[[], float]
+
+    def learn(
+        self,
+        query: UrlRequest,
+        hint: HolderHint,
+        responses: Sequence[ArchiveResponse],
+        decision: Decision,
+        policy: Policy,
+        included: Collection[str],
+    ) -> None:
+        """Keep what a round has taught about the item of its query, whose `hint` was known so far.
+
+        `included`: the canonical service IBIs of the included Archives.
+        """
+        chosen = _informative(query, responses, decision, policy)
+        if chosen is None or chosen.answer is None:
+            return
+        answer, service = chosen.answer, chosen.archive.service
+        shows_original = answer.state is ItemState.ORIGINAL and hint.original != service
+        if hint.hint == service and not shows_original:
+            return  # all of this is known, as it mostly is
+        names = {query.ibi.canonical, *(answer.forms.canonicals if answer.forms else ())}
+        forms = answer.forms or _forms(query.ibi) if shows_original else None
+        is_first = forms is not None and hint.original is None
+        if hint.hint != service or is_first:
+            new_hint = None if hint.hint == service else service
+            self.hints.remember(names, hint=new_hint, original=service if is_first else None)
+        if forms is None:
+            return
+        if hint.original is None:
+            self.evidence.original(forms, service)
+        elif _gave_up(hint.original, responses, included):
+            self.hints.moved(names, service)
+            self.evidence.migrated(forms, hint.original, service)
+
+    def is_not_known(self, query: UrlRequest, archives: str) -> bool:
+        """Whether all these Archives (`Members.version`) said a moment ago that they do not know the item."""
+        return self.cache.is_not_known(f"{question(query)} {archives}")
+
+    def put_not_known(
+        self, alert: Alert, query: UrlRequest, archives: str, seconds: int, snapshot: Snapshot
+    ) -> None:
+        """Put into the negative cache that no Archive knows an item, if the alert says so.
+
+        Not that an item has no further edition or translation: these come into being at any moment. `snapshot`: of the
+        cache, taken before the Archives were asked.
+        """
+        complete = alert.kind is Kind.NOT_FOUND and not alert.known
+        grows = any(step.kind in _GROWING for step in query.verbs.relation.steps)
+        if seconds and complete and not grows:
+            self.cache.put_not_known(f"{question(query)} {archives}", seconds, snapshot)
+
+    def record(self, alert: Alert, name: Name) -> None:
+        """Write an alert that may have to be investigated, or a removal, into the evidence."""
+        forms = _forms(name)
+        if alert.kind is Kind.SUSPECT_ORIGINALS:
+            self.evidence.alert(str(alert.kind), str(name), alert.archives)
+        elif alert.kind is Kind.DELETED and forms is not None and alert.archives:
+            self.evidence.deleted(forms, alert.archives[0])
+
+    def close(self) -> None:
+        """Write what waits to be written."""
+        self.hints.close()
+        self.cache.close()
+        self.evidence.close()
+
+
+def _informative(
+    query: UrlRequest, responses: Sequence[ArchiveResponse], decision: Decision, policy: Policy
+) -> ArchiveResponse | None:
+    """The response to learn from: the chosen one; else the first that knows the living item."""
+    if isinstance(decision, Redirect):
+        if decision.stale:
+            return None
+        heard = [each for each in responses if each.archive is decision.archive]
+        chosen = heard[0] if heard else None
+    else:
+        known = (each for each in responses if each.answer is not None and each.answer.pairs)
+        chosen = next((each for each in known if _state(each.answer) is not ItemState.DELETED), None)
+    if chosen is None or chosen.answer is None:
+        return None
+    # The strict policy believes whatever is answered; nothing is learned from what the hardened one would not.
+    believed = isinstance(decision, Redirect) and chosen.answer is decision.answer
+    if not believed and policy.disbelief(chosen.archive, query, chosen.answer) is not None:
+        return None
+    return chosen
+
+
+def _gave_up(former: str, responses: Sequence[ArchiveResponse], included: Collection[str]) -> bool:
+    """Whether the former holder of an original certainly does not hold it now: it said so, or is excluded."""
+    if former not in included:
+        return True
+    return any(
+        each.archive.service == former
+        and each.answer is not None
+        and each.answer.state is not ItemState.ORIGINAL
+        for each in responses
+    )
+
+
+def _state(answer: UrlList | None) -> ItemState | None:
+    return answer.state if answer is not None else None
+
+
+def _forms(name: Name) -> IBIForms | None:
+    return None if isinstance(name, LegacyId) else IBIForms.of(name)

@@ -1,0 +1,198 @@
+"""The two policies of a resolver: which answers are believed, and which Archives are asked first; pure.
+
+One machine resolves; the two policies differ in the few functions of this module and in nothing else (note 7).
+
+    strict     the letter of the standard: all are asked, and the first answer that satisfies is taken
+    hardened   only narrower readings: an answer must speak for itself, likely holders are asked first, the known
+               holder of an original is preferred, and answers that depend on no reader may be used again
+
+A plan changes which Archives are asked when, never whose answers count. In the hardened policy the likely holders are
+asked first, all others when these do not settle it. A likely holder is
+
+    1. the Archive that first showed the original of the item, and the one that held it last (hints)
+    2. an Archive whose own filter says that it may hold the item
+    3. an Archive whose service has the prefix of the item (GEN-05: a prefix is no location, but may be a hint)
+
+Without likely holders, for an original, or in the strict policy, all are asked at once.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from dataclasses import dataclass
+from hashlib import sha256
+from typing import TYPE_CHECKING, Final, Literal, NamedTuple, Protocol
+
+from ibi.errors import IbiError
+from ibi.identifier.legacy import LegacyId
+from ibi.resolver.resolve.selection import host_of_url, is_safe_url
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from ibi.identifier.forms import Name
+    from ibi.protocol.messages import UrlRequest
+    from ibi.protocol.url_list import UrlList
+    from ibi.resolver.model.archive import Archive
+
+
+MOST_LIKELY: Final = 4
+"""Archives that are asked before all others."""
+
+Why = Literal["hint", "filter", "prefix", "everybody"]
+"""What made the first ones likely."""
+
+
+@dataclass(frozen=True, slots=True)
+class Members:
+    """The included Archives, in the order in which a look-up needs them; made once per version of the registry."""
+
+    regular: tuple[Archive, ...]
+    probationary: tuple[Archive, ...]
+    """On probation: asked like the others, but not waited for (threat T18)."""
+    by_service: dict[str, Archive]
+    by_prefix: dict[str, tuple[Archive, ...]]
+    version: str
+    """Stands for these Archives and no others, whatever process they are known to."""
+    spelled: tuple[str, ...]
+    """The regular ones, as their services are spelled."""
+
+    @classmethod
+    def of(cls, archives: Iterable[Archive], *, probation: bool) -> Members:
+        """From the included Archives; without `probation`, all are regular."""
+        every = tuple(archives)
+        regular = tuple(archive for archive in every if archive.confirmed or not probation)
+        prefixes: dict[str, list[Archive]] = defaultdict(list)
+        for archive in every:
+            prefixes[archive.service_ibi.prefix.lower()].append(archive)
+        return cls(
+            regular,
+            tuple(archive for archive in every if probation and not archive.confirmed),
+            {archive.service_ibi.canonical: archive for archive in every},
+            {prefix: tuple(found) for prefix, found in prefixes.items()},
+            sha256(" ".join(archive.service_ibi.canonical for archive in every).encode()).hexdigest()[:16],
+            tuple(str(archive.service_ibi) for archive in regular),
+        )
+
+
+class Plan(NamedTuple):
+    """Who is asked at once, and why these. When they do not settle it, all others are asked."""
+
+    first: tuple[Archive, ...]
+    why: Why = "everybody"
+
+
+class Filters(Protocol):
+    """What Archives publish about what they hold, so that they need not be asked for what they do not."""
+
+    @property
+    def published(self) -> Sequence[object]:
+        """The filters that are known; empty where no Archive publishes one."""
+
+    def refresh(self) -> None:
+        """See whether there are new ones."""
+
+    def may_hold(self, canonical: str) -> Sequence[str]:
+        """The canonical service IBIs of those whose own filter says that they may hold the item of this name."""
+
+
+def ask_all(members: Members) -> Plan:
+    """The plan of the standard: all at once (RES-04)."""
+    return Plan(members.regular)
+
+
+def likely_first(members: Members, name: Name, hinted: Sequence[str], filters: Filters | None) -> Plan:
+    """The likely holders of an item first. `hinted`: canonical service IBIs."""
+    found = _known(members, hinted) if hinted else ()
+    if found:
+        return Plan(found, "hint")
+    if filters is not None and filters.published:
+        found = _known(members, filters.may_hold(name.canonical))
+        if 0 < len(found) <= MOST_LIKELY:
+            return Plan(found, "filter")
+    found = members.by_prefix.get(name.prefix.lower(), ())
+    if 0 < len(found) <= MOST_LIKELY:
+        return Plan(found, "prefix")
+    return ask_all(members)
+
+
+def _known(members: Members, services: Iterable[str]) -> tuple[Archive, ...]:
+    return tuple([members.by_service[service] for service in services if service in members.by_service])
+
+
+class Difference(NamedTuple):
+    """Something that only the hardened policy does: its name, and a sentence for people."""
+
+    name: str
+    sentence: str
+
+
+DIFFERENCES: Final = (
+    Difference(
+        "speaks-for-itself", "An answer must name the item that was asked for and the Archive that was asked."
+    ),
+    Difference("likely-first", "Likely holders are asked first; everybody else when these do not settle it."),
+    Difference("known-holder", "The Archive that first showed the original is preferred to a faster one."),
+    Difference(
+        "memory", 'Answers are used again as long as their Archive allows; "nobody has it" for a minute.'
+    ),
+    Difference(
+        "own-name", "Where an item is offered but its original is not, the item is asked for by its own name."
+    ),
+    Difference("probation", "An Archive that has not confirmed its inclusion keeps nobody waiting."),
+)
+"""What the hardened policy does and the strict one does not, as `/-/about` tells it."""
+
+
+class Policy:
+    """One of the two policies. `private_urls`: whether a redirect may lead to an address that is not public."""
+
+    __slots__ = ("differences", "looks_further", "name", "private_urls", "remembers", "strict")
+
+    def __init__(self, strict: bool = False, private_urls: bool = False) -> None:  # noqa: FBT001, FBT002 - settings
+        self.strict = strict
+        self.private_urls = private_urls
+        self.name = "strict" if strict else "hardened"
+        """As the command line calls it."""
+        self.differences = () if strict else DIFFERENCES
+        """What it does beyond the letter of the standard."""
+        self.looks_further = not strict
+        """Whether an item that is offered, but not as the original, is asked for by its own name before an alert."""
+        self.remembers = not strict
+        """Whether answers, absence and holders are remembered from one resolution to the next."""
+
+    def members(self, archives: Iterable[Archive]) -> Members:
+        """Who may be asked, and who is on probation."""
+        return Members.of(archives, probation=not self.strict)
+
+    def plan(
+        self,
+        members: Members,
+        request: UrlRequest,
+        hinted: Sequence[str],
+        filters: Filters | None,
+        *,
+        original_required: bool,
+    ) -> Plan:
+        """Whom to ask first. Where the original is required, every answer counts, so all are asked at once."""
+        if self.strict or original_required:
+            return ask_all(members)
+        return likely_first(members, request.ibi, hinted, filters)
+
+    def disbelief(self, archive: Archive, request: UrlRequest, answer: UrlList) -> IbiError | None:
+        """Why a non-empty answer is not taken for one, None if it is (threat T08)."""
+        if self.strict:
+            return None
+        if not answer.is_of(archive.service_ibi):
+            return IbiError("the answer is not in the name of this Archive")
+        if isinstance(request.ibi, LegacyId):  # an answer has no place to repeat such a name
+            return None
+        if answer.forms is None or not answer.forms.names(request.ibi):
+            return IbiError("the answer is about another item")
+        return None
+
+    def leads(self, archive: Archive, url: str | None) -> bool:
+        """Whether a reader may be sent to a URL."""
+        if url is None or not is_safe_url(url, allow_private=self.private_urls):
+            return False
+        return not archive.url_hosts or host_of_url(url) in archive.url_hosts

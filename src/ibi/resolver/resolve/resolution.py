@@ -1,0 +1,331 @@
+"""One resolution, from the persistent URL to a redirect or an alert (R15 chapter 8, RES-01 to RES-14); pure.
+
+It has no socket, no clock and no task: it says what to ask (`query`), hears who answered what, and decides.
+
+    query ──hear──▶ Redirect              as soon as an answer satisfies (normal mode)
+       │                                  · unless the item's known holder is still awaited: `candidate`, `take`
+       │
+       └─close_round─▶ Redirect | Alert   when all have answered, or time is up
+                    └▶ UrlRequest         a new round: an edition, a translation, metadata elsewhere
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final, NamedTuple, cast
+
+from ibi.protocol.messages import Acknowledgment, UrlRequest
+from ibi.protocol.query_string import with_query
+from ibi.protocol.relation import Kind as StepKind
+from ibi.protocol.url_list import UrlList, WantedEntry, without_bare_translation
+from ibi.protocol.verb_list import VerbList
+from ibi.protocol.vocabulary import ContentType, ItemState
+from ibi.resolver.model.alert import Alert, Coverage, Kind
+from ibi.resolver.resolve.selection import (
+    Offer,
+    alternatives,
+    contradicting,
+    next_requests,
+    offered,
+    preferred,
+    removed_on,
+    satisfying,
+)
+
+if TYPE_CHECKING:
+    from ibi.errors import IbiError
+    from ibi.identifier.forms import IBIForms, Name
+    from ibi.protocol.language import LanguagePreference
+    from ibi.protocol.persistent_url import PersistentURL
+    from ibi.resolver.model.archive import Archive, ArchiveResponse
+    from ibi.resolver.resolve.policy import Policy
+
+
+MAX_ROUNDS: Final = 32
+"""Rounds of one resolution (docs/threats.md); circles end earlier, when nothing new is left to ask."""
+
+
+class Redirect(NamedTuple):
+    """Send the reader to `url`; then acknowledge it to `archive`, if that gave a URL key.
+
+    `request`: the query; `answer`: what the Archive answered. `complete`: whether all had answered when an original was
+    chosen among all answers. `preferred`: to a faster answer, since this Archive is known to hold the original.
+    `again`: from the cache, and still fresh. `stale`: from the cache, and expired; used because its Archive is silent,
+    and not acknowledged.
+    """
+
+    url: str
+    archive: Archive
+    found: WantedEntry
+    acknowledgment: Acknowledgment | None
+    request: UrlRequest
+    answer: UrlList
+    complete: bool
+    preferred: bool = False
+    again: bool = False
+    stale: bool = False
+
+
+class Redirected(NamedTuple):
+    """Send the reader to `url`, which another resolver gave (note 43); it was checked as if an Archive had given it."""
+
+    url: str
+
+
+Decision = Redirect | Alert | UrlRequest
+"""What a round comes to; a UrlRequest is the query of the next one."""
+
+
+class Resolution:
+    """The resolution of one persistent URL for one reader.
+
+    `persistent` is that URL as a whole, for the acknowledgment (note 16).
+    """
+
+    def __init__(
+        self,
+        url: PersistentURL,
+        persistent: str,
+        client_addresses: tuple[str, ...],
+        preference: LanguagePreference,
+        policy: Policy,
+    ) -> None:
+        self._url = url
+        self.original_required = url.original_required
+        """Whether nothing but the original will do (RES-08)."""
+        self._persistent = persistent
+        self._preference = preference
+        self._policy = policy
+        self._holder: str | None = None
+        self._awaited: str | None = None
+        self.candidate: Redirect | None = None
+        """What would be chosen if the known holder were not awaited."""
+        self._relation = url.relation
+        # Nothing is asked twice, under whatever name (AMB-53, note 5, threat T09).
+        self._queried: set[tuple[str, tuple[str, ...]]] = set()
+        self._heard: list[ArchiveResponse] = []
+        self._answered: set[str] = set()
+        self._silent: dict[str, tuple[str, IbiError]] = {}
+        self._unsafe: list[Archive] = []
+        self._known = False
+        self._fallbacks: list[tuple[Name, VerbList]] = []
+        self.rounds = 0
+        self.query = UrlRequest(client_addresses, url.ibi, url.file_path, url.verbs)
+        """What every Archive is to be asked in this round."""
+        self._queried.add((url.ibi.canonical, url.verbs.verbs))
+
+    def expect(self, holder: str | None) -> None:
+        """Begin a round in which this Archive is known to hold the original of the item; None: none is known.
+
+        In normal mode its answer is preferred to a faster one (threat T04), and it may say that the item is deleted.
+        `holder`: the canonical IBI of its service; it must be among those that are asked.
+        """
+        self._holder = self._awaited = None if self._policy.strict else holder
+
+    def hear(self, response: ArchiveResponse) -> Redirect | None:
+        """Take the response of an Archive; in normal mode the first answer that satisfies decides (RES-05).
+
+        An answer that is not believed gets its error here (threat T08).
+        """
+        archive, answer = response.archive, response.answer
+        if answer is None:
+            return self._hear_error(response)
+        if response.source == "stale":
+            return self._hear_stale(archive, answer)
+        if answer.pairs:
+            response.error = self._policy.disbelief(archive, self.query, answer)
+            if response.error is not None:
+                return self._hear_error(response)
+            self._heard.append(response)
+        self._answered.add(archive.service)
+        return None if self.original_required else self._choose(response, archive, answer)
+
+    def _choose(self, response: ArchiveResponse, archive: Archive, answer: UrlList) -> Redirect | None:
+        """Decide for this answer, if it satisfies; wait on, if the known holder is still to be heard (T04)."""
+        if archive.service == self._awaited:
+            self._awaited = None
+        found = self._wanted(archive, answer) if answer.pairs else None
+        if found is None:
+            if answer.pairs and answer.state is not ItemState.DELETED and self._found(answer) is not None:
+                self._unsafe.append(archive)
+            return None if self._awaited else self.candidate
+        chosen = self._redirect(archive, answer, found, complete=True)
+        if response.source == "cache":
+            chosen = chosen._replace(again=True)
+        if not self._awaited:
+            return chosen._replace(preferred=True) if self.candidate is not None else chosen
+        self.candidate = self.candidate or chosen
+        return None
+
+    def _hear_error(self, response: ArchiveResponse) -> Redirect | None:
+        """Take note that an Archive gave no answer that could be read or believed."""
+        archive, error = response.archive, response.error
+        self._silent[archive.service] = archive.name, cast("IbiError", error)
+        if archive.service == self._awaited:
+            self._awaited = None
+        return None if self._awaited else self.candidate
+
+    def _hear_stale(self, archive: Archive, answer: UrlList) -> Redirect | None:
+        """Take an expired answer of an Archive that is silent now: better than nothing, in normal mode (RFC 8767)."""
+        if self.original_required or not answer or self._policy.disbelief(archive, self.query, answer):
+            return None
+        found = self._wanted(archive, answer)
+        if found is None:
+            return None
+        chosen = self._redirect(archive, answer, found, complete=False)
+        return chosen._replace(acknowledgment=None, stale=True)
+
+    def take(self) -> Redirect | None:
+        """The candidate, now that the known holder has been awaited long enough."""
+        self._awaited = None
+        return self.candidate
+
+    def close_round(self, *, may_go_on: bool = True) -> Redirect | UrlRequest | Alert:
+        """Decide on what was heard; no other response comes in this round, nor, without `may_go_on`, in another."""
+        self.rounds += 1
+        may_go_on = may_go_on and self.rounds < MAX_ROUNDS
+        if self.candidate is not None:
+            return self.candidate
+        living = [heard for heard in self._heard if _answer(heard).state is not ItemState.DELETED]
+        self._known = self._known or bool(living)
+        decided = self._original(living, may_go_on=may_go_on) if self.original_required else None
+        if decided is not None:
+            return decided
+        following = self._next(living) if may_go_on else None
+        if following is not None:
+            return following
+        subjects = self._unsafe or [heard.archive for heard in living or self._heard]
+        return self._alert(self._kind(living), subjects)
+
+    def _original(
+        self, living: list[ArchiveResponse], *, may_go_on: bool
+    ) -> Redirect | UrlRequest | Alert | None:
+        """The one Original among all answers (RES-08, AMB-51); None if the wanted item is nowhere yet."""
+        offers = [
+            Offer(heard.archive, _answer(heard), found)
+            for heard in living
+            if (found := self._found(_answer(heard))) is not None
+        ]
+        claims = [offer for offer in offers if offer.found.entry.state is ItemState.ORIGINAL]
+        suspects = contradicting(claims)
+        if suspects:
+            return self._alert(Kind.SUSPECT_ORIGINALS, [claim.archive for claim in suspects])
+        if claims:
+            claim = preferred(claims, self._relation, self._preference)
+            if not self._policy.leads(claim.archive, claim.found.entry.url):
+                return self._alert(Kind.UNSAFE_URL, [claim.archive])
+            return self._redirect(*claim, complete=not self._silent)
+        further = self._further(living) if may_go_on and offers and self._policy.looks_further else None
+        if further is not None:
+            return further
+        if offers:
+            return self._alert(Kind.NO_ORIGINAL, [offer.archive for offer in offers])
+        return None
+
+    def _further(self, living: list[ArchiveResponse]) -> UrlRequest | None:
+        """Where the wanted item is offered, but not as the original: what is said of it under its own name."""
+        return next((again for heard in living if (again := self._lead(_answer(heard))) is not None), None)
+
+    def _found(self, answer: UrlList) -> WantedEntry | None:
+        return offered(answer, self._relation, self._preference)
+
+    def _wanted(self, archive: Archive, answer: UrlList) -> WantedEntry | None:
+        if answer.state is ItemState.DELETED:
+            return None
+        return satisfying(archive, answer, self._relation, self._preference, self._policy.leads)
+
+    def _next(self, living: list[ArchiveResponse]) -> UrlRequest | None:
+        """The next request: what an answer leads to, else an item in the language it has (RES-09, AMB-46)."""
+        fewer = without_bare_translation(self._relation)
+        if living and fewer is not None:
+            self._fallbacks.append((self.query.ibi, VerbList.of(fewer, file_list=self._url.file_list)))
+        for heard in living:
+            leading = self._lead(_answer(heard))
+            if leading is not None:
+                return leading
+        while self._fallbacks:
+            name, verbs = self._fallbacks.pop()
+            if (name.canonical, verbs.verbs) not in self._queried:
+                self._queried.add((name.canonical, verbs.verbs))
+                return self._ask(name, verbs)
+        return None
+
+    def _lead(self, answer: UrlList) -> UrlRequest | None:
+        """The most promising request that an answer leads to and that was not made yet."""
+        file_list = self._url.file_list
+        for forms, verbs in next_requests(answer, self._relation, self._preference, file_list=file_list):
+            if not any((name, verbs.verbs) in self._queried for name in forms.canonicals):
+                if answer.forms is not None:  # its other name is not asked again (threat T09)
+                    self._note_queried(answer.forms, self.query.verbs)
+                self._note_queried(forms, verbs)
+                return self._ask(forms.main, verbs)
+        return None
+
+    def _note_queried(self, forms: IBIForms, verbs: VerbList) -> None:
+        self._queried.update((name, verbs.verbs) for name in forms.canonicals)
+
+    def _ask(self, ibi: Name, verbs: VerbList) -> UrlRequest:
+        self.query = UrlRequest(self.query.client_addresses, ibi, self.query.file_path, verbs)
+        self._relation = verbs.relation
+        self._holder = self._awaited = None
+        self._heard = []
+        self._answered = set()
+        return self.query
+
+    def _redirect(self, archive: Archive, answer: UrlList, found: WantedEntry, *, complete: bool) -> Redirect:
+        entry = found.entry
+        url = entry.url or ""
+        last = found.relation.steps[-1:]
+        described = ContentType.METADATA if last and last[0].kind is StepKind.METADATA else ContentType.DATA
+        acknowledgment = None
+        if answer.url_key is not None:
+            acknowledgment = Acknowledgment(
+                self.query.client_addresses,
+                entry.content_type or described,
+                entry.state,
+                url,
+                self._persistent,
+                answer.url_key,
+                entry.forms,
+            )
+        foreign = self._url.foreign_query
+        location = with_query(url, foreign) if foreign else url
+        return Redirect(location, archive, found, acknowledgment, self.query, answer, complete)
+
+    def _kind(self, living: list[ArchiveResponse]) -> Kind:
+        """Why there is no redirect, as far as that is known (RES-13, note 6)."""
+        if self._unsafe:
+            return Kind.UNSAFE_URL
+        if living and any(
+            step.kind is StepKind.TRANSLATION and step.parameter for step in self._relation.steps
+        ):
+            return Kind.NO_TRANSLATION
+        return Kind.DELETED if self._heard and not living else Kind.NOT_FOUND
+
+    def _alert(self, kind: Kind, archives: list[Archive]) -> Alert:
+        queried = len(self._answered | self._silent.keys())
+        cause = kind  # what it would be if all had answered
+        if kind is not Kind.SUSPECT_ORIGINALS and (self._silent or not queried) and not self._removed(kind):
+            kind = Kind.INCOMPLETE
+        answers = [_answer(heard) for heard in self._heard]
+        others = alternatives(answers, self._url, self._persistent)
+        return Alert(
+            kind,
+            url=self._persistent,
+            ibi=str(self._url.ibi),
+            round=Coverage(queried, tuple(self._silent.values())),
+            archives=tuple(archive.name for archive in archives),
+            timestamp=removed_on(answers) if kind is Kind.DELETED else "",
+            alternates=tuple(sorted(others.items())) if cause is Kind.NO_TRANSLATION else (),
+            proposals=tuple(others.values()) if cause is Kind.NOT_FOUND else (),
+            known=self._known,
+        )
+
+    def _removed(self, kind: Kind) -> bool:
+        """Whether the one who may say so says that the item was removed: the known holder (note 6)."""
+        by = {heard.archive.service for heard in self._heard}
+        return kind is Kind.DELETED and self._holder in by
+
+
+def _answer(response: ArchiveResponse) -> UrlList:
+    """The answer of a response that was heard because it has one."""
+    return cast("UrlList", response.answer)

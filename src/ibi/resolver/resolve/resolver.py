@@ -1,0 +1,233 @@
+"""Resolve persistent URLs: ask Archives in rounds until the pure machine decides (R15 chapter 8, RES-04).
+
+All rounds share one deadline. It is the same in both policies, so no Archive can tell by it which one asks (note 8).
+"""
+
+from __future__ import annotations
+
+import asyncio
+from contextlib import aclosing
+from dataclasses import replace
+from typing import TYPE_CHECKING, Final, Literal
+
+from msgspec import Struct
+
+from ibi.protocol.language import LanguagePreference
+from ibi.protocol.messages import UrlRequest
+from ibi.resolver.model.alert import Alert, Coverage, Kind
+from ibi.resolver.resolve.learning import NO_HINT
+from ibi.resolver.resolve.resolution import Redirect, Resolution
+from ibi.resolver.resolve.round import Round, Terms, Times
+from ibi.resolver.resolve.trace import Step, Trace
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from ibi.http.request import Request
+    from ibi.protocol.persistent_url import PersistentURL
+    from ibi.resolver.model.archive import Archive
+    from ibi.resolver.resolve.learning import Knowledge
+    from ibi.resolver.resolve.policy import Filters, Members, Policy
+    from ibi.resolver.resolve.queries import Queries
+    from ibi.resolver.resolve.resolution import Decision, Redirected
+
+MOST_QUERIES: Final = 1_000
+"""The most queries of one resolution. With many Archives it is more: four rounds of all (docs/threats.md)."""
+
+_ROUNDS_AT_LEAST: Final = 4
+
+NO_PREFERENCE: Final = LanguagePreference()
+"""Of a reader who prefers no language, and where none matters."""
+
+LOOK_EVERY: Final = 0.5
+"""Seconds after which the included Archives are looked up although nothing says that they have changed."""
+
+Hint = Literal["none", "right", "wrong"]
+"""Whether the Archives that were asked first knew the item; "none": all were asked at once."""
+
+
+class Outcome(Struct, eq=False):
+    """What a resolution came to.
+
+    `decision`: a redirect or an alert. `trace`: how it went, for pages. `rounds`: those that were held. `cost`: queries
+    that were not answered from the cache. `hint`: whether the Archives asked first knew the item.
+    """
+
+    decision: Redirect | Redirected | Alert
+    trace: Trace
+    rounds: Sequence[Round] = ()
+    cost: int = 0
+    hint: Hint = "none"
+
+    @property
+    def cached(self) -> Literal["", "fresh", "stale", "negative"]:
+        """Which cached answer it rests on, if any."""
+        if isinstance(self.decision, Redirect):
+            return "stale" if self.decision.stale else "fresh" if self.decision.again else ""
+        return "" if self.rounds else "negative"
+
+
+class Resolver:
+    """Resolves for one process; belongs to one event loop.
+
+    `archives` returns the included Archives, the same tuple while nothing changes; `filters`: what they publish about
+    what they hold. `generation`: a number in shared memory, which changes whenever they do; without it, they are looked
+    up in each turn of the loop.
+    """
+
+    def __init__(
+        self,
+        queries: Queries,
+        archives: Callable[[], Sequence[Archive]],
+        policy: Policy,
+        times: Times,
+        knowledge: Knowledge,
+        filters: Filters | None = None,
+        generation: Sequence[int] | None = None,
+    ) -> None:
+        self._queries = queries
+        self._archives = archives
+        self._policy = policy
+        self._times = times
+        self._knowledge = knowledge
+        self._filters = filters
+        self._seen: Sequence[Archive] | None = None
+        self._known_members = policy.members(())
+        self._generation = generation
+        self._seen_number = -1
+        self._is_current = False
+
+    async def resolve(
+        self,
+        url: PersistentURL,
+        persistent: str,
+        request: Request,
+        client: str,
+        *,
+        in_full: bool = False,
+    ) -> Outcome:
+        """Resolve a persistent URL, whose whole text is `persistent` (note 16), for the reader of a request.
+
+        `client`: what limits count against. `in_full`: keep in the trace what every Archive answered.
+        """
+        clock, members, policy = asyncio.get_running_loop().time, self._members(), self._policy
+        began, snapshot = clock(), self._knowledge.cache.snapshot()
+        reuse = policy.remembers and not url.original_required
+        trace = Trace(persistent, policy, original_required=url.original_required, in_full=in_full)
+        preference = _preference(request) if url.relation.steps else NO_PREFERENCE
+        resolution = Resolution(url, persistent, request.addresses, preference, policy)
+        query = resolution.query
+        if reuse and self._knowledge.is_not_known(query, members.version):
+            trace.steps.append(Step(query, "memory", began, members.regular))
+            alert = Alert(Kind.NOT_FOUND, persistent, str(url.ibi), Coverage(len(members.regular)))
+            return Outcome(alert, trace)
+        wait_for_all = url.original_required and not in_full  # an explanation shows when each has answered
+        terms = Terms(began + self._times.overall, snapshot, reuse, wait_for_all, client)
+        decision: Decision = query
+        rounds: list[Round] = []
+        while isinstance(decision, UrlRequest):
+            queried = sum([len(each.queried) for each in rounds])
+            size = len(self._members().regular)  # this round, and another one
+            may_go_on = queried + 2 * size <= max(MOST_QUERIES, _ROUNDS_AT_LEAST * size)
+            decision, round_ = await self._round(resolution, trace, terms, may_go_on=may_go_on)
+            rounds.append(round_)
+        trace.milliseconds = round((clock() - began) * 1000)
+        if isinstance(decision, Alert):
+            if reuse and resolution.rounds == 1 and members is self._members():
+                self._knowledge.put_not_known(
+                    decision, query, members.version, self._times.negative, snapshot
+                )
+            decision = self._record(decision, url)
+        hint: Hint = "none" if rounds[0].first == "everybody" else "right" if rounds[0].hit else "wrong"
+        return Outcome(decision, trace, rounds, sum([each.sent for each in rounds]), hint)
+
+    async def _round(
+        self, resolution: Resolution, trace: Trace, terms: Terms, *, may_go_on: bool
+    ) -> tuple[Decision, Round]:
+        """Hold one round. Return what it comes to: a redirect, an alert, or the query of the next one."""
+        if trace.steps and not trace.in_full:
+            trace.steps[-1].forget_answers()
+        query, members, policy, knowledge = resolution.query, self._members(), self._policy, self._knowledge
+        hint = knowledge.hints.of(query.ibi.canonical) if policy.remembers else NO_HINT
+        resolution.expect(hint.original if hint.original in members.by_service else None)
+        hinted = [service for service in dict.fromkeys((hint.original, hint.hint)) if service]
+        plan = policy.plan(
+            members, query, hinted, self._filters, original_required=resolution.original_required
+        )
+        step = Step(query, plan.why, asyncio.get_running_loop().time())
+        trace.steps.append(step)
+        round_ = Round(self._queries, self._times, self._members, plan, query, terms)
+        decision: Decision | None = await self._hear(resolution, round_, step)
+        step.queried = round_.queried
+        if decision is None and round_.refused:
+            decision = Alert(Kind.BUSY, trace.url)
+        elif decision is None:
+            decision = resolution.close_round(may_go_on=may_go_on)
+        if isinstance(decision, Alert) and terms.reuse and decision.kind in {Kind.BUSY, Kind.INCOMPLETE}:
+            silent = members.regular if round_.refused else round_.silent
+            decision = self._stale(resolution, silent, step) or decision
+        if policy.remembers:
+            knowledge.learn(query, hint, step.responses, decision, policy, self._members().by_service)
+        return decision, round_
+
+    async def _hear(self, resolution: Resolution, round_: Round, step: Step) -> Redirect | None:
+        """Hear the responses of a round until one decides."""
+        decision = None
+        # Closed explicitly: a generator that is left early costs a task of the loop's finaliser (2 us).
+        async with aclosing(round_.responses()) as responses:
+            async for response in responses:
+                decision = resolution.hear(response)
+                if decision is not None or response.source != "stale":
+                    step.responses.append(response)
+                if decision is not None:
+                    break
+                if resolution.candidate is not None:
+                    round_.hurry()
+        if decision is None and resolution.candidate is not None:
+            decision = resolution.take()  # the known holder has had its time
+        return decision
+
+    def _stale(self, resolution: Resolution, silent: Sequence[Archive], step: Step) -> Redirect | None:
+        """Decide by an expired answer of a silent Archive, if one satisfies (RFC 8767)."""
+        for response in self._queries.stale(silent, resolution.query):
+            decision = resolution.hear(response)
+            if decision is not None:
+                step.responses.append(response)
+                return decision
+        return None
+
+    def _record(self, alert: Alert, url: PersistentURL) -> Alert:
+        """Write an alert into the evidence; an alert of two originals names the Archive that was seen first."""
+        self._knowledge.record(alert, url.ibi)
+        if alert.kind is Kind.SUSPECT_ORIGINALS and self._policy.remembers:
+            original = self._knowledge.hints.of(url.ibi.canonical).original
+            return replace(alert, first=original if original in self._members().by_service else "")
+        return alert
+
+    def _members(self) -> Members:
+        """The included Archives as they are now."""
+        # One read of shared memory, or a look once in a turn of the event loop, however many readers share the turn.
+        number = self._generation[0] if self._generation is not None else 0
+        if not self._is_current or number != self._seen_number:
+            self._is_current, self._seen_number = True, number
+            loop = asyncio.get_running_loop()
+            if self._generation is None:
+                loop.call_soon(self._expire_members)
+            else:  # a change by an older version, or by hand, does not change the number
+                loop.call_later(LOOK_EVERY, self._expire_members)
+            if self._filters is not None:
+                self._filters.refresh()
+            archives = self._archives()
+            if archives is not self._seen:
+                self._seen, self._known_members = archives, self._policy.members(archives)
+                self._queries.keep_to(self._known_members.by_service)
+        return self._known_members
+
+    def _expire_members(self) -> None:
+        self._is_current = False
+
+
+def _preference(request: Request) -> LanguagePreference:
+    """The languages that a reader prefers; to be parsed only where the URL leaves a choice: in a relation."""
+    header = request.headers.get(b"accept-language")
+    return LanguagePreference.parse(header.decode("latin-1")) if header else NO_PREFERENCE

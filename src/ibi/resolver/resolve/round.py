@@ -1,0 +1,294 @@
+"""One round: query the likely holders, then every Archive, and yield responses as they come (RES-04).
+
+All Archives that are queried have the same deadline. A round that is left early cancels nothing: no Archive can tell
+from a connection cut short that the original was not being insisted on (RES-03, note 8).
+"""
+
+from __future__ import annotations
+
+import asyncio
+from contextlib import aclosing
+from math import inf
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from ibi.errors import PeerSilent
+from ibi.http.client import too_large
+from ibi.resolver.model.archive import ArchiveResponse
+from ibi.resolver.resolve.queries import PER_ARCHIVE, QueryBatch
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncGenerator, Callable, Sequence
+
+    from ibi.errors import IbiError
+    from ibi.http.limits.fair_queue import QueuedRound
+    from ibi.protocol.messages import UrlRequest
+    from ibi.resolver.cache.rows import Snapshot
+    from ibi.resolver.model.archive import Archive
+    from ibi.resolver.resolve.policy import Members, Plan, Why
+    from ibi.resolver.resolve.queries import Queries
+
+READING: Final = 0.2
+"""Seconds for reading long answers that came at the end of a round."""
+
+
+class Times(NamedTuple):
+    """How long is waited, in seconds (docs/threats.md)."""
+
+    per_archive: float = PER_ARCHIVE
+    overall: float = 5.0
+    hedge: float = 0.1
+    """For likely holders alone."""
+    grace: float = 0.15
+    """For the known holder of the original, when another Archive was faster."""
+    stale_after: float = 1.6
+    """Before a stale answer is used."""
+    negative: int = 60
+    """How long the negative cache remembers that no Archive knows an item."""
+
+
+class Terms(NamedTuple):
+    """On what terms a round is held.
+
+    `deadline`: time of the loop. `snapshot`: of the answer cache, taken before any was asked. `reuse`: whether
+    cached and shared answers may be used. `wait_for_all`: whether the reader of responses need not be woken before all
+    have come. `client`: what limits count against.
+    """
+
+    deadline: float
+    snapshot: Snapshot
+    reuse: bool = False
+    wait_for_all: bool = False
+    client: str = ""
+
+
+class Round:
+    """The queries of one round; belongs to the running event loop. Nothing is sent before `responses` is iterated.
+
+    `members` returns who is included at the moment: an Archive that has left meanwhile is not asked.
+
+    What may be read of it: `query`; `first`, why the first Archives are asked first; `queried`, the Archives that were
+    asked, in order; `sent`, how many of these had to be asked, since no answer was cached; `silent`, the Archives whose
+    responses were errors; `hit`, whether the first response knew the item (None before it has come); `refused`, whether
+    every Archive should have been asked, and too much was under way.
+    """
+
+    def __init__(
+        self,
+        queries: Queries,
+        times: Times,
+        members: Callable[[], Members],
+        plan: Plan,
+        query: UrlRequest,
+        terms: Terms,
+    ) -> None:
+        self._queries = queries
+        self._times = times
+        self._members = members
+        self._plan = plan
+        self.query = query
+        self._text = query.query()
+        self._terms = terms
+        self._clock = clock = asyncio.get_running_loop().time
+        self._began = began = clock()
+        self._phase_end = began + times.hedge
+        """When the likely holders are no longer waited for alone; later, when no Archive is waited for."""
+        self._stale_at = began + times.stale_after if terms.reuse else inf
+        self._hurry_at = inf
+        self._waiting: dict[str, Archive] = {}
+        self._probationary: dict[str, Archive] = {}
+        self._inbox: list[ArchiveResponse] = []
+        self._probationary_inbox: list[ArchiveResponse] = []
+        self._wake: asyncio.Future[bool] | None = None
+        self._queued: QueuedRound | None = None
+        self._widening = self._widened = False
+        self._known = False
+        self.first: Why = plan.why
+        self.refused = False
+        self.queried: list[Archive] = []
+        self.sent = 0
+        self.silent: list[Archive] = []
+        self.hit: bool | None = None
+
+    async def responses(self) -> AsyncGenerator[ArchiveResponse, None]:
+        """Send the queries and yield each response as it comes.
+
+        Likely holders have `hedge` seconds alone. Ends when all have been heard, at the deadline, or after `hurry`.
+        """
+        try:
+            if self.first == "everybody":
+                self._widen()
+            else:
+                self._send(self._plan.first, self._waiting, use_cache=self._terms.reuse)
+            while not self._is_over():
+                if self._inbox:
+                    inbox, self._inbox = self._inbox, []
+                    for response in inbox:
+                        self._note(response)
+                        yield response
+                    if self._hurry_at == inf or not self._waiting:
+                        self._widen()  # what came did not satisfy, or the known holder is still to be asked
+                elif not await self._something(min(self._phase_end, self._stale_at, self._hurry_at)):
+                    self._end_phase()
+            if self._probationary or self._probationary_inbox:
+                async with aclosing(self._probationary_responses()) as responses:
+                    async for response in responses:
+                        yield response
+        finally:  # what was sent ends in its own time (RES-03); nothing more is
+            if self._queued is not None:
+                self._queries.fair_queue.leave(self._queued)
+
+    async def _probationary_responses(self) -> AsyncGenerator[ArchiveResponse, None]:
+        """Yield the responses of the probationary, who are waited for only while no Archive knows the item (T18)."""
+        until = self._clock() if self._known else self._began + self._times.stale_after
+        while self._probationary or self._probationary_inbox:
+            inbox, self._probationary_inbox = self._probationary_inbox, []
+            for response in inbox:
+                self._note(response)
+                yield response
+            if self._probationary and not await self._something(until):
+                self._give_up_probationary()
+
+    def hurry(self) -> None:
+        """Wait for the known holder of the original for `grace` seconds more, and for no other Archive."""
+        self._hurry_at = min(self._hurry_at, self._clock() + self._times.grace)
+
+    def _is_over(self) -> bool:
+        """Whether no regular Archive is left to be heard, or waited for."""
+        if self.refused or (self._widened and not self._waiting and not self._inbox):
+            return True
+        return self._hurry_at < inf and not self._inbox and self._clock() >= self._hurry_at
+
+    def _give_up_probationary(self) -> None:
+        late = PeerSilent("it has not confirmed its inclusion, and has not answered yet")
+        now, archives = self._clock(), self._probationary.values()
+        self._probationary_inbox.extend(_error(archive, late, now) for archive in archives)
+        self._probationary.clear()
+
+    def _note(self, response: ArchiveResponse) -> None:
+        if self.hit is None:
+            self.hit = response.answer is not None and bool(response.answer.pairs)
+        if response.answer is None:
+            self.silent.append(response.archive)
+        elif response.answer.pairs and response.source != "stale":
+            self._known = True
+
+    def _unheard(self) -> list[Archive]:
+        """The regular Archives that have not answered yet, be it that they are still to be asked."""
+        later = [] if self._widened else [one for one in self._members().regular if one not in self.queried]
+        return [*self._waiting.values(), *later]
+
+    def _widen(self) -> None:
+        """Ask all the others when it is this reader's turn."""
+        if self._widening:
+            return
+        self._widening, self._phase_end = True, self._terms.deadline
+        members = self._members()
+        if self._queries.is_shared(self._text):  # others ask the same: joining them costs no Archive anything
+            self._ask_all()
+            return
+        size = len(members.regular) + len(members.probationary)
+        self._queued = self._queries.fair_queue.enter(self._terms.client, size, self._ask_all)
+        if self._queued is None:
+            self.refused = True
+
+    def _ask_all(self) -> None:
+        """Query every Archive that was not among the first; called by the fair queue, perhaps later."""
+        if self._queued is not None and self._terms.deadline - self._clock() < self._times.per_archive / 2:
+            self.refused = True  # its turn came too late: no Archive is asked without enough time to answer
+            self._wake_reader()
+            return
+        # No Archive answers after the deadline, but what has come by then is still to be read.
+        self._widened, self._phase_end = True, self._terms.deadline + READING
+        first, members = () if self.first == "everybody" else self._plan.first, self._members()
+        self._send([one for one in members.regular if one not in first], self._waiting)
+        self._send([one for one in members.probationary if one not in first], self._probationary)
+        self._wake_reader()
+
+    def _send(
+        self, archives: Sequence[Archive], waiting: dict[str, Archive], *, use_cache: bool = False
+    ) -> None:
+        """Query Archives. A cached answer is one of a likely holder, so it is looked for only among these."""
+        if not archives:
+            return
+        left = self._terms.deadline - self._clock()
+        batch = QueryBatch(
+            self.query,
+            self._text,
+            min(self._times.per_archive, left),
+            self._put,
+            self._terms.snapshot,
+        )
+        batch.use_cache, batch.share, batch.paced = use_cache, self._terms.reuse, self._widened
+        # Less than half of its time says nothing of an Archive (T37).
+        batch.judged = left >= self._times.per_archive / 2
+        waiting.update({archive.service: archive for archive in archives})
+        self.queried.extend(archives)
+        self.sent += len(archives)
+        self._queries.send(archives, batch)
+
+    def _put(self, response: ArchiveResponse) -> None:
+        """Put a response into the inbox; wake its reader once for all that come in one turn of the loop."""
+        service, waiting = response.archive.service, self._waiting
+        if response.source == "cache":
+            self.sent -= 1
+        if waiting.pop(service, None) is not None:
+            self._inbox.append(response)
+            if waiting and self._terms.wait_for_all:
+                return
+        elif self._probationary.pop(service, None) is not None:
+            if response.source == "breaker":
+                self.queried.remove(
+                    response.archive
+                )  # an open circuit of a probationary Archive counts neither way
+                return
+            self._probationary_inbox.append(response)
+        if self._wake is not None:
+            self._wake_reader()
+
+    def _end_phase(self) -> None:
+        """A timer is due: use stale answers, or go on from the likely holders to all Archives, or to the end."""
+        now = self._clock()
+        if now >= self._stale_at:
+            self._stale_at = inf
+            self._inbox.extend(self._queries.stale([*self.silent, *self._unheard()], self.query))
+        elif now < self._phase_end:
+            return
+        elif self._widened:
+            late = too_large()
+            self._inbox.extend(_error(archive, late, now) for archive in self._waiting.values())
+            self._waiting.clear()
+        elif self._widening:
+            self.refused = True
+        elif self._queries.was_late(self._phase_end - self._times.hedge):
+            # They had no time: it was this process that was late (T37).
+            self._phase_end = now + self._times.hedge
+        else:
+            self._widen()
+
+    async def _something(self, until: float) -> bool:
+        """Wait until something has happened; False where that is not before the time `until` of the loop."""
+        loop = asyncio.get_running_loop()
+        if until <= loop.time():
+            return False
+        wake: asyncio.Future[bool] = loop.create_future()
+        self._wake = wake
+        timer = loop.call_at(until, _time_is_up, wake)
+        try:
+            return await wake
+        finally:
+            timer.cancel()
+            self._wake = None
+
+    def _wake_reader(self) -> None:
+        wake, self._wake = self._wake, None
+        if wake is not None and not wake.done():
+            wake.set_result(True)
+
+
+def _error(archive: Archive, error: IbiError, at: float) -> ArchiveResponse:
+    return ArchiveResponse(archive, None, error, at)
+
+
+def _time_is_up(wake: asyncio.Future[bool]) -> None:
+    if not wake.done():
+        wake.set_result(False)

@@ -1,0 +1,185 @@
+"""Which answer satisfies, and where it leads (R15 8.2 and 8.3, RES-05, RES-08, RES-09); pure.
+
+Most functions look at one answer of one Archive; `contradicting` and `preferred` compare those that claim the original
+(AMB-51). Claims count whether or not a reader may be sent to their URLs. What follows from all answers is decided in
+`resolution`.
+"""
+
+from __future__ import annotations
+
+import re
+from ipaddress import ip_address
+from itertools import islice
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from ibi.identifier.generator import TRIAL_DOMAINS, is_public_ip
+from ibi.identifier.repository import LAST_PORT
+from ibi.protocol import vocabulary as say
+from ibi.protocol.relation import ITEM, Kind, Relation
+from ibi.protocol.url_list import UrlList, WantedEntry, find_wanted
+from ibi.protocol.verb_list import VerbList
+from ibi.protocol.vocabulary import ItemState
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator, Sequence
+
+    from ibi.identifier.forms import IBIForms
+    from ibi.protocol.language import LanguagePreference
+    from ibi.protocol.persistent_url import PersistentURL
+    from ibi.resolver.model.archive import Archive
+
+
+MOST_ALTERNATIVES: Final = 30
+"""Other languages or formats that one alert offers."""
+
+MOST_WEIGHED: Final = 2_000
+"""Relations that are looked at for them, however many answers there are."""
+
+_LONGEST_URL: Final = 8192
+_LONGEST_MODIFIER: Final = 128
+_LONGEST_MOMENT: Final = 40
+_HERE: Final = TRIAL_DOMAINS - {"example", "test", "invalid"}
+"""Names that lead to this machine or this network."""
+
+
+def living_relations(
+    archive: Archive, answer: UrlList, leads: Callable[[Archive, str | None], bool]
+) -> list[Relation]:
+    """The relations for which an answer offers a living item at a URL that a reader may be sent to: `leads` tells."""
+    return [relation for relation in answer.offered() if leads(archive, answer.url(relation))]
+
+
+def offered(answer: UrlList, relation: Relation, preference: LanguagePreference) -> WantedEntry | None:
+    """What is wanted, if an answer offers it; whether a reader may be sent there is not asked."""
+    if relation.steps:
+        return find_wanted(answer, relation, preference, answer.offered())
+    entry = answer.entry()  # the item itself, as mostly: nothing else in the answer can be it
+    return None if entry.url is None or entry.state is ItemState.DELETED else WantedEntry(ITEM, entry)
+
+
+def satisfying(
+    archive: Archive,
+    answer: UrlList,
+    relation: Relation,
+    preference: LanguagePreference,
+    leads: Callable[[Archive, str | None], bool],
+) -> WantedEntry | None:
+    """What is wanted, if an answer offers it at a URL that a reader may be sent to: `leads` tells."""
+    if relation.steps:
+        return find_wanted(answer, relation, preference, living_relations(archive, answer, leads))
+    found = offered(answer, relation, preference)
+    return found if found is not None and leads(archive, found.entry.url) else None
+
+
+def next_requests(
+    answer: UrlList, relation: Relation, preference: LanguagePreference, *, file_list: bool
+) -> Iterator[tuple[IBIForms, VerbList]]:
+    """What to ask next when an answer lacks the wanted URL, the most promising first (RES-09, AMB-53).
+
+    The IBI at the end of the longest leading part of the relation that the answer knows, with the verbs that are
+    left; then the next edition, with all verbs, where the last edition of this very item is the first thing wanted.
+    """
+    known = [known for known in answer.relations_of(say.IBI) if known != ITEM]
+    for part in (relation, *relation.leading()):
+        found = find_wanted(answer, part, preference, known)
+        if found is not None and found.entry.forms is not None:
+            yield found.entry.forms, VerbList.of(relation.after(part), file_list=file_list)
+    if relation.steps and relation.steps[0].kind is Kind.LAST_EDITION and answer.next_edition is not None:
+        yield answer.next_edition, VerbList.of(relation, file_list=file_list)
+
+
+def alternatives(answers: Iterable[UrlList], url: PersistentURL, persistent: str) -> dict[str, str]:
+    """Persistent URLs of what is offered in other languages or formats, by the last of these (note 19)."""
+    root, kinds = persistent.removesuffix(url.text), url.relation.kinds
+    related = (
+        each for answer in answers for word in (say.URL, say.IBI) for each in answer.relations_of(word)
+    )
+    found: dict[str, str] = {}
+    for relation in islice(related, MOST_WEIGHED):
+        if relation.kinds != kinds or url.relation.accepts(relation):
+            continue
+        if len(found) == MOST_ALTERNATIVES:
+            break
+        if len(relation.modifier) > _LONGEST_MODIFIER:
+            continue
+        parameters = [step.parameter for step in relation.steps if step.parameter]
+        found.setdefault(
+            parameters[-1] if parameters else "", f"{root}/{url.ibi}{relation.modifier}{url.file_path}"
+        )
+    return found
+
+
+def removed_on(answers: Iterable[UrlList]) -> str:
+    """The first moment of removal that is told, "" if there is none; what is too long to be a moment is none."""
+    times = (answer.timestamp or "" for answer in answers)
+    return next((moment for moment in times if 0 < len(moment) <= _LONGEST_MOMENT), "")
+
+
+def is_safe_url(url: str, *, allow_private: bool = False) -> bool:
+    """Whether a redirect may lead to a URL at all (note 4).
+
+    http or https, with a host and without userinfo; ASCII without control characters, blanks and backslash; at most
+    8 KiB; no literal address, in whatever notation browsers read as one, that is not public.
+    """
+    match = _SAFE(url) if len(url) <= _LONGEST_URL else None
+    if match is None or not 0 < int(match[2] or 80) <= LAST_PORT:
+        return False
+    return allow_private or _is_public_host(host_of_url(url))
+
+
+def host_of_url(url: str) -> str:
+    """The host of a URL that is safe, in lower case; "" for any other."""
+    match = _SAFE(url)
+    return match[1].lower().removesuffix(".") if match else ""
+
+
+def _is_public_host(host: str) -> bool:
+    if host.startswith("["):
+        try:
+            return is_public_ip(str(ip_address(host[1:-1])))
+        except ValueError:
+            return False
+    last = host.rpartition(".")[2]
+    if last in _HERE:
+        return False
+    if last.isdecimal() or last.startswith("0x"):  # browsers read such hosts as IPv4, in many notations
+        return _DOTTED(host) is not None and is_public_ip(host)
+    return True
+
+
+_SAFE = re.compile(
+    r"https?://([A-Za-z0-9._~-]+|\[[0-9A-Fa-f:.]+\])(?::([0-9]{1,5}))?(?:[/?#][!-\[\]-~]*)?", re.IGNORECASE
+).fullmatch
+_DOTTED = re.compile(r"(?:(?:25[0-5]|2[0-4][0-9]|1[0-9]{2}|[1-9]?[0-9])(?:\.(?!$)|$)){4}").fullmatch
+
+
+class Offer(NamedTuple):
+    """What an Archive has of what is wanted."""
+
+    archive: Archive
+    answer: UrlList
+    found: WantedEntry
+
+    def contradicts(self, other: Offer) -> bool:
+        """Whether both cannot be the original: for one relation there is one, and each item has one (ARC-03)."""
+        if other is self:
+            return False
+        mine, theirs = self.found.entry.forms, other.found.entry.forms
+        same_item = mine is None or theirs is None or mine.shares(theirs)
+        return same_item or self.found.relation == other.found.relation
+
+
+def contradicting(claims: Sequence[Offer]) -> list[Offer]:
+    """The claims of which not all can be true."""
+    return [claim for claim in claims if any(map(claim.contradicts, claims))]
+
+
+def preferred(claims: Sequence[Offer], wanted_relation: Relation, preference: LanguagePreference) -> Offer:
+    """Of originals of different items, which only differ in language, the one that suits the reader."""
+    if len(claims) == 1:
+        return claims[0]  # as nearly always
+    pairs = {name: value for claim in reversed(claims) for name, value in claim.answer.pairs.items()}
+    relations = [claim.found.relation for claim in claims]
+    found = find_wanted(UrlList(pairs), wanted_relation, preference, relations)
+    chosen = found.relation if found else relations[0]
+    return next(claim for claim in claims if claim.found.relation == chosen)

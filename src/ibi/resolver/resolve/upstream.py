@@ -1,0 +1,240 @@
+"""Another resolver, asked for what no Archive here holds (note 43).
+
+It is asked as a reader asks it, with the same persistent URL; where it would send the reader is where we send the
+reader, and sends its own acknowledgments. It learns which languages the reader prefers, since it chooses among
+translations in our place, and nothing else: no address, no cookie, no referrer (threat T28). A question that came by
+other resolvers says so (`hops`), so two that are each other's upstream do not talk for ever (threat T03).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import re
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Final
+
+from ibi.errors import ForbiddenAddress, IbiError, PeerError, PeerGarbled, QueryNotSent, SetupError
+from ibi.http.client import HostPort
+from ibi.protocol.query_string import split_query
+from ibi.resolver.model.alert import Alert, Coverage, Kind
+from ibi.resolver.model.hops import Hops
+from ibi.resolver.resolve.breaker import CircuitBreakers
+from ibi.resolver.resolve.resolution import Redirected
+from ibi.resolver.resolve.selection import is_safe_url
+
+if TYPE_CHECKING:
+    from collections.abc import Collection
+
+    from ibi.http.client import Client, Reply
+    from ibi.http.request import Request
+    from ibi.identifier.forms import IBIForms
+    from ibi.protocol.persistent_url import PersistentURL
+
+SECONDS: Final = 3.0
+"""How long the upstream resolver may take."""
+
+LONGEST_TITLE: Final = 160
+"""Characters of its own words that are passed on to a reader."""
+
+ALERT_STATUSES: Final = frozenset({404, 409, 410, 503})
+"""Statuses of alerts that are passed on (note 6)."""
+
+_ELSEWHERE: Final[dict[int, Kind]] = {404: Kind.NOT_FOUND, 409: Kind.SUSPECT_ORIGINALS, 410: Kind.DELETED}
+"""What an alert of this status means here; any other proves nothing."""
+_LONGEST_PREFERENCE = 512
+_REDIRECTS = frozenset({301, 302, 303, 307, 308})
+_LOOP = 508
+_ROOT = re.compile(r"http://([^/?#@\s]+)/?", re.ASCII | re.IGNORECASE).fullmatch
+_AUTHORITY = re.compile(r"(https?)://([^/?#]+)", re.ASCII | re.IGNORECASE).match
+_VISIBLE = re.compile(r"[\x20-\x7e]+", re.ASCII).fullmatch
+_HTTP_PORT, _HTTPS_PORT = 80, 443
+
+
+@dataclass(frozen=True, slots=True)
+class UpstreamAnswer:
+    """An alert: a status of `ALERT_STATUSES`, and its title in one line, "" where none could be read."""
+
+    status: int
+    title: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Unheard:
+    """Nothing that counts: it could not be asked, was silent, or said what makes no sense. It proves nothing."""
+
+    why: IbiError
+
+
+@dataclass(frozen=True, slots=True)
+class Nothing:
+    """It has nothing to add, for the request came by it: what is known here decides."""
+
+
+Answer = Redirected | UpstreamAnswer | Unheard | Nothing
+
+
+class Upstream:
+    """One upstream resolver. Belongs to one event loop; does not close the client.
+
+    `root`: its root URL; `service`: our own service IBI; `own`: where we answer ourselves; `private_urls`: whether
+    readers may be sent to addresses that are not public. Raises SetupError for a URL that is no root over http, or
+    leads to ourselves.
+    """
+
+    def __init__(
+        self,
+        root: str,
+        client: Client,
+        service: IBIForms,
+        own: Collection[HostPort],
+        *,
+        private_urls: bool = False,
+    ) -> None:
+        match = _ROOT(root)
+        try:
+            where = HostPort.parse(match[1] if match else "")
+        except ForbiddenAddress:
+            problem = "the upstream resolver is given by its root URL, http://urlib.net/; not {url}"
+            raise SetupError(problem, url=root) from None
+        if where in own:
+            raise SetupError("the upstream resolver {url} is this resolver itself", url=root)
+        self._root = root
+        self._address = str(where)
+        self._client = client
+        self._name = service.main.canonical
+        self._own = frozenset(own)
+        self._private_urls = private_urls
+        self._health = CircuitBreakers()
+
+    async def ask(
+        self,
+        url: PersistentURL,
+        accept_language: str = "",
+        hops: str = "",
+        *,
+        only_looking: bool = False,
+        seconds: float = SECONDS,
+    ) -> Answer:
+        """Ask for a persistent URL; `hops` is the header CDN-Loop of the request that asks us, "" if there is none.
+
+        `only_looking`: the redirect will not be followed (HEAD, prefetching, explaining), so none must be
+        acknowledged. `seconds`: what is left, if less than SECONDS. After five failures it is not asked for a while.
+        """
+        seen = Hops.read(hops)
+        onward = seen.onward(self._name) if seen is not None else None
+        if onward is None:
+            return Unheard(QueryNotSent("the request has come by too many resolvers already"))
+        if seconds <= 0:
+            return Unheard(QueryNotSent("no time was left to ask it"))
+        clock = asyncio.get_running_loop().time
+        until = self._health.begin(self._address, clock())
+        if until is not None:
+            return Unheard(QueryNotSent("it did not answer lately, and is left alone for a while"))
+        try:
+            reply = await self._client.get(
+                self._address,
+                target_of(url),
+                min(seconds, SECONDS),
+                _headers(accept_language, only_looking=only_looking),
+                loop=onward,
+            )
+            answer = self._read(reply)
+        except PeerError as error:
+            self._health.failed(self._address, clock(), error)
+            return Unheard(error)
+        self._health.heard(self._address, clock())
+        return answer
+
+    async def complete(
+        self, alert: Alert, url: PersistentURL, request: Request, *, looks_only: bool, seconds: float
+    ) -> Redirected | Alert:
+        """What the other resolver says of an item that is not known here; the alert itself where it is not asked.
+
+        `looks_only` and `seconds` as for `ask`.
+        """
+        if alert.known or alert.kind not in {Kind.NOT_FOUND, Kind.INCOMPLETE}:
+            return alert
+        answer = await self.ask(
+            url,
+            request.header(b"accept-language"),
+            request.header(b"cdn-loop"),
+            only_looking=looks_only,
+            seconds=seconds,
+        )
+        if isinstance(answer, Redirected):
+            return answer
+        if isinstance(answer, Nothing):
+            return alert
+        if isinstance(answer, Unheard):
+            coverage = alert.round or Coverage(0)
+            silent = (*coverage.silent, (self._root, answer.why))
+            return replace(alert, kind=Kind.INCOMPLETE, round=Coverage(coverage.queried + 1, silent))
+        kind = _ELSEWHERE.get(answer.status, Kind.INCOMPLETE)
+        unsure = kind is Kind.NOT_FOUND and alert.kind is Kind.INCOMPLETE
+        return replace(alert, kind=Kind.INCOMPLETE if unsure else kind, elsewhere=answer.title)
+
+    def _read(self, reply: Reply) -> Answer:
+        """What a reply means. Raises PeerGarbled for what means nothing."""
+        if reply.status in _REDIRECTS:
+            location = reply.headers.get(b"location", b"").decode("latin-1")
+            if not is_safe_url(location, allow_private=self._private_urls):
+                return Unheard(PeerGarbled("it gave an address that is not safe to follow"))
+            if self._leads_here(location):
+                return Unheard(PeerGarbled("it leads back to this resolver"))
+            return Redirected(location)
+        if reply.status in ALERT_STATUSES:
+            return UpstreamAnswer(reply.status, _title(reply))
+        if reply.status == _LOOP:
+            return Nothing()
+        raise PeerGarbled("the answer has the status {status}", status=reply.status)
+
+    def _leads_here(self, url: str) -> bool:
+        match = _AUTHORITY(url)
+        if match is None:
+            return False
+        try:
+            where = HostPort.parse(match[2])
+        except ForbiddenAddress:
+            return False
+        port = _HTTP_PORT if where.port == _HTTPS_PORT else where.port  # a resolver behind a proxy has both
+        return HostPort(where.host, port, where.ip) in self._own
+
+
+def target_of(url: PersistentURL) -> str:
+    """What is asked of the other resolver: the same item, verbs, path and query, without what meant us alone.
+
+    Left out are wrappings around the name, `?info` and `?json`, and unknown words (notes 14 and 21).
+    """
+    path = f"/{url.ibi}{url.modifier}{url.file_path}"
+    raw = url.text.partition("?")[2]
+    if not raw.strip("?") or url.inflection is not None:
+        return path  # "??" has become a modifier already
+    query = "&".join(each for each in split_query(raw) if each not in url.ignored)
+    return f"{path}?{query}" if query else path
+
+
+def _headers(accept_language: str, *, only_looking: bool) -> list[tuple[str, str]]:
+    headers = []
+    if len(accept_language) <= _LONGEST_PREFERENCE and _VISIBLE(accept_language):
+        headers.append(("Accept-Language", accept_language))
+    if only_looking:
+        headers.append(("Sec-Purpose", "prefetch"))
+    return headers
+
+
+def _title(reply: Reply) -> str:
+    """The first line of a plain alert, or the title of one in JSON (RFC 9457); only what can be printed."""
+    body = reply.body.decode("utf-8", "replace")
+    title: object = ""
+    if reply.media_type == b"text/plain":
+        title = body.partition("\n")[0]
+    elif reply.media_type == b"application/problem+json":
+        with suppress(ValueError, RecursionError):
+            value = json.loads(body)
+            title = value.get("title") if isinstance(value, dict) else ""
+    if not isinstance(title, str):
+        return ""
+    line = "".join(char if char.isprintable() else " " for char in title[: 2 * LONGEST_TITLE])
+    return " ".join(line.split())[:LONGEST_TITLE]

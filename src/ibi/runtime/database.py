@@ -1,0 +1,182 @@
+"""SQLite databases: an engine with the guarantees that the services rely on, and versioned migrations.
+
+Readers never wait, a commit is on the disk before it is reported, foreign keys are enforced, and what a write
+transaction has read cannot change under it.
+"""
+
+from __future__ import annotations
+
+import re
+import time
+from contextlib import closing, contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from sqlalchemy import create_engine, event
+from sqlalchemy.exc import DatabaseError
+
+from ibi.errors import SetupError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from alembic.config import Config
+    from sqlalchemy import Connection, Engine
+
+_UNUSABLE = "the database {path} cannot be used: {reason}"
+_ONLY_READING = "only_reading"
+"""An option of connections: looking at the version waits for no writer."""
+_REVISION = re.compile(r'^revision = "(\w+)"$', re.MULTILINE)
+_PRAGMAS = (
+    # Readers and one writer do not wait for each other.
+    "PRAGMA journal_mode = WAL",
+    # With WAL, NORMAL would lose the last commits at a power cut; a receipt or a token that was given must stay.
+    "PRAGMA synchronous = FULL",
+    "PRAGMA foreign_keys = ON",
+    "PRAGMA busy_timeout = 10000",
+    "PRAGMA temp_store = MEMORY",
+)
+
+
+def open_engine(path: Path) -> Engine:
+    """An engine for the SQLite file at a path. Nothing is opened or made yet."""
+    engine = create_engine(
+        f"sqlite:///{path}", hide_parameters=True, connect_args={"check_same_thread": False, "timeout": 10}
+    )
+
+    @event.listens_for(engine, "connect")
+    def prepare(connection: Any, _record: object) -> None:
+        # Else the driver would begin transactions by itself, and only at the first write; `begin` does it below.
+        connection.isolation_level = None
+        for pragma in _PRAGMAS:
+            connection.execute(pragma)
+
+    @event.listens_for(engine, "begin")
+    def begin(connection: Connection) -> None:
+        # IMMEDIATE takes the lock before anything is read: a transaction that reads first and then wants to write
+        # would fail at once, without waiting, where another one has written meanwhile.
+        only_reading = connection.get_execution_options().get(_ONLY_READING)
+        connection.exec_driver_sql("BEGIN" if only_reading else "BEGIN IMMEDIATE")
+
+    return engine
+
+
+def migrate(engine: Engine, migrations: Path) -> None:
+    """Bring a database, new or older, to the newest version. Raises SetupError where that fails.
+
+    A new file is readable by its owner alone: it may hold hashes of keys.
+    """
+    # Imported here: it is a third of what a command costs, and hardly any command needs it.
+    from alembic import command
+
+    config = _config(migrations)
+    try:
+        Path(str(engine.url.database)).touch(mode=0o600)
+        with engine.begin() as connection:
+            config.attributes["connection"] = connection
+            command.upgrade(config, "head")
+    except DatabaseError as error:
+        raise _unusable(engine, error) from None
+    except OSError as error:
+        raise SetupError(_UNUSABLE, path=engine.url.database, reason=error.strerror or error) from None
+
+
+def check_version(engine: Engine, migrations: Path) -> None:
+    """Refuse a database of another version than this program's, before anything is done to it.
+
+    Raises SetupError, which says what to do.
+    """
+    newest, found = _versions(migrations)[-1], _version(engine)
+    if found == newest:
+        return
+    path = engine.url.database
+    if found is None:
+        raise SetupError("{path} is not a database of ours", path=path)
+    raise SetupError(
+        "{path} has version {found}, but this program needs version {newest}: it was written by another version",
+        path=path, found=found, newest=newest,
+    )  # fmt: skip
+
+
+def upgrade(engine: Engine, migrations: Path) -> None:
+    """Bring a database of an older version of this program to the newest. Raises SetupError for any other."""
+    if _version(engine) in _versions(migrations)[:-1]:
+        migrate(engine, migrations)
+
+
+def quick_check(engine: Engine, seconds: float) -> list[str]:
+    """Have SQLite check the file itself; return what is wrong, [] if nothing. Writers do not wait meanwhile.
+
+    Raises SetupError where the file cannot be read and TimeoutError when it takes longer than `seconds`.
+    """
+    end = time.monotonic() + seconds
+    try:
+        with closing(engine.raw_connection()) as connection:
+            driver: Any = connection.driver_connection
+            driver.set_progress_handler(lambda: time.monotonic() > end, 10_000)
+            try:
+                found = [str(row[0]) for row in driver.execute("PRAGMA quick_check(10)")]
+            finally:
+                driver.set_progress_handler(None, 0)
+    except (DatabaseError, engine.dialect.loaded_dbapi.Error) as error:
+        if time.monotonic() > end:
+            raise TimeoutError from None
+        reason = error.orig if isinstance(error, DatabaseError) else error
+        raise SetupError(_UNUSABLE, path=engine.url.database, reason=reason) from None
+    return [] if found == ["ok"] else found
+
+
+@contextmanager
+def transaction(engine: Engine) -> Iterator[Connection]:
+    """One writing transaction. Raises SetupError where the database refuses: locked too long, disk full, damaged."""
+    try:
+        with engine.begin() as connection:
+            yield connection
+    except DatabaseError as error:
+        raise _unusable(engine, error) from None
+    except engine.dialect.loaded_dbapi.Error as error:
+        raise SetupError(_UNUSABLE, path=engine.url.database, reason=error) from None
+
+
+def run_migrations(attributes: dict[Any, Any]) -> None:
+    """Run migrations on the connection that `migrate` has opened; the env.py of each folder of migrations calls it."""
+    from alembic import context
+
+    context.configure(connection=attributes["connection"], render_as_batch=True)
+    with context.begin_transaction():
+        context.run_migrations()
+
+
+def _versions(migrations: Path) -> list[str]:
+    """The versions that the migrations lead to, oldest first."""
+    steps = sorted((migrations / "versions").glob("[0-9]*.py"))
+    return [_REVISION.findall(step.read_text("utf-8"))[0] for step in steps]
+
+
+def _version(engine: Engine) -> str | None:
+    """The version of a database; None where it has none. Raises SetupError where it cannot be read."""
+    tables = "SELECT 1 FROM sqlite_master WHERE type = 'table' AND name = 'alembic_version'"
+    try:
+        with engine.connect().execution_options(**{_ONLY_READING: True}) as connection:
+            if connection.exec_driver_sql(tables).first() is None:
+                return None
+            found = connection.exec_driver_sql("SELECT version_num FROM alembic_version").scalars().all()
+    except DatabaseError as error:
+        raise _unusable(engine, error) from None
+    finally:
+        # A database that is refused is used no further: no connection to it stays open.
+        engine.dispose()
+    return found[0] if len(found) == 1 else None
+
+
+def _config(migrations: Path) -> Config:
+    from alembic.config import Config
+
+    config = Config()
+    config.set_main_option("script_location", str(migrations).replace("%", "%%"))
+    config.set_main_option("path_separator", "os")
+    return config
+
+
+def _unusable(engine: Engine, error: DatabaseError) -> SetupError:
+    return SetupError(_UNUSABLE, path=engine.url.database, reason=error.orig)

@@ -1,0 +1,76 @@
+"""Files and names that are still there after a power cut, and files that are safe to open.
+
+Everything here raises OSError.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import secrets
+import stat
+from contextlib import suppress
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from pathlib import Path
+    from typing import BinaryIO
+
+
+_UNABLE = frozenset({errno.EINVAL, errno.ENOTSUP})
+
+
+def make_folder(folder: Path) -> None:
+    """Make a folder, for its owner only, where it is not there yet, and those above it; durably."""
+    missing = [each for each in (folder, *folder.parents) if not each.exists()]
+    folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+    for each in missing:
+        flush_folder(each.parent)
+
+
+def flush_folder(folder: Path) -> None:
+    """Make the names in a folder durable."""
+    handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        os.fsync(handle)
+    except OSError as error:
+        # Some file systems cannot flush a folder; on those the name is as durable as it can be.
+        if error.errno not in _UNABLE:
+            raise
+    finally:
+        os.close(handle)
+
+
+def replace_file(path: Path, content: bytes) -> None:
+    """Write a file that only its owner may read: under another name, flushed, then renamed. Its folder exists."""
+    # A random name, so that no two threads or processes write into the same file.
+    temporary = path.with_name(f"{path.name}.{secrets.token_hex(8)}.new")
+    handle = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+    try:
+        with os.fdopen(handle, "wb") as file:
+            file.write(content)
+            file.flush()
+            os.fsync(handle)
+        temporary.replace(path)
+    except BaseException:
+        with suppress(OSError):
+            temporary.unlink(missing_ok=True)
+        raise
+    flush_folder(path.parent)
+
+
+def overwrite(handle: int, line: bytes) -> None:
+    """Write a line at the beginning of an open file, whole or with an OSError."""
+    if os.pwrite(handle, line, 0) != len(line):
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+
+def open_regular(path: Path | str, *, follow: bool = False) -> BinaryIO:
+    """Open a regular file to be read, unbuffered; a link only with `follow`. Raises OSError for anything else."""
+    # Without O_NONBLOCK, opening a pipe that was put there would wait for its other end for ever.
+    flags = os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC | (0 if follow else os.O_NOFOLLOW)
+    handle = os.open(path, flags)
+    if not stat.S_ISREG(os.fstat(handle).st_mode):
+        os.close(handle)
+        raise OSError(errno.EINVAL, "not a regular file", str(path))
+    return os.fdopen(handle, "rb", buffering=0)

@@ -1,0 +1,66 @@
+"""Sentences for people, in the reader's language (English, and Brazilian Portuguese beside it).
+
+Every sentence is written in English where it is raised or shown; that English sentence is also its key in the
+gettext catalogue. A sentence may hold named places, ``"the {part} is empty"``, filled after translation.
+"""
+
+import gettext
+from functools import cache
+from pathlib import Path
+
+from ibi.errors import IbiError
+
+LANGUAGES = ("en", "pt-BR")
+"""The languages of all sentences, as RFC 5646 tags; the first one needs no catalogue."""
+
+_CATALOGUES = Path(__file__).parent / "locale"
+
+
+@cache
+def _catalogue(language: str) -> gettext.NullTranslations:
+    """The catalogue of a language; an empty one (English) when there is none."""
+    names = [language.replace("-", "_")]
+    return gettext.translation("ibi", _CATALOGUES, languages=names, fallback=True)
+
+
+def our_language(text: str | None) -> str:
+    """The one of LANGUAGES that serves a tag or a locale name ("pt", "pt_BR.UTF-8", "pt-PT"); else English."""
+    primary = (text or "").replace("_", "-").partition("-")[0].partition(".")[0]
+    return "pt-BR" if primary.lower() == "pt" else "en"
+
+
+def reader_language() -> str:
+    """The language of the person at the terminal, "en" or "pt-BR", by the environment."""
+    from ibi.runtime.settings import environment_language
+
+    return our_language(environment_language())
+
+
+def printable(text: str) -> str:
+    """A text for a terminal: whatever could steer one (colours, the cursor, the title) is a question mark."""
+    return "".join(char if char.isprintable() or char == "\n" or _is_half(char) else "?" for char in text)
+
+
+def _is_half(char: str) -> bool:
+    """Whether it is half a character (a lone surrogate), which is escaped where it is written."""
+    return "\ud800" <= char <= "\udfff"
+
+
+def say(message: IbiError | str, language: str | None = None, **details: object) -> str:
+    """Translate one sentence into the reader's language and fill its places.
+
+    ``message`` is an error, which brings its own details, or an English sentence with the values of its places in
+    ``details``. A detail that is an error itself is translated, too. ``language`` is any tag; ``None``
+    means the language of the terminal. A sentence without translation stays English.
+    """
+    chosen = our_language(language) if language is not None else reader_language()
+    if isinstance(message, IbiError):
+        details = {**message.details, **details}
+        message = message.problem
+    if not message:
+        return ""
+    filled = {
+        name: say(value, chosen) if isinstance(value, IbiError) else value for name, value in details.items()
+    }
+    sentence = _catalogue(chosen).gettext(message)
+    return sentence.format(**filled) if filled else sentence

@@ -1,0 +1,132 @@
+"""JSON list files: short lists that a person edits by commands and a running service obeys, readable by their owner.
+
+    DIR/WHAT.json    {"version": 1, "WHAT": [{...}, ...]}    e.g. the accounts, or the tokens, of a service
+    DIR/WHAT.lock    locked during a change
+
+One change at a time; the file is replaced as a whole, so a reader finds the list as it was before or after. A
+running service sees a change when it looks for a row the next time.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+import re
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any, Final, Generic, Protocol, TypeVar
+
+from ibi.errors import SetupError
+from ibi.runtime.durable_files import make_folder, replace_file
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+    from pathlib import Path
+
+LONGEST_NAME: Final = 64
+"""Characters of the name of a row."""
+
+_VERSION: Final = 1
+_NAME = re.compile(rf"[A-Za-z0-9][A-Za-z0-9._-]{{0,{LONGEST_NAME - 1}}}")
+_MADE = re.compile(r"[0-9TZ:.-]{20,30}")
+
+
+class Row(Protocol):
+    """A named tuple of texts, and of tuples of texts; an empty tuple is not written. `made`: when, RFC 3339 in UTC."""
+
+    @property
+    def name(self) -> str:
+        """The name that a person calls the row by."""
+
+    @property
+    def made(self) -> str:
+        """When it was made."""
+
+    def _asdict(self) -> dict[str, Any]: ...
+
+
+RowT = TypeVar("RowT", bound=Row)
+
+
+def is_name(text: str) -> bool:
+    """Whether a text can be the name of a row: letters, digits, dots, hyphens and underlines, not too many."""
+    return _NAME.fullmatch(text) is not None
+
+
+class JsonList(Generic[RowT]):
+    """The list in a folder under a word. Everything here raises SetupError where its file cannot be used."""
+
+    def __init__(
+        self, folder: Path, word: str, read: Callable[[dict[str, Any]], RowT], key: Callable[[RowT], str]
+    ) -> None:
+        """`read` makes a row of its JSON object, or raises ValueError; `find` looks for a row by its `key`."""
+        self._path = folder / f"{word}.json"
+        self._word = word
+        self._read = read
+        self._key = key
+        self._seen: tuple[int, ...] = ()  # the file that `_known` was read from
+        self._known: dict[str, RowT] = {}
+
+    def all(self) -> Sequence[RowT]:
+        """Every row, in the order in which they came."""
+        try:
+            return self._rows(self._path.read_text(encoding="utf-8"))
+        except FileNotFoundError:
+            return ()
+        except (OSError, UnicodeDecodeError) as error:
+            raise self._unusable("{path} cannot be read: {reason}", error) from None
+
+    def find(self, key: str) -> RowT | None:
+        """The row of a key; None if there is none. Looks whether the file has changed."""
+        try:
+            file = self._path.stat()
+            seen = (file.st_ino, file.st_size, file.st_mtime_ns, file.st_ctime_ns)
+        except FileNotFoundError:
+            return None
+        except OSError as error:
+            raise self._unusable("{path} cannot be read: {reason}", error) from None
+        if seen != self._seen:
+            self._known = {self._key(row): row for row in self.all()}
+            # Taken before reading, so that a change in between is seen the next time.
+            self._seen = seen
+        return self._known.get(key)
+
+    @contextmanager
+    def changing(self) -> Iterator[list[RowT]]:
+        """All rows, to be changed in place; then written, unless there was an error. One change at a time."""
+        try:
+            make_folder(self._path.parent)
+            flags = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC
+            # A file of its own: the list is replaced, and a lock on the old file would exclude none of the new one.
+            lock = os.open(self._path.with_suffix(".lock"), flags, 0o600)
+            try:
+                fcntl.flock(lock, fcntl.LOCK_EX)
+                rows = list(self.all())
+                yield rows
+                self._write(rows)
+            finally:
+                os.close(lock)
+        except OSError as error:
+            raise self._unusable("{path} cannot be written: {reason}", error) from None
+
+    def _write(self, rows: Sequence[RowT]) -> None:
+        written = [{name: value for name, value in row._asdict().items() if value != ()} for row in rows]
+        content = json.dumps({"version": _VERSION, self._word: written}, indent=1)
+        replace_file(self._path, f"{content}\n".encode())
+
+    def _rows(self, text: str) -> list[RowT]:
+        """The rows in the text of a file. Raises SetupError for anything that we did not write."""
+        try:
+            content: Any = json.loads(text)
+            if content["version"] == _VERSION:
+                rows = [self._read(row) for row in content[self._word]]
+                if all(_NAME.fullmatch(row.name) and _MADE.fullmatch(row.made) for row in rows):
+                    return rows
+        except (ValueError, TypeError, KeyError, AttributeError, RecursionError):
+            pass
+        problem = "{path} is damaged: put it back from a backup, or remove it and make anew what it held"
+        raise SetupError(problem, path=self._path) from None
+
+    def _unusable(self, problem: str, error: OSError | UnicodeDecodeError) -> SetupError:
+        reason = error.strerror if isinstance(error, OSError) else error
+        return SetupError(problem, path=self._path, reason=reason or error)

@@ -1,0 +1,88 @@
+"""The nonce by which a name or address is proven to lead to the service of a data directory (AMB-10, threat T31).
+
+    `ibi doctor` writes a random number into DIR/nonce, asks for http://HOST:PORT/-/nonce, and removes the file again
+
+A server that answers with that number serves DIR, or passes requests on to the one that does. The number is no
+secret: it gives access to nothing, and means nothing after the proof. It is read anew for each request, never cached.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import secrets
+from contextlib import contextmanager, suppress
+from typing import TYPE_CHECKING, Final
+
+from ibi.errors import SetupError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from pathlib import Path
+
+LONGEST_AGE: Final = 60.0
+"""Seconds for which a nonce is published: one that was left behind proves nothing."""
+
+_FILE: Final = "nonce"
+_BYTES: Final = 16
+_TEXT = re.compile(rb"[0-9a-f]{32}")
+_NONE: Final = (404, b"nobody is proving now that this address leads here\n")
+
+
+class Nonce:
+    """The nonce of one data directory. `now` gives POSIX seconds."""
+
+    def __init__(self, directory: Path, now: Callable[[], float]) -> None:
+        self._directory = directory
+        self._path = directory / _FILE
+        self._now = now
+
+    @contextmanager
+    def published(self, nonce: str = "") -> Iterator[str]:
+        """Publish a nonce (32 hexadecimal digits), a new one if none is given, until the end of the block.
+
+        Raises SetupError where it cannot be written.
+        """
+        nonce = nonce or secrets.token_hex(_BYTES)
+        temporary = self._directory / f"{_FILE}.{os.getpid()}.new"
+        try:
+            self._write(temporary, nonce)
+            temporary.replace(self._path)
+        except OSError as error:
+            with suppress(OSError):
+                temporary.unlink(missing_ok=True)
+            raise SetupError(
+                "{path} cannot be written: {reason}", path=self._path, reason=error.strerror
+            ) from None
+        try:
+            yield nonce
+        finally:
+            # If it cannot be removed, it soon is too old to be published.
+            with suppress(OSError):
+                self._path.unlink(missing_ok=True)
+
+    def answer(self) -> tuple[int, bytes]:
+        """Status and plain text for GET /-/nonce: 200 and the nonce, or 404 where there is none or an old one."""
+        try:
+            handle = os.open(self._path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+        except OSError:
+            return _NONE
+        try:
+            text, written = os.read(handle, 2 * _BYTES + 1), os.fstat(handle).st_mtime
+        except OSError:
+            return _NONE
+        finally:
+            os.close(handle)
+        fresh = abs(self._now() - written) <= LONGEST_AGE
+        return (200, text + b"\n") if fresh and _TEXT.fullmatch(text) else _NONE
+
+    def _write(self, path: Path, nonce: str) -> None:
+        # Its age is set by the clock that judges it: a file system over a network may have another one.
+        moment = self._now()
+        handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
+        with os.fdopen(handle, "wb") as file:
+            file.write(nonce.encode())
+            file.flush()
+            # Readable by all: the service may run under another user than the command that asks for the proof.
+            os.fchmod(handle, 0o644)
+            os.utime(handle, (moment, moment))

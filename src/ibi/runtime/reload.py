@@ -1,0 +1,164 @@
+"""Settings reload: a running service follows what is written into its data directory, within a second.
+
+Each process looks at the files by itself, so several that share the work need no messages between them. A request in
+flight when the settings change is finished by the application that started it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
+
+from ibi.errors import IbiError
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable, Sequence
+    from pathlib import Path
+
+
+LOOK_EVERY = 0.5
+"""Seconds between two looks at the files."""
+
+_S = TypeVar("_S")
+_A = TypeVar("_A", bound="ReloadableApp")
+
+_log = logging.getLogger(__name__)
+
+
+class WatchedSettings(Generic[_S]):
+    """The settings in some files, which are read again when they have changed.
+
+    `read` reads them all, and `refuse(before, found)` raises SetupError for a change that may never be made. Settings
+    that cannot be used are logged once, and those from before stay in force. Raises SetupError where they cannot be
+    used at the start.
+    """
+
+    def __init__(
+        self, files: Sequence[Path], read: Callable[[], _S], refuse: Callable[[_S, _S], None]
+    ) -> None:
+        self._files = files
+        self._read = read
+        self._refuse = refuse
+        self._seen = self._fingerprints()
+        self._settings = read()
+
+    def current(self) -> _S:
+        """The settings as they are now."""
+        seen = self._fingerprints()
+        if seen != self._seen:
+            self._seen = seen
+            try:
+                found = self._read()
+                self._refuse(self._settings, found)
+            except IbiError as error:
+                _log.warning("the settings were changed and cannot be used: %s", error)
+            else:
+                self._settings = found
+                _log.info("the settings were changed")
+        return self._settings
+
+    def _fingerprints(self) -> tuple[tuple[int, int, int] | None, ...]:
+        return tuple(map(_fingerprint, self._files))
+
+
+def _fingerprint(file: Path) -> tuple[int, int, int] | None:
+    try:
+        found = file.stat()
+    except OSError:
+        return None
+    return found.st_ino, found.st_mtime_ns, found.st_size
+
+
+class ReloadableApp(Protocol):
+    """An ASGI application that was made for the settings of one time, and can be closed."""
+
+    async def __call__(self, scope: Any, receive: Any, send: Any, /) -> None:
+        """Answer one request."""
+
+    async def close(self) -> None:
+        """Release what it holds; no request is in flight."""
+
+
+class _Running(Generic[_A]):
+    """One application, and how many requests are in flight in it."""
+
+    def __init__(self, app: _A) -> None:
+        self.app = app
+        self.in_flight = 0
+        self.idle = asyncio.Event()
+
+
+class ReloadingApp(Generic[_S, _A]):
+    """An ASGI application that is made anew when `current_settings()` has changed.
+
+    Requests in flight are finished by the application that started them; then that one is closed.
+    """
+
+    def __init__(self, current_settings: Callable[[], _S], make: Callable[[_S], _A]) -> None:
+        self._current_settings = current_settings
+        self._make = make
+        self._settings = current_settings()
+        self._running = _Running(make(self._settings))
+        self._looked = 0.0
+        self._old: set[asyncio.Task[None]] = set()
+
+    async def __call__(
+        self,
+        scope: dict[str, Any],
+        receive: Callable[[], Awaitable[Any]],
+        send: Callable[[dict[str, Any]], Awaitable[None]],
+    ) -> None:
+        """Answer one request by the settings of now."""
+        if asyncio.get_running_loop().time() - self._looked >= LOOK_EVERY:
+            self.current()
+        running = self._running
+        running.in_flight += 1
+        try:
+            await running.app(scope, receive, send)
+        finally:
+            running.in_flight -= 1
+            if not running.in_flight:
+                running.idle.set()
+
+    def current(self) -> _A:
+        """The application for the settings of now; good until the event loop goes on."""
+        # Looking at the files for each request would cost a few system calls; twice a second is what users notice.
+        now = asyncio.get_running_loop().time()
+        if now - self._looked >= LOOK_EVERY:
+            self._looked = now
+            self.reload()
+        return self._running.app
+
+    async def close(self) -> None:
+        """Close the application, and those before it that still finish requests."""
+        for task in self._old:
+            task.cancel()
+        await asyncio.gather(*self._old, return_exceptions=True)
+        await self._running.app.close()
+
+    def reload(self) -> None:
+        """Follow the settings at once; the event loop is running."""
+        settings = self._current_settings()
+        if settings == self._settings:
+            return
+        self._settings = settings
+        try:
+            made = _Running(self._make(settings))
+        except IbiError as error:
+            _log.warning("the settings were changed and cannot be used: %s", error)
+            return
+        before, self._running = self._running, made
+        task = asyncio.create_task(_end(before))
+        self._old.add(task)
+        task.add_done_callback(self._old.discard)
+
+
+async def _end(running: _Running[Any]) -> None:
+    """Close an application when the last of its requests is answered, or at once when cancelled."""
+    try:
+        while running.in_flight:
+            running.idle.clear()
+            await running.idle.wait()
+    finally:
+        await running.app.close()

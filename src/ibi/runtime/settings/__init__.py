@@ -1,0 +1,312 @@
+"""Settings: what an operator decided, kept as TOML in the data directory; and the environment.
+
+    DIR/archive.toml     ArchiveSettings
+    DIR/resolvers.toml   JoinedResolver, a table for each further resolver
+    DIR/peers.toml       Peer, a table for each
+    DIR/resolver.toml    ResolverSettings
+    DIR/subsystems.toml  SubsystemSettings, a table for each
+
+All but the last hold secrets, so only their owner may read them. No other module reads the environment.
+
+How a mail server is reached (`ResolverSettings.smtp`):
+
+    mail.example.org:25                         in the open; for a server on this machine or in this network
+    smtp+starttls://user@mail.example.org:587   TLS from the second word on, or not at all
+    smtps://user@mail.example.org:465           TLS from the first byte
+
+A user is written with %40 for "@", or as it is. The password is never part of it.
+"""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from ipaddress import ip_network
+from typing import TYPE_CHECKING, ClassVar, Final, NamedTuple, Self
+from urllib.parse import unquote
+
+from ibi.errors import ParseError, SetupError
+from ibi.protocol.messages import InclusionRequest, read_request, split_hostport
+from ibi.runtime.settings.toml_file import Setting, Settings, settings_lock
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from ibi.identifier.forms import IBIForms
+
+__all__ = [
+    "ArchiveSettings",
+    "JoinedResolver",
+    "Peer",
+    "ResolverSettings",
+    "Setting",
+    "SubsystemSettings",
+    "environment_language",
+    "settings_lock",
+]
+
+_SHOWN = 120  # characters of a faulty value that are shown
+_PORTS: Final = {"smtp": 25, "smtp+starttls": 587, "smtps": 465}
+_FORMS: Final = "`smtp` is host:port, smtp+starttls://user@host:port or smtps://user@host:port"
+
+
+def environment_language() -> str | None:
+    """The language of the person at the terminal, as POSIX has it ("pt_BR.UTF-8"), or None."""
+    for name in ("LANGUAGE", "LC_ALL", "LC_MESSAGES", "LANG"):
+        value = os.environ.get(name, "").partition(":")[0]
+        if value:
+            return None if value in {"C", "POSIX"} or value.startswith("C.") else value
+    return None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ArchiveSettings(Settings):
+    """How one Archive presents itself, and under what it mints."""
+
+    FILE: ClassVar[str] = "archive.toml"
+
+    address: str
+    """Where it answers: "host[:port]" (archiveaddress)."""
+    ip: str
+    """The address of its server (archiveip)."""
+    service: IBIForms
+    """The Archive service item (ARC-11)."""
+    key: str
+    """The registration key (MSG-21); a secret."""
+    secret: str
+    """Hexadecimal; what its urlkeys are made with; a secret."""
+    admin: str
+    """The administrator's mail address."""
+    platform_software: IBIForms | None = None
+    """The software's IBI, None where it has none (SVC-04)."""
+    resolver: str = ""
+    """The root URL of the resolver that it joins, "" before."""
+    aliases: tuple[str, ...] = ()
+    """Other "host[:port]" spellings under which requests are answered."""
+    relations: tuple[str, ...] | None = None
+    """The relations it answers for (SVC-07), as qualifiers ("", ".metadata", ...); None: all it can derive."""
+    filter_answers: bool = True
+    """Whether answers hold only what the request needs (SVC-18)."""
+    mint_host: str = ""
+    """The host name that new labels spell; "" where the Archive mints nothing."""
+    mint_port: int = 80
+    mint_ip: str = ""
+    """The IP address that new IBIps spell; "" for labels in repository form alone."""
+    mint_ip_port: int = 800
+    granularity: str = "auto"
+    """Seconds between labels at the finest: "60", "1", "0.1", ... or "auto", which follows the demand."""
+    for_trying: bool = False
+    """Whether labels may be minted under names and addresses without an owner."""
+    networks: tuple[str, ...] = ()
+    """The networks, such as "10.0.0.0/8", whose readers may have what is restricted (SVC-10)."""
+    trusted_resolvers: tuple[str, ...] = ()
+    """The networks of resolvers that are trusted about a reader's address (AMB-54)."""
+    trusted_proxies: tuple[str, ...] = ()
+    """The networks of proxies in front of this Archive, whose X-Forwarded-For is trusted."""
+    reuse_seconds: int = 60
+    """How long resolvers may reuse an answer that depends on no reader; 0: not at all (note 1)."""
+    largest_upload: int = 8 << 30
+    """Bytes of the largest file that is received over HTTP."""
+    holdings_filter: bool = True
+    """Whether it publishes a filter of the names that it answers for (note 45)."""
+    audit_days: int = 30
+    """Within how many days every stored file is read again and compared with its SHA-256; 0: only on demand."""
+    refresh_hours: int = 24
+    """How often copies are compared with their originals; 0: only on demand."""
+    geo_database: str = ""
+    """The path of a MaxMind database by which readers' countries are found, "" for none."""
+    page_rate: float = 50.0
+    """Pages about items a second that one reader may have, of each process; 0: without limit."""
+    page_burst: int = 500
+    """How many of them at once."""
+    costly_rate: float = 5.0
+    """Searches, feeds and the like a second that one reader may have; 0: without limit."""
+    costly_burst: int = 100
+    """How many of them at once."""
+    accel_prefix: str = ""
+    """The internal location under which nginx serves DIR/col (X-Accel-Redirect), "" where there is none."""
+    switched_on: bool = True
+    """Whether the Archive takes part at its resolvers."""
+    retired: bool = False
+    """Whether the Archive has left for good."""
+
+    def __post_init__(self) -> None:
+        _check(self.inclusion_request("1").query(), self.aliases)
+        for text in (*self.networks, *self.trusted_resolvers, *self.trusted_proxies):
+            _check_network(text)
+
+    def inclusion_request(self, version: str) -> InclusionRequest:
+        """What the Archive says of itself when it switches on; `version` is that of its software."""
+        return InclusionRequest(self.address, self.service.main, self.ip, version, self.admin, self.key)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JoinedResolver(Settings):
+    """A further resolver that an Archive takes part in, under a key of its own."""
+
+    FILE: ClassVar[str] = "resolvers.toml"
+
+    url: str
+    """Its root URL."""
+    key: str
+    """The registration key agreed with it; a secret."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Peer(Settings):
+    """An Archive that originals are transferred to."""
+
+    FILE: ClassVar[str] = "peers.toml"
+
+    address: str
+    """Its root URL."""
+    token: str
+    """The token that it accepts from this Archive; a secret."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ResolverSettings(Settings):
+    """How one resolver presents itself, which Archives it contacts and how long it waits."""
+
+    FILE: ClassVar[str] = "resolver.toml"
+
+    address: str
+    """Where it answers: "host[:port]"."""
+    service: IBIForms
+    """The resolver service item (MSG-02)."""
+    aliases: tuple[str, ...] = ()
+    """Other "host[:port]" spellings under which it is the same resolver (AMB-30)."""
+    policy: str = "hardened"
+    """"hardened", or "strict" for the letter of the standard."""
+    allow_private_archives: bool = False
+    """Whether Archives at loopback, private or otherwise non-public addresses are contacted."""
+    connect_seconds: float = 1.0
+    """How long a connection to an Archive may take."""
+    archive_seconds: float = 3.0
+    """How long an Archive's whole answer may take."""
+    overall_seconds: float = 5.0
+    """How long a resolution may take, in either mode."""
+    hedge_seconds: float = 0.1
+    """How long likely holders are waited for before all Archives are queried."""
+    grace_seconds: float = 0.15
+    """How long the known holder of an original is waited for when another Archive was faster."""
+    stale_after_seconds: float = 1.6
+    """How long Archives are waited for before an older answer of a silent one is used."""
+    stale_seconds: int = 86_400
+    """How long a cached answer may be used while its Archive is silent; 0: never."""
+    negative_seconds: int = 60
+    """How long the negative cache keeps that no Archive holds an item; 0: never."""
+    express: bool = True
+    """Whether the fast path answers the redirects that may be answered from memory."""
+    request_rate: float = 20.0
+    """Resolutions a second that one reader may cause, if they query Archives."""
+    request_burst: int = 40
+    """How many of them at once."""
+    admin: str = ""
+    """The mail address of its administrator, shown to readers of alerts."""
+    upstream: str = ""
+    """The root URL of a resolver that is queried for what no Archive here holds."""
+    metrics_networks: tuple[str, ...] = ()
+    """Networks from which /-/metrics may be read; without any, only this machine."""
+    mirror: str = ""
+    """The root URL of a resolver whose list of Archives is taken over, with `mirror_key`."""
+    mirror_key: str = ""
+    """The key with which that list is signed."""
+    registration: str = "closed"
+    """"form" where Archives may apply at /-/register, "closed" where the administrator registers them."""
+    smtp: str = ""
+    """A mail server, as `ibi.runtime.settings` reads it; without one, no mail is sent."""
+    smtp_password_file: str = ""
+    """The absolute path of the file with the password of the user that `smtp` names."""
+    mail_from: str = ""
+    """The address that mail is sent from."""
+
+    def __post_init__(self) -> None:
+        _check("", (self.address, *self.aliases))
+        if self.policy not in {"hardened", "strict"}:
+            raise SetupError("the policy is hardened or strict, not {policy}", policy=self.policy)
+        if self.registration not in {"closed", "form"}:
+            raise SetupError("registration is closed or form, not {word}", word=self.registration)
+        user = mail_server(self.smtp).user if self.smtp else ""
+        if user and not self.smtp_password_file.startswith("/"):
+            raise SetupError("smtp_password_file is the absolute path of a file with the password for `smtp`")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SubsystemSettings(Settings):
+    """One of several subsystems in a data directory: what it mints under, and for which items."""
+
+    FILE: ClassVar[str] = "subsystems.toml"
+
+    host: str
+    """The host name that its labels spell."""
+    port: int = 80
+    ip: str = ""
+    """The IP address that its IBIps spell; "" for labels in repository form alone."""
+    ip_port: int = 800
+    granularity: str = "auto"
+    """Seconds between labels: "1", "0.1", ... or "auto", which follows the demand."""
+    collections: tuple[str, ...] = ()
+    """The collections whose items it names; without any, it names those of all others."""
+    for_trying: bool = False
+    """Whether labels may be minted under names and addresses without an owner."""
+
+    @classmethod
+    def read_all(cls, data: Path) -> dict[str, Self]:
+        """All subsystems by their names, in the order of the file. Raises SetupError where there is none."""
+        tables = cls.read_tables(data)
+        if not tables:
+            path = data / cls.FILE
+            raise SetupError("{path} has a table for each subsystem: [name], host = ...", path=path)
+        return tables
+
+
+class MailServer(NamedTuple):
+    """`scheme`: "smtp", "smtp+starttls" or "smtps"; `user`: "" where none is needed."""
+
+    scheme: str
+    host: str
+    port: int
+    user: str
+
+
+def mail_server(text: str) -> MailServer:
+    """Read the setting `smtp`. Raises SetupError, which repeats nothing that may be a password."""
+    scheme, separator, rest = text.partition("://")
+    if not separator:
+        scheme, rest = "smtp", text
+    user, at, address = rest.rpartition("@")
+    if scheme not in _PORTS or (at and not user):
+        raise SetupError(_FORMS)
+    if ":" in user:
+        raise SetupError(
+            "no password stands in `smtp`: put it into a file, and name that in smtp_password_file"
+        )
+    if user and scheme == "smtp":
+        raise SetupError("no password goes to a mail server in the open: use smtps:// or smtp+starttls://")
+    try:
+        host, port = split_hostport(address.removesuffix("/"))
+        return MailServer(scheme, host, port or _PORTS[scheme], unquote(user, errors="strict"))
+    except (ParseError, UnicodeDecodeError):
+        raise SetupError(_FORMS) from None
+
+
+def _check(query: str, addresses: tuple[str, ...]) -> None:
+    """Refuse values that no message can carry."""
+    try:
+        if query:
+            read_request(query)
+        for address in addresses:
+            split_hostport(address)
+    except ParseError as error:
+        # The text at fault may be the whole request, and the key with it: then it is not repeated.
+        if error.text == query:
+            raise SetupError(error.problem, **error.details) from None
+        raise SetupError("{reason}: {text}", reason=error, text=error.text[:_SHOWN]) from None
+
+
+def _check_network(text: str) -> None:
+    try:
+        ip_network(text)
+    except ValueError as error:
+        raise SetupError("{text} is no address or network: {reason}", text=text, reason=error) from None

@@ -1,0 +1,130 @@
+"""Signatures of a service (Ed25519, key in DIR/attestation.key) and canonical JSON, which is what gets signed.
+
+An Archive signs receipts, a resolver the list of its Archives. The file holds the 32 bytes of the private key in
+hexadecimal. It is made when it is first needed, and goes with an Archive into its backups: receipts name the public
+key, so a lost private key loses no receipt.
+
+Canonical JSON (RFC 8785, without fractions) has one spelling for a value, so that a signature over it can be checked
+anywhere: no blanks; the names of an object in the order of their UTF-16 code units; characters as themselves in UTF-8,
+but for the quotation mark, the backslash and control characters; whole numbers only, since nothing here needs others.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any, Final
+
+from cryptography.exceptions import InvalidSignature
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
+
+from ibi.errors import BadItem, SetupError
+from ibi.runtime.durable_files import flush_folder
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+FILE: Final = "attestation.key"
+KEY_TEXT: Final = re.compile(r"[0-9a-f]{64}")
+"""A key as text."""
+
+SIGNATURE_TEXT: Final = re.compile(r"[0-9a-f]{128}")
+"""A signature as text."""
+
+
+class Signer:
+    """Signs with the key of one data directory."""
+
+    def __init__(self, private: Ed25519PrivateKey) -> None:
+        self._private = private
+
+    @property
+    def public(self) -> str:
+        """The public key: 64 hexadecimal digits."""
+        return self._private.public_key().public_bytes_raw().hex()
+
+    def sign(self, message: bytes) -> str:
+        """The signature: 128 hexadecimal digits."""
+        return self._private.sign(message).hex()
+
+
+def signer(data: Path) -> Signer:
+    """The signer of a data directory; its key is made here if there is none yet. Raises SetupError."""
+    path = data / FILE
+    try:
+        if not path.exists():
+            _make(path)
+        return _read(path)
+    except OSError as error:
+        raise SetupError("{path} cannot be used: {reason}", path=path, reason=error.strerror) from None
+
+
+def public_key(data: Path) -> str:
+    """The public key of a data directory, "" while nothing was attested there. Raises SetupError for a damaged one."""
+    return signer(data).public if (data / FILE).exists() else ""
+
+
+def is_signed(message: bytes, signature: str, public: str) -> bool:
+    """Whether the signature is that of this message under this public key; both as text."""
+    if not (SIGNATURE_TEXT.fullmatch(signature) and KEY_TEXT.fullmatch(public)):
+        return False
+    try:
+        key = Ed25519PublicKey.from_public_bytes(bytes.fromhex(public))
+        key.verify(bytes.fromhex(signature), message)
+    except (InvalidSignature, ValueError):
+        return False
+    return True
+
+
+def _make(path: Path) -> None:
+    """Make the key of a data directory, unless another process has just done so."""
+    # Linked, not renamed: of two processes that make it at once, both end with the key that had the name first.
+    private = Ed25519PrivateKey.generate().private_bytes_raw().hex()
+    temporary = path.with_name(f"{path.name}.{os.getpid()}.new")
+    try:
+        handle = os.open(
+            temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600
+        )
+        with os.fdopen(handle, "w", encoding="ascii") as file:
+            file.write(f"{private}\n")
+            file.flush()
+            os.fsync(handle)
+        with suppress(FileExistsError):
+            path.hardlink_to(temporary)
+        flush_folder(path.parent)
+    finally:
+        temporary.unlink(missing_ok=True)
+
+
+def _read(path: Path) -> Signer:
+    with path.open("rb") as file:
+        text = file.read(200).decode("ascii", "replace").strip()
+    if not KEY_TEXT.fullmatch(text):
+        raise SetupError("{path} holds no key for attestation: put it back from a backup", path=path)
+    return Signer(Ed25519PrivateKey.from_private_bytes(bytes.fromhex(text)))
+
+
+# Beyond it, programs in other languages round whole numbers, and the signature would not fit what they read.
+_LARGEST = 1 << 53
+
+
+def canonical(value: Any) -> bytes:
+    """A JSON value in its one spelling. Raises BadItem for what has none: fractions, huge numbers, half characters."""
+    try:
+        return json.dumps(_ordered(value), ensure_ascii=False, separators=(",", ":")).encode()
+    except UnicodeEncodeError:
+        raise BadItem("a text has half a character in it") from None
+
+
+def _ordered(value: Any) -> Any:
+    if isinstance(value, dict):
+        names = sorted(value, key=lambda name: name.encode("utf-16-be", "surrogatepass"))
+        return {name: _ordered(value[name]) for name in names}
+    if isinstance(value, list | tuple):
+        return [_ordered(each) for each in value]
+    if value is None or isinstance(value, str | bool) or (isinstance(value, int) and abs(value) < _LARGEST):
+        return value
+    raise BadItem("{value} has no canonical spelling", value=value)

@@ -1,0 +1,126 @@
+"""Periodic tasks of a running Archive, one after the other; and work in threads that is waited for to its end.
+
+Only the first of several processes has periodic tasks. Taking part at resolvers is none of them: it must not wait for
+a disk (`archive.membership`).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from dataclasses import dataclass
+from functools import partial
+from typing import TYPE_CHECKING, Final, ParamSpec, TypeVar
+
+from ibi.errors import IbiError
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable, Sequence
+    from concurrent.futures import Executor
+
+
+LONGEST: Final = 600.0
+"""Seconds after which a task is cancelled: it goes on where it was when it is due again."""
+
+LOOK_EVERY = 0.5
+"""Seconds between two looks at what is due."""
+
+_P = ParamSpec("_P")
+_T = TypeVar("_T")
+
+_log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class PeriodicTask:
+    """Work that is done again and again, `every` so many seconds, counted from its end.
+
+    `do` does a portion of the work and returns; it may be cancelled at every await, so a thread that it waits for has
+    no more than a second's work: a thread cannot be cancelled. `longest` is in seconds. `close` releases what it holds
+    between two portions.
+    """
+
+    name: str
+    every: float
+    do: Callable[[], Awaitable[None]]
+    longest: float = LONGEST
+    close: Callable[[], None] | None = None
+
+
+class PeriodicTasks:
+    """The tasks of one Archive, as `tasks` lists them now. They never overlap, so none ever runs twice at once."""
+
+    def __init__(self, tasks: Callable[[], Sequence[PeriodicTask]]) -> None:
+        self._tasks = tasks
+        self._listed: Sequence[PeriodicTask] = ()
+        self._complaints: dict[str, str] = {}
+
+    async def run(self) -> None:
+        """Do each task when it is due, until cancelled; new ones are due at once, in their order."""
+        clock = asyncio.get_running_loop().time
+        due: dict[str, float] = {}
+        try:
+            while True:
+                self._list(self._tasks())
+                due = {task.name: due.get(task.name, clock()) for task in self._listed}
+                task = min(self._listed, key=lambda each: due[each.name], default=None)
+                if task is None or due[task.name] > clock():
+                    await asyncio.sleep(LOOK_EVERY)
+                    continue
+                await self._do(task)
+                due[task.name] = clock() + task.every
+        finally:
+            self._list(())
+
+    def _list(self, tasks: Sequence[PeriodicTask]) -> None:
+        """Take these tasks from now on; those that are dropped release what they hold."""
+        if tasks is self._listed:
+            return
+        for task in self._listed:
+            if task.close is not None:
+                task.close()
+        self._listed = tasks
+
+    async def _do(self, task: PeriodicTask) -> None:
+        """Do it once; log what goes wrong once, until something else does or it goes well again."""
+        try:
+            async with asyncio.timeout(task.longest):
+                await task.do()
+        except TimeoutError:
+            self._complain(task, f"it took longer than {task.longest:g} s")
+        except (IbiError, OSError) as error:
+            self._complain(task, str(error))
+        except Exception as error:  # noqa: BLE001 - a fault of ours in one task must not end the others
+            self._complain(task, f"{type(error).__name__}: {error}", error)
+        else:
+            if self._complaints.pop(task.name, None) is not None:
+                _log.info("%s: well again", task.name)
+
+    def _complain(self, task: PeriodicTask, problem: str, fault: Exception | None = None) -> None:
+        if self._complaints.get(task.name) != problem:
+            self._complaints[task.name] = problem
+            _log.warning("%s: %s", task.name, problem, exc_info=fault)
+
+
+async def run_to_completion(function: Callable[_P, _T], *args: _P.args, **named: _P.kwargs) -> _T:
+    """Run a function in one of the loop's threads; a caller that is cancelled waits for its end first."""
+    return await run_to_completion_in(None, partial(function, *args, **named))
+
+
+async def run_to_completion_in(threads: Executor | None, function: Callable[[], _T]) -> _T:
+    """Run a function in one of these threads; a caller that is cancelled waits for its end first."""
+    # A thread cannot be cancelled. On its own it would go on while its caller clears away what it works on: its lock,
+    # its files in staging. A process that must not wait so long ends as a whole, as after a kill (`http.server`).
+    running = asyncio.get_running_loop().run_in_executor(threads, function)
+    stopped: asyncio.CancelledError | None = None
+    while not running.done():
+        try:
+            await asyncio.wait([running])
+        except asyncio.CancelledError as error:
+            stopped = error
+    if stopped is None:
+        return running.result()
+    if not running.cancelled():
+        # Looked at, so that asyncio does not log it as never retrieved.
+        running.exception()
+    raise stopped

@@ -1,0 +1,121 @@
+"""What programs read inside the page of an item (pure).
+
+Search engines read JSON-LD in the words of schema.org; it can stand inside a page as it is, since no character of it
+ends a script element. Google Scholar, Zotero and the like read tags: citation_title, citation_author …
+"""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any, Final
+
+from ibi.archive.model.item import Access
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from ibi.web.formats.record import File, ItemRecord, Person
+
+
+_IN_PAGES: Final = str.maketrans({char: f"\\u{ord(char):04x}" for char in "<>&\u2028\u2029"})
+_FILES: Final = {"Dataset": "distribution"}
+
+
+def write(item: ItemRecord, indent: int | None = 1) -> bytes:
+    """The item as a JSON-LD document, in UTF-8; for a page, without `indent`."""
+    known = {name: value for name, value in _facts(item).items() if value not in ("", [], None)}
+    return json.dumps(known, ensure_ascii=False, indent=indent).translate(_IN_PAGES).encode()
+
+
+def _facts(item: ItemRecord) -> dict[str, Any]:
+    kind = item.kind.schema
+    return {
+        "@context": "https://schema.org",
+        "@type": kind,
+        "@id": item.url,
+        "url": item.url,
+        "identifier": [{"@type": "PropertyValue", "propertyID": "IBI", "value": name} for name in item.names],
+        "sameAs": [*([f"https://doi.org/{item.doi}"] if item.doi else []), *item.addresses],
+        "name": item.title,
+        "alternateName": [text.value for text in item.titles[1:]],
+        "author": [_person(person) for person in item.creators],
+        "contributor": [_person(person) for person in item.contributors],
+        "publisher": {"@type": "Organization", "name": item.publisher},
+        "datePublished": str(item.issued) if item.issued else "",
+        "dateModified": item.updated,
+        "inLanguage": item.language,
+        "description": "\n".join(text.value for text in item.descriptions),
+        "keywords": [text.value for text in item.subjects],
+        "spatialCoverage" if kind == "Dataset" else "contentLocation": list(item.coverage),
+        "license": item.licence,
+        "conditionsOfAccess": " ".join(item.rights),
+        "isAccessibleForFree": item.access is Access.OPEN and not item.removed,
+        "creativeWorkStatus": "Removed" if item.removed else "",
+        _FILES.get(kind, "encoding"): [_file(each, kind) for each in item.files],
+        "workTranslation": [{"@id": text.value} for text in item.related.translations],
+        "subjectOf": [{"@id": item.related.metadata_item}] if item.related.metadata_item else [],
+    }
+
+
+def _file(file: File, kind: str) -> dict[str, str]:
+    return {
+        "@type": "DataDownload" if kind in _FILES else "MediaObject",
+        "contentUrl": file.url,
+        "encodingFormat": file.media_type,
+        "contentSize": f"{file.size} B",
+        "sha256": file.sha256,
+    }
+
+
+def _person(person: Person) -> dict[str, str]:
+    """A name that is only whole may be a person's or an institution's: then no type is told, but for an ORCID."""
+    known = {"@id": f"https://orcid.org/{person.orcid}"} if person.orcid else {}
+    if not person.family:
+        return {**({"@type": "Person", **known} if known else {}), "name": person.name}
+    return {
+        "@type": "Person",
+        **known,
+        "name": f"{person.given} {person.family}",
+        "familyName": person.family,
+        "givenName": person.given,
+    }
+
+
+MOST: Final = 50
+"""Tags of one name."""
+
+_PUBLISHED_BY: Final = {
+    "thesis": "citation_dissertation_institution",
+    "report": "citation_technical_report_institution",
+}
+_INSIDE: Final = {
+    "article-journal": "citation_journal_title",
+    "paper-conference": "citation_conference_title",
+    "chapter": "citation_inbook_title",
+}
+
+
+def tags(item: ItemRecord, page: str) -> list[tuple[str, str]]:
+    """(name, content) of each tag, in order. `page`: the URL of the page that they stand in."""
+    return [(name, content) for name, content in _tags(item, page) if content]
+
+
+def _tags(item: ItemRecord, page: str) -> Iterator[tuple[str, str]]:
+    yield "citation_title", item.title
+    for person in item.creators[:MOST]:
+        yield "citation_author", person.name
+        if person.orcid:
+            yield "citation_author_orcid", f"https://orcid.org/{person.orcid}"
+    yield "citation_publication_date", str(item.issued).replace("-", "/") if item.issued else ""
+    yield _PUBLISHED_BY.get(item.kind.csl, "citation_publisher"), item.publisher
+    yield _INSIDE.get(item.kind.csl, ""), item.source if item.kind.csl in _INSIDE else ""
+    yield "citation_language", item.language
+    yield "citation_doi", item.doi
+    for text in item.subjects[:MOST]:
+        yield "citation_keywords", text.value
+    yield "citation_abstract_html_url", page
+    yield "citation_public_url", item.url
+    for file in item.files:
+        if file.media_type.startswith("application/pdf"):
+            yield "citation_pdf_url", file.url
+            return

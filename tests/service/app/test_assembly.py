@@ -1,0 +1,224 @@
+"""Settings become running services, and nothing else does."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+
+import pytest
+
+from ibi import app
+from ibi.cli import main
+from ibi.errors import SetupError
+from ibi.http.limits.window import FailureWindows
+from ibi.http.server.service import Service, listen, run
+from ibi.identifier.forms import IBIForms
+from ibi.resolver.cache.hints import HintCache
+from ibi.resolver.evidence.log import EVIDENCE_FILE, Evidence
+from support.network.up import Answer, get
+from support.ports import free_port
+
+FIRST, SECOND = "archive.example/first/2026/02.01.09.00", "archive.example/second/2026/02.01.09.30"
+ITEM = "archive.example/first/2026/03.02.10.15"
+KEY = "12345678901234567890"
+
+
+def _do(*words: object) -> None:
+    assert main([str(word) for word in words]) == 0, words
+
+
+def _make(data: Path, archive_key: str = KEY) -> list[str]:
+    """One resolver and one Archive with one item; their addresses."""
+    port = free_port()
+    resolver, archive = f"127.0.0.1:{port}", f"127.0.0.1:{port + 1}"
+    _do("resolver", "init", "--data", data / "r", "--address", resolver, "--allow-private-archives")
+    _do(
+        "archive", "init", "--data", data / "a", "--address", archive, "--ip", "127.0.0.1", "--service-ibi", FIRST,
+        "--resolver", f"http://{resolver}", "--key", archive_key, "--admin", "admin@archive.example",
+    )  # fmt: skip
+    _do("resolver", "register", "--data", data / "r", "--archive-service", FIRST, "--key", KEY)
+    (data / "item.txt").write_text("an item")
+    (data / "items.jsonl").write_text(
+        json.dumps({"rep": ITEM, "files": {"item.txt": "item.txt"}, "target": "item.txt"})
+    )
+    _do("archive", "import", "--data", data / "a", data / "items.jsonl")
+    return [resolver, archive]
+
+
+def _run(
+    services: Callable[[], list[Service]], binds: list[str], then: Callable[[], Awaitable[None]]
+) -> None:
+    async def all_of_it() -> None:
+        stop = asyncio.Event()
+
+        async def act() -> None:
+            try:
+                await then()
+            finally:
+                stop.set()
+
+        acting: list[asyncio.Task[None]] = []
+        listeners = [listen(bind) for bind in binds]
+        await run(services(), listeners, lambda _: acting.append(asyncio.create_task(act())), stop)
+        await acting[0]
+
+    asyncio.run(all_of_it())
+
+
+async def _until(found: Callable[[], Answer], status: int) -> Answer:
+    answer = await asyncio.to_thread(found)
+    for _ in range(1200):
+        if answer.status == status:
+            break
+        await asyncio.sleep(0.05)
+        answer = await asyncio.to_thread(found)
+    assert answer.status == status
+    return answer
+
+
+@pytest.mark.proves("REG-03", "REG-04", "REG-07", "RES-11", "SVC-20")
+def test_an_archive_is_included_resolved_thanked_and_excluded(tmp_path: Path) -> None:
+    binds = _make(tmp_path)
+
+    async def act() -> None:
+        found = await _until(lambda: get(f"http://{binds[0]}/{ITEM}"), 302)
+        document = await asyncio.to_thread(get, found.location)
+        assert (document.status, document.body) == (200, b"an item")
+
+    _run(
+        lambda: [app.resolver_service(tmp_path / "r"), app.archive_service(tmp_path / "a")],
+        binds,
+        act,
+    )
+    registry = app.registry(tmp_path / "r")
+    assert [each.included for each in registry.registered()] == [None]
+    registry.close()
+    with app.archive_directory(tmp_path / "a").catalogue() as catalogue:
+        [item] = [each for each in catalogue.all() if str(each.forms.rep) == ITEM]
+        assert catalogue.acknowledgments(item.number) == 1
+
+
+def test_pages_come_in_the_language_of_the_reader_with_one_content_policy(tmp_path: Path) -> None:
+    binds = _make(tmp_path)
+
+    async def act() -> None:
+        for bind, path in (
+            (binds[0], "/"),
+            (binds[0], "/nothing"),
+            (binds[1], "/"),
+            (binds[1], f"/-/item/{ITEM}"),
+        ):
+            page = await asyncio.to_thread(
+                get, f"http://{bind}{path}", accept="text/html", accept_language="pt"
+            )
+            assert page.headers["content-type"] == "text/html; charset=utf-8"
+            assert page.headers["content-security-policy"].startswith("default-src 'none'")
+            assert page.headers["x-content-type-options"] == "nosniff"
+            assert page.headers["content-language"] == "pt-BR"
+            assert '<html lang="pt-BR">' in page.body.decode()
+
+    _run(
+        lambda: [app.resolver_service(tmp_path / "r"), app.archive_service(tmp_path / "a")],
+        binds,
+        act,
+    )
+
+
+def test_neither_keys_nor_addresses_of_readers_reach_the_log(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    binds = _make(tmp_path)
+    caplog.set_level(logging.DEBUG)
+
+    async def act() -> None:
+        await _until(lambda: get(f"http://{binds[0]}/{ITEM}", x_forwarded_for="203.0.113.77"), 302)
+
+    _run(
+        lambda: [app.resolver_service(tmp_path / "r"), app.archive_service(tmp_path / "a")],
+        binds,
+        act,
+    )
+    assert caplog.records
+    assert KEY not in caplog.text
+    assert "203.0.113.77" not in caplog.text
+
+
+def test_an_archive_with_another_key_is_served_but_never_included(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    binds = _make(tmp_path, archive_key="98765432109876543210")
+
+    async def act() -> None:
+        for _ in range(1200):
+            if "not with this key" in caplog.text:
+                break
+            await asyncio.sleep(0.05)
+        assert (await asyncio.to_thread(get, f"http://{binds[1]}/{ITEM}")).status == 302
+        assert (await asyncio.to_thread(get, f"http://{binds[0]}/{ITEM}")).status in {404, 503}
+
+    _run(
+        lambda: [app.resolver_service(tmp_path / "r"), app.archive_service(tmp_path / "a")],
+        binds,
+        act,
+    )
+    assert "not with this key" in caplog.text
+
+
+def test_a_registration_made_meanwhile_is_picked_up(tmp_path: Path) -> None:
+    binds = _make(tmp_path)
+    _do("resolver", "unregister", "--data", tmp_path / "r", "--archive-service", FIRST)
+
+    async def act() -> None:
+        await asyncio.sleep(0.2)
+        register = (
+            "resolver",
+            "register",
+            "--data",
+            tmp_path / "r",
+            "--archive-service",
+            FIRST,
+            "--key",
+            KEY,
+        )
+        await asyncio.to_thread(_do, *register)
+        await _until(lambda: get(f"http://{binds[0]}/{ITEM}"), 302)
+
+    _run(
+        lambda: [app.resolver_service(tmp_path / "r"), app.archive_service(tmp_path / "a")],
+        binds,
+        act,
+    )
+
+
+def test_a_folder_without_settings_is_a_sentence(tmp_path: Path) -> None:
+    for make in (app.resolver_service, app.archive_service):
+        with pytest.raises(SetupError, match="does not exist"):
+            make(tmp_path)
+    with pytest.raises(SetupError):
+        app.registry(tmp_path)
+
+
+def test_who_showed_an_original_first_is_learned_again_when_the_hints_were_lost(tmp_path: Path) -> None:
+    _do("resolver", "init", "--data", tmp_path, "--address", "127.0.0.1:9", "--allow-private-archives")
+    log = Evidence(tmp_path / EVIDENCE_FILE, lambda: 1e9)
+    log.original(IBIForms.parse(f"rep {ITEM}"), FIRST)
+    log.close()
+    app.check_resolver(tmp_path)
+    index = HintCache(tmp_path / "hints")
+    assert index.of(ITEM) == (None, FIRST)
+    index.remember([ITEM], hint=SECOND)
+    index.close()
+    app.check_resolver(tmp_path)  # what is there stays
+    index = HintCache(tmp_path / "hints")
+    assert index.of(ITEM) == (SECOND, FIRST)
+    index.close()
+
+
+def test_the_owner_of_a_resolver_can_enter_its_folders(tmp_path: Path) -> None:
+    _do("resolver", "init", "--data", tmp_path, "--address", "127.0.0.1:9", "--allow-private-archives")
+    app.check_resolver(tmp_path)
+    FailureWindows(tmp_path / "attempts", lambda: 0.0).close()
+    assert {(tmp_path / name).stat().st_mode & 0o777 for name in ("hints", "attempts")} == {0o700}

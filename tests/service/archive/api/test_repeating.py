@@ -1,0 +1,116 @@
+"""One Idempotency-Key is one request: sent again it gives the same item, and with another content nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from hashlib import sha256
+from typing import Any
+
+import pytest
+
+from ibi.accounts.tokens import Scope
+from ibi.archive.model.item_json import read_item
+from ibi.archive.store.deposit import deposit
+from support.archive.administration_fixture import AdministeredArchive, Librarian, administered_archive
+from support.archive.api_fixture import (
+    FORM,
+    Asking,
+    asking,
+    count,
+    file_part,
+    form,
+    item_part,
+    json_of,
+    path_of,
+    refused,
+    whole,
+)
+from support.archive.archive_fixture import Answer, NewArchive
+
+TITLE = {"metadata": {"title": ["One"]}}
+OTHER = {"metadata": {"title": ["Two"]}}
+
+
+@pytest.fixture
+def api(new_archive: Callable[..., NewArchive]) -> Iterator[Asking]:
+    with asking(new_archive) as made:
+        yield made
+
+
+def sent(api: Asking, value: Any, *files: tuple[str, bytes], key: str = "k") -> Answer:
+    if not files:
+        return api.ask("POST", "/items", value, Scope.DEPOSIT, idempotency_key=key)
+    body = form(item_part(value), *(file_part(name, content) for name, content in files))
+    return api.ask("POST", "/items", body, Scope.DEPOSIT, content_type=FORM, idempotency_key=key)
+
+
+@pytest.mark.parametrize("other", [(OTHER,), (TITLE, ("a.txt", b"x")), (TITLE | {"language": "pt"},)])
+def test_a_key_that_comes_with_another_content_is_refused(api: Asking, other: tuple[Any, ...]) -> None:
+    first = sent(api, TITLE)
+    assert first.status == 201
+    assert json_of(first)["rep"] in refused(sent(api, *other), 422)
+    assert sent(api, *other, key="another").status == 201
+    assert sent(api, TITLE).status == 200
+    assert count(api) == 3
+    assert api.staging == []
+
+
+def test_the_bytes_of_files_belong_to_the_content(api: Asking) -> None:
+    first = sent(api, TITLE, ("a.txt", b"one"), ("b.txt", b"two"))
+    again = sent(api, TITLE, ("b.txt", b"two"), ("a.txt", b"one"))
+    assert (first.status, again.status, path_of(first)) == (201, 200, path_of(again))
+    refused(sent(api, TITLE, ("a.txt", b"one"), ("b.txt", b"2")), 422)
+    refused(sent(api, TITLE, ("a.txt", b"one")), 422)
+    assert api.staging == []
+
+
+def test_a_request_is_the_same_after_its_item_was_edited(api: Asking) -> None:
+    path = path_of(sent(api, TITLE))
+    assert api.ask("PATCH", path, OTHER, Scope.EDIT, if_match="*").status == 200
+    again = sent(api, TITLE)
+    assert (again.status, json_of(again)["metadata"]["title"]) == (200, ["Two"])
+    refused(sent(api, OTHER), 422)
+
+
+def test_a_request_with_uploads_may_be_sent_again(api: Asking) -> None:
+    value = {**TITLE, "uploads": {"a.bin": whole(api, b"from an upload")}}
+    first, again = sent(api, value), sent(api, value)
+    assert (first.status, again.status, path_of(first)) == (201, 200, path_of(again))
+    assert json_of(again)["files"]["a.bin"]["sha256"] == sha256(b"from an upload").hexdigest()
+    anew = {**TITLE, "uploads": {"a.bin": whole(api, b"from an upload")}}
+    assert path_of(sent(api, anew)) == path_of(first)
+    refused(sent(api, {**TITLE, "uploads": {"a.bin": whole(api, b"other bytes")}}), 422)
+
+
+def test_an_item_from_before_digests_were_kept_is_given_as_it_was(api: Asking) -> None:
+    api.token(Scope.DEPOSIT)
+    key = f"idempotency:{sha256(b'deposit k').hexdigest()[:32]}"
+    before = deposit(api.archive.item_store, read_item({**TITLE, "key": key}), (), "deposit")
+    again = sent(api, OTHER)
+    assert (again.status, json_of(again)["rep"]) == (200, str(before.forms.main))
+
+
+@pytest.fixture(scope="module")
+def maria(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Librarian]:
+    with administered_archive(tmp_path_factory.mktemp("office")) as served:
+        assert isinstance(served, AdministeredArchive)
+        yield served.new_browser("maria")
+
+
+def test_a_form_that_is_sent_twice_is_one_item_and_one_that_was_changed_is_told_so(maria: Librarian) -> None:
+    maria.look("/-/admin/deposit")
+    once = ("once", None, maria.hidden("once").encode())
+
+    def filled(title: bytes) -> Answer:
+        return maria.send_files(
+            "/-/admin/deposit", once, ("dc.title", None, title), ("file", "a.txt", b"words")
+        )
+
+    token = maria.page
+    first, again = filled(b"One"), filled(b"One")
+    assert (first.status, first.headers["location"]) == (303, again.headers["location"])
+    maria.page = token
+    changed = filled(b"Two")
+    assert changed.status == 422
+    assert "came of this request already" in changed.text
+    assert 'value="Two"' in changed.text

@@ -1,0 +1,221 @@
+"""An Archive tells its resolvers what has changed: to whom, what, how often, and when it gives up."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Iterable
+from contextlib import asynccontextmanager
+
+import pytest
+
+from ibi.archive.membership import notices
+from ibi.archive.membership.networks import WantedMemberships
+from ibi.archive.membership.notices import ChangeNotifier
+from ibi.archive.store.tables import history
+from ibi.archive.store.tables.memberships import MembershipRecord, MembershipStanding
+from ibi.http.client import AddressPolicy, Client
+from ibi.identifier.forms import parse_name
+from ibi.protocol.messages import MOST_CHANGED, ChangeNotification, InclusionRequest, read_request
+from support.archive.archive_fixture import REP, NewArchive
+from support.archive.membership_fixture import Notes, ScriptedResolver, Step, request_of, until
+
+RECEIVED: Step = (200, b"notice {change received}")
+UNKNOWN: Step = (400, b"error {request: no service knows this subject}")
+BUSY: Step = (503, b"error {later}")
+REFUSED: Step = (403, b"status.archive refused")
+
+
+@pytest.fixture(autouse=True)
+def fast(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(notices, "LOOK_EVERY", 0.01)
+    monkeypatch.setattr(notices, "_PAUSE", 0.01)
+    monkeypatch.setattr(notices, "ANYTHING_EVERY", 0.0)
+
+
+def notices_of(resolver: ScriptedResolver) -> list[list[str]]:
+    """The names in each notice that a resolver got, sorted; [] for anything."""
+    found = [read_request(target.partition("?")[2]) for target in resolver.targets if "?" in target]
+    assert all(isinstance(each, ChangeNotification) for each in found)
+    return [
+        sorted(name.canonical for name in each.changed)
+        for each in found
+        if isinstance(each, ChangeNotification)
+    ]
+
+
+@asynccontextmanager
+async def telling(
+    archive: NewArchive,
+    *resolvers: ScriptedResolver,
+    standing: MembershipStanding = MembershipStanding.INCLUDED,
+) -> AsyncIterator[dict[str, MembershipRecord]]:
+    """The Archive tells these resolvers; how it stands at them can be changed."""
+    records = {each.url: MembershipRecord(each.url, standing, "2026-11-21T10:00:00Z") for each in resolvers}
+    requests: dict[str, InclusionRequest] = {each.url: request_of() for each in resolvers}
+    telling = ChangeNotifier(
+        archive.catalogue,
+        lambda: WantedMemberships(requests, on=True),
+        Notes(records),
+        Client(AddressPolicy(allow_private=True)),
+    )
+    running = asyncio.create_task(telling.run())
+    try:
+        yield records
+        assert not running.done()
+    finally:
+        running.cancel()
+        await asyncio.gather(running, return_exceptions=True)
+
+
+async def deposit(archive: NewArchive, names: Iterable[str]) -> None:
+    lines = [{"rep": name, "url": "http://far.example/"} for name in names]
+    assert (await asyncio.to_thread(archive.load, *lines)).added == len(lines)
+
+
+def names_of(count: int, year: int = 2013) -> list[str]:
+    return [f"a.example/b/{year}/01.01.{number // 60:02}.{number % 60:02}" for number in range(count)]
+
+
+def test_a_resolver_hears_first_that_anything_may_have_changed_and_then_what_did(archive: NewArchive) -> None:
+    async def scenario() -> None:
+        async with ScriptedResolver(RECEIVED) as resolver, telling(archive, resolver):
+            await until(lambda: notices_of(resolver) == [[]])
+            await deposit(archive, [REP])
+            await until(lambda: len(notices_of(resolver)) == 2)
+            with archive.item_store.unit_of_work("maria") as work:
+                work.remove(work.get(parse_name(REP)))
+            await until(lambda: len(notices_of(resolver)) == 3)
+            assert notices_of(resolver) == [[], [parse_name(REP).canonical], [parse_name(REP).canonical]]
+
+    asyncio.run(scenario())
+
+
+def test_all_names_of_an_item_are_told(archive: NewArchive) -> None:
+    async def scenario() -> None:
+        async with ScriptedResolver(RECEIVED) as resolver, telling(archive, resolver):
+            await until(lambda: notices_of(resolver) == [[]])
+            line = {"rep": REP, "ibip": "8JMKD3MGP8W/35MME4E", "aliases": ["6qtX3pFwXQZGivnJSY/M7t24"]}
+            await asyncio.to_thread(archive.load, line)
+            await until(lambda: len(notices_of(resolver)) == 2)
+            assert notices_of(resolver)[1] == ["6qtX3pFwXQZGivnJSY/M7t24", "8JMKD3MGP8W/35MME4E", REP]
+
+    asyncio.run(scenario())
+
+
+def test_many_changes_are_told_in_several_notices_and_very_many_as_anything(
+    archive: NewArchive, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def scenario() -> None:
+        async with ScriptedResolver(RECEIVED) as resolver, telling(archive, resolver):
+            await until(lambda: notices_of(resolver) == [[]])
+            await deposit(archive, names_of(120))
+            await until(lambda: sum(map(len, notices_of(resolver))) == 120)
+            assert max(map(len, notices_of(resolver))) <= MOST_CHANGED
+            assert sorted(name for notice in notices_of(resolver) for name in notice) == names_of(120)
+            assert all(len(target) < 8000 for target in resolver.targets)
+            before = len(notices_of(resolver))
+            monkeypatch.setattr(notices, "MOST_NAMES", 20)
+            await deposit(archive, names_of(120, 2014))
+            await until(lambda: len(notices_of(resolver)) > before)
+            assert notices_of(resolver)[before:] == [[]]
+
+    asyncio.run(scenario())
+
+
+def test_who_has_missed_more_than_is_kept_hears_that_anything_may_have_changed(archive: NewArchive) -> None:
+    async def scenario() -> None:
+        async with ScriptedResolver(RECEIVED) as resolver, telling(archive, resolver):
+            await until(lambda: notices_of(resolver) == [[]])
+            await deposit(archive, [REP])
+            await until(lambda: len(notices_of(resolver)) == 2)
+            holding = archive.catalogue.holding(parse_name(REP))
+            assert holding is not None
+            event = history.ItemEvent(archive.item_store.moment, "maria", "noted", {})
+            with archive.catalogue.writing() as writer:
+                for _ in range(10_050):
+                    history.add_event(writer.run, holding.number, event)
+            await until(lambda: len(notices_of(resolver)) == 3)
+            assert notices_of(resolver) == [[], [REP], []]
+            with archive.catalogue.reading() as run:
+                assert run("SELECT count(*) FROM changed").fetchone()[0] == 10_000
+
+    asyncio.run(scenario())
+
+
+def test_only_resolvers_that_ask_this_archive_are_told(archive: NewArchive) -> None:
+    async def scenario() -> None:
+        async with (
+            ScriptedResolver(RECEIVED) as asks,
+            ScriptedResolver(RECEIVED) as waits,
+            telling(archive, asks, waits) as records,
+        ):
+            records[waits.url] = MembershipRecord(
+                waits.url, MembershipStanding.WAITING, "2026-11-21T10:00:00Z"
+            )
+            await until(lambda: notices_of(asks))
+            heard = len(notices_of(waits))
+            await deposit(archive, [REP])
+            await until(lambda: len(notices_of(asks)) == 2)
+            assert len(notices_of(waits)) == heard
+            records[waits.url] = MembershipRecord(
+                waits.url, MembershipStanding.INCLUDED, "2026-11-21T10:00:00Z"
+            )
+            await until(lambda: len(notices_of(waits)) > heard)
+            assert notices_of(waits)[-1] == []
+
+    asyncio.run(scenario())
+
+
+def test_a_resolver_that_knows_no_such_notices_gets_no_more(archive: NewArchive) -> None:
+    async def scenario() -> None:
+        async with (
+            ScriptedResolver(UNKNOWN) as other,
+            ScriptedResolver(RECEIVED) as ours,
+            telling(archive, other, ours),
+        ):
+            await until(lambda: notices_of(other) and notices_of(ours))
+            for number in range(1, 4):
+                await deposit(archive, [f"a.example/b/2013/01.01.00.0{number}"])
+                await until(lambda: len(notices_of(ours)) > number)  # noqa: B023 - waited for within the round
+            assert notices_of(other) == [[]]
+
+    asyncio.run(scenario())
+
+
+@pytest.mark.parametrize("answer", [BUSY, REFUSED, None])
+def test_who_will_not_hear_it_now_is_told_three_times_and_later_that_anything_may_have_changed(
+    archive: NewArchive, answer: Step, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(notices, "UNREACHABLE_SECONDS", 0.3)
+
+    async def scenario() -> None:
+        script: list[Step] = [RECEIVED, answer, answer, answer, RECEIVED]
+        async with ScriptedResolver(*script) as resolver, telling(archive, resolver):
+            await until(lambda: notices_of(resolver) == [[]])
+            await deposit(archive, [REP])
+            await until(lambda: len(notices_of(resolver)) == 5)
+            assert notices_of(resolver) == [[], [REP], [REP], [REP], []]
+
+    asyncio.run(scenario())
+
+
+def test_an_import_is_not_told_again_and_again(archive: NewArchive, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(notices, "ANYTHING_EVERY", 3600.0)
+    monkeypatch.setattr(notices, "MOST_NAMES", 5)
+
+    async def scenario() -> None:
+        async with (
+            ScriptedResolver(RECEIVED) as resolver,
+            telling(archive, resolver),
+        ):
+            await until(lambda: notices_of(resolver) == [[]])
+            for year in (2013, 2014, 2015):
+                await deposit(archive, names_of(10, year))
+                await asyncio.sleep(0.05)
+            assert notices_of(resolver) == [[]]
+            monkeypatch.setattr(notices, "MOST_NAMES", 500)
+            await until(lambda: sum(map(len, notices_of(resolver))) == 30)
+            await deposit(archive, [REP])
+            await until(lambda: notices_of(resolver)[-1] == [REP])
+
+    asyncio.run(scenario())

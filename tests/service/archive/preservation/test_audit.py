@@ -1,0 +1,251 @@
+"""Audits: every stored file is read again, every fault is found, remembered, and mended with the same bytes alone."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+
+import pytest
+
+from ibi.archive.preservation.audit import PORTION, Audit, AuditDuty, known_fault, repair
+from ibi.archive.store.tables import fixity
+from ibi.archive.store.tables.fixity import AuditResult, FileFault
+from ibi.errors import BadItem, HoldingError
+from ibi.identifier.forms import parse_ibi
+from support.archive.preservation_fixture import NAME, OTHER, WHO, ArchiveFolder, flip, make_archive
+
+NOW = 1_700_000_000.0
+
+
+@pytest.fixture
+def kept(tmp_path: Path) -> ArchiveFolder:
+    kept = make_archive(tmp_path / "archive")
+    kept.put(NAME, {"a.txt": b"aaaa", "b/c.txt": b"c" * 5000, "empty": b""})
+    kept.put(OTHER, {"z.txt": b"zz"})
+    return kept
+
+
+def audit(kept: ArchiveFolder, **how: bool) -> list[AuditResult]:
+    with kept.catalogue() as catalogue:
+        return list(Audit(catalogue, kept.file_store, lambda: NOW).all(**how))
+
+
+def faults(kept: ArchiveFolder) -> dict[str, FileFault]:
+    with kept.catalogue() as catalogue, catalogue.reading() as run:
+        return {known.listed.file.name: known.fault for known in fixity.faults(run)}
+
+
+def test_a_whole_archive_has_no_faults_and_remembers_when_each_file_was_good(kept: ArchiveFolder) -> None:
+    found = audit(kept)
+    assert [(each.listed.file.name, each.fault) for each in found] == [
+        ("a.txt", None), ("b/c.txt", None), ("empty", None), ("z.txt", None),
+    ]  # fmt: skip
+    held = kept.held()
+    with kept.catalogue() as catalogue, catalogue.reading() as run:
+        assert {fixity.last_good(run, held.number, file) for file in held.files} == {"2023-11-14T22:13:20Z"}
+        assert fixity.faults(run) == []
+
+
+def test_each_kind_of_fault_is_found_and_named(kept: ArchiveFolder) -> None:
+    flip(kept.path("a.txt"), 3)
+    kept.path("b/c.txt").write_bytes(b"c" * 4999)
+    kept.path("empty").unlink()
+    kept.path("z.txt", OTHER).unlink()
+    kept.path("z.txt", OTHER).mkdir()
+    assert {each.listed.file.name: each.fault for each in audit(kept)} == {
+        "a.txt": FileFault.DIGEST, "b/c.txt": FileFault.SIZE, "empty": FileFault.MISSING, "z.txt": FileFault.UNREADABLE,
+    }  # fmt: skip
+    assert faults(kept).keys() == {"a.txt", "b/c.txt", "empty", "z.txt"}
+
+
+@pytest.mark.parametrize("bit", [0, 39_999])
+def test_a_single_bit_is_found(kept: ArchiveFolder, bit: int) -> None:
+    flip(kept.path("b/c.txt"), bit)
+    assert [each.listed.file.name for each in audit(kept) if each.fault] == ["b/c.txt"]
+
+
+def test_a_known_fault_stands_in_the_way_until_the_file_is_mended_or_replaced(kept: ArchiveFolder) -> None:
+    flip(kept.path("a.txt"), 0)
+    audit(kept)
+    held = kept.held()
+    file = held.file("a.txt")
+    assert file
+    with kept.catalogue() as catalogue:
+        assert "a.txt of " + NAME in str(known_fault(catalogue, held, file))
+    flip(kept.path("a.txt"), 0)
+    audit(kept)
+    with kept.catalogue() as catalogue:
+        assert known_fault(catalogue, held, file) is None
+
+
+def test_when_a_file_was_last_good_is_known_of_a_damaged_one(kept: ArchiveFolder) -> None:
+    audit(kept)
+    flip(kept.path("a.txt"), 0)
+    with kept.catalogue() as catalogue:
+        list(Audit(catalogue, kept.file_store, lambda: NOW + 86_400).all())
+        with catalogue.reading() as run:
+            (known,) = fixity.faults(run)
+    assert (known.good, known.read) == ("2023-11-14T22:13:20Z", "2023-11-15T22:13:20Z")
+
+
+def test_the_same_bytes_from_elsewhere_mend_a_file(kept: ArchiveFolder, tmp_path: Path) -> None:
+    kept.path("a.txt").unlink()
+    audit(kept)
+    (tmp_path / "saved").write_bytes(b"aaaa")
+    before = kept.held()
+    with kept.item_store() as item_store:
+        repair(item_store, parse_ibi(NAME), "a.txt", tmp_path / "saved", WHO)
+    assert faults(kept) == {}
+    assert kept.held() == before
+    assert kept.path("a.txt").read_bytes() == b"aaaa"
+    assert kept.everything()[0]["history"][-1]["what"] == "repaired"
+    assert [each.fault for each in audit(kept)] == [None] * 4
+
+
+def test_other_bytes_mend_nothing(kept: ArchiveFolder, tmp_path: Path) -> None:
+    kept.path("a.txt").unlink()
+    audit(kept)
+    (tmp_path / "other").write_bytes(b"aaab")
+    with kept.item_store() as item_store, pytest.raises(BadItem, match="its SHA-256 is another"):
+        repair(item_store, parse_ibi(NAME), "a.txt", tmp_path / "other", WHO)
+    with kept.item_store() as item_store, pytest.raises(HoldingError, match="has no file"):
+        repair(item_store, parse_ibi(NAME), "x.txt", tmp_path / "other", WHO)
+    assert faults(kept) == {"a.txt": FileFault.MISSING}
+    assert kept.staging() == []
+
+
+def test_an_interrupted_audit_goes_on_where_it_was(kept: ArchiveFolder) -> None:
+    with kept.catalogue() as catalogue:
+        walk = Audit(catalogue, kept.file_store, lambda: NOW).all()
+        first = [next(walk).listed.file.name, next(walk).listed.file.name]
+        walk.close()
+    rest = [each.listed.file.name for each in audit(kept, go_on=True)]
+    assert first == ["a.txt", "b/c.txt"]
+    assert rest in (["b/c.txt", "empty", "z.txt"], ["empty", "z.txt"])
+    assert len(audit(kept, go_on=True)) == 4  # the last one was ended, so this one starts from the beginning
+
+
+def test_a_file_that_is_listed_no_longer_is_no_fault(kept: ArchiveFolder) -> None:
+    kept.path("a.txt").unlink()
+    audit(kept)
+    with kept.item_store() as item_store, item_store.unit_of_work(WHO) as work:
+        work.remove(work.get(parse_ibi(NAME)), "gone")
+    assert faults(kept) == {}
+    assert [each.listed.file.name for each in audit(kept)] == ["z.txt"]
+
+
+def test_a_file_that_was_replaced_is_not_blamed_for_the_old_one(kept: ArchiveFolder) -> None:
+    kept.path("a.txt").unlink()
+    audit(kept)
+    with kept.item_store() as item_store:
+        staging = item_store.file_store.stage_stream("a.txt")
+        staging.write(b"new")
+        staged = staging.finish()
+        with item_store.unit_of_work(WHO) as work:
+            held = work.get(parse_ibi(NAME))
+            work.change(held, held, [staged])
+    assert faults(kept) == {}
+    held = kept.held()
+    file = held.file("a.txt")
+    assert file
+    with kept.catalogue() as catalogue:
+        assert known_fault(catalogue, held, file) is None
+
+
+class Days:
+    """A clock for the duty, which sleeps by moving it on."""
+
+    def __init__(self) -> None:
+        self.now = NOW
+        self.slept = 0.0
+
+    def seconds(self) -> float:
+        return self.now
+
+    async def sleep(self, seconds: float) -> None:
+        self.slept += seconds
+        self.now += seconds
+
+
+def portions(kept: ArchiveFolder, clock: Days, days: float, every: float = 3600.0) -> list[set[str]]:
+    """What was read by each portion of a running Archive, over so many days."""
+    read: list[set[str]] = []
+
+    async def live() -> None:
+        with kept.catalogue() as catalogue:
+            duty = AuditDuty(catalogue, kept.file_store, clock.seconds, 30, clock.sleep)
+            end = clock.now + days * 86_400
+            while clock.now < end:
+                await duty.portion()
+                with catalogue.reading() as run:
+                    place = fixity.position_of(run, "duty")
+                    assert place
+                    files = fixity.next_files(run, fixity.AuditPosition(0.0), 100)
+                    read.append(
+                        {
+                            each.file.name
+                            for each in files
+                            if (each.item, each.file.name) <= (place.item, place.name)
+                        }
+                    )
+                clock.now += every
+
+    asyncio.run(live())
+    return read
+
+
+def test_a_running_archive_reads_everything_within_its_days_and_not_at_once(kept: ArchiveFolder) -> None:
+    read = portions(kept, Days(), 27.5)
+    assert read[-1] == {"a.txt", "b/c.txt", "empty", "z.txt"}
+    assert len(read[24]) < 4
+    half = next(number for number, files in enumerate(read) if len(files) >= 3)
+    assert 24 * 5 < half < 24 * 27
+
+
+def test_the_next_round_begins_when_the_days_are_over(kept: ArchiveFolder) -> None:
+    clock = Days()
+    portions(kept, clock, 28)
+    flip(kept.path("z.txt", OTHER), 0)
+    portions(kept, clock, 1.9)
+    assert faults(kept) == {}
+    portions(kept, clock, 28)
+    assert faults(kept) == {"z.txt": FileFault.DIGEST}
+
+
+def test_a_running_archive_finds_faults_and_sees_them_mended(kept: ArchiveFolder) -> None:
+    clock = Days()
+    flip(kept.path("a.txt"), 0)
+    kept.path("empty").unlink()
+    portions(kept, clock, 28)
+    assert faults(kept) == {"a.txt": FileFault.DIGEST, "empty": FileFault.MISSING}
+    flip(kept.path("a.txt"), 0)
+    portions(kept, clock, 31)
+    assert faults(kept) == {"empty": FileFault.MISSING}
+
+
+def test_a_long_file_is_read_in_portions_and_slowly(tmp_path: Path) -> None:
+    kept = make_archive(tmp_path / "archive")
+    kept.put(NAME, {"long": bytes(PORTION + (3 << 20))})
+    clock = Days()
+
+    async def live() -> list[bool]:
+        with kept.catalogue() as catalogue:
+            duty = AuditDuty(catalogue, kept.file_store, clock.seconds, 30, clock.sleep)
+            await duty.portion()
+            clock.now += 28 * 86_400
+            ended = []
+            for _ in range(2):
+                await duty.portion()
+                with catalogue.reading() as run:
+                    place = fixity.position_of(run, "duty")
+                ended.append(bool(place and place.ended))
+            return ended
+
+    assert asyncio.run(live()) == [False, True]
+    assert clock.slept >= (PORTION + (2 << 20)) / (8 << 20)
+
+
+def test_a_clock_that_was_far_ahead_delays_no_audit(kept: ArchiveFolder) -> None:
+    with kept.catalogue() as catalogue, catalogue.writing() as writer:
+        fixity.save_position(writer.run, "duty", fixity.AuditPosition(NOW * 2))
+    assert portions(kept, Days(), 28)[-1] == {"a.txt", "b/c.txt", "empty", "z.txt"}

@@ -1,0 +1,450 @@
+"""The index is derived from the catalogue: it follows every change, misses none, and is made anew when it is bad."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import sqlite3
+import subprocess
+import sys
+import threading
+from collections.abc import Callable
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+
+from ibi.archive.model.item import Holding
+from ibi.archive.search import indexing, tables
+from ibi.archive.search.index import IndexEntry, SearchIndex
+from ibi.archive.search.indexing import Indexer
+from ibi.archive.search.tables import FILE, VERSION, IndexNotReady
+from ibi.archive.store.deposit import edit
+from ibi.archive.store.tables import listings
+from ibi.identifier.forms import parse_ibi
+from ibi.runtime.tasks import PeriodicTasks
+from support.archive.archive_fixture import NOW, SERVICE, NewArchive
+from support.archive.search_fixture import indexed, indexer_of, item
+
+
+def everything(index: SearchIndex, part: str = "", most: int = 3) -> list[IndexEntry]:
+    """All entries of a part, read page by page as a harvester does."""
+    found: list[IndexEntry] = []
+    after = (0, 0)
+    while page := index.changed(after, None, None, part, most):
+        found += page
+        after = (page[-1].stamp, page[-1].number)
+    return found
+
+
+def names(index: SearchIndex, part: str = "") -> list[str]:
+    return sorted(entry.name for entry in everything(index, part))
+
+
+def change(archive: NewArchive, number: int, **facts: object) -> None:
+    edit(archive.item_store, parse_ibi(str(item(number)["rep"])), facts, "maria")
+
+
+def remove(archive: NewArchive, number: int) -> None:
+    with archive.item_store.unit_of_work("maria") as work:
+        work.remove(work.get(parse_ibi(str(item(number)["rep"]))))
+
+
+def test_the_connection_is_given_up_only_when_the_portion_under_way_has_ended(archive: NewArchive) -> None:
+    archive.load(item(1, "Um", type="Tese"))
+    begun, may_go_on, closed = threading.Event(), threading.Event(), threading.Event()
+
+    def kind_that_waits(_: object) -> str:
+        begun.set()
+        assert may_go_on.wait(60)
+        return "Other"
+
+    indexer = Indexer(archive.catalogue, archive.data, archive.clock.seconds, kind_that_waits, "")
+    portion = threading.Thread(target=indexer.bring_up_to_date)
+
+    def close() -> None:
+        indexer.close()
+        closed.set()
+
+    closing_it = threading.Thread(target=close)
+    portion.start()
+    assert begun.wait(60)
+    closing_it.start()
+    assert not closed.wait(0.2)
+    may_go_on.set()
+    portion.join(60)
+    closing_it.join(60)
+    assert closed.is_set()
+    indexer.close()
+    with closing(SearchIndex(archive.data)) as index:
+        assert str(item(1)["rep"]) in names(index)
+
+
+def test_every_item_has_an_entry_and_parts_of_them_are_listed_alone(archive: NewArchive) -> None:
+    archive.load(
+        item(
+            1,
+            "Um",
+            language="pt-BR",
+            type="Tese",
+            date="2011-05-02",
+            creator=["Câmara, Gilberto", "Banon, G."],
+        ),
+        item(2, "Two", type="article"),
+        item(3, contenttype="Metadata"),
+    )
+    remove(archive, 2)
+    with closing(indexed(archive)) as index:
+        assert len(everything(index)) == index.size(None, None, "") == 4
+        assert [entry.name for entry in everything(index)].count(str(SERVICE.main)) == 1
+        assert index.size(None, None, "kind:JournalArticle") == 1
+        assert names(index, "kind:Dissertation") == names(index, "language:pt") == [item(1)["rep"]]
+        one = everything(index, "language:pt")[0]
+        assert (one.year, one.people, one.kind) == (2011, "Câmara, Gilberto\nBanon, G.", "Dissertation")
+        assert (one.content_type, one.removed, one.shown) == ("Data", False, True)
+        two, three = everything(index, "kind:JournalArticle")[0], everything(index)[-1]
+        assert (two.removed, two.shown) == (True, False)
+        assert (three.content_type, three.shown) == ("Metadata", False)
+        assert index.parts("language") == {"pt": 1}
+
+
+def test_entries_are_dated_by_the_second_in_which_they_can_first_be_read(archive: NewArchive) -> None:
+    archive.load(item(1, "One"), item(2, "Two"))
+    archive.clock.now += 100_000
+    with closing(indexed(archive)) as index:
+        assert {entry.stamp for entry in everything(index)} == {NOW + 100_001}
+        archive.load(item(3, "Three"), item(4, "Four"))
+        archive.clock.now += 7
+        indexer = indexer_of(archive)
+        indexer.bring_up_to_date()
+        assert [entry.stamp for entry in everything(index)[-2:]] == [NOW + 100_008] * 2
+        archive.clock.now -= 50_000  # a clock that is put back
+        change(archive, 1, language="en")
+        indexer.bring_up_to_date()
+        indexer.close()
+        assert {entry.stamp for entry in everything(index)[-3:]} == {NOW + 100_008}
+        assert index.earliest() == everything(index)[0].stamp
+        last = index.changed((0, 0), NOW + 100_008, None, "", 100)
+        assert sorted(entry.name for entry in last) == [item(number)["rep"] for number in (1, 3, 4)]
+        assert index.size(NOW + 100_008, None, "") == 3
+        assert (
+            index.size(None, NOW + 100_007, "") == len(index.changed((0, 0), None, NOW + 100_007, "", 9)) == 2
+        )
+
+
+@pytest.mark.parametrize("forgotten", [False, True])
+def test_edits_are_heard_of_even_where_the_feed_has_forgotten_them(
+    archive: NewArchive, forgotten: bool
+) -> None:
+    archive.load(*(item(number, f"Title {number}") for number in range(30)))
+    indexer = indexer_of(archive)
+    indexer.bring_up_to_date()
+    with closing(SearchIndex(archive.data)) as index:
+        size = index.size(None, None, "")
+        change(archive, 7, language="fr")
+        archive.load(*(item(number, f"Title {number}") for number in range(40, 80)))
+        remove(archive, 8)
+        if forgotten:
+            with archive.catalogue.writing() as writer:
+                writer.run("DELETE FROM changed WHERE number <= 60")
+        indexer.bring_up_to_date()
+        assert names(index, "language:fr") == [item(7)["rep"]]
+        assert [entry.name for entry in everything(index) if entry.removed] == [item(8)["rep"]]
+        assert len(everything(index)) == size + 40
+        assert indexer.portion() is False
+    indexer.close()
+
+
+def test_an_import_of_new_items_has_no_old_one_read_again(
+    archive: NewArchive, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    archive.load(item(1, "One"))
+    indexer = indexer_of(archive)
+    indexer.bring_up_to_date()
+    archive.load(*(item(number, "New") for number in range(10, 40)))
+    with archive.catalogue.writing() as writer:
+        writer.run("DELETE FROM changed WHERE number < 25")
+    monkeypatch.setattr(listings, "event_counts", lambda *_: pytest.fail("all items were counted"))
+    indexer.bring_up_to_date()
+    indexer.close()
+    with closing(SearchIndex(archive.data)) as index:
+        assert index.size(None, None, "") == 32
+
+
+def test_who_is_told_of_by_another_item_changes_with_it(archive: NewArchive) -> None:
+    teller = item(1, "Primeiro", contenttype="Metadata")
+    archive.load(teller, item(2, metadata_item=teller["rep"]))
+    indexer = indexer_of(archive)
+    indexer.bring_up_to_date()
+    with closing(SearchIndex(archive.data)) as index:
+        found = "SELECT rowid FROM words WHERE words MATCH ?"
+        assert [row[0] for row in index.rows(found, ("primeiro",))] == [3]
+        change(archive, 1, metadata={"title": ["Segundo"]})
+        indexer.bring_up_to_date()
+        assert index.rows(found, ("primeiro",)) == []
+        assert [row[0] for row in index.rows(found, ("segundo",))] == [3]
+    indexer.close()
+
+
+def test_counts_follow_what_comes_changes_and_goes(archive: NewArchive) -> None:
+    archive.load(
+        *(item(number, "T", date="2011", creator=["Silva, Ana"], type="tese") for number in range(3))
+    )
+    indexer = indexer_of(archive)
+    indexer.bring_up_to_date()
+    counts = "SELECT what, value, label, items FROM facet WHERE what <> 'kind' AND value <> '' ORDER BY what, value"
+    with closing(SearchIndex(archive.data)) as index:
+        assert index.rows(counts) == [
+            ("letter", "s", "", 3), ("person", "silva ana", "Silva, Ana", 3), ("year", "2011", "", 3),
+        ]  # fmt: skip
+        change(archive, 0, metadata={"title": ["T"], "date": ["1999"], "creator": ["Silva, Ana"]})
+        remove(archive, 1)
+        indexer.bring_up_to_date()
+        assert index.rows(counts) == [
+            ("letter", "s", "", 2), ("person", "silva ana", "Silva, Ana", 2),
+            ("year", "1999", "", 1), ("year", "2011", "", 1),
+        ]  # fmt: skip
+    indexer.close()
+
+
+def test_there_is_no_index_before_it_is_whole(archive: NewArchive, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(indexing, "ITEMS", 2)
+    archive.load(*(item(number, "T") for number in range(5)))
+    indexer = indexer_of(archive)
+    with closing(SearchIndex(archive.data)) as index:
+        for _ in range(3):
+            with pytest.raises(IndexNotReady):
+                index.size(None, None, "")
+            assert indexer.portion() is True
+        assert index.size(None, None, "") == 6
+    indexer.close()
+
+
+def _lost(path: Path) -> None:
+    path.unlink()
+
+
+def _cut(path: Path) -> None:
+    os.truncate(path, 5000)
+
+
+def _garbage(path: Path) -> None:
+    path.write_bytes(b"this is no database\n" * 500)
+
+
+def _older(path: Path) -> None:
+    with closing(sqlite3.connect(path)) as database:
+        database.execute(f"PRAGMA user_version = {VERSION - 1}")
+
+
+def _requested(path: Path) -> None:
+    tables.request_rebuild(path)
+
+
+@pytest.mark.parametrize("spoil", [_lost, _cut, _garbage, _older, _requested])
+def test_an_index_that_is_no_good_is_made_anew_and_readers_follow(
+    archive: NewArchive, spoil: Callable[[Path], None]
+) -> None:
+    archive.load(item(1, "One"), item(2, "Two"))
+    with closing(indexed(archive)) as index, closing(SearchIndex(archive.data)) as other:
+        assert index.size(None, None, "") == 3
+        index.close()
+        other.close()
+        spoil(archive.data / FILE)
+        if spoil is not _requested:
+            with pytest.raises(IndexNotReady):
+                everything(other)
+        indexer = indexer_of(archive)
+        indexer.bring_up_to_date()
+        assert len(everything(index)) == len(everything(other)) == 3
+        change(archive, 1, language="fr")
+        indexer.bring_up_to_date()
+        assert names(index, "language:fr") == names(other, "language:fr") == [item(1)["rep"]]
+        indexer.close()
+
+
+def test_damage_that_a_reader_meets_under_way_is_told_to_the_writer(archive: NewArchive) -> None:
+    archive.load(*(item(number, f"Title {number}") for number in range(50)))
+    indexer = indexer_of(archive)
+    indexer.bring_up_to_date()
+    with closing(SearchIndex(archive.data)) as index:
+        assert index.size(None, None, "") == 51
+        indexer.close()
+        index.close()
+        with (archive.data / FILE).open("r+b") as file:
+            size = file.seek(0, os.SEEK_END)
+            file.seek(4096)
+            file.write(b"\xff" * (size - 4096))
+        with pytest.raises(IndexNotReady):
+            everything(index)
+        indexer.bring_up_to_date()
+        indexer.close()
+        assert len(everything(index)) == 51
+
+
+def test_another_catalogue_in_its_place_gets_an_index_of_its_own(
+    new_archive: Callable[..., NewArchive],
+) -> None:
+    first, second = new_archive(), new_archive()
+    first.load(item(1, "One"), item(2, "Two"))
+    indexed(first).close()
+    second.load(item(3, "Three"), item(4, "Four"))
+    (first.data / FILE).rename(second.data / FILE)
+    with closing(indexed(second)) as index:
+        assert names(index) == sorted([str(SERVICE.main), str(item(3)["rep"]), str(item(4)["rep"])])
+
+
+def test_the_first_process_follows_changes_while_others_read(archive: NewArchive) -> None:
+    archive.load(item(1, "One"))
+    indexer = indexer_of(archive)
+    listed = [indexer.duty()]
+
+    async def scenario() -> None:
+        running = asyncio.create_task(PeriodicTasks(lambda: listed).run())
+        with closing(SearchIndex(archive.data)) as index:
+            await _until(lambda: index.size(None, None, "") == 2)
+            await asyncio.to_thread(archive.load, item(2, "Two"))
+            await _until(lambda: index.size(None, None, "") == 3)
+        running.cancel()
+        await asyncio.gather(running, return_exceptions=True)
+
+    asyncio.run(scenario())
+
+
+async def _until(holds: Callable[[], bool]) -> None:
+    async with asyncio.timeout(60):
+        while True:
+            try:
+                if holds():
+                    return
+            except IndexNotReady:
+                pass
+            await asyncio.sleep(0.02)
+
+
+def test_an_import_under_way_is_left_in_peace_and_caught_up_with_afterwards(
+    archive: NewArchive, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(indexing, "BULK", 5)
+    monkeypatch.setattr(indexing, "ITEMS", 2)
+    indexer = indexer_of(archive)
+    look = indexer.duty().do
+
+    async def scenario() -> None:
+        await look()
+        await asyncio.to_thread(archive.load, *(item(number, "New") for number in range(8)))
+        await look()
+        with closing(SearchIndex(archive.data)) as index:
+            assert index.size(None, None, "") == 3
+            await look()
+            assert index.size(None, None, "") == 9
+
+    asyncio.run(scenario())
+    indexer.close()
+
+
+_READER = """
+import sys
+from pathlib import Path
+from ibi.archive.search.index import SearchIndex
+from ibi.archive.search.words import search_query
+from ibi.archive.search.search import search
+from ibi.archive.search.tables import IndexNotReady
+index, most = SearchIndex(Path(sys.argv[1])), 0
+print("ready", flush=True)
+while most < int(sys.argv[2]):
+    try:
+        found = search(index, search_query({"text": "title"})).count
+        assert found >= most, (found, most)
+        most = found
+    except IndexNotReady:
+        pass
+index.close()
+print(most)
+"""
+
+
+def test_other_processes_read_what_is_there_while_it_is_written(archive: NewArchive) -> None:
+    command = [sys.executable, "-c", _READER, str(archive.data), "120"]
+    readers = [subprocess.Popen(command, stdout=subprocess.PIPE) for _ in range(2)]
+    try:
+        for reader in readers:
+            assert reader.stdout is not None
+            assert reader.stdout.readline() == b"ready\n"
+        indexer = indexer_of(archive)
+        for begin in range(0, 120, 30):
+            archive.load(*(item(number, f"Title {number}") for number in range(begin, begin + 30)))
+            indexer.bring_up_to_date()
+        indexer.close()
+        assert [reader.communicate(timeout=60)[0] for reader in readers] == [b"120\n"] * 2
+        assert [reader.returncode for reader in readers] == [0, 0]
+    finally:
+        for reader in readers:
+            reader.kill()
+            reader.communicate()
+
+
+def test_hostile_metadata_only_become_words(archive: NewArchive) -> None:
+    archive.load(
+        item(
+            1,
+            "a\x00b\u202e\ud7ff <script> \"quote' -- ; DROP TABLE entry",
+            creator=["\u202e", "", "x" * 9000],
+        ),
+        item(
+            2,
+            "T",
+            date=["no date", "²⁰¹¹", "99999", "0000", "2024-13-99"],
+            language=["x" * 5000],
+            type=["\x00"],
+        ),
+    )
+    with closing(indexed(archive)) as index:
+        one, two = everything(index)[-2:]
+        assert one.people == "x" * 200
+        assert (two.year, two.language, two.kind) == (2024, "", "Other")
+
+
+def test_many_items_are_read_by_their_numbers_at_once(archive: NewArchive) -> None:
+    archive.load(*(item(number, f"T{number}") for number in range(5)))
+    with archive.catalogue.reading() as run:
+        found: dict[int, Holding] = listings.holdings(run, [2, 4, 99])
+    assert {number: str(holding.forms.main) for number, holding in found.items()} == {
+        2: item(0)["rep"], 4: item(2)["rep"],
+    }  # fmt: skip
+
+
+_WAITING_READER = """
+import sys
+from pathlib import Path
+from ibi.archive.search.index import SearchIndex
+from ibi.archive.search.tables import IndexNotReady
+index = SearchIndex(Path(sys.argv[1]))
+print("ready", flush=True)
+while not Path(sys.argv[2]).exists():
+    try:
+        index.rows("SELECT max(stamp) FROM entry")
+    except IndexNotReady:
+        pass
+print("done")
+"""
+
+
+def test_who_reads_while_the_index_is_put_into_its_place_finds_it_whole_or_not_at_all(tmp_path: Path) -> None:
+    path, end = tmp_path / tables.FILE, tmp_path / "end"
+    command = [sys.executable, "-c", _WAITING_READER, str(tmp_path), str(end)]
+    readers = [subprocess.Popen(command, stdout=subprocess.PIPE) for _ in range(2)]
+    try:
+        for reader in readers:
+            assert reader.stdout is not None
+            assert reader.stdout.readline() == b"ready\n"
+        for _ in range(40):
+            with closing(tables.open_to_write(path)) as database:
+                database.execute("INSERT INTO state VALUES (0, 0, '', 0, 0, 0)")
+            tables.remove(path)
+        end.touch()
+        assert [reader.communicate(timeout=60)[0] for reader in readers] == [b"done\n"] * 2
+    finally:
+        for reader in readers:
+            reader.kill()
+            reader.communicate()

@@ -1,0 +1,228 @@
+"""Answers that may be reused, and acknowledgments that stand for many readers (note 1)."""
+
+from __future__ import annotations
+
+import sqlite3
+import time
+from collections.abc import Callable
+
+import pytest
+
+from ibi.archive.model.url_key import LIFETIME, MOST_READERS, MOST_READERS_OF_STRANGERS
+from ibi.protocol.messages import Acknowledgment, read_request
+from support.archive.archive_fixture import GONE, LINKED, REP, NewArchive, Served
+from support.archive.messages import acknowledgment, counted, request, running, url_list
+
+TOMORROW = {
+    "rep": "a.example/c/2010/01.01.00.00",
+    "url": "http://far.example/2",
+    "access": "embargoed",
+    "embargo": "2023-11-15",
+}
+RESTRICTED = {"rep": "a.example/c/2010/01.01.00.01", "url": "http://far.example/3", "access": "restricted"}
+CLOSED = {"rep": "a.example/c/2010/01.01.00.02", "url": "http://far.example/4", "access": "closed"}
+TRANSLATED = {
+    "rep": "a.example/c/2010/01.01.00.03",
+    "url": "http://far.example/5",
+    "translations": {"pt": str(RESTRICTED["rep"])},
+}
+ITEMS = (TOMORROW, RESTRICTED, CLOSED, TRANSLATED)
+EMBARGO_ENDS = 1_700_006_400  # the first moment of 2023-11-15
+
+
+def seconds(served: Served, ibi: object, verbs: str = "") -> int | None:
+    """For how long an answer may be reused, None if it may not; both signs of it agree."""
+    answer = served.get(request(str(ibi), verbs))
+    pairs, kept = url_list(answer).pairs, answer.headers["cache-control"]
+    assert answer.headers["x-robots-tag"] == "noindex, nofollow"
+    if "acknowledgment.batch" not in pairs:
+        assert kept == "no-store"
+        return None
+    assert pairs["acknowledgment.batch"] == "yes"
+    assert kept.startswith("max-age=")
+    return int(kept.removeprefix("max-age="))
+
+
+def wait_for(served: Served, readers: int, ibi: str = REP) -> int:
+    end = time.monotonic() + 5
+    while counted(served, ibi) < readers and time.monotonic() < end:
+        time.sleep(0.05)
+    return counted(served, ibi)
+
+
+@pytest.mark.proves("SVC-18")
+def test_an_answer_that_is_the_same_for_all_says_twice_that_it_may_be_reused(
+    new_archive: Callable[..., NewArchive],
+) -> None:
+    with running(new_archive, *ITEMS, reuse_seconds=40) as served:
+        assert seconds(served, REP) == 40
+        assert seconds(served, LINKED) == 40
+        assert seconds(served, REP, "GetLastEdition") == 40
+        assert seconds(served, TRANSLATED["rep"]) == 40
+        head = served.get(request(REP), "HEAD")
+        assert (head.headers["cache-control"], head.body) == ("max-age=40", b"")
+
+
+def test_an_answer_that_depends_on_the_reader_is_never_reused(new_archive: Callable[..., NewArchive]) -> None:
+    with running(new_archive, *ITEMS) as served:
+        for item in (RESTRICTED, CLOSED):
+            assert seconds(served, item["rep"]) is None
+        assert seconds(served, TRANSLATED["rep"], "GetTranslation(pt)") is None
+        assert seconds(served, TRANSLATED["rep"]) == 60
+
+
+def test_an_answer_is_not_reused_beyond_the_end_of_an_embargo(new_archive: Callable[..., NewArchive]) -> None:
+    with running(new_archive, *ITEMS) as served:
+        page = f"http://{served.archive.settings.address}/-/item/{TOMORROW['rep']}"
+        for before, age in ((3600, 60), (59.5, 59), (1.5, 1), (0.5, None), (0, 60)):
+            served.archive.clock.now = EMBARGO_ENDS - before
+            assert seconds(served, TOMORROW["rep"]) == age
+            found = url_list(served.get(request(str(TOMORROW["rep"])))).entry().url
+            assert found == (page if before else TOMORROW["url"])
+
+
+def test_an_answer_without_an_acknowledgment_key_is_not_reused(
+    new_archive: Callable[..., NewArchive],
+) -> None:
+    with running(new_archive) as served:
+        assert seconds(served, GONE) is None
+        assert seconds(served, REP, "GetTranslation(fr)") is None
+        absent = served.get(request("a.example/b/2013/01.01.00.00"))
+        assert (absent.body, absent.headers["cache-control"]) == (b"", "no-store")
+
+
+@pytest.mark.parametrize("most", [0, -5])
+def test_an_archive_may_forbid_all_reuse(new_archive: Callable[..., NewArchive], most: int) -> None:
+    with running(new_archive, reuse_seconds=most) as served:
+        assert seconds(served, REP) is None
+        key = url_list(served.get(request(REP))).url_key or ""
+        for event in ("1", "2"):
+            assert served.get(acknowledgment(key, 50, event)).status == 200
+        assert wait_for(served, 1) == 1
+
+
+# Acknowledgments for many readers
+
+
+@pytest.mark.long
+@pytest.mark.proves("SVC-20", "SVC-21")
+def test_an_acknowledgment_stands_for_many_readers_and_counts_once(
+    new_archive: Callable[..., NewArchive],
+) -> None:
+    with running(new_archive, trusted_resolvers=("127.0.0.1",)) as served:
+        key = url_list(served.get(request(REP))).url_key or ""
+        notices = [
+            served.get(acknowledgment(key, readers, event)).body
+            for readers, event in ((5, "1"), (5, "1"), (9, "1"), (3, "2"), (100_000, "3"), (1, ""), (1, ""))
+        ]
+        assert set(notices) == {b"notice {acknowledgment received}"}
+        assert wait_for(served, 100_009) == 100_009
+        served.get(acknowledgment(key, 5, "1"))
+        served.get(acknowledgment(key, 1, "4"))
+        assert wait_for(served, 100_010) == 100_010
+
+
+@pytest.mark.long
+@pytest.mark.proves("SVC-21")
+def test_the_key_of_a_reused_answer_is_good_until_ten_minutes_after_its_last_use(
+    new_archive: Callable[..., NewArchive],
+) -> None:
+    with running(new_archive) as served:
+        key = url_list(served.get(request(REP))).url_key or ""
+        served.archive.clock.now += 60 + LIFETIME
+        served.get(acknowledgment(key, 2, "1"))
+        assert wait_for(served, 2) == 2
+        served.archive.clock.now += 1
+        served.get(acknowledgment(key, 2, "2"))
+        served.get(acknowledgment(url_list(served.get(request(REP))).url_key or "", 3, "2"))
+        assert wait_for(served, 5) == 5
+
+
+@pytest.mark.proves("SVC-20")
+def test_where_resolvers_are_named_only_they_speak_for_many(new_archive: Callable[..., NewArchive]) -> None:
+    trust = {"trusted_resolvers": ("203.0.113.5",), "trusted_proxies": ("127.0.0.1",)}
+    resolver, stranger = {"x_forwarded_for": "203.0.113.5"}, {"x_forwarded_for": "198.51.100.1"}
+    with running(new_archive, **trust) as served:
+        assert "acknowledgment.batch" not in url_list(served.get(request(REP), **stranger)).pairs
+        answer = served.get(request(REP), **resolver)
+        assert answer.headers["cache-control"] == "max-age=60"
+        key = url_list(answer).url_key or ""
+        served.get(acknowledgment(key, 7, "1"), **resolver)
+        for event in ("2", "3"):
+            served.get(acknowledgment(key, 1000, event), **stranger)
+        assert wait_for(served, 8) == 8
+
+
+@pytest.mark.long
+@pytest.mark.proves("SVC-20", "SVC-21")
+def test_where_no_resolver_is_named_one_key_counts_for_a_hundred_readers_at_most(
+    new_archive: Callable[..., NewArchive],
+) -> None:
+    with running(new_archive) as served:
+        answer = served.get(request(LINKED))
+        assert answer.headers["cache-control"] == "max-age=60"
+        first, second = url_list(answer).url_key or "", url_list(served.get(request(LINKED))).url_key or ""
+        for number, readers in enumerate((60, 30, 30, 100_000, 100_000)):
+            served.get(acknowledgment(first, readers, str(number)))
+        assert wait_for(served, 100, LINKED) == MOST_READERS_OF_STRANGERS == 100
+        for event in ("", "5", "6"):  # a key that is used up stays so
+            served.get(acknowledgment(first, 9, event))
+        served.get(acknowledgment(second, 100_000, "1"))
+        assert wait_for(served, 200, LINKED) == 200
+        with sqlite3.connect(served.archive.data / "catalogue.sqlite") as database:
+            rows = database.execute("SELECT count(*) FROM thanked").fetchone()
+            visits = database.execute("SELECT sum(investigations) FROM visits").fetchone()
+        database.close()
+        assert rows == (6,)  # 60, 30, what was left of 30, all that the second one may; and two sums
+        assert visits == (200,)
+
+
+@pytest.mark.proves("SVC-21")
+def test_the_key_of_a_named_resolver_counts_for_a_million_readers_at_most(
+    new_archive: Callable[..., NewArchive],
+) -> None:
+    with running(new_archive, trusted_resolvers=("127.0.0.1",)) as served:
+        key = url_list(served.get(request(REP))).url_key or ""
+        for event in range(12):
+            served.get(acknowledgment(key, 90_000, str(event)))
+        assert wait_for(served, MOST_READERS) == MOST_READERS == 1_000_000
+
+
+@pytest.mark.parametrize("counting", ["count=0", "count=100001", "count=-1", "count=01", "count=", "count=1.5",
+                                      "count=%D9%A1", "id=x", "id=1-2", "id=" + "1" * 41, "id=%201"])  # fmt: skip
+def test_an_acknowledgment_that_counts_oddly_is_refused_in_one_sentence(full: Served, counting: str) -> None:
+    refused = full.get(f"{acknowledgment('1234567890')}&acknowledgment.{counting}")
+    assert refused.status == 400
+    assert refused.text.startswith("error {request: an acknowledgment counts from 1 to 100000")
+
+
+@pytest.mark.long
+def test_what_was_counted_is_forgotten_when_its_key_is_too_old(
+    new_archive: Callable[..., NewArchive],
+) -> None:
+    with running(new_archive) as served:
+        for _ in range(3):
+            key = url_list(served.get(request(REP))).url_key or ""
+            served.get(acknowledgment(key, 2, "1"))
+        assert wait_for(served, 6) == 6
+        served.archive.clock.now += 60 + LIFETIME + 1
+        served.get(acknowledgment(url_list(served.get(request(REP))).url_key or "", 1, "1"))
+        assert wait_for(served, 7) == 7
+        with sqlite3.connect(served.archive.data / "catalogue.sqlite") as database:
+            left = database.execute("SELECT count(*), sum(readers) FROM thanked").fetchone()
+        database.close()
+        assert left == (2, 1)  # the last acknowledgment, and the sum of its key
+
+
+# The message
+
+
+@pytest.mark.proves("MSG-27")
+def test_count_and_id_go_over_the_wire_and_are_left_out_where_they_say_nothing() -> None:
+    plain = acknowledgment("1234567890").partition("?")[2]
+    assert "acknowledgment." not in plain
+    many = acknowledgment("1234567890", 12, "007").partition("?")[2]
+    assert many.startswith("acknowledgment.count=12&acknowledgment.id=007&clientinformation.ipaddress=")
+    heard = read_request(many)
+    assert isinstance(heard, Acknowledgment)
+    assert (heard.count, heard.event, heard.query()) == (12, "007", many)

@@ -1,0 +1,215 @@
+"""The catalogue: what is put in comes out, and its laws hold in the database itself."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from alembic.autogenerate import compare_metadata
+from alembic.migration import MigrationContext
+
+from ibi.archive.model.item import Holding, MetadataValue, StoredFile
+from ibi.archive.store import schema
+from ibi.archive.store.tables.catalogue import Catalogue
+from ibi.errors import AlreadyHeld, NotHeld, SetupError
+from ibi.identifier.forms import IBIForms, parse_name
+from ibi.identifier.legacy import LegacyId
+from ibi.protocol.vocabulary import ContentType, ItemState
+from ibi.runtime.database import check_version, migrate, open_engine
+from support.archive.archive_fixture import WHEN, NewArchive
+
+BOTH = IBIForms.parse("rep sid.inpe.br/MTC-m18@80/2009/07.21.13.23 ibip 8JMKD3MGP8W/35MME4E")
+PLAIN = Holding(forms=BOTH, timestamp=WHEN, url="http://far.example/")
+WHOLE = Holding(
+    forms=BOTH,
+    aliases=(LegacyId.parse("6RPa7umaZ/UaJFT"), LegacyId.parse("6qtX3pFwXQZ3r59YCT/GUQnU")),
+    key="a key of mine",
+    state=ItemState.COPY,
+    content_type=ContentType.METADATA,
+    timestamp=WHEN,
+    language="pt-BR",
+    transferable=False,
+    files=(StoredFile("a%20b.txt", 3, "aa", "text/plain"), StoredFile("c/d.pdf", 4, "bb", "application/pdf")),
+    target="c/d.pdf",
+    file_list_public=False,
+    next_edition=IBIForms.parse("ibip 8JMKD3MGP8W/35MMLL8"),
+    translations={"": IBIForms.parse("rep a.example/b/2010/01.01.00.00"), "en": BOTH},
+    metadata_item=IBIForms.parse("rep a.example/b/2010/01.01.00.01"),
+    metadata={"title": (MetadataValue("Título", "pt"), MetadataValue("Title"))},
+    formats={"oai_dc": "http://far.example/dc"},
+)
+
+
+@pytest.mark.proves("ARC-09", "ARC-12")
+@pytest.mark.parametrize("holding", [PLAIN, WHOLE], ids=["plain", "whole"])
+def test_an_item_comes_out_as_it_was_put_in(archive: NewArchive, holding: Holding) -> None:
+    put = archive.catalogue.put(holding)
+    assert replace(put, number=0) == holding
+    for name in holding.names:
+        assert archive.catalogue.holding(name) == put
+
+
+@pytest.mark.proves("ARC-17", "GEN-13")
+@pytest.mark.parametrize("name", ["SID.inpe.BR/mtc-M18@80/2009/07.21.13.23", "8jmkd3mgp8w/35mme4e"])
+def test_an_item_is_found_by_either_form_in_any_case(archive: NewArchive, name: str) -> None:
+    put = archive.catalogue.put(PLAIN)
+    assert archive.catalogue.holding(parse_name(name)) == put
+
+
+@pytest.mark.proves("WILD-02")
+def test_an_older_opaque_id_finds_its_item_by_exact_case_only(archive: NewArchive) -> None:
+    put = archive.catalogue.put(WHOLE)
+    assert archive.catalogue.holding(parse_name("6RPa7umaZ/UaJFT")) == put
+    assert archive.catalogue.holding(LegacyId.parse("6RPa7umaZ/uaJFT")) is None
+
+
+@pytest.mark.proves("ARC-01")
+@pytest.mark.parametrize(
+    "other",
+    [
+        IBIForms.parse("rep SID.INPE.BR/mtc-m18@80/2009/07.21.13.23"),
+        IBIForms.parse("ibip 8jmkd3mgp8w/35mme4e"),
+        IBIForms.parse("rep a.example/b/2010/01.01.00.00 ibip 8JMKD3MGP8W/35MME4E"),
+    ],
+    ids=str,
+)
+def test_no_two_items_share_a_name_in_any_form_or_case(archive: NewArchive, other: IBIForms) -> None:
+    first = archive.catalogue.put(PLAIN)
+    with pytest.raises(AlreadyHeld):
+        archive.catalogue.put(replace(PLAIN, forms=other))
+    assert [first] == [held for held in archive.catalogue.all() if held.url]
+
+
+@pytest.mark.proves("ARC-02", "ARC-04", "AMB-23")
+def test_an_archive_never_holds_original_and_copy_of_one_item(archive: NewArchive) -> None:
+    archive.catalogue.put(PLAIN)
+    with pytest.raises(AlreadyHeld):
+        archive.catalogue.put(replace(PLAIN, state=ItemState.COPY))
+
+
+@pytest.mark.proves("ARC-01", "ARC-04")
+def test_the_database_itself_refuses_a_second_item_of_a_name(archive: NewArchive) -> None:
+    """A write by other tools meets the same constraint."""
+    archive.catalogue.put(PLAIN)
+    archive.catalogue.close()
+    with sqlite3.connect(archive.data / "catalogue.sqlite") as other, pytest.raises(sqlite3.IntegrityError):
+        other.execute("INSERT INTO name SELECT name, 1, main FROM name WHERE item <> 1")
+    other.close()
+
+
+def test_what_is_not_held_is_nothing(archive: NewArchive) -> None:
+    assert archive.catalogue.holding(BOTH.main) is None
+    assert archive.catalogue.holding_by_key("a key of mine") is None
+
+
+def test_an_item_is_found_by_its_depositors_key(archive: NewArchive) -> None:
+    put = archive.catalogue.put(WHOLE)
+    assert archive.catalogue.holding_by_key("a key of mine") == put
+    other = replace(PLAIN, forms=IBIForms.parse("rep a.example/b/2010/01.01.00.00"), key="a key of mine")
+    with pytest.raises(AlreadyHeld):
+        archive.catalogue.put(other)
+
+
+def test_items_come_in_the_order_of_their_names_however_many(archive: NewArchive) -> None:
+    names = [f"rep a.example/b/2010/01.{day:02}.{hour:02}.00" for day in range(1, 29) for hour in range(24)]
+    with archive.catalogue.writing() as writer:
+        for name in reversed(names):
+            writer.add(replace(PLAIN, forms=IBIForms.parse(name)))
+    found = [str(held.forms) for held in archive.catalogue.all() if held.url]
+    assert found == names
+    assert archive.catalogue.count() == len(names) + 1
+    rest = archive.catalogue.all(after=names[9].removeprefix("rep "))
+    assert str(next(rest).forms) == names[10]
+
+
+def test_a_failed_transaction_leaves_nothing(archive: NewArchive) -> None:
+    def add_and_fail() -> None:
+        with archive.catalogue.writing() as writer:
+            writer.add(WHOLE)
+            raise KeyError
+
+    with pytest.raises(KeyError):
+        add_and_fail()
+    assert archive.catalogue.holding(BOTH.main) is None
+    assert archive.catalogue.put(WHOLE).files == WHOLE.files
+
+
+def test_an_item_is_changed_as_a_whole_but_keeps_every_name(archive: NewArchive) -> None:
+    put = archive.catalogue.put(WHOLE)
+    changed = replace(PLAIN, number=put.number, state=ItemState.DELETED)
+    with archive.catalogue.writing() as writer:
+        writer.change(put, changed)
+    assert archive.catalogue.holding(BOTH.main) == changed
+    assert archive.catalogue.holding(WHOLE.aliases[0]) == changed
+    with archive.catalogue.writing() as writer, pytest.raises(NotHeld):
+        writer.change(replace(put, number=999), changed)
+
+
+def test_a_reader_sees_what_another_process_has_written(archive: NewArchive) -> None:
+    assert archive.catalogue.holding(BOTH.main) is None
+    other = Catalogue(open_engine(archive.data / "catalogue.sqlite"))
+    other.put(PLAIN)
+    other.close()
+    assert archive.catalogue.holding(BOTH.main) is not None
+
+
+# The database
+
+
+def test_the_migrations_lead_to_the_schema_that_the_program_knows(tmp_path: Path) -> None:
+    engine = open_engine(tmp_path / "new.sqlite")
+    migrate(engine, schema.MIGRATIONS)
+    with engine.connect() as connection:
+        context = MigrationContext.configure(connection, opts={"compare_type": True})
+        assert compare_metadata(context, schema.metadata) == []
+    engine.dispose()
+
+
+def test_migrating_twice_changes_nothing(archive: NewArchive) -> None:
+    put = archive.catalogue.put(PLAIN)
+    engine = open_engine(archive.data / "catalogue.sqlite")
+    migrate(engine, schema.MIGRATIONS)
+    engine.dispose()
+    assert archive.catalogue.holding(BOTH.main) == put
+
+
+def test_commits_are_flushed_readers_never_wait_and_links_are_checked(archive: NewArchive) -> None:
+    engine = open_engine(archive.data / "catalogue.sqlite")
+    with engine.connect() as connection:
+        found = [connection.exec_driver_sql(f"PRAGMA {name}").scalar() for name in
+                 ("journal_mode", "synchronous", "foreign_keys")]  # fmt: skip
+    engine.dispose()
+    assert found == ["wal", 2, 1]
+
+
+@pytest.mark.parametrize(
+    ("spoil", "sentence"),
+    [
+        ("UPDATE alembic_version SET version_num = '9999'", "version 9999"),
+        ("DROP TABLE alembic_version", "not a database of ours"),
+    ],
+)
+def test_a_database_of_another_version_is_refused(archive: NewArchive, spoil: str, sentence: str) -> None:
+    archive.catalogue.close()
+    path = archive.data / "catalogue.sqlite"
+    connection = sqlite3.connect(path)
+    connection.execute(spoil)
+    connection.commit()
+    connection.close()
+    engine = open_engine(path)
+    with pytest.raises(SetupError, match=sentence):
+        check_version(engine, schema.MIGRATIONS)
+    engine.dispose()
+
+
+@pytest.mark.parametrize("use", [check_version, migrate], ids=["check", "migrate"])
+def test_a_file_that_is_no_database_is_one_sentence(tmp_path: Path, use: Callable[..., None]) -> None:
+    path = tmp_path / "catalogue.sqlite"
+    path.write_bytes(b"this is a letter, not a database" * 100)
+    engine = open_engine(path)
+    with pytest.raises(SetupError, match="cannot be used"):
+        use(engine, schema.MIGRATIONS)
+    engine.dispose()

@@ -1,0 +1,272 @@
+"""`ibi archive` as it is typed: results on stdout, sentences on stderr, and the right exit status."""
+
+from __future__ import annotations
+
+import json
+import signal
+import socket
+import subprocess
+import sys
+import tomllib
+from collections.abc import Callable, Iterator
+from functools import partial
+from http.client import HTTPConnection
+from pathlib import Path
+
+import pytest
+
+from support.ports import free_port
+
+SERVICE = "archive.example/w/2020/01.01.00.00"
+REP = "a.example/b/2010/01.01.00.00"
+
+Ibi = Callable[..., tuple[int, str, str]]
+
+
+@pytest.fixture
+def ibi(typed: Ibi) -> Ibi:
+    """Runs a command of Archives: words -> (status, stdout, stderr)."""
+    return partial(typed, "archive")
+
+
+def init(ibi: Ibi, data: Path, *more: object) -> tuple[int, str, str]:
+    address = () if "--address" in more else ("--address", "archive.example")
+    return ibi("init", "--data", data, *address, "--ip", "127.0.0.1", *more)
+
+
+@pytest.fixture
+def data(ibi: Ibi, tmp_path: Path) -> Path:
+    """The data directory of a new Archive."""
+    path = tmp_path / "archive"
+    assert init(ibi, path, "--service-ibi", SERVICE)[0] == 0
+    return path
+
+
+@pytest.fixture
+def lines(tmp_path: Path) -> Path:
+    """Three items, one of them bad, in a folder with a file."""
+    folder = tmp_path / "lines"
+    folder.mkdir()
+    (folder / "a.txt").write_bytes(b"aaa")
+    path = folder / "items.jsonl"
+    linked = {"rep": REP, "url": "http://far.example/"}
+    stored = {"ibip": "LK47B6W/362SFKH", "files": {"a.txt": "a.txt"}, "metadata": {"title": ["T\u00edtulo"]}}
+    path.write_text("\n".join(map(json.dumps, (linked, stored, {"rep": "nonsense"}))))
+    return path
+
+
+@pytest.mark.proves("REG-01", "ARC-11")
+def test_init_prints_what_the_resolver_needs(ibi: Ibi, tmp_path: Path) -> None:
+    status, out, _ = init(ibi, tmp_path, "--service-ibi", SERVICE, "--key", "1234567890123456789012")
+    assert status == 0
+    lines = out.splitlines()
+    assert (
+        lines[0]
+        == f"ibi resolver register --data DIR --archive-service {SERVICE} --key 1234567890123456789012"
+    )
+    assert lines[1] == "Subject: Solicitação de cadastro de um novo Arquivo"
+    assert lines[-2:] == [f"archiveserviceibi = {SERVICE}", "registrationkey = 1234567890123456789012"]
+    found = json.loads(ibi("show", "--data", tmp_path, SERVICE, "--json")[1])
+    assert (found["rep"], found["transferable"]) == (SERVICE, False)
+
+
+@pytest.mark.proves("ARC-11", "GEN-08")
+def test_init_mints_the_service_item_in_both_forms(ibi: Ibi, tmp_path: Path) -> None:
+    mint = (
+        "--mint-host",
+        "w.archive.example",
+        "--mint-port",
+        8080,
+        "--mint-ip",
+        "192.0.2.1",
+        "--mint-ip-port",
+        802,
+    )
+    status, out, _ = init(ibi, tmp_path / "new", *mint, "--for-trying", "--json")
+    assert status == 0
+    made = json.loads(out)
+    assert made["service_ibi"].startswith("archive.example/w.8080/20")
+    assert " ibip " in made["service"]
+    assert len(made["key"]) == 20
+    assert made["key"] in made["register"]
+    assert made["base_url"] == f"http://archive.example/{made['service_ibi']}"
+    settings = tomllib.loads((tmp_path / "new" / "archive.toml").read_text())
+    assert settings["mint_port"] == 8080
+
+
+@pytest.mark.parametrize(
+    ("words", "sentence"),
+    [
+        (("--address", "127.0.0.1:8081"), "--mint-host"),
+        ((), "--for-trying"),
+        (("--address", "a b"), "an address is a host"),
+        (("--address", "archive.example:0"), "an address is a host"),
+        (("--service-ibi", "nonsense"), "IBIp"),
+        (("--service-ibi", SERVICE, "--key", "123"), "ten digits"),
+        (("--service-ibi", SERVICE, "--ip", "here"), "IP address"),
+        (("--service-ibi", SERVICE, "--admin", "nobody"), "mail"),
+        (("--service-ibi", SERVICE, "--resolver", "https://r.example"), "root"),
+        (("--service-ibi", SERVICE, "--granularity", "7"), "granularity"),
+        (("--service-ibi", SERVICE, "--mint-host", "word"), "full domain name"),
+        (("--service-ibi", SERVICE, "--platform-software", "x"), "IBIp"),
+    ],
+)
+def test_a_bad_argument_is_one_sentence_and_makes_nothing(
+    ibi: Ibi, tmp_path: Path, words: tuple[str, ...], sentence: str
+) -> None:
+    data = tmp_path / "new"
+    status, out, err = init(ibi, data, *words)
+    assert (status, out) == (1, "")
+    assert sentence in err
+    assert len(err.splitlines()) == 1
+    assert not data.exists()
+
+
+def test_init_twice_is_refused_and_changes_nothing(ibi: Ibi, data: Path) -> None:
+    before = (data / "archive.toml").read_bytes()
+    status, _, err = init(ibi, data, "--service-ibi", SERVICE)
+    assert status == 1
+    assert "already an Archive" in err
+    assert (data / "archive.toml").read_bytes() == before
+
+
+@pytest.mark.parametrize(
+    "words", [["init"], ["import", "--data", "x"], ["serve", "--data", "x", "--workers", "0"], ["fly"], []]
+)
+def test_wrong_usage_has_status_2(ibi: Ibi, words: list[str]) -> None:
+    assert ibi(*words)[0] == 2
+
+
+@pytest.mark.parametrize("words", [("list",), ("show", REP), ("delete", REP), ("import", "x"), ("serve",),
+                                   ("join", "--resolver", "http://r.example")])  # fmt: skip
+def test_a_folder_without_an_archive_is_one_sentence(
+    ibi: Ibi, tmp_path: Path, words: tuple[str, ...]
+) -> None:
+    status, out, err = ibi(words[0], "--data", tmp_path / "absent", *words[1:])
+    assert (status, out) == (1, "")
+    assert "does not exist" in err
+    assert not (tmp_path / "absent").exists()
+
+
+def test_join_keeps_the_resolver_and_the_key(ibi: Ibi, data: Path) -> None:
+    key = tomllib.loads((data / "archive.toml").read_text())["key"]
+    status, out, err = ibi("join", "--data", data, "--resolver", "http://r.example/")
+    assert status == 0
+    assert key in out
+    assert "plain http" in err
+    assert ibi("join", "--data", data, "--resolver", "http://127.0.0.1:8080", "--key", "1234567890")[0] == 0
+    settings = tomllib.loads((data / "archive.toml").read_text())
+    assert (settings["resolver"], settings["key"]) == ("http://127.0.0.1:8080", "1234567890")
+
+
+def test_a_dry_run_says_what_would_come_of_a_file_and_takes_nothing_in(
+    ibi: Ibi, data: Path, lines: Path
+) -> None:
+    before = ibi("list", "--data", data)[1]
+    status, out, err = ibi("import", "--data", data, lines, "--dry-run")
+    assert (status, out) == (1, "would be: 2 added, 0 unchanged, 1 refused\n")
+    assert err.startswith("line 3: ")
+    assert ibi("list", "--data", data)[1] == before
+    ibi("import", "--data", data, lines)
+    status, out, _ = ibi("import", "--data", data, lines, "--dry-run", "--json")
+    assert json.loads(out.splitlines()[-1]) == {"added": 0, "unchanged": 2, "refused": 1}
+
+
+def test_import_says_what_it_took_and_what_not(ibi: Ibi, data: Path, lines: Path) -> None:
+    status, out, err = ibi("import", "--data", data, lines)
+    assert (status, out) == (1, "2 added, 0 unchanged, 1 refused\n")
+    assert err.startswith("line 3: ")
+    status, out, _ = ibi("import", "--data", data, lines, "--json")
+    lines_printed = [json.loads(line) for line in out.splitlines()]
+    assert (status, lines_printed[0]["line"], lines_printed[1]) == (
+        1,
+        3,
+        {"added": 0, "unchanged": 2, "refused": 1},
+    )
+    lines.write_text(lines.read_text().rpartition("\n")[0])
+    assert ibi("import", "--data", data, lines)[0] == 0
+
+
+def test_list_and_show_tell_what_is_held(ibi: Ibi, data: Path, lines: Path) -> None:
+    ibi("import", "--data", data, lines)
+    status, out, _ = ibi("list", "--data", data)
+    assert status == 0
+    assert [line.split()[1] for line in out.splitlines()] == ["LK47B6W/362SFKH", REP, SERVICE]
+    items = [json.loads(line) for line in ibi("list", "--data", data, "--json")[1].splitlines()]
+    assert [item.get("url") for item in items] == [None, "http://far.example/", None]
+    out = ibi("show", "--data", data, "lk47b6w/362sfkh")[1]
+    assert "Título" in out
+    status, out, err = ibi("show", "--data", data, "a.example/b/2010/01.01.00.09")
+    assert (status, out) == (1, "")
+    assert "is not held here" in err
+
+
+@pytest.mark.proves("ARC-07")
+def test_delete_leaves_the_names_and_takes_the_files(ibi: Ibi, data: Path, lines: Path) -> None:
+    ibi("import", "--data", data, lines)
+    kept = data / "col" / "LK47B6W" / "362SFKH" / "doc" / "a.txt"
+    assert kept.exists()
+    assert ibi("delete", "--data", data, "LK47B6W/362SFKH")[0] == 0
+    assert not kept.exists()
+    left = json.loads(ibi("show", "--data", data, "LK47B6W/362SFKH", "--json")[1])
+    assert left["state"] == "Deleted"
+    assert "files" not in left
+    assert left["metadata"] == {"title": ["Título"]}
+    assert ibi("delete", "--data", data, "LK47B6W/362SFKH")[0] == 0
+    status, _, err = ibi("delete", "--data", data, SERVICE)
+    assert status == 1
+    assert "cannot be removed" in err
+
+
+# Serving, as an operator does it
+
+
+@pytest.fixture
+def port() -> int:
+    return free_port()
+
+
+@pytest.fixture(params=[1, 2], ids=["one worker", "two workers"])
+def running(
+    ibi: Ibi, tmp_path: Path, port: int, request: pytest.FixtureRequest
+) -> Iterator[subprocess.Popen[str]]:
+    data = tmp_path / "served"
+    assert init(ibi, data, "--address", f"127.0.0.1:{port}", "--service-ibi", SERVICE)[0] == 0
+    command = [sys.executable, "-c", "import sys; from ibi.cli import main; sys.exit(main())"]
+    words = [
+        "archive",
+        "serve",
+        "--data",
+        str(data),
+        "--bind",
+        f"127.0.0.1:{port}",
+        "--workers",
+        str(request.param),
+    ]
+    with subprocess.Popen(
+        [*command, *words], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    ) as process:
+        yield process
+        process.kill()
+
+
+@pytest.mark.proves("REG-04", "MSG-23", "CON-01")
+def test_serve_says_when_it_is_ready_and_stops_when_told(running: subprocess.Popen[str], port: int) -> None:
+    assert running.stdout is not None
+    assert running.stdout.readline() == f"ready http://127.0.0.1:{port}\n"
+    connection = HTTPConnection("127.0.0.1", port, timeout=60)
+    connection.request("GET", f"/{SERVICE}?servicesubject=inclusionConfirmationRequest")
+    assert connection.getresponse().read() == b"confirmation yes"
+    connection.close()
+    running.send_signal(signal.SIGTERM)
+    out, err = running.communicate(timeout=60)
+    assert (running.returncode, out) == (0, ""), err
+    assert "Traceback" not in err
+
+
+def test_serve_on_a_port_that_is_taken_is_one_sentence(ibi: Ibi, data: Path) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        bind = f"127.0.0.1:{taken.getsockname()[1]}"
+        status, out, err = ibi("serve", "--data", data, "--bind", bind)
+    assert (status, out) == (1, "")
+    assert bind in err

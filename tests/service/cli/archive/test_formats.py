@@ -1,0 +1,81 @@
+"""`ibi archive show IBI --format NAME`: what readers get over HTTP, at the terminal."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+
+import pybtex.database
+import pytest
+
+from ibi.archive.store.data_directory import DataDirectory
+from ibi.cli import main
+from support.archive.archive_fixture import Clock, NewArchive, settings_for
+
+IBI = "a.example/b/2010/01.01.00.00"
+BARE = "a.example/b/2011/01.01.00.00"
+ITEMS = [
+    {"rep": IBI, "metadata": {"title": ["Nomes que ficam"], "creator": ["Silva, Maria"], "date": ["2026"]}},
+    {"rep": BARE},
+]
+
+Show = Callable[..., tuple[int, str, str]]
+
+
+@pytest.fixture
+def show(
+    tmp_path_factory: pytest.TempPathFactory,
+    capfd: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> Show:
+    """Runs the command on a new Archive: words -> (status, stdout, stderr)."""
+    monkeypatch.setenv("LANGUAGE", "en")
+    data = tmp_path_factory.mktemp("archive")
+    directory = DataDirectory(data, Clock().machine)
+    directory.reserve()
+    settings = settings_for("archive.example")
+    directory.create(settings)
+    with directory.catalogue() as catalogue:
+        NewArchive(data, settings, catalogue, directory.file_store(), Clock()).load(*ITEMS)
+
+    def run(*words: str) -> tuple[int, str, str]:
+        status = main(["archive", "show", "--data", str(data), *words])
+        printed = capfd.readouterr()
+        return status, printed.out, printed.err
+
+    return run
+
+
+def test_an_item_is_printed_in_a_format(show: Show) -> None:
+    status, out, _ = show(IBI, "--format", "bibtex")
+    assert status == 0
+    assert pybtex.database.parse_string(out, "bibtex").entries["a-example-b-2010-01-01-00-00"]
+    assert json.loads(show(IBI, "--format", "csl")[1])["title"] == "Nomes que ficam"
+
+
+def test_a_citation_is_printed_in_its_style_and_locale(show: Show) -> None:
+    url = f"http://archive.example/{IBI}"
+    assert (
+        show(IBI, "--format", "citation")[1] == f"Silva, M. (2026). Nomes que ficam. archive.example. {url}\n"
+    )
+    styled = show(IBI, "--format", "citation", "--style", "abnt", "--locale", "pt")[1]
+    assert styled.startswith(
+        f"SILVA, Maria. Nomes que ficam. [S. l.]: archive.example, 2026. Disponível em: {url}."
+    )
+
+
+@pytest.mark.parametrize(
+    ("words", "sentence"),
+    [
+        ((IBI, "--format", "marc"), f"there are no metadata of {IBI} in this format; there are: csl, bibtex"),
+        ((IBI, "--format", "citation", "--style", "x"), "there is no style x here; there are: abnt, apa"),
+        ((BARE, "--format", "ris"), f"this Archive keeps no metadata of {BARE} itself"),
+        (("--format", "ris"), "a format is that of an item: its IBI must be given"),
+        ((IBI, "--style", "abnt"), "--style and --locale belong to --format citation"),
+        ((IBI, "--format", "ris", "--locale", "pt"), "--style and --locale belong to --format citation"),
+    ],
+)
+def test_what_there_is_not_is_said(show: Show, words: tuple[str, ...], sentence: str) -> None:
+    status, out, err = show(*words)
+    assert (status, out) == (1, "")
+    assert sentence in err

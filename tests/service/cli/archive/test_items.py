@@ -1,0 +1,174 @@
+"""`ibi archive deposit`, `edit`, `show`, `list` and `delete`, as they are typed."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+
+import pytest
+
+from ibi.archive.store.data_directory import DataDirectory
+from ibi.minting.machine import this_machine
+from support.archive.archive_fixture import settings_for
+
+Ibi = Callable[..., tuple[int, str, str]]
+
+
+@pytest.fixture
+def ibi(typed: Ibi) -> Ibi:
+    """Runs a command of Archives: words -> (status, stdout, stderr)."""
+    return partial(typed, "archive")
+
+
+@pytest.fixture
+def data(tmp_path: Path) -> Path:
+    """The data directory of a new Archive that may mint."""
+    directory = DataDirectory(tmp_path / "archive", this_machine())
+    directory.reserve()
+    names = {
+        "mint_host": "archive.example",
+        "mint_ip": "192.0.2.1",
+        "for_trying": True,
+        "granularity": "0.001",
+    }
+    directory.create(settings_for("archive.example", **names))
+    return tmp_path / "archive"
+
+
+@pytest.fixture
+def report(tmp_path: Path) -> Path:
+    """A folder with a report in it."""
+    folder = tmp_path / "report"
+    (folder / "figures").mkdir(parents=True)
+    (folder / "report 1.pdf").write_bytes(b"%PDF-1.4 ...")
+    (folder / "figures" / "map.png").write_bytes(b"\x89PNG...")
+    return folder
+
+
+def shown(ibi: Ibi, data: Path, name: str) -> dict[str, object]:
+    status, out, _ = ibi("show", "--data", data, name, "--json")
+    assert status == 0
+    value: dict[str, object] = json.loads(out)
+    return value
+
+
+def test_a_deposit_prints_its_names_and_holds_what_the_options_say(
+    ibi: Ibi, data: Path, report: Path
+) -> None:
+    status, out, _ = ibi(
+        "deposit", "--data", data, report, "--title", "Report", "--language", "pt-br", "--target", "report%201.pdf",
+        "--field", "creator=Silva, Maria", "--field", 'creator={"value": "Souza, Ana", "lang": "pt"}',
+        "--rights", "all", "--licence", "https://licence.example/by", "--embargo", "2999-01-01", "--not-transferable",
+    )  # fmt: skip
+    assert status == 0
+    rep, ibip = out.split()
+    item = shown(ibi, data, ibip)
+    assert item["rep"] == rep
+    assert item["metadata"] == {
+        "title": ["Report"],
+        "creator": ["Silva, Maria", {"value": "Souza, Ana", "lang": "pt"}],
+    }
+    assert sorted(item["files"]) == ["figures/map.png", "report%201.pdf"]  # type: ignore[call-overload]  # a mapping
+    facts = {"language": "pt-BR", "access": "embargoed", "embargo": "2999-01-01", "transferable": False}
+    assert {name: item[name] for name in facts} == facts
+    history = item["history"]
+    assert isinstance(history, list)
+    assert [event["what"] for event in history] == ["deposited"]
+
+
+def test_editions_and_translations_are_linked_by_options(ibi: Ibi, data: Path, report: Path) -> None:
+    first = ibi("deposit", "--data", data, report, "--title", "One", "--language", "en")[1].split()[0]
+    second = ibi("deposit", "--data", data, report, "--title", "Two", "--edition-of", first)[1].split()[0]
+    assert str(shown(ibi, data, first)["next_edition"]).startswith(f"rep {second} ")
+    words = ("--language", "pt", "--translation-of", first, "--metadata-item", "--title", "Um")
+    translation = ibi("deposit", "--data", data, "--url", "http://far.example/um", *words)[1].split()[0]
+    links = shown(ibi, data, first)["translations"]
+    assert isinstance(links, dict)
+    assert links["pt"].startswith(f"rep {translation} ")
+    assert "metadata_item" in shown(ibi, data, translation)
+
+
+def test_an_edit_changes_what_is_given_and_nothing_else(ibi: Ibi, data: Path, report: Path) -> None:
+    name = ibi("deposit", "--data", data, report, "--title", "One", "--field", "creator=Ana")[1].split()[0]
+    new = report / "errata.txt"
+    new.write_bytes(b"none")
+    words = ("--title", "One, corrected", "--file", new, "--without", "figures/map.png", "--rights", "x")
+    assert ibi("edit", "--data", data, name, *words)[0] == 0
+    item = shown(ibi, data, name)
+    assert item["metadata"] == {"title": ["One, corrected"], "creator": ["Ana"]}
+    assert sorted(item["files"]) == ["errata.txt", "report%201.pdf"]  # type: ignore[call-overload]  # a mapping
+    assert ibi("edit", "--data", data, name, "--field", "rights=")[0] == 0
+    assert "rights" not in shown(ibi, data, name)
+
+
+@pytest.mark.proves("ARC-07")
+def test_a_removed_item_is_shown_with_date_and_reason(ibi: Ibi, data: Path, report: Path) -> None:
+    name = ibi("deposit", "--data", data, report)[1].split()[0]
+    status, _, errors = ibi("delete", "--data", data, name, "--reason", "withdrawn by its author")
+    assert (status, "was removed on" in errors) == (0, True)
+    item = shown(ibi, data, name)
+    assert (item["state"], item["reason"]) == ("Deleted", "withdrawn by its author")
+    assert "files" not in item
+
+
+@pytest.mark.parametrize(
+    ("words", "sentence"),
+    [
+        (("deposit", "absent.pdf"), "absent.pdf cannot be read"),
+        (("deposit", "--url", "ftp://far.example/"), "http or https"),
+        (("deposit", "--url", "http://far.example/", "--field", "nonsense=1"), "there is no field nonsense"),
+        (("deposit", "--url", "http://far.example/", "--field", "nonsense"), "NAME=VALUE"),
+        (("deposit", "--url", "http://far.example/", "--language", "português"), "language"),
+        (("deposit", "--url", "http://far.example/", "--embargo", "tomorrow"), "a day such as"),
+        (
+            ("deposit", "--url", "http://far.example/", "--edition-of", "a.example/b/2020/01.01.00.00"),
+            "not held",
+        ),
+        (("edit", "a.example/b/2020/01.01.00.00", "--rights", "x"), "not held"),
+        (("edit", "nonsense", "--rights", "x"), "in an IBIp"),
+        (("delete", "a.example/b/2020/01.01.00.00"), "not held"),
+    ],
+)
+def test_what_cannot_be_done_is_one_sentence(
+    ibi: Ibi, data: Path, words: tuple[str, ...], sentence: str
+) -> None:
+    status, out, errors = ibi(words[0], "--data", data, *words[1:])
+    assert (status, out) == (1, "")
+    assert sentence in errors
+    assert errors.count("\n") == 1
+
+
+def test_odd_files_are_refused_by_their_kind_and_by_their_names(ibi: Ibi, data: Path, tmp_path: Path) -> None:
+    folder = tmp_path / "odd"
+    folder.mkdir()
+    os.mkfifo(folder / "pipe")
+    assert "not a regular file" in ibi("deposit", "--data", data, folder)[2]
+    (folder / "pipe").unlink()
+    (folder / "link").symlink_to("/etc/hostname")
+    assert "is a link" in ibi("deposit", "--data", data, folder)[2]
+    (folder / "link").unlink()
+    (folder / "a.txt").write_bytes(b"1")
+    (folder / "A.TXT").write_bytes(b"2")
+    assert "too much alike" in ibi("deposit", "--data", data, folder)[2]
+    assert list((data / "staging").iterdir()) == []
+
+
+def test_what_a_killed_deposit_left_is_cleared_by_the_next(ibi: Ibi, data: Path, report: Path) -> None:
+    big = report / "big"
+    with big.open("wb") as file:
+        file.truncate(2 << 30)
+    command = (sys.executable, "-m", "ibi", "archive", "deposit", "--data", data, report)
+    with subprocess.Popen(command) as process:
+        while not any((data / "staging").iterdir()):
+            assert process.poll() is None
+        process.send_signal(signal.SIGKILL)
+    big.unlink()
+    assert ibi("deposit", "--data", data, report)[0] == 0
+    assert list((data / "staging").iterdir()) == []
+    assert len([path for path in (data / "col").rglob("*") if path.is_file() and "/doc/" in str(path)]) == 2

@@ -1,0 +1,98 @@
+"""`ibi resolver set` and `ibi resolver token`: what counts while a resolver runs, and which programs may decide."""
+
+from __future__ import annotations
+
+import json
+import re
+import time
+from pathlib import Path
+
+import pytest
+
+from ibi.accounts.tokens import Scope, Tokens
+from ibi.cli import main
+from ibi.resolver.evidence.log import EVIDENCE_FILE, Evidence
+from ibi.runtime.settings import ResolverSettings
+
+Capture = pytest.CaptureFixture[str]
+
+
+@pytest.fixture
+def data(tmp_path: Path, capsys: Capture) -> Path:
+    words = ["resolver", "init", "--data", str(tmp_path / "r"), "--address", "urlib.net"]
+    assert main([*words, "--service-ibi", "J8LNKB5R7W/3FUQHC5"]) == 0
+    capsys.readouterr()
+    return tmp_path / "r"
+
+
+def change(data: Path, *words: str) -> int:
+    return main(["resolver", "set", "--data", str(data), *words])
+
+
+def test_settings_are_changed_printed_and_written_down(data: Path, capsys: Capture) -> None:
+    assert (
+        change(data, "policy", "strict", "archive_seconds", "2.5", "aliases", "a.example, b.example:81") == 0
+    )
+    assert (
+        capsys.readouterr().out == "policy: strict\narchive_seconds: 2.5\naliases: a.example,b.example:81\n"
+    )
+    settings = ResolverSettings.read(data)
+    assert (settings.policy, settings.archive_seconds) == ("strict", 2.5)
+    assert settings.aliases == ("a.example", "b.example:81")
+    assert change(data, "stale_seconds", "60", "allow_private_archives", "yes", "--json") == 0
+    printed = capsys.readouterr()
+    assert json.loads(printed.out) == {"stale_seconds": 60, "allow_private_archives": True}
+    assert "started anew" in printed.err
+    assert change(data, "policy", "strict") == 0
+    assert capsys.readouterr().err == "nothing has changed\n"
+    entries = list(Evidence(data / EVIDENCE_FILE, time.time).entries())
+    assert [entry.facts["name"] for entry in entries] == [
+        "policy", "archive_seconds", "aliases", "stale_seconds", "allow_private_archives",
+    ]  # fmt: skip
+    assert entries[0].facts == {"name": "policy", "before": "hardened", "after": "strict", "by": "command"}
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["policy"], ["policy", "lenient"], ["archive_seconds", "0"], ["archive_seconds", "nan"], ["service", "x"],
+        ["mirror_key", "x"], ["aliases", "a b:c"], ["metrics_networks", "10.0.0.1/8"], ["request_burst", "1.5"],
+        ["allow_private_archives", "perhaps"], ["admin", "not a mail"], ["policy", "strict", "admin", "x y"],
+    ],
+)  # fmt: skip
+def test_a_setting_that_cannot_be_is_one_sentence_and_changes_nothing(
+    data: Path, capsys: Capture, words: list[str]
+) -> None:
+    before = (data / "resolver.toml").read_bytes()
+    assert change(data, *words) == 1
+    printed = capsys.readouterr()
+    assert (printed.out, printed.err.count("\n")) == ("", 1)
+    assert (data / "resolver.toml").read_bytes() == before
+
+
+def test_every_setting_that_the_help_lists_can_be_set(capsys: Capture) -> None:
+    from ibi.resolver.members.settings_changes import COMMAND_SETTINGS
+
+    with pytest.raises(SystemExit):
+        main(["resolver", "set", "--help"])
+    listed = re.findall(r"^  ([a-z_]+) {2,}", capsys.readouterr().out, re.MULTILINE)
+    assert set(listed) >= set(COMMAND_SETTINGS)
+    assert {name for name in listed if "_" in name} <= set(COMMAND_SETTINGS)
+
+
+def test_a_token_is_printed_once_listed_and_removed(data: Path, capsys: Capture) -> None:
+    def token(*words: str) -> int:
+        return main(["resolver", "token", *words, "--data", str(data)])
+
+    assert token("add", "watcher", "--scope", "read") == 0
+    printed = capsys.readouterr()
+    known = Tokens(data).find(printed.out.strip())
+    assert known is not None
+    assert (known.name, known.scopes) == ("watcher", (Scope.READ,))
+    assert token("list", "--json") == 0
+    assert [row["name"] for row in json.loads(capsys.readouterr().out)["tokens"]] == ["watcher"]
+    assert token("add", "other", "--scope", "deposit") == 1
+    assert token("remove", "watcher") == 0
+    assert token("remove", "watcher") == 1
+    assert Tokens(data).find(printed.out.strip()) is None
+    assert main(["resolver", "token", "list", "--data", str(data / "nothing")]) == 1

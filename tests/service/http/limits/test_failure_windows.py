@@ -1,0 +1,99 @@
+"""The throttle, with a clock of its own and several processes."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from typing import TYPE_CHECKING
+
+import pytest
+
+import ibi.resolver
+from ibi.errors import SetupError
+from ibi.http.limits.window import MOST_NAMES, FailureLimit, FailureWindows
+from support.resolver.clock import Clock
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+TWO = FailureLimit("two", 2, 60.0)
+ONE = FailureLimit("one", 1, 60.0)
+
+
+@pytest.fixture
+def clock() -> Clock:
+    return Clock(1_000.0)
+
+
+@pytest.fixture
+def throttle(tmp_path: Path, clock: Clock) -> Iterator[FailureWindows]:
+    throttle = FailureWindows(tmp_path / "attempts", clock)
+    yield throttle
+    throttle.close()
+
+
+def test_failures_are_forgotten_after_a_minute_and_not_before(throttle: FailureWindows, clock: Clock) -> None:
+    throttle.failed(TWO, "a")
+    clock.now += 10.0
+    throttle.failed(TWO, "a")
+    assert throttle.wait(TWO, "a") == 50.0
+    clock.now += 49.9
+    assert throttle.wait(TWO, "a") > 0
+    clock.now += 0.1
+    assert throttle.wait(TWO, "a") == 0.0
+    throttle.failed(TWO, "a")
+    assert throttle.wait(TWO, "a") == 10.0
+
+
+def test_attempts_under_way_count_until_they_have_ended(throttle: FailureWindows, clock: Clock) -> None:
+    assert throttle.wait(TWO, "a", 1) == 0.0
+    assert throttle.wait(TWO, "a", 2) == 1.0
+    throttle.failed(TWO, "a")
+    clock.now += 10.0
+    assert throttle.wait(TWO, "a", 1) == 50.0
+    assert throttle.wait(TWO, "a", 2) == 1.0
+    throttle.failed(TWO, "a")
+    assert throttle.wait(TWO, "a") == 50.0
+    assert throttle.wait(TWO, "a", 1) == 60.0
+
+
+def test_names_and_kinds_are_counted_apart(throttle: FailureWindows) -> None:
+    throttle.failed(ONE, "a")
+    assert throttle.wait(ONE, "a") > 0
+    assert throttle.wait(ONE, "b") == 0.0
+    assert throttle.wait(FailureLimit("other", 1, 60.0), "a") == 0.0
+
+
+def test_a_clock_that_is_set_back_locks_no_client_out(throttle: FailureWindows, clock: Clock) -> None:
+    throttle.failed(ONE, "a")
+    clock.now -= 500.0
+    assert throttle.wait(ONE, "a") == 0.0
+
+
+def test_what_another_process_counts_counts_here_too(throttle: FailureWindows, tmp_path: Path) -> None:
+    program = (
+        "import sys; from pathlib import Path; from ibi.http.limits.window import FailureLimit, FailureWindows\n"
+        "throttle = FailureWindows(Path(sys.argv[1]), lambda: 1000.0)\n"
+        "[throttle.failed(FailureLimit('two', 2, 60.0), 'a') for _ in range(2)]\n"
+    )
+    source = str(next(iter(ibi.resolver.__path__)).removesuffix("/ibi/resolver"))
+    command = [sys.executable, "-c", program, str(tmp_path / "attempts")]
+    subprocess.run(command, check=True, env={"PYTHONPATH": source})
+    assert throttle.wait(TWO, "a") == 60.0
+
+
+def test_its_memory_has_an_end(throttle: FailureWindows, clock: Clock) -> None:
+    for number in range(MOST_NAMES + 5):
+        clock.now += 0.001
+        throttle.failed(ONE, str(number))
+    with throttle._env.begin() as transaction:
+        assert transaction.stat()["entries"] <= MOST_NAMES
+    assert throttle.wait(ONE, str(MOST_NAMES + 4)) > 0
+    assert throttle.wait(ONE, "0") == 0.0
+
+
+def test_a_path_that_cannot_be_used_is_one_clear_sentence(tmp_path: Path, clock: Clock) -> None:
+    (tmp_path / "file").write_text("")
+    with pytest.raises(SetupError, match="cannot be used"):
+        FailureWindows(tmp_path / "file", clock)

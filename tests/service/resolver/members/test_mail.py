@@ -1,0 +1,377 @@
+"""Letters, sent to a real mail server on loopback."""
+
+from __future__ import annotations
+
+import asyncio
+import ssl
+import subprocess
+import warnings
+from dataclasses import dataclass, field, replace
+from email import message_from_bytes, policy
+from threading import Thread
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from aiosmtpd.smtp import SMTP, AuthResult, LoginPassword
+
+from ibi.accounts.tokens import Scope
+from ibi.errors import SetupError
+from ibi.identifier.forms import IBIForms, parse_ibi
+from ibi.protocol.messages import InclusionRequest
+from ibi.resolver.members.mail import MailSender, is_recipient
+from ibi.resolver.model.archive import Move, RegisteredArchive
+from ibi.runtime.settings import ResolverSettings, mail_server
+from support.resolver.administration_fixture import administered_resolver
+from support.resolver.membership_fixture import KEY, STRANGER, archive, member, use_cheap_keys
+from support.resolver.shared_files import until
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from email.message import EmailMessage
+    from pathlib import Path
+
+IBI = parse_ibi("sid.inpe.br/mtc-m21/2012/06.05.15.34.39")
+KNOWN = RegisteredArchive(
+    IBI, (), "2026-01-01T00:00:00Z", None, None, contact="admin@archive.example",
+    confirmed_address="old.example",
+)  # fmt: skip
+
+
+class Postbox:
+    """What a mail server has taken in."""
+
+    def __init__(self) -> None:
+        self.envelopes: list[Any] = []
+
+    async def handle_DATA(self, _server: object, _session: object, envelope: Any) -> str:  # noqa: N802 - the server's own name
+        self.envelopes.append(envelope)
+        return "250 OK"
+
+    @property
+    def letters(self) -> list[EmailMessage]:
+        return [message_from_bytes(each.content, policy=policy.default) for each in self.envelopes]
+
+
+@pytest.fixture
+def postbox() -> Iterator[tuple[Postbox, MailSender]]:
+    box, loop = Postbox(), asyncio.new_event_loop()
+    server = loop.run_until_complete(loop.create_server(lambda: SMTP(box, loop=loop), "127.0.0.1", 0))
+    thread = Thread(target=loop.run_forever)
+    thread.start()
+    port = server.sockets[0].getsockname()[1]
+    try:
+        yield box, MailSender(f"127.0.0.1:{port}", "resolver@urlib.example", "urlib.example:8080")
+    finally:
+        loop.call_soon_threadsafe(loop.stop)
+        thread.join()
+        server.close()
+        loop.run_until_complete(server.wait_closed())
+        loop.close()
+
+
+@pytest.mark.proves("REG-01")
+def test_every_letter_arrives_in_both_languages_and_with_proper_headers(
+    postbox: tuple[Postbox, MailSender],
+) -> None:
+    box, mail = postbox
+    mail.registered(IBI, "admin@archive.example")
+    mail.applied(IBI, "archive.example", "root@urlib.example")
+    mail.moved(KNOWN, "new.example")
+    mail.held(KNOWN, Move("new.example", "192.0.2.1", 0.0), answers=True)
+    mail.held(KNOWN, Move("new.example", "192.0.2.1", 0.0), answers=False)
+    mail.rotated(KNOWN)
+    mail.close()
+    assert [letter["To"] for letter in box.letters] == [
+        "admin@archive.example",
+        "root@urlib.example",
+        *["admin@archive.example"] * 4,
+    ]
+    for envelope, letter in zip(box.envelopes, box.letters, strict=True):
+        assert envelope.mail_from == "resolver@urlib.example"
+        assert envelope.rcpt_tos == [letter["To"]]
+        assert letter["From"] == "resolver@urlib.example"
+        assert letter["Auto-Submitted"] == "auto-generated"
+        assert letter["Message-ID"].endswith("@urlib.example>")
+        text = letter.get_content()
+        assert str(IBI) in text
+        assert "{" not in text
+    moved = box.letters[2].get_content()
+    assert "new.example" in moved
+    assert "old.example" in moved
+
+
+@pytest.mark.parametrize(
+    "address",
+    [
+        "",
+        "nobody",
+        "a@b\r\nBcc: c@d.example",
+        "a@b\nSubject: x",
+        "a@b.example,c@d.example",
+        "<a@b.example>",
+        "a b@c.example",
+        "a%c.example@b.example",
+        "@b.example",
+        "é@b.example",
+        f"{'a' * 65}@b.example",
+    ],
+)
+def test_what_is_no_plain_address_is_known(address: str) -> None:
+    assert not is_recipient(address)
+
+
+def test_nothing_is_sent_to_what_is_no_plain_address(
+    postbox: tuple[Postbox, MailSender], caplog: pytest.LogCaptureFixture
+) -> None:
+    box, mail = postbox
+    for address in ("a@b\r\nBcc: c@d.example", "a@b.example,c@d.example", "", "admin@archive.example"):
+        mail.registered(IBI, address)
+    mail.close()
+    assert [envelope.rcpt_tos for envelope in box.envelopes] == [["admin@archive.example"]]
+    assert "c@d.example" not in caplog.text
+
+
+def test_without_a_server_no_letter_is_written() -> None:
+    for mail in (
+        MailSender("", "a@b.example", "urlib.example"),
+        MailSender("127.0.0.1:25", "", "urlib.example"),
+    ):
+        assert not mail.sends
+        mail.registered(IBI, "admin@archive.example")
+        assert mail._waiting.empty()
+        mail.close()
+
+
+def test_a_server_that_is_not_there_costs_a_line_in_the_log(caplog: pytest.LogCaptureFixture) -> None:
+    mail = MailSender("127.0.0.1:1", "a@b.example", "urlib.example")
+    mail.registered(IBI, "admin@archive.example")
+    mail.close()
+    assert [record.levelname for record in caplog.records] == ["WARNING"]
+    assert "admin@archive.example" not in caplog.text
+
+
+def test_of_a_move_the_administrator_gets_mail_and_not_the_sender_of_the_request(
+    postbox: tuple[Postbox, MailSender], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    use_cheap_keys(monkeypatch)
+    box, mail = postbox
+
+    async def main() -> None:
+        async with member(
+            tmp_path, [archive("old", "127.0.0.2"), archive("new", "127.0.0.3")], mail=mail
+        ) as at:
+            await at.include("old.example")
+            thief = InclusionRequest("new.example", IBI, "192.0.2.1", "1", "thief@evil.example", KEY)
+            for _ in range(3):
+                assert (await at.membership.answer(thief, STRANGER)).status == 403
+                at.clock.now += 60.0
+            at.registry.allow_move(IBI)
+            assert (await at.membership.answer(thief, STRANGER)).status == 200
+
+    asyncio.run(main())
+    mail.close()
+    assert [letter["To"] for letter in box.letters] == ["admin@archive.example"] * 2
+    held, moved = (letter.get_content() for letter in box.letters)
+    assert "nothing was changed" in held
+    assert "from now on" in moved
+
+
+# Over TLS, and with a password
+
+USER, PASSWORD = "me@mail.example", "correct horse"
+
+
+@dataclass
+class Guarded(Postbox):
+    """A mail server that lets one user in, over TLS."""
+
+    port: int = 0
+    passwords: list[tuple[bytes, bytes]] = field(default_factory=list)
+    envelopes: list[Any] = field(default_factory=list)
+
+    def let_in(
+        self, _server: object, _session: object, _envelope: object, _way: str, data: Any
+    ) -> AuthResult:
+        self.passwords.append((data.login, data.password))
+        return AuthResult(success=data == LoginPassword(USER.encode(), PASSWORD.encode()), handled=False)
+
+
+@pytest.fixture(scope="module")
+def certificate(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
+    """The certificate of a mail server on this machine, and its key."""
+    folder = tmp_path_factory.mktemp("tls")
+    cert, key = folder / "cert.pem", folder / "key.pem"
+    words = "req -x509 -subj /CN=mail -addext subjectAltName=IP:127.0.0.1 -days 9 -nodes -newkey ec"
+    more = "-pkeyopt ec_paramgen_curve:P-256 -keyout".split()
+    subprocess.run(["openssl", *words.split(), *more, key, "-out", cert], check=True, capture_output=True)
+    return cert, key
+
+
+@pytest.fixture(params=["smtps", "smtp+starttls"])
+def guarded(request: pytest.FixtureRequest, certificate: tuple[Path, Path]) -> Iterator[tuple[str, Guarded]]:
+    way, box, loop = str(request.param), Guarded(), asyncio.new_event_loop()
+    tls = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    tls.load_cert_chain(*certificate)
+    whole = way == "smtps"
+
+    def speak() -> SMTP:
+        return SMTP(
+            box, loop=loop, authenticator=box.let_in, auth_required=True, auth_require_tls=not whole,
+            tls_context=None if whole else tls, require_starttls=not whole,
+        )  # fmt: skip
+
+    server = loop.run_until_complete(loop.create_server(speak, "127.0.0.1", 0, ssl=tls if whole else None))
+    box.port = server.sockets[0].getsockname()[1]
+    with warnings.catch_warnings():
+        warnings.simplefilter(
+            "ignore"
+        )  # aiosmtpd says that passwords without TLS are bad: it does not see ours
+        thread = Thread(target=loop.run_forever)
+        thread.start()
+        try:
+            yield way, box
+        finally:
+            loop.call_soon_threadsafe(loop.stop)
+            thread.join()
+            server.close()
+            loop.run_until_complete(server.wait_closed())
+            loop.close()
+
+
+def send(way: str, box: Guarded, password_file: Path | str) -> None:
+    mail = MailSender(
+        f"{way}://{USER}@127.0.0.1:{box.port}", "a@b.example", "urlib.example", str(password_file)
+    )
+    mail.registered(IBI, "admin@archive.example")
+    mail.close()
+
+
+def test_a_letter_goes_over_tls_with_the_password_of_a_file(
+    guarded: tuple[str, Guarded],
+    certificate: tuple[Path, Path],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    way, box = guarded
+    monkeypatch.setenv("SSL_CERT_FILE", str(certificate[0]))
+    (tmp_path / "password").write_text(f"{PASSWORD}\n")
+    send(way, box, tmp_path / "password")
+    assert box.passwords == [(USER.encode(), PASSWORD.encode())]
+    assert [letter["To"] for letter in box.letters] == ["admin@archive.example"]
+
+
+def test_a_password_that_is_wrong_or_missing_sends_nothing_and_stands_in_no_log(
+    guarded: tuple[str, Guarded],
+    certificate: tuple[Path, Path],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    way, box = guarded
+    monkeypatch.setenv("SSL_CERT_FILE", str(certificate[0]))
+    (tmp_path / "password").write_text("very wrong")
+    with caplog.at_level("DEBUG", "ibi"):
+        send(way, box, tmp_path / "password")
+        send(way, box, tmp_path / "nowhere")
+    ours = [record.getMessage() for record in caplog.records if record.name.startswith("ibi")]
+    assert ours == [
+        "a letter was not sent: SMTPAuthenticationError", "a letter was not sent: FileNotFoundError",
+    ]  # fmt: skip
+    assert box.envelopes == []
+    assert set(box.passwords) == {(USER.encode(), b"very wrong")}
+
+
+def test_a_server_with_an_untrusted_certificate_gets_nothing(
+    guarded: tuple[str, Guarded], tmp_path: Path
+) -> None:
+    way, box = guarded
+    (tmp_path / "password").write_text(PASSWORD)
+    send(way, box, tmp_path / "password")
+    assert (box.passwords, box.envelopes) == ([], [])
+
+
+def test_where_tls_was_asked_for_a_server_without_it_gets_no_letter(
+    postbox: tuple[Postbox, MailSender], caplog: pytest.LogCaptureFixture
+) -> None:
+    box, plain = postbox
+    assert plain._server is not None
+    mail = MailSender(f"smtp+starttls://127.0.0.1:{plain._server.port}", "a@b.example", "urlib.example")
+    mail.registered(IBI, "admin@archive.example")
+    mail.close()
+    assert box.envelopes == []
+    assert "SMTPNotSupportedError" in caplog.text
+
+
+@pytest.mark.parametrize(
+    ("text", "server"),
+    [
+        ("mail.example", ("smtp", "mail.example", 25, "")),
+        ("[::1]:2525", ("smtp", "::1", 2525, "")),
+        ("smtp://mail.example:26/", ("smtp", "mail.example", 26, "")),
+        ("smtps://mail.example", ("smtps", "mail.example", 465, "")),
+        ("smtps://me@mail.example", ("smtps", "mail.example", 465, "me")),
+        ("smtp+starttls://me@x.org@mail.example:588", ("smtp+starttls", "mail.example", 588, "me@x.org")),
+        ("smtp+starttls://me%40x.org@mail.example", ("smtp+starttls", "mail.example", 587, "me@x.org")),
+    ],
+)
+def test_a_mail_server_is_read_as_operators_write_it(text: str, server: tuple[object, ...]) -> None:
+    assert mail_server(text) == server
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "http://mail.example", "smtps://", "smtps://@mail.example", "smtps://me:secret@mail.example",
+        "smtp://me@mail.example", "me@mail.example", "mail.example:0", "mail.example:secret", "smtps://a b@",
+        "smtps://%ff@mail.example",
+    ],
+)  # fmt: skip
+def test_what_is_no_mail_server_is_refused_and_no_password_shown(text: str) -> None:
+    with pytest.raises(SetupError) as raised:
+        mail_server(text)
+    assert "secret" not in str(raised.value)
+
+
+def test_a_user_without_the_file_of_a_password_is_refused_when_settings_are_read(tmp_path: Path) -> None:
+    settings = {
+        "address": "urlib.example",
+        "service": IBIForms.parse(f"rep {IBI}"),
+        "smtp": "smtps://me@mail.example",
+    }
+    for file in ("", "password"):
+        with pytest.raises(SetupError, match="absolute path"):
+            ResolverSettings(**settings, smtp_password_file=file)  # type: ignore[arg-type]  # texts, and forms
+    ResolverSettings(**settings, smtp_password_file=str(tmp_path / "password"))  # type: ignore[arg-type]  # as above
+
+
+def test_letters_about_what_administrators_decide_go_out_as_the_settings_are_now(
+    postbox: tuple[Postbox, MailSender], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    use_cheap_keys(monkeypatch)
+    box, mail = postbox
+    assert mail._server is not None
+    with administered_resolver(tmp_path) as running:  # it begins without a mail server
+        running.registry.apply(IBI, "archive.example", "admin@archive.example")
+        root = running.browser("root")
+        settings = ResolverSettings.read(running.data)
+        smtp = {"smtp": f"127.0.0.1:{mail._server.port}", "mail_from": "resolver@urlib.example"}
+        replace(settings, registration="form", **smtp).write(running.data)  # type: ignore[arg-type]  # texts all
+        until(lambda: root.look("/-/register").status == 200)
+        root.look("/-/admin/applications")
+        sent = root.send("/-/admin/applications", ("ibi", str(IBI)), ("what", "approve"))
+        assert sent.status == 303
+        assert running.ask("POST", f"/registrations/{IBI}/rotate", None, Scope.ADMIN).status == 200
+        until(lambda: len(box.letters) == 2)
+        replace(settings, registration="closed").write(running.data)  # and goes on without one
+        until(lambda: root.look("/-/register").status == 404)
+        assert running.ask("POST", f"/registrations/{IBI}/rotate", None, Scope.ADMIN).status == 200
+    assert [letter["To"] for letter in box.letters] == ["admin@archive.example"] * 2
+    assert ["registered" in box.letters[0]["Subject"], "key" in box.letters[1]["Subject"]] == [True, True]
+
+
+@pytest.mark.parametrize("sender", ["@", "a@", "nobody", "a b@c.example"])
+def test_a_sender_that_cannot_be_holds_nothing_up(sender: str, caplog: pytest.LogCaptureFixture) -> None:
+    mail = MailSender("127.0.0.1:1", sender, "urlib.example")
+    mail.rotated(KNOWN)  # the Archive that asked for the key must still get it
+    mail.close()
+    assert "cannot be sent" in caplog.text

@@ -1,0 +1,319 @@
+"""Who has the key still does not get the Archive: moves, exclusions and heartbeats, with Archives on real sockets."""
+
+from __future__ import annotations
+
+import asyncio
+import sqlite3
+from typing import TYPE_CHECKING
+
+import pytest
+
+from ibi.identifier.forms import parse_ibi
+from ibi.protocol.messages import InclusionRequest
+from ibi.resolver.members.membership import HELD, REFUSED
+from ibi.resolver.members.takeover import SILENT_SECONDS
+from support.clock import run_with_false_clock
+from support.resolver.membership_fixture import (
+    ARCHIVE,
+    KEY,
+    SERVICE,
+    STRANGER,
+    Member,
+    archive,
+    member,
+    use_cheap_keys,
+)
+from support.resolver.running_resolver import until
+from support.scripted_archive import Behaviour, ReceivedRequest, ScriptedArchive
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable
+    from pathlib import Path
+
+OLD, NEW = "127.0.0.2", "127.0.0.3"
+IBI = parse_ibi(ARCHIVE)
+
+
+@pytest.fixture(autouse=True)
+def _cheap_keys(monkeypatch: pytest.MonkeyPatch) -> None:
+    use_cheap_keys(monkeypatch)
+
+
+class Switchable(ScriptedArchive):
+    """An Archive that can fall silent and come back."""
+
+    silent = False
+
+    def behaviour_for(self, received: ReceivedRequest) -> Behaviour:
+        return Behaviour(lie="reset") if self.silent else super().behaviour_for(received)
+
+
+def play(data: Path, scene: Callable[[Member, Switchable], Awaitable[None]], **more: object) -> None:
+    old = Switchable("old", "old.example", ARCHIVE, ip=OLD)
+
+    async def main() -> None:
+        async with member(data, [old, archive("new", NEW), archive("third", "127.0.0.4")], **more) as at:  # type: ignore[arg-type]  # passed on
+            assert (await at.include("old.example", OLD)).status == 200
+            await scene(at, old)
+
+    asyncio.run(main())
+
+
+def test_a_move_is_held_while_the_old_address_confirms_and_reported_once(tmp_path: Path) -> None:
+    async def scene(at: Member, _old: Switchable) -> None:
+        for _ in range(4):
+            assert await at.include("new.example") is HELD
+            at.clock.now += 60.0
+        assert at.addresses == ["old.example"]
+        (held,) = at.evidence.of("moved-address")
+        assert held == {
+            "ibi": ARCHIVE,
+            "outcome": "held",
+            "before": "old.example",
+            "address": "new.example",
+            "source": STRANGER,
+            "old_answers": 1,
+        }
+        known = at.registry.entry(IBI)
+        assert known is not None
+        assert known.move is not None
+        assert (known.move.address, known.move.silent_since) == ("new.example", None)
+
+    play(tmp_path, scene)
+
+
+@pytest.mark.proves("ARC-10")
+def test_away_from_a_silent_address_it_moves_after_three_checks_over_a_minute(tmp_path: Path) -> None:
+    async def scene(at: Member, old: Switchable) -> None:
+        old.silent = True
+        for wait in (1.0, 2.0, 4.0, SILENT_SECONDS - 7.5):
+            assert await at.include("new.example") is HELD
+            at.clock.now += wait
+        assert await at.include("new.example") is HELD
+        at.clock.now += 0.6
+        assert (await at.include("new.example")).status == 200
+        assert at.addresses == ["new.example"]
+        assert [entry["outcome"] for entry in at.evidence.of("moved-address")] == ["held", "done"]
+        known = at.registry.entry(IBI)
+        assert known is not None
+        assert (known.move, known.confirmed_address) == (None, "new.example")
+
+    play(tmp_path, scene)
+
+
+def test_two_checks_are_not_enough_however_long_the_time_between_them(tmp_path: Path) -> None:
+    async def scene(at: Member, old: Switchable) -> None:
+        old.silent = True
+        assert await at.include("new.example") is HELD
+        at.clock.now += 1_000.0
+        assert await at.include("new.example") is HELD
+        assert (await at.include("new.example")).status == 200
+
+    play(tmp_path, scene)
+
+
+def test_one_word_of_the_old_address_begins_the_waiting_anew(tmp_path: Path) -> None:
+    async def scene(at: Member, old: Switchable) -> None:
+        for silent in (True, True, True, False, True, True):
+            old.silent = silent
+            assert await at.include("new.example") is HELD
+            at.clock.now += 25.0
+
+    play(tmp_path, scene)
+
+
+def test_a_move_to_a_third_address_begins_the_waiting_anew(tmp_path: Path) -> None:
+    async def scene(at: Member, old: Switchable) -> None:
+        old.silent = True
+        for name in ("new", "new", "third", "third", "new"):
+            assert await at.include(f"{name}.example") is HELD
+            at.clock.now += 40.0
+
+    play(tmp_path, scene)
+
+
+def test_who_sends_from_the_old_address_moves_at_once(tmp_path: Path) -> None:
+    async def scene(at: Member, _old: Switchable) -> None:
+        assert (await at.include("new.example", OLD)).status == 200
+        assert at.addresses == ["new.example"]
+
+    play(tmp_path, scene)
+
+
+def test_another_name_or_port_of_the_same_machine_is_no_move(tmp_path: Path) -> None:
+    async def main() -> None:
+        archives = [archive("old", OLD), archive("alias", OLD)]
+        async with member(tmp_path, archives) as at:
+            assert (await at.include("old.example")).status == 200
+            assert (await at.include("alias.example")).status == 200
+            assert at.addresses == ["alias.example"]
+
+    asyncio.run(main())
+
+
+def test_the_administrator_allows_a_move_once(tmp_path: Path) -> None:
+    async def scene(at: Member, _old: Switchable) -> None:
+        at.registry.allow_move(IBI)
+        assert (await at.include("new.example")).status == 200
+        assert at.evidence.of("moved-address")[0]["allowed"] == 1
+        assert await at.include("old.example") is HELD
+
+    play(tmp_path, scene)
+
+
+def test_after_a_goodbye_from_there_it_moves_at_once(tmp_path: Path) -> None:
+    async def scene(at: Member, old: Switchable) -> None:
+        assert (await at.exclude("old.example", OLD)).status == 200
+        old.silent = True
+        assert (await at.include("new.example")).status == 200
+
+    play(tmp_path, scene)
+
+
+def test_an_exclusion_from_elsewhere_does_not_permit_a_move(tmp_path: Path) -> None:
+    async def scene(at: Member, old: Switchable) -> None:
+        assert (await at.exclude("old.example", STRANGER)).status == 200
+        assert await at.include("new.example") is HELD
+        old.silent = True
+        assert await at.include("new.example") is HELD
+
+    play(tmp_path, scene)
+
+
+@pytest.mark.proves("REG-05", "REG-08")
+def test_by_the_letter_of_the_standard_the_key_alone_moves_it(tmp_path: Path) -> None:
+    async def scene(at: Member, _old: Switchable) -> None:
+        assert (await at.include("new.example")).status == 200
+        assert at.addresses == ["new.example"]
+
+    play(tmp_path, scene, guarded=False)
+
+
+@pytest.mark.proves("REG-07")
+def test_who_is_excluded_and_still_answers_is_excluded_and_noted(tmp_path: Path) -> None:
+    async def main() -> None:
+        for name, absent in (("there", frozenset[str]()), ("gone", frozenset({"old"}))):
+            (tmp_path / name).mkdir()
+            async with member(tmp_path / name, [archive("old", OLD)], absent=absent) as at:
+                assert (await at.include("old.example")).status == 200
+                assert (await at.exclude("old.example")).status == 200
+                await asyncio.sleep(30)  # of a clock that leaps
+                found = [entry for entry in at.evidence.of("excluded") if "still_answers" in entry]
+                expected = {"ibi": ARCHIVE, "address": "old.example", "still_answers": 1}
+                assert found == ([] if absent else [expected])
+                assert at.addresses == []
+
+    run_with_false_clock(main())
+
+
+@pytest.mark.proves("REG-05")
+def test_who_has_not_confirmed_is_asked_again_until_it_does(tmp_path: Path) -> None:
+    async def main() -> None:
+        old = Switchable("old", "old.example", ARCHIVE, ip=OLD)
+        async with member(tmp_path, [old]) as at:
+            old.silent = True
+            assert (await at.include("old.example")).body.endswith(b"unsuccessful")
+            await at.membership.probation.ask_again()
+            assert [each.confirmed for each in at.registry.archives()] == [False]
+            old.silent = False
+            await at.membership.probation.ask_again()
+            assert [each.confirmed for each in at.registry.archives()] == [True]
+            known = at.registry.entry(IBI)
+            assert known is not None
+            assert known.confirmed_address == "old.example"
+
+    run_with_false_clock(main())
+
+
+@pytest.mark.proves("REG-08")
+def test_a_heartbeat_writes_nothing_but_once_a_minute_when_it_was_heard(tmp_path: Path) -> None:
+    async def main() -> None:
+        async with member(tmp_path, [archive("old", OLD)]) as at:
+            await at.include("old.example")
+            other = sqlite3.connect(tmp_path / "registry.sqlite")
+
+            def version() -> int:
+                return int(other.execute("PRAGMA data_version").fetchone()[0])
+
+            first, known = version(), at.registry.archives()
+            for _ in range(5):
+                assert (await at.include("old.example")).body.endswith(b"status.confirmation successful")
+                at.clock.now += 10.0
+            assert version() == first
+            at.clock.now += 20.0
+            await at.include("old.example")
+            assert version() != first
+            entry = at.registry.entry(IBI)
+            assert entry is not None
+            assert entry.heard_at == "2014-05-13T16:54:30Z"
+            assert at.registry.archives() is known
+            assert known[0].since == 1_400_000_000.0
+            assert len(at.evidence.of("included")) == 1
+            other.close()
+
+    asyncio.run(main())
+
+
+@pytest.mark.parametrize("late", [Behaviour(lie="silence"), Behaviour(b"confirmation yes", after=2.0)])
+@pytest.mark.proves("AMB-35")
+def test_a_heartbeat_that_was_overtaken_by_an_exclusion_does_not_say_included(
+    tmp_path: Path, late: Behaviour
+) -> None:
+    class Waiting(Switchable):
+        def behaviour_for(self, received: ReceivedRequest) -> Behaviour:
+            return late if self.silent else super().behaviour_for(received)
+
+    async def main() -> None:
+        old = Waiting("old", "old.example", ARCHIVE, ip=OLD)
+        async with member(tmp_path, [old]) as at:
+            await at.include("old.example")
+            old.silent = True
+            slow = asyncio.create_task(at.include("old.example"))
+            await until(lambda: len(old.received) > 1)
+            await at.exclude("old.example")
+            assert await slow is REFUSED
+            assert at.addresses == []
+
+    run_with_false_clock(main())
+
+
+def test_strangers_who_guess_do_not_lock_an_archive_out(tmp_path: Path) -> None:
+    async def scene(at: Member, _old: Switchable) -> None:
+        statuses = [(await at.include("old.example", STRANGER, KEY[::-1])).status for _ in range(6)]
+        assert statuses == [403] * 5 + [429]
+        assert (await at.include("old.example", OLD)).status == 200
+
+    play(tmp_path, scene)
+
+
+@pytest.mark.parametrize(
+    "address", ["urlib.net", "URLIB.NET.:80", "127.0.0.9:8080", "[::1]:9090", "[::ffff:127.0.0.9]:8080"]
+)
+def test_none_of_our_own_addresses_becomes_an_archive(tmp_path: Path, address: str) -> None:
+    async def main() -> None:
+        own = ("urlib.net", "127.0.0.9:8080", "[::1]:9090")
+        async with member(tmp_path, [], own=own) as at:
+            assert await at.include(address) is REFUSED
+
+    asyncio.run(main())
+
+
+def test_where_we_listen_everywhere_loopback_is_our_own(tmp_path: Path) -> None:
+    async def main() -> None:
+        async with member(tmp_path, [], own=("0.0.0.0:8080",)) as at:
+            assert await at.include("127.0.0.5:8080") is REFUSED
+            assert (await at.include("127.0.0.5:8081")).status == 200
+
+    asyncio.run(main())
+
+
+def test_our_own_service_becomes_no_archive_in_either_form(tmp_path: Path) -> None:
+    async def main() -> None:
+        async with member(tmp_path, [archive("old", OLD)]) as at:
+            for form in (SERVICE.rep, SERVICE.ibip):
+                assert form is not None
+                at.registry.register(form, KEY)
+                request = InclusionRequest("old.example", form, "192.0.2.1", "1", "admin@a.example", KEY)
+                assert await at.membership.answer(request, STRANGER) is REFUSED
+
+    asyncio.run(main())

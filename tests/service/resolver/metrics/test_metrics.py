@@ -1,0 +1,205 @@
+"""What a resolver counts: summed over real processes, none of it lost, and shown to those inside alone."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ibi.http.request import Request
+from ibi.resolver.metrics.metrics import FOLDER, REDIRECT, Metrics
+from ibi.resolver.metrics.shared_counters import SharedCounters
+from ibi.resolver.model.alert import Kind
+
+PROGRAM = """
+import sys
+from pathlib import Path
+from ibi.resolver.metrics.metrics import Metrics
+
+metrics = Metrics(Path(sys.argv[1]))
+for _ in range(int(sys.argv[2])):
+    metrics.started()
+    metrics.ended("redirect", 0.02, 0.0)
+metrics.started()
+print("counted", flush=True)
+sys.stdin.read()
+"""
+
+
+class Resolving:
+    """A process that resolves so often, and has one more resolution under way until it is killed."""
+
+    def __init__(self, data: Path, times: int) -> None:
+        self.process = subprocess.Popen(
+            [sys.executable, "-c", PROGRAM, str(data), str(times)],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+            env={**os.environ, "PYTHONPATH": str(Path(__file__).parents[4] / "src")},
+        )
+        assert self.process.stdout is not None
+        assert self.process.stdout.readline() == "counted\n"
+
+    def kill(self) -> None:
+        self.process.send_signal(signal.SIGKILL)
+        self.process.communicate(timeout=20)
+
+
+class Counts:
+    def __init__(self) -> None:
+        self.delivered = self.queued = 0
+        self.dropped: Counter[str] = Counter()
+
+
+def numbers(metrics: Metrics) -> dict[str, float]:
+    """The numbers by name, as a program reads them."""
+    lines = metrics.text().decode("ascii").splitlines()
+    pairs = [line.rpartition(" ") for line in lines if not line.startswith("#")]
+    assert len({name for name, _, _ in pairs}) == len(pairs)
+    return {name.removeprefix("ibi_resolver_"): float(value) for name, _, value in pairs}
+
+
+def request(peer: str, **headers: str) -> Request:
+    named = [(name.replace("_", "-").encode(), value.encode()) for name, value in headers.items()]
+    scope: dict[str, Any] = {
+        "method": "GET",
+        "raw_path": b"/-/metrics",
+        "query_string": b"",
+        "headers": named,
+        "client": (peer, 1),
+    }
+    return Request.of(scope, ())
+
+
+def test_numbers_are_summed_over_processes_and_outlive_them_but_what_is_in_hand_does_not(
+    tmp_path: Path,
+) -> None:
+    here = Metrics(tmp_path)
+    here.started()
+    here.ended(REDIRECT, 0.02, 0.0)
+    others = [Resolving(tmp_path, 10), Resolving(tmp_path, 100)]
+    try:
+        seen = numbers(here)
+        assert (seen['resolutions_total{outcome="redirect"}'], seen["in_flight"], seen["workers"]) == (
+            111,
+            2,
+            3,
+        )
+    finally:
+        for other in others:
+            other.kill()
+    seen = numbers(here)
+    assert (seen['resolutions_total{outcome="redirect"}'], seen["in_flight"], seen["workers"]) == (111, 0, 1)
+    assert seen["resolution_seconds_count"] == 111
+    assert seen["resolution_seconds_sum"] == pytest.approx(111 * 0.02)
+    assert seen['resolution_seconds_bucket{le="0.01"}'] == 0
+    assert (
+        seen['resolution_seconds_bucket{le="0.025"}'] == seen['resolution_seconds_bucket{le="+Inf"}'] == 111
+    )
+
+
+def test_a_new_process_takes_the_file_of_one_that_has_ended_and_counts_on(tmp_path: Path) -> None:
+    for count in (1, 2, 3):
+        metrics = Metrics(tmp_path)
+        metrics.started()
+        metrics.ended(Kind.NOT_FOUND, 1.0, 0.0)
+        assert numbers(metrics)['resolutions_total{outcome="not-found"}'] == count
+        metrics.started()
+        metrics.close()
+    assert [path.name for path in (tmp_path / FOLDER).iterdir()] == ["0"]
+    assert numbers(Metrics(tmp_path))["in_flight"] == 0
+
+
+def test_numbers_of_another_version_are_begun_anew(tmp_path: Path) -> None:
+    counters = SharedCounters(tmp_path / FOLDER, ["a", "b"])
+    counters.values[1] += 1
+    other = SharedCounters(tmp_path / FOLDER, ["a", "b", "c"])
+    assert (other.totals().sums, len(other.totals().running)) == ([0.0] * 3, 1)
+    counters.close()
+    other.close()
+    last = SharedCounters(tmp_path / FOLDER, ["c", "a"])
+    assert last.totals().sums == [0.0, 0.0]
+
+
+@pytest.mark.parametrize("content", [b"", b"x", bytes(10_000)])
+def test_strange_files_in_the_folder_are_no_numbers(tmp_path: Path, content: bytes) -> None:
+    (tmp_path / FOLDER).mkdir()
+    (tmp_path / FOLDER / "0").write_bytes(content)
+    (tmp_path / FOLDER / "note").write_bytes(content)
+    metrics = Metrics(tmp_path)
+    metrics.ended("redirect", 0.0, 0.0, rounds=1)
+    assert numbers(metrics)["rounds_total"] == 1
+
+
+def test_where_no_file_can_be_had_a_process_counts_for_itself_and_says_so(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    (tmp_path / FOLDER).touch()
+    metrics = Metrics(tmp_path)
+    metrics.ended("redirect", 0.0, 0.0, rounds=1)
+    assert (numbers(metrics)["rounds_total"], numbers(metrics)["workers"]) == (1, 1)
+    assert len(caplog.records) == 1
+
+
+def test_everything_that_is_counted_is_told_by_its_kind(tmp_path: Path) -> None:
+    counts = Counts()
+    metrics = Metrics(tmp_path)
+    metrics.follow(counts, lambda: 7, lambda: 2)
+    metrics.queried("answered", 0.2)
+    metrics.queried("asleep")
+    metrics.queried("a new kind of answer")
+    metrics.ended("redirect", 0.0, 0.0, rounds=1, hint="right", cached="stale")
+    counts.delivered, counts.queued, counts.dropped = 3, 1, Counter({"closing": 2, "a new reason": 1})
+    for _ in range(2):  # what was told before is not counted again
+        seen = numbers(metrics)
+        assert seen['questions_total{result="answered"}'] == seen['questions_total{result="other"}'] == 1
+        assert seen["question_seconds_count"] == 1
+        assert (seen['hints_total{result="right"}'], seen['remembered_total{answer="stale"}']) == (1, 1)
+        assert (seen["archives_included"], seen["archives_asleep"]) == (7, 2)
+        assert (seen["thanks_delivered_total"], seen["thanks_queued"]) == (3, 1)
+        assert seen['thanks_dropped_total{reason="closing"}'] == 2
+        assert seen['thanks_dropped_total{reason="other"}'] == 1
+    counts.delivered, counts.queued = 4, 0
+    metrics.leave(counts)
+    counts.delivered = 100
+    assert numbers(metrics)["thanks_delivered_total"] == 4
+    for kind in Kind:
+        metrics.started()
+        metrics.ended(kind, 0.0, 0.0)
+        assert numbers(metrics)[f'resolutions_total{{outcome="{kind}"}}'] == 1
+    assert numbers(metrics)['resolutions_total{outcome="other"}'] == 0
+
+
+def test_gauges_that_every_process_knows_whole_are_not_added_up(tmp_path: Path) -> None:
+    many = [Metrics(tmp_path) for _ in range(3)]
+    for each in many:
+        each.follow(Counts(), lambda: 5, lambda: 0)
+        each.text()
+    assert numbers(many[0])["archives_included"] == 5
+
+
+@pytest.mark.parametrize(
+    ("who", "networks", "allowed"),
+    [
+        (request("127.0.0.1"), (), True),
+        (request("::1"), (), True),
+        (request("203.0.113.7"), (), False),
+        (request("127.0.0.1", x_forwarded_for="203.0.113.7"), (), False),
+        (request("127.0.0.1", forwarded="for=203.0.113.7"), (), False),
+        (request("127.0.0.1", via="1.1 proxy"), (), False),
+        (request("10.1.2.3"), ("10.0.0.0/8",), True),
+        (request("127.0.0.1"), ("10.0.0.0/8",), False),
+        (request("10.1.2.3", x_forwarded_for="203.0.113.7"), ("10.0.0.0/8",), False),
+    ],
+)
+def test_they_are_not_shown_to_clients_outside(
+    tmp_path: Path, who: Request, networks: tuple[str, ...], allowed: bool
+) -> None:
+    answer = Metrics(tmp_path).answer(who, networks)
+    assert (answer is not None) is allowed

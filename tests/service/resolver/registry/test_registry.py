@@ -1,0 +1,292 @@
+"""The registry, in a real SQLite file that several processes share."""
+
+from __future__ import annotations
+
+import sqlite3
+import subprocess
+import sys
+from contextlib import closing
+from typing import TYPE_CHECKING
+
+import pytest
+
+import ibi.resolver
+from ibi.errors import ParseError, SetupError
+from ibi.identifier.forms import parse_ibi
+from ibi.protocol.messages import InclusionRequest, is_key
+from ibi.resolver.registry.keys import hash_key, is_weak_key, strong_key
+from ibi.resolver.registry.registry import MIGRATIONS, Registry
+from ibi.runtime.database import check_version, migrate, open_engine, upgrade
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+SERVICE = parse_ibi("sid.inpe.br/mtc-m21/2012/06.05.15.34.39")
+OTHER = parse_ibi("dpi.inpe.br/banon/1999/01.09.22.14")
+REQUEST = InclusionRequest(
+    "mtc-m21.sid.inpe.br",
+    SERVICE,
+    "150.163.34.239",
+    "2014:11.09.02.16.15",
+    "admin@archive.example",
+    "1234567890",
+)
+NOON = 1_400_000_000.0
+
+
+def opened(path: Path) -> Registry:
+    engine = open_engine(path)
+    migrate(engine, MIGRATIONS)
+    return Registry(engine, lambda: NOON)
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    return tmp_path / "registry.sqlite"
+
+
+@pytest.fixture
+def registry(path: Path) -> Iterator[Registry]:
+    registry = opened(path)
+    yield registry
+    registry.close()
+
+
+def include(registry: Registry, request: InclusionRequest = REQUEST, *, confirmed: bool = True) -> bool:
+    return registry.include(request, registry.open_change(request.service_ibi), confirmed=confirmed)
+
+
+@pytest.mark.proves("REG-02", "REG-05")
+def test_a_registered_archive_is_not_asked_before_it_is_included(registry: Registry) -> None:
+    registry.register(SERVICE, "1234567890")
+    assert registry.archives() == ()
+    assert include(registry)
+    (archive,) = registry.archives()
+    assert (str(archive.service_ibi), archive.address) == (str(SERVICE), "mtc-m21.sid.inpe.br")
+    assert archive.confirmed
+
+
+@pytest.mark.proves("REG-02")
+def test_only_registered_archives_can_be_included(registry: Registry) -> None:
+    assert not include(registry)
+    assert registry.archives() == ()
+
+
+@pytest.mark.proves("REG-02", "REG-07")
+def test_the_registration_survives_exclusion(registry: Registry) -> None:
+    registry.register(SERVICE, "1234567890")
+    include(registry)
+    assert registry.exclude(SERVICE, registry.open_change(SERVICE))
+    assert registry.archives() == ()
+    assert registry.check_key(SERVICE, "1234567890")
+    (known,) = registry.registered()
+    assert known.included is None
+    assert include(registry)
+
+
+@pytest.mark.proves("REG-08", "ARC-10")
+def test_a_second_inclusion_replaces_the_address_and_the_other_attributes(registry: Registry) -> None:
+    registry.register(SERVICE, "1234567890")
+    include(registry)
+    moved = InclusionRequest(
+        "m21.example:8080", SERVICE, "192.0.2.7", "2", "root@archive.example", "1234567890"
+    )
+    assert include(registry, moved, confirmed=False)
+    (archive,) = registry.archives()
+    assert (archive.address, archive.ip, archive.confirmed) == ("m21.example:8080", "192.0.2.7", False)
+    assert (archive.platform_version, archive.admin_mail) == ("2", "root@archive.example")
+
+
+@pytest.mark.proves("AMB-35")
+def test_of_two_changes_under_way_the_later_one_wins(registry: Registry) -> None:
+    registry.register(SERVICE, "1234567890")
+    slow = registry.open_change(SERVICE)
+    quick = registry.open_change(SERVICE)
+    assert registry.exclude(SERVICE, quick)
+    assert not registry.include(REQUEST, slow, confirmed=True)
+    assert registry.archives() == ()
+
+
+@pytest.mark.proves("GEN-13", "REG-05")
+def test_an_archive_is_one_and_the_same_in_any_case_of_its_name(registry: Registry) -> None:
+    registry.register(SERVICE, "1234567890")
+    shouted = parse_ibi(str(SERVICE).upper())
+    assert registry.check_key(shouted, "1234567890")
+    with pytest.raises(SetupError):
+        registry.register(shouted, "1234567891")
+
+
+@pytest.mark.proves("MSG-21", "REG-01")
+def test_a_key_is_made_when_none_is_given_and_cannot_be_guessed(registry: Registry) -> None:
+    key = registry.register(SERVICE)
+    assert is_key(key)
+    assert not is_weak_key(key)
+    assert registry.check_key(SERVICE, key)
+    assert len({strong_key() for _ in range(100)}) == 100
+
+
+@pytest.mark.proves("MSG-21", "REG-01")
+def test_a_ten_digit_key_is_taken_and_known_to_be_weak(registry: Registry) -> None:
+    assert registry.register(SERVICE, "1234567890") == "1234567890"
+    assert is_weak_key("1234567890")
+    assert not is_weak_key("1234567890-1234567890")
+
+
+@pytest.mark.parametrize(
+    "key", ["123456789", "", "abcdefghij", "1234567890-", "１２３４５６７８９０", "1234567890\n"]
+)
+@pytest.mark.proves("MSG-21")
+def test_what_is_no_key_is_refused_and_not_repeated(registry: Registry, key: str) -> None:
+    with pytest.raises(ParseError) as caught:
+        registry.register(SERVICE, key)
+    assert not key.strip() or key not in str(caught.value)
+
+
+@pytest.mark.proves("REG-05")
+def test_a_wrong_key_and_an_unknown_archive_are_the_same_no(registry: Registry) -> None:
+    registry.register(SERVICE, "1234567890")
+    assert not registry.check_key(SERVICE, "1234567891")
+    assert not registry.check_key(OTHER, "1234567890")
+
+
+@pytest.mark.proves("REG-08")
+def test_no_key_stands_in_the_database_files(registry: Registry, path: Path) -> None:
+    key = registry.register(SERVICE)
+    include(registry)
+    for file in path.parent.iterdir():
+        assert key.encode() not in file.read_bytes()
+
+
+@pytest.mark.proves("REG-08")
+def test_registering_twice_with_the_same_key_changes_the_hosts_only(registry: Registry) -> None:
+    registry.register(SERVICE, "1234567890")
+    registry.register(SERVICE, "1234567890", ["Files.example", "a.example"])
+    include(registry)
+    assert registry.archives()[0].url_hosts == ("a.example", "files.example")
+    with pytest.raises(SetupError, match="registered already"):
+        registry.register(SERVICE)
+
+
+@pytest.mark.parametrize(
+    "host", ["", "a b", "http://a.example", "a.example/x", "a.example:80", "é.example", "-a", "a\n"]
+)
+def test_what_is_no_host_is_refused(registry: Registry, host: str) -> None:
+    with pytest.raises(ParseError):
+        registry.register(SERVICE, "1234567890", [host])
+
+
+def test_unregistering_forgets_the_archive_at_once(registry: Registry) -> None:
+    registry.register(SERVICE, "1234567890")
+    include(registry)
+    registry.unregister(SERVICE)
+    assert registry.archives() == ()
+    assert registry.registered() == []
+    with pytest.raises(SetupError, match="not registered"):
+        registry.unregister(SERVICE)
+
+
+@pytest.mark.proves("REG-02")
+def test_what_another_process_registers_is_seen_at_the_next_look(registry: Registry, path: Path) -> None:
+    assert registry.archives() == ()
+    program = (
+        "import sys; from pathlib import Path; from ibi.runtime.database import open_engine\n"
+        "from ibi.identifier.forms import parse_ibi; from ibi.resolver.registry.registry import Registry\n"
+        "from ibi.protocol.messages import InclusionRequest\n"
+        "registry = Registry(open_engine(Path(sys.argv[1])), lambda: 0.0); ibi = parse_ibi(sys.argv[2])\n"
+        "registry.register(ibi, '1234567890')\n"
+        "request = InclusionRequest('a.example', ibi, '192.0.2.1', '1', 'admin@archive.example', '1234567890')\n"
+        "assert registry.include(request, registry.open_change(ibi), confirmed=True)\n"
+    )
+    source = str(next(iter(ibi.resolver.__path__)).removesuffix("/ibi/resolver"))
+    subprocess.run(
+        [sys.executable, "-c", program, str(path), str(OTHER)], check=True, env={"PYTHONPATH": source}
+    )
+    assert [archive.address for archive in registry.archives()] == ["a.example"]
+
+
+def test_a_change_without_the_generation_counter_is_seen_a_second_later(path: Path) -> None:
+    engine = open_engine(path)
+    migrate(engine, MIGRATIONS)
+    moments = [NOON]
+    registry = Registry(engine, lambda: moments[-1])
+    registry.register(SERVICE, "1234567890")
+    include(registry)
+    assert len(registry.archives()) == 1
+    editor = sqlite3.connect(path, isolation_level=None)
+    editor.execute("UPDATE archives SET included = 0")
+    editor.close()
+    for later in (1.0, -3_600.0):  # also where the clock was set back
+        moments.append(NOON + later)
+        assert registry.archives() == ()
+    registry.close()
+
+
+def test_a_set_that_has_not_changed_is_not_read_again(registry: Registry) -> None:
+    registry.register(SERVICE, "1234567890")
+    include(registry)
+    assert registry.archives() is registry.archives()
+
+
+def test_readers_do_not_wait_for_a_writer(registry: Registry, path: Path) -> None:
+    registry.register(SERVICE, "1234567890")
+    include(registry)
+    writer = sqlite3.connect(path, isolation_level=None)
+    writer.execute("BEGIN EXCLUSIVE")
+    assert len(registry.archives()) == 1
+    assert registry.ready()
+    assert registry.check_key(SERVICE, "1234567890")
+    writer.close()
+
+
+def test_when_the_database_is_gone_the_last_known_set_holds(registry: Registry, path: Path) -> None:
+    registry.register(SERVICE, "1234567890")
+    include(registry)
+    known = registry.archives()
+    registry.register(OTHER, "1234567890")  # a change, so that the database is read again
+    with closing(sqlite3.connect(path)) as connection, connection:
+        connection.execute("DROP TABLE archives")
+    assert registry.archives() == known
+    assert not registry.ready()
+
+
+def test_a_database_of_another_version_is_refused(path: Path) -> None:
+    engine = open_engine(path)
+    with engine.begin() as connection:
+        connection.exec_driver_sql("CREATE TABLE alembic_version (version_num VARCHAR(32))")
+        connection.exec_driver_sql("INSERT INTO alembic_version VALUES ('9999')")
+    with pytest.raises(SetupError, match="another version"):
+        check_version(engine, MIGRATIONS)
+    engine.dispose()
+
+
+@pytest.mark.proves("REG-08")
+def test_a_registry_of_the_first_version_keeps_its_archives(path: Path) -> None:
+    engine = open_engine(path)
+    with engine.begin() as connection:
+        connection.exec_driver_sql(
+            "CREATE TABLE archives (service_ibi VARCHAR PRIMARY KEY, spelling VARCHAR NOT NULL,"
+            " key_hash VARCHAR NOT NULL, url_hosts VARCHAR NOT NULL, registered_at VARCHAR NOT NULL,"
+            " included BOOLEAN NOT NULL, confirmed BOOLEAN NOT NULL, address VARCHAR, ip VARCHAR,"
+            " protocol VARCHAR, platform_version VARCHAR, admin_mail VARCHAR, changed_at VARCHAR,"
+            " change INTEGER NOT NULL)"
+        )
+        connection.exec_driver_sql("CREATE TABLE alembic_version (version_num VARCHAR(32))")
+        connection.exec_driver_sql("INSERT INTO alembic_version VALUES ('registry_0001')")
+        connection.exec_driver_sql(
+            "INSERT INTO archives VALUES (?, ?, ?, '', '2026-01-01T00:00:00Z', 1, 1, 'old.example', '192.0.2.1',"
+            " 'HTTP', '1', 'admin@archive.example', '2026-01-02T00:00:00Z', 7)",
+            (SERVICE.canonical, str(SERVICE), hash_key("1234567890")),
+        )
+    engine.dispose()
+    upgrade(engine, MIGRATIONS)
+    check_version(engine, MIGRATIONS)
+    registry = opened(path)
+    (archive,) = registry.archives()
+    assert (archive.address, archive.confirmed, archive.since) == ("old.example", True, 1_767_312_000.0)
+    known = registry.entry(SERVICE)
+    assert known is not None
+    assert (known.applied, known.confirmed_address, known.change) == (False, "old.example", 7)
+    assert registry.check_key(SERVICE, "1234567890")
+    assert include(registry)
+    registry.close()

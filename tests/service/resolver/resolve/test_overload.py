@@ -1,0 +1,144 @@
+"""Under overload: no Archive is asked in vain, none is blamed, and questions are shared."""
+
+from __future__ import annotations
+
+import asyncio
+import tempfile
+from contextlib import aclosing, asynccontextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from ibi.http.limits.fair_queue import FairQueue
+from ibi.identifier.forms import parse_ibi
+from ibi.protocol.messages import UrlRequest
+from ibi.protocol.verb_list import VerbList
+from ibi.resolver.cache.answers import AnswerCache
+from ibi.resolver.cache.rows import Snapshot
+from ibi.resolver.metrics.metrics import Metrics
+from ibi.resolver.model.archive import Archive
+from ibi.resolver.resolve.breaker import FAILURES, CircuitBreakers
+from ibi.resolver.resolve.policy import Members, ask_all
+from ibi.resolver.resolve.queries import Queries
+from ibi.resolver.resolve.round import Round, Terms, Times
+from support.clock import run_with_false_clock
+from support.resolver.running_resolver import resolver
+from support.resolver.scripted_peers import BODY, among, archive
+from support.scripted_archive import Behaviour
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Sequence
+
+    from ibi.http.client import Client
+    from ibi.resolver.model.archive import Archive
+
+TIMES = Times(per_archive=3.0)
+
+
+@asynccontextmanager
+async def questions(client: Client, health: CircuitBreakers) -> AsyncIterator[Queries]:
+    with tempfile.TemporaryDirectory() as folder:
+        memory, metrics = AnswerCache(Path(folder) / "memory", lambda: 1e9), Metrics(Path(folder))
+        yield Queries(client, health, memory, metrics, lambda: 1e9)
+        memory.close()
+        metrics.close()
+
+
+def round_of_all(asking: Queries, archives: Sequence[Archive], number: int, left: float) -> Round:
+    members = Members.of(archives, probation=False)
+    item = parse_ibi(f"example.org/a/2020/01.02.00.{number:02}")
+    query = UrlRequest(("192.0.2.1",), item, verbs=VerbList(()))
+    terms = Terms(asyncio.get_running_loop().time() + left, Snapshot(-1, -1), client=f"192.0.2.{number}")
+    return Round(asking, TIMES, lambda: members, ask_all(members), query, terms)
+
+
+async def finish(held: Round) -> None:
+    async with aclosing(held.responses()) as responses:
+        async for _ in responses:
+            pass
+
+
+def test_silence_in_less_than_half_the_time_is_not_held_against_an_archive() -> None:
+    async def main() -> None:
+        async with among(archive("a", Behaviour(lie="silence"))) as (client, archives):
+            service = archives[0].service_ibi.canonical
+            health = CircuitBreakers()
+            async with questions(client, health) as asking:
+                for number in range(2 * FAILURES):
+                    await finish(round_of_all(asking, archives, number, left=1.0))
+                assert health.trouble(service) is None
+                await finish(round_of_all(asking, archives, 30, left=5.0))
+                trouble = health.trouble(service)
+                assert trouble is not None
+                assert trouble.failures == 1
+
+    run_with_false_clock(main())
+
+
+def test_a_query_whose_turn_comes_too_late_is_refused_and_no_archive_is_asked() -> None:
+    async def main() -> None:
+        one = archive("a", Behaviour(BODY))
+        async with among(one) as (client, archives), questions(client, CircuitBreakers()) as asking:
+            busy = 10**6
+            asking.fair_queue = FairQueue(lambda: busy)
+            early = round_of_all(asking, archives, 1, left=5.0)
+            late = round_of_all(asking, archives, 2, left=4.0)
+            both = [asyncio.create_task(finish(each)) for each in (early, late)]
+            await asyncio.sleep(3.0)
+            busy = 0
+            asking.fair_queue.serve()  # it is the turn of both; one has two seconds left, the other a single one
+            assert (early.refused, len(early.queried)) == (False, 1)
+            assert (late.refused, late.queried) == (True, [])
+            await asyncio.gather(*both)
+        assert len(one.received) == 1
+
+    run_with_false_clock(main())
+
+
+def test_who_is_included_is_looked_up_once_in_a_turn_of_the_loop(tmp_path: Path) -> None:
+    async def main() -> None:
+        async with resolver(tmp_path) as running:
+            rounds = running.service._handlers._resolver
+            looks, archives = 0, rounds._archives
+
+            def counted() -> Sequence[Archive]:
+                nonlocal looks
+                looks += 1
+                return archives()
+
+            rounds._archives, rounds._generation = counted, None  # as where there is no shared memory
+            for turn in range(1, 4):
+                for _ in range(10):
+                    rounds._members()
+                assert looks == turn
+                await asyncio.sleep(0)
+                await asyncio.sleep(0)
+            number = [7]
+            rounds._generation = number
+            for turn in range(4, 7):
+                for _ in range(10):
+                    rounds._members()
+                await asyncio.sleep(0)
+                rounds._members()
+                assert looks == turn
+                number[0] += 1
+
+    asyncio.run(main())
+
+
+def test_what_many_archives_said_is_looked_up_at_once_as_for_each(tmp_path: Path) -> None:
+    memory = AnswerCache(tmp_path / "memory", lambda: 1e9)
+    question, names = "item/1 getUrl", [f"archive/{number}" for number in range(6)]
+    for name in names[:4]:
+        memory.put(name, question, name.encode(), 60.0)
+    memory.forget("archive/1", "item/1")
+    for settled in (False, True):
+        if settled:
+            memory.close()
+            memory = AnswerCache(tmp_path / "memory", lambda: 1e9)
+        found = memory.answers(names, question)
+        assert {name: kept.body for name, kept in found.items()} == {
+            name: name.encode() for name in ("archive/0", "archive/2", "archive/3")
+        }
+        assert all(memory.answer(name, question) == found.get(name) for name in names)
+        assert memory.answers(names, "item/2 getUrl") == {}
+    memory.close()

@@ -1,0 +1,350 @@
+"""A document that can become false is made by a command or held by a test."""
+
+from __future__ import annotations
+
+import ast
+import importlib
+import os
+import re
+import tomllib
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+import coverage_table
+from support.style.layers import ROOT, modules
+
+SKIPPED = {".git", "__pycache__", "node_modules", "dist", "build"}
+
+
+def _walk(folder: Path) -> Iterator[Path]:
+    for entry in sorted(folder.iterdir()):
+        if entry.name in SKIPPED or entry.name.startswith(
+            (".venv", ".pytest", ".mypy", ".ruff", ".hypothesis")
+        ):
+            continue
+        if entry.is_dir():
+            yield from _walk(entry)
+        else:
+            yield entry
+
+
+FILES = list(_walk(ROOT))
+PAGES = [path for path in FILES if path.suffix == ".md"]
+
+
+def _name(path: Path) -> str:
+    return path.relative_to(ROOT).as_posix()
+
+
+def _read(name: str) -> str:
+    return (ROOT / name).read_text(encoding="utf-8")
+
+
+def _prose(path: Path) -> str:
+    """A page without its code blocks."""
+    return re.sub(r"^```.*?^```", "", path.read_text(encoding="utf-8"), flags=re.MULTILINE | re.DOTALL)
+
+
+# ---- the map
+
+PATH_NAMED = re.compile(r"`([\w.-]+(?:/[\w.-]*)+|[\w-]+\.(?:py|md|toml|sh|tsv|txt))`")
+
+
+def test_architecture_names_only_paths_that_exist() -> None:
+    named = PATH_NAMED.findall(_read("ARCHITECTURE.md"))
+    assert named
+    assert [
+        name for name in named if not (ROOT / name).exists() and not (ROOT / "src/ibi" / name).exists()
+    ] == []
+
+
+OUR_PACKAGES = {name.split(".")[0] for name in modules()} - {"", "__main__"}
+ONE_PAGE = 10_000  # bytes
+LONGEST_WAY = 10  # functions
+
+
+def _exists(name: str) -> bool:
+    """Whether `package.module.Class.function`, without the leading `ibi.`, is there."""
+    parts = f"ibi.{name}".split(".")
+    for end in range(len(parts), 0, -1):
+        try:
+            found: object = importlib.import_module(".".join(parts[:end]))
+        except ModuleNotFoundError as error:
+            if not ".".join(parts[:end]).startswith(str(error.name)):
+                raise  # something that the module itself imports is missing
+            continue
+        return all((found := getattr(found, part, None)) is not None for part in parts[end:])
+    return False
+
+
+def _names_of_ours(text: str) -> list[str]:
+    named = re.findall(r"`([A-Za-z_]\w*(?:\.\w+)*)`", text)
+    return [name for name in named if name.split(".")[0] in OUR_PACKAGES]
+
+
+def test_architecture_names_only_packages_and_functions_that_exist() -> None:
+    named = _names_of_ours(_read("ARCHITECTURE.md"))
+    assert [name for name in named if not _exists(name)] == []
+    assert set(named) >= OUR_PACKAGES
+
+
+def test_packages_name_only_entry_points_that_exist() -> None:
+    """In the docstring of a package, relative to it, or to a module in it."""
+    missing = []
+    for module in modules().values():
+        tail = (ast.get_docstring(module.tree) or "").partition("Entry points:")[2]
+        names = re.findall(r"`([A-Za-z_]\w*(?:\.\w+)*)`", tail)
+        missing += [
+            f"{module.name}: {name}" for name in names if not _exists(f"{module.name}.{name}".lstrip("."))
+        ]
+    assert missing == []
+
+
+@pytest.mark.parametrize(
+    ("name", "there"),
+    [
+        ("protocol.messages.read_request", True),
+        ("minting.service.MintingService.__call__", True),
+        ("protocol.messages.read_nothing", False),
+        ("protocol.no_such_module.read_request", False),
+    ],
+)
+def test_a_name_that_does_not_exist_is_seen(name: str, there: bool) -> None:
+    assert _exists(name) is there
+
+
+def test_architecture_is_one_page_and_each_of_its_ways_is_short() -> None:
+    text = _read("ARCHITECTURE.md")
+    assert len(text.encode()) <= ONE_PAGE
+    ways = [len(re.findall(r"^\d+\. ", section, re.MULTILINE)) for section in text.split("\n## ")]
+    assert sum(map(bool, ways)) == len(("a click", "a urlRequest", "a deposit", "a mint"))
+    assert max(ways) <= LONGEST_WAY
+
+
+# ---- the commands
+
+
+@pytest.mark.parametrize("path", PAGES, ids=_name)
+def test_commands_in_documents_exist(path: Path) -> None:
+    text = path.read_text(encoding="utf-8")
+    targets = set(re.findall(r"^([a-z0-9-]+):", _read("Makefile"), re.MULTILINE))
+    assert [t for t in re.findall(r"\bmake ([a-z0-9-]+)`", text) if t not in targets] == []
+    assert [s for s in re.findall(r"\./([\w-]+\.sh)\b", text) if not os.access(ROOT / s, os.X_OK)] == []
+
+
+def test_the_readme_gives_the_two_commands() -> None:
+    readme = _read("README.md")
+    for command in ("./try.sh", "./test.sh", "make try", "make test"):
+        assert command in readme
+
+
+def test_ci_calls_the_test_command_of_the_readme_and_forbids_skips() -> None:
+    script = _read(".ci/run")
+    assert "\n./test.sh\n" in script
+    assert "export IBI_NO_SKIPS=1" in script
+
+
+def test_lock_files_pin_every_package_by_hash_and_name_no_registry() -> None:
+    for name in ("requirements/node.txt", "requirements/dev.txt"):
+        text = _read(name)
+        entries = [e for e in re.split(r"\n(?=\S)", text.strip()) if not e.startswith("#")]
+        assert [e.splitlines()[0] for e in entries if "==" not in e or "--hash=sha256:" not in e] == []
+        assert "://" not in text
+        assert "index" not in text
+
+
+def test_lock_files_hold_every_package_that_pyproject_asks_for() -> None:
+    settings = tomllib.loads(_read("pyproject.toml"))
+    node = settings["project"]["optional-dependencies"]["node"]
+    groups = settings["dependency-groups"]
+    dev = [entry for entry in [*groups["dev"], *groups["build"]] if isinstance(entry, str)]
+    for wanted, lock in ((node, "requirements/node.txt"), ([*node, *dev], "requirements/dev.txt")):
+        locked = set(re.findall(r"^([\w.-]+)==", _read(lock), re.MULTILINE))
+        names = {re.split(r"[<>=\[ ]", entry)[0] for entry in wanted}
+        assert names - locked == set()
+
+
+def test_both_lock_files_hold_the_same_versions() -> None:
+    node, dev = (
+        dict(re.findall(r"^([\w.-]+)==(\S+)", _read(f"requirements/{n}.txt"), re.MULTILINE))
+        for n in ("node", "dev")
+    )
+    assert {name: version for name, version in node.items() if dev.get(name) != version} == {}
+
+
+# ---- the pages
+
+
+def _anchors(path: Path) -> set[str]:
+    """The anchors that a page's headings make."""
+    heads = re.findall(r"^#+ (.+)$", path.read_text(encoding="utf-8"), re.MULTILINE)
+    return {re.sub(r"[^\w\- ]", "", head.lower()).strip().replace(" ", "-") for head in heads}
+
+
+@pytest.mark.parametrize("path", PAGES, ids=_name)
+def test_links_between_pages_lead_somewhere(path: Path) -> None:
+    dead = []
+    for target in re.findall(r"\]\(([^)\s]+)\)", _prose(path)):
+        if re.match(r"[a-z]+:", target):
+            continue
+        place, _, anchor = target.partition("#")
+        goal = (path.parent / place).resolve() if place else path
+        if not goal.exists() or (anchor and anchor not in _anchors(goal)):
+            dead.append(target)
+    assert dead == []
+
+
+def test_every_page_of_docs_can_be_reached_from_the_readme() -> None:
+    seen: set[Path] = set()
+    waiting = [ROOT / "README.md"]
+    while waiting:
+        page = waiting.pop()
+        if page in seen or not page.exists():
+            continue
+        seen.add(page)
+        targets = [
+            t for t in re.findall(r"\]\(([^)#\s]+)", _prose(page)) if t.endswith(".md") and ":" not in t
+        ]
+        waiting += [(page.parent / target).resolve() for target in targets]
+    assert [_name(page) for page in PAGES if page.is_relative_to(ROOT / "docs") and page not in seen] == []
+
+
+def test_the_changelog_has_a_place_for_what_is_not_released_yet() -> None:
+    assert re.search(r"^## Unreleased$", _read("CHANGELOG.md"), re.MULTILINE)
+
+
+@pytest.mark.parametrize("path", sorted((ROOT / "docs/decisions").glob("[0-9]*.md")), ids=_name)
+def test_decisions_are_short_and_on_one_plan(path: Path) -> None:
+    text = path.read_text(encoding="utf-8")
+    assert re.match(rf"# {path.name[:4]} \w", text)
+    heads = ("## Context", "## Decision", "## Consequences")
+    assert [text.count(f"\n{head}\n") for head in heads] == [1, 1, 1]
+    assert [text.index(head) for head in heads] == sorted(text.index(head) for head in heads)
+    assert len(text.splitlines()) <= 60
+
+
+def test_decisions_are_numbered_without_a_gap_and_listed() -> None:
+    names = sorted(path.name for path in (ROOT / "docs/decisions").glob("[0-9]*.md"))
+    assert [int(name[:4]) for name in names] == list(range(1, len(names) + 1))
+    listed = _read("docs/decisions/README.md")
+    assert [name for name in names if name not in listed] == []
+
+
+# ---- the standard
+
+
+def test_the_coverage_table_is_current() -> None:
+    assert _read("docs/standard/coverage.md") == coverage_table.page(), "run: make docs"
+
+
+def test_tests_prove_only_requirements_that_exist() -> None:
+    assert coverage_table.unknown() == []
+
+
+def test_every_requirement_of_today_is_proved_by_a_test() -> None:
+    missing = coverage_table.missing()
+    assert not missing, f"{len(missing)} without a test: " + " ".join(row.number for row in missing)
+
+
+def test_every_requirement_has_one_statement_and_a_clause() -> None:
+    rows = coverage_table.requirements()
+    numbers = [row.number for row in rows]
+    assert len(numbers) == len(set(numbers))
+    assert [n for n in numbers if n.partition("-")[0] not in coverage_table.GROUPS] == []
+    assert [row.number for row in rows if not row.clause or not row.statement.endswith(".")] == []
+
+
+def test_the_glossary_names_what_the_code_names() -> None:
+    code = "\n".join(module.text for module in modules().values())
+    rows = re.findall(r"^\| [^|]+\| [^|]+\| ([^|]*)\|", _read("docs/standard/glossary.md"), re.MULTILINE)
+    names = {name for cell in rows for name in re.findall(r"`([A-Za-z_]\w*)`", cell)}
+    assert names
+    assert sorted(name for name in names if not re.search(rf"\b{name}\b", code)) == []
+
+
+# Spellings that newcomers bring along -> what the glossary says instead.
+NOT_OUR_WORDS = {
+    r"\bIbip\b": "IBIp",
+    r"\b[Ii]bis\b": "IBIs",
+    r"\bUniformRepoName\b|\brepo_name\b": "UniformRepositoryName, rep",
+    r"\bnewest_edition\b|\blatest_edition\b": "last edition",
+    r"\bpersistent_uri\b|\bPersistentURI\b": "persistent URL",
+    r"\bstatus_original\b": "state Original",
+    r"\bunregistered_archives\b": "excluded Archives (registered is not included)",
+}
+
+
+def test_the_code_speaks_the_words_of_the_glossary() -> None:
+    strange = [
+        f"{module.shown}: {found.group()} (say {ours})"
+        for module in modules().values()
+        for words, ours in NOT_OUR_WORDS.items()
+        for found in re.finditer(words, module.text)
+    ]
+    assert strange == []
+
+
+# ---- nothing of the machine it was written on
+
+FOLDERS_OF_A_MACHINE = ("work", "farm", "tmp", "root", "home")
+OF_A_MACHINE = re.compile(
+    r"(?:^|[^A-Za-z0-9_.%/-])/(?:" + "|".join(FOLDERS_OF_A_MACHINE) + r")(?:/|\b(?![\w./-]))"
+)
+TEXT = {
+    ".py",
+    ".md",
+    ".toml",
+    ".sh",
+    ".tsv",
+    ".txt",
+    ".json",
+    ".jsonl",
+    ".yml",
+    ".html",
+    ".po",
+    ".ini",
+    ".play",
+    ".css",
+    "",
+}
+
+
+def _lines_with(pattern: re.Pattern[str]) -> list[str]:
+    """Every line of the repository's texts in which a pattern is found."""
+    return [
+        f"{_name(path)}:{number}: {line.strip()[:100]}"
+        for path in FILES
+        if path.suffix in TEXT and path.name != "LICENSE"
+        for number, line in enumerate(path.read_text(encoding="utf-8", errors="replace").splitlines(), 1)
+        if pattern.search(line)
+    ]
+
+
+def test_nothing_names_a_folder_of_the_machine_it_was_written_on() -> None:
+    assert _lines_with(OF_A_MACHINE) == []
+
+
+@pytest.mark.parametrize(
+    ("line", "names_one"),
+    [
+        (f"see /{FOLDERS_OF_A_MACHINE[2]}/x", True),
+        (f'"/{FOLDERS_OF_A_MACHINE[0]}/main"', True),
+        ("http://archive.example/home/page", False),
+        ("a/root/b", False),
+        ("GET /workers", False),
+    ],
+)
+def test_the_watch_for_folders_of_a_machine_knows_one(line: str, names_one: bool) -> None:
+    assert bool(OF_A_MACHINE.search(line)) is names_one
+
+
+# ---- nothing that is not here
+
+# Titles of documents outside this repository; in small letters, so that the list does not find itself.
+NOT_HERE = "settled dangers house contract practice peers libraries conventions"
+
+
+def test_nothing_refers_to_documents_that_are_not_here() -> None:
+    assert _lines_with(re.compile(rf"\b(?:{NOT_HERE.upper().replace(' ', '|')})\b")) == []

@@ -1,0 +1,33 @@
+"""The page of all limits is written from the constants, and says something of each."""
+
+from __future__ import annotations
+
+import re
+import runpy
+from typing import Any
+
+from support.style.layers import ROOT
+
+TOOL = runpy.run_path(str(ROOT / "tools/limits_table.py"))
+LIMITS: list[Any] = TOOL["limits"]()
+THREATS = (ROOT / "docs/threats.md").read_text(encoding="utf-8")
+
+
+def test_the_page_is_current() -> None:
+    assert TOOL["PAGE"].read_text(encoding="utf-8") == TOOL["page"](), "run: make docs"
+
+
+def test_limits_are_found_in_every_way() -> None:
+    names = {limit.name for limit in LIMITS}
+    assert {"HEAD_BYTES", "NEIGHBOURS", "_LONGEST_ADDRESS", "ClientLimits.per_peer"} <= names
+    assert "VERSION" not in names
+    assert len(LIMITS) > 300
+
+
+def test_something_is_said_of_every_limit_that_others_use() -> None:
+    assert [f"{limit.module}.{limit.name}" for limit in LIMITS if limit.is_public and not limit.text] == []
+
+
+def test_every_threat_of_a_limit_exists() -> None:
+    rows = set(re.findall(r"^\| (T[0-9]{2}) \|", THREATS, re.MULTILINE))
+    assert {threat for limit in LIMITS for threat in limit.threats} <= rows

@@ -1,0 +1,61 @@
+"""New Archives in new folders, and one that is served."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from support.archive.archive_fixture import NewArchive, Served, fill, listener, make_archive, serving
+
+
+@pytest.fixture
+def new_archive(tmp_path: Path) -> Iterator[Callable[..., NewArchive]]:
+    """Makes an Archive: (address, settings that differ) -> NewArchive."""
+    made: list[NewArchive] = []
+
+    def make(address: str = "archive.example", **more: object) -> NewArchive:
+        made.append(make_archive(tmp_path / f"archive{len(made)}", address, more))
+        return made[-1]
+
+    yield make
+    for archive in made:
+        archive.catalogue.close()
+
+
+@pytest.fixture
+def archive(new_archive: Callable[..., NewArchive]) -> NewArchive:
+    """One new Archive."""
+    return new_archive()
+
+
+@contextmanager
+def _served(folder: Path, **more: object) -> Iterator[Served]:
+    made = listener()
+    archive = make_archive(folder / "archive", f"127.0.0.1:{made.getsockname()[1]}", more)
+    fill(archive)
+    with serving(archive, made) as served:
+        yield served
+
+
+@pytest.fixture(scope="module")
+def full(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
+    """An Archive with items, served at its own address; shared by tests that only read."""
+    with _served(tmp_path_factory.mktemp("full")) as served:
+        yield served
+
+
+@pytest.fixture(scope="module")
+def joined(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
+    """The same, taking part at a resolver."""
+    with _served(tmp_path_factory.mktemp("joined"), resolver="http://resolver.example") as served:
+        yield served
+
+
+@pytest.fixture
+def own(tmp_path: Path) -> Iterator[Served]:
+    """The same as `full`, for one test alone."""
+    with _served(tmp_path) as served:
+        yield served

@@ -1,0 +1,131 @@
+"""Membership without the rest of a resolver: a real registry, scripted Archives, a clock to set."""
+
+from __future__ import annotations
+
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from argon2 import PasswordHasher
+
+from ibi.errors import SetupError
+from ibi.http.client import AddressPolicy, Client, HostPort
+from ibi.http.limits.window import FailureWindows
+from ibi.identifier.forms import IBIForms, parse_ibi
+from ibi.protocol.messages import ExclusionRequest, InclusionRequest
+from ibi.resolver.evidence.log import Evidence
+from ibi.resolver.members.mail import MailSender
+from ibi.resolver.members.membership import MemberReply, Membership
+from ibi.resolver.registry.registry import MIGRATIONS, Registry
+from ibi.runtime.database import migrate, open_engine
+from support.resolver.clock import Clock
+from support.resolver.running_resolver import LOOPBACK
+from support.scripted_archive import ScriptedArchive, ScriptedArchives
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Sequence
+    from pathlib import Path
+
+KEY = "12345678901234567890"
+ARCHIVE = "sid.inpe.br/mtc-m21/2012/06.05.15.34.39"
+SERVICE = IBIForms.parse("rep urlib.net/www/2014/03.22.01.53 ibip J8LNKB5R7W/3FUQHC5")
+STRANGER = "127.0.0.77"
+
+
+def use_cheap_keys(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Hash keys with the least that argon2 can do: what it costs to guess one is no test's subject."""
+    hasher = PasswordHasher(time_cost=1, memory_cost=8, parallelism=1)
+    monkeypatch.setattr("ibi.resolver.registry.keys._hasher", lambda: hasher)
+
+
+class RecordedEvidence(Evidence):
+    """Evidence in memory that a test can read; when it is `full`, nothing can be written into it."""
+
+    def __init__(self) -> None:
+        self.recorded: list[tuple[str, dict[str, str | int]]] = []
+        self.full = False
+
+    def write(self, what: str, **facts: str | int) -> None:
+        if self.full:
+            raise SetupError("{path} cannot be written: {reason}", path="evidence", reason="full")
+        self.recorded.append((what, facts))
+
+    note = write
+
+    def of(self, what: str) -> list[dict[str, str | int]]:
+        return [facts for kind, facts in self.recorded if kind == what]
+
+
+@dataclass
+class Member:
+    """A resolver's membership, and one Archive that has to do with it."""
+
+    registry: Registry
+    membership: Membership
+    clock: Clock
+    evidence: RecordedEvidence
+    client: Client
+    policy: AddressPolicy
+    throttle: FailureWindows
+
+    async def include(self, address: str, source: str = STRANGER, key: str = KEY) -> MemberReply:
+        return await self.membership.answer(switch(InclusionRequest, address, key), source)
+
+    async def exclude(self, address: str, source: str = STRANGER) -> MemberReply:
+        return await self.membership.answer(switch(ExclusionRequest, address, KEY), source)
+
+    @property
+    def addresses(self) -> list[str]:
+        return [archive.address for archive in self.registry.archives()]
+
+
+def switch(kind: Any, address: str, key: str = KEY) -> Any:
+    return kind(address, parse_ibi(ARCHIVE), "192.0.2.1", "1", "admin@archive.example", key)
+
+
+def archive(name: str, ip: str) -> ScriptedArchive:
+    return ScriptedArchive(name, f"{name}.example", ARCHIVE, ip=ip)
+
+
+@asynccontextmanager
+async def member(
+    data: Path,
+    archives: Sequence[ScriptedArchive],
+    *,
+    absent: frozenset[str] = frozenset(),
+    registered: bool = True,
+    mail: MailSender | None = None,
+    own: Sequence[str] = ("urlib.net",),
+    guarded: bool = True,
+) -> AsyncIterator[Member]:
+    engine = open_engine(data / "registry.sqlite")
+    migrate(engine, MIGRATIONS)
+    clock, evidence = Clock(1_400_000_000.0), RecordedEvidence()
+    registry = Registry(engine, clock)
+    if registered:
+        registry.register(parse_ibi(ARCHIVE), KEY)
+    async with ScriptedArchives(tuple(archives), absent) as neighbourhood:
+        policy = AddressPolicy(public=[LOOPBACK])
+        client = Client(policy, neighbourhood.names)
+        throttle = FailureWindows(data / "attempts", clock)
+        membership = Membership(
+            registry,
+            client,
+            policy,
+            frozenset(map(HostPort.parse, own)),
+            service=SERVICE,
+            names=neighbourhood.names,
+            now=clock,
+            throttle=throttle,
+            evidence=evidence,
+            mail=mail or MailSender("", "", ""),
+            guarded=guarded,
+        )
+        try:
+            yield Member(registry, membership, clock, evidence, client, policy, throttle)
+        finally:
+            await membership.close()
+            throttle.close()
+            await client.close()
+            registry.close()

@@ -1,0 +1,49 @@
+"""The parts a resolver is put together from in a test: stores in real files, and clients."""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING
+
+from ibi.http.client import AddressPolicy, Client
+from ibi.http.limits.window import FailureWindows
+from ibi.resolver.acknowledgments.queue import AcknowledgmentQueue
+from ibi.resolver.cache.answers import AnswerCache
+from ibi.resolver.cache.filters import LIMITS, HoldingsFilters
+from ibi.resolver.cache.hints import HintCache
+from ibi.resolver.evidence.log import EVIDENCE_FILE, Evidence
+from ibi.resolver.members.mail import MailSender
+from ibi.resolver.members.status import Readiness
+from ibi.resolver.metrics.metrics import Metrics
+from ibi.resolver.resolve.learning import Knowledge
+from ibi.resolver.service import Outgoing, Stores
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+    from ibi.http.client.address import Names
+    from ibi.resolver.registry.registry import Registry
+
+
+def stores(registry: Registry, folder: Path, names: Names, now: Callable[[], float] = time.time) -> Stores:
+    """What is kept in a folder, which may have been used before; its user closes it."""
+    knowledge = Knowledge(
+        HintCache(folder / "hints"),
+        AnswerCache(folder / "memory", now),
+        Evidence(folder / EVIDENCE_FILE, now),
+        now,
+    )
+    throttle = FailureWindows(folder / "attempts", now)
+    filters = HoldingsFilters(
+        folder / "filters", registry.archives, lambda: Client(AddressPolicy(), names, LIMITS), now
+    )
+    return Stores(registry, Readiness(registry), knowledge, Metrics(folder), throttle, filters, names)
+
+
+def outgoing(addresses: AddressPolicy, names: Names) -> Outgoing:
+    """What sends requests to Archives, found by `names`."""
+    client = Client(addresses, names)
+    return Outgoing(
+        addresses, client, Client(addresses, names), AcknowledgmentQueue(client), MailSender("", "", "")
+    )

@@ -1,0 +1,268 @@
+"""Private words that must not come back: which they are, what to write instead, and where one still stands.
+
+Run it to see them: `python tests/support/style/words.py src/ibi/http` lists each place; without a folder it prints the
+number for every folder, as `NOT_YET` of tests/style/test_words.py has it.
+"""
+
+from __future__ import annotations
+
+import ast
+import io
+import re
+import sys
+import tokenize
+from collections import Counter
+from collections.abc import Iterator
+from functools import cache
+from pathlib import Path
+from typing import Final, NamedTuple
+
+ROOT: Final = Path(__file__).resolve().parents[3]
+LOOKED_AT: Final = ("src", "tests", "proofs", "bench", "tools", "docs")
+
+# Decisions and the changelog tell what was; this list and its test name the words in order to refuse them.
+LEFT_OUT: Final = ("docs/decisions/", "tests/support/style/words.py", "tests/style/test_words.py")
+
+# Tests of these mirror the source, so their folders count as packages do.
+TIERS: Final = ("tests/unit/", "tests/service/")
+
+# In docstrings, comments and documents as whole words, in names as whole parts; the plural is refused, too.
+EVERYWHERE: Final = {
+    "anybody": "any client, any caller, a reader",
+    "asleep": "circuit breaker: open",
+    "asker": "client",
+    "clerk": "commit worker",
+    "crowd": "semaphore, slot, connection pool",
+    "desk": "batcher",
+    "door": "route, handler, adapter, client, lock file",
+    "errand": "outgoing request",
+    "everybody": "all clients, all readers",
+    "floor": "layer",
+    "gathering": "acknowledgment counter, batch",
+    "gratitude": "acknowledgment",
+    "guest": "client, reader",
+    "house": "layers, the program",
+    "household": "the program",
+    "inquiry": "query",
+    "intake": "ingest",
+    "keeper": "item store",
+    "lane": "fast path, ordinary path",
+    "ledger": "table module, repository",
+    "manners": "config",
+    "networking": "membership",
+    "nobody": "no client, none",
+    "office": "administration",
+    "parcel": "pending acknowledgment",
+    "patience": "timeout",
+    "peel": "unwrap",
+    "peeled": "unwrapped",
+    "peeling": "unwrapping, wrapper",
+    "pulse": "event-loop lag",
+    "ration": "CPU budget",
+    "renewal": "settings reload",
+    "renewing": "settings reload",
+    "rind": "wrapper",
+    "roll": "JSON list file",
+    "roof": "layer",
+    "room": "module, package; capacity",
+    "screen": "page",
+    "slips": "typo suggestions",
+    "somebody": "a client, a caller, a process",
+    "sparing": "admission control",
+    "tallies": "shared counters",
+    "tally": "shared counter",
+    "testimony": "trace, response",
+    "thank": "acknowledge, acknowledgment",
+    "thanker": "acknowledgment sender",
+    "ticket": "slot in the fair queue",
+    "visitor": "request, client, reader",
+    "wall": "dependency rule",
+    "weighing": "admission control",
+    "whoever": "the caller, the client, the worker",
+    "wish": "parsed request",
+    "witness": "replica, response",
+}
+
+# Good English, but as a name each has meant something private.
+IN_NAMES: Final = {
+    "advice": "suggestion",
+    "advising": "suggestion",
+    "alike": "interning of equal responses",
+    "asked": "request",
+    "aside": "temporary, probationary, in a thread",
+    "care": "preservation",
+    "describing": "representations",
+    "express": "fast path",
+    "hearing": "response",
+    "mark": "version, fingerprint, etag, snapshot",
+    "pace": "pacer",
+    "patient": "wait_for_all",
+    "recalled": "cached",
+    "remembered": "cached",
+    "said": "written, read, response",
+    "sharing": "replication",
+    "showing": "item page",
+    "story": "trace",
+    "told": "reported, response, trace",
+    "warming": "cache policy",
+}
+
+# As the whole name of a class these clash with others; say of what.
+BARE_CLASSES: Final = dict.fromkeys(
+    "Again Asked Caller Found Frame Given Hand Limit Line Place Record Rules Sign State Told "
+    "Verdict Visit Way".split(),
+    "qualify it: HolderHint, StoredFile, EditionLink",
+)
+
+# In prose only.
+PHRASES: Final = {
+    "at hand": "in the in-process cache",
+    "begins anew": "restarts",
+    "express lane": "fast path",
+    "front door": "public names, entry point",
+    "handing out": "export",
+    "he": "it, they",
+    "him": "it, them",
+    "his": "its, their",
+    "is begun": "starts",
+    "is over": "ends, has ended",
+    "left alone": "circuit breaker: open",
+    "lies ready": "is in the redirect cache",
+    "short way": "fast path",
+    "taking in": "ingest",
+}
+
+# Where such a word is the field's or the standard's.
+FIELDS_WORDS: Final = re.compile(
+    r"waiting[ _-]rooms?|WaitingRooms?|wall[ _-]clocks?|floor\(|screen readers?|rolls? (?:it )?back|roll forward",
+    re.IGNORECASE,
+)
+# What strangers see: keys of settings, roles and requests that keep the names they have been given.
+KEPT_NAMES: Final = {
+    ("src/ibi/runtime/settings/__init__.py", "express"),  # a key of resolver.toml
+    ("src/ibi/accounts/people.py", "KEEPER"),  # a role, as accounts.json has it
+}
+
+
+class WordFound(NamedTuple):
+    """A private word where it stands, and what to write instead."""
+
+    path: str
+    line: int
+    word: str
+    instead: str
+
+    @property
+    def folder(self) -> str:
+        """What it is counted under: a package of the source, else a folder of tests or the like."""
+        parts = self.path.split("/")[:-1]
+        deep = 4 if self.path.startswith(("src/ibi/archive/", "src/ibi/resolver/")) else 3
+        return "/".join(parts[: deep if parts[0] == "src" else 3 if self.path.startswith(TIERS) else 2])
+
+
+def _plurals(words: dict[str, str]) -> dict[str, str]:
+    more = {}
+    for word, instead in words.items():
+        more[word] = more[f"{word}s"] = instead
+        if word.endswith("y"):
+            more[f"{word[:-1]}ies"] = instead
+    return more
+
+
+_IN_PROSE: Final = _plurals(EVERYWHERE) | PHRASES
+_PROSE: Final = re.compile(rf"\b(?:{'|'.join(sorted(_IN_PROSE, key=len, reverse=True))})\b", re.IGNORECASE)
+_PARTS: Final = _plurals(EVERYWHERE) | _plurals(IN_NAMES)
+_PART: Final = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+")
+
+
+def in_prose(text: str) -> Iterator[tuple[int, str, str]]:
+    """(line from 0, word, what to write instead) for every private word of a sentence."""
+    text = FIELDS_WORDS.sub(lambda match: "\n" * match[0].count("\n"), text)
+    for match in _PROSE.finditer(text):
+        yield text.count("\n", 0, match.start()), match[0], _IN_PROSE[match[0].lower()]
+
+
+def in_name(name: str) -> Iterator[tuple[str, str]]:
+    """(part, what to write instead) for every private part of a name in snake_case or CamelCase."""
+    if name.startswith("test_"):  # a sentence
+        yield from ((word, instead) for _, word, instead in in_prose(name.replace("_", " ")))
+        return
+    for part in _PART.findall(FIELDS_WORDS.sub("", name)):
+        if part.lower() in _PARTS:
+            yield part, _PARTS[part.lower()]
+
+
+def _names(tree: ast.Module) -> Iterator[tuple[int, str]]:
+    """Every name that a module gives; names that it only uses are another's, such as `math.floor`."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
+            yield node.lineno, node.name
+        elif isinstance(node, ast.arg):
+            yield node.lineno, node.arg
+        elif isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
+            yield node.lineno, node.id
+        elif isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Store):
+            yield node.lineno, node.attr
+        elif isinstance(node, ast.alias) and node.asname:
+            yield node.lineno, node.asname
+
+
+def _sentences(text: str, tree: ast.Module) -> Iterator[tuple[int, str]]:
+    """Docstrings, of attributes as well, and comments; other strings are data, or shown to people."""
+    for node in ast.walk(tree):
+        value = node.value if isinstance(node, ast.Expr) else None
+        if isinstance(value, ast.Constant) and isinstance(value.value, str):
+            yield value.lineno, value.value
+    for token in tokenize.generate_tokens(io.StringIO(text).readline):
+        if token.type == tokenize.COMMENT:
+            yield token.start[0], token.string
+
+
+def of_module(path: str, text: str) -> Iterator[WordFound]:
+    """The private words of a Python module: in its names, docstrings and comments."""
+    tree = ast.parse(text)
+    for line, name in _names(tree):
+        if (path, name) not in KEPT_NAMES:
+            yield from (WordFound(path, line, f"{part} in {name}", to) for part, to in in_name(name))
+    for node in ast.walk(tree):
+        if isinstance(node, ast.ClassDef) and node.name in BARE_CLASSES:
+            yield WordFound(path, node.lineno, f"class {node.name}", BARE_CLASSES[node.name])
+    for line, sentence in _sentences(text, tree):
+        yield from (WordFound(path, line + below, word, to) for below, word, to in in_prose(sentence))
+
+
+_CODE: Final = re.compile(r"^```.*?^```|`[^`\n]*`|\]\([^)\s]*\)|<!--.*?-->", re.MULTILINE | re.DOTALL)
+
+
+def of_page(path: str, text: str) -> Iterator[WordFound]:
+    """The private words of a Markdown page; code, and where a link leads, is not looked at."""
+    prose = _CODE.sub(lambda match: "\n" * match[0].count("\n"), text)
+    return (WordFound(path, line + 1, word, to) for line, word, to in in_prose(prose))
+
+
+@cache
+def all_found() -> tuple[WordFound, ...]:
+    """Every private word that still stands somewhere."""
+    found: list[WordFound] = []
+    for folder in LOOKED_AT:
+        for file in sorted((ROOT / folder).rglob("*")):
+            path = file.relative_to(ROOT).as_posix()
+            if file.suffix not in {".py", ".md"} or path.startswith(LEFT_OUT):
+                continue
+            found += (WordFound(path, 0, f"{part} in the file's name", to) for part, to in in_name(file.stem))
+            of_file = of_module if file.suffix == ".py" else of_page
+            found += of_file(path, file.read_text(encoding="utf-8"))
+    return tuple(found)
+
+
+def _report(folders: list[str]) -> Iterator[str]:
+    for each in all_found():
+        if any(each.path.startswith(folder.removeprefix("./")) for folder in folders):
+            yield f"{each.path}:{each.line}: {each.word} -> {each.instead}\n"
+    if not folders:
+        for folder, number in sorted(Counter(each.folder for each in all_found()).items()):
+            yield f'    "{folder}": {number},\n'
+
+
+if __name__ == "__main__":
+    sys.stdout.writelines(_report(sys.argv[1:]))

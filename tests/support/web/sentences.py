@@ -1,0 +1,178 @@
+"""Every sentence that a person may be shown, gathered from the source: errors, pages, command line."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from pathlib import Path
+
+from jinja2.ext import babel_extract
+
+import ibi
+from ibi import errors
+
+SOURCE = Path(ibi.__file__).parent
+TEMPLATES = SOURCE / "web" / "templates"
+
+ERRORS = {
+    name
+    for name, kind in vars(errors).items()
+    if isinstance(kind, type) and issubclass(kind, errors.IbiError)
+} | {"NotConfirmed", "NotTaken"}  # these two are defined where applications are
+SAYERS = {"say", "_"}
+
+PASSED_ON = frozenset(
+    "api/dispatch.py api/routes.py app/doctor/services.py archive/preservation/audit.py "
+    "archive/preservation/check.py archive/preservation/check_files.py "
+    "archive/store/tables/rows.py cli/__init__.py cli/archive/common.py cli/archive/exchange.py "
+    "cli/archive/export.py cli/archive/founding.py cli/archive/importing.py "
+    "cli/archive/membership.py cli/archive/preservation.py cli/archive/settings.py cli/doctor.py "
+    "cli/inspect.py cli/mint/__init__.py cli/mint/recover.py cli/resolver/__init__.py "
+    "cli/resolver/settings.py cli/up.py errors.py identifier/unwrapping.py minting/recovery.py "
+    "minting/service.py minting/state.py resolver/api/administration.py resolver/members/mail.py "
+    "resolver/members/status.py resolver/model/alert.py resolver/model/suggestion.py "
+    "resolver/model/statements.py resolver/pages/explanation.py resolver/pages/programs.py "
+    "resolver/pages/registration.py resolver/resolve/queries.py resolver/resolve/trace.py "
+    "runtime/i18n.py runtime/settings/__init__.py web/archive_pages.py web/item_page.py "
+    "web/rendering.py web/resolver_pages.py".split()
+)
+"""Modules that pass on the sentences of other modules."""
+
+
+def of_source() -> dict[str, str]:
+    """English sentence -> one place where it is written."""
+    found: dict[str, str] = {}
+    for path in sorted(SOURCE.rglob("*.py")):
+        module = _Module(path)
+        for sentence, line in module.sentences():
+            found.setdefault(sentence, f"{path.relative_to(SOURCE)}:{line}")
+    for path in sorted(TEMPLATES.glob("*.html")):
+        with path.open("rb") as file:
+            for line, _, message, _ in babel_extract(
+                file, ["_"], [], {"encoding": "utf-8", "trimmed": "true"}
+            ):
+                shown = message if isinstance(message, str) else (message or (None,))[0]
+                if shown:
+                    found.setdefault(shown, f"{path.name}:{line}")
+    return found
+
+
+def unresolved() -> list[str]:
+    """Places where an error is made of a sentence that this module cannot find."""
+    places = []
+    for path in sorted(SOURCE.rglob("*.py")):
+        module = _Module(path)
+        list(module.sentences())
+        places += [f"{path.relative_to(SOURCE)}:{line}" for line in module.lost]
+    return places
+
+
+class _Module:
+    """One module: where sentences enter calls, followed back through names, branches and parameters."""
+
+    def __init__(self, path: Path) -> None:
+        self.tree = tree = ast.parse(path.read_text(encoding="utf-8"))
+        self.shown = path.parent.name == "web"  # whatever stands there in a table is shown
+        self.lost: list[int] = []
+        self.functions = {
+            n.name: n for n in ast.walk(tree) if isinstance(n, ast.FunctionDef | ast.AsyncFunctionDef)
+        }
+
+    def sentences(self) -> Iterator[tuple[str, int]]:
+        yield from self._tables()
+        for node in ast.walk(self.tree):
+            if isinstance(node, ast.Call):
+                argument = _message(node)
+                if argument is not None:
+                    texts = self._texts(argument, set())
+                    if not texts:
+                        self.lost.append(node.lineno)
+                    yield from ((text, node.lineno) for text in texts)
+
+    def _tables(self) -> Iterator[tuple[str, int]]:
+        """Sentences in tables of a module: {Kind.NOT_FOUND: "…"}, {404: "…"}, ((rule, "…"), …), FIRST = "It was …"."""
+        for node in self.tree.body:
+            value = node.value if isinstance(node, ast.Assign | ast.AnnAssign) else None
+            if isinstance(value, ast.Tuple):
+                rows = [row for row in value.elts if isinstance(row, ast.Tuple)]
+                cells = [(_text(cell), cell.lineno) for row in rows for cell in row.elts]
+                yield from ((text, line) for text, line in cells if text is not None and text.count(" ") > 1)
+            elif isinstance(value, ast.Dict):
+                texts = [(_text(cell), cell.lineno) for cell in value.values]
+                found = [(text, line) for text, line in texts if text is not None]
+                if len(found) == len(texts) and (self.shown or any(" " in text for text, _ in found)):
+                    yield from found
+            elif value is not None and (text := _text(value)) is not None and _is_sentence(text):
+                yield text, node.lineno
+
+    def _texts(self, node: ast.expr, seen: set[str]) -> list[str]:
+        if (text := _text(node)) is not None:
+            return [text]
+        if isinstance(node, ast.IfExp):
+            return self._texts(node.body, seen) + self._texts(node.orelse, seen)
+        if isinstance(node, ast.BoolOp):
+            return [text for value in node.values for text in self._texts(value, seen)]
+        if isinstance(node, ast.Name) and node.id not in seen:
+            return self._of_name(node.id, seen | {node.id})
+        if isinstance(node, ast.Call):
+            node = node.func
+        name = node.attr if isinstance(node, ast.Attribute) else getattr(node, "id", "")
+        if name in self.functions and name not in seen:
+            returns = [
+                n.value for n in ast.walk(self.functions[name]) if isinstance(n, ast.Return) and n.value
+            ]
+            return [text for value in returns for text in self._texts(value, seen | {name})]
+        return []
+
+    def _of_name(self, name: str, seen: set[str]) -> list[str]:
+        found: list[str] = []
+        for node in ast.walk(self.tree):
+            match node:
+                case ast.Assign(targets=[ast.Name(id=target)], value=value) if target == name:
+                    found += self._texts(value, seen)
+                case ast.AnnAssign(target=ast.Name(id=target), value=ast.expr() as value) if target == name:
+                    found += self._texts(value, seen)
+                case ast.Call(func=ast.Name(id=function)) | ast.Call(func=ast.Attribute(attr=function)):
+                    found += self._of_call(node, function, name, seen)
+                case ast.For(target=ast.Tuple(elts=targets), iter=ast.Tuple() as rows) if name in map(
+                    _name, targets
+                ):
+                    texts = (_text(cell) for cell in ast.walk(rows))
+                    found += [text for text in texts if text is not None and " " in text]
+        return found
+
+    def _of_call(self, call: ast.Call, function: str, name: str, seen: set[str]) -> list[str]:
+        """What a call hands to the parameter `name` of a function of this module."""
+        defined = self.functions.get(function)
+        if defined is None:
+            return []
+        parameters = [
+            a.arg for a in (*defined.args.posonlyargs, *defined.args.args) if a.arg not in {"self", "cls"}
+        ]
+        if name in parameters and parameters.index(name) < len(call.args):
+            return self._texts(call.args[parameters.index(name)], seen)
+        return [t for k in call.keywords if k.arg == name for t in self._texts(k.value, seen)]
+
+
+def _is_sentence(text: str) -> bool:
+    return text.count(" ") > 1 and text[0].isupper() and text.endswith(".")
+
+
+def _name(node: ast.AST) -> str | None:
+    return node.id if isinstance(node, ast.Name) else None
+
+
+def _text(node: ast.AST) -> str | None:
+    """The text that a constant is; None for everything else."""
+    return node.value if isinstance(node, ast.Constant) and isinstance(node.value, str) else None
+
+
+def _message(call: ast.Call) -> ast.expr | None:
+    """The argument of a call that is a sentence for people; None for other calls."""
+    name = call.func.id if isinstance(call.func, ast.Name) else getattr(call.func, "attr", "")
+    if name not in ERRORS and not (name in SAYERS and isinstance(call.func, ast.Name)):
+        return None
+    position = 2 if name == "ParseError" else 0
+    if len(call.args) > position and not any(isinstance(a, ast.Starred) for a in call.args):
+        return call.args[position]
+    return next((k.value for k in call.keywords if k.arg == "problem"), None)

@@ -1,0 +1,283 @@
+"""Settings of an Archive: answers checked one by one, resolvers joined and left, and what is changed later."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from ibi.archive.membership.founding import AnswerChecks, mail_text, register_command
+from ibi.archive.membership.joining import LONGEST_HOST, Resolvers, key_warnings, root_url
+from ibi.archive.membership.settings_changes import LARGEST_VALUES, change_settings
+from ibi.errors import IbiError, SetupError
+from ibi.runtime.settings import ArchiveSettings, JoinedResolver
+from support.archive.archive_fixture import settings_for
+
+FIRST, SECOND, THIRD = "http://r1.example", "http://r2.example:8080", "http://r3.example"
+KEY = "12345678901234567890"
+MINTING = AnswerChecks(mints_host=True, mints_ip=True, for_trying=False)
+TRYING = AnswerChecks(mints_host=True, mints_ip=True, for_trying=True)
+NAMED = AnswerChecks(mints_host=False, mints_ip=False, for_trying=False)
+
+
+# Answers
+
+
+@pytest.mark.parametrize(
+    ("answers", "question", "text"),
+    [
+        (MINTING, "address", "archive.example.org:8080"),
+        (TRYING, "address", "archive.example"),
+        (NAMED, "address", "localhost:8081"),
+        (MINTING, "ip", "192.88.98.1"),
+        (TRYING, "ip", "127.0.0.1"),
+        (NAMED, "ip", "10.0.0.1"),
+        (MINTING, "admin", "somebody@archive.example"),
+        (MINTING, "resolver", ""),
+        (MINTING, "resolver", "http://resolver.example"),
+    ],
+)
+def test_an_answer_that_can_be_used_is_kept(answers: AnswerChecks, question: str, text: str) -> None:
+    assert getattr(answers, question)(text) == text
+
+
+@pytest.mark.parametrize(
+    ("question", "text"),
+    [
+        ("address", ""),
+        ("address", "http://archive.example.org"),
+        ("address", "archive.example.org:0"),
+        ("address", "archive"),
+        ("address", "a.localhost"),
+        ("address", "\x1b[31m"),
+        ("ip", ""),
+        ("ip", "archive.example.org"),
+        ("ip", "10.0.0.1"),
+        ("admin", ""),
+        ("admin", "somebody"),
+        ("admin", "a b@c"),
+        ("resolver", "resolver.example"),
+        ("resolver", "ftp://resolver.example"),
+    ],
+)
+def test_an_answer_that_cannot_be_used_is_refused_with_a_sentence(question: str, text: str) -> None:
+    with pytest.raises(IbiError) as found:
+        getattr(MINTING, question)(text)
+    assert "\n" not in str(found.value)
+
+
+@pytest.mark.proves("REG-01", "MSG-30")
+def test_the_registration_names_the_service_and_the_key() -> None:
+    service = settings_for("archive.example").service
+    assert mail_text(service, KEY) == f"archiveserviceibi = {service.main}\nregistrationkey = {KEY}\n"
+    assert register_command(service, KEY).endswith(f"--archive-service {service.main} --key {KEY}")
+
+
+# Resolvers
+
+
+def _resolvers(**more: object) -> Resolvers:
+    return Resolvers(settings_for("archive.example", **more))
+
+
+def test_the_first_resolver_is_told_the_key_from_the_beginning_and_each_further_one_its_own() -> None:
+    joined = _resolvers().joining(FIRST, None, also=False)
+    assert joined.keys == {FIRST: KEY}
+    joined = joined.joining(f"{SECOND}/", None, also=True).joining(THIRD, "98765432109876543210", also=True)
+    assert list(joined.keys) == [FIRST, SECOND, THIRD]
+    assert len(set(joined.keys.values())) == 3
+    assert joined.keys[THIRD] == "98765432109876543210"
+    assert joined.settings.resolver == FIRST
+
+
+def test_the_first_one_may_be_joined_as_a_further_one() -> None:
+    assert _resolvers().joining(FIRST, None, also=True).keys == {FIRST: KEY}
+
+
+def test_what_is_said_at_each_resolver_differs_in_the_key_alone() -> None:
+    joined = _resolvers(resolver=FIRST).joining(SECOND, None, also=True)
+    wanted = joined.wanted("1")
+    assert wanted.on
+    assert {request.query().replace(request.key, "K") for request in wanted.requests.values()} == {
+        joined.settings.inclusion_request("1").query().replace(KEY, "K")
+    }
+    assert {url: request.key for url, request in wanted.requests.items()} == joined.keys
+
+
+@pytest.mark.parametrize("off", [{"switched_on": False}, {"retired": True}])
+def test_an_archive_that_is_switched_off_or_retired_wants_no_part(off: dict[str, bool]) -> None:
+    wanted = _resolvers(resolver=FIRST, **off).wanted("1")
+    assert not wanted.on
+    assert list(wanted.requests) == [FIRST]
+
+
+def test_no_resolver_learns_the_key_of_another() -> None:
+    joined = _resolvers(resolver=FIRST).joining(SECOND, None, also=True)
+    with pytest.raises(SetupError, match="key of its own"):
+        joined.joining(SECOND, KEY, also=True)
+    replaced = joined.joining(THIRD, None, also=False)
+    assert replaced.keys[THIRD] not in {*joined.keys.values()}
+    assert list(replaced.keys) == [THIRD, SECOND]
+
+
+def test_joining_again_keeps_the_key_unless_another_is_given() -> None:
+    joined = _resolvers(resolver=FIRST).joining(SECOND, None, also=True)
+    for url in (FIRST, SECOND):
+        for also in (True, False):
+            assert joined.joining(url, None, also=also).keys[url] == joined.keys[url]
+    assert joined.joining(SECOND, "1234567890", also=True).keys[SECOND] == "1234567890"
+    assert list(joined.joining(SECOND, None, also=False).keys) == [SECOND]  # it takes the place of the first
+
+
+def test_where_the_first_is_left_the_next_takes_its_place() -> None:
+    joined = _resolvers(resolver=FIRST).joining(SECOND, None, also=True).joining(THIRD, None, also=True)
+    left = joined.leaving(FIRST)
+    assert (left.settings.resolver, list(left.keys)) == (SECOND, [SECOND, THIRD])
+    assert left.keys[SECOND] == joined.keys[SECOND]
+    assert list(left.leaving(THIRD).keys) == [SECOND]
+    alone = left.leaving(SECOND).leaving(THIRD)
+    assert (alone.keys, alone.settings.resolver) == ({}, "")
+    assert alone.settings.key not in joined.keys.values()  # the members that are left know the old one
+    with pytest.raises(SetupError, match="takes no part"):
+        alone.leaving(FIRST)
+
+
+def test_resolvers_are_kept_in_two_files_that_only_their_owner_reads(tmp_path: Path) -> None:
+    joined = _resolvers(resolver=FIRST).joining(SECOND, None, also=True)
+    joined.write(tmp_path)
+    assert Resolvers.read(tmp_path) == joined
+    assert (tmp_path / JoinedResolver.FILE).stat().st_mode & 0o077 == 0
+    joined.leaving(SECOND).write(tmp_path)
+    assert list(Resolvers.read(tmp_path).keys) == [FIRST]
+
+
+@pytest.mark.parametrize("stop", [1, 2])
+def test_a_crash_between_the_two_files_joins_no_archive_twice(tmp_path: Path, stop: int) -> None:
+    joined = _resolvers(resolver=FIRST).joining(SECOND, None, also=True)
+    joined.write(tmp_path)
+    after = joined.leaving(FIRST)
+    after.settings.write(tmp_path)
+    if stop == 2:
+        after.write(tmp_path)
+    assert Resolvers.read(tmp_path).keys == after.keys
+
+
+@pytest.mark.parametrize(
+    "text", ['[a]\nurl = "ftp://x"\nkey = "1234567890"\n', '[a]\nurl = "http://x"\nkey = "1"\n']
+)
+def test_a_resolver_that_cannot_be_one_is_refused(tmp_path: Path, text: str) -> None:
+    _resolvers().write(tmp_path)
+    (tmp_path / JoinedResolver.FILE).write_text(text)
+    with pytest.raises(SetupError):
+        Resolvers.read(tmp_path)
+
+
+@pytest.mark.parametrize(
+    "host",
+    ["x.example:99999", "x.example:0", "x.example:port", ":80", "a" * (LONGEST_HOST + 1), "a" * 100_000,
+     f"{'a' * 300}:80"],
+)  # fmt: skip
+def test_a_resolver_that_cannot_be_reached_is_refused_in_one_sentence(host: str) -> None:
+    with pytest.raises(SetupError, match="its port is from 1 to 65535") as raised:
+        root_url(f"http://{host}/")
+    assert "\n" not in str(raised.value)
+    assert len(str(raised.value)) < 250
+
+
+@pytest.mark.parametrize(
+    "host", ["x.example:65535", "[::1]:80", "localhost", "a" * LONGEST_HOST, "my_resolver:1"]
+)
+def test_a_host_with_or_without_a_port_is_a_resolver(host: str) -> None:
+    assert root_url(f"http://{host}/") == f"http://{host}"
+
+
+def test_a_key_that_can_be_guessed_or_read_gives_a_warning() -> None:
+    assert [warning.problem.split()[0] for warning in key_warnings("http://r.example", "1234567890")] == [
+        "a",
+        "the",
+    ]
+    assert key_warnings("http://127.0.0.1:8080", KEY) == []
+
+
+# Changes
+
+
+@pytest.mark.proves("ARC-10", "REG-08")
+def test_a_new_address_is_said_from_then_on_and_the_old_one_still_answers() -> None:
+    before = settings_for("old.example:8080", aliases=("www.old.example",))
+    found = change_settings(before, {"address": "new.example"})
+    assert found.settings.inclusion_request("1").address == "new.example"
+    assert found.settings.aliases == ("www.old.example", "old.example:8080")
+    assert found.settings.service == before.service
+    assert "address" in found.changed
+    assert len(found.notes) == 2
+    back = change_settings(found.settings, {"address": "OLD.example:8080"}).settings
+    assert back.aliases == ("www.old.example", "new.example")
+
+
+def test_lists_are_replaced_and_said_once() -> None:
+    found = change_settings(
+        settings_for("a.example"), {"networks": ("10.0.0.0/8", "10.0.0.0/8", "2001:db8::/32")}
+    )
+    assert found.settings.networks == ("10.0.0.0/8", "2001:db8::/32")
+    assert change_settings(found.settings, {"networks": ("",)}).settings.networks == ()
+    assert change_settings(found.settings, {"aliases": ("b.example", "b.example")}).settings.aliases == (
+        "b.example",
+    )
+
+
+def test_what_stays_as_it_is_has_not_changed() -> None:
+    assert change_settings(settings_for("a.example"), {"reuse_seconds": 60}).changed == ()
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"address": "http://a.example"},
+        {"address": "a.example:99999"},
+        {"ip": "a.example"},
+        {"admin": "nobody"},
+        {"admin": "a b@c"},
+        {"networks": ("10.0.0.1/8",)},
+        {"trusted_resolvers": ("resolver.example",)},
+        {"trusted_proxies": ("10.0.0.0/99",)},
+        {"aliases": ("a/b",)},
+        {"reuse_seconds": 86_401},
+        {"largest_upload": 0},
+        {"audit_days": 10_000},
+        {"refresh_hours": 9_000},
+        {"page_rate": -1.0},
+        {"page_rate": float("nan")},
+        {"costly_rate": float("inf")},
+        {"page_burst": 0},
+        {"costly_burst": 1 << 40},
+        {"mint_host": "b.localhost"},
+        {"mint_ip": "300.1.1.1"},
+        {"granularity": "7"},
+        {"geo_database": "/nowhere/at/all.mmdb"},
+        {"accel_prefix": "internal"},
+        {"accel_prefix": "/a/../b"},
+        {"accel_prefix": "/a b"},
+    ],
+    ids=str,
+)
+def test_what_cannot_be_is_refused_before_anything_is_written(changes: dict[str, object]) -> None:
+    with pytest.raises(IbiError) as found:
+        change_settings(settings_for("a.example"), changes)
+    assert "\n" not in str(found.value)
+
+
+def test_every_number_that_an_operator_may_set_has_its_default_within_its_limits() -> None:
+    settings = settings_for("a.example")
+    numbers = {name: getattr(settings, name) for name in LARGEST_VALUES}
+    assert change_settings(settings, numbers).changed == ()
+    assert isinstance(settings, ArchiveSettings)
+
+
+def test_the_labels_may_be_given_up_and_taken_up_again() -> None:
+    without = change_settings(
+        settings_for("a.example", mint_host="a.example.org"), {"mint_host": "", "mint_ip": ""}
+    ).settings
+    assert without.mint_host == ""
+    again = change_settings(without, {"mint_host": "b.example", "for_trying": True})
+    assert set(again.changed) == {"mint_host", "for_trying"}

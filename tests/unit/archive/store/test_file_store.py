@@ -1,0 +1,113 @@
+"""The bytes of items: where they lie, and that nothing else is ever reached."""
+
+from __future__ import annotations
+
+import hashlib
+from pathlib import Path
+
+import pytest
+
+from ibi.archive.model.file_names import file_parts, media_type
+from ibi.archive.model.item import Holding, StoredFile
+from ibi.archive.store.files import FileStore
+from ibi.errors import BadItem
+from ibi.identifier.forms import IBIForms
+from support.archive.archive_fixture import NewArchive
+
+REP = IBIForms.parse("rep A.Example/B@80/2010/01.01.00.00 ibip LK47B6W/362SFKH")
+IBIP = IBIForms.parse("ibip lk47b6w/362sfkj")
+
+
+def store(archive: NewArchive, forms: IBIForms, name: str, content: bytes) -> StoredFile:
+    source = archive.data / "source"
+    source.write_bytes(content)
+    with archive.item_store.staging_session():
+        staged = archive.file_store.stage(name, source)
+        with archive.item_store.unit_of_work("tester") as work:
+            work.add(Holding(forms=forms, timestamp="2020-01-01T00:00:00Z"), [staged])
+    held = archive.catalogue.holding(forms.main)
+    assert held is not None
+    return held.files[0]
+
+
+@pytest.mark.proves("GEN-11", "SVC-11")
+@pytest.mark.parametrize(
+    ("forms", "name", "path"),
+    [
+        (REP, "a.txt", b"a.example/b@80/2010/01.01.00.00/doc/a.txt"),
+        (REP, "Relat%f3rio%20Final.pdf", b"a.example/b@80/2010/01.01.00.00/doc/Relat\xf3rio Final.pdf"),
+        (REP, "figures/one.png", b"a.example/b@80/2010/01.01.00.00/doc/figures/one.png"),
+        (IBIP, "a.txt", b"LK47B6W/362SFKJ/doc/a.txt"),
+    ],
+)
+def test_files_lie_in_the_folders_of_the_canonical_name(
+    archive: NewArchive, forms: IBIForms, name: str, path: bytes
+) -> None:
+    file = store(archive, forms, name, b"content")
+    with open(bytes(archive.data) + b"/col/" + path, "rb") as found:  # noqa: PTH123 - a path of bytes
+        assert found.read() == b"content"
+    assert (file.size, file.sha256) == (7, hashlib.sha256(b"content").hexdigest())
+    with archive.file_store.open(forms, file) as opened:
+        assert opened.read() == b"content"
+
+
+@pytest.mark.parametrize("name", ["", "/", "a//b", "a/../b", "..", "a/.", "a%2F..%2Fb", "a%5cb", "a%0ab", "a%7f", "a?b",
+                                  "a b", "%2e%2e", "a%2", "{a}", "\u00e9", "x" * 1025, "%41" * 256,
+                                  "a/" * 300])  # fmt: skip
+def test_names_that_could_lead_elsewhere_are_refused(tmp_path: Path, name: str) -> None:
+    with pytest.raises(BadItem):
+        file_parts(name)
+    with pytest.raises((BadItem, OSError)):
+        FileStore(tmp_path).open(REP, StoredFile(name, 0, "", ""))
+
+
+def test_a_symbolic_link_is_never_followed(archive: NewArchive, tmp_path: Path) -> None:
+    file = store(archive, REP, "figures/one.png", b"1234567")
+    doc = archive.data / "col/a.example/b@80/2010/01.01.00.00/doc"
+    (tmp_path / "secret").write_bytes(b"7654321")
+    (doc / "figures/one.png").unlink()
+    (doc / "figures/one.png").symlink_to(tmp_path / "secret")
+    with pytest.raises(OSError, match="symbolic"):
+        archive.file_store.open(REP, file)
+    (doc / "figures/one.png").unlink()
+    (doc / "figures").rename(tmp_path / "moved")
+    (doc / "figures").symlink_to(tmp_path / "moved")
+    with pytest.raises(OSError, match="irectory"):
+        archive.file_store.open(REP, file)
+
+
+def test_a_file_of_another_size_is_not_the_one_that_was_listed(archive: NewArchive) -> None:
+    file = store(archive, REP, "a.txt", b"content")
+    (archive.data / "col/a.example/b@80/2010/01.01.00.00/doc/a.txt").write_bytes(b"longer content")
+    with pytest.raises(OSError, match="not the one"):
+        archive.file_store.open(REP, file)
+
+
+def test_removal_takes_the_files_of_one_item_and_their_folders(archive: NewArchive) -> None:
+    first = store(archive, REP, "sub/a.txt", b"1")
+    second = store(archive, IBIP, "a.txt", b"2")
+    with archive.item_store.unit_of_work("tester") as work:
+        work.remove(work.get(REP.main))
+    with pytest.raises(FileNotFoundError):
+        archive.file_store.open(REP, first)
+    with archive.file_store.open(IBIP, second) as opened:
+        assert opened.read() == b"2"
+    assert [path.name for path in (archive.data / "col" / REP.main.canonical).iterdir()] == ["item.json"]
+
+
+@pytest.mark.parametrize(
+    ("name", "expected"),
+    [
+        ("a.pdf", "application/pdf"), ("a.html", "text/html"), ("a.js", "text/javascript"), ("a.TXT", "text/plain"),
+        ("a.svg", "image/svg+xml"), ("a.txt.gz", "application/octet-stream"),
+        ("@relatorio", "application/octet-stream"),
+        ("a.xml", "application/xml"),
+    ],
+)  # fmt: skip
+def test_types_are_told_by_the_end_of_a_name(name: str, expected: str) -> None:
+    assert media_type(name) == expected
+
+
+def test_a_name_is_decoded_once_then_taken_apart() -> None:
+    assert file_parts("a%2Fb") == (b"a", b"b")
+    assert file_parts("a%252Fb") == (b"a%2Fb",)

@@ -1,0 +1,318 @@
+"""Identifiers out of the texts in which they live."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ibi.errors import ParseError
+from ibi.identifier.forms import parse_name
+from ibi.identifier.unwrapping import MAX_TEXT, Unwrapped, nearest_spelling, unwrap
+
+WILD = Path(__file__).parents[3] / "conformance/wild/real_identifiers.jsonl"
+RECORDS = [json.loads(line) for line in WILD.read_text(encoding="utf-8").splitlines()]
+FOUND = [(record["ibi"], text) for record in RECORDS for text in record["found_as"]]
+
+# The person's name in these three texts was replaced by "someone" where they were collected, but not in the identifier.
+RENAMED = {"sid.inpe.br/marciana/2002/09.26.17.24", "sid.inpe.br/marciana/2004/10.07.14.05"}
+
+# A link to a viewer names the viewer, the item to show, and where to return to. It is about the item to show (or, if
+# no viewer is named, the first); all others are named too.
+ALSO_THERE = {
+    # the viewer itself
+    "dpi.inpe.br/banon/2004/02.16.09.30.00",
+    "sid.inpe.br/banon/2001/04.06.10.52.39",
+    "sid.inpe.br/mtc-m18@80/2008/03.17.15.17.24",
+    "urlib.net/www/2021/06.04.03.40.25",
+    # the page of an item that passes on to another item
+    "sid.inpe.br/banon/2002/09.23.16.10",
+    # the value of lastupdate: where the catalogue entry was changed
+    "cptec.inpe.br/walmeida/2003/04.25.17.12",
+    "sid.inpe.br/banon/2001/03.30.15.38",
+    "sid.inpe.br/banon/2001/04.06.10.52",
+    "sid.inpe.br/bibdigital@80/2006/04.07.15.50",
+    "sid.inpe.br/mtc-m18@80/2008/03.17.15.17",
+    "sid.inpe.br/mtc-m19@80/2009/08.21.17.02",
+    "sid.inpe.br/mtc-m21b/2013/09.26.14.25.20",
+    # the metadata, or the mirror, of the item that the link is about
+    "sid.inpe.br/mtc-m12e/2026/01.02.12.20.17",
+    "sid.inpe.br/mtc-m21c/2019/05.16.15.18.01",
+    "sid.inpe.br/mtc-m21c/2019/12.16.01.24.52",
+    "sid.inpe.br/sibgrapi/2018/09.03.21.36.30",
+    "sid.inpe.br/mtc-m19@80/2009/08.21.17.02.53",
+    "urlib.net/www/2017/11.22.19.04.03",
+    "urlib.net/www/2025/02.16.04.07.51",
+}
+
+
+def outcome(text: str) -> Unwrapped | ParseError:
+    try:
+        return unwrap(text)
+    except ParseError as error:
+        return error
+
+
+def named(text: str) -> set[tuple[str, str]]:
+    return {(kind, piece) for kind, piece in unwrap(text).wrappers}
+
+
+# --- all that was found in the wild --------------------------------------------------------------------------------
+
+
+@pytest.mark.proves("WILD-01")
+def test_the_wild_is_whole() -> None:
+    assert len(RECORDS) == 198
+    assert len(FOUND) == 232
+    assert {record["ibi"] for record in RECORDS} > ALSO_THERE | RENAMED
+
+
+@pytest.mark.proves("WILD-01")
+@pytest.mark.parametrize(("ibi", "text"), FOUND)
+def test_every_text_of_the_wild_unwraps_to_its_identifier(ibi: str, text: str) -> None:
+    found = unwrap(text)
+
+    if ibi in RENAMED:
+        assert str(found.ibi) == ibi.replace("marciana", "someone")
+    elif ibi in ALSO_THERE:
+        assert parse_name(ibi) in found.others
+    else:
+        assert found.ibi == parse_name(ibi)
+    assert all(kind and piece for kind, piece in found.wrappers)
+
+
+@pytest.mark.proves("WILD-01")
+@pytest.mark.parametrize("ibi", sorted(ALSO_THERE))
+def test_what_is_only_also_there_really_stands_beside_another(ibi: str) -> None:
+    texts = [text for found, text in FOUND if found == ibi]
+    assert texts
+    assert all(unwrap(text).ibi != parse_name(ibi) for text in texts)
+
+
+@pytest.mark.proves("WILD-01")
+@pytest.mark.parametrize("ibi", [record["ibi"] for record in RECORDS])
+def test_a_bare_identifier_has_nothing_to_take_off(ibi: str) -> None:
+    assert unwrap(ibi) == (parse_name(ibi), "", (), ())
+
+
+# --- each thing that is taken off has a name -----------------------------------------------------------------------
+
+
+@pytest.mark.proves("WILD-01")
+@pytest.mark.parametrize(
+    ("text", "kind", "piece"),
+    [
+        ("http://urlib.net/8JMKD3MGP7W/385N5PE", "resolver address", "http://urlib.net/"),
+        ("HTTPS://WWW.URLIB.NET:80/8JMKD3MGP7W/385N5PE", "resolver address", "HTTPS://WWW.URLIB.NET:80/"),
+        ("urlib.net/8JMKD3MGP7W/385N5PE", "resolver address", "urlib.net/"),
+        ("http://[::1]:8080/8JMKD3MGP7W/385N5PE", "archive address", "http://[::1]:8080/"),
+        (
+            "http://localhost:8080/sid.inpe.br/iris/2005/05.19.15.27",
+            "archive address",
+            "http://localhost:8080/",
+        ),
+        ("http://mtc-m16.sid.inpe.br/goto-/8JMKD3MGP7W/385N5PE", "archive path", "goto-/"),
+        ("http://mtc-m16.sid.inpe.br/archive.cgi/8JMKD3MGP7W/385N5PE", "cgi wrapper", "archive.cgi/"),
+        ("upn:9HFNHE-:QABCDSTQQW/4E7MG35/federatedArchives.txt", "upn", "upn:9HFNHE-:"),
+        ("ibi:8JMKD3MGP7W/385N5PE", "ibi scheme", "ibi:"),
+        ("sid.inpe.br/mtc-m19/2011/08.02.16.43-TDI)", "report code", "-TDI"),
+        ("sid.inpe.br/mtc-m19/2011/08.02.16.43-TDI)", "punctuation", ")"),
+        ("http://urlib.net/8JMKD3MGP7W/385N5PE#page=2", "fragment", "#page=2"),
+        ("8JMKD3MGP7W/385N5PE&gt;", "entity", "&gt;"),
+        ("sid.inpe.br&#47;iris/2005/05.19.15.27", "entity", "&#47;"),
+        ("8JMKD3MGP7W\u200b/385N5PE", "invisible characters", "\u200b"),
+        ("sid.inpe.br%2Fmtc-m18%4080%2F2008%2F03.17.15.17", "percent encoding", "%2F %40"),
+        ("sid.inpe.br%252Fmtc-m18%252F2008%252F03.17.15.17", "percent encoding", "%2F"),
+        ("sid.inpe.br/ePrint@1905            /2005/10.26.13.54", "blanks", " " * 12),
+        ("8JMKD3MGP3W34P/3JJ\n  UR2L", "line break", "\n  "),
+        ("sid.inpe.br/mtc-m18/2008/03.17.\r\n15.17", "blanks", "\r\n"),
+        (
+            "https://x.example/?sl=pt&u=http://urlib.net/8JMKD3MGP7W/385N5PE",
+            "wrapper site",
+            "https://x.example/?sl=pt&",
+        ),
+        ("see 8JMKD3MGP7W/385N5PE, please", "words", "see"),
+        ("see 8JMKD3MGP7W/385N5PE, please", "words", "please"),
+        ("8JMKD3MGP7W/385N5PE: a title", "punctuation", ":"),
+        ("../../../sid.inpe.br/iris/2005/05.19.15.27/doc/x.pdf", "relative path", "../../../"),
+        ("sid.inpe.br/mtc-m18/2012/07.12.18.08+{D+2015}", "words", "+{D+2015}"),
+    ],
+)
+def test_each_thing_taken_off_is_named(text: str, kind: str, piece: str) -> None:
+    assert (kind, piece) in named(text)
+
+
+@pytest.mark.proves("WILD-01", "URL-01")
+@pytest.mark.parametrize(
+    ("text", "ibi", "after"),
+    [
+        ("http://urlib.net/J8LNKB5R7W/3G2EKR5!:(oai_dc)", "J8LNKB5R7W/3G2EKR5", "!:(oai_dc)"),
+        ("http://urlib.net/J8LNKB5R7W/3G2EKR5%21%3A", "J8LNKB5R7W/3G2EKR5", "%21%3A"),
+        ("8JMKD3MGP7W/385N5PE??", "8JMKD3MGP7W/385N5PE", "??"),
+        ("is it 8JMKD3MGP7W/385N5PE?", "8JMKD3MGP7W/385N5PE", ""),
+        ("(8JMKD3MGP7W/385N5PE/a/b(1).pdf).", "8JMKD3MGP7W/385N5PE", "/a/b(1).pdf"),
+        (
+            "http://a.example/col/sid.inpe.br/iris/2005/05.19.15.27/doc/x/y.pdf",
+            "sid.inpe.br/iris/2005/05.19.15.27",
+            "/x/y.pdf",
+        ),
+        ("http://a.example/col/sid.inpe.br/iris/2005/05.19.15.27/", "sid.inpe.br/iris/2005/05.19.15.27", ""),
+        (
+            "http://marte.sid.inpe.br/dpi.inpe.br/sbsr@80/2006/11.12.23.09.50:(BibINPE)?ibiurl.backgroundlanguage=en",
+            "dpi.inpe.br/sbsr@80/2006/11.12.23.09.50",
+            ":(BibINPE)?ibiurl.backgroundlanguage=en",
+        ),
+        ("8JMKD3MGP7W/385N5PE:!", "8JMKD3MGP7W/385N5PE", ":!"),  # no such modifier, but meant as one
+        ("8JMKD3MGP7W/385N5PE: a title", "8JMKD3MGP7W/385N5PE", ""),
+        ("8JMKD3MGP7W/385N5PE:", "8JMKD3MGP7W/385N5PE", ":"),
+        ("8JMKD3MGP7W/385N5PE!: a title", "8JMKD3MGP7W/385N5PE", "!:"),
+        ("http://urlib.net/urlib.net/www/2021/06.04.03.40.25", "urlib.net/www/2021/06.04.03.40.25", ""),
+        ("http://urlib.net/www/2021/06.04.03.40.25", "urlib.net/www/2021/06.04.03.40.25", ""),
+        ("mx/face/2020/01.02.03.04", "mx/face/2020/01.02.03.04", ""),  # "mx/face" is an IBIp of no address
+        ("br/www/2009/09.09.22.01", "br/www/2009/09.09.22.01", ""),
+        ("http://urlib.net/new/page", "new/page", ""),
+        ("sid.inpe.br/mtc-m18/2009/02.16.17.46.05.250", "sid.inpe.br/mtc-m18/2009/02.16.17.46.05.250", ""),
+        ("dpi.inpe.br/banon/2004/02.16.09.30.00", "dpi.inpe.br/banon/2004/02.16.09.30.00", ""),
+        ("sid.INPE.br/MTC-m18@80/2008/03.17.15.17", "sid.INPE.br/MTC-m18@80/2008/03.17.15.17", ""),
+    ],
+)
+def test_what_follows_an_identifier_stays_raw(text: str, ibi: str, after: str) -> None:
+    found = unwrap(text)
+    assert (str(found.ibi), found.after) == (ibi, after)
+
+
+@pytest.mark.proves("URL-03", "AMB-38")
+def test_words_of_an_ordinary_address_are_no_ibip() -> None:
+    assert nearest_spelling("http://archive.example/new/page") is None
+    assert str(unwrap("http://archive.example/new/8JMKD3MGP7W/385N5PE").ibi) == "8JMKD3MGP7W/385N5PE"
+
+
+# --- typing errors -------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.proves("WILD-01", "GEN-61")
+@pytest.mark.parametrize(
+    ("slip", "meant"),
+    [
+        ("sid.inpe.br/mtc-m18/2009/O2.I6.l7.46", "sid.inpe.br/mtc-m18/2009/02.16.17.46"),
+        ("sid.inpe.br\\mtc-m18\\2009\\02.16.17.46", "sid.inpe.br/mtc-m18/2009/02.16.17.46"),
+        ("sid.inpe.br//mtc-m18//2009/02.16.17.46", "sid.inpe.br/mtc-m18/2009/02.16.17.46"),
+        ("sid.inpe.br/mtc-m18/2009/2.16.17.46", "sid.inpe.br/mtc-m18/2009/02.16.17.46"),
+        ("sid.inpe.br/mtc-m18/2009/02.16.17.46.5", "sid.inpe.br/mtc-m18/2009/02.16.17.46.05"),
+        ("sid.inpe.br/mtc-m18/2009.02.16.17.46", "sid.inpe.br/mtc-m18/2009/02.16.17.46"),
+        ("sid.inpe.br/mtc-m18/2009/02/16/17/46", "sid.inpe.br/mtc-m18/2009/02.16.17.46"),
+        ("sid.inpe.br/mtc-m18/2009-02-16 17:46", "sid.inpe.br/mtc-m18/2009/02.16.17.46"),
+        ("sid.inpe.br/mtc-m18/2009/0216.1746", "sid.inpe.br/mtc-m18/2009/02.16.17.46"),
+        ("sid.inpe.br/mtc-m182009/02.16.17.46", "sid.inpe.br/mtc-m18/2009/02.16.17.46"),
+        ("sid.inpe.br/mtc\u2013m18/2009/02.16.17.46", "sid.inpe.br/mtc-m18/2009/02.16.17.46"),
+        (
+            "http://urlib.net/rep/sid.inpe.br/mtc-m18/2009/O2.16.17.46!:",
+            "sid.inpe.br/mtc-m18/2009/02.16.17.46",
+        ),
+        ("(sid.inpe.br/mtc-m18/2009/2.16.17.46).", "sid.inpe.br/mtc-m18/2009/02.16.17.46"),
+        ("8JMKD3MGP7W\\385N5PE", "8JMKD3MGP7W/385N5PE"),
+        ("8JMKD3MGP7W 385N5PE", "8JMKD3MGP7W/385N5PE"),
+        ("8JMKD3MGP7W385N5PE", "8JMKD3MGP7W/385N5PE"),
+        ("8JMKD3MGP3W34P3JJUR2L", "8JMKD3MGP3W34P/3JJUR2L"),
+        ("8JMKD3MGP7V/385N5PE", "8JMKD3MGP7W/385N5PE"),
+        ("J8LNKB5R7W/3G2EKV5", "J8LNKB5R7W/3G2EKU5"),
+        ("J81NKB5R7W/3G2EKR5", "J8LNKB5R7W/3G2EKR5"),
+        ("J8INKB5R7W/3G2EKR5", "J8LNKB5R7W/3G2EKR5"),
+        ("J8LNKB5R7W/3GZEKR5", "J8LNKB5R7W/3G2EKR5"),
+        ("\uff2a8LNKB5R7W\uff0f3G2EKR5", "J8LNKB5R7W/3G2EKR5"),
+        ("sid.inpe.br/mtc-m19/2011/08.02.16.43-RPQ", "sid.inpe.br/mtc-m19/2011/08.02.16.43"),
+        ("J8LNKB5R7W/3G2EKR5", "J8LNKB5R7W/3G2EKR5"),
+    ],
+)
+def test_a_slip_with_one_plausible_reading_is_understood(slip: str, meant: str) -> None:
+    assert nearest_spelling(slip) == meant
+
+
+@pytest.mark.proves("WILD-01", "GEN-61")
+@pytest.mark.parametrize(
+    "text",
+    [
+        "J8LNKB5R7W/3G2EKO5",  # Q or D
+        "J8LNKB5R7W/3G2EKY5",  # nothing looks like Y
+        "J8LNKB5R7W/OOOOOOO",
+        "sid.inpe.br/mtc-m18:80/2009/02.16.17.46",  # "@80" or ".80": two names
+        "sid.inpe.br/mtc-m18/2009/O2.30.17.46",  # no such day
+        "sid.inpe.br/mtc-m18/2009/2.16",
+        "sid.inpe.br/mtc-m18/1066/O2.16.17.46",
+        "6RPa7uma/UaJFT",
+        "hello world",
+        "http://archive.example/",
+        "",
+        "0" * 300,
+    ],
+)
+def test_no_guess_is_made_where_there_are_two_readings_or_none(text: str) -> None:
+    assert nearest_spelling(text) is None
+
+
+@pytest.mark.parametrize(
+    ("text", "start", "end"),
+    [
+        ("see http://urlib.net/rep/sid.inpe.br/mtc-m18/2009/O2.16.17.46.", 50, 61),
+        ("http://urlib.net/J8LNKB5R7W/3G2EKO5", 33, 34),
+        ("sid.inpe.br/mtc_m18/2009/02.16.17.46", 15, 16),
+        ("http://archive.example/new/page", 23, 31),
+        ("hello world", 0, 11),
+        ("", 0, 0),
+    ],
+)
+def test_the_caret_stands_under_the_fault_in_the_text_that_was_given(text: str, start: int, end: int) -> None:
+    with pytest.raises(ParseError) as caught:
+        unwrap(text)
+    assert (caught.value.what, caught.value.text) == ("IBI", text)
+    assert (caught.value.start, caught.value.end) == (start, end)
+
+
+# --- hostile texts -------------------------------------------------------------------------------------------------
+
+
+def test_a_text_that_is_too_long_is_refused_unread() -> None:
+    assert unwrap("8JMKD3MGP7W/385N5PE".ljust(MAX_TEXT))
+    with pytest.raises(ParseError, match="longer than 4096 characters"):
+        unwrap("8JMKD3MGP7W/385N5PE".ljust(MAX_TEXT + 1))
+
+
+@pytest.mark.parametrize(
+    "piece",
+    ["a", "a.", "a-", "a/", "aW/", "2W", "aZ", "aXb", "1.", "&", "&#47;", "%41", "%25", " ", "a ", "\n", "/", "../",
+     "(", "x=", "http://", "http://a/", "ibi:", "upn:a:", "col/", "a.cgi/", "sid.inpe.br/a/2009/02.16.17.46 ",
+     "8JMKD3MGP7W/385N5PE/", "2009/02.16.17.46", "\\", "\u00e9", "\u200b", "[", "a@1/", "aW/a\n"],
+)  # fmt: skip
+@pytest.mark.parametrize("around", ["", "8JMKD3MGP7W/385N5PE"])
+def test_repetition_makes_no_text_strange_and_nothing_hang(piece: str, around: str) -> None:
+    text = (piece * MAX_TEXT)[: MAX_TEXT - 2 * len(around)]
+    for hostile in (text, around + text, text + around, around + text + around):
+        found = outcome(hostile)
+        if isinstance(found, ParseError):
+            assert found.caret()
+        else:
+            assert str(found.ibi) in hostile.replace("\u200b", "")
+
+
+PIECES = st.sampled_from(
+    ["8JMKD3MGP7W", "385N5PE", "sid.inpe.br", "mtc-m18@80", "2009", "02.16.17.46", ".05", "/", "!", "+", ":", "?", "&",
+     "=", "(oai_dc)", "%2F", "%", "&gt", " ", "\n", "http://", "urlib.net", "/col/", "/doc/", "a.cgi/", "upn:X:",
+     "ibi:", "-TDI", ")", "(", "6RPa7umaZ/UaJFT", "O", "I", "\\", "\u00e9", "\x00", "\ud800", "metadatarepository=",
+     "mirrorget.cgi?"]
+)  # fmt: skip
+TEXTS = st.one_of(st.text(max_size=200), st.lists(PIECES, max_size=12).map("".join))
+
+
+@given(TEXTS)
+def test_any_text_is_an_identifier_or_the_one_parse_error(text: str) -> None:
+    found = outcome(text)
+    if isinstance(found, ParseError):
+        assert found.text == text
+        assert found.suggestion is None or nearest_spelling(found.suggestion) == found.suggestion
+        return
+    assert parse_name(str(found.ibi)) == found.ibi
+    assert found.ibi not in found.others
+    assert unwrap(str(found.ibi) + found.after).ibi == found.ibi

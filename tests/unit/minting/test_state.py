@@ -1,0 +1,228 @@
+"""What speaks against the state of minting, and that no label is given then."""
+
+from __future__ import annotations
+
+import shutil
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from ibi.errors import LostState
+from ibi.identifier.dates import TICKS
+from ibi.minting import WaitingRoom
+from ibi.minting.recovery import recover
+from ibi.minting.state import OURS, checked
+from ibi.minting.waiting_room import AHEAD
+from support.machine import FalseMachine, waiting_room_at
+
+
+@pytest.mark.proves("GEN-44", "AMB-18")
+def test_a_missing_state_beside_its_replica_is_lost(tmp_path: Path) -> None:
+    clock = FalseMachine()
+    with waiting_room_at(tmp_path, clock) as waiting_room:
+        waiting_room.draw(TICKS)
+        (tmp_path / "minting/state").unlink()
+        with pytest.raises(LostState, match="missing"):
+            waiting_room.draw(TICKS)
+    with pytest.raises(LostState, match="missing"), waiting_room_at(tmp_path, clock):
+        pass
+
+
+@pytest.mark.proves("GEN-44", "AMB-18")
+@pytest.mark.parametrize("name", OURS)
+def test_a_missing_state_beside_other_files_of_ours_is_lost(tmp_path: Path, name: str) -> None:
+    (tmp_path / name).mkdir()
+    with pytest.raises(LostState, match="missing"), waiting_room_at(tmp_path, FalseMachine()):
+        pass
+
+
+@pytest.mark.proves("GEN-44", "AMB-18")
+def test_a_state_that_lost_or_changed_any_character_is_damaged(tmp_path: Path) -> None:
+    clock = FalseMachine()
+    with waiting_room_at(tmp_path, clock) as waiting_room:
+        waiting_room.draw(TICKS)
+        path = tmp_path / "minting/state"
+        whole = path.read_bytes()
+        damaged = [whole[:length] for length in range(len(whole))]
+        damaged += [whole[:at] + b"7" + whole[at + 1 :] for at in range(len(whole)) if whole[at] != ord("7")]
+        damaged += [whole + b"\n", whole + whole, b"\0" * len(whole), b"1 " * 64]
+        damaged += [
+            checked(words)
+            for words in (b"1 x", b"1 2 3 4 x a b c d", b"1 2 3 4 5 \xff b c d", b"1 2 3 4 5 a")
+        ]
+        for content in damaged:
+            path.write_bytes(content)
+            with pytest.raises(LostState, match="damaged"):
+                waiting_room.draw(TICKS)
+        path.write_bytes(whole)
+        with pytest.raises(LostState, match=r"touched|older"):
+            waiting_room.draw(TICKS)
+
+
+@pytest.mark.proves("GEN-44", "AMB-18")
+def test_an_older_state_put_back_is_noticed(tmp_path: Path) -> None:
+    clock = FalseMachine()
+    with waiting_room_at(tmp_path, clock) as waiting_room:
+        waiting_room.draw(TICKS)
+        older = (tmp_path / "minting/state").read_bytes()
+        waiting_room.draw(TICKS)
+        (tmp_path / "minting/state").write_bytes(older)
+        with pytest.raises(LostState, match="older"):
+            waiting_room.draw(TICKS)
+
+
+@pytest.mark.proves("GEN-44", "AMB-18")
+@pytest.mark.parametrize("content", [b"", b"1 2 3 4 5\n", b"\0" * 128, b"\0" * 288])
+def test_a_state_without_its_replica_is_not_believed(tmp_path: Path, content: bytes) -> None:
+    clock = FalseMachine()
+    with waiting_room_at(tmp_path, clock) as waiting_room:
+        waiting_room.draw(TICKS)
+        (tmp_path / "minting/lock").write_bytes(content)
+        with pytest.raises(LostState, match="damaged"):
+            waiting_room.draw(TICKS)
+
+
+def test_a_replica_that_lags_behind_is_harmless(tmp_path: Path) -> None:
+    """A kill or a power cut came between the state and its replica; the next process takes the clock for sure."""
+    clock = FalseMachine()
+    with waiting_room_at(tmp_path, clock) as waiting_room:
+        waiting_room.draw(TICKS)
+        replica = (tmp_path / "minting/lock").read_bytes()
+        last = waiting_room.draw(TICKS)
+    with (tmp_path / "minting/lock").open("r+b") as file:
+        file.write(replica)
+    with waiting_room_at(tmp_path, clock) as waiting_room:
+        assert waiting_room.draw(TICKS // 1000) > max(last, clock.at - AHEAD)
+
+
+@pytest.mark.proves("GEN-44", "AMB-18")
+def test_a_copied_directory_mints_nothing(tmp_path: Path) -> None:
+    clock = FalseMachine()
+    with waiting_room_at(tmp_path / "one", clock) as waiting_room:
+        waiting_room.draw(TICKS)
+    shutil.copytree(tmp_path / "one", tmp_path / "two")
+    with pytest.raises(LostState, match="is a copy"), waiting_room_at(tmp_path / "two", clock):
+        pass
+    with waiting_room_at(tmp_path / "one", clock) as waiting_room:
+        assert waiting_room.draw(TICKS)
+
+
+@pytest.mark.proves("GEN-44", "AMB-18")
+def test_a_directory_put_back_from_a_backup_mints_nothing(tmp_path: Path) -> None:
+    clock = FalseMachine()
+    data, backup = tmp_path / "data", tmp_path / "backup"
+    with waiting_room_at(data, clock) as waiting_room:
+        waiting_room.draw(TICKS)
+        shutil.copytree(data, backup)
+        waiting_room.draw(TICKS)
+    shutil.rmtree(data)
+    shutil.copytree(backup, data)
+    with pytest.raises(LostState), waiting_room_at(data, clock):
+        pass
+
+
+@pytest.mark.proves("GEN-44", "AMB-18")
+def test_both_files_put_back_in_place_mint_nothing(tmp_path: Path) -> None:
+    clock = FalseMachine()
+    with waiting_room_at(tmp_path, clock) as waiting_room:
+        waiting_room.draw(TICKS)
+        older = {name: (tmp_path / "minting" / name).read_bytes() for name in ("state", "lock")}
+        waiting_room.draw(TICKS)
+        for name, content in older.items():
+            with (tmp_path / "minting" / name).open("r+b") as file:
+                file.write(content)
+        with pytest.raises(LostState, match=r"touched|older"):
+            waiting_room.draw(TICKS)
+
+
+@pytest.mark.proves("GEN-44", "AMB-18")
+def test_another_machine_mints_nothing_from_this_state(tmp_path: Path) -> None:
+    clock, other = FalseMachine(), FalseMachine()
+    other.identity = "another-machine"
+    with waiting_room_at(tmp_path, clock) as waiting_room:
+        waiting_room.draw(TICKS)
+    with pytest.raises(LostState, match="another machine"), waiting_room_at(tmp_path, other):
+        pass
+
+
+def test_a_directory_may_be_renamed(tmp_path: Path) -> None:
+    clock = FalseMachine()
+    with waiting_room_at(tmp_path / "old", clock) as waiting_room:
+        first = waiting_room.draw(TICKS)
+    (tmp_path / "old").rename(tmp_path / "new")
+    with waiting_room_at(tmp_path / "new", clock) as waiting_room:
+        assert waiting_room.draw(TICKS) > first
+
+
+@pytest.mark.proves("GEN-44", "AMB-18")
+def test_a_live_process_notices_a_replica_from_before(tmp_path: Path) -> None:
+    clock = FalseMachine()
+    with waiting_room_at(tmp_path, clock) as waiting_room:
+        waiting_room.draw(TICKS)
+        replica = (tmp_path / "minting/lock").read_bytes()
+        waiting_room.draw(TICKS)
+        with (tmp_path / "minting/lock").open("r+b") as file:
+            file.write(replica)
+        with pytest.raises(LostState, match="older"):
+            waiting_room.draw(TICKS)
+
+
+@pytest.mark.proves("GEN-44", "AMB-18")
+def test_a_live_process_gives_no_label_from_a_state_that_was_replaced(tmp_path: Path) -> None:
+    clock = FalseMachine()
+    with waiting_room_at(tmp_path, clock) as first:
+        first.draw(TICKS)
+    shutil.copytree(tmp_path / "minting", tmp_path / "backup")
+    with waiting_room_at(tmp_path, clock) as there:
+        with waiting_room_at(tmp_path, clock) as another:
+            another.draw(TICKS)
+        for name in ("state", "lock"):
+            (tmp_path / "minting" / name).unlink()
+            shutil.copy2(tmp_path / "backup" / name, tmp_path / "minting" / name)
+        with pytest.raises(LostState, match="copy"):
+            there.reserve(1, 1)  # which waits for nothing, so that nothing else would notice
+
+
+@pytest.mark.proves("GEN-44", "AMB-18")
+def test_where_it_was_not_noted_when_the_state_was_written_the_clock_is_taken(tmp_path: Path) -> None:
+    """In a burst it is not noted; files copied in a burst and put back later look whole."""
+    clock = FalseMachine()
+    waiting_room = waiting_room_at(tmp_path, clock).__enter__()
+    given = [waiting_room.draw(TICKS // 1000) for _ in range(3)]
+    older = {name: (tmp_path / "minting" / name).read_bytes() for name in ("state", "lock")}
+    clock.pass_by(TICKS // 2)
+    given += [waiting_room.draw(TICKS // 1000) for _ in range(3)]
+    for name, content in older.items():
+        with (tmp_path / "minting" / name).open("r+b") as file:
+            file.write(content)
+    with waiting_room_at(tmp_path, clock) as another:
+        given += [another.draw(step) for step in (TICKS // 1000, TICKS)]
+    assert given == sorted(set(given))
+
+
+def test_a_repair_while_a_process_is_there_lets_it_go_on(tmp_path: Path) -> None:
+    clock = FalseMachine()
+    with waiting_room_at(tmp_path, clock) as waiting_room:
+        first = waiting_room.draw(TICKS)
+        (tmp_path / "minting/state").write_bytes(b"")
+        with pytest.raises(LostState):
+            waiting_room.draw(TICKS)
+        recover(tmp_path, clock.machine)
+        assert waiting_room.draw(TICKS) > first
+
+
+@pytest.mark.proves("GEN-02", "GEN-44")
+def test_files_that_are_taken_away_while_a_process_waits_give_it_no_label(tmp_path: Path) -> None:
+    clock = FalseMachine()
+
+    def take_away(seconds: float) -> None:
+        clock.sleep(seconds)
+        if (tmp_path / "minting").exists() and clock.slept > 0.1:
+            shutil.rmtree(tmp_path / "minting")
+
+    with (
+        WaitingRoom(tmp_path, replace(clock.machine, sleep=take_away)) as waiting_room,
+        pytest.raises(LostState),
+    ):
+        waiting_room.draw(TICKS)

@@ -1,0 +1,128 @@
+"""Persistent URLs."""
+
+import pytest
+
+from ibi.errors import ParseError
+from ibi.identifier.ibip import IBIp
+from ibi.identifier.legacy import LegacyId
+from ibi.identifier.repository import UniformRepositoryName
+from ibi.protocol.persistent_url import PersistentURL
+
+IBIP = "LK47B6W/362SFKH"
+
+
+@pytest.mark.proves("URL-01", "URL-02", "URL-03", "URL-04", "URL-19")
+def test_everything_at_once() -> None:
+    url = PersistentURL.parse(f"/{IBIP}!+(pt):(oai_dc)+(en)/a/b%20c.pdf", "x=1&ibiurl.verblist=GetFileList&y")
+    assert str(url.ibi) == IBIP
+    assert url.modifier == "!+(pt):(oai_dc)+(en)"
+    assert url.relation.qualifier == ".lastedition.translation(pt).metadata(oai_dc).translation(en)"
+    assert (url.file_path, url.file_list, url.foreign_query) == ("/a/b%20c.pdf", True, "x=1&y")
+    assert str(url) == f"/{IBIP}!+(pt):(oai_dc)+(en)/a/b%20c.pdf?x=1&ibiurl.verblist=GetFileList&y"
+
+
+@pytest.mark.proves("AMB-38")
+def test_a_name_that_could_be_both_is_an_ibip_only_if_its_address_exists() -> None:
+    assert isinstance(PersistentURL.parse("/mx/face/2020/01.02.03.04").ibi, UniformRepositoryName)
+    opaque = PersistentURL.parse(f"/{IBIP}/2020/01.02.03.04")
+    assert isinstance(opaque.ibi, IBIp)
+    assert opaque.file_path == "/2020/01.02.03.04"
+
+
+@pytest.mark.proves("AMB-37")
+def test_escaped_modifiers_are_read_and_the_path_stays_raw() -> None:
+    url = PersistentURL.parse(f"/{IBIP}%21%3A%28oai_dc%29/x%21.pdf")
+    assert (url.modifier, url.file_path) == ("!:(oai_dc)", "/x%21.pdf")
+    assert (
+        str(PersistentURL.parse("/sid.inpe.br/mtc-m18%4080/2009/02.16.17.46").ibi)
+        == "sid.inpe.br/mtc-m18@80/2009/02.16.17.46"
+    )
+
+
+@pytest.mark.proves("URL-21", "AMB-40")
+def test_two_question_marks_once_asked_for_the_metadata() -> None:
+    assert PersistentURL.from_text(f"http://urlib.net/{IBIP}??").relation.qualifier == ".metadata"
+
+
+@pytest.mark.proves("WILD-01")
+def test_production_wrappers_and_what_a_sentence_leaves_behind_are_taken_off() -> None:
+    for path, wrappers in (
+        (f"/ibi/{IBIP}", ("/ibi/",)),
+        (f"/rep/{IBIP})**", ("/rep/", ")**")),
+        (f"/{IBIP}.", (".",)),
+    ):
+        url = PersistentURL.parse(path)
+        assert (str(url.ibi), url.wrappers) == (IBIP, wrappers)
+    assert PersistentURL.parse(f"/{IBIP}+(pt)).").modifier == "+(pt)"
+
+
+@pytest.mark.proves("URL-14", "AMB-48")
+def test_the_only_state_that_can_be_required_is_original() -> None:
+    assert PersistentURL.parse(f"/{IBIP}", "ibiurl.requireditemstatus=Original").original_required
+    for query in (
+        "ibiurl.requireditemstatus=Copy",
+        "ibiurl.requireditemstatus=",
+        "ibiurl.verblist=&ibiurl.verblist=",
+    ):
+        with pytest.raises(ParseError):
+            PersistentURL.parse(f"/{IBIP}", query)
+
+
+@pytest.mark.proves("URL-15", "URL-16", "AMB-36", "WILD-03")
+def test_other_parameters_of_the_system_are_passed_over_and_the_items_own_stay_raw() -> None:
+    url = PersistentURL.parse(f"/{IBIP}", "q=a%26b&ibiurl.language=pt&lang=pt&z=%7e")
+    assert url.foreign_query == "q=a%26b&lang=pt&z=%7e"
+    assert url.ignored == ("ibiurl.language=pt",)
+
+
+def test_inflections_are_exact() -> None:
+    assert PersistentURL.parse(f"/{IBIP}", "info").inflection == "info"
+    assert PersistentURL.parse(f"/{IBIP}", "json&x=1").inflection is None
+
+
+@pytest.mark.proves("SVC-13", "AMB-39")
+def test_a_path_of_one_slash_is_no_path() -> None:
+    assert PersistentURL.parse(f"/{IBIP}/").file_path == ""
+
+
+@pytest.mark.proves("WILD-02")
+def test_an_older_opaque_id_keeps_its_case() -> None:
+    url = PersistentURL.parse("/83LX3pFwXQZeBBx/BbsHa+(en)/doc/a.pdf")
+    assert isinstance(url.ibi, LegacyId)
+    assert (str(url.ibi), url.modifier, url.file_path) == ("83LX3pFwXQZeBBx/BbsHa", "+(en)", "/doc/a.pdf")
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        "/",
+        "",
+        "/nothing",
+        f"/{IBIP}:!",
+        f"/{IBIP}-RPQ",
+        f"/{IBIP}//x",
+        f"/{IBIP}/a b",
+        f"/{IBIP}/\xe9",
+        "/ibi/",
+        "/rep/rep/x",
+        f"/x/{IBIP}",
+        "/" + "a" * 9000,
+        f"/{IBIP}!!",
+    ],
+)
+def test_what_is_no_persistent_url_is_refused(path: str) -> None:
+    with pytest.raises(ParseError):
+        PersistentURL.parse(path)
+
+
+def test_the_fault_is_pointed_at_within_the_path() -> None:
+    with pytest.raises(ParseError) as fault:
+        PersistentURL.parse("/8JMKD3MGP0W/34PGRBS")
+    assert fault.value.text[fault.value.start : fault.value.end] == "0"
+    assert fault.value.text == "/8JMKD3MGP0W/34PGRBS"
+
+
+@pytest.mark.proves("AMB-49")
+def test_the_authority_of_a_text_is_not_looked_at() -> None:
+    for text in (f"http://urlib.net:80/{IBIP}", f"HTTPS://x.example/{IBIP}#part", IBIP, f"/{IBIP}"):
+        assert str(PersistentURL.from_text(text).ibi) == IBIP

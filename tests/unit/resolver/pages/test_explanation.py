@@ -1,0 +1,39 @@
+"""What an explanation keeps: whole responses of Archives only where a reader will look at them."""
+
+from __future__ import annotations
+
+import gc
+import weakref
+
+import pytest
+
+from ibi.identifier.forms import parse_ibi
+from ibi.protocol.messages import UrlRequest
+from ibi.protocol.url_list import UrlList
+from ibi.protocol.verb_list import VerbList
+from ibi.resolver.model.alert import Alert, Kind, in_english
+from ibi.resolver.model.archive import ArchiveResponse
+from ibi.resolver.pages.explanation import Explanation
+from ibi.resolver.resolve.policy import Policy
+from ibi.resolver.resolve.trace import Step, Trace
+from support.resolver.resolution import archive_of
+
+REQUEST = UrlRequest(("192.0.2.1",), parse_ibi("example.org/a/2020/01.02.00.00"), verbs=VerbList(()))
+
+
+@pytest.mark.parametrize("in_full", [False, True], ids=["for a redirect", "for the page"])
+def test_the_answers_are_kept_only_for_who_will_look_at_them(*, in_full: bool) -> None:
+    answer = UrlList({"url": "http://a.example/x", "urlkey": "1234567890-1234567890"})
+    step = Step(REQUEST, "everybody", 0.0)
+    step.responses.append(ArchiveResponse(archive_of("example/a/2020/01.01.00.00"), answer, at=0.004))
+    trace = Trace("http://urlib.net/x", Policy(), original_required=False, in_full=in_full)
+    trace.steps.append(step)
+    if not in_full:
+        step.forget_answers()
+    kept = weakref.ref(answer)
+    del answer
+    gc.collect()
+    assert (kept() is not None) == in_full
+    (statement,) = Explanation(Alert(Kind.NOT_FOUND), trace).as_dict(in_english)["rounds"][0]["statements"]
+    assert statement["said"] == "url list"
+    assert statement["pairs"] == ({"url": "http://a.example/x"} if in_full else {})

@@ -1,0 +1,184 @@
+"""Which Archives are queried now: five failures in a row, pauses that grow, one probe at a time."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+
+import pytest
+
+from ibi.errors import IbiError
+from ibi.resolver.resolve.breaker import FAILURES, LONGEST_PAUSE, PAUSE, SOON, CircuitBreakers, CircuitState
+
+
+def open_breaker(name: str = "a", now: float = 0.0) -> CircuitBreakers:
+    health = CircuitBreakers()
+    for _ in range(FAILURES):
+        health.failed(name, now)
+    return health
+
+
+def test_an_archive_never_heard_of_is_asked() -> None:
+    health = CircuitBreakers()
+    assert health.begin("a", 0.0) is None
+    assert health.open_until(0.0) == {}
+    assert health.trouble("a") is None
+
+
+def test_the_fifth_failure_in_a_row_puts_an_archive_to_sleep() -> None:
+    health = CircuitBreakers()
+    for _ in range(4):
+        health.failed("a", 100.0)
+        assert health.begin("a", 100.0) is None
+    health.failed("a", 100.0)
+    assert health.begin("a", 100.0) == 130.0
+    assert health.begin("b", 100.0) is None
+    assert health.open_until(129.9) == {"a": 130.0}
+    assert health.open_until(130.0) == {}
+
+
+def test_a_success_between_failures_begins_the_count_anew() -> None:
+    health = CircuitBreakers()
+    for _ in range(3):
+        for _ in range(FAILURES - 1):
+            health.failed("a", 0.0)
+        health.heard("a", 0.0)
+    health.failed("a", 0.0)
+    assert health.begin("a", 0.0) is None
+
+
+def test_after_the_pause_one_caller_probes_and_the_others_wait() -> None:
+    health = open_breaker()
+    assert health.begin("a", 29.9) == 30.0
+    assert health.begin("a", 30.0) is None
+    assert health.begin("a", 30.0) == 60.0
+    assert health.open_until(31.0) == {"a": 60.0}
+    health.heard("a", 31.0)
+    assert health.begin("a", 31.0) is None
+    assert health.begin("a", 31.0) is None
+    assert health.open_until(31.0) == {}
+
+
+def test_a_probe_that_never_reports_is_followed_by_another_one() -> None:
+    health = open_breaker()
+    assert health.begin("a", 30.0) is None
+    assert health.begin("a", 59.9) == 60.0
+    assert health.begin("a", 60.0) is None
+    assert health.begin("a", 60.0) == 90.0
+
+
+def test_every_probe_that_fails_makes_the_pause_longer_up_to_five_minutes() -> None:
+    health = open_breaker()
+    now, pauses = 0.0, []
+    for _ in range(14):
+        until = health.begin("a", now)
+        assert until is not None
+        pauses.append(until - now)
+        now = until
+        assert health.begin("a", now) is None
+        now += 3.0
+        health.failed("a", now)
+    assert pauses[:4] == [PAUSE, 2 * PAUSE, 3 * PAUSE, 4 * PAUSE]
+    assert pauses[9:] == [LONGEST_PAUSE] * 5
+
+
+def test_a_success_after_long_pauses_begins_with_the_shortest_again() -> None:
+    health = open_breaker()
+    assert health.begin("a", 30.0) is None
+    health.failed("a", 31.0)
+    assert health.begin("a", 91.0) is None
+    health.heard("a", 92.0)
+    for _ in range(FAILURES):
+        assert health.begin("a", 100.0) is None
+        health.failed("a", 100.0)
+    assert health.begin("a", 100.0) == 130.0
+
+
+def test_requests_under_way_that_fail_later_do_not_lengthen_the_pause() -> None:
+    health = CircuitBreakers()
+    for _ in range(32):
+        health.failed("a", 10.0)
+    assert health.open_until(10.0) == {"a": 40.0}
+    trouble = health.trouble("a")
+    assert trouble is not None
+    assert trouble.failures == 32
+
+
+def test_an_answer_that_comes_late_closes_the_breaker() -> None:
+    health = open_breaker()
+    health.heard("a", 5.0)
+    assert health.begin("a", 5.0) is None
+
+
+def test_the_last_reason_and_the_number_of_failures_are_remembered() -> None:
+    health = CircuitBreakers()
+    early, late = IbiError("no time was left to ask it"), IbiError("the answer is not text/plain")
+    health.failed("a", 1.0, early)
+    health.failed("a", 2.0, late)
+    health.failed("a", 3.0)
+    assert health.trouble("a") == CircuitState(3, late, 0.0)
+
+
+def test_archives_that_are_no_longer_included_are_forgotten() -> None:
+    health = open_breaker("a")
+    for _ in range(FAILURES):
+        health.failed("b", 0.0)
+    health.forget({"b", "c"})
+    assert health.begin("a", 1.0) is None
+    assert health.open_until(1.0) == {"b": 30.0}
+
+
+@pytest.mark.parametrize("seconds_between", [0.1, 1.0, 7.0])
+def test_a_hung_archive_costs_at_most_one_probe_in_half_a_minute(seconds_between: float) -> None:
+    health, now, probes = open_breaker(), 0.0, []
+    while now < 3600:
+        if health.begin("a", now) is None:
+            probes.append(now)
+            health.failed("a", now + 3)
+        now += seconds_between
+    assert all(later - earlier >= PAUSE for earlier, later in pairwise(probes))
+    assert 3600 / LONGEST_PAUSE <= len(probes) <= 20
+
+
+def outage(names: str) -> CircuitBreakers:
+    """Of ten Archives, these have failed five times."""
+    health = CircuitBreakers()
+    health.forget(set("abcdefghij"))
+    for name in names:
+        for _ in range(FAILURES):
+            health.failed(name, 0.0)
+    return health
+
+
+def test_where_most_sleep_each_is_tried_again_every_second_by_one_caller() -> None:
+    health, now = outage("abcdef"), 0.0
+    assert health.begin("a", SOON - 0.1) == PAUSE
+    for _ in range(4):
+        now += SOON
+        for name in "abcdef":
+            assert health.begin(name, now) is None
+            assert health.begin(name, now) is not None
+            health.failed(name, now)
+    assert set(health.open_until(now + PAUSE - 0.1)) == set("abcdef")  # and no pause has grown meanwhile
+    assert health.open_until(now + PAUSE) == {}
+    health.heard("a", now)
+    assert health.begin("a", now) is None
+    assert health.begin("b", now + 2 * SOON) == now + PAUSE  # half of ten are not most
+
+
+def test_where_only_half_are_silent_their_breakers_stay_open() -> None:
+    health = outage("abcde")
+    assert [health.begin(name, 20.0) for name in "abcde"] == [PAUSE] * 5
+    assert health.begin("f", 20.0) is None
+
+
+def test_an_outage_of_all_ends_a_second_after_it_is_mended() -> None:
+    health, now = outage("abcdefghij"), 0.0
+    while now < 120.0:  # all of them are silent
+        now += 0.25
+        for name in "abcdefghij":
+            if health.begin(name, now) is None:
+                health.failed(name, now)
+    for name in "abcdefghij":
+        if health.begin(name, now + SOON) is None:
+            health.heard(name, now + SOON)
+    assert health.open_until(now + SOON) == {}

@@ -1,0 +1,104 @@
+"""Whom to ask first: a pure plan over the included Archives."""
+
+from __future__ import annotations
+
+import pytest
+
+from ibi.identifier.forms import parse_ibi
+from ibi.protocol.messages import UrlRequest
+from ibi.resolver.model.archive import Archive
+from ibi.resolver.resolve.policy import MOST_LIKELY, Members, Policy, ask_all, likely_first
+from support.resolver.resolution import archive_of
+
+ITEM = parse_ibi("example.org/a@80/2020/01.02.00.00")
+
+
+class Published:
+    """What some Archives publish about what they hold."""
+
+    def __init__(self, *services: str) -> None:
+        self.services = services
+
+    @property
+    def published(self) -> tuple[str, ...]:
+        return self.services
+
+    def refresh(self) -> None:
+        pass
+
+    def may_hold(self, canonical: str) -> tuple[str, ...]:
+        return self.services if canonical == ITEM.canonical else ()
+
+
+A = archive_of("example.org/A@80/2019/01.01.00.00")
+B = archive_of("example.org/b/2019/01.01.00.00")
+C = archive_of("example.org/c/2019/01.01.00.00")
+NEW = archive_of("example.org/d/2019/01.01.00.00", confirmed=False)
+MEMBERS = Members.of((A, B, C, NEW), probation=True)
+
+
+def service(found: Archive) -> str:
+    return found.service
+
+
+@pytest.mark.proves("RES-04")
+def test_all_archives_are_asked_at_once_and_those_on_probation_are_not_waited_for() -> None:
+    plan = ask_all(MEMBERS)
+    assert (plan.first, plan.why) == ((A, B, C), "everybody")
+
+
+def test_hinted_archives_come_first_in_the_order_of_the_hints_and_the_rest_afterwards() -> None:
+    plan = likely_first(MEMBERS, ITEM, [service(C), "gone/x/2019/01.01.00.00", service(B)], None)
+    assert (plan.first, plan.why) == ((C, B), "hint")
+
+
+def test_a_hint_may_lead_to_an_archive_on_probation() -> None:
+    plan = likely_first(MEMBERS, ITEM, [service(NEW)], None)
+    assert plan.first == (NEW,)
+
+
+def test_without_a_hint_those_come_first_who_publish_that_they_may_hold_it() -> None:
+    plan = likely_first(MEMBERS, ITEM, [], Published(service(B)))
+    assert (plan.first, plan.why) == ((B,), "filter")
+
+
+def test_filters_that_match_too_many_archives_are_not_used() -> None:
+    many = [archive_of(f"many.example/m{n}/2019/01.01.00.00") for n in range(MOST_LIKELY + 1)]
+    plan = likely_first(Members.of(many, probation=True), ITEM, [], Published(*map(service, many)))
+    assert (plan.first, plan.why) == (tuple(many), "everybody")
+
+
+@pytest.mark.proves("GEN-05")
+def test_then_the_archive_whose_service_shares_the_prefix_whatever_its_case() -> None:
+    plan = likely_first(MEMBERS, ITEM, [], Published())
+    assert (plan.first, plan.why) == ((A,), "prefix")
+
+
+def test_without_a_likely_archive_all_are_asked() -> None:
+    plan = likely_first(MEMBERS, parse_ibi("elsewhere.example/x/2020/01.02.00.00"), [], None)
+    assert (plan.first, plan.why) == ((A, B, C), "everybody")
+
+
+@pytest.mark.proves("RES-08")
+@pytest.mark.parametrize(("policy", "required"), [(Policy(), True), (Policy(strict=True), False)])
+def test_hints_count_neither_for_originals_nor_in_the_strict_policy(policy: Policy, required: bool) -> None:
+    members = policy.members((A, B, C, NEW))
+    request = UrlRequest(("192.0.2.1",), ITEM)
+    plan = policy.plan(members, request, [service(C)], Published(service(B)), original_required=required)
+    assert (plan.first, plan.why) == (members.regular, "everybody")
+
+
+def test_the_strict_policy_knows_no_probation() -> None:
+    members = Policy(strict=True).members((A, NEW))
+    assert (members.regular, members.probationary) == ((A, NEW), ())
+
+
+def test_the_same_archives_have_the_same_version_and_others_another_one() -> None:
+    assert Members.of((A, B), probation=True).version == Members.of((A, B), probation=False).version
+    assert Members.of((A, B), probation=True).version != Members.of((A,), probation=True).version
+
+
+def test_each_difference_of_the_hardened_policy_is_named_once() -> None:
+    names = [difference.name for difference in Policy().differences]
+    assert len(set(names)) == len(names) >= 5
+    assert Policy(strict=True).differences == ()

@@ -1,0 +1,160 @@
+"""Settings are read as they were written, and odd ones are refused with a sentence."""
+
+from __future__ import annotations
+
+import stat
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from ibi.errors import SetupError
+from ibi.identifier.forms import IBIForms
+from ibi.runtime.settings import ArchiveSettings, ResolverSettings, environment_language, settings_lock
+
+SERVICE = IBIForms.parse("rep archive.example/w/2020/01.01.00.00 ibip LK47B6W/3P5GNKB")
+ARCHIVE = ArchiveSettings(
+    address="archive.example:8080",
+    ip="192.0.2.1",
+    service=SERVICE,
+    key="12345678901234567890",
+    secret="ab" * 32,
+    admin="admin@archive.example",
+)
+WHOLE = ArchiveSettings(
+    address="archive.example",
+    ip="2001:db8::1",
+    service=SERVICE,
+    key="1234567890",
+    secret="",
+    admin="a@b.example",
+    platform_software=SERVICE,
+    resolver='http://r.example/"\\\n\x7f',
+    aliases=("www.archive.example", "192.0.2.1:81"),
+    relations=("", ".metadata(oai_dc)"),
+    filter_answers=False,
+    mint_host="h.example",
+    mint_port=81,
+    mint_ip="192.0.2.2",
+    mint_ip_port=802,
+    granularity="0.1",
+    for_trying=True,
+)
+RESOLVER = ResolverSettings(address="r.example", service=SERVICE)
+
+
+@pytest.mark.parametrize("settings", [ARCHIVE, WHOLE, RESOLVER], ids=["archive", "whole", "resolver"])
+def test_settings_are_read_as_they_were_written(
+    tmp_path: Path, settings: ArchiveSettings | ResolverSettings
+) -> None:
+    assert not settings.exists(tmp_path)
+    settings.write(tmp_path)
+    settings.write(tmp_path)
+    assert settings.exists(tmp_path)
+    assert type(settings).read(tmp_path) == settings
+    assert [path.name for path in tmp_path.iterdir()] == [settings.FILE]
+
+
+def test_only_their_owner_may_read_settings(tmp_path: Path) -> None:
+    ARCHIVE.write(tmp_path)
+    assert stat.S_IMODE((tmp_path / "archive.toml").stat().st_mode) == 0o600
+
+
+@pytest.mark.parametrize(
+    ("line", "sentence"),
+    [
+        ("adress = 'x'", "there is no setting adress"),
+        ("= 5", "cannot be read"),
+        ("address = 5", "must be a text"),
+        ("mint_port = '80'", "must be a whole number"),
+        ("mint_port = true", "must be a whole number"),
+        ("for_trying = 1", "must be true or false"),
+        ("aliases = 'a.example'", "must be a list"),
+        ("aliases = [1]", "must be a text"),
+        ("service = 'somewhere'", "rep <name>"),
+        ("address = 'a b'", "an address is a host"),
+        ("address = 'a.example:99999'", "an address is a host"),
+        ("aliases = ['a/b']", "an address is a host"),
+        ("ip = 'archive.example'", "IP address"),
+        ("admin = 'nobody'", "mail address"),
+        ("key = '12345'", "ten digits"),
+    ],
+)
+def test_odd_settings_are_refused_with_a_sentence(tmp_path: Path, line: str, sentence: str) -> None:
+    ARCHIVE.write(tmp_path)
+    path = tmp_path / "archive.toml"
+    name = line.partition(" ")[0]
+    kept = [each for each in path.read_text().splitlines() if not each.startswith(f"{name} ")]
+    path.write_text("\n".join([*kept, line]))
+    with pytest.raises(SetupError, match=sentence) as caught:
+        ArchiveSettings.read(tmp_path)
+    assert "\n" not in str(caught.value).partition("(at")[0]
+
+
+def test_a_missing_setting_or_file_is_said(tmp_path: Path) -> None:
+    with pytest.raises(SetupError, match="does not exist"):
+        ArchiveSettings.read(tmp_path)
+    (tmp_path / "archive.toml").write_text("address = 'a.example'\n")
+    with pytest.raises(SetupError, match="the setting ip is missing"):
+        ArchiveSettings.read(tmp_path)
+    (tmp_path / "archive.toml").write_bytes(b"\xff")
+    with pytest.raises(SetupError, match="cannot be read"):
+        ArchiveSettings.read(tmp_path)
+
+
+def test_a_folder_that_cannot_be_written_is_one_sentence(tmp_path: Path) -> None:
+    (tmp_path / "file").write_bytes(b"")
+    with pytest.raises(SetupError, match="cannot be written"):
+        ARCHIVE.write(tmp_path / "file")
+
+
+def test_an_unknown_policy_is_refused() -> None:
+    with pytest.raises(SetupError, match="hardened or strict"):
+        ResolverSettings(address="r.example", service=SERVICE, policy="lax")
+
+
+@pytest.mark.parametrize(
+    ("variables", "expected"),
+    [
+        ({}, None),
+        ({"LANG": "pt_BR.UTF-8"}, "pt_BR.UTF-8"),
+        ({"LANG": "pt_BR", "LC_ALL": "C"}, None),
+        ({"LANG": "pt_BR", "LC_ALL": "C.UTF-8"}, None),
+        ({"LANG": "C", "LANGUAGE": "pt:en"}, "pt"),
+        ({"LANG": "en_US", "LC_MESSAGES": "pt_BR"}, "pt_BR"),
+    ],
+)
+def test_the_language_of_the_terminal_is_what_posix_says(
+    monkeypatch: pytest.MonkeyPatch, variables: dict[str, str], expected: str | None
+) -> None:
+    for name in ("LANGUAGE", "LC_ALL", "LC_MESSAGES", "LANG"):
+        monkeypatch.delenv(name, raising=False)
+    for name, value in variables.items():
+        monkeypatch.setenv(name, value)
+    assert environment_language() == expected
+
+
+def test_of_changes_at_the_same_time_none_is_lost(tmp_path: Path) -> None:
+    ARCHIVE.write(tmp_path)
+
+    def add(number: int) -> None:
+        with settings_lock(tmp_path):
+            before = ArchiveSettings.read(tmp_path)
+            replace(before, aliases=(*before.aliases, f"a{number}.example")).write(tmp_path)
+
+    with ThreadPoolExecutor(8) as pool:
+        list(pool.map(add, range(40)))
+    assert set(ArchiveSettings.read(tmp_path).aliases) == {f"a{number}.example" for number in range(40)}
+    assert [path.name for path in tmp_path.iterdir()] == [ArchiveSettings.FILE]
+
+
+def test_files_that_are_written_at_the_same_time_are_whole_at_every_moment(tmp_path: Path) -> None:
+    ARCHIVE.write(tmp_path)
+
+    def change(number: int) -> None:
+        replace(ARCHIVE, admin=f"{'a' * number}@archive.example").write(tmp_path)
+        assert ArchiveSettings.read(tmp_path).admin.endswith("@archive.example")
+
+    with ThreadPoolExecutor(8) as pool:
+        list(pool.map(change, range(1, 60)))

@@ -1,0 +1,412 @@
+"""Formats of an item, read back by programs that are not ours."""
+
+from __future__ import annotations
+
+import json
+import re
+import warnings
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from xml.etree import ElementTree as ET
+
+import pybtex.database
+import pytest
+import rispy
+from citeproc import Citation, CitationItem, CitationStylesBibliography, CitationStylesStyle, formatter
+from citeproc.source.json import CiteProcJSON
+from datacite import schema45
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from ibi.archive.model.formats import DescribedItem, described
+from ibi.archive.model.item import ELEMENTS, Access, Holding, MetadataValue, StoredFile
+from ibi.errors import NotHeld
+from ibi.identifier.forms import IBIForms
+from ibi.protocol.vocabulary import ItemState
+from ibi.web.formats import FORMATS
+from ibi.web.formats.record import _KINDS, ItemRecord, clean, kind_of, record
+
+FORMS = IBIForms.parse("rep archive.example/first/2026/09.14.16.40 ibip 32G4GKPW/4GE5BA8")
+OTHER = IBIForms.parse("rep archive.example/second/2026/09.18.13.20")
+NAME = str(FORMS.main)
+URL = f"http://resolver.example/{NAME}"
+Statements = Mapping[str, Sequence[str | tuple[str, str]]]
+FILES = (StoredFile("a%20b.pdf", 1843, "0" * 64, "application/pdf"),)
+HOLDING = Holding(
+    forms=FORMS,
+    timestamp="2026-09-15T16:40:00Z",
+    language="pt-BR",
+    files=FILES,
+    licence="https://licence.example/by",
+    rights="Keep it whole",
+)
+STATEMENTS: Statements = {
+    "title": ["Names that stay: an {essay} of 100% & more", ("Nomes que ficam", "pt")],
+    "creator": ["Silva, Maria Clara", "Instituto do Mar and the Sea", "Souza Filho, João"],
+    "contributor": ["Banon, Gerald"],
+    "date": ["about 2025", "2026-09-14"],
+    "type": ["info:eu-repo/semantics/doctoralThesis"],
+    "subject": [("names", "en"), "persistence"],
+    "description": ["It says: $5 #1 a_b ~ ^ \\ “so”"],
+    "publisher": ["Editora Çedilha"],
+    "identifier": ["https://doi.org/10.1234/abc", "http://old.example/?a=1&b=2"],
+    "coverage": ["Amazônia"],
+    "rights": ["Free"],
+}
+HOSTILE = "</script>]]>-->\"'{}\\}{%\n@x{\r\nER  - \u2028\u202e\x00\x1b[31m\ud800\ufffe&amp;<b>"
+WRITERS = {each.name: each for each in FORMATS}
+
+
+def _item(statements: Statements | None = None, **facts: object) -> DescribedItem:
+    metadata = {
+        name: tuple(
+            MetadataValue(*value) if isinstance(value, tuple) else MetadataValue(value) for value in values
+        )
+        for name, values in (STATEMENTS if statements is None else statements).items()
+    }
+    holding = replace(HOLDING, **facts)  # type: ignore[arg-type]  # a test names its facts
+    return DescribedItem(
+        holding,
+        metadata,
+        "http://archive.example",
+        "http://resolver.example",
+        "archive.example",
+        "2026-11-22",
+    )
+
+
+def _written(name: str, item: DescribedItem, **options: str) -> str:
+    return WRITERS[name].write(item, options).decode("utf-8")
+
+
+# What a ItemRecord is
+
+
+def test_missing_metadata_have_their_stand_in() -> None:
+    bare = record(_item({}))
+    assert (bare.title, bare.publisher, bare.issued, bare.year) == (NAME, "archive.example", None, 2026)
+    assert (bare.creators, bare.kind.csl, bare.language) == ((), "document", "pt-BR")
+
+
+def test_the_title_in_the_items_language_comes_first() -> None:
+    assert [text.language for text in record(_item()).titles] == ["pt", None]
+    assert record(_item(language="en")).title.startswith("Names")
+
+
+@pytest.mark.parametrize(
+    ("text", "date"),
+    [
+        ("2026-09-14", "2026-09-14"),
+        ("2026-09", "2026-09"),
+        ("2026", "2026"),
+        ("2026-09-14T10:00:00Z", "2026-09-14"),
+        ("2020/2021", "2020"),
+        ("2026-02-30", "None"),
+        ("0000", "None"),
+        ("14/09/2026", "None"),
+        ("٢٠٢٦", "None"),
+    ],
+)
+def test_a_date_is_read_as_far_as_it_is_known(text: str, date: str) -> None:
+    assert str(record(_item({"date": [text]})).issued) == date
+
+
+@pytest.mark.parametrize(
+    ("word", "datacite"),
+    [
+        ("info:eu-repo/semantics/masterThesis", "Dissertation"),
+        ("http://purl.org/dc/dcmitype/StillImage", "Image"),
+        ("Conjunto de Dados", "Dataset"),
+        ("Master's thesis", "Dissertation"),
+        ("inproceedings", "ConferencePaper"),
+        ("Text", "Text"),
+        ("x" * 5000, "Other"),
+    ],
+)
+def test_kinds_are_known_by_their_words_in_several_vocabularies(word: str, datacite: str) -> None:
+    assert kind_of(["no such kind", word]).datacite == datacite
+
+
+@pytest.mark.proves("SVC-10", "SVC-12")
+def test_files_are_named_only_where_they_are_open_and_listed() -> None:
+    assert [file.url for file in record(_item()).files] == [
+        f"http://archive.example/col/{NAME}/doc/a%20b.pdf"
+    ]
+    assert record(_item(file_list_public=False)).files == ()
+    assert record(_item(access=Access.CLOSED)).files == ()
+    embargoed = _item(access=Access.EMBARGOED, embargo="2026-11-23")
+    assert record(embargoed).files == ()
+    assert record(replace(embargoed, day="2026-11-23")).files
+
+
+def test_without_a_resolver_an_items_own_archive_resolves_it() -> None:
+    item = described(
+        lambda _: None, replace(HOLDING, metadata={}), "http://a.example", "", "a.example", "2026-11-22"
+    )
+    assert item is not None
+    assert item.url == f"http://a.example/{NAME}"
+
+
+# Read back by others
+
+
+def test_bibtex_is_read_by_pybtex_with_every_character_as_it_was() -> None:
+    read = pybtex.database.parse_string(_written("bibtex", _item(language="en")), "bibtex")
+    ((key, entry),) = read.entries.items()
+    assert (key, entry.type) == ("archive-example-first-2026-09-14-16-40", "phdthesis")
+    decoded = {name: _plain(value) for name, value in entry.fields.items()}
+    assert decoded["title"] == STATEMENTS["title"][0]
+    assert decoded["abstract"] == STATEMENTS["description"][0]
+    assert (decoded["school"], decoded["year"], decoded["month"]) == ("Editora Çedilha", "2026", "9")
+    assert (decoded["url"], decoded["doi"]) == (URL, "10.1234/abc")
+    people = [
+        (" ".join(p.first_names + p.middle_names), " ".join(p.last_names)) for p in entry.persons["author"]
+    ]
+    assert people == [
+        ("Maria Clara", "Silva"),
+        ("", "{Instituto do Mar and the Sea}"),
+        ("João", "Souza Filho"),
+    ]
+
+
+_COMMANDS = {
+    "braceleft": "{", "braceright": "}", "backslash": "\\", "asciitilde": "~", "asciicircum": "^"
+}  # fmt: skip
+
+
+def _plain(text: str) -> str:
+    """What LaTeX would print of a field, its outer braces taken off."""
+    inner = text.removeprefix("{").removesuffix("}") if text.startswith("{") else text
+    printed = re.sub(r"\\text([a-z]+)\{\}", lambda found: _COMMANDS[found[1]], inner)
+    return re.sub(r"\\([%&#$_])", r"\1", printed)
+
+
+def test_ris_is_read_by_rispy() -> None:
+    (read,) = rispy.loads(_written("ris", _item(language="en")))
+    assert read["type_of_reference"] == "THES"
+    assert read["title"] == STATEMENTS["title"][0]
+    assert read["authors"] == STATEMENTS["creator"]
+    assert read["secondary_authors"] == STATEMENTS["contributor"]
+    assert (read["year"], read["date"]) == ("2026", "2026/09/14/")
+    assert read["keywords"] == ["names", "persistence"]
+    assert (read["urls"], read["doi"], read["id"]) == ([URL], "10.1234/abc", NAME)
+    assert read["publisher"] == "Editora Çedilha"
+
+
+def test_csl_json_is_read_by_citeproc() -> None:
+    text = _cited(_written("csl", _item(language="en")))
+    assert "Silva" in text
+    assert "Instituto do Mar and the Sea" in text
+    assert "2026" in text
+    assert "Names that stay" in text
+
+
+def _cited(csl: str) -> str:
+    """What citeproc-py makes of one item, in the style that it brings."""
+    value = json.loads(csl)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # it warns of what its style does not use
+        style = CitationStylesStyle("harvard-cite-them-right", validate=False)
+        bibliography = CitationStylesBibliography(style, CiteProcJSON([value]), formatter.plain)
+        bibliography.register(Citation([CitationItem(value["id"])]))
+        return str(bibliography.bibliography()[0])
+
+
+def test_datacite_json_has_the_shape_that_its_python_package_knows() -> None:
+    value = json.loads(_written("datacite-json", _item(next_edition=OTHER, metadata_item=OTHER)))
+    assert [error.message for error in schema45.validator.iter_errors(value)] == []
+    assert value["types"] == {"resourceType": STATEMENTS["type"][0], "resourceTypeGeneral": "Dissertation"}
+    relations = {each["relationType"] for each in value["relatedIdentifiers"]}
+    assert relations == {"IsPreviousVersionOf", "HasMetadata"}
+
+
+def test_datacite_xml_says_what_that_package_makes_of_the_json() -> None:
+    item = _item(next_edition=OTHER)
+    theirs = schema45.dump_etree(json.loads(_written("datacite-json", item)))
+    ours = ET.fromstring(_written("datacite-xml", item).encode())  # noqa: S314 - we wrote it
+    expected, found = _elements(theirs), _elements(ours)
+    assert found.pop("identifier") == [({"identifierType": "PURL"}, URL)]  # theirs is always a DOI
+    expected.pop("identifier")
+    assert found == expected
+
+
+def _elements(top: ET.Element) -> dict[str, list[tuple[dict[str, str], str]]]:
+    """All elements of a tree that hold text, by name in their order: attributes and text."""
+    found: dict[str, list[tuple[dict[str, str], str]]] = {}
+    for element in top.iter():
+        text = (element.text or "").strip()
+        if text:
+            attributes = {name.rpartition("}")[2]: value for name, value in element.attrib.items()}
+            found.setdefault(element.tag.rpartition("}")[2], []).append((attributes, text))
+    return found
+
+
+def test_translations_are_told_as_datacite_has_them_since_4_6() -> None:
+    value = json.loads(_written("datacite-json", _item(translations={"en": OTHER})))
+    assert value["relatedIdentifiers"] == [
+        {
+            "relatedIdentifier": f"http://resolver.example/{OTHER.main}",
+            "relatedIdentifierType": "PURL",
+            "relationType": "HasTranslation",
+        }
+    ]
+
+
+def test_every_kind_has_a_type_that_datacite_knows() -> None:
+    known = set(schema45.validator.schema["definitions"]["resourceTypeGeneral"]["enum"])
+    assert {kind.datacite for kind in _KINDS} - known == {"Poster", "Presentation"}  # which came with 4.7
+
+
+def test_json_ld_is_of_schema_org_and_can_stand_in_a_page() -> None:
+    text = _written("jsonld", _item({**STATEMENTS, "title": [f"a {HOSTILE}"]}))
+    assert not re.search("[<>&\u2028]", text)
+    value = json.loads(text)
+    assert (value["@context"], value["@type"], value["@id"]) == ("https://schema.org", "Thesis", URL)
+    assert value["author"][0] == {
+        "@type": "Person",
+        "name": "Maria Clara Silva",
+        "familyName": "Silva",
+        "givenName": "Maria Clara",
+    }
+    assert value["author"][1] == {"name": "Instituto do Mar and the Sea"}
+    assert value["encoding"][0]["encodingFormat"] == "application/pdf"
+    assert value["sameAs"] == ["https://doi.org/10.1234/abc", "http://old.example/?a=1&b=2"]
+
+
+@pytest.mark.proves("ARC-07")
+def test_a_removed_item_is_told_as_removed() -> None:
+    gone = _item(state=ItemState.DELETED, files=(), reason="asked\nfor")
+    dates = json.loads(_written("datacite-json", gone))["dates"]
+    assert dates[-1] == {"date": HOLDING.timestamp, "dateType": "Withdrawn", "dateInformation": "asked for"}
+    value = json.loads(_written("jsonld", gone))
+    assert (value["creativeWorkStatus"], value["isAccessibleForFree"]) == ("Removed", False)
+    for name in ("bibtex", "ris", "csl"):
+        assert "removed on 2026-09-15" in _written(name, gone)
+
+
+# Citations
+
+
+@pytest.mark.parametrize(
+    ("style", "locale", "expected"),
+    [
+        ("apa", "en", "Silva, M. C., & Souza Filho, J. (2026, September 14). Names. Press. {url}"),
+        ("apa", "pt-BR", "Silva, M. C., & Souza Filho, J. (2026, 14 de setembro). Names. Press. {url}"),
+        (
+            "abnt",
+            "pt-BR",
+            "{abnt} 14 set. 2026. Disponível em: {url}. Acesso em: 22 nov. 2026.",
+        ),
+        (
+            "abnt",
+            "en",
+            "{abnt} 14 Sept. 2026. Available at: {url}. Accessed on: 22 Nov. 2026.",
+        ),
+    ],
+)
+def test_a_citation_by_style_and_locale(style: str, locale: str, expected: str) -> None:
+    statements: Statements = {
+        "title": ["Names"],
+        "creator": ["Silva, Maria Clara", "Souza Filho, João"],
+        "date": ["2026-09-14"],
+        "publisher": ["Press"],
+    }
+    text = _written("citation", _item(statements), style=style, locale=locale)
+    abnt = "SILVA, Maria Clara; SOUZA FILHO, João. Names. [S. l.]: Press,"
+    assert text == expected.format(url=URL, abnt=abnt) + "\n"
+
+
+@pytest.mark.parametrize(
+    ("statements", "apa", "abnt"),
+    [
+        ({"title": ["Why?"]}, "Why? (s.d.). archive.example. ", "WHY? [S. l.]: archive.example, [s. d.]. "),
+        ({"title": ["O nome"]}, "O nome. (s.d.). ", "O NOME. "),
+        ({"title": ["T"], "creator": ["INPE"], "publisher": ["INPE"]}, "INPE. (s.d.). T. http", "INPE. T. "),
+        (
+            {"title": ["T"], "creator": ["A, Jean-Luc", "B, B.C.", "C, C", "D, D"], "date": ["2020-03"]},
+            "A, J.-L., B, B. C., C, C., & D, D. (2020, março). T. ",
+            "A, Jean-Luc et al. T. [S. l.]: archive.example, mar. 2020. ",
+        ),
+        (
+            {"title": ["T"], "creator": ["A, B"], "date": ["2020"], "type": ["tese"], "publisher": ["INPE"]},
+            "A, B. (2020). T [Tese de doutorado, INPE]. http",
+            "A, B. T. 2020. Tese (Doutorado) – INPE, [s. l.], 2020. ",
+        ),
+        (
+            {"title": ["T"], "date": ["2020"], "type": ["article"], "source": ["Revista, v. 1"]},
+            "T. (2020). Revista, v. 1. http",
+            "T. Revista, v. 1, 2020. ",
+        ),
+        ({"title": ["T"], "type": ["Dataset"]}, "T [Conjunto de dados]. (s.d.). ", "T. [S. l.]: "),
+    ],
+)
+def test_citations_of_items_of_which_less_or_more_is_told(
+    statements: Statements, apa: str, abnt: str
+) -> None:
+    assert _written("citation", _item(statements), style="apa", locale="pt").startswith(apa)
+    assert _written("citation", _item(statements), style="abnt", locale="pt").startswith(abnt)
+
+
+def test_of_many_authors_apa_names_nineteen_and_the_last() -> None:
+    statements: Statements = {"creator": [f"N{number}, A" for number in range(30)]}
+    text = _written("citation", _item(statements), style="apa")
+    assert "N18, A., … N29, A. (n.d.)." in text
+
+
+def test_a_style_that_there_is_not_is_refused_with_those_that_are() -> None:
+    with pytest.raises(NotHeld, match="there is no style chicago here; there are: abnt, apa"):
+        _written("citation", _item(), style="chicago")
+
+
+# Whatever strangers typed
+
+_VALUES = st.one_of(
+    st.text(max_size=40),
+    st.sampled_from(
+        [HOSTILE, "x" * 4000, "{", "}", "\\", "", " ", "A, B", "and", "2026-09-14", "%", "ER  - "]
+    ),
+)
+_METADATA = st.dictionaries(
+    st.sampled_from(ELEMENTS),
+    st.lists(st.one_of(_VALUES, st.tuples(_VALUES, st.sampled_from(["en", "pt-BR"]))), max_size=3),
+)
+
+
+def _one_line(text: str) -> bool:
+    return len(text.splitlines()) == 1 and not re.search("[\x00-\x09\x0b-\x1f\u202e\ud800]", text)
+
+
+@settings(max_examples=70, deadline=None)
+@given(_METADATA)
+def test_no_metadata_break_a_format(statements: Statements) -> None:
+    item = _item(statements)
+    read: ItemRecord = record(item)
+    entries = pybtex.database.parse_string(_written("bibtex", item), "bibtex").entries
+    ((_, entry),) = entries.items()
+    assert entry.fields["url"] == URL
+    assert len(entry.persons.get("author", ())) == len(read.creators)
+    (reference,) = rispy.loads(_written("ris", item))
+    assert reference["title"] == read.title
+    assert reference.get("authors", []) == [person.name for person in read.creators]
+    assert json.loads(_written("csl", item))["title"] == read.title
+    value = json.loads(_written("datacite-json", item))
+    assert value["titles"][0]["title"] == read.title
+    assert not [error for error in schema45.validator.iter_errors(value) if error.validator != "uniqueItems"]
+    xml = ET.fromstring(_written("datacite-xml", item).encode())  # noqa: S314 - we wrote it
+    assert xml.findtext(".//{*}title") == read.title
+    ET.fromstring(_written("oai_dc", item).encode())  # noqa: S314 - we wrote it
+    linked = _written("jsonld", item)
+    assert json.loads(linked)["name"] == read.title
+    assert "</" not in linked
+    for style in ("abnt", "apa"):
+        for locale in ("en", "pt-BR"):
+            text = _written("citation", item, style=style, locale=locale)
+            assert _one_line(text)
+            assert URL in text
+
+
+@given(st.text())
+def test_a_cleaned_text_is_one_line_and_clean(text: str) -> None:
+    once = clean(text)
+    assert once == clean(once) == once.strip()
+    assert len(once.splitlines()) <= 1
