@@ -15,7 +15,7 @@ from ibi.protocol.vocabulary import ItemState
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from ibi.archive.model.item import Holding
+    from ibi.archive.model.item import Holding, StoredFile
     from ibi.archive.store.tables.catalogue import SqlRunner
 
 
@@ -134,6 +134,10 @@ class FixityRecord(NamedTuple):
     read: str
     good: str
     fault: str
+
+    def is_of(self, file: StoredFile) -> bool:
+        """Say whether the file is still the one that was read."""
+        return self.sha256 == file.sha256
 
 
 def last_change(run: SqlRunner) -> int:
