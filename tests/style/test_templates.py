@@ -21,13 +21,13 @@ def _attributes(template: str) -> set[str]:
 def test_every_attribute_that_a_template_asks_for_stands_in_the_source() -> None:
     source = "\n".join(file.read_text(encoding="utf-8") for file in SOURCE.rglob("*.py"))
     words = set(re.findall(r"\w+", source)) | OF_JINJA
-    asked = {
+    wanted = {
         (file.name, name)
         for file in TEMPLATES.glob("*.html")
         for name in _attributes(file.read_text(encoding="utf-8"))
     }
-    assert len(asked) > 100
-    assert sorted(each for each in asked if each[1] not in words) == []
+    assert len(wanted) > 100
+    assert sorted(each for each in wanted if each[1] not in words) == []
 
 
 @pytest.mark.parametrize(

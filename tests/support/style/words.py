@@ -192,27 +192,39 @@ def in_name(name: str) -> Iterator[tuple[str, str]]:
             yield part, _PARTS[part.lower()]
 
 
-def _names(tree: ast.Module) -> Iterator[tuple[int, str]]:
-    """Every name that a module gives; names that it only uses are another's, such as `math.floor`."""
-    for node in ast.walk(tree):
-        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
-            yield node.lineno, node.name
-        elif isinstance(node, ast.arg):
-            yield node.lineno, node.arg
-        elif isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
-            yield node.lineno, node.id
-        elif isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Store):
-            yield node.lineno, node.attr
-        elif isinstance(node, ast.alias) and node.asname:
-            yield node.lineno, node.asname
+class _Module(NamedTuple):
+    """What a module names and says, each with its line; names that it only uses are another's, such as `math.floor`."""
+
+    names: list[tuple[int, str]]
+    classes: list[tuple[int, str]]
+    sentences: list[tuple[int, str]]
 
 
-def _sentences(text: str, tree: ast.Module) -> Iterator[tuple[int, str]]:
-    """Docstrings, of attributes as well, and comments; other strings are data, or shown to people."""
+def _read(tree: ast.Module) -> _Module:
+    """Gather names, classes and docstrings, those of attributes as well, in one walk: the files are many."""
+    names, classes, sentences = [], [], []
     for node in ast.walk(tree):
-        value = node.value if isinstance(node, ast.Expr) else None
-        if isinstance(value, ast.Constant) and isinstance(value.value, str):
-            yield value.lineno, value.value
+        match node:
+            case ast.Name(ctx=ast.Store()):
+                names.append((node.lineno, node.id))
+            case ast.Attribute(ctx=ast.Store()):
+                names.append((node.lineno, node.attr))
+            case ast.arg():
+                names.append((node.lineno, node.arg))
+            case ast.FunctionDef() | ast.AsyncFunctionDef():
+                names.append((node.lineno, node.name))
+            case ast.ClassDef():
+                names.append((node.lineno, node.name))
+                classes.append((node.lineno, node.name))
+            case ast.alias(asname=str(name)):
+                names.append((node.lineno, name))
+            case ast.Expr(value=ast.Constant(value=str(text))):
+                sentences.append((node.lineno, text))
+    return _Module(names, classes, sentences)
+
+
+def _comments(text: str) -> Iterator[tuple[int, str]]:
+    """The comments of a module; other strings than docstrings are data, or shown to people."""
     for token in tokenize.generate_tokens(io.StringIO(text).readline):
         if token.type == tokenize.COMMENT:
             yield token.start[0], token.string
@@ -220,14 +232,16 @@ def _sentences(text: str, tree: ast.Module) -> Iterator[tuple[int, str]]:
 
 def of_module(path: str, text: str) -> Iterator[WordFound]:
     """The private words of a Python module: in its names, docstrings and comments."""
-    tree = ast.parse(text)
-    for line, name in _names(tree):
+    module = _read(ast.parse(text))
+    for line, name in module.names:
         if (path, name) not in KEPT_NAMES:
             yield from (WordFound(path, line, f"{part} in {name}", to) for part, to in in_name(name))
-    for node in ast.walk(tree):
-        if isinstance(node, ast.ClassDef) and node.name in BARE_CLASSES:
-            yield WordFound(path, node.lineno, f"class {node.name}", BARE_CLASSES[node.name])
-    for line, sentence in _sentences(text, tree):
+    for line, name in module.classes:
+        if name in BARE_CLASSES:
+            yield WordFound(path, line, f"class {name}", BARE_CLASSES[name])
+    if not _PROSE.search(text):  # most modules; to look at tokens costs more than all else
+        return
+    for line, sentence in [*module.sentences, *_comments(text)]:
         yield from (WordFound(path, line + below, word, to) for below, word, to in in_prose(sentence))
 
 
