@@ -74,7 +74,7 @@ _QUESTIONS = {
     "a word and a person": SearchQuery(text=_W(9), person="Person77 Given"),
     "a year": SearchQuery(year=2011),
     "a language": SearchQuery(language="pt"),
-    "a word that nobody has": SearchQuery(text="nowhere"),
+    "a word that no item has": SearchQuery(text="nowhere"),
 }
 
 

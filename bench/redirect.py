@@ -46,7 +46,12 @@ map $uri $there {{ include {place}/keys; }}
 server {{ listen 127.0.0.1:{port}; server_tokens off; {headers} location / {{ return 302 $there; }} }}
 """
 _OWN: Final = {"date", "server", "location", "content-length", "content-type", "connection", "x-request-id"}
-_FAST, _SLOW, _BARE, _NEIGHBOUR = "express lane", "slow lane, from memory", "uvicorn alone", "nginx, a map"
+_FAST, _SLOW, _BARE, _NEIGHBOUR = (
+    "fast path",
+    "ordinary path, from the cache",
+    "uvicorn alone",
+    "nginx, a map",
+)
 
 
 @dataclass
@@ -103,7 +108,7 @@ def measure(place: Path, scale: Scale) -> None:
         )
     print(
         f"{items:,} items of {ARCHIVES} Archives, {CONNECTIONS} connections; median of {len(rates[0].runs)} runs of "
-        f"{seconds} s (least to most), of those that are further away of {scale.runs}; the express lane has one before "
+        f"{seconds} s (least to most), of those that are further away of {scale.runs}; the fast path has one before "
         "each that is not counted; waiting in milliseconds, from the moment a request was due, at 70 % of the rate in "
         "the second before"
     )

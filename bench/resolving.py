@@ -160,8 +160,8 @@ def _hanging(place: Path, size: Size) -> None:
     """20 of 200 Archives take questions and never answer; asked for are items of the others."""
     kinds = {
         "known items (hints)": Work(items=ITEMS, living=True),
-        "first contact, everybody asked": Work(zipf=False, living=True),
-        "original demanded, everybody waited for": Work(zipf=False, living=True, more=ORIGINAL),
+        "first contact, all queried": Work(zipf=False, living=True),
+        "original demanded, all waited for": Work(zipf=False, living=True, more=ORIGINAL),
     }
     lines = []
     for name, work in kinds.items():

@@ -38,7 +38,7 @@ class _NoSelector:
             interruption, self._loop.interruption = self._loop.interruption, None
             interruption()
         elif timeout is None:
-            raise RuntimeError("everybody waits for ever")
+            raise RuntimeError("all of them wait for ever")
         else:
             self._loop.now += timeout
         return []

@@ -10,7 +10,7 @@ from proofs.resolver import (
     breakers,
     claims,
     counts,
-    express,
+    fast_path,
     floods,
     liars,
     membership_kills,
@@ -33,7 +33,7 @@ PROOFS = (
     overload,
     silence,
     membership_kills,
-    express,
+    fast_path,
     counts,
 )
 

@@ -70,7 +70,7 @@ def _judge(report: Report, readers: _Readers, around: list[Archive], metrics: Co
     report.count("thanks delivered", delivered)
     report.count("thanks dropped", dropped)
     report.count("acknowledgments", sum(archive.letters for archive in around))
-    report.count("questions", sum(archive.asked for archive in around))
+    report.count("questions", sum(archive.queries for archive in around))
     report.demand(readers.answered.total() == given, f"not all were redirects: {dict(readers.answered)}")
     report.demand(
         delivered + metrics["thanks_queued"] + dropped == given, f"of {given} redirects: {dict(metrics)}"

@@ -61,7 +61,7 @@ class Archive(ScriptedServer):
         self.number = number
         self.seconds = 3600
         self.place = "files.example"
-        self.answers = self.asked = self.letters = self.thanked = self.twice = 0
+        self.answers = self.queries = self.letters = self.thanked = self.twice = 0
         self._events: set[str] = set()
 
     def _reply(self, head: bytes) -> bytes:
@@ -74,7 +74,7 @@ class Archive(ScriptedServer):
             return answer(Notice().body())
         if not isinstance(request, UrlRequest):
             return answer(Confirmation().body())
-        self.asked += 1
+        self.queries += 1
         name = str(request.ibi).lower()
         year = int(name.split("/")[2]) if name.count("/") > 2 and name.startswith(f"a{self.number}.") else 0
         if year not in {2021, 2022, 2023, 2024}:

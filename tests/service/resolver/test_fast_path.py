@@ -17,7 +17,7 @@ from ibi.identifier.forms import parse_ibi, parse_name
 from ibi.protocol.messages import ChangeNotification
 from ibi.runtime.settings import ResolverSettings
 from proofs.common.report import Scale
-from proofs.resolver import express
+from proofs.resolver import fast_path
 from proofs.resolver.lending import ADDRESS, SERVICE, archives, item, make_resolver, service_of
 from support.resolver.fast_path_fixture import FastPathResolver, serve_fast_path, where
 from support.resolver.shared_files import until
@@ -43,7 +43,7 @@ def one(tmp_path: Path) -> Iterator[FastPathResolver]:
 
 @pytest.mark.long
 def test_the_answers_of_both_paths_cannot_be_told_apart() -> None:
-    report = express.prove(Scale.SHORT, SEED)
+    report = fast_path.prove(Scale.SHORT, SEED)
     assert report.broken == []
     assert report.counts["given by the lane"] > 100
     assert report.counts["declined by it"] > 100
@@ -52,11 +52,11 @@ def test_the_answers_of_both_paths_cannot_be_told_apart() -> None:
 
 def test_a_cached_redirect_is_given_and_counted_as_by_the_application(one: FastPathResolver) -> None:
     one.warm(ONE, TWO)
-    requests = [archive.asked for archive in one.around]
+    requests = [archive.queries for archive in one.around]
     for _ in range(20):
         assert one.given(ONE, BROWSER) == f"http://files.example/0/{ONE}"
         assert one.given(TWO, method="HEAD") == f"http://files.example/1/{TWO}"
-    assert [archive.asked for archive in one.around] == requests
+    assert [archive.queries for archive in one.around] == requests
     until(lambda: one.metrics()["thanks_queued"] == 0 and one.around[0].thanked >= 22)
     metrics = one.metrics()
     heads = 20
@@ -237,11 +237,11 @@ def test_a_repeated_redirect_is_counted_and_acknowledged(one: FastPathResolver) 
     one.warm(TWO)
     with Kept(one) as kept:
         assert kept.once_more(TWO)
-        taken, before = one.taken.total(), one.around[1].asked
+        taken, before = one.taken.total(), one.around[1].queries
         for _ in range(100):
             assert kept.ask(TWO)
         assert one.taken.total() - taken < 50
-        assert one.around[1].asked == before
+        assert one.around[1].queries == before
 
     def counted() -> tuple[float, ...]:
         metrics = one.metrics()
@@ -255,17 +255,19 @@ def test_a_notice_to_one_process_counts_at_once_in_another_one(tmp_path: Path) -
     with archives(1) as around:
         make_resolver(tmp_path, around)
         with (
-            express.running(tmp_path, "closed") as (notified, _),
-            express.running(tmp_path, "open") as (queried, taken),
+            fast_path.running(tmp_path, "closed") as (notified, _),
+            fast_path.running(tmp_path, "open") as (queried, taken),
         ):
             query = ChangeNotification(parse_ibi(service_of(0)), (parse_name(ONE),)).query()
             for number in range(5):
                 for _ in range(4):
-                    express.said(queried, [_request(ONE), express.LAST])
+                    fast_path.answered(queried, [_request(ONE), fast_path.LAST])
                     time.sleep(0.25)  # what is remembered is written a moment later
                 around[0].place = f"new{number}.example"
-                assert b" 200 OK" in express.said(notified, [_request(f"{SERVICE}?{query}"), express.LAST])
-                heard = express.said(queried, [_request(ONE), express.LAST])
+                assert b" 200 OK" in fast_path.answered(
+                    notified, [_request(f"{SERVICE}?{query}"), fast_path.LAST]
+                )
+                heard = fast_path.answered(queried, [_request(ONE), fast_path.LAST])
                 assert f"location: http://new{number}.example/".encode() in heard
         assert taken[0] >= 1
 
@@ -312,10 +314,10 @@ def test_after_a_restart_the_first_request_takes_the_fast_path(tmp_path: Path) -
         make_resolver(tmp_path, around)
         with serve_fast_path(tmp_path, around) as before:
             before.warm(ONE)
-        requests = around[0].asked
+        requests = around[0].queries
         with serve_fast_path(tmp_path, around) as after:
             assert after.given(ONE) == f"http://files.example/0/{ONE}"
-        assert around[0].asked == requests
+        assert around[0].queries == requests
 
 
 def test_without_its_file_a_resolver_goes_on_and_makes_another_one(one: FastPathResolver) -> None:
@@ -372,6 +374,6 @@ def test_an_absolute_form_without_a_path_means_the_root(
 ) -> None:
     def status(text: str) -> bytes:
         request = f"GET {text} HTTP/1.1\r\nHost: {ADDRESS}\r\nConnection: close\r\n\r\n".encode()
-        return express.said(shared.port, [request])[:12]
+        return fast_path.answered(shared.port, [request])[:12]
 
     assert status(target) == status(same) == (b"HTTP/1.1 400" if target == same else b"HTTP/1.1 200")

@@ -1,7 +1,6 @@
 """Private words that must not come back: which they are, what to write instead, and where one still stands.
 
-Run it to see them: `python tests/support/style/words.py src/ibi/http` lists each place; without a folder it prints the
-number for every folder, as `NOT_YET` of tests/style/test_words.py has it.
+Run it to see them: `python tests/support/style/words.py src/ibi/http` lists each place; without a folder, all places.
 """
 
 from __future__ import annotations
@@ -11,7 +10,6 @@ import io
 import re
 import sys
 import tokenize
-from collections import Counter
 from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
@@ -22,9 +20,6 @@ LOOKED_AT: Final = ("src", "tests", "proofs", "bench", "tools", "docs")
 
 # Decisions and the changelog tell what was; this list and its test name the words in order to refuse them.
 LEFT_OUT: Final = ("docs/decisions/", "tests/support/style/words.py", "tests/style/test_words.py")
-
-# Tests of these mirror the source, so their folders count as packages do.
-TIERS: Final = ("tests/unit/", "tests/service/")
 
 # In docstrings, comments and documents as whole words, in names as whole parts; the plural is refused, too.
 EVERYWHERE: Final = {
@@ -152,13 +147,6 @@ class WordFound(NamedTuple):
     word: str
     instead: str
 
-    @property
-    def folder(self) -> str:
-        """What it is counted under: a package of the source, else a folder of tests or the like."""
-        parts = self.path.split("/")[:-1]
-        deep = 4 if self.path.startswith(("src/ibi/archive/", "src/ibi/resolver/")) else 3
-        return "/".join(parts[: deep if parts[0] == "src" else 3 if self.path.startswith(TIERS) else 2])
-
 
 def _plurals(words: dict[str, str]) -> dict[str, str]:
     more = {}
@@ -245,7 +233,10 @@ def of_module(path: str, text: str) -> Iterator[WordFound]:
         yield from (WordFound(path, line + below, word, to) for below, word, to in in_prose(sentence))
 
 
-_CODE: Final = re.compile(r"^```.*?^```|`[^`\n]*`|\]\([^)\s]*\)|<!--.*?-->", re.MULTILINE | re.DOTALL)
+# A page's code, as a block, indented or in a line; where a link leads; and what is not shown.
+_CODE: Final = re.compile(
+    r"^```.*?^```|^ {4}[^\n]*|`[^`\n]*`|\]\([^)\s]*\)|<https?://[^>]*>|<!--.*?-->", re.MULTILINE | re.DOTALL
+)
 
 
 def of_page(path: str, text: str) -> Iterator[WordFound]:
@@ -269,14 +260,7 @@ def all_found() -> tuple[WordFound, ...]:
     return tuple(found)
 
 
-def _report(folders: list[str]) -> Iterator[str]:
-    for each in all_found():
-        if any(each.path.startswith(folder.removeprefix("./")) for folder in folders):
-            yield f"{each.path}:{each.line}: {each.word} -> {each.instead}\n"
-    if not folders:
-        for folder, number in sorted(Counter(each.folder for each in all_found()).items()):
-            yield f'    "{folder}": {number},\n'
-
-
 if __name__ == "__main__":
-    sys.stdout.writelines(_report(sys.argv[1:]))
+    for each in all_found():
+        if each.path.startswith(tuple(folder.removeprefix("./") for folder in sys.argv[1:]) or ""):
+            sys.stdout.write(f"{each.path}:{each.line}: {each.word} -> {each.instead}\n")

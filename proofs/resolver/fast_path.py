@@ -28,7 +28,7 @@ from proofs.resolver.lending import ADDRESS, SERVICE, archives, item, make_resol
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-NAME: Final = "express"
+NAME: Final = "fast-path"
 
 _CHANGING: Final = re.compile(
     rb'(?im)^date: [^\r]*|(?<=^content-length: )[1-9][^\r]*|[0-9]+(?= ms)|(?<="milliseconds": )[0-9]+'
@@ -119,10 +119,10 @@ def prove(scale: Scale, seed: int) -> Report:
                 chances = [random.Random(f"{seed} {client}") for client in range(_AT_ONCE)]
                 for part in clients.map(partial(_compared, (fast_path, application), most), chances):
                     report.add(part)
-        report.count("given by the lane", taken[0])
+        report.count("given by the fast path", taken[0])
         report.count("declined by it", taken[1])
         report.count("given once more", taken[2])
-    report.demand(taken[0] >= report.counts["requests"] // 15, "the lane has hardly given anything")
+    report.demand(taken[0] >= report.counts["requests"] // 15, "the fast path has hardly given anything")
     report.demand(taken[2] >= report.counts["requests"] // 100, "hardly anything was given once more")
     return report
 
@@ -152,7 +152,7 @@ def _warm(port: int) -> None:
         for m in _MORE
     ]
     for _ in range(3):
-        said(port, [*requests, LAST])
+        answered(port, [*requests, LAST])
         time.sleep(0.7)
 
 
@@ -169,16 +169,16 @@ def _compared(ports: tuple[int, int], most: int, chance: random.Random) -> Repor
             some = _several(chance)
             pieces = [*some, LAST] if in_turn else _pieces(some, chance)
             report.count("requests", len(some))
-        fast_path, application = (_CHANGING.sub(b"*", said(port, pieces, in_turn=in_turn)) for port in ports)
+        fast, ordinary = (_CHANGING.sub(b"*", answered(port, pieces, in_turn=in_turn)) for port in ports)
         report.demand(
-            fast_path == application,
-            f"to {pieces!r} the lane says {fast_path!r}, the application {application!r}",
+            fast == ordinary,
+            f"to {pieces!r} the fast path says {fast!r}, the ordinary path {ordinary!r}",
         )
         report.count("connections")
     return report
 
 
-def said(port: int, pieces: list[bytes], *, in_turn: bool = False) -> bytes:
+def answered(port: int, pieces: list[bytes], *, in_turn: bool = False) -> bytes:
     """What is answered until the other side hangs up; `in_turn`: each piece is one request, sent after an answer."""
     heard = bytearray()
     with socket.create_connection(("127.0.0.1", port), timeout=_TIMEOUT) as connection:
