@@ -11,7 +11,7 @@ import pytest
 
 from ibi.archive.model.item_json import _FIELDS
 from ibi.cli import _parser
-from ibi.cli.arguments import Parser
+from ibi.cli.common import Parser
 from ibi.cli.inspect import inspect
 from ibi.resolver.model.alert import STATUS
 from support.style.layers import ROOT, modules

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 
 import ibi
 from ibi.cli import archive, doctor, inspect, mint, resolve, resolver, up
-from ibi.cli.arguments import Parser
+from ibi.cli.common import Parser
 from ibi.cli.mint import serve
 from ibi.errors import IbiError, ParseError
 from ibi.runtime.i18n import printable, say

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import json
-import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from ibi.cli import arguments
+from ibi.cli.common import argument, flag, port, tell
 from ibi.errors import SetupError
 from ibi.runtime.i18n import say
 
@@ -45,23 +44,13 @@ def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) ->
         "what to do; it leaves nothing behind. A name is proven to lead here when the running service tells what was "
         "written into its directory a moment ago.",
     )
-    parser.add_argument("--data", type=Path, required=True, metavar="DIR", help="the data directory")
-    parser.add_argument("--host", default="", metavar="HOST", help="a further host name that must lead here")
-    parser.add_argument(
-        "--port",
-        type=arguments.port,
-        default=80,
-        metavar="PORT",
-        help="where it answers (default: %(default)s)",
-    )
-    parser.add_argument("--ip", default="", metavar="IP", help="a further IP address that must lead here")
-    parser.add_argument(
-        "--url", default="", metavar="URL", help="its https address: is the certificate valid?"
-    )
-    parser.add_argument(
-        "--tls-cert", type=Path, metavar="FILE", help="the certificate that it is served with: is it valid?"
-    )
-    parser.add_argument("--json", action="store_true", help="one JSON document")
+    argument(parser, "--data DIR", "the data directory", type=Path, required=True)
+    argument(parser, "--host HOST", "a further host name that must lead here", default="")
+    argument(parser, "--port PORT", "where it answers (default: %(default)s)", type=port, default=80)
+    argument(parser, "--ip IP", "a further IP address that must lead here", default="")
+    argument(parser, "--url URL", "its https address: is the certificate valid?", default="")
+    argument(parser, "--tls-cert FILE", "the certificate that it is served with: is it valid?", type=Path)
+    flag(parser, "--json", "one JSON document")
     parser.set_defaults(run=run)
 
 
@@ -88,7 +77,7 @@ def run(args: argparse.Namespace) -> int:
         for finding in findings:
             print(line(finding))
     if faults:
-        print(say("faults found: {count}", count=faults), file=sys.stderr)
+        tell("faults found: {count}", count=faults)
     return 1 if faults else 0
 
 

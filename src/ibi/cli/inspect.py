@@ -7,6 +7,7 @@ import sys
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
+from ibi.cli.common import argument, flag
 from ibi.errors import IbiError, ParseError
 from ibi.identifier.forms import IBIForms, Name
 from ibi.identifier.generator import TRIAL_DOMAINS, is_public_ip
@@ -44,13 +45,10 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
         help="read an IBI or a persistent URL, offline",
         description="Print all that can be read from an IBI or a persistent URL, or from a text around one. Offline.",
     )
-    parser.add_argument(
-        "texts",
-        metavar="TEXT",
-        nargs="+",
-        help="an IBI, a persistent URL, a citation; - reads lines from stdin",
+    argument(
+        parser, "texts TEXT", "an IBI, a persistent URL, a citation; - reads lines from stdin", nargs="+"
     )
-    parser.add_argument("--json", action="store_true", help="one JSON document a line")
+    flag(parser, "--json", "one JSON document a line")
     parser.set_defaults(run=run)
 
 
@@ -178,21 +176,18 @@ def _url(text: str, found: Unwrapped) -> tuple[dict[str, Any], list[IbiError]]:
 # --- in and out ----------------------------------------------------------------------------------------------------
 
 
-def _texts(arguments: list[str]) -> Iterator[str]:
-    for argument in arguments:
-        if argument == "-":
-            yield from _lines()
-        else:
-            yield argument
-
-
-def _lines() -> Iterator[str]:
-    """The lines of standard input that are not blank; one without end is cut, and so refused as too long."""
-    whole = True
-    while line := sys.stdin.readline(_MAX_LINE):
-        if whole and line.strip():
-            yield line.removesuffix("\n").removesuffix("\r")
-        whole = line.endswith("\n")
+def _texts(given: list[str]) -> Iterator[str]:
+    """Yield the texts; for "-" the lines of standard input that are not blank."""
+    for text in given:
+        if text != "-":
+            yield text
+            continue
+        whole = True
+        # A line without end is cut, and so refused as too long.
+        while line := sys.stdin.readline(_MAX_LINE):
+            if whole and line.strip():
+                yield line.removesuffix("\n").removesuffix("\r")
+            whole = line.endswith("\n")
 
 
 def _fault(error: ParseError) -> str:

@@ -14,16 +14,18 @@ import io
 import secrets
 import signal
 import socket
-import sys
 import tempfile
+import time
 from dataclasses import dataclass, replace
 from importlib.resources import as_file, files
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from ibi.cli.arguments import port as port_number
+from ibi.cli.common import argument, tell
+from ibi.cli.common import port as port_number
 from ibi.errors import IbiError, SetupError
 from ibi.runtime.i18n import reader_language, say
+from ibi.runtime.settings import ArchiveSettings, ResolverSettings
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -104,8 +106,6 @@ class SampleNetwork:
                     _command("archive", "import", "--data", folder, samples / name)
 
     def _make_resolver(self) -> None:
-        from ibi.runtime.settings import ResolverSettings
-
         folder, address = self.resolver, self.addresses[0]
         if not ResolverSettings.exists(folder):
             _command("resolver", "init", "--data", folder, "--address", address, "--allow-private-archives")
@@ -114,8 +114,6 @@ class SampleNetwork:
             replace(settings, address=address).write(folder)
 
     def _make_archive(self, archive: SampleArchive, folder: Path, address: str) -> None:
-        from ibi.runtime.settings import ArchiveSettings
-
         if not ArchiveSettings.exists(folder):
             key = str(secrets.randbelow(10**20)).zfill(20)
             _command(
@@ -158,18 +156,18 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
         help="a whole network on this machine, for a first look",
         description="Starts one resolver and two Archives with sample items on this machine and prints URLs to click.",
     )
-    parser.add_argument(
-        "--data",
+    argument(
+        parser,
+        "--data DIR",
+        "where to keep everything (default: a folder that is removed at the end)",
         type=Path,
-        metavar="DIR",
-        help="where to keep everything (default: a folder that is removed at the end)",
     )
-    parser.add_argument(
-        "--port",
+    argument(
+        parser,
+        "--port N",
+        "the resolver's port; the Archives take the next two (default: %(default)s)",
         type=port_number,
         default=PORT,
-        metavar="N",
-        help="the resolver's port; the Archives take the next two (default: %(default)s)",
     )
     parser.set_defaults(run=run)
 
@@ -245,7 +243,7 @@ def _free_ports(wanted: int) -> list[int]:
     for port in range(wanted, wanted + 1 + len(ARCHIVES)):
         free = _free_port(port, ports)
         if free != port:
-            print(say("port {port} is taken; {free} is used instead", port=port, free=free), file=sys.stderr)
+            tell("port {port} is taken; {free} is used instead", port=port, free=free)
         ports.append(free)
     return ports
 
@@ -269,8 +267,6 @@ def _free_port(wanted: int, used: Sequence[int]) -> int:
 
 def _try_until_found(address: str, target: str) -> list[str]:
     """Ask the resolver until the Archives are included, then follow its redirect; what was seen, a line each."""
-    import time
-
     end = time.monotonic() + _READY_SECONDS
     while True:
         status, location, _ = _get(address, target)

@@ -19,12 +19,12 @@ ERRORS = {
     for name, kind in vars(errors).items()
     if isinstance(kind, type) and issubclass(kind, errors.IbiError)
 } | {"NotConfirmed", "NotTaken"}  # these two are defined where applications are
-SAYERS = {"say", "_"}
+SAYERS = {"say", "tell", "_"}
 
 PASSED_ON = frozenset(
     "api/dispatch.py api/routes.py app/doctor/services.py archive/preservation/audit.py "
-    "archive/preservation/check.py archive/preservation/check_files.py "
-    "archive/store/tables/rows.py cli/__init__.py cli/archive/common.py cli/archive/exchange.py "
+    "archive/preservation/check.py archive/preservation/check_files.py archive/preservation/status.py "
+    "archive/store/tables/rows.py cli/__init__.py cli/archive/exchange.py cli/common.py "
     "cli/archive/export.py cli/archive/founding.py cli/archive/importing.py "
     "cli/archive/membership.py cli/archive/preservation.py cli/archive/settings.py cli/doctor.py "
     "cli/inspect.py cli/mint/__init__.py cli/mint/recover.py cli/resolver/__init__.py "

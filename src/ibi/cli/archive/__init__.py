@@ -18,11 +18,10 @@ from ibi.cli.archive import (
     search,
     settings,
 )
-from ibi.cli.archive.common import Actions, directory_at, tell
-from ibi.cli.arguments import add_logging, tls_files, workers
+from ibi.cli.archive.common import directory_at
+from ibi.cli.common import CommandGroup, add_logging, add_tls, argument, print_ready, tell, tls_files, workers
 from ibi.errors import SetupError
 from ibi.runtime import logging
-from ibi.runtime.i18n import say
 
 if TYPE_CHECKING:
     import argparse
@@ -32,43 +31,38 @@ if TYPE_CHECKING:
 _BIND: Final = "127.0.0.1:8081"
 
 
-def _add_serve(actions: Actions) -> None:
+def _add_serve(actions: CommandGroup) -> None:
     """Add the subcommand `serve`."""
-    serve = actions.add_bare("serve", "run the Archive, or several", _serve)
-    serve.add_argument(
-        "--data",
+    serve = actions.add("serve", "run the Archive, or several", _serve, has_data=False)
+    argument(
+        serve,
+        "--data DIR",
+        "the Archive's data directory; once for each Archive",
         type=Path,
         action="append",
         required=True,
-        metavar="DIR",
-        help="the Archive's data directory; once for each Archive",
     )
-    serve.add_argument(
-        "--bind",
+    argument(
+        serve,
+        "--bind HOST:PORT",
+        f"where to listen (default: {_BIND}); once for each Archive, in their order",
         action="append",
-        metavar="HOST:PORT",
-        help=f"where to listen (default: {_BIND}); once for each Archive, in their order",
     )
-    serve.add_argument(
-        "--workers", type=workers, default=1, metavar="N", help="processes that share the work"
-    )
-    serve.add_argument(
-        "--trusted-proxy",
+    argument(serve, "--workers N", "processes that share the work", type=workers, default=1)
+    argument(
+        serve,
+        "--trusted-proxy CIDR",
+        "a proxy in front whose X-Forwarded-For is believed; may be repeated",
         action="append",
         default=[],
-        metavar="CIDR",
-        help="a proxy in front whose X-Forwarded-For is believed; may be repeated",
     )
-    serve.add_argument(
-        "--tls-cert", type=Path, metavar="FILE", help="serve HTTPS with this certificate chain"
-    )
-    serve.add_argument("--tls-key", type=Path, metavar="FILE", help="and this private key")
-    serve.add_argument(
-        "--plain-bind",
+    add_tls(serve)
+    argument(
+        serve,
+        "--plain-bind HOST:PORT",
+        "where to listen without TLS besides, for resolvers; once for each Archive",
         action="append",
         default=[],
-        metavar="HOST:PORT",
-        help="where to listen without TLS besides, for resolvers; once for each Archive",
     )
     add_logging(serve)
 
@@ -84,7 +78,7 @@ def _serve(args: argparse.Namespace) -> int:
         for data in args.data:
             settings = app.check_archive(data, args.trusted_proxy)  # before any process is started
             if settings.retired:
-                tell(say("{path} has retired: it answers, but takes part at no resolver", path=data))
+                tell("{path} has retired: it answers, but takes part at no resolver", path=data)
             stack.enter_context(directory_at(data).serve_lock())
 
         def make() -> list[Service]:
@@ -95,13 +89,7 @@ def _serve(args: argparse.Namespace) -> int:
                 *(replace(each, started=None, stopping=None, close=None, tls=None) for each in plain),
             ]
 
-        serve(
-            make,
-            binds,
-            lambda urls: print("\n".join(f"ready {url}" for url in urls), flush=True),
-            args.workers,
-            access_log=args.access_log,
-        )
+        serve(make, binds, print_ready, args.workers, access_log=args.access_log)
     return 0
 
 
@@ -115,7 +103,7 @@ def _binds(args: argparse.Namespace, *, tls: bool) -> list[str]:
     if args.plain_bind and len(args.plain_bind) != len(args.data):
         raise SetupError("each Archive needs a --plain-bind of its own, in the order of --data")
     if tls and not args.plain_bind:
-        tell(say("resolvers ask Archives over plain http: see --plain-bind, or put a proxy in front"))
+        tell("resolvers ask Archives over plain http: see --plain-bind, or put a proxy in front")
     return [*binds, *args.plain_bind]
 
 
@@ -142,13 +130,6 @@ _ADDITIONS = (
 def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     """Add `archive` and its subcommands to the commands."""
     parser = commands.add_parser("archive", help="make and run an Archive of identified items")
-    actions = Actions(parser.add_subparsers(dest="action", required=True, metavar="ACTION"))
+    actions = CommandGroup(parser, "ACTION", "the Archive's data directory")
     for add in _ADDITIONS:
         add(actions)
-    parser.set_defaults(run=run)
-
-
-def run(args: argparse.Namespace) -> int:
-    """Do what was asked. Raises IbiError where it cannot be done."""
-    status: int = args.do(args)
-    return status

@@ -7,8 +7,10 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from ibi.cli.archive.common import directory, tell, user_name
-from ibi.errors import AlreadyHeld, BadItem, HoldingError, NotHeld, ParseError, SetupError
+from ibi.archive.model.item_json import timestamp_text, write_item
+from ibi.cli.archive.common import directory, held, user_name
+from ibi.cli.common import Progress, argument, flag, tell, tell_line
+from ibi.errors import AlreadyHeld, BadItem, HoldingError, ParseError, SetupError
 from ibi.runtime.i18n import say
 
 if TYPE_CHECKING:
@@ -19,48 +21,42 @@ if TYPE_CHECKING:
     from ibi.archive.store.data_directory import DataDirectory
     from ibi.archive.store.tables.catalogue import Catalogue
     from ibi.archive.store.tables.history import ItemEvent
-    from ibi.cli.archive.common import Actions
+    from ibi.cli.common import CommandGroup
 
 _LISTING: Final = "items.jsonl"
 
 
-def add(actions: Actions) -> None:
+def add(actions: CommandGroup) -> None:
     """Add the subcommands."""
     attest = actions.add("attest", "write a signed receipt about an item, to be checked offline", _attest)
-    attest.add_argument("ibi", metavar="IBI")
-    attest.add_argument("--out", type=Path, metavar="FILE", help="where to write it (default: stdout)")
-    verify = actions.add_bare("verify", "check a receipt, offline and without an Archive", _verify)
-    verify.add_argument("receipt", type=Path, metavar="RECEIPT", help="the file")
-    verify.add_argument("--key", metavar="KEY", help="the Archive's key, as it tells it at /-/about")
-    verify.add_argument("--files", type=Path, metavar="DIR", help="compare the attested files with these")
-    verify.add_argument("--json", action="store_true", help="one JSON document")
+    argument(attest, "ibi IBI")
+    argument(attest, "--out FILE", "where to write it (default: stdout)", type=Path)
+    verify = actions.add("verify", "check a receipt, offline and without an Archive", _verify, has_data=False)
+    argument(verify, "receipt RECEIPT", "the file", type=Path)
+    argument(verify, "--key KEY", "the Archive's key, as it tells it at /-/about")
+    argument(verify, "--files DIR", "compare the attested files with these", type=Path)
+    flag(verify, "--json", "one JSON document")
     export = actions.add("export", "write an item, or all items, as BagIt bags", _export)
-    export.add_argument("ibi", nargs="?", metavar="IBI", help="the item")
-    export.add_argument("--all", action="store_true", help="every item, one bag each, and a list of them")
-    export.add_argument(
-        "--to", type=Path, required=True, metavar="PATH",
-        help="a folder that is not there yet, or a file .zip; with --all a folder for the bags",
-    )  # fmt: skip
-    export.add_argument("--zip", action="store_true", help="with --all: each bag as a zip file")
+    argument(export, "ibi IBI", "the item", nargs="?")
+    flag(export, "--all", "every item, one bag each, and a list of them")
+    text = "a folder that is not there yet, or a file .zip; with --all a folder for the bags"
+    argument(export, "--to PATH", text, type=Path, required=True)
+    flag(export, "--zip", "with --all: each bag as a zip file")
     take = actions.add("import-bag", "take in a BagIt bag as an item: a folder, a zip or a tar file", _take)
-    take.add_argument("file", type=Path, metavar="FILE", help="the bag; with --all a folder of bags")
-    take.add_argument(
-        "--all", action="store_true", help="every bag that `export --all` has put into a folder"
-    )
-    take.add_argument(
-        "--json", action="store_true", help="one JSON document: the item, or how many were taken in"
-    )
+    argument(take, "file FILE", "the bag; with --all a folder of bags", type=Path)
+    flag(take, "--all", "every bag that `export --all` has put into a folder")
+    flag(take, "--json", "one JSON document: the item, or how many were taken in")
 
 
 def _attest(args: argparse.Namespace) -> int:
-    from ibi.archive.model.item_json import timestamp_text
     from ibi.archive.preservation.attestation import Issuer, receipt, sign_receipt
     from ibi.runtime.signing import signer
 
     here = directory(args)
     settings = here.settings()
     with here.catalogue() as catalogue:
-        holding, events = _one(catalogue, args.ibi)
+        holding = held(catalogue, args.ibi)
+        events = _history(catalogue, holding)
     issuer = Issuer(settings.service, settings.address)
     content = receipt(holding, events, issuer, timestamp_text(here.now()))
     text = sign_receipt(content, signer(args.data))
@@ -68,20 +64,15 @@ def _attest(args: argparse.Namespace) -> int:
         sys.stdout.buffer.write(text)
         return 0
     args.out.write_bytes(text)
-    tell(say("the receipt is in {path}", path=args.out))
+    tell("the receipt is in {path}", path=args.out)
     return 0
 
 
-def _one(catalogue: Catalogue, text: str) -> tuple[Holding, list[ItemEvent]]:
+def _history(catalogue: Catalogue, holding: Holding) -> list[ItemEvent]:
     from ibi.archive.store.tables import history
-    from ibi.identifier.forms import parse_name
 
-    name = parse_name(text)
-    holding = catalogue.holding(name)
-    if holding is None:
-        raise NotHeld("{name} is not held here", name=name)
     with catalogue.reading() as run:
-        return holding, history.events_of(run, holding.number)
+        return history.events_of(run, holding.number)
 
 
 def _verify(args: argparse.Namespace) -> int:
@@ -107,11 +98,11 @@ def _verify(args: argparse.Namespace) -> int:
         return 0 if right else 1
     _say_receipt(receipt, trusted=trusted)
     for name, problem in files:
-        print(_shown(f"{name}: {say(problem) if problem else say('as attested')}"))
+        print(_on_one_line(f"{name}: {say(problem) if problem else say('as attested')}"))
     return 0 if right else 1
 
 
-def _shown(text: str) -> str:
+def _on_one_line(text: str) -> str:
     """A text from a stranger, so that it cannot speak to the terminal."""
     return "".join(char if char.isprintable() else "?" for char in text)
 
@@ -132,12 +123,12 @@ def _say_receipt(receipt: Receipt, *, trusted: bool | None) -> None:
         "who": content.get("depositor") or "-",
         "when": content.get("deposited") or "-",
     }
-    print(_shown(say(sentence, **details)))
+    print(_on_one_line(say(sentence, **details)))
     if trusted is None:
         sentence = (
             "the key {key} is only the receipt's own word: compare it with the Archive's, or give --key"
         )
-        tell(say(sentence, key=receipt.key))
+        tell(sentence, key=receipt.key)
 
 
 def _export(args: argparse.Namespace) -> int:
@@ -149,18 +140,15 @@ def _export(args: argparse.Namespace) -> int:
     with here.catalogue() as catalogue:
         if args.all:
             return _export_all(here, catalogue, args)
-        holding, events = _one(catalogue, args.ibi)
-        _write(here, holding, events, args.to)
-    tell(say("{name} is in {path}", name=holding.forms.main, path=args.to))
+        holding = held(catalogue, args.ibi)
+        _write(here, catalogue, holding, args.to)
+    tell("{name} is in {path}", name=holding.forms.main, path=args.to)
     return 0
 
 
 def _export_all(here: DataDirectory, catalogue: Catalogue, args: argparse.Namespace) -> int:
     """Every item in a bag of its own."""
-    from ibi.archive.model.item_json import write_item
     from ibi.archive.preservation.bagging import bag_name
-    from ibi.archive.store.tables import history
-    from ibi.cli.arguments import Progress
 
     args.to.mkdir(parents=True, exist_ok=True)
     if any(args.to.iterdir()):
@@ -172,14 +160,12 @@ def _export_all(here: DataDirectory, catalogue: Catalogue, args: argparse.Namesp
     ):
         for holding in catalogue.all():
             target = args.to / (bag_name(holding) + (".zip" if args.zip else ""))
-            with catalogue.reading() as run:
-                events = history.events_of(run, holding.number)
             try:
-                _write(here, holding, events, target)
+                _write(here, catalogue, holding, target)
                 done += 1
             except SetupError as error:
                 failed += 1
-                tell(f"{holding.forms.main}: {say(error)}")
+                tell_line(f"{holding.forms.main}: {say(error)}")
                 continue
             progress.at(done)
             print(json.dumps({**write_item(holding), "bag": target.name}), file=listing)
@@ -187,18 +173,16 @@ def _export_all(here: DataDirectory, catalogue: Catalogue, args: argparse.Namesp
     return 1 if failed else 0
 
 
-def _write(here: DataDirectory, holding: Holding, events: list[ItemEvent], target: Path) -> None:
-    from ibi.archive.model.item_json import timestamp_text
+def _write(here: DataDirectory, catalogue: Catalogue, holding: Holding, target: Path) -> None:
     from ibi.archive.preservation.bagging import bag_at, write_bag
 
-    settings = here.settings()
+    settings, events = here.settings(), _history(catalogue, holding)
     source = f"{settings.address} ({settings.service.main})"
     with bag_at(target) as sink:
         write_bag(sink, here.file_store(), holding, events, source, timestamp_text(here.now()))
 
 
 def _take(args: argparse.Namespace) -> int:
-    from ibi.archive.model.item_json import write_item
     from ibi.archive.preservation.unbagging import take_bag
 
     if args.all:
@@ -215,7 +199,6 @@ def _take(args: argparse.Namespace) -> int:
 def _take_all(args: argparse.Namespace) -> int:
     """Every bag of an export, in its order; what is held already is left as it is."""
     from ibi.archive.preservation.unbagging import take_bag
-    from ibi.cli.arguments import Progress
 
     bags = _listed(args.file)
     counts = {"taken": 0, "held": 0, "refused": 0}
@@ -228,7 +211,7 @@ def _take_all(args: argparse.Namespace) -> int:
                 counts["held"] += 1
             except (HoldingError, ParseError) as error:
                 counts["refused"] += 1
-                tell(f"{bag.name}: {say(error)}")
+                tell_line(f"{bag.name}: {say(error)}")
             progress.at(number)
     sentence = say("{taken} bags taken in, {held} were here already, {refused} refused", None, **counts)
     print(json.dumps(counts) if args.json else sentence)

@@ -5,97 +5,75 @@ from __future__ import annotations
 import json
 import shlex
 import socket
+import sys
+from dataclasses import fields
 from typing import TYPE_CHECKING, Final
 
-from ibi.cli.archive.common import ask, directory, is_interactive, tell
-from ibi.cli.arguments import port
-from ibi.errors import IbiError
+from ibi.cli.archive.common import directory
+from ibi.cli.common import argument, flag, port, tell, tell_line
+from ibi.cli.doctor import described, line
+from ibi.errors import IbiError, SetupError
 from ibi.runtime.i18n import say
 
 if TYPE_CHECKING:
     import argparse
     from collections.abc import Callable, Sequence
-    from pathlib import Path
 
     from ibi.app.doctor import Finding
-    from ibi.cli.archive.common import Actions
+    from ibi.cli.common import CommandGroup
     from ibi.runtime.settings import ArchiveSettings
 
 # A documentation address (RFC 5737): connecting a datagram socket sends nothing, and shows the address of the way out.
 _SOMEWHERE: Final = ("203.0.113.1", 9)
+# After so many refused answers, a script is typing and no person: it must end.
+_TRIES: Final = 20
 
 
-def add(actions: Actions) -> None:
+def add(actions: CommandGroup) -> None:
     """Add the subcommand."""
     text = "make an Archive; asks what it must know at a terminal"
     parser = actions.add("init", text, _init)
-    parser.add_argument("--address", metavar="HOST[:PORT]", help="where it will answer")
-    parser.add_argument("--ip", help="the IP address of its server")
-    parser.add_argument(
-        "--service-ibi", metavar="IBI", help="the IBI of its service; without it, one is minted"
+    argument(parser, "--address HOST[:PORT]", "where it will answer")
+    argument(parser, "--ip", "the IP address of its server")
+    argument(parser, "--service-ibi IBI", "the IBI of its service; without it, one is minted")
+    argument(parser, "--mint-host H", "the host name in new labels (default: that of the address)")
+    argument(parser, "--mint-port P", "and its port (default: that of the address)", type=port)
+    argument(parser, "--mint-ip A", "the IP address in new IBIps (default: --ip)")
+    argument(parser, "--mint-ip-port P", "and its port (default: 800)", type=port, default=800)
+    argument(
+        parser, "--granularity S", "seconds between labels: 60, 1, 0.1, … or auto (default)", default="auto"
     )
-    parser.add_argument(
-        "--mint-host", metavar="H", help="the host name in new labels (default: that of the address)"
-    )
-    parser.add_argument(
-        "--mint-port", type=port, metavar="P", help="and its port (default: that of the address)"
-    )
-    parser.add_argument("--mint-ip", metavar="A", help="the IP address in new IBIps (default: --ip)")
-    parser.add_argument(
-        "--mint-ip-port", type=port, default=800, metavar="P", help="and its port (default: 800)"
-    )
-    parser.add_argument(
-        "--granularity",
-        default="auto",
-        metavar="S",
-        help="seconds between labels: 60, 1, 0.1, … or auto (default)",
-    )
-    parser.add_argument(
-        "--for-trying", action="store_true", help="mint under names and addresses that nobody owns"
-    )
-    parser.add_argument("--admin", default="", metavar="MAIL", help="the administrator's mail address")
-    parser.add_argument("--platform-software", metavar="IBI", help="the IBI of the software, if it has one")
-    parser.add_argument(
-        "--resolver", default="", metavar="URL", help="the root of the resolver to take part in"
-    )
-    parser.add_argument("--key", help="the registration key; without it, a strong one is made")
-    parser.add_argument("--json", action="store_true", help="one JSON document")
+    flag(parser, "--for-trying", "mint under names and addresses that nobody owns")
+    argument(parser, "--admin MAIL", "the administrator's mail address", default="")
+    argument(parser, "--platform-software IBI", "the IBI of the software, if it has one")
+    argument(parser, "--resolver URL", "the root of the resolver to take part in", default="")
+    argument(parser, "--key", "the registration key; without it, a strong one is made")
+    flag(parser, "--json", "one JSON document")
     parser.set_defaults(wrong=parser.error)
 
 
 def _init(args: argparse.Namespace) -> int:
+    from ibi.app.doctor.doctor import Checkup, CheckupOptions
     from ibi.archive.membership.founding import NewArchiveOptions, create_archive
+    from ibi.minting.machine import this_machine
 
     if args.address is None or args.ip is None:
-        if not is_interactive():
+        if not (sys.stdin.isatty() and sys.stderr.isatty()):
             args.wrong(say("--address and --ip must be given where there is no terminal to ask at"))
-        _ask(args)
-    options = NewArchiveOptions(
-        address=args.address,
-        ip=args.ip,
-        service_ibi=args.service_ibi,
-        mint_host=args.mint_host,
-        mint_port=args.mint_port,
-        mint_ip=args.mint_ip,
-        mint_ip_port=args.mint_ip_port,
-        granularity=args.granularity,
-        for_trying=args.for_trying,
-        admin=args.admin,
-        platform_software=args.platform_software,
-        resolver=args.resolver,
-        key=args.key,
-    )
+        _ask_questions(args)
+    options = NewArchiveOptions(**{each.name: getattr(args, each.name) for each in fields(NewArchiveOptions)})
     settings, warnings = create_archive(directory(args), options)
     for warning in warnings:
-        tell(say(warning))
-    findings = _check_up(args.data)
+        tell(warning)
+    # Before anything runs in the new directory, so what is not served yet is no fault.
+    findings = Checkup(args.data, this_machine(), CheckupOptions()).findings(served=False)
     print_registration(settings, settings.key, as_json=args.json, findings=findings)
     if not args.json:
         _tell_findings(args, findings)
     return 0
 
 
-def _ask(args: argparse.Namespace) -> None:
+def _ask_questions(args: argparse.Namespace) -> None:
     """Ask the four questions, except those that options answer."""
     from ibi.archive.membership.founding import AnswerChecks
 
@@ -104,20 +82,37 @@ def _ask(args: argparse.Namespace) -> None:
         mints_ip=not (args.mint_ip or args.service_ibi),
         for_trying=args.for_trying,
     )
-    tell(say("An empty answer takes what stands in brackets."))
+    tell("An empty answer takes what stands in brackets.")
     if args.address is None:
-        question = say("Where will the Archive answer (host, or host:port)?")
-        args.address = ask(question, _usable(check.address, socket.getfqdn()), check.address)
+        question = "Where will the Archive answer (host, or host:port)?"
+        args.address = _ask(question, _usable(check.address, socket.getfqdn()), check.address)
     if args.ip is None:
-        question = say("What is the IP address of its server?")
-        args.ip = ask(question, _usable(check.ip, _own_address()), check.ip)
+        args.ip = _ask("What is the IP address of its server?", _usable(check.ip, _own_address()), check.ip)
     if not args.admin:
         host = args.address.rpartition(":")[0] or args.address
-        question = say("What is the administrator's mail address?")
-        args.admin = ask(question, _usable(check.admin, f"admin@{host}"), check.admin)
+        question = "What is the administrator's mail address?"
+        args.admin = _ask(question, _usable(check.admin, f"admin@{host}"), check.admin)
     if not args.resolver:
-        question = say("Which resolver does it take part in (http://host; empty: none yet)?")
-        args.resolver = ask(question, "", check.resolver)
+        question = "Which resolver does it take part in (http://host; empty: none yet)?"
+        args.resolver = _ask(question, "", check.resolver)
+
+
+def _ask(question: str, proposal: str, check: Callable[[str], str]) -> str:
+    """Ask a question, and return the answer as `check` returns it; what that refuses is asked for again.
+
+    An empty answer takes the proposal. Raises SetupError where no answer comes.
+    """
+    prompt = say(question) + (f" [{proposal}] " if proposal else " ")
+    for _ in range(_TRIES):
+        print(prompt, end="", file=sys.stderr, flush=True)
+        line = sys.stdin.readline()
+        if not line:
+            break
+        try:
+            return check(line.strip() or proposal)
+        except IbiError as error:
+            tell(error)
+    raise SetupError("there was no answer that can be used; nothing was made")
 
 
 def _usable(check: Callable[[str], str], proposal: str) -> str:
@@ -143,7 +138,6 @@ def print_registration(
 ) -> None:
     """Print what a resolver's administrator needs: the command, and the mail of REG-01."""
     from ibi.archive.membership.founding import MAIL_SUBJECT, mail_text, register_command
-    from ibi.cli.doctor import described
 
     command, text = register_command(settings.service, key), mail_text(settings.service, key)
     if as_json:
@@ -159,29 +153,19 @@ def print_registration(
             value["findings"] = [described(finding) for finding in findings]
         print(json.dumps(value))
         return
-    tell(say("The administrator of the resolver registers this Archive with:"))
+    tell("The administrator of the resolver registers this Archive with:")
     print(command)
-    tell(say("or is asked for it by mail:"))
+    tell("or is asked for it by mail:")
     print(f"Subject: {MAIL_SUBJECT}\n\n{text}", end="", flush=True)
-
-
-def _check_up(data: Path) -> list[Finding]:
-    """Run a checkup of the new directory, before anything runs in it."""
-    from ibi.app.doctor.doctor import Checkup, CheckupOptions
-    from ibi.minting.machine import this_machine
-
-    return Checkup(data, this_machine(), CheckupOptions()).findings(served=False)
 
 
 def _tell_findings(args: argparse.Namespace, findings: Sequence[Finding]) -> None:
     from ibi.app.doctor import Severity
-    from ibi.cli.doctor import line
 
-    tell(say("The doctor looked at it:"))
+    tell("The doctor looked at it:")
     for finding in findings:
-        tell(f"  {line(finding)}")
-    faults = sum(finding.severity is Severity.FAULT for finding in findings)
-    if faults:
-        tell(say("the Archive is made; mend what is at fault, and look again with: ibi doctor"))
+        tell_line(f"  {line(finding)}")
+    if any(finding.severity is Severity.FAULT for finding in findings):
+        tell("the Archive is made; mend what is at fault, and look again with: ibi doctor")
     command = f"ibi archive serve --data {shlex.quote(str(args.data))} --bind HOST:PORT"
-    tell(say("Start it with: {command}", command=command))
+    tell("Start it with: {command}", command=command)

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from contextlib import contextmanager
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ibi.cli.archive.common import directory, tell, user_name
+from ibi.cli.archive.common import directory, user_name
+from ibi.cli.common import Progress, argument, flag, tell, tell_line
 from ibi.errors import SetupError
 from ibi.runtime.i18n import say
 
@@ -17,7 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from ibi.archive.ingest.batch import ImportReport, RefusedRecord
-    from ibi.cli.archive.common import Actions
+    from ibi.cli.common import CommandGroup
 
 _FIELDS = """\
 FILE is JSON lines, BibTeX (.bib), RIS (.ris) or CSV (.csv, .tsv), told by the end of its name.
@@ -55,55 +57,28 @@ last part of its path. A column language is the item's, metadata.language is Dub
 """
 
 
-def add(actions: Actions) -> None:
+def add(actions: CommandGroup) -> None:
     """Add the subcommands."""
     fill = actions.add("import", "take in items from JSON lines, BibTeX, RIS or CSV", _import, epilog=_FIELDS)
-    fill.add_argument("file", type=Path, metavar="FILE", help="an item a line, an entry or a row")
-    fill.add_argument(
-        "--format",
-        choices=("jsonl", "bibtex", "ris", "csv"),
-        help="the format of the file (default: as the end of its name tells)",
-    )
-    fill.add_argument(
-        "--dry-run", action="store_true", help="only say what would come of it; nothing is taken in"
-    )
-    _add_report(fill)
+    argument(fill, "file FILE", "an item a line, an entry or a row", type=Path)
+    text = "the format of the file (default: as the end of its name tells)"
+    argument(fill, "--format", text, choices=("jsonl", "bibtex", "ris", "csv"))
+    flag(fill, "--dry-run", "only say what would come of it; nothing is taken in")
     harvest = actions.add("harvest", "take in another repository's records by OAI-PMH", _harvest)
-    harvest.add_argument("url", metavar="URL", help="the base URL of the OAI-PMH repository")
-    harvest.add_argument("--set", default="", metavar="S", help="only the records of this set")
-    harvest.add_argument(
-        "--from",
-        dest="since",
-        default="",
-        metavar="DATE",
-        help="only what is new or changed since (default: since the last harvest)",
-    )
-    harvest.add_argument(
-        "--prefix",
-        default="oai_dc",
-        metavar="P",
-        help="the metadata format, which must have Dublin Core in it (default: oai_dc)",
-    )
-    harvest.add_argument(
-        "--allow-private",
-        action="store_true",
-        help="the repository may be on this machine or in a private network",
-    )
-    _add_report(harvest)
-
-
-def _add_report(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
-        "--report", type=Path, metavar="FILE", help="write a JSON line for each refused item into FILE"
-    )
-    parser.add_argument(
-        "--json", action="store_true", help="a JSON line for each refused item, then one with the totals"
-    )
+    argument(harvest, "url URL", "the base URL of the OAI-PMH repository")
+    argument(harvest, "--set S", "only the records of this set", default="")
+    text = "only what is new or changed since (default: since the last harvest)"
+    argument(harvest, "--from DATE", text, dest="since", default="")
+    text = "the metadata format, which must have Dublin Core in it (default: oai_dc)"
+    argument(harvest, "--prefix P", text, default="oai_dc")
+    flag(harvest, "--allow-private", "the repository may be on this machine or in a private network")
+    for parser in (fill, harvest):
+        argument(parser, "--report FILE", "write a JSON line for each refused item into FILE", type=Path)
+        flag(parser, "--json", "a JSON line for each refused item, then one with the totals")
 
 
 def _import(args: argparse.Namespace) -> int:
     from ibi.archive.ingest.importing import FileImporter
-    from ibi.cli.arguments import Progress
 
     size = args.file.stat().st_size if args.file.is_file() else None
     with (
@@ -117,15 +92,11 @@ def _import(args: argparse.Namespace) -> int:
     sentence = "{added} added, {unchanged} unchanged, {refused} refused"
     if args.dry_run:
         sentence = "would be: {added} added, {unchanged} unchanged, {refused} refused"
-    _print_totals(totals, sentence, as_json=args.json)
-    return 1 if report.refused else 0
+    return _print_totals(args, totals, sentence)
 
 
 def _harvest(args: argparse.Namespace) -> int:
-    import asyncio
-
     from ibi.archive.ingest.harvesting import Harvester
-    from ibi.cli.arguments import Progress
     from ibi.http.client.address import AddressPolicy
     from ibi.http.client.download import Downloads
 
@@ -141,47 +112,45 @@ def _harvest(args: argparse.Namespace) -> int:
     ):
         report = asyncio.run(harvested())
     sentence = "{added} added, {changed} changed, {removed} removed, {unchanged} unchanged, {refused} refused"
-    _print_totals(asdict(report), sentence, as_json=args.json)
-    return 1 if report.refused else 0
+    return _print_totals(args, asdict(report), sentence)
 
 
-def _print_totals(totals: dict[str, Any], sentence: str, *, as_json: bool) -> None:
-    print(json.dumps(totals) if as_json else say(sentence, **totals))
+def _print_totals(args: argparse.Namespace, totals: dict[str, Any], sentence: str) -> int:
+    print(json.dumps(totals) if args.json else say(sentence, **totals))
+    return 1 if totals["refused"] else 0
 
 
 @contextmanager
 def _refusals(args: argparse.Namespace, source: Path | None) -> Iterator[Callable[[RefusedRecord], None]]:
-    """What is told every refused record: it shows it, and writes it into the report. Raises SetupError, OSError."""
+    """Yield what shows a refused record, and writes it into the report. Raises SetupError, OSError."""
     path: Path | None = args.report
     if path is None:
-        yield lambda refusal: _show(refusal, as_json=args.json)
+        yield lambda refusal: _print_refusal(refusal, as_json=args.json)
         return
     if source is not None and path.exists() and source.exists() and path.samefile(source):
         raise SetupError("{path} is the file to be imported, and cannot be its report", path=path)
     with path.open("w", encoding="utf-8") as report:
 
         def both(refusal: RefusedRecord) -> None:
-            _show(refusal, as_json=args.json)
-            report.write(f"{_written(refusal)}\n")
+            _print_refusal(refusal, as_json=args.json)
+            report.write(f"{_json_line(refusal)}\n")
 
         yield both
 
 
-def _show(refusal: RefusedRecord, *, as_json: bool) -> None:
-    problem = say(refusal.why)
+def _print_refusal(refusal: RefusedRecord, *, as_json: bool) -> None:
+    problem = refusal.why
     if as_json:
-        print(_written(refusal))
+        print(_json_line(refusal))
     elif refusal.line and refusal.name:
-        sentence = "line {number}, {name}: {problem}"
-        tell(say(sentence, number=refusal.line, name=refusal.name, problem=problem))
+        tell("line {number}, {name}: {problem}", number=refusal.line, name=refusal.name, problem=problem)
     elif refusal.line:
-        tell(say("line {number}: {problem}", number=refusal.line, problem=problem))
+        tell("line {number}: {problem}", number=refusal.line, problem=problem)
     else:
-        tell(f"{refusal.name or '-'}: {problem}")
+        tell_line(f"{refusal.name or '-'}: {say(problem)}")
 
 
-def _written(refusal: RefusedRecord) -> str:
-    """A refused record as a line of JSON."""
+def _json_line(refusal: RefusedRecord) -> str:
     where = {"line": refusal.line} if refusal.line else {}
     name = {"record": refusal.name} if refusal.name else {}
     return json.dumps({**where, **name, "problem": say(refusal.why)})

@@ -12,10 +12,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
-from ibi.cli.archive.common import directory, tell, user_name
+from ibi.archive.model.item_json import read_item, write_item
+from ibi.cli.archive.common import directory, held, user_name
+from ibi.cli.archive.exchange import copy
+from ibi.cli.archive.membership import show_archive
+from ibi.cli.common import argument, flag, tell
 from ibi.errors import BadItem, NotHeld
 from ibi.identifier.forms import parse_name
-from ibi.runtime.i18n import printable, say
+from ibi.runtime.i18n import printable
 
 if TYPE_CHECKING:
     import argparse
@@ -23,48 +27,8 @@ if TYPE_CHECKING:
     from ibi.archive.model.item import Holding
     from ibi.archive.store.item_store import ItemStore
     from ibi.archive.store.tables.catalogue import Catalogue
-    from ibi.cli.archive.common import Actions
+    from ibi.cli.common import CommandGroup
     from ibi.runtime.settings import ArchiveSettings
-
-
-def add_format(show: argparse.ArgumentParser) -> None:
-    """Add the options."""
-    show.add_argument(
-        "--format", metavar="NAME", help="as it is given to readers: bibtex, ris, csl, citation and others"
-    )
-    show.add_argument("--style", metavar="NAME", help="of a citation: abnt or apa (by default)")
-    show.add_argument("--locale", metavar="TAG", help="of a citation: en (by default) or pt-BR")
-
-
-def check(args: argparse.Namespace) -> None:
-    """Raises BadItem for what only a citation has."""
-    if args.format != "citation" and (args.style or args.locale):
-        raise BadItem("--style and --locale belong to --format citation")
-
-
-def print_format(
-    args: argparse.Namespace, settings: ArchiveSettings, catalogue: Catalogue, holding: Holding
-) -> int:
-    """Write the document to standard output, byte for byte. Raises NotHeld for a format that there is not."""
-    from ibi.archive.model.access import day_of
-    from ibi.archive.model.formats import described
-    from ibi.archive.service.service import identity_of
-    from ibi.web.formats import FORMATS
-
-    formats = {each.name: each for each in FORMATS}
-    name = holding.forms.main
-    if args.format not in formats:
-        problem = "there are no metadata of {name} in this format; there are: {formats}"
-        raise NotHeld(problem, name=name, formats=", ".join(formats))
-    base, today = identity_of(settings).base, day_of(time.time())
-    item = described(catalogue.holding, holding, base, settings.resolver, settings.address, today)
-    if item is None:
-        raise NotHeld("this Archive keeps no metadata of {name} itself", name=name)
-    options = {"style": args.style, "locale": args.locale}
-    given = {option: value for option, value in options.items() if value}
-    document = formats[args.format].write(item, given)
-    sys.stdout.buffer.write(document if document.endswith(b"\n") else document + b"\n")
-    return 0
 
 
 _FIELDS = """\
@@ -73,70 +37,53 @@ Facts beyond the options are given as --field NAME=VALUE, as in JSON lines: VALU
 """
 
 
-def add(actions: Actions) -> None:
+def add(actions: CommandGroup) -> None:
     """Add the subcommands."""
     _add_deposit(actions)
     edit = actions.add("edit", "change facts or files of an original", _edit, epilog=_FIELDS)
-    edit.add_argument("ibi", metavar="IBI")
+    argument(edit, "ibi IBI")
     _add_facts(edit)
-    edit.add_argument(
-        "--file", type=Path, action="append", default=[], metavar="FILE", help="a file that comes, or anew"
-    )
-    edit.add_argument(
-        "--without",
-        action="append",
-        default=[],
-        metavar="NAME",
-        help="a file that goes, by its name in the item",
-    )
-    edit.add_argument("--json", action="store_true", help="one JSON document")
-    delete = actions.add(
-        "delete", "remove an item for ever; its names stay known as those of a removed item", _delete
-    )
-    delete.add_argument("ibi", metavar="IBI")
-    delete.add_argument("--reason", default="", metavar="TEXT", help="why, for user_name looks for it later")
+    argument(edit, "--file FILE", "a file that comes, or anew", type=Path, action="append", default=[])
+    argument(edit, "--without NAME", "a file that goes, by its name in the item", action="append", default=[])
+    flag(edit, "--json", "one JSON document")
+    text = "remove an item for ever; its names stay known as those of a removed item"
+    delete = actions.add("delete", text, _delete)
+    argument(delete, "ibi IBI")
+    argument(delete, "--reason TEXT", "why, for user_name looks for it later", default="")
     listing = actions.add("list", "list the items", _list)
-    listing.add_argument("--json", action="store_true", help="one JSON object a line")
+    flag(listing, "--json", "one JSON object a line")
     show = actions.add("show", "show the Archive, or all that is known of an item", _show)
-    show.add_argument("ibi", metavar="IBI", nargs="?")
-    show.add_argument("--json", action="store_true", help="one JSON document")
-    add_format(show)
+    argument(show, "ibi IBI", nargs="?")
+    flag(show, "--json", "one JSON document")
+    argument(show, "--format NAME", "as it is given to readers: bibtex, ris, csl, citation and others")
+    argument(show, "--style NAME", "of a citation: abnt or apa (by default)")
+    argument(show, "--locale TAG", "of a citation: en (by default) or pt-BR")
 
 
-def _add_deposit(actions: Actions) -> None:
+def _add_deposit(actions: CommandGroup) -> None:
     deposit = actions.add("deposit", "take in a new original, and give it names", _deposit, epilog=_FIELDS)
-    deposit.add_argument(
-        "files", type=Path, nargs="*", default=[], metavar="FILE", help="its files; folders as a whole"
-    )
-    deposit.add_argument("--url", help="the item lives at this URL, instead of files")
-    deposit.add_argument("--target", metavar="NAME", help="the file that stands for the item")
-    deposit.add_argument("--edition-of", metavar="IBI", help="the item whose next edition it is")
-    deposit.add_argument("--translation-of", metavar="IBI", help="the item that it is a translation of")
-    deposit.add_argument("--metadata-of", metavar="IBI", help="the item that it is the metadata of")
-    deposit.add_argument(
-        "--metadata-item", action="store_true", help="make its metadata an item with names of its own"
-    )
-    deposit.add_argument(
-        "--copy-of", metavar="IBI", help="no new item but a copy of this one, as `ibi archive copy` makes it"
-    )
-    deposit.add_argument("--key", help="your own key for it: a second deposit with it gives the same item")
-    deposit.add_argument("--not-transferable", action="store_true", help="it must stay in this Archive")
+    argument(deposit, "files FILE", "its files; folders as a whole", type=Path, nargs="*", default=[])
+    argument(deposit, "--url", "the item lives at this URL, instead of files")
+    argument(deposit, "--target NAME", "the file that stands for the item")
+    argument(deposit, "--edition-of IBI", "the item whose next edition it is")
+    argument(deposit, "--translation-of IBI", "the item that it is a translation of")
+    argument(deposit, "--metadata-of IBI", "the item that it is the metadata of")
+    flag(deposit, "--metadata-item", "make its metadata an item with names of its own")
+    argument(deposit, "--copy-of IBI", "no new item but a copy of this one, as `ibi archive copy` makes it")
+    argument(deposit, "--key", "your own key for it: a second deposit with it gives the same item")
+    flag(deposit, "--not-transferable", "it must stay in this Archive")
     _add_facts(deposit)
-    deposit.add_argument("--json", action="store_true", help="one JSON document")
+    flag(deposit, "--json", "one JSON document")
 
 
 def _add_facts(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--title", help="its title")
-    parser.add_argument("--language", metavar="TAG", help="such as en or pt-BR")
-    parser.add_argument(
-        "--access", choices=("open", "embargoed", "restricted", "closed"), help="who may have it"
-    )
-    parser.add_argument("--embargo", metavar="DAY", help="until which day nobody may have it: 2027-01-31")
-    parser.add_argument("--rights", metavar="TEXT", help="what may be done with it")
-    parser.add_argument("--licence", metavar="URL", help="its licence")
-    parser.add_argument(
-        "--field", action="append", default=[], metavar="NAME=VALUE", help="any other fact; may be repeated"
-    )
+    argument(parser, "--title", "its title")
+    argument(parser, "--language TAG", "such as en or pt-BR")
+    argument(parser, "--access", "who may have it", choices=("open", "embargoed", "restricted", "closed"))
+    argument(parser, "--embargo DAY", "until which day nobody may have it: 2027-01-31")
+    argument(parser, "--rights TEXT", "what may be done with it")
+    argument(parser, "--licence URL", "its licence")
+    argument(parser, "--field NAME=VALUE", "any other fact; may be repeated", action="append", default=[])
 
 
 def _facts(args: argparse.Namespace) -> dict[str, Any]:
@@ -178,12 +125,9 @@ def _json_or_text(text: str) -> Any:
 
 
 def _deposit(args: argparse.Namespace) -> int:
-    from ibi.archive.model.item_json import read_item
     from ibi.archive.store.deposit import ItemPlacement, deposit
 
     if args.copy_of is not None:
-        from ibi.cli.archive.exchange import copy
-
         return copy(args, parse_name(args.copy_of))
     value = _facts(args)
     for name in ("url", "target", "key"):
@@ -212,18 +156,13 @@ def _edit(args: argparse.Namespace) -> int:
     name, value, files = parse_name(args.ibi), _facts(args), _named(args.file)
     with directory(args).item_store() as item_store:
         if "metadata" in value:  # an element that is given takes the place of its old values; the others stay
-            held = item_store.catalogue.holding(name)
-            value["metadata"] = {**_metadata_of(held), **value["metadata"]}
+            before = item_store.catalogue.holding(name)
+            elements = write_item(before).get("metadata", {}) if before else {}
+            value["metadata"] = {**elements, **value["metadata"]}
         staged = [item_store.file_store.stage(each, path) for each, path in files.items()]
         holding = edit(item_store, name, value, user_name(), staged=staged, without=args.without)
         _print_item(item_store, holding, as_json=args.json)
     return 0
-
-
-def _metadata_of(held: Holding | None) -> dict[str, Any]:
-    from ibi.archive.model.item_json import write_item
-
-    return dict(write_item(held).get("metadata", {})) if held else {}
 
 
 def _named(paths: list[Path]) -> dict[str, Path]:
@@ -251,15 +190,11 @@ def _name(text: str | None) -> Any:
 
 
 def _print_item(item_store: ItemStore, holding: Holding, *, as_json: bool) -> None:
-    from ibi.archive.model.item_json import write_item
-
     held = item_store.catalogue.holding(holding.forms.main) or holding
     print(json.dumps(write_item(held)) if as_json else " ".join(map(str, held.names)))
 
 
 def _list(args: argparse.Namespace) -> int:
-    from ibi.archive.model.item_json import write_item
-
     here = directory(args)
     here.settings()
     with here.catalogue() as catalogue:
@@ -273,25 +208,20 @@ def _list(args: argparse.Namespace) -> int:
 
 
 def _show(args: argparse.Namespace) -> int:
-    check(args)
+    if args.format != "citation" and (args.style or args.locale):
+        raise BadItem("--style and --locale belong to --format citation")
     if args.ibi is None:
         if args.format is not None:
             raise BadItem("a format is that of an item: its IBI must be given")
-        from ibi.cli.archive.membership import show_archive
-
         return show_archive(args)
-    from ibi.archive.model.item_json import write_item
     from ibi.archive.store.tables import copies, history
 
-    name = parse_name(args.ibi)
     here = directory(args)
     settings = here.settings()
     with here.catalogue() as catalogue, catalogue.reading() as run:
-        holding = catalogue.holding(name)
-        if holding is None:
-            raise NotHeld("{name} is not held here", name=name)
+        holding = held(catalogue, args.ibi)
         if args.format is not None:
-            return print_format(args, settings, catalogue, holding)
+            return _print_format(args, settings, catalogue, holding)
         value = {**write_item(holding), "thanks": catalogue.acknowledgments(holding.number)}
         source = copies.source_of(run, holding.number)
         if source is not None:
@@ -312,11 +242,36 @@ def _show(args: argparse.Namespace) -> int:
     return 0
 
 
+def _print_format(
+    args: argparse.Namespace, settings: ArchiveSettings, catalogue: Catalogue, holding: Holding
+) -> int:
+    """Write the document to standard output, byte for byte. Raises NotHeld for a format that there is not."""
+    from ibi.archive.model.access import day_of
+    from ibi.archive.model.formats import described
+    from ibi.archive.service.service import identity_of
+    from ibi.web.formats import FORMATS
+
+    formats = {each.name: each for each in FORMATS}
+    name = holding.forms.main
+    if args.format not in formats:
+        problem = "there are no metadata of {name} in this format; there are: {formats}"
+        raise NotHeld(problem, name=name, formats=", ".join(formats))
+    base, today = identity_of(settings).base, day_of(time.time())
+    item = described(catalogue.holding, holding, base, settings.resolver, settings.address, today)
+    if item is None:
+        raise NotHeld("this Archive keeps no metadata of {name} itself", name=name)
+    options = {"style": args.style, "locale": args.locale}
+    given = {option: value for option, value in options.items() if value}
+    document = formats[args.format].write(item, given)
+    sys.stdout.buffer.write(document if document.endswith(b"\n") else document + b"\n")
+    return 0
+
+
 def _delete(args: argparse.Namespace) -> int:
     from ibi.archive.store.deposit import remove
 
     name = parse_name(args.ibi)
     with directory(args).item_store() as item_store:
         left = remove(item_store, name, args.reason, user_name())
-    tell(say("{name} was removed on {date}", name=left.forms.main, date=left.timestamp))
+    tell("{name} was removed on {date}", name=left.forms.main, date=left.timestamp)
     return 0

@@ -5,19 +5,21 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 import time
 from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
-from ibi.cli.archive.common import directory, tell, user_name
+from ibi.cli.archive.common import directory, user_name
+from ibi.cli.archive.exchange import finish_transfer, giver_of
 from ibi.cli.archive.founding import print_registration
+from ibi.cli.common import Progress, argument, flag, tell, tell_line
 from ibi.errors import HoldingError, IbiError, PeerSilent, SetupError
 from ibi.identifier.forms import parse_name
 from ibi.protocol.vocabulary import ItemState
 from ibi.runtime.i18n import say
+from ibi.runtime.settings import Peer, settings_lock
 
 if TYPE_CHECKING:
     import argparse
@@ -28,88 +30,75 @@ if TYPE_CHECKING:
     from ibi.archive.store.data_directory import DataDirectory
     from ibi.archive.store.tables.catalogue import Catalogue
     from ibi.archive.store.tables.memberships import MembershipRecord
-    from ibi.archive.store.tables.transfers import OutgoingTransfer
-    from ibi.cli.archive.common import Actions
+    from ibi.cli.common import CommandGroup
 
 
 _NEWS_WITHIN: Final = 4.0
 """Seconds that a command waits for what a running server hears from its resolvers."""
 
 
-def add(actions: Actions) -> None:
+def add(actions: CommandGroup) -> None:
     """Add the subcommands."""
     join = actions.add("join", "name a resolver that the Archive takes part in", _join)
-    _add_resolver(join)
-    join.add_argument("--key", help="the registration key agreed with it, if it is a new one")
-    join.add_argument(
-        "--also", action="store_true", help="besides the others; without it, in the place of the first one"
-    )
-    join.add_argument("--json", action="store_true", help="one JSON document")
     leave = actions.add("leave", "take part at a resolver no more", _leave)
-    _add_resolver(leave)
-    switch = actions.add(
-        "switch", "switch the Archive on or off at its resolvers; it goes on answering", _switch
-    )
-    switch.add_argument("which", choices=("on", "off"), metavar="WHICH", help="on or off")
-
-
-def _add_resolver(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
-        "--resolver", required=True, metavar="URL", help="the root of the resolver: http://host[:port]"
-    )
+    for parser in (join, leave):
+        argument(parser, "--resolver URL", "the root of the resolver: http://host[:port]", required=True)
+    argument(join, "--key", "the registration key agreed with it, if it is a new one")
+    flag(join, "--also", "besides the others; without it, in the place of the first one")
+    flag(join, "--json", "one JSON document")
+    text = "switch the Archive on or off at its resolvers; it goes on answering"
+    switch = actions.add("switch", text, _switch)
+    argument(switch, "which WHICH", "on or off", choices=("on", "off"))
 
 
 def _join(args: argparse.Namespace) -> int:
     from ibi.archive.membership.joining import Resolvers, key_warnings, root_url
-    from ibi.runtime.settings import settings_lock
 
     with settings_lock(args.data):
         joined = Resolvers.read(args.data).joining(args.resolver, args.key, also=args.also)
         joined.write(args.data)
     url = root_url(args.resolver)
     for warning in key_warnings(url, joined.keys[url]):
-        tell(say(warning))
+        tell(warning)
     print_registration(joined.settings, joined.keys[url], as_json=args.json)
     return 0
 
 
 def _leave(args: argparse.Namespace) -> int:
     from ibi.archive.membership.joining import Resolvers, root_url
-    from ibi.runtime.settings import settings_lock
 
     url = root_url(args.resolver)
-    with not_served(directory(args)) as stopped:
+    with _not_served(directory(args)) as stopped:
         with settings_lock(args.data):
             before = Resolvers.read(args.data)
             before.leaving(url).write(args.data)
         if stopped:
-            ask_for_exclusion(directory(args), before, [url], for_good=True)
-    tell(say("this Archive has left {url}", url=url))
+            _ask_for_exclusion(directory(args), before, [url], for_good=True)
+    tell("this Archive has left {url}", url=url)
     return 0
 
 
 def _switch(args: argparse.Namespace) -> int:
     from ibi.archive.membership.joining import Resolvers
-    from ibi.runtime.settings import settings_lock
 
     on = args.which == "on"
     here = directory(args)
-    with not_served(here) as stopped:
+    with _not_served(here) as stopped:
         with settings_lock(args.data):
             resolvers = Resolvers.read(args.data)
             resolvers.switching(on=on).write(args.data)
         if not stopped:
-            print_outcome(here, resolvers, on=on)
+            _print_outcome(here, resolvers, on=on)
         elif on:
-            tell(say("the Archive is switched on; it takes part as soon as it is served"))
+            tell("the Archive is switched on; it takes part as soon as it is served")
         else:
-            ask_for_exclusion(here, resolvers, list(resolvers.keys))
-            tell(say("the Archive is switched off, and stays so when it is served"))
+            _ask_for_exclusion(here, resolvers, list(resolvers.keys))
+            tell("the Archive is switched off, and stays so when it is served")
     return 0
 
 
 @contextmanager
-def not_served(here: DataDirectory) -> Iterator[bool]:
+def _not_served(here: DataDirectory) -> Iterator[bool]:
     """Yield whether the Archive is not served; then no process can start to serve it before the end of the block."""
     with ExitStack() as stack:
         try:
@@ -121,7 +110,7 @@ def not_served(here: DataDirectory) -> Iterator[bool]:
         yield stopped
 
 
-def ask_for_exclusion(
+def _ask_for_exclusion(
     here: DataDirectory, resolvers: Resolvers, urls: list[str], *, for_good: bool = False
 ) -> None:
     """Ask resolvers to exclude this Archive, and print what came of it; after a power cut they may still include it."""
@@ -130,14 +119,14 @@ def ask_for_exclusion(
 
     with here.catalogue() as catalogue:
         for member in app.request_exclusions(catalogue, resolvers, urls):
-            tell(_line(member))
+            tell_line(_line(member))
         if for_good:
             with catalogue.writing() as writer:
                 for url in urls:
                     forget(writer.run, url)
 
 
-def print_outcome(here: DataDirectory, resolvers: Resolvers, *, on: bool) -> None:
+def _print_outcome(here: DataDirectory, resolvers: Resolvers, *, on: bool) -> None:
     """Wait a moment for what the running server receives from its resolvers, and print it."""
     from ibi.archive.store.tables.memberships import all_memberships
 
@@ -150,9 +139,9 @@ def print_outcome(here: DataDirectory, resolvers: Resolvers, *, on: bool) -> Non
                 break
             time.sleep(0.1)
     sentence = "the Archive is switched on" if on else "the Archive is switched off; it goes on answering"
-    tell(say(sentence))
+    tell(sentence)
     for url in resolvers.keys:
-        tell(_line(known[url]) if url in known else f"{url}: -")
+        tell_line(_line(known[url]) if url in known else f"{url}: -")
 
 
 def _answered(member: MembershipRecord | None, *, on: bool) -> bool:
@@ -178,7 +167,7 @@ def show_archive(args: argparse.Namespace) -> int:
 
     here = directory(args)
     resolvers = Resolvers.read(args.data)
-    with not_served(here) as stopped:
+    with _not_served(here) as stopped:
         pass  # left at once: a process that starts to serve must not find the lock taken
     with here.catalogue() as catalogue, catalogue.reading() as run:
         value: dict[str, Any] = {**identity(resolvers.settings), "served": not stopped}
@@ -188,24 +177,21 @@ def show_archive(args: argparse.Namespace) -> int:
         print(json.dumps(value, ensure_ascii=False))
         return 0
     for name, each in value.items():
-        for number, line in enumerate(_shown(each)):
+        for number, line in enumerate(_lines_of(each)):
             print(f"{name if number == 0 else '':<13} {line}")
     return 0
 
 
-def _shown(value: Any) -> list[str]:
+def _lines_of(value: Any) -> list[str]:
     """One value for a person, one line or several."""
     if isinstance(value, bool):
         return [say("yes") if value else say("no")]
     if isinstance(value, dict):
         return [", ".join(f"{name} {each}" for name, each in value.items() if each not in {None, ""}) or "-"]
     if isinstance(value, list):
-        return [line for each in value for line in _shown(each)] or ["-"]
+        return [line for each in value for line in _lines_of(each)] or ["-"]
     return [str(value) or "-"]
 
-
-_PAUSES: Final = (0.1, 0.2, 0.4, 0.8, 1.6)
-"""Seconds between two tries while the other Archive fails; while it fetches, it has all the time it needs."""
 
 _MOST_PROBLEMS: Final = 5
 """After so many items that could not go, something is wrong with the other Archive."""
@@ -217,36 +203,29 @@ may still be served: removed items, copies, and old links to its own address go 
 """
 
 
-def add_retire(actions: Actions) -> None:
+def add_retire(actions: CommandGroup) -> None:
     """Add the subcommand."""
     parser = actions.add("retire", "move everything elsewhere, and leave for good", _retire, epilog=_ABOUT)
-    parser.add_argument(
-        "--to", required=True, metavar="PEER", help="the other Archive: its name as a peer, or its root URL"
-    )
-    parser.add_argument("--token", help="what it gave us, if it is no peer yet")
-    parser.add_argument(
-        "--leave-them", action="store_true", help="although some originals must stay: they stay behind"
-    )
+    argument(parser, "--to PEER", "the other Archive: its name as a peer, or its root URL", required=True)
+    argument(parser, "--token", "what it gave us, if it is no peer yet")
+    flag(parser, "--leave-them", "although some originals must stay: they stay behind")
 
 
 def _retire(args: argparse.Namespace) -> int:
-    from ibi.archive.replication.giving import Giver
-
-    here = directory(args)
-    settings = here.settings()
+    own = directory(args).settings().service.canonicals  # the service item goes nowhere (ARC-11)
     to = _peer(args) if args.token else args.to
-    with here.item_store() as item_store:
-        own = settings.service.canonicals  # the service item goes nowhere (ARC-11)
-        staying = [name for name in _originals(item_store.catalogue, transferable=False) if name not in own]
+    with giver_of(args) as giver:
+        catalogue = giver.item_store.catalogue
+        staying = [name for name in _originals(catalogue, transferable=False) if name not in own]
         if staying and not args.leave_them:
             problem = "{count} originals must stay, such as {name}; --leave-them leaves them behind"
             raise HoldingError(problem, count=len(staying), name=staying[0])
-        moved, problems = _move(Giver(item_store, here.path, f"http://{settings.address}"), to)
+        moved, problems = _move(giver, to)
     for name, why in problems:
-        tell(say("{name} stays here. {problem}", name=name, problem=say(why)))
+        tell("{name} stays here. {problem}", name=name, problem=why)
     print(say("{moved} handed over, {left} left here", moved=moved, left=len(problems) + len(staying)))
     if problems:
-        tell(say("the Archive has not retired yet; the same command goes on where it was"))
+        tell("the Archive has not retired yet; the same command goes on where it was")
         return 1
     return _leave_for_good(args)
 
@@ -254,7 +233,6 @@ def _retire(args: argparse.Namespace) -> int:
 def _peer(args: argparse.Namespace) -> str:
     """Save the token of a new peer; return its name."""
     from ibi.http.client.download import CheckedURL
-    from ibi.runtime.settings import Peer
 
     url = CheckedURL.parse(args.to)
     name = url.root.removeprefix("http://").removeprefix("https://")
@@ -279,8 +257,6 @@ def _originals(catalogue: Catalogue, *, transferable: bool) -> Iterator[str]:
 
 def _move(giver: Giver, to: str) -> tuple[int, list[tuple[str, IbiError]]]:
     """Hand over all that may go; return how many went, and (name, reason) of those that did not."""
-    from ibi.cli.arguments import Progress
-
     moved, problems = 0, list[tuple[str, IbiError]]()
     with Progress(to, None) as progress:
         for name in _originals(giver.item_store.catalogue, transferable=True):
@@ -293,7 +269,7 @@ def _move(giver: Giver, to: str) -> tuple[int, list[tuple[str, IbiError]]]:
             if len(problems) >= _MOST_PROBLEMS or isinstance(problem, PeerSilent):
                 return moved, problems
         for giving in giver.open():  # started before, or by another process
-            if asyncio.run(_advance(giver, giving)).stage.open:
+            if finish_transfer(giver, giving).stage.open:
                 name = str(giver.find(giving.id)[1].forms.main)
                 problems.append((name, giving.problem or IbiError("the hand-over is not finished")))
     return moved, problems
@@ -304,50 +280,34 @@ def _hand_over(giver: Giver, name: str, to: str) -> IbiError | None:
     from ibi.archive.model.handover import GiverStage
 
     try:
-        giving = asyncio.run(_advance(giver, giver.offer(parse_name(name), to, user_name())))
+        giving = finish_transfer(giver, giver.offer(parse_name(name), to, user_name()))
     except HoldingError as error:
         held = giver.item_store.catalogue.holding(parse_name(name))
-        gone = (
-            held is None or held.state is not ItemState.ORIGINAL
-        )  # the running Archive has just finished it
-        return None if gone else error
+        # It is none any more if the running Archive has just finished the transfer.
+        return None if held is None or held.state is not ItemState.ORIGINAL else error
     if giving.stage is GiverStage.DONE:
         return None
     return giving.problem or IbiError("the hand-over is not finished")
-
-
-async def _advance(giver: Giver, giving: OutgoingTransfer) -> OutgoingTransfer:
-    """Go on with a transfer until it ends, or the other Archive has failed for a while."""
-    from ibi.archive.model.handover import ReceiverReply
-
-    failures = 0
-    while True:
-        giving, reply = await giver.advance(giving)
-        failures = 0 if reply is ReceiverReply.FETCHING else failures + 1
-        if not giving.stage.open or failures > len(_PAUSES):
-            return giving
-        await asyncio.sleep(_PAUSES[max(0, failures - 1)])
 
 
 def _leave_for_good(args: argparse.Namespace) -> int:
     """Retire the Archive. Returns 1 if an original came in meanwhile."""
     # The settings first, which stop ingest; only then is it certain that nothing more comes in.
     from ibi.archive.membership.joining import Resolvers
-    from ibi.runtime.settings import settings_lock
 
     here = directory(args)
-    with not_served(here) as stopped:
+    with _not_served(here) as stopped:
         with settings_lock(args.data):
             resolvers = Resolvers.read(args.data)
             replace(resolvers.settings, switched_on=False, retired=True).write(args.data)
         if stopped:
-            ask_for_exclusion(here, resolvers, list(resolvers.keys))
+            _ask_for_exclusion(here, resolvers, list(resolvers.keys))
         else:
-            print_outcome(here, resolvers, on=False)
+            _print_outcome(here, resolvers, on=False)
     with here.catalogue() as catalogue:
         late = next(_originals(catalogue, transferable=True), None)
     if late is not None:
-        tell(say("{name} came in meanwhile; give the same command again", name=late))
+        tell("{name} came in meanwhile; give the same command again", name=late)
         return 1
-    tell(say("the Archive has retired; what it remembers can still be served"))
+    tell("the Archive has retired; what it remembers can still be served")
     return 0

@@ -8,10 +8,11 @@ from __future__ import annotations
 import csv
 import json
 import sys
+from contextlib import closing
 from typing import TYPE_CHECKING
 
-from ibi.cli.archive.common import directory, tell
-from ibi.cli.arguments import Progress
+from ibi.cli.archive.common import directory
+from ibi.cli.common import Progress, argument, flag, tell
 from ibi.errors import IbiError, NotHeld
 from ibi.identifier.forms import parse_name
 from ibi.runtime.i18n import printable, say
@@ -20,11 +21,11 @@ if TYPE_CHECKING:
     import argparse
     from collections.abc import Iterable
 
-    from ibi.archive.search.search import SearchHit, SearchResults
+    from ibi.archive.search.search import SearchHit
     from ibi.archive.store.data_directory import DataDirectory
     from ibi.archive.store.tables.catalogue import Catalogue
     from ibi.archive.store.tables.usage import UsageRow
-    from ibi.cli.archive.common import Actions
+    from ibi.cli.common import CommandGroup
 
 
 _EPILOG = """\
@@ -33,24 +34,20 @@ Accents and capital letters make no difference. The index is brought up to date 
 """
 
 
-def add_search(actions: Actions) -> None:
+def add_search(actions: CommandGroup) -> None:
     """Add the subcommands."""
     search = actions.add("search", "find items by their words", _search, epilog=_EPILOG)
-    search.add_argument(
-        "text", metavar="TEXT", nargs="?", default="", help="words of title, people, subjects, abstract"
-    )
-    search.add_argument("--person", default="", metavar="NAME", help="of this person only")
-    search.add_argument("--year", default="", metavar="YEAR", help="of this year only")
-    search.add_argument("--language", default="", metavar="TAG", help="in this language only: pt")
-    search.add_argument("--kind", default="", metavar="KIND", help="of this kind only: Dissertation")
-    search.add_argument("--page", default="1", metavar="N", help="further results: 2, 3, ...")
-    search.add_argument("--json", action="store_true", help="one JSON object a line")
+    argument(search, "text TEXT", "words of title, people, subjects, abstract", nargs="?", default="")
+    argument(search, "--person NAME", "of this person only", default="")
+    argument(search, "--year YEAR", "of this year only", default="")
+    argument(search, "--language TAG", "in this language only: pt", default="")
+    argument(search, "--kind KIND", "of this kind only: Dissertation", default="")
+    argument(search, "--page N", "further results: 2, 3, ...", default="1")
+    flag(search, "--json", "one JSON object a line")
     actions.add("index", "make the index for searching anew", _index)
 
 
 def _search(args: argparse.Namespace) -> int:
-    from contextlib import closing
-
     from ibi.archive.search.index import SearchIndex
     from ibi.archive.search.search import hits, search
     from ibi.archive.search.words import NAMES, search_query
@@ -70,7 +67,10 @@ def _search(args: argparse.Namespace) -> int:
     else:
         for each in listed:
             print(_line(each))
-        _tell_how_many(found)
+        if not found.count:
+            tell("nothing was found")
+        else:
+            tell("more than {count} items" if found.many else "{count} found", count=found.count)
     return 0 if listed else 1
 
 
@@ -87,20 +87,11 @@ def _line(result: SearchHit) -> str:
     return "\t".join(printable(" ".join(str(each).split())) for each in known)
 
 
-def _tell_how_many(found: SearchResults) -> None:
-    if not found.count:
-        tell(say("nothing was found"))
-    elif found.many:
-        tell(say("more than {count} items", count=found.count))
-    else:
-        tell(say("{count} found", count=found.count))
-
-
 def _index(args: argparse.Namespace) -> int:
     here = directory(args)
     with here.catalogue() as catalogue:
         made = _bring_up_to_date(here, catalogue, anew=True)
-    tell(say("{count} items are in the index", count=made))
+    tell("{count} items are in the index", count=made)
     return 0
 
 
@@ -111,15 +102,12 @@ def _bring_up_to_date(here: DataDirectory, catalogue: Catalogue, *, anew: bool =
 
     with catalogue.reading() as run:
         items = listings.position(run).items
-    making = indexer(here, catalogue)
-    try:
+    with closing(indexer(here, catalogue)) as making:
         if anew:
             making.anew()
         with Progress(say("index"), items) as bar:
             while making.portion():
                 bar.at(making.through)
-    finally:
-        making.close()
     return max(items, making.through)
 
 
@@ -130,21 +118,20 @@ requests are fetches; double clicks count once, programs never. Without IBI, a p
 """
 
 
-def add_statistics(actions: Actions) -> None:
+def add_statistics(actions: CommandGroup) -> None:
     """Add the subcommand."""
-    parser = actions.add(
-        "statistics", "show how often items were visited, by month", _statistics, epilog=_STATISTICS_EPILOG
-    )
-    parser.add_argument("ibi", metavar="IBI", nargs="?", help="of this item only")
-    parser.add_argument("--from", dest="first", default="", metavar="MONTH", help="the first month: 2026-01")
-    parser.add_argument("--to", dest="last", default="", metavar="MONTH", help="the last month: 2026-12")
+    text = "show how often items were visited, by month"
+    parser = actions.add("statistics", text, _statistics, _STATISTICS_EPILOG)
+    argument(parser, "ibi IBI", "of this item only", nargs="?")
+    argument(parser, "--from MONTH", "the first month: 2026-01", dest="first", default="")
+    argument(parser, "--to MONTH", "the last month: 2026-12", dest="last", default="")
     form = parser.add_mutually_exclusive_group()
-    form.add_argument("--json", action="store_true", help="one JSON object a line")
-    form.add_argument("--csv", action="store_true", help="comma-separated values with a head")
+    flag(form, "--json", "one JSON object a line")
+    flag(form, "--csv", "comma-separated values with a head")
 
 
 def _statistics(args: argparse.Namespace) -> int:
-    from ibi.archive.pages.statistics import Statistics
+    from ibi.archive.pages.statistics import Statistics, usage_json
 
     with directory(args).catalogue() as catalogue:
         statistics = Statistics(catalogue, args.first, args.last)
@@ -157,19 +144,13 @@ def _statistics(args: argparse.Namespace) -> int:
         else:
             lines = statistics.of_each() if args.json or args.csv else statistics.of_all()
         if args.json:
-            _print_json(lines)
+            for line in lines:
+                print(json.dumps(usage_json(line)))
         elif args.csv:
             _print_csv(lines)
         else:
             _print_table(lines)
     return 0
-
-
-def _print_json(lines: Iterable[UsageRow]) -> None:
-    from ibi.archive.pages.statistics import usage_json
-
-    for line in lines:
-        print(json.dumps(usage_json(line)))
 
 
 def _print_csv(lines: Iterable[UsageRow]) -> None:
@@ -186,7 +167,7 @@ def _print_table(lines: Iterable[UsageRow]) -> None:
 
     months = by_month(lines)
     if not months:
-        tell(say("no visits were counted"))
+        tell("no visits were counted")
         return
     heads = (say("month"), say("investigations"), say("unique"), say("requests"), say("unique"))
     print(f"{heads[0]:<8}" + "".join(f"{head:>16}" for head in heads[1:]))

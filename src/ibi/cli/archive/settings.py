@@ -16,114 +16,19 @@ from argparse import SUPPRESS, ArgumentTypeError
 from typing import TYPE_CHECKING, Final
 
 from ibi.cli import accounts
-from ibi.cli.accounts import AccountWords
-from ibi.cli.archive.common import directory, directory_at, tell
-from ibi.cli.arguments import port
+from ibi.cli.common import argument, flag, port, tell
 from ibi.errors import SetupError
 from ibi.identifier.forms import IBIForms, parse_ibi
-from ibi.runtime.i18n import say
+from ibi.runtime.settings import ArchiveSettings, settings_lock
 
 if TYPE_CHECKING:
     import argparse
+    from collections.abc import Callable
 
     from ibi.archive.membership.joining import Resolvers
-    from ibi.cli.archive.common import Actions
+    from ibi.cli.common import CommandGroup
 
-
-_NUMBERS: Final = {
-    "reuse-seconds": ("N", "how long resolvers may reuse an answer; 0: not at all"),
-    "largest-upload": ("N", "bytes of the largest file that is taken in over HTTP"),
-    "audit-days": ("N", "within how many days every file is read again and compared; 0: only on demand"),
-    "refresh-hours": ("N", "how often copies are compared with their originals; 0: only on demand"),
-    "page-burst": ("N", "how many pages about items one reader may have at once"),
-    "costly-burst": ("N", "how many searches, feeds and the like one reader may have at once"),
-}
-_RATES: Final = {
-    "page-rate": ("N", "pages about items a second that one reader may have; 0: nobody is limited"),
-    "costly-rate": ("N", "searches, feeds and the like a second that one reader may have; 0: no limit"),
-}
-_TRUTHS: Final = {
-    "filter-answers": ("yes|no", "whether answers hold only what a request needs"),
-    "for-trying": ("yes|no", "whether labels may be made under names that nobody owns"),
-}
-_LISTS: Final = {
-    "alias": ("aliases", "HOST[:PORT]", "another name under which it answers"),
-    "network": ("networks", "CIDR", "a network whose readers may have what is restricted"),
-    "trusted-resolver": (
-        "trusted_resolvers",
-        "CIDR",
-        "a resolver whose word about readers' addresses is believed",
-    ),
-    "trusted-proxy": (
-        "trusted_proxies",
-        "CIDR",
-        "a proxy before this Archive whose X-Forwarded-For is believed",
-    ),
-}
-
-
-def add_set(actions: Actions) -> None:
-    """Add the subcommand."""
-    parser = actions.add("set", "change settings; a running server follows within a second", _set)
-    texts = {
-        "address": ("HOST[:PORT]", "where it answers from now on; the old address goes on being answered"),
-        "ip": ("IP", "the IP address of its server"),
-        "admin": ("MAIL", "the administrator's mail address"),
-        "mint-host": ("H", "the host name in new labels; '' for no labels"),
-        "mint-ip": ("A", "the IP address in new IBIps; '' for labels without them"),
-        "granularity": ("S", "seconds between labels: 60, 1, 0.1, … or auto"),
-        "geo-database": ("FILE", "a MaxMind database that tells readers' countries; '' for none"),
-        "accel-prefix": ("PATH", "the internal location under which nginx serves DIR/col; '' for none"),
-    }
-    for name, (shown, text) in texts.items():
-        parser.add_argument(f"--{name}", metavar=shown, default=SUPPRESS, help=text)
-    for name in ("mint-port", "mint-ip-port"):
-        parser.add_argument(f"--{name}", type=port, metavar="P", default=SUPPRESS, help="and its port")
-    parser.add_argument(
-        "--platform-software", type=_forms, metavar="IBI", default=SUPPRESS, help="the IBI of the software"
-    )
-    for name, (setting, shown, text) in _LISTS.items():
-        more = f"{text}; may be repeated, and replaces what was there; '' for none"
-        parser.add_argument(
-            f"--{name}", dest=setting, action="append", metavar=shown, default=SUPPRESS, help=more
-        )
-    for name, (shown, text) in _NUMBERS.items():
-        parser.add_argument(f"--{name}", type=_number, metavar=shown, default=SUPPRESS, help=text)
-    for name, (shown, text) in _RATES.items():
-        parser.add_argument(f"--{name}", type=_rate, metavar=shown, default=SUPPRESS, help=text)
-    for name, (shown, text) in _TRUTHS.items():
-        parser.add_argument(f"--{name}", type=_truth, metavar=shown, default=SUPPRESS, help=text)
-    parser.add_argument("--json", action="store_true", help="one JSON document with what has changed")
-
-
-def _set(args: argparse.Namespace) -> int:
-    from ibi.archive.membership.settings_changes import change_settings
-    from ibi.runtime.settings import ArchiveSettings, settings_lock
-
-    ours = {"data", "json", "do", "run", "action"}
-    given = {name: value for name, value in vars(args).items() if name not in ours}
-    changes = {name: tuple(value) if isinstance(value, list) else value for name, value in given.items()}
-    if not changes:
-        raise SetupError("nothing to change was given; see: ibi archive set --help")
-    with settings_lock(args.data):
-        found = change_settings(ArchiveSettings.read(args.data), changes)
-        if found.changed:
-            found.settings.write(args.data)
-    for note in found.notes:
-        tell(say(note))
-    values = {name: getattr(found.settings, name) for name in found.changed}
-    if args.json:
-        print(json.dumps({name: _plain(value) for name, value in values.items()}))
-        return 0
-    for name, value in values.items():
-        print(f"{name}: {json.dumps(_plain(value), ensure_ascii=False)}")
-    if not values:
-        tell(say("nothing has changed"))
-    return 0
-
-
-def _plain(value: object) -> object:
-    return str(value) if isinstance(value, IBIForms) else value
+    _Readers = dict[str, tuple[Callable[[str], object] | None, str]]
 
 
 def _number(text: str) -> int:
@@ -152,17 +57,95 @@ def _forms(text: str) -> IBIForms:
         raise ArgumentTypeError(f"{error}: {text}") from None
 
 
-def add_rotate_key(actions: Actions) -> None:
+_SETTINGS: Final[_Readers] = {
+    "--address HOST[:PORT]": (None, "where it answers from now on; the old address goes on being answered"),
+    "--ip IP": (None, "the IP address of its server"),
+    "--admin MAIL": (None, "the administrator's mail address"),
+    "--mint-host H": (None, "the host name in new labels; '' for no labels"),
+    "--mint-ip A": (None, "the IP address in new IBIps; '' for labels without them"),
+    "--granularity S": (None, "seconds between labels: 60, 1, 0.1, … or auto"),
+    "--geo-database FILE": (None, "a MaxMind database that tells readers' countries; '' for none"),
+    "--accel-prefix PATH": (None, "the internal location under which nginx serves DIR/col; '' for none"),
+    "--mint-port P": (port, "and its port"),
+    "--mint-ip-port P": (port, "and its port"),
+    "--platform-software IBI": (_forms, "the IBI of the software"),
+}
+_LISTS: Final = {
+    "--alias HOST[:PORT]": ("aliases", "another name under which it answers"),
+    "--network CIDR": ("networks", "a network whose readers may have what is restricted"),
+    "--trusted-resolver CIDR": (
+        "trusted_resolvers",
+        "a resolver whose word about readers' addresses is believed",
+    ),
+    "--trusted-proxy CIDR": (
+        "trusted_proxies",
+        "a proxy before this Archive whose X-Forwarded-For is believed",
+    ),
+}
+_LIMITS: Final[_Readers] = {
+    "--reuse-seconds N": (_number, "how long resolvers may reuse an answer; 0: not at all"),
+    "--largest-upload N": (_number, "bytes of the largest file that is taken in over HTTP"),
+    "--audit-days N": (
+        _number,
+        "within how many days every file is read again and compared; 0: only on demand",
+    ),
+    "--refresh-hours N": (_number, "how often copies are compared with their originals; 0: only on demand"),
+    "--page-burst N": (_number, "how many pages about items one reader may have at once"),
+    "--costly-burst N": (_number, "how many searches, feeds and the like one reader may have at once"),
+    "--page-rate N": (_rate, "pages about items a second that one reader may have; 0: nobody is limited"),
+    "--costly-rate N": (_rate, "searches, feeds and the like a second that one reader may have; 0: no limit"),
+    "--filter-answers yes|no": (_truth, "whether answers hold only what a request needs"),
+    "--for-trying yes|no": (_truth, "whether labels may be made under names that nobody owns"),
+}
+
+
+def add_set(actions: CommandGroup) -> None:
+    """Add the subcommand."""
+    parser = actions.add("set", "change settings; a running server follows within a second", _set)
+    for usage, (read, text) in _SETTINGS.items():
+        argument(parser, usage, text, type=read, default=SUPPRESS)
+    for usage, (setting, text) in _LISTS.items():
+        more = f"{text}; may be repeated, and replaces what was there; '' for none"
+        argument(parser, usage, more, dest=setting, action="append", default=SUPPRESS)
+    for usage, (read, text) in _LIMITS.items():
+        argument(parser, usage, text, type=read, default=SUPPRESS)
+    flag(parser, "--json", "one JSON document with what has changed")
+
+
+def _set(args: argparse.Namespace) -> int:
+    from ibi.archive.membership.settings_changes import change_settings
+
+    ours = {"data", "json", "run"}
+    given = {name: value for name, value in vars(args).items() if name not in ours}
+    changes = {name: tuple(value) if isinstance(value, list) else value for name, value in given.items()}
+    if not changes:
+        raise SetupError("nothing to change was given; see: ibi archive set --help")
+    with settings_lock(args.data):
+        found = change_settings(ArchiveSettings.read(args.data), changes)
+        if found.changed:
+            found.settings.write(args.data)
+    for note in found.notes:
+        tell(note)
+    changed = {name: getattr(found.settings, name) for name in found.changed}
+    values = {name: str(each) if isinstance(each, IBIForms) else each for name, each in changed.items()}
+    if args.json:
+        print(json.dumps(values))
+        return 0
+    for name, value in values.items():
+        print(f"{name}: {json.dumps(value, ensure_ascii=False)}")
+    if not values:
+        tell("nothing has changed")
+    return 0
+
+
+def add_rotate_key(actions: CommandGroup) -> None:
     """Add the subcommand."""
     rotate = actions.add("rotate-key", "get a new key from a resolver; the old one is void", _rotate)
-    rotate.add_argument(
-        "--resolver", metavar="URL", help="the root of the resolver; without it, the first one"
-    )
+    argument(rotate, "--resolver URL", "the root of the resolver; without it, the first one")
 
 
 def _rotate(args: argparse.Namespace) -> int:
     from ibi.archive.membership.joining import Resolvers, root_url
-    from ibi.runtime.settings import settings_lock
 
     resolvers = Resolvers.read(args.data)
     url = root_url(args.resolver) if args.resolver else resolvers.settings.resolver
@@ -172,7 +155,7 @@ def _rotate(args: argparse.Namespace) -> int:
     first = url == resolvers.settings.resolver
     with settings_lock(args.data):
         Resolvers.read(args.data).joining(url, key, also=not first).write(args.data)
-    tell(say("this Archive has a new key at {url}", url=url))
+    tell("this Archive has a new key at {url}", url=url)
     return 0
 
 
@@ -196,16 +179,10 @@ roles:
 """
 
 
-def add_account(actions: Actions) -> None:
+def add_account(actions: CommandGroup) -> None:
     """Add the subcommands."""
-    words = AccountWords(
-        "the Archive's data directory",
-        ("depositor", "keeper", "administrator"),
-        _ROLES,
-        lambda data: directory_at(data).settings(),
-        "do",
-    )
-    words.add(actions.parsers)
+    roles = ("depositor", "keeper", "administrator")
+    accounts.add_account(actions, roles, _ROLES, ArchiveSettings.read)
 
 
 _SCOPES = """\
@@ -219,26 +196,24 @@ scopes:
 """
 
 
-def add_token(actions: Actions) -> None:
+def add_token(actions: CommandGroup) -> None:
     """Add the subcommand."""
     parser = actions.add("token", "say who may do what over HTTP", _token, epilog=_SCOPES)
     what = parser.add_mutually_exclusive_group(required=True)
-    what.add_argument("--name", metavar="NAME", help="make a token under this name; it is shown only now")
-    what.add_argument(
-        "--list", action="store_true", help="the names of the tokens, what each may do, and since when"
-    )
-    what.add_argument("--revoke", metavar="NAME", help="let nobody use this token any more")
-    parser.add_argument("--scope", default="", metavar="SCOPES", help="with --name: such as read,deposit")
-    parser.add_argument("--json", action="store_true", help="one JSON document")
+    argument(what, "--name NAME", "make a token under this name; it is shown only now")
+    flag(what, "--list", "the names of the tokens, what each may do, and since when")
+    argument(what, "--revoke NAME", "let nobody use this token any more")
+    argument(parser, "--scope SCOPES", "with --name: such as read,deposit", default="")
+    flag(parser, "--json", "one JSON document")
 
 
 def _token(args: argparse.Namespace) -> int:
     from ibi.accounts.tokens import Tokens, scopes_of
 
-    directory(args).settings()  # a token for no Archive is a slip of the finger
+    ArchiveSettings.read(args.data)  # a token for no Archive is a slip of the finger
     tokens = Tokens(args.data)
     if args.list:
-        return accounts.listed(tokens, as_json=args.json)
+        return accounts.list_tokens(tokens, as_json=args.json)
     if args.revoke is not None:
-        return accounts.revoke(tokens, args.revoke, as_json=args.json)
-    return accounts.make(tokens, args.name, scopes_of(args.scope), as_json=args.json)
+        return accounts.revoke_token(tokens, args.revoke, as_json=args.json)
+    return accounts.make_token(tokens, args.name, scopes_of(args.scope), as_json=args.json)

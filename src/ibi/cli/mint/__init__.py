@@ -10,97 +10,86 @@ import signal
 import sys
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
-from ibi.cli import arguments
+from ibi.cli.common import Noted, Parser, Progress, argument, flag, listed_subsystems, number, port, tell
 from ibi.cli.mint import recover
-from ibi.errors import SetupError
+from ibi.errors import ParseError, SetupError
 from ibi.identifier import ibip, repository
-from ibi.runtime.i18n import say
+from ibi.identifier.dates import TICKS, parse_granularity
+from ibi.identifier.generator import LabelGenerator
+from ibi.runtime.settings import SubsystemSettings
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-    from ibi.cli.arguments import Progress
-    from ibi.identifier.generator import LabelGenerator
     from ibi.minting import Label, Subsystem
     from ibi.minting.clock import ClockLimits
 
 # Labels of one command; a larger number is a typing error.
 _MOST = 10**12
 _WORTH_A_BAR = 1000  # labels
-_GRANULARITY = "--granularity"
+AUTOMATIC: Final = "auto"
+_GRANULARITY: Final = "--granularity"
 
 
-def add_parser(commands: argparse._SubParsersAction[arguments.Parser]) -> None:
+def add_parser(commands: argparse._SubParsersAction[Parser]) -> None:
     """Add `mint` to the commands, and its further words."""
     help_text = "give new labels under a host name, and under an IP address"
     parser = commands.add_parser("mint", help=help_text, formatter_class=argparse.RawDescriptionHelpFormatter)
-    add_subsystem(parser, granularity="1")
-    parser.add_argument(
-        "--count", type=_count, default=1, metavar="N", help="how many (default: %(default)s)"
-    )
-    parser.add_argument("--json", action="store_true", help="one JSON object a line")
+    add_subsystem(parser, "1")
+    count = number(_MOST, "a number of labels")
+    argument(parser, "--count N", "how many (default: %(default)s)", type=count, default=1)
+    flag(parser, "--json", "one JSON object a line")
     parser.set_defaults(run=run)
     recover.add_word(parser)
 
 
-def add_subsystem(parser: argparse.ArgumentParser, granularity: str, *, host_required: bool = True) -> None:
+def add_subsystem(
+    parser: argparse.ArgumentParser, usual_granularity: str, *, host_required: bool = True
+) -> None:
     """Add what says where and under which names labels are made.
 
     Where a host is required, the name of a listed subsystem will do instead.
     """
     parser.set_defaults(given_options=())
-    noted = arguments.Noted
-    parser.add_argument(
-        "--data", type=Path, required=True, metavar="DIR", help="where the last date is kept; empty: a start"
-    )
+    argument(parser, "--data DIR", "where the last date is kept; empty: a start", type=Path, required=True)
     names = parser.add_mutually_exclusive_group(required=host_required)
-    names.add_argument("--host", action=noted, metavar="HOST", help="the host name that the labels spell")
+    argument(names, "--host HOST", "the host name that the labels spell", action=Noted)
     if host_required:
-        help_text = "one that DIR/subsystems.toml lists, with its names and its granularity"
-        names.add_argument("--subsystem", metavar="NAME", help=help_text)
-    help_text = "the IP address that IBIps spell; without it there are none"
-    parser.add_argument("--ip", action=noted, metavar="IP", help=help_text)
-    help_text = "the port of the {} (default: %(default)s)"
-    for option, usual, whose in (
-        ("--port", repository.DEFAULT_PORT, "host"),
-        ("--ip-port", ibip.DEFAULT_PORT, "IP"),
+        text = "one that DIR/subsystems.toml lists, with its names and its granularity"
+        argument(names, "--subsystem NAME", text)
+    argument(parser, "--ip IP", "the IP address that IBIps spell; without it there are none", action=Noted)
+    for usage, usual, whose in (
+        ("--port PORT", repository.DEFAULT_PORT, "host"),
+        ("--ip-port PORT", ibip.DEFAULT_PORT, "IP"),
     ):
-        parser.add_argument(
-            option,
-            action=noted,
-            type=arguments.port,
-            default=usual,
-            metavar="PORT",
-            help=help_text.format(whose),
-        )
-    help_text = "under a name or address that nobody owns"
-    parser.add_argument("--for-trying", action=noted, nargs=0, const=True, default=False, help=help_text)
-    parser.add_argument(
-        _GRANULARITY,
-        action=noted,
-        type=arguments.granularity,
-        default=granularity,
-        metavar="SECONDS",
-        help="60, 1, 0.1, 0.01 ..., or auto: the coarsest that keeps up (default: %(default)s)",
+        text = f"the port of the {whose} (default: %(default)s)"
+        argument(parser, usage, text, action=Noted, type=port, default=usual)
+    text = "under a name or address that nobody owns"
+    argument(parser, "--for-trying", text, action=Noted, nargs=0, const=True, default=False)
+    text = "60, 1, 0.1, 0.01 ..., or auto: the coarsest that keeps up (default: %(default)s)"
+    argument(
+        parser, f"{_GRANULARITY} SECONDS", text, action=Noted, type=_granularity, default=usual_granularity
     )
-    _add_clock(parser)
+    text = "how far the clock may go back before it is called faulty (default: %(default)s)"
+    argument(parser, "--clock-back SECONDS", text, type=_clock_back, default="2")
+    flag(parser, "--synchronised", "only while somebody keeps the clock of this machine right")
 
 
-def _add_clock(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
-        "--clock-back",
-        type=arguments.clock_back,
-        default="2",
-        metavar="SECONDS",
-        help="how far the clock may go back before it is called faulty (default: %(default)s)",
-    )
-    parser.add_argument(
-        "--synchronised",
-        action="store_true",
-        help="only while somebody keeps the clock of this machine right",
-    )
+def _granularity(text: str) -> str:
+    """A granularity in seconds, or the word for the automatic one."""
+    try:
+        if text != AUTOMATIC:
+            parse_granularity(text)
+    except ParseError as error:
+        raise argparse.ArgumentTypeError(f"{error}, or {AUTOMATIC}: {text}") from None
+    return text
+
+
+def _clock_back(text: str) -> int:
+    """Seconds, in ticks."""
+    return number(3600, "a number of seconds from 1 to 3600")(text) * TICKS
 
 
 def open_subsystem(args: argparse.Namespace) -> Subsystem:
@@ -108,7 +97,6 @@ def open_subsystem(args: argparse.Namespace) -> Subsystem:
 
     Raises ParseError or MintingNotAllowed where no label can be made.
     """
-    from ibi.identifier.generator import LabelGenerator
     from ibi.minting import Subsystem, WaitingRoom
     from ibi.minting.machine import this_machine
     from ibi.minting.subsystem import granularity_of
@@ -148,7 +136,7 @@ def run(args: argparse.Namespace) -> int:
                 if bar:
                     bar.at(printed)
     except KeyboardInterrupt:
-        print(say("stopped after {count} labels", count=printed), file=sys.stderr)
+        tell("stopped after {count} labels", count=printed)
         raise
     return 0
 
@@ -156,7 +144,6 @@ def run(args: argparse.Namespace) -> int:
 def _chosen(args: argparse.Namespace) -> Subsystem:
     """The subsystem that is named, or described where none is listed. Raises as `open_subsystem`, and SetupError."""
     from ibi.minting.subsystem import granularity_of
-    from ibi.runtime.settings import SubsystemSettings
 
     path = args.data / SubsystemSettings.FILE
     if args.subsystem is None:
@@ -168,7 +155,7 @@ def _chosen(args: argparse.Namespace) -> Subsystem:
     if spelled(args):
         problem = "{path} lists what is minted under; leave out {options}"
         raise SetupError(problem, path=path, options=spelled(args))
-    subsystem = arguments.listed_subsystems(args.data, limits(args), args.subsystem)[args.subsystem]
+    subsystem = listed_subsystems(args.data, limits(args), args.subsystem)[args.subsystem]
     if _GRANULARITY in args.given_options:
         subsystem.granularity = granularity_of(args.granularity)
     _warn(subsystem.generator)
@@ -177,7 +164,7 @@ def _chosen(args: argparse.Namespace) -> Subsystem:
 
 def _warn(generator: LabelGenerator) -> None:
     if generator.why_not_unique is not None:
-        print(say(generator.why_not_unique, host=generator.host, ip=generator.ip), file=sys.stderr)
+        tell(generator.why_not_unique, host=generator.host, ip=generator.ip)
 
 
 def _pieces(lines: Iterable[str]) -> Iterator[bytes]:
@@ -213,8 +200,6 @@ def _bar(count: int) -> Iterator[Progress | None]:
     if count < _WORTH_A_BAR or sys.stdout.isatty() or not sys.stderr.isatty():
         yield None
         return
-    from ibi.cli.arguments import Progress
-
     with ExitStack() as stack:
         with _uninterrupted():  # and so is its thread for ever, which else would take signals that we put off
             bar = stack.enter_context(Progress("ibi mint", count))
@@ -228,7 +213,3 @@ def _line(label: Label) -> str:
 def _described(label: Label) -> str:
     described = {"rep": label.rep, "ibip": label.ibip, "datetime": label.datetime}
     return f"{json.dumps(described)}\n"
-
-
-def _count(text: str) -> int:
-    return arguments.number(text, _MOST, f"not a number of labels: {text}")

@@ -3,20 +3,24 @@
 from __future__ import annotations
 
 import re
-import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 from urllib.parse import unquote
 
-from ibi.cli import arguments
+from ibi.cli.common import argument, flag, listed_subsystems, tell, tell_line
 from ibi.errors import IbiError, ParseError, SetupError
+from ibi.identifier.dates import date_text
+from ibi.identifier.ibip import IBIp
+from ibi.identifier.legacy import LegacyId
+from ibi.identifier.unwrapping import MAX_TEXT, unwrap
 from ibi.runtime.i18n import say
+from ibi.runtime.settings import ArchiveSettings
 
 if TYPE_CHECKING:
     import argparse
     from collections.abc import Iterable, Iterator, Sequence
 
-    from ibi.cli.arguments import Parser
+    from ibi.cli.common import Parser
     from ibi.identifier.forms import IBI
 
 _WORD = re.compile(r"""[^\s"'<>(){}\[\],;|]+""")
@@ -26,28 +30,12 @@ _LONGEST_LABEL = 512  # characters
 def add_word(mint: Parser) -> None:
     """Add `recover` to the words of `ibi mint`."""
     parser = mint.add_word("recover", "repair a state of minting that is lost, damaged, old or copied")
-    parser.add_argument(
-        "--data", type=Path, required=True, metavar="DIR", help="where the last date was kept"
-    )
-    parser.add_argument(
-        "--subsystem", metavar="NAME", help="this one only of those that DIR/subsystems.toml lists"
-    )
-    parser.add_argument(
-        "--given",
-        type=Path,
-        metavar="FILE",
-        help="a text with labels that were given; none of them comes again",
-    )
-    parser.add_argument(
-        "--moved",
-        action="store_true",
-        help="the directory was moved here, and nobody else mints from it any more",
-    )
-    parser.add_argument(
-        "--accept-clock",
-        action="store_true",
-        help="the clock of this machine is right, although it has leapt",
-    )
+    argument(parser, "--data DIR", "where the last date was kept", type=Path, required=True)
+    argument(parser, "--subsystem NAME", "this one only of those that DIR/subsystems.toml lists")
+    text = "a text with labels that were given; none of them comes again"
+    argument(parser, "--given FILE", text, type=Path)
+    flag(parser, "--moved", "the directory was moved here, and nobody else mints from it any more")
+    flag(parser, "--accept-clock", "the clock of this machine is right, although it has leapt")
     parser.set_defaults(run=run)
 
 
@@ -56,15 +44,16 @@ def run(args: argparse.Namespace) -> int:
 
     Of several subsystems, one that cannot be repaired is reported and makes the status 1; the others are repaired.
     """
+    from ibi.minting.clock import ClockLimits
     from ibi.minting.state import FOLDER
 
-    directories = _subsystem_directories(args)
+    names = listed_subsystems(args.data, ClockLimits(), args.subsystem)
     latest = _latest_known(args)
-    if not directories:
+    if not names:
         _repair(args, args.data, latest)
-        return 0
     status = 0
-    for name, directory in directories.items():
+    for name in names:
+        directory = args.data / name
         print(f"{name}:")
         if not (directory / FOLDER).exists():
             print(say("no label has been given here yet"))
@@ -72,21 +61,12 @@ def run(args: argparse.Namespace) -> int:
         try:
             _repair(args, directory, latest)
         except IbiError as error:
-            print(f"ibi: {name}: {say(error)}", file=sys.stderr)
+            tell_line(f"ibi: {name}: {say(error)}")
             status = 1
     return status
 
 
-def _subsystem_directories(args: argparse.Namespace) -> dict[str, Path]:
-    """The directories of the listed subsystems, or of the one that is asked for; none where the data are of one."""
-    from ibi.minting.clock import ClockLimits
-
-    names = arguments.listed_subsystems(args.data, ClockLimits(), args.subsystem)
-    return {name: args.data / name for name in names}
-
-
 def _repair(args: argparse.Namespace, directory: Path, latest: int | None) -> None:
-    from ibi.identifier.dates import date_text
     from ibi.minting.machine import this_machine
     from ibi.minting.recovery import recover
     from ibi.minting.state import SENTENCES
@@ -101,16 +81,11 @@ def _repair(args: argparse.Namespace, directory: Path, latest: int | None) -> No
         print(say(name, date=date_text(date) if date else "-"))
     print(say("repaired: the next label is later than {date}", date=date_text(done.last)))
     if done.fault and not (done.state or done.replica or latest):
-        sentence = (
-            "nothing but the clock tells this: it must not be behind the clock of the labels given before"
-        )
-        print(say(sentence), file=sys.stderr)
+        tell("nothing but the clock tells this: it must not be behind the clock of the labels given before")
 
 
 def _latest_known(args: argparse.Namespace) -> int | None:
     """The latest date of all labels known from elsewhere, in ticks; says what was found where."""
-    from ibi.identifier.dates import date_text
-
     latest = None
     for source, lines in _sources(args):
         count, without, date = _counted(lines)
@@ -125,8 +100,6 @@ def _latest_known(args: argparse.Namespace) -> int | None:
 
 def _sources(args: argparse.Namespace) -> Iterator[tuple[str, Iterable[Sequence[IBI]]]]:
     """Where labels are known from, and the labels, line by line."""
-    from ibi.runtime.settings import ArchiveSettings
-
     if ArchiveSettings.exists(args.data):
         from ibi.archive.store.data_directory import DataDirectory
         from ibi.minting.machine import this_machine
@@ -162,8 +135,6 @@ def _listed(path: Path) -> Iterator[Sequence[IBI]]:
 
 def _labels_in(line: str) -> Iterator[IBI]:
     """The labels in a line, bare or in links; each word is read once, in pieces that overlap by a label."""
-    from ibi.identifier.unwrapping import MAX_TEXT
-
     for match in _WORD.finditer(unquote(line)):
         word = match[0]
         if "/" in word:
@@ -173,10 +144,6 @@ def _labels_in(line: str) -> Iterator[IBI]:
 
 def _labels_of(word: str) -> Iterator[IBI]:
     """The labels that a subsystem can have made: an IBIp spells an address."""
-    from ibi.identifier.ibip import IBIp
-    from ibi.identifier.legacy import LegacyId
-    from ibi.identifier.unwrapping import unwrap
-
     try:
         unwrapped = unwrap(word)
     except ParseError:

@@ -5,20 +5,21 @@ from __future__ import annotations
 import ipaddress
 import logging
 import sys
-import time
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ibi.cli import arguments, mint
+from ibi.cli import accounts, mint
+from ibi.cli.common import add_logging, add_tls, argument, flag, print_ready, tell, tls_files, workers
 from ibi.errors import SetupError
-from ibi.identifier.dates import TICKS, date_text, granularity_text
+from ibi.identifier.dates import TICKS, granularity_text
 from ibi.runtime import logging as logs
-from ibi.runtime.i18n import say
+from ibi.runtime.settings import SubsystemSettings
 
 if TYPE_CHECKING:
     import argparse
     from collections.abc import Sequence
 
+    from ibi.cli.common import Parser
     from ibi.minting import Subsystem
     from ibi.minting.subsystem import Candidate
 
@@ -27,35 +28,22 @@ if TYPE_CHECKING:
 _SWITCH_INTERVAL = 0.0001
 
 
-def add_parser(commands: argparse._SubParsersAction[arguments.Parser]) -> None:
+def add_parser(commands: argparse._SubParsersAction[Parser]) -> None:
     """Add `serve` and `token` to the words of `mint`, which is already among the commands."""
     words = commands.choices["mint"]
-    _add_serve(words.add_word("serve", "give labels over HTTP to those who have a token"))
-    _add_token(words.add_word("token", "say who may ask for labels over HTTP"))
-
-
-def _add_serve(parser: argparse.ArgumentParser) -> None:
-    mint.add_subsystem(parser, granularity=arguments.AUTOMATIC, host_required=False)
-    parser.add_argument("--bind", default="127.0.0.1:8090", metavar="HOST:PORT", help="where to listen")
-    parser.add_argument(
-        "--workers", type=arguments.workers, default=1, metavar="N", help="processes that share the work"
-    )
-    parser.add_argument(
-        "--tls-cert", type=Path, metavar="FILE", help="serve HTTPS with this certificate chain"
-    )
-    parser.add_argument("--tls-key", type=Path, metavar="FILE", help="and this private key")
-    arguments.add_logging(parser)
+    parser = words.add_word("serve", "give labels over HTTP to those who have a token")
+    mint.add_subsystem(parser, mint.AUTOMATIC, host_required=False)
+    argument(parser, "--bind HOST:PORT", "where to listen", default="127.0.0.1:8090")
+    argument(parser, "--workers N", "processes that share the work", type=workers, default=1)
+    add_tls(parser)
+    add_logging(parser)
     parser.set_defaults(run=run_serve)
-
-
-def _add_token(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
-        "--data", type=Path, required=True, metavar="DIR", help="the data directory that labels are made in"
-    )
+    parser = words.add_word("token", "say who may ask for labels over HTTP")
+    argument(parser, "--data DIR", "the data directory that labels are made in", type=Path, required=True)
     what = parser.add_mutually_exclusive_group(required=True)
-    what.add_argument("--name", metavar="NAME", help="make a token under this name; it is shown only now")
-    what.add_argument("--list", action="store_true", help="the names of the tokens, and when they were made")
-    what.add_argument("--revoke", metavar="NAME", help="let nobody mint with this token any more")
+    argument(what, "--name NAME", "make a token under this name; it is shown only now")
+    flag(what, "--list", "the names of the tokens, and when they were made")
+    argument(what, "--revoke NAME", "let nobody mint with this token any more")
     parser.set_defaults(run=run_token)
 
 
@@ -65,15 +53,12 @@ def run_token(args: argparse.Namespace) -> int:
     from ibi.minting.state import FOLDER
 
     tokens = Tokens(args.data / FOLDER)
-    if args.list:
-        for known in tokens.all():
-            print(f"{known.name}  {known.made}")
-    elif args.revoke is not None:
-        tokens.revoke(args.revoke)
-    else:
-        token = tokens.make(args.name, date_text(time.time_ns() // TICKS * TICKS))
-        print(say("the token {name} is shown only now:", name=args.name), file=sys.stderr)
-        print(token)
+    if args.revoke is not None:
+        return accounts.revoke_token(tokens, args.revoke)
+    if not args.list:
+        return accounts.make_token(tokens, args.name)
+    for known in tokens.all():
+        print(f"{known.name}  {known.made}")
     return 0
 
 
@@ -82,16 +67,15 @@ def run_serve(args: argparse.Namespace) -> int:
     from ibi import app
     from ibi.http.server.workers import serve
 
-    tls = arguments.tls_files(args)
+    tls = tls_files(args)
     subsystems = _checked(args)
-    logs.set_up(
-        args.log_format, libraries=logging.CRITICAL
-    )  # the service itself logs clients that stop reading
+    # The service itself logs clients that stop reading.
+    logs.set_up(args.log_format, libraries=logging.CRITICAL)
     sys.setswitchinterval(_SWITCH_INTERVAL)  # also for the workers
     serve(
         lambda: [app.mint_service(args.data, subsystems, workers=args.workers, tls=tls)],
         [args.bind],
-        lambda urls: print(f"ready {urls[0]}", flush=True),
+        print_ready,
         args.workers,
         access_log=args.access_log,
     )
@@ -112,7 +96,7 @@ def _checked(args: argparse.Namespace) -> Sequence[Candidate[Subsystem]]:
         sentence = (
             "tokens travel unencrypted to {bind}; give --tls-cert and --tls-key, or let a proxy encrypt"
         )
-        print(say(sentence, bind=args.bind), file=sys.stderr)
+        tell(sentence, bind=args.bind)
     subsystems = _subsystems(args)
     for each in subsystems:
         step = each.namer.granularity or 1
@@ -131,7 +115,6 @@ def _subsystems(args: argparse.Namespace) -> Sequence[Candidate[Subsystem]]:
     """The subsystem that the options describe, or those that the data directory lists."""
     from ibi.minting.machine import this_machine
     from ibi.minting.subsystem import Candidate, open_subsystems
-    from ibi.runtime.settings import SubsystemSettings
 
     several = args.data / SubsystemSettings.FILE
     if not several.exists():

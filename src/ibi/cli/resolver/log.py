@@ -8,59 +8,41 @@ from collections import deque
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
-from ibi.cli.arguments import number
+from ibi.cli.common import argument, flag, number
 from ibi.errors import IbiError, SetupError
 from ibi.identifier.forms import parse_ibi
 from ibi.runtime.i18n import say
+from ibi.runtime.settings import ResolverSettings
 
 if TYPE_CHECKING:
     import argparse
     from collections.abc import Iterable, Iterator
 
+    from ibi.cli.common import CommandGroup
     from ibi.resolver.evidence.chain import Entry
     from ibi.resolver.evidence.log import Evidence
 
 _MOST_SHOWN = 1_000_000
 
 
-def add_parser(actions: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
-    """Add `log` and its two words to the subcommands of `resolver`."""
-    log = actions.add_parser(
-        "log", help="what happened to registrations and originals, sealed entry by entry"
-    )
-    words = log.add_subparsers(dest="word", required=True, metavar="WORD")
-    verify = words.add_parser("verify", help="whether every entry is as it was written")
-    _add_data(verify)
-    verify.add_argument(
-        "--since", metavar="NUMBER:HASH", help="what `show --head` printed once; this entry must be there"
-    )
-    verify.set_defaults(run=_verify)
-    show = words.add_parser("show", help="print the entries")
-    _add_data(show)
-    show.add_argument("--what", metavar="WHAT", help="only these, such as original or alert")
-    show.add_argument("--ibi", metavar="IBI", help="only those about this item or this Archive")
-    show.add_argument("--last", type=_last, metavar="N", help="only the last so many of them")
-    show.add_argument(
-        "--head", action="store_true", help="only number and hash of the last entry, to be kept elsewhere"
-    )
-    show.add_argument("--json", action="store_true", help="one JSON object a line")
-    show.set_defaults(run=_show)
-
-
-def _add_data(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
-        "--data", type=Path, required=True, metavar="DIR", help="the resolver's data directory"
-    )
-
-
-def _last(text: str) -> int:
-    return number(text, _MOST_SHOWN, f"not a number of entries: {text}")
+def add(actions: CommandGroup) -> None:
+    """Add `log` and its two words."""
+    text = "what happened to registrations and originals, sealed entry by entry"
+    words = actions.add_group("log", text, "WORD", described=False)
+    verify = words.add("verify", "whether every entry is as it was written", _verify)
+    argument(verify, "--since NUMBER:HASH", "what `show --head` printed once; this entry must be there")
+    show = words.add("show", "print the entries", _show)
+    argument(show, "--what WHAT", "only these, such as original or alert")
+    argument(show, "--ibi IBI", "only those about this item or this Archive")
+    last = number(_MOST_SHOWN, "a number of entries")
+    argument(show, "--last N", "only the last so many of them", type=last)
+    flag(show, "--head", "only number and hash of the last entry, to be kept elsewhere")
+    flag(show, "--json", "one JSON object a line")
 
 
 def _evidence(data: Path) -> Evidence:
     """The log of a resolver, or one that was put aside with its head. Raises SetupError where there is neither."""
     from ibi.resolver.evidence.log import EVIDENCE_FILE, Evidence
-    from ibi.runtime.settings import ResolverSettings
 
     if not (data / EVIDENCE_FILE).exists():
         ResolverSettings.read(data)

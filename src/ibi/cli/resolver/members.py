@@ -6,49 +6,77 @@ import asyncio
 import json
 import sys
 import time
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from ibi.cli.common import argument, flag, tell
 from ibi.errors import ForbiddenAddress, SetupError
 from ibi.identifier.forms import parse_ibi
 from ibi.runtime.i18n import say
+from ibi.runtime.settings import ResolverSettings
 
 if TYPE_CHECKING:
     import argparse
     from collections.abc import Iterable, Iterator
 
+    from ibi.cli.common import CommandGroup
     from ibi.http.client import HostPort
-    from ibi.identifier.forms import IBI
     from ibi.resolver.members.registrar import Registrar
     from ibi.resolver.members.registration_mail import RegistrationMail
-    from ibi.resolver.registry.mirror import MirrorChanges
-    from ibi.resolver.registry.published_list import RegistryList
+
+
+def add(actions: CommandGroup) -> None:
+    """Add the subcommands that decide about Archives."""
+    register = actions.add("register", "register an Archive", _register)
+    who = register.add_mutually_exclusive_group(required=True)
+    argument(who, "--archive-service IBI", "the IBI of the Archive's service")
+    text = "read IBI and key from a registration mail or its text; - is the standard input"
+    argument(who, "--from-mail FILE", text)
+    argument(register, "--key", "its registration key; without it, a strong one is made and printed once")
+    argument(register, "--mail ADDRESS", "the mail address of its administrator", default="")
+    text = "redirects lead to these hosts only"
+    argument(register, "--url-host HOST", text, nargs="+", action="extend", default=[])
+    flag(register, "--json", "one JSON document")
+    unregister = actions.add("unregister", "forget an Archive", _decide)
+    argument(unregister, "--archive-service IBI", "the IBI of the Archive's service", required=True)
+    unregister.set_defaults(decision="unregister")
+    for parser in (
+        actions.add("archives", "list the registered Archives", _archives),
+        actions.add("applications", "list the Archives that have applied", _applications),
+    ):
+        flag(parser, "--json", "one JSON document")
+    for name, text in (
+        ("approve", "register an Archive that has applied"),
+        ("refuse", "forget an application"),
+        ("rotate", "give an Archive a new key, printed once; the old one is void"),
+        ("allow-move", "let an Archive move once, though its old address still answers"),
+    ):
+        parser = actions.add(name, text, _decide)
+        argument(parser, "archive_service IBI", "the IBI of the Archive's service")
+        parser.set_defaults(decision=name)
 
 
 @contextmanager
 def _registrar(data: Path) -> Iterator[Registrar]:
-    """Who decides about the Archives of a resolver that was made before. Raises SetupError."""
+    """Yield what decides about the Archives of a resolver that was made before. Raises SetupError."""
     from ibi import app
     from ibi.resolver.evidence.log import EVIDENCE_FILE, Evidence
     from ibi.resolver.members.mail import MailSender
     from ibi.resolver.members.registrar import Registrar
-    from ibi.runtime.settings import ResolverSettings
 
     settings = ResolverSettings.read(data)
-    registry = app.registry(data)
-    evidence = Evidence(data / EVIDENCE_FILE, time.time)
-    mail = MailSender(settings.smtp, settings.mail_from, settings.address, settings.smtp_password_file)
-    try:
+    with (
+        closing(app.registry(data)) as registry,
+        closing(Evidence(data / EVIDENCE_FILE, time.time)) as evidence,
+        closing(
+            MailSender(settings.smtp, settings.mail_from, settings.address, settings.smtp_password_file)
+        ) as mail,
+    ):
         yield Registrar(registry, evidence, lambda: mail, settings.service)
-    finally:
-        mail.close()
-        evidence.close()
-        registry.close()
 
 
-def register(args: argparse.Namespace) -> int:
-    """Register an Archive, by its IBI or from a mail. Raises IbiError."""
+def _register(args: argparse.Namespace) -> int:
     from ibi.resolver.registry.keys import is_weak_key
 
     read = _from_mail(args) if args.from_mail else None
@@ -59,11 +87,14 @@ def register(args: argparse.Namespace) -> int:
         by = "mail" if read else "command"
         key = registrar.register(service, given, args.url_host, contact, name, by=by)
         if given and is_weak_key(key):
-            print(
-                say("a key of fewer than 20 digits can be guessed; without --key a strong one is made"),
-                file=sys.stderr,
-            )
-        _tell_registered(service, None if given else key, as_json=args.json)
+            tell("a key of fewer than 20 digits can be guessed; without --key a strong one is made")
+        if args.json:
+            print(json.dumps({"service_ibi": str(service), **({} if given else {"key": key})}))
+        elif given:
+            tell("{ibi} is registered", ibi=service)
+        else:
+            tell("{ibi} is registered; its key is shown only now:", ibi=service)
+            print(key)
     return 0
 
 
@@ -84,34 +115,14 @@ def _from_mail(args: argparse.Namespace) -> RegistrationMail:
             "{path} cannot be read: {reason}", path=args.from_mail, reason=error.strerror
         ) from None
     read = read_registration(raw)
-    print(say("the mail names the Archive {ibi}", ibi=read.service_ibi), file=sys.stderr)
+    tell("the mail names the Archive {ibi}", ibi=read.service_ibi)
     if read.sender or read.subject:
         sentence = "it says it is from {name} <{sender}>, about: {subject}"
-        print(say(sentence, name=read.name, sender=read.sender, subject=read.subject), file=sys.stderr)
+        tell(sentence, name=read.name, sender=read.sender, subject=read.subject)
     return read
 
 
-def _tell_registered(service: IBI, key: str | None, *, as_json: bool) -> None:
-    """Say that an Archive is registered, and its key if we made it."""
-    if as_json:
-        print(json.dumps({"service_ibi": str(service), **({} if key is None else {"key": key})}))
-    elif key is None:
-        print(say("{ibi} is registered", ibi=service), file=sys.stderr)
-    else:
-        print(say("{ibi} is registered; its key is shown only now:", ibi=service), file=sys.stderr)
-        print(key)
-
-
-def unregister(args: argparse.Namespace) -> int:
-    """Forget an Archive. Raises IbiError."""
-    service = parse_ibi(args.archive_service)
-    with _registrar(args.data) as registrar:
-        registrar.unregister(service, "command")
-    return 0
-
-
-def archives(args: argparse.Namespace) -> int:
-    """List the registered Archives. Raises IbiError."""
+def _archives(args: argparse.Namespace) -> int:
     from ibi.resolver.members.registrar import archive_facts
 
     with _registrar(args.data) as registrar:
@@ -130,8 +141,7 @@ def archives(args: argparse.Namespace) -> int:
     return 0
 
 
-def applications(args: argparse.Namespace) -> int:
-    """List the Archives that have applied. Raises IbiError."""
+def _applications(args: argparse.Namespace) -> int:
     from ibi.resolver.members.registrar import application_facts
 
     with _registrar(args.data) as registrar:
@@ -146,90 +156,53 @@ def applications(args: argparse.Namespace) -> int:
     return 0
 
 
-def approve(args: argparse.Namespace) -> int:
-    """Register an Archive that has applied. Raises IbiError."""
+def _decide(args: argparse.Namespace) -> int:
     service = parse_ibi(args.archive_service)
     with _registrar(args.data) as registrar:
-        registrar.approve(service, "command")
-    print(say("{ibi} is registered", ibi=service), file=sys.stderr)
+        match args.decision:
+            case "approve":
+                registrar.approve(service, "command")
+                tell("{ibi} is registered", ibi=service)
+            case "refuse":
+                registrar.refuse(service, "command")
+            case "unregister":
+                registrar.unregister(service, "command")
+            case "allow-move":
+                registrar.allow_move(service, "command")
+                tell("{ibi} may move once", ibi=service)
+            case "rotate":
+                key = registrar.rotate(service, "command")
+                tell("the new key of {ibi} is shown only now:", ibi=service)
+                print(key, flush=True)  # before letters are sent, which may take long and be broken off
     return 0
 
 
-def refuse(args: argparse.Namespace) -> int:
-    """Forget an application. Raises IbiError."""
-    service = parse_ibi(args.archive_service)
-    with _registrar(args.data) as registrar:
-        registrar.refuse(service, "command")
-    return 0
-
-
-def rotate(args: argparse.Namespace) -> int:
-    """Give an Archive a new key. Raises IbiError."""
-    service = parse_ibi(args.archive_service)
-    with _registrar(args.data) as registrar:
-        key = registrar.rotate(service, "command")
-        print(say("the new key of {ibi} is shown only now:", ibi=service), file=sys.stderr)
-        print(key, flush=True)  # before letters are sent, which may take long and be broken off
-    return 0
-
-
-def allow_move(args: argparse.Namespace) -> int:
-    """Let an Archive move once. Raises IbiError."""
-    service = parse_ibi(args.archive_service)
-    with _registrar(args.data) as registrar:
-        registrar.allow_move(service, "command")
-    print(say("{ibi} may move once", ibi=service), file=sys.stderr)
-    return 0
-
-
-def add_parser(actions: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
-    """Add `export-registry` and `import-registry` to the subcommands of `resolver`."""
-    export = actions.add_parser("export-registry", help="write the signed list of the included Archives")
-    _add_data(export)
-    export.add_argument("file", metavar="FILE", help="where to write it; - is the standard output")
-    export.set_defaults(run=_export)
-    take = actions.add_parser("import-registry", help="ask the Archives of another resolver too")
-    _add_data(take)
-    take.add_argument(
-        "list",
-        nargs="?",
-        metavar="LIST",
-        help="a file, its URL, or the root URL of the resolver",
-    )
-    take.add_argument(
-        "--key", required=True, metavar="PUBLICKEY", help="its key: 64 digits, as it tells it at /-/about"
-    )
-    take.add_argument(
-        "--forget", action="store_true", help="ask none of the Archives that came with its lists any more"
-    )
-    take.add_argument("--json", action="store_true", help="one JSON document")
-    take.set_defaults(run=_import)
-
-
-def _add_data(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
-        "--data", type=Path, required=True, metavar="DIR", help="the resolver's data directory"
-    )
+def add_lists(actions: CommandGroup) -> None:
+    """Add `export-registry` and `import-registry`."""
+    export = actions.add("export-registry", "write the signed list of the included Archives", _export)
+    argument(export, "file FILE", "where to write it; - is the standard output")
+    take = actions.add("import-registry", "ask the Archives of another resolver too", _import)
+    argument(take, "list LIST", "a file, its URL, or the root URL of the resolver", nargs="?")
+    text = "its key: 64 digits, as it tells it at /-/about"
+    argument(take, "--key PUBLICKEY", text, required=True)
+    flag(take, "--forget", "ask none of the Archives that came with its lists any more")
+    flag(take, "--json", "one JSON document")
 
 
 def _export(args: argparse.Namespace) -> int:
     from ibi import app
     from ibi.resolver.registry.published_list import Publisher
-    from ibi.runtime.settings import ResolverSettings
     from ibi.runtime.signing import signer
 
     settings = ResolverSettings.read(args.data)
-    registry = app.registry(args.data)
-    try:
+    with closing(app.registry(args.data)) as registry:
         made = signer(args.data)
         text = Publisher(registry.listed, settings.service, settings.address, lambda: made, time.time).text()
-    finally:
-        registry.close()
     if args.file == "-":
         sys.stdout.buffer.write(text)
         return 0
     Path(args.file).write_bytes(text)
-    print(say("the list is in {path}, signed with this key:", path=args.file), file=sys.stderr)
+    tell("the list is in {path}, signed with this key:", path=args.file)
     print(made.public)
     return 0
 
@@ -238,27 +211,18 @@ def _import(args: argparse.Namespace) -> int:
     from ibi import app
     from ibi.resolver.registry.mirror import apply_list
     from ibi.resolver.registry.published_list import RegistryList, read_list
-    from ibi.runtime.settings import ResolverSettings
 
     settings = ResolverSettings.read(args.data)
     if args.forget == (args.list is not None):
         raise SetupError("give a list to be taken, or --forget")
     key = args.key.strip().lower()
-    registry = app.registry(args.data)
-    try:
+    with closing(app.registry(args.data)) as registry:
         if args.forget:
             found = RegistryList("", registry.mirrored_at(key), ())
         else:
             own = _host_ports((settings.address, *settings.aliases))
             found = read_list(_text(args.list), key, time.time(), own)
         done = apply_list(registry, found, key)
-    finally:
-        registry.close()
-    _tell(args, found, done)
-    return 0
-
-
-def _tell(args: argparse.Namespace, found: RegistryList, done: MirrorChanges) -> None:
     counts = {
         "added": done.added,
         "changed": done.changed,
@@ -268,13 +232,14 @@ def _tell(args: argparse.Namespace, found: RegistryList, done: MirrorChanges) ->
     }
     if args.json:
         print(json.dumps({"resolver": found.resolver, "issued": found.issued, **counts}))
-        return
+        return 0
     sentence = "Archives: {added} new, {changed} changed, {gone} gone"
     print(say(sentence, added=done.added, changed=done.changed, gone=done.gone))
     if done.elsewhere:
         print(say("known here already, and left as they are: {count}", count=done.elsewhere))
     if found.left_out:
         print(say("left out, because they cannot be asked from here: {count}", count=found.left_out))
+    return 0
 
 
 def _text(source: str) -> bytes:

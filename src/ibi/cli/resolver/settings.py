@@ -7,24 +7,21 @@
 
 from __future__ import annotations
 
-import argparse
 import json
-import sys
 import time
 from contextlib import closing
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from ibi.cli import accounts
-from ibi.cli.accounts import AccountWords
-from ibi.cli.arguments import reporting_word
+from ibi.cli.common import argument, flag, tell
 from ibi.errors import ParseError, SetupError
-from ibi.runtime.i18n import say
+from ibi.runtime.settings import ResolverSettings
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    import argparse
 
     from ibi.accounts.tokens import Tokens
+    from ibi.cli.common import CommandGroup
 
 
 _SETTINGS: Final = """\
@@ -48,26 +45,6 @@ settings:
 """
 
 
-def add_set_parser(actions: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
-    """Add `set` to the subcommands of `resolver`."""
-    text = "change settings; a running resolver follows within a second"
-    parser = actions.add_parser(
-        "set",
-        help=text,
-        description=text,
-        epilog=_SETTINGS,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
-    parser.add_argument(
-        "--data", type=Path, required=True, metavar="DIR", help="the resolver's data directory"
-    )
-    parser.add_argument(
-        "words", nargs="+", metavar="KEY VALUE", help="a setting and what it shall be; several may be given"
-    )
-    parser.add_argument("--json", action="store_true", help="one JSON document with what has changed")
-    parser.set_defaults(run=_set)
-
-
 def _set(args: argparse.Namespace) -> int:
     from ibi.resolver.evidence.log import EVIDENCE_FILE, Evidence
     from ibi.resolver.members.settings_changes import COMMAND_SETTINGS, change_settings, setting_text
@@ -78,7 +55,7 @@ def _set(args: argparse.Namespace) -> int:
     with closing(Evidence(args.data / EVIDENCE_FILE, time.time)) as evidence:
         found = change_settings(args.data, changes, COMMAND_SETTINGS, evidence, "command")
     for note in found.notes:
-        print(say(note), file=sys.stderr)
+        tell(note)
     values: dict[str, Any] = {name: getattr(found.settings, name) for name in found.changed}
     if args.json:
         print(json.dumps(values))
@@ -86,7 +63,7 @@ def _set(args: argparse.Namespace) -> int:
     for name, value in values.items():
         print(f"{name}: {setting_text(value)}")
     if not values:
-        print(say("nothing has changed"), file=sys.stderr)
+        tell("nothing has changed")
     return 0
 
 
@@ -97,36 +74,8 @@ scopes:
 """
 
 
-def add_token_parser(actions: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
-    """Add `token` and its words to the subcommands of `resolver`."""
-    text = "say which programs may do over HTTP what the pages under /-/admin do"
-    token = actions.add_parser("token", help=text, description=text)
-    words = token.add_subparsers(dest="word", required=True, metavar="WORD")
-    making = _word(words, "add", "make a token; it is shown only now", _add)
-    making.epilog = _SCOPES
-    making.add_argument("name", metavar="NAME", help="what the evidence calls its owner")
-    making.add_argument(
-        "--scope", required=True, metavar="SCOPES", help="what it is good for: read, or admin"
-    )
-    _word(words, "list", "the names of the tokens, what each may do, and since when", _list)
-    removing = _word(words, "remove", "let nobody use a token any more", _remove)
-    removing.add_argument("name", metavar="NAME", help="the token")
-
-
-def _word(
-    words: argparse._SubParsersAction[argparse.ArgumentParser],
-    word: str,
-    text: str,
-    do: Callable[[argparse.Namespace], int],
-) -> argparse.ArgumentParser:
-    parser = reporting_word(words, word, text, "the resolver's data directory")
-    parser.set_defaults(run=do)
-    return parser
-
-
 def _tokens(args: argparse.Namespace) -> Tokens:
     from ibi.accounts.tokens import Tokens
-    from ibi.runtime.settings import ResolverSettings
 
     ResolverSettings.read(args.data)  # a token for no resolver is a slip of the finger
     return Tokens(args.data)
@@ -140,15 +89,15 @@ def _add(args: argparse.Namespace) -> int:
     if not set(scopes) <= set(SCOPES):
         problem = "a scope is one or more of: {scopes}"
         raise ParseError("scope", args.scope, problem, scopes=", ".join(SCOPES))
-    return accounts.make(tokens, args.name, scopes, as_json=args.json)
+    return accounts.make_token(tokens, args.name, scopes, as_json=args.json)
 
 
 def _list(args: argparse.Namespace) -> int:
-    return accounts.listed(_tokens(args), as_json=args.json)
+    return accounts.list_tokens(_tokens(args), as_json=args.json)
 
 
 def _remove(args: argparse.Namespace) -> int:
-    return accounts.revoke(_tokens(args), args.name, as_json=args.json)
+    return accounts.revoke_token(_tokens(args), args.name, as_json=args.json)
 
 
 _ROLES = """\
@@ -157,12 +106,22 @@ roles:
 """
 
 
-def add_account_parser(actions: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
-    """Add `account` and its words to the subcommands of `resolver`."""
-    AccountWords("the resolver's data directory", ("administrator",), _ROLES, _check, "run").add(actions)
-
-
-def _check(data: Path) -> None:
-    from ibi.runtime.settings import ResolverSettings
-
-    ResolverSettings.read(data)
+def add(actions: CommandGroup) -> None:
+    """Add `account`, `token` and `set`."""
+    accounts.add_account(actions, ("administrator",), _ROLES, ResolverSettings.read)
+    text = "say which programs may do over HTTP what the pages under /-/admin do"
+    words = actions.add_group("token", text, "WORD")
+    made = words.add("add", "make a token; it is shown only now", _add, _SCOPES)
+    listed = words.add("list", "the names of the tokens, what each may do, and since when", _list)
+    removed = words.add("remove", "let nobody use a token any more", _remove)
+    for parser in (made, listed, removed):
+        flag(parser, "--json", "one JSON document")
+    argument(made, "name NAME", "what the evidence calls its owner")
+    argument(made, "--scope SCOPES", "what it is good for: read, or admin", required=True)
+    argument(removed, "name NAME", "the token")
+    text = "change settings; a running resolver follows within a second"
+    changing = actions.add("set", text, _set, _SETTINGS)
+    changing.description = text
+    text = "a setting and what it shall be; several may be given"
+    argument(changing, "words KEY VALUE", text, nargs="+")
+    flag(changing, "--json", "one JSON document with what has changed")

@@ -1,43 +1,81 @@
-"""What several commands take after an option, and the progress bar that they show on a terminal."""
+"""What commands share: how they declare arguments, speak to people, and show how far something has come."""
 
 from __future__ import annotations
 
+import ssl
+import sys
 from argparse import (
     Action,
     ArgumentParser,
     ArgumentTypeError,
     Namespace,
     RawDescriptionHelpFormatter,
-    _SubParsersAction,
+    _ActionsContainer,
 )
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, Self
+from typing import TYPE_CHECKING, Any, Self
 
-from ibi.errors import ParseError, SetupError
-from ibi.identifier.dates import TICKS, parse_granularity
+from ibi.errors import IbiError, SetupError
 from ibi.identifier.repository import LAST_PORT
 from ibi.runtime import logging
+from ibi.runtime.i18n import printable, say
+from ibi.runtime.settings import SubsystemSettings
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from ibi.minting import Subsystem
     from ibi.minting.clock import ClockLimits
 
 
-AUTOMATIC: Final = "auto"
+class CommandGroup:
+    """Commands under a common word, such as those of `ibi archive`; `data`: whose the data directory is.
 
-_MOST_WORKERS: Final = 256  # more are a slip of the finger
+    The text of a command stands in the list of commands, and is its description, too, if they are `described`.
+    """
+
+    def __init__(self, parser: ArgumentParser, metavar: str, data: str, *, described: bool = True) -> None:
+        self._commands = parser.add_subparsers(required=True, metavar=metavar)
+        self.data = data
+        self.described = described
+
+    def add(
+        self,
+        name: str,
+        text: str,
+        run: Callable[[Namespace], int],
+        epilog: str | None = None,
+        *,
+        has_data: bool = True,
+    ) -> ArgumentParser:
+        """Add a command that `run` carries out, on a data directory if it `has_data`."""
+        parser = self._commands.add_parser(
+            name,
+            help=text,
+            description=text if self.described else None,
+            epilog=epilog,
+            formatter_class=RawDescriptionHelpFormatter,
+        )
+        if has_data:
+            argument(parser, "--data DIR", self.data, type=Path, required=True)
+        parser.set_defaults(run=run)
+        return parser
+
+    def add_group(self, name: str, text: str, metavar: str, *, described: bool = True) -> CommandGroup:
+        """Add a word that stands before further commands on the same data directory."""
+        parser = self._commands.add_parser(name, help=text, description=text if described else None)
+        return CommandGroup(parser, metavar, self.data, described=described)
 
 
-def reporting_word(
-    words: _SubParsersAction[ArgumentParser], word: str, text: str, data: str
-) -> ArgumentParser:
-    """A parser for a word that works on a data directory (`data` says whose), and can tell programs what came of it."""
-    parser = words.add_parser(word, help=text, description=text, formatter_class=RawDescriptionHelpFormatter)
-    parser.add_argument("--data", type=Path, required=True, metavar="DIR", help=data)
-    parser.add_argument("--json", action="store_true", help="one JSON document")
-    return parser
+def argument(parser: _ActionsContainer, usage: str, text: str | None = None, **more: Any) -> None:
+    """Add an argument, written as in a usage line: "--to PEER", or "file FILE" for a position and its name here."""
+    name, _, shown = usage.partition(" ")
+    parser.add_argument(name, metavar=shown or None, help=text, **more)
+
+
+def flag(parser: _ActionsContainer, name: str, text: str, **more: Any) -> None:
+    """Add an option without a value."""
+    parser.add_argument(name, action="store_true", help=text, **more)
 
 
 class Parser(ArgumentParser):
@@ -77,38 +115,21 @@ class Noted(Action):
         namespace.given_options = (*namespace.given_options, self.option_strings[-1])
 
 
-def workers(text: str) -> int:
-    """A number of processes."""
-    return number(text, _MOST_WORKERS, f"not a number of processes: {text}")
+def number(most: int, what: str) -> Callable[[str], int]:
+    """Make the reader of a whole number from 1 to `most`; anything else is not `what`."""
+
+    def read(text: str) -> int:
+        digits = text.isascii() and text.isdecimal() and len(text) <= len(str(most))
+        found = int(text) if digits else 0
+        if not 0 < found <= most:
+            raise ArgumentTypeError(f"not {what}: {text}")
+        return found
+
+    return read
 
 
-def port(text: str) -> int:
-    """The number of a port."""
-    return number(text, LAST_PORT, f"not a port: {text}")
-
-
-def granularity(text: str) -> str:
-    """A granularity in seconds, or the word for the automatic one."""
-    try:
-        if text != AUTOMATIC:
-            parse_granularity(text)
-    except ParseError as error:
-        raise ArgumentTypeError(f"{error}, or {AUTOMATIC}: {text}") from None
-    return text
-
-
-def clock_back(text: str) -> int:
-    """Seconds, in ticks."""
-    return number(text, 3600, f"not a number of seconds from 1 to 3600: {text}") * TICKS
-
-
-def number(text: str, most: int, problem: str) -> int:
-    """A whole number from 1 to `most`; anything else is `problem`."""
-    digits = text.isascii() and text.isdecimal() and len(text) <= len(str(most))
-    found = int(text) if digits else 0
-    if not 0 < found <= most:
-        raise ArgumentTypeError(problem)
-    return found
+workers = number(256, "a number of processes")  # more are a slip of the finger
+port = number(LAST_PORT, "a port")
 
 
 def listed_subsystems(data: Path, limits: ClockLimits, name: str | None = None) -> dict[str, Subsystem]:
@@ -118,7 +139,6 @@ def listed_subsystems(data: Path, limits: ClockLimits, name: str | None = None) 
     """
     from ibi.minting.machine import this_machine
     from ibi.minting.subsystem import open_subsystems
-    from ibi.runtime.settings import SubsystemSettings
 
     listed: dict[str, Subsystem] = {}
     if SubsystemSettings.exists(data):
@@ -132,10 +152,14 @@ def listed_subsystems(data: Path, limits: ClockLimits, name: str | None = None) 
     return {name: listed[name]}
 
 
+def add_tls(parser: ArgumentParser) -> None:
+    """Add what every server takes for HTTPS; `tls_files` reads it."""
+    argument(parser, "--tls-cert FILE", "serve HTTPS with this certificate chain", type=Path)
+    argument(parser, "--tls-key FILE", "and this private key", type=Path)
+
+
 def tls_files(args: Namespace) -> tuple[str, str] | None:
     """The certificate and key files, tried here so that a wrong one is a sentence. Raises SetupError."""
-    import ssl
-
     if args.tls_cert is None and args.tls_key is None:
         return None
     if args.tls_cert is None or args.tls_key is None:
@@ -151,17 +175,30 @@ def tls_files(args: Namespace) -> tuple[str, str] | None:
 
 def add_logging(parser: ArgumentParser) -> None:
     """Add what every server takes for its log."""
-    parser.add_argument(
+    argument(
+        parser,
         "--log-format",
+        "how events are written on stderr",
         choices=logging.FORMS,
         default=logging.FORMS[0],
-        help="how events are written on stderr",
     )
-    parser.add_argument(
-        "--access-log",
-        action="store_true",
-        help="write a line for each request: no query, and no address of who asked",
-    )
+    flag(parser, "--access-log", "write a line for each request: no query, and no address of who asked")
+
+
+def print_ready(urls: Sequence[str]) -> None:
+    """Print that a server answers now, and where."""
+    # Flushed at once: whatever started the server waits for these lines.
+    print("\n".join(f"ready {url}" for url in urls), flush=True)
+
+
+def tell(sentence: IbiError | str, **details: object) -> None:
+    """Print a sentence on stderr, apart from the results, in the reader's language."""
+    tell_line(say(sentence, None, **details))
+
+
+def tell_line(line: str) -> None:
+    """Print on stderr what is in the reader's language already."""
+    print(printable(line), file=sys.stderr)
 
 
 class Progress:
