@@ -2,17 +2,17 @@
 
 It never repairs anything and leaves nothing behind.
 
-Entry points: `doctor.Checkup` runs every check that applies; a check returns `Finding`s, each with a `Severity`.
+Entry points: `doctor.Checkup` runs every check that applies; a check returns `Finding`s, which `ok`, `warning`, `fault`
+and `not_proven` make.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import TYPE_CHECKING
+from functools import partial
 
-if TYPE_CHECKING:
-    from ibi.errors import IbiError
+from ibi.errors import IbiError
 
 
 class Severity(StrEnum):
@@ -34,3 +34,18 @@ class Finding:
     severity: Severity
     sentence: IbiError
     remedy: IbiError | None = None
+
+
+def _report(
+    severity: Severity, name: str, sentence: IbiError | str, remedy: str = "", /, **details: object
+) -> Finding:
+    """Make a finding; sentence and remedy are filled from the same details, an error brings its own."""
+    if isinstance(sentence, str):
+        sentence = IbiError(sentence, **details)
+    return Finding(name, severity, sentence, IbiError(remedy, **details) if remedy else None)
+
+
+ok = partial(_report, Severity.OK)
+warning = partial(_report, Severity.WARNING)
+fault = partial(_report, Severity.FAULT)
+not_proven = partial(_report, Severity.NOT_PROVEN)

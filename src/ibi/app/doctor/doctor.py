@@ -8,28 +8,26 @@ from __future__ import annotations
 import asyncio
 import threading
 import time
+from concurrent.futures import Future, wait
 from dataclasses import dataclass, replace
 from functools import partial
-from queue import Empty, SimpleQueue
 from typing import TYPE_CHECKING, Final, TypeVar
 
-from ibi.app.doctor import Finding, Severity, reach
+from ibi.app.doctor import Finding, not_proven, reach
 from ibi.app.doctor.machine import check_clock, check_disk, check_minting
 from ibi.app.doctor.reach import check_certificate, check_certificate_file, https_address
-from ibi.app.doctor.services import (
+from ibi.app.doctor.stores import (
+    DirectoryKind,
+    check_database,
     check_evidence,
     check_memberships,
     check_policy,
     check_service,
-    resolvers_of,
-)
-from ibi.app.doctor.stores import (
-    DirectoryKind,
-    check_database,
     check_settings,
     check_subsystems,
     kinds_of,
     registered_archives,
+    resolvers_of,
     subsystems_of,
 )
 from ibi.errors import IbiError, SetupError
@@ -72,10 +70,6 @@ class CheckupOptions:
     url: str = ""
     certificate: Path | None = None
 
-    def addresses(self) -> list[str]:
-        """List what should lead to the directory's service, as "host[:port]"."""
-        return [reach.host_port(host, self.port) for host in (self.host, self.ip) if host]
-
 
 class Checkup:
     """A checkup of one data directory. `names` stands in for this machine's own look-up of host names.
@@ -91,6 +85,7 @@ class Checkup:
             raise SetupError("nothing of ours is in {path}: no Archive, no resolver, no labels", path=data)
         if options.url:
             https_address(options.url)
+        self._stored = [kind for kind in self.kinds if kind is not DirectoryKind.MINTING]
         self._data = data
         self._subsystems = subsystems_of(data, machine)
         self._machine = machine
@@ -116,11 +111,8 @@ class Checkup:
             parts["evidence"] = {"": lambda: check_evidence(self._data)}
         return [finding for name, checks in parts.items() for finding in _in_time(name, checks)]
 
-    def _stored(self) -> list[DirectoryKind]:
-        return [kind for kind in self.kinds if kind is not DirectoryKind.MINTING]
-
     def _settings(self) -> Iterable[Finding]:
-        found = [finding for kind in self._stored() for finding in check_settings(self._data, kind)]
+        found = [finding for kind in self._stored for finding in check_settings(self._data, kind)]
         found += check_policy(self._data) if DirectoryKind.RESOLVER in self.kinds else []
         return [*found, *check_subsystems(self._data, self._machine)]
 
@@ -135,9 +127,8 @@ class Checkup:
         }
 
     def _databases(self) -> Iterable[Finding]:
-        kinds = self._stored()
-        seconds = (_SECONDS["database"] - 1) / max(1, len(kinds))
-        found = [finding for kind in kinds for finding in check_database(self._data, kind, seconds)]
+        seconds = (_SECONDS["database"] - 1) / max(1, len(self._stored))
+        found = [finding for kind in self._stored for finding in check_database(self._data, kind, seconds)]
         return [*found, *check_service(self._data)] if DirectoryKind.ARCHIVE in self.kinds else found
 
     def _network(self, *, served: bool) -> Iterable[Finding]:
@@ -146,22 +137,15 @@ class Checkup:
 
     async def _reached(self, *, served: bool) -> list[Finding]:
         """Check all names and peers at once."""
-        archive, resolver = (
-            _settings_or_none(ArchiveSettings, self._data),
-            _settings_or_none(ResolverSettings, self._data),
-        )
-        addresses = self._options.addresses()
-        addresses += reach.addresses_of_archive(archive) if archive else []
-        addresses += reach.addresses_of_resolver(resolver) if resolver else []
-        for subsystem in self._subsystems.values():
-            addresses += reach.addresses_of_subsystem(subsystem)
+        archive = _settings_or_none(ArchiveSettings, self._data)
+        resolver = _settings_or_none(ResolverSettings, self._data)
         # The operator chose these names, so they may be private; a registered Archive chose its own address, so the
         # resolver's policy holds there (T01).
         own = Client(AddressPolicy(allow_private=True), self._names)
         strangers = Client(
             AddressPolicy(allow_private=bool(resolver and resolver.allow_private_archives)), self._names
         )
-        parts = [self._proofs(own, list(dict.fromkeys(addresses)))] if served else []
+        parts = [self._proofs(own, self._addresses(archive, resolver))] if served else []
         parts += [reach.check_resolver(own, url) for url in resolvers_of(self._data)]
         if resolver:
             parts.append(reach.check_archives(strangers, registered_archives(self._data)))
@@ -171,11 +155,19 @@ class Checkup:
             await own.close()
             await strangers.close()
 
+    def _addresses(self, archive: ArchiveSettings | None, resolver: ResolverSettings | None) -> list[str]:
+        """List what should lead to the directory's service, as "host[:port]", each once."""
+        given = reach.host_ports(self._options.port, self._options.host, self._options.ip)
+        addresses = reach.addresses_of_archive(archive) if archive else []
+        addresses += [resolver.address, *resolver.aliases] if resolver else []
+        for subsystem in self._subsystems.values():
+            addresses += reach.host_ports(subsystem.port, subsystem.host, subsystem.ip)
+        return list(dict.fromkeys([*given, *(each.lower().removesuffix(":80") for each in addresses)]))
+
     async def _proofs(self, client: Client, addresses: list[str]) -> list[Finding]:
         if not addresses:
-            sentence = IbiError("which names and addresses should lead here is not known")
-            remedy = IbiError("give them: --host HOST --ip IP")
-            return [Finding("address", Severity.NOT_PROVEN, sentence, remedy)]
+            sentence = "which names and addresses should lead here is not known"
+            return [not_proven("address", sentence, "give them: --host HOST --ip IP")]
         try:
             with self._nonce.published() as nonce:
                 return await asyncio.gather(*(reach.prove(client, address, nonce) for address in addresses))
@@ -203,7 +195,7 @@ def _settings_or_none(kind: type[_Known], data: Path) -> _Known | None:
 
 
 def _without_nonce(error: SetupError) -> Finding:
-    return Finding("address", Severity.NOT_PROVEN, error, IbiError("run this as the user of the service"))
+    return not_proven("address", error, "run this as the user of the service")
 
 
 def _in_time(name: str, checks: Mapping[str, Check]) -> Iterable[Finding]:
@@ -211,38 +203,31 @@ def _in_time(name: str, checks: Mapping[str, Check]) -> Iterable[Finding]:
 
     `checks` by the name of the subsystem that each looks at; "" where there is only one.
     """
-    queues = {subsystem: _start(name, check) for subsystem, check in checks.items()}
+    running = {subsystem: _start(name, check) for subsystem, check in checks.items()}
     end = time.monotonic() + _SECONDS[name]
-    for subsystem, queue in queues.items():
-        for finding in _take(name, queue, max(0, end - time.monotonic())):
+    for subsystem, check in running.items():
+        wait([check], max(0, end - time.monotonic()))
+        for finding in check.result() if check.done() else [_late(name)]:
             sentence = IbiError("{name}: {finding}", name=subsystem, finding=finding.sentence)
             yield replace(finding, sentence=sentence) if subsystem else finding
 
 
-def _start(name: str, check: Check) -> SimpleQueue[list[Finding] | BaseException]:
-    """Start a check in a thread; return the queue that its findings will come in."""
+def _start(name: str, check: Check) -> Future[list[Finding]]:
+    """Start a check in a thread."""
     # A daemon thread, and no pool: one that hangs on a dead disk or mount must not keep the program from ending.
-    queue: SimpleQueue[list[Finding] | BaseException] = SimpleQueue()
+    running: Future[list[Finding]] = Future()
 
     def work() -> None:
         try:
-            queue.put(list(check()))
+            running.set_result(list(check()))
         except BaseException as error:  # noqa: BLE001 - raised again where the findings are taken
-            queue.put(error)
+            running.set_exception(error)
 
     threading.Thread(target=work, name=name, daemon=True).start()
-    return queue
+    return running
 
 
-def _take(name: str, queue: SimpleQueue[list[Finding] | BaseException], seconds: float) -> list[Finding]:
-    try:
-        found = queue.get(timeout=seconds)
-    except Empty:
-        sentence = IbiError("nothing could be found out within {seconds:g} s", seconds=_SECONDS[name])
-        remedy = IbiError(
-            "something holds it up: a disk or a network that hangs, or somebody who draws labels now"
-        )
-        return [Finding(name, Severity.NOT_PROVEN, sentence, remedy)]
-    if isinstance(found, BaseException):
-        raise found
-    return found
+def _late(name: str) -> Finding:
+    sentence = "nothing could be found out within {seconds:g} s"
+    remedy = "something holds it up: a disk or a network that hangs, or somebody who draws labels now"
+    return not_proven(name, sentence, remedy, seconds=_SECONDS[name])

@@ -13,11 +13,12 @@ from pathlib import Path
 from statistics import median
 from typing import TYPE_CHECKING, Final
 
-from ibi.app.doctor import Finding, Severity
-from ibi.errors import ClockError, IbiError, LostState
+from ibi.app.doctor import Finding, fault, not_proven, ok, warning
+from ibi.errors import ClockError, LostState
 from ibi.identifier.dates import date_text
 from ibi.minting.clock import ClockLimits, check_clock_reading
-from ibi.minting.state import FOLDER, StateFiles, StateRecord
+from ibi.minting.state import FOLDER, SENTENCES, StateFault, StateFiles, StateRecord
+from ibi.minting.waiting_room import unusable
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -43,8 +44,7 @@ def check_disk(data: Path) -> Iterator[Finding]:
     try:
         state = os.statvfs(data)
     except OSError as error:
-        sentence = IbiError("{path} cannot be looked at: {reason}", path=data, reason=error.strerror)
-        yield Finding("disk", Severity.FAULT, sentence)
+        yield fault("disk", "{path} cannot be looked at: {reason}", path=data, reason=error.strerror)
         return
     # Some file systems (btrfs) do not count files: that is no sign of a full disk.
     files = state.f_favail if state.f_files else _FEW_FILES
@@ -58,47 +58,36 @@ def check_disk(data: Path) -> Iterator[Finding]:
 def judge_free_space(free: int, files: int) -> Finding:
     """Judge whether `free` bytes and `files` more files are enough for the near future."""
     space = f"{free / 1e9:.1f} GB" if free >= 1e9 else f"{free / 1e6:.0f} MB"  # noqa: PLR2004 - a gigabyte
-    remedy = IbiError("make room on this disk")
+    remedy = "make room on this disk"
     if free < _NO_SPACE or not files:
-        sentence = IbiError("the disk is full: {room} and {files} files are free", room=space, files=files)
-        return Finding("disk", Severity.FAULT, sentence, remedy)
+        sentence = "the disk is full: {room} and {files} files are free"
+        return fault("disk", sentence, remedy, room=space, files=files)
     if free < _LITTLE_SPACE or files < _FEW_FILES:
-        sentence = IbiError("little room is left: {room}, {files} files", room=space, files=files)
-        return Finding("disk", Severity.WARNING, sentence, remedy)
-    return Finding("disk", Severity.OK, IbiError("{room} are free", room=space))
+        return warning("disk", "little room is left: {room}, {files} files", remedy, room=space, files=files)
+    return ok("disk", "{room} are free", room=space)
 
 
 def judge_flush(seconds: float) -> Finding:
     """Judge whether a flush of a small file is fast enough."""
     milliseconds = f"{seconds * 1000:.2f}"
     if seconds > _SLOW_FLUSH:
-        sentence = IbiError(
-            "the disk takes {milliseconds} ms to keep a small file", milliseconds=milliseconds
-        )
-        remedy = IbiError(
-            "labels and imports wait for it: look for what else writes there, or take a faster disk"
-        )
-        return Finding("disk", Severity.WARNING, sentence, remedy)
-    sentence = IbiError(
-        "it can be written, and keeps a small file within {milliseconds} ms", milliseconds=milliseconds
-    )
-    return Finding("disk", Severity.OK, sentence)
+        sentence = "the disk takes {milliseconds} ms to keep a small file"
+        remedy = "labels and imports wait for it: look for what else writes there, or take a faster disk"
+        return warning("disk", sentence, remedy, milliseconds=milliseconds)
+    sentence = "it can be written, and keeps a small file within {milliseconds} ms"
+    return ok("disk", sentence, milliseconds=milliseconds)
 
 
 def judge_kind(kind: str) -> Finding | None:
     """Judge a kind of file system ("ext4", "nfs4"); None where it is no risk to labels."""
     # Minting relies on a lock that holds between processes (T31); locks of network file systems may not.
     if _OVER_A_NETWORK.fullmatch(kind):
-        sentence = IbiError(
-            "the directory lies on another machine ({kind}), where locks may not hold", kind=kind
-        )
-        remedy = IbiError("mint from one machine only, or move the directory to a disk of this machine")
-        return Finding("disk", Severity.WARNING, sentence, remedy)
+        sentence = "the directory lies on another machine ({kind}), where locks may not hold"
+        remedy = "mint from one machine only, or move the directory to a disk of this machine"
+        return warning("disk", sentence, remedy, kind=kind)
     if kind in _IN_MEMORY:
-        sentence = IbiError(
-            "the directory lies in memory ({kind}): all of it is gone when the machine stops", kind=kind
-        )
-        return Finding("disk", Severity.WARNING, sentence, IbiError("move the directory to a disk"))
+        sentence = "the directory lies in memory ({kind}): all of it is gone when the machine stops"
+        return warning("disk", sentence, "move the directory to a disk", kind=kind)
     return None
 
 
@@ -134,11 +123,9 @@ def _flush(data: Path) -> Finding:
             os.close(handle)
             probe.unlink(missing_ok=True)
     except OSError as error:
-        sentence = IbiError("nothing can be written in {path}: {reason}", path=data, reason=error.strerror)
-        remedy = IbiError(
-            "run this as the user of the service; if it is that user, give it the directory, or look at the disk"
-        )
-        return Finding("disk", Severity.FAULT, sentence, remedy)
+        sentence = "nothing can be written in {path}: {reason}"
+        remedy = "run this as the user of the service; if it is that user, give it the directory, or look at the disk"
+        return fault("disk", sentence, remedy, path=data, reason=error.strerror)
 
 
 def _time_of_flush(handle: int) -> float:
@@ -148,11 +135,6 @@ def _time_of_flush(handle: int) -> float:
     return time.perf_counter() - started
 
 
-_LIMITS: Final = ClockLimits()
-_CLOCK: Final = "clock"
-_MINTING: Final = "minting"
-
-
 def check_clock(machine: Machine) -> Iterator[Finding]:
     """Check whether the clock has been set at all, and whether a time service keeps it right (T32)."""
     now = machine.now()
@@ -160,15 +142,14 @@ def check_clock(machine: Machine) -> Iterator[Finding]:
     nothing_known = StateRecord(now, now, machine.running(), 0, machine.boot, machine.identity)
     yield from _disbelief(nothing_known, machine)
     synchronised = machine.synchronised()
-    remedy = IbiError("run a time service, such as chrony or systemd-timesyncd, and see that it has a source")
+    remedy = "run a time service, such as chrony or systemd-timesyncd, and see that it has a source"
     if synchronised:
-        yield Finding(_CLOCK, Severity.OK, IbiError("the clock is synchronised"))
+        yield ok("clock", "the clock is synchronised")
     elif synchronised is None:
-        sentence = IbiError("this machine does not tell whether its clock is synchronised")
-        yield Finding(_CLOCK, Severity.NOT_PROVEN, sentence, remedy)
+        yield not_proven("clock", "this machine does not tell whether its clock is synchronised", remedy)
     else:
-        sentence = IbiError("the clock is not synchronised: labels may carry wrong dates, or wait")
-        yield Finding(_CLOCK, Severity.WARNING, sentence, remedy)
+        sentence = "the clock is not synchronised: labels may carry wrong dates, or wait"
+        yield warning("clock", sentence, remedy)
 
 
 def check_minting(data: Path, machine: Machine, *, expected: bool) -> Iterator[Finding]:
@@ -177,32 +158,27 @@ def check_minting(data: Path, machine: Machine, *, expected: bool) -> Iterator[F
     `expected`: whether there must be a state here. Waits for a process that draws labels just now.
     """
     folder = data / FOLDER
-    remedy = IbiError("labels wait until it is repaired: ibi mint recover --data {data}", data=data)
+    remedy = "labels wait until it is repaired: ibi mint recover --data {data}"
     if not (folder / "lock").exists() and not (folder / "state").exists():
         if expected:
-            problem = "the minting state in {directory} is missing, so the next label might be a second one"
-            yield Finding(_MINTING, Severity.FAULT, LostState(problem, directory=folder), remedy)
+            sentence = SENTENCES[StateFault.MISSING]
+            yield fault("minting", sentence, remedy, directory=folder, data=data)
         return
     try:
         with closing(StateFiles(data, machine.identity, machine.running)) as files, files.locked() as state:
             record = None if state.new else state.trusted()
     except LostState as lost:
-        yield Finding(_MINTING, Severity.FAULT, lost, remedy)
+        yield fault("minting", lost, remedy, data=data)
         return
     except OSError as error:
-        sentence = IbiError(
-            "labels cannot be made in {path}: {reason}", path=data, reason=error.strerror or error
-        )
-        remedy = IbiError("run this as the user who mints; if it is that user, give it the directory")
-        yield Finding(_MINTING, Severity.FAULT, sentence, remedy)
+        remedy = "run this as the user who mints; if it is that user, give it the directory"
+        yield fault("minting", unusable(data, error), remedy)
         return
     if record is None or not record.drawn:
-        yield Finding(_MINTING, Severity.OK, IbiError("no label has been given here yet"))
+        yield ok("minting", "no label has been given here yet")
     else:
-        given = {"count": record.drawn, "date": date_text(record.last)}
-        yield Finding(
-            _MINTING, Severity.OK, IbiError("labels given: {count}; the last carries {date}", **given)
-        )
+        sentence = "labels given: {count}; the last carries {date}"
+        yield ok("minting", sentence, count=record.drawn, date=date_text(record.last))
     if record is not None:
         yield from _disbelief(record, machine)
 
@@ -210,8 +186,6 @@ def check_minting(data: Path, machine: Machine, *, expected: bool) -> Iterator[F
 def _disbelief(record: StateRecord, machine: Machine) -> Iterator[Finding]:
     """Report the clock's fault, if minting would not believe it after this record."""
     try:
-        check_clock_reading(record, machine.now(), machine, _LIMITS)
+        check_clock_reading(record, machine.now(), machine, ClockLimits())
     except ClockError as error:
-        yield Finding(
-            _CLOCK, Severity.FAULT, error, IbiError("set the clock right; until then no label is given")
-        )
+        yield fault("clock", error, "set the clock right; until then no label is given")

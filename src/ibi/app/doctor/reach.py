@@ -16,21 +16,21 @@ from urllib.parse import urlsplit
 
 from cryptography import x509
 
-from ibi.app.doctor import Finding, Severity
+from ibi.app.doctor import Finding, Severity, fault, not_proven, ok, warning
 from ibi.archive.membership.membership import resolver_address
-from ibi.errors import IbiError, ParseError, PeerError, PeerGarbled, SetupError
+from ibi.errors import ParseError, PeerError, PeerGarbled, SetupError
 from ibi.http.client import HostPort
 from ibi.identifier.generator import TRIAL_DOMAINS, is_public_ip
 from ibi.protocol.messages import ConfirmationRequest, split_hostport
 from ibi.protocol.replies import Confirmation
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Iterator, Sequence
     from pathlib import Path
 
     from ibi.http.client import Client
     from ibi.resolver.model.archive import Archive, RegisteredArchive
-    from ibi.runtime.settings import ArchiveSettings, ResolverSettings, SubsystemSettings
+    from ibi.runtime.settings import ArchiveSettings
 
 
 DEADLINE: Final = 3.0
@@ -45,32 +45,19 @@ def addresses_of_archive(settings: ArchiveSettings) -> list[str]:
     """List what should lead to an Archive: its address, its IP at the same port, and the names in its labels."""
     # The port that an IBIp spells (800) is left out: it is a part of the name, and nothing need listen there.
     _, port = split_hostport(settings.address)
-    found = [settings.address, host_port(settings.ip, port or _HTTP_PORT)]
-    found += settings.aliases
-    if settings.mint_host:
-        found.append(host_port(settings.mint_host, settings.mint_port))
-        found += [host_port(settings.mint_ip, settings.mint_port)] if settings.mint_ip else []
-    return _each_once(found)
+    minting = (settings.mint_host, settings.mint_ip if settings.mint_host else "")
+    return [
+        settings.address,
+        *host_ports(port or _HTTP_PORT, settings.ip),
+        *settings.aliases,
+        *host_ports(settings.mint_port, *minting),
+    ]
 
 
-def addresses_of_resolver(settings: ResolverSettings) -> list[str]:
-    """List what should lead to a resolver: its address and its other names."""
-    return _each_once([settings.address, *settings.aliases])
-
-
-def addresses_of_subsystem(settings: SubsystemSettings) -> list[str]:
-    """List what should lead to the service of a subsystem: the host and the IP that its labels spell."""
-    return _each_once(host_port(host, settings.port) for host in (settings.host, settings.ip) if host)
-
-
-def host_port(host: str, port: int) -> str:
-    """Join host and port to "host[:port]", with brackets around an IPv6 address."""
-    shown = f"[{host}]" if ":" in host else host
-    return shown if port == _HTTP_PORT else f"{shown}:{port}"
-
-
-def _each_once(addresses: Iterable[str]) -> list[str]:
-    return list(dict.fromkeys(address.lower().removesuffix(":80") for address in addresses))
+def host_ports(port: int, *hosts: str) -> list[str]:
+    """Join hosts, but for empty ones, and a port to "host[:port]", with brackets around an IPv6 address."""
+    names = [f"[{host}]" if ":" in host else host for host in hosts if host]
+    return names if port == _HTTP_PORT else [f"{name}:{port}" for name in names]
 
 
 async def prove(client: Client, address: str, nonce: str) -> Finding:
@@ -82,37 +69,30 @@ async def prove(client: Client, address: str, nonce: str) -> Finding:
         return not_reached(address, error)
     found = judge_answer(address, reply.status, reply.body, nonce)
     if found.severity is Severity.OK and _resolved_privately(where, reply.peer):
-        sentence = IbiError(
-            "{address} leads here for this machine alone, which finds the name at {ip}",
-            address=address,
-            ip=reply.peer,
-        )
-        remedy = IbiError("ask from a machine outside, or without the line for this name in /etc/hosts")
-        return Finding("address", Severity.NOT_PROVEN, sentence, remedy)
+        sentence = "{address} leads here for this machine alone, which finds the name at {ip}"
+        remedy = "ask from a machine outside, or without the line for this name in /etc/hosts"
+        return not_proven("address", sentence, remedy, address=address, ip=reply.peer)
     return found
 
 
 def not_reached(address: str, reason: object) -> Finding:
     """Report an address without an answer: nothing is proven about it."""
-    sentence = IbiError(
-        "it is not proven that {address} leads here: {reason}", address=address, reason=reason
-    )
-    remedy = IbiError("start the service, then look at the name, the network and the proxies before it")
-    return Finding("address", Severity.NOT_PROVEN, sentence, remedy)
+    sentence = "it is not proven that {address} leads here: {reason}"
+    remedy = "start the service, then look at the name, the network and the proxies before it"
+    return not_proven("address", sentence, remedy, address=address, reason=reason)
 
 
 def judge_answer(address: str, status: int, body: bytes, nonce: str) -> Finding:
     """Judge what an answer to GET /-/nonce proves."""
     answered = body.strip()
     if status == _OK and answered == nonce.encode():
-        return Finding("address", Severity.OK, IbiError("{address} leads here", address=address))
+        return ok("address", "{address} leads here", address=address)
     if status == _OK and _NONCE.fullmatch(answered):
-        sentence = IbiError("{address} leads to another directory's service", address=address)
+        sentence = "{address} leads to another directory's service"
     else:
-        problem = "it is not proven that {address} leads here: what answers there does not know our nonce ({status})"
-        sentence = IbiError(problem, address=address, status=status)
-    remedy = IbiError("see that the service of this directory answers there, and no other or older one")
-    return Finding("address", Severity.NOT_PROVEN, sentence, remedy)
+        sentence = "it is not proven that {address} leads here: what answers there does not know our nonce ({status})"
+    remedy = "see that the service of this directory answers there, and no other or older one"
+    return not_proven("address", sentence, remedy, address=address, status=status)
 
 
 def _resolved_privately(where: HostPort, peer: str) -> bool:
@@ -125,34 +105,24 @@ def _resolved_privately(where: HostPort, peer: str) -> bool:
 async def check_archives(client: Client, archives: Sequence[RegisteredArchive]) -> list[Finding]:
     """Check whether each registered Archive answers a confirmation request (MSG-22)."""
     if not archives:
-        remedy = IbiError("ibi resolver register")
-        return [Finding("archive", Severity.WARNING, IbiError("no Archive is registered"), remedy)]
+        return [warning("archive", "no Archive is registered", "ibi resolver register")]
     return await asyncio.gather(*(_check_archive(client, archive) for archive in archives))
 
 
 async def _check_archive(client: Client, archive: RegisteredArchive) -> Finding:
     where = archive.included
     if where is None:
-        sentence = IbiError("{ibi} is registered and switched off", ibi=archive.service_ibi)
-        return Finding("archive", Severity.OK, sentence)
+        return ok("archive", "{ibi} is registered and switched off", ibi=archive.service_ibi)
     started = time.perf_counter()
+    details = {"ibi": where.service_ibi, "address": where.address}
     try:
         await _confirm(client, where)
     except PeerError as error:
-        details = {"ibi": where.service_ibi, "address": where.address, "reason": error}
-        sentence = IbiError("{ibi} at {address} does not answer: {reason}", **details)
-        remedy = IbiError(
-            "ask its administrator ({mail}), or: ibi resolver unregister", mail=where.admin_mail
-        )
-        return Finding("archive", Severity.WARNING, sentence, remedy)
-    details = {
-        "ibi": where.service_ibi,
-        "address": where.address,
-        "milliseconds": _milliseconds_since(started),
-    }
-    return Finding(
-        "archive", Severity.OK, IbiError("{ibi} at {address} answers within {milliseconds} ms", **details)
-    )
+        sentence = "{ibi} at {address} does not answer: {reason}"
+        remedy = "ask its administrator ({mail}), or: ibi resolver unregister"
+        return warning("archive", sentence, remedy, **details, reason=error, mail=where.admin_mail)
+    sentence = "{ibi} at {address} answers within {milliseconds} ms"
+    return ok("archive", sentence, **details, milliseconds=_milliseconds_since(started))
 
 
 async def _confirm(client: Client, archive: Archive) -> None:
@@ -177,15 +147,14 @@ async def check_resolver(client: Client, root: str) -> list[Finding]:
         if reply.status != _OK or not _is_resolver(reply.body):
             raise PeerGarbled("what answers there is no resolver of ours ({status})", status=reply.status)
     except (PeerError, SetupError) as error:
-        sentence = IbiError("the resolver {url} does not answer: {reason}", url=root, reason=error)
-        remedy = IbiError("ask its administrator, or: ibi archive join")
-        return [Finding("resolver", Severity.WARNING, sentence, remedy)]
-    sentence = IbiError(
-        "the resolver {url} answers within {milliseconds} ms",
-        url=root,
-        milliseconds=_milliseconds_since(started),
-    )
-    return [Finding("resolver", Severity.OK, sentence)]
+        sentence = "the resolver {url} does not answer: {reason}"
+        return [
+            warning(
+                "resolver", sentence, "ask its administrator, or: ibi archive join", url=root, reason=error
+            )
+        ]
+    sentence = "the resolver {url} answers within {milliseconds} ms"
+    return [ok("resolver", sentence, url=root, milliseconds=_milliseconds_since(started))]
 
 
 def _is_resolver(body: bytes) -> bool:
@@ -225,7 +194,6 @@ def check_certificate(url: str, nonce: str, now: float) -> Iterator[Finding]:
     connection = http.client.HTTPSConnection(
         host, port, timeout=DEADLINE, context=ssl.create_default_context()
     )
-    remedy = IbiError(_RENEW)
     try:
         connection.connect()
         end = ssl.cert_time_to_seconds(str((connection.sock.getpeercert() or {})["notAfter"]))
@@ -234,10 +202,8 @@ def check_certificate(url: str, nonce: str, now: float) -> Iterator[Finding]:
         reply = connection.getresponse()
         yield judge_answer(f"{host}:{port}", reply.status, reply.read(_LONGEST_ANSWER), nonce)
     except ssl.SSLCertVerificationError as error:
-        sentence = IbiError(
-            "the certificate of {host} is not accepted: {reason}", host=host, reason=error.verify_message
-        )
-        yield Finding("certificate", Severity.FAULT, sentence, remedy)
+        sentence = "the certificate of {host} is not accepted: {reason}"
+        yield fault("certificate", sentence, _RENEW, host=host, reason=error.verify_message)
     except (OSError, http.client.HTTPException, ValueError) as error:  # ValueError: not a host name
         reason = (
             (error.strerror if isinstance(error, OSError) else None) or str(error) or type(error).__name__
@@ -253,17 +219,15 @@ def check_certificate_file(path: Path, now: float) -> Iterator[Finding]:
         first = x509.load_pem_x509_certificates(path.read_bytes())[0]
     except (OSError, ValueError) as error:
         reason = (error.strerror if isinstance(error, OSError) else None) or "not a certificate"
-        sentence = IbiError("{path} cannot be read: {reason}", path=path, reason=reason)
-        yield Finding("certificate", Severity.FAULT, sentence)
+        yield fault("certificate", "{path} cannot be read: {reason}", path=path, reason=reason)
         return
     yield _judge_end(str(path), int((first.not_valid_after_utc.timestamp() - now) // _DAY))
 
 
 def _judge_end(host: str, days: int) -> Finding:
     if days < 0:
-        sentence = IbiError("the certificate of {host} is not valid any more", host=host)
-        return Finding("certificate", Severity.FAULT, sentence, IbiError(_RENEW))
-    sentence = IbiError("the certificate of {host} is valid for {days} more days", host=host, days=days)
+        return fault("certificate", "the certificate of {host} is not valid any more", _RENEW, host=host)
+    sentence = "the certificate of {host} is valid for {days} more days"
     if days < _SOON:
-        return Finding("certificate", Severity.WARNING, sentence, IbiError(_RENEW))
-    return Finding("certificate", Severity.OK, sentence)
+        return warning("certificate", sentence, _RENEW, host=host, days=days)
+    return ok("certificate", sentence, host=host, days=days)

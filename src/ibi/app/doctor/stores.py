@@ -1,18 +1,28 @@
-"""Checks of the files of a data directory: settings, passwords, databases. Its files show which kind it is."""
+"""Checks of what a data directory holds: settings, passwords, databases, memberships, and the log of evidence.
+
+Its files show which kind it is. Clauses ARC-10, ARC-11 and REG-03; threats T03, T21, T37 and T42.
+"""
 
 from __future__ import annotations
 
-from contextlib import suppress
+from contextlib import closing, suppress
 from enum import StrEnum
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from ibi.app.doctor import Finding, Severity
+from ibi.app.doctor import Finding, Severity, fault, not_proven, ok, warning
+from ibi.archive.membership.joining import Resolvers
 from ibi.archive.store import schema
+from ibi.archive.store.tables.catalogue import Catalogue
+from ibi.archive.store.tables.memberships import MembershipRecord, MembershipStanding, all_memberships
 from ibi.errors import IbiError, SetupError
+from ibi.identifier.generator import TRIAL_DOMAINS, is_public_ip
 from ibi.minting.clock import ClockLimits
 from ibi.minting.subsystem import open_subsystems
+from ibi.protocol.messages import split_hostport
+from ibi.protocol.vocabulary import ItemState
+from ibi.resolver.evidence.log import EVIDENCE_FILE, Evidence
 from ibi.resolver.registry.registry import MIGRATIONS, Registry
 from ibi.runtime.database import check_version, open_engine, quick_check
 from ibi.runtime.settings import ArchiveSettings, JoinedResolver, Peer, ResolverSettings, SubsystemSettings
@@ -23,9 +33,12 @@ if TYPE_CHECKING:
     from ibi.minting.machine import Machine
     from ibi.resolver.model.archive import RegisteredArchive
 
-_SETTINGS: Final = "settings"
-_DATABASE: Final = "database"
 _READABLE_BY_OTHERS: Final = 0o077
+_MEND: Final = "mend {path}, or put it back from a backup"
+# A reader who waits longer than this leaves; the rest of the resolution is then work for nothing (T37).
+_LONGEST_WAIT: Final = 15.0
+# Resolutions a second: no single reader asks so often, so a limit above it protects nothing (T29, T37).
+_NO_LIMIT: Final = 1000.0
 
 
 class DirectoryKind(StrEnum):
@@ -64,19 +77,62 @@ def check_settings(data: Path, kind: DirectoryKind) -> Iterator[Finding]:
 
 
 def _check_file(path: Path, read: Callable[[], object]) -> Finding:
-    remedy = IbiError("mend {path}, or put it back from a backup", path=path)
     try:
         read()
         mode = path.stat().st_mode
     except SetupError as error:
-        return Finding(_SETTINGS, Severity.FAULT, error, remedy)
+        return fault("settings", error, _MEND, path=path)
     except OSError as error:
-        sentence = IbiError("{path} cannot be read: {reason}", path=path, reason=error.strerror)
-        return Finding(_SETTINGS, Severity.FAULT, sentence, remedy)
+        return fault("settings", "{path} cannot be read: {reason}", _MEND, path=path, reason=error.strerror)
     if mode & _READABLE_BY_OTHERS:
-        sentence = IbiError("{path} holds secrets, and others may read it", path=path)
-        return Finding(_SETTINGS, Severity.WARNING, sentence, IbiError("chmod 600 {path}", path=path))
-    return Finding(_SETTINGS, Severity.OK, IbiError("{path} is in order", path=path))
+        sentence = "{path} holds secrets, and others may read it"
+        return warning("settings", sentence, "chmod 600 {path}", path=path)
+    return ok("settings", "{path} is in order", path=path)
+
+
+def check_policy(data: Path) -> Iterator[Finding]:
+    """Report how a resolver judges answers, and settings that are allowed but weak."""
+    try:
+        settings = ResolverSettings.read(data)
+    except SetupError:
+        return  # check_settings reports what cannot be read
+    if settings.policy == "strict":
+        yield _weak(
+            "answers are judged by the letter of the standard, without its safeguards", 'policy = "hardened"'
+        )
+    else:
+        yield ok("settings", "the policy is {policy}", policy=settings.policy)
+    # A public resolver that asks private addresses is a way into its own network (T01).
+    if settings.allow_private_archives and _is_public(settings.address):
+        sentence = "it can be reached by everybody, and asks Archives at addresses that are not public"
+        yield _weak(sentence, "allow_private_archives = false")
+    if settings.overall_seconds > _LONGEST_WAIT:
+        sentence = "readers may wait for {seconds:g} s"
+        yield _weak(sentence, "overall_seconds = 5.0", seconds=settings.overall_seconds)
+    if settings.archive_seconds > settings.overall_seconds:
+        sentence = "one Archive may take longer to answer than a whole resolution"
+        yield _weak(sentence, "archive_seconds = 3.0")
+    if settings.request_rate > _NO_LIMIT:
+        sentence = "one reader may have Archives asked {rate:g} times a second"
+        yield _weak(sentence, "request_rate = 20.0", rate=settings.request_rate)
+    if not settings.admin:
+        yield _weak("alerts do not tell readers whom to write to", 'admin = "..."')
+    if settings.smtp and not settings.mail_from:
+        yield _weak("no mail is sent: nobody is named as its sender", 'mail_from = "..."')
+
+
+def _weak(sentence: str, better: str, **details: object) -> Finding:
+    remedy = "in {file}: {setting}"
+    return warning("settings", sentence, remedy, file=ResolverSettings.FILE, setting=better, **details)
+
+
+def _is_public(address: str) -> bool:
+    """Whether an address can be reached from anywhere."""
+    host = split_hostport(address)[0].strip("[]")
+    try:
+        return is_public_ip(host)
+    except ValueError:
+        return "." in host and host.rpartition(".")[2] not in TRIAL_DOMAINS
 
 
 def check_subsystems(data: Path, machine: Machine) -> Iterator[Finding]:
@@ -87,44 +143,38 @@ def check_subsystems(data: Path, machine: Machine) -> Iterator[Finding]:
     try:
         open_subsystems(data, machine, ClockLimits())
     except IbiError as error:
-        remedy = IbiError("mend {path}, or put it back from a backup", path=path)
-        sentence = IbiError("{path}: {reason}", path=path, reason=error)
-        yield Finding(_SETTINGS, Severity.FAULT, sentence, remedy)
+        yield fault("settings", "{path}: {reason}", _MEND, path=path, reason=error)
     else:
-        yield Finding(_SETTINGS, Severity.OK, IbiError("{path} is in order", path=path))
+        yield ok("settings", "{path} is in order", path=path)
 
 
 def subsystems_of(data: Path, machine: Machine) -> dict[str, SubsystemSettings]:
     """Return the listed subsystems by their names; {} where no list is in order, as check_subsystems reports."""
-    if any(finding.severity is not Severity.OK for finding in check_subsystems(data, machine)):
-        return {}
-    return SubsystemSettings.read_all(data) if SubsystemSettings.exists(data) else {}
+    in_order = all(finding.severity is Severity.OK for finding in check_subsystems(data, machine))
+    return SubsystemSettings.read_tables(data) if in_order else {}
 
 
 def check_database(data: Path, kind: DirectoryKind, seconds: float) -> Iterator[Finding]:
     """Check that the database is there, of this version, and whole; stop reading it after so many seconds."""
     path = data / _FILES[kind][1]
-    remedy = IbiError("stop the service, keep this file aside, and put back a backup")
+    remedy = "stop the service, keep this file aside, and put back a backup"
     if not path.exists():
-        yield Finding(_DATABASE, Severity.FAULT, SetupError("{path} does not exist", path=path), remedy)
+        yield fault("database", "{path} does not exist", remedy, path=path)
         return
     engine = open_engine(path)
     try:
         check_version(engine, _MIGRATIONS[kind])
         problems = quick_check(engine, seconds)
     except SetupError as error:
-        yield Finding(_DATABASE, Severity.FAULT, error, remedy)
+        yield fault("database", error, remedy)
     except TimeoutError:
-        sentence = IbiError(
-            "{path} is too large to be looked through in {seconds:g} s", path=path, seconds=seconds
-        )
-        yield Finding(_DATABASE, Severity.NOT_PROVEN, sentence)
+        sentence = "{path} is too large to be looked through in {seconds:g} s"
+        yield not_proven("database", sentence, path=path, seconds=seconds)
     else:
         if problems:
-            sentence = IbiError("{path} is damaged: {reason}", path=path, reason=problems[0])
-            yield Finding(_DATABASE, Severity.FAULT, sentence, remedy)
+            yield fault("database", "{path} is damaged: {reason}", remedy, path=path, reason=problems[0])
         else:
-            yield Finding(_DATABASE, Severity.OK, IbiError("{path} is whole and of this version", path=path))
+            yield ok("database", "{path} is whole and of this version", path=path)
     finally:
         engine.dispose()
 
@@ -134,10 +184,84 @@ def registered_archives(data: Path) -> list[RegisteredArchive]:
     path = data / _FILES[DirectoryKind.RESOLVER][1]
     if not path.exists():
         return []
-    registry = Registry(open_engine(path), lambda: 0.0)  # nothing is written, so the time does not matter
-    try:
+    # Nothing is written, so the time does not matter.
+    with closing(Registry(open_engine(path), lambda: 0.0)) as registry, suppress(IbiError):
         return registry.registered()
+    return []
+
+
+def resolvers_of(data: Path) -> list[str]:
+    """Return the root URLs of the resolvers that an Archive has joined; [] where the settings cannot be read."""
+    try:
+        return list(Resolvers.read(data).keys) if ArchiveSettings.exists(data) else []
     except IbiError:
         return []
-    finally:
-        registry.close()
+
+
+def check_service(data: Path) -> Iterator[Finding]:
+    """Check whether the Archive holds its own service item, an original that must stay (ARC-11)."""
+    try:
+        settings = ArchiveSettings.read(data)
+        with closing(_catalogue(data)) as catalogue:
+            found = catalogue.holding(settings.service.main)
+    except (IbiError, OSError):
+        return  # check_settings reports what cannot be read
+    if found is None or found.transferable or found.state is not ItemState.ORIGINAL:
+        sentence = "{ibi} is not the service item that this Archive began with"
+        remedy = "put the service back into {path}: it never changes"
+        yield fault("archive", sentence, remedy, ibi=settings.service.main, path=data / ArchiveSettings.FILE)
+
+
+def check_memberships(data: Path) -> Iterator[Finding]:
+    """Check whether the Archive is switched on, and report what each resolver answered last."""
+    try:
+        resolvers = Resolvers.read(data)
+        with closing(_catalogue(data)) as catalogue, catalogue.reading() as run:
+            known = all_memberships(run)
+    except (IbiError, OSError):
+        return
+    if resolvers.settings.retired:
+        yield ok("resolver", "this Archive has retired")
+    elif not resolvers.settings.switched_on:
+        yield warning("resolver", "this Archive is switched off", "ibi archive switch on")
+    else:
+        yield from (_judge_membership(known[url]) for url in resolvers.keys if url in known)
+
+
+def _judge_membership(member: MembershipRecord) -> Finding:
+    details = {"url": member.resolver, "standing": IbiError(member.standing.value), "since": member.since}
+    if member.problem is not None:
+        sentence = "at {url}: {standing} since {since}; {reason}"
+        return warning("resolver", sentence, **details, reason=member.problem)
+    sentence = "at {url}: {standing} since {since}"
+    if member.standing in {MembershipStanding.UNCONFIRMED, MembershipStanding.REFUSED}:
+        return warning("resolver", sentence, **details)
+    return ok("resolver", sentence, **details)
+
+
+def _catalogue(data: Path) -> Catalogue:
+    return Catalogue(open_engine(data / "catalogue.sqlite"))
+
+
+def check_evidence(data: Path) -> Iterator[Finding]:
+    """Check whether the log of evidence is as it was written (T42)."""
+    path = data / EVIDENCE_FILE
+    if not path.exists():
+        yield ok("evidence", "nothing was written into {path} yet", path=path)
+        return
+    try:
+        found = Evidence(path, lambda: 0.0).verify()  # nothing is written, so the time does not matter
+    except SetupError as error:
+        yield fault("evidence", error, "run this as the user of the service")
+        return
+    if found.fault is not None:
+        remedy = "keep a copy of {path} aside, and find out who changed it"
+        yield fault("evidence", "{path}: {reason}", remedy, path=path, reason=found.fault)
+        return
+    sentence = "{path} has {count} entries, all as they were written"
+    yield ok("evidence", sentence, path=path, count=found.entries)
+    if found.damage:
+        sentence = "{path} tells of damage found earlier: {count} times"
+        yield warning(
+            "evidence", sentence, "look for the entries `damage` in it", path=path, count=found.damage
+        )
