@@ -67,7 +67,7 @@ def _learn(folder: Path, hints: int) -> dict[str, float]:
 
 
 def _look(folder: Path, hints: int) -> dict[str, float]:
-    import ibi.app  # noqa: F401 - all that a worker has in memory
+    import ibi.app.resolver  # noqa: F401 - all that a worker has in memory
 
     index, memory = HintCache(folder / "hints"), AnswerCache(folder / "answers", time.time)
     chance = random.Random(7)

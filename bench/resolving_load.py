@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Final
 
 from bench.processes import NotStarted, serving
 from bench.stubs import ip_of, item_of, service_of, stubs, tell
-from ibi.app import registry as registry_of
+from ibi.app.resolver import open_registry
 from ibi.identifier.forms import IBIForms, parse_ibi
 from ibi.resolver.cache.hints import HintCache
 from ibi.resolver.registry.published_list import ListedArchive
@@ -177,7 +177,7 @@ def make(folder: Path, archives: int, port: int) -> None:
         request_rate=0.0,
     )
     settings.write(folder)
-    known = registry_of(folder, new=True)
+    known = open_registry(folder, new=True)
     since = "2026-01-01T00:00:00Z"
     every = [
         ListedArchive(

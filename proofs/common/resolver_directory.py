@@ -12,7 +12,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from ibi import app
+from ibi.app.resolver import open_registry
 from ibi.identifier.forms import IBIForms, parse_ibi
 from ibi.protocol.messages import InclusionRequest
 from ibi.runtime.settings import ResolverSettings
@@ -30,7 +30,7 @@ def directory(folder: Path, archives: int, *, included: bool = True, **settings:
 @cache
 def _model(archives: int, *, included: bool) -> tempfile.TemporaryDirectory[str]:
     model = tempfile.TemporaryDirectory()
-    registry = app.registry(Path(model.name), new=True)
+    registry = open_registry(Path(model.name), new=True)
     for number in range(1, archives + 1):
         ibi = parse_ibi(numbered.service(number))
         registry.register(ibi, numbered.KEY, [numbered.host(number)])

@@ -15,7 +15,7 @@ from ipaddress import ip_network
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from ibi import app
+from ibi.app.resolver import resolver_service
 from proofs.common import numbered
 from proofs.common.report import Report, Scale
 from proofs.common.resolver_directory import directory
@@ -88,7 +88,7 @@ async def _tell(report: Report, chance: random.Random, questions: int, faults: F
     with tempfile.TemporaryDirectory(prefix="ibi-fuzz-") as parent:
         upstream = f"http://{numbered.host(_UPSTREAM)}/" if chance.random() < 0.5 else ""
         data = directory(Path(parent) / "resolver", _ARCHIVES, upstream=upstream, **_SETTINGS)
-        service = app.resolver_service(data, names=names, trusted=[ip_network("127.0.0.0/8")])
+        service = resolver_service(data, names=names, trusted=[ip_network("127.0.0.0/8")])
         started = asyncio.ensure_future(service.started()) if service.started else None
         readers = [_Reader(report, random.Random(chance.random()), service, texts) for _ in range(_READERS)]
         try:

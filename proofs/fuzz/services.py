@@ -11,8 +11,9 @@ from ipaddress import ip_network
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from ibi import app
 from ibi.accounts.tokens import Scope, Tokens
+from ibi.app.archive import archive_service
+from ibi.app.resolver import resolver_service
 from ibi.archive.model.item_json import read_item
 from ibi.archive.store.data_directory import DataDirectory
 from ibi.archive.store.deposit import deposit
@@ -93,8 +94,8 @@ async def world() -> AsyncIterator[World]:
 
         data = directory(folder / "resolver", 2, **_SETTINGS)
         (data / "tokens.json").write_bytes((folder / "archive" / "tokens.json").read_bytes())  # it opens both
-        resolver = app.resolver_service(data, names=names, trusted=[ip_network("127.0.0.0/8")])
-        archive = app.archive_service(folder / "archive", names=names, trusted=["127.0.0.0/8"])
+        resolver = resolver_service(data, names=names, trusted=[ip_network("127.0.0.0/8")])
+        archive = archive_service(folder / "archive", names=names, trusted=["127.0.0.0/8"])
         stop, ready = asyncio.Event(), asyncio.Event()
         serving = asyncio.create_task(run([resolver, archive], listeners, lambda _: ready.set(), stop))
         await asyncio.wait(

@@ -8,17 +8,17 @@ from ibi.errors import ParseError
 from ibi.identifier import numerals
 from ibi.identifier.dates import granularity_text, parse_granularity
 from ibi.identifier.forms import IBIForms, parse_ibi, parse_name
-from ibi.identifier.ibip import IBIp, canonical_ip, is_loose_ibip
+from ibi.identifier.ibip import IBIp, canonical_ip
 from ibi.identifier.legacy import LegacyId
 from ibi.identifier.repository import UniformRepositoryName, rep_prefix
-from ibi.identifier.unwrapping import nearest_spelling, unwrap
+from ibi.identifier.unwrapping import unwrap
 from ibi.protocol.holdings import HoldingsFilter
 from ibi.protocol.language import LanguagePreference, canonical_language
 from ibi.protocol.messages import ChangeNotification, is_key, read_request, split_hostport
-from ibi.protocol.pair_list import is_printed_pair_list, read_pairs, write_pairs
+from ibi.protocol.pair_list import read_pairs, write_pairs
 from ibi.protocol.persistent_url import PersistentURL
 from ibi.protocol.query_string import escape, read_query, split_query, unescape, with_query, write_query
-from ibi.protocol.relation import Relation, is_printed_modifier, parse_verb
+from ibi.protocol.relation import Relation, parse_verb
 from ibi.protocol.replies import ChangeReceived, Confirmation, ExclusionStatus, InclusionStatus, Notice
 from ibi.protocol.url_list import UrlList, find_wanted, readable_forms
 from ibi.protocol.verb_list import VerbList
@@ -128,9 +128,7 @@ NAMES: Final = (
         also=frozenset({"identifier.forms.IBIForms.from_words"}),
     ),
     Target("identifier.unwrapping.unwrap", unwrap, seeds=(*_NAMES, *_URLS), rule="prose"),
-    Target("identifier.unwrapping.nearest_spelling", nearest_spelling, seeds=_NAMES, rule="ibi"),
     Target("identifier.ibip.canonical_ip", canonical_ip, rule="ip", back=str),
-    Target("identifier.ibip.is_loose_ibip", is_loose_ibip, seeds=_NAMES, rule="ibip"),
     Target("identifier.repository.rep_prefix", rep_prefix, rule="host"),
     Target(
         "identifier.dates.parse_granularity", parse_granularity, rule="granularity", back=granularity_text
@@ -205,10 +203,8 @@ MESSAGES: Final = (
         rule="verb",
         back=lambda step: step.spelled(1),
     ),
-    Target("protocol.relation.is_printed_modifier", is_printed_modifier, seeds=_RELATIONS, rule="modifier"),
     Target("protocol.verb_list.VerbList.parse", VerbList.parse, seeds=_RELATIONS, rule="verbs"),
     Target("protocol.pair_list.read_pairs", _words_of_pairs, "bytes", _PAIRS, "pairs", back=write_pairs),
-    Target("protocol.pair_list.is_printed_pair_list", is_printed_pair_list, seeds=_PAIRS, rule="pairs"),
     Target("protocol.url_list.UrlList.read", _whole_list, "bytes", _PAIRS, "pairs"),
     Target(
         "protocol.url_list.readable_forms",

@@ -11,7 +11,7 @@ import threading
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Final
 
-from ibi import app
+from ibi.app.resolver import open_registry
 from ibi.errors import ParseError
 from ibi.identifier.forms import IBIForms, parse_ibi
 from ibi.protocol import vocabulary as words
@@ -144,7 +144,7 @@ def make_resolver(data: Path, around: list[Archive]) -> None:
         allow_private_archives=True,
         request_rate=0.0,
     ).write(data)
-    known = app.registry(data, new=True)
+    known = open_registry(data, new=True)
     every = [
         ListedArchive(
             parse_ibi(service_of(each.number)), f"127.0.0.1:{each.port}", (), confirmed=True, since=_SINCE

@@ -19,7 +19,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
-from ibi import app
+from ibi.app.resolver import open_registry
 from ibi.identifier.forms import parse_ibi
 from ibi.protocol.messages import ExclusionRequest, InclusionRequest
 from ibi.resolver.evidence.log import EVIDENCE_FILE, Evidence
@@ -138,7 +138,7 @@ async def _demand_same(report: Report, folder: Path, port: int, members: list[_M
     """Demand that each Archive is as it was confirmed; what was open is decided from now on."""
     trace = await explain(port, numbered.unknown(members[0].chance))
     queried = set(trace["rounds"][0]["asked"]) if trace.get("rounds") else set()
-    registry = app.registry(folder)
+    registry = open_registry(folder)
     for member in members:
         service = numbered.service(member.number)
         entry = registry.entry(parse_ibi(service))

@@ -13,7 +13,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ibi import app
+from ibi.app.resolver import resolver_service
 from ibi.http.server.workers import serve
 
 if TYPE_CHECKING:
@@ -42,7 +42,7 @@ def _counted_again(again: Again) -> Again:
 
 
 def _make() -> list[Service]:
-    service = app.resolver_service(Path(sys.argv[1]))
+    service = resolver_service(Path(sys.argv[1]))
     if sys.argv[2] == "closed" or service.at_once is None or service.again is None:
         return [replace(service, at_once=None)]
     return [replace(service, at_once=_counted(service.at_once), again=_counted_again(service.again))]

@@ -24,7 +24,7 @@ from typing import IO, Final
 
 import uvloop
 
-from ibi import app
+from ibi.app.resolver import resolver_service
 from ibi.http.server.service import listen, run
 from ibi.http.server.workers import tune_garbage_collection
 from ibi.resolver.resolve import breaker
@@ -43,7 +43,7 @@ async def main(args: argparse.Namespace) -> None:
 
     listener = listen("127.0.0.1:0")
     trusted = [ip_network("127.0.0.0/8")]
-    service = app.resolver_service(args.data, names=names, trusted=trusted)
+    service = resolver_service(args.data, names=names, trusted=trusted)
     stop = asyncio.Event()
     asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, stop.set)
     asyncio.get_running_loop().add_reader(sys.stdin, stop.set)  # who started it is gone

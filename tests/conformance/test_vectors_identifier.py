@@ -11,12 +11,13 @@ from ibi.errors import ParseError
 from ibi.identifier.dates import TICKS, parse_granularity
 from ibi.identifier.distributor import distribute
 from ibi.identifier.forms import parse_ibi
-from ibi.identifier.ibip import IBIp, ibip_prefix, ibip_suffix, is_loose_ibip
+from ibi.identifier.ibip import IBIp, ibip_prefix, ibip_suffix
 from ibi.identifier.numerals import IBIP, IPV4, IPV6
 from ibi.identifier.repository import UniformRepositoryName, rep_prefix, rep_suffix
 from support.oracles import labels as oracle
 from support.oracles.distributor import Algorithm4, distribute_2010
 from support.oracles.vectors import Vector, runs
+from support.printed_tables import is_loose_ibip
 
 if TYPE_CHECKING:
     from collections.abc import Callable

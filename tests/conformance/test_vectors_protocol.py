@@ -11,14 +11,15 @@ from ibi.errors import ParseError
 from ibi.identifier.repository import UniformRepositoryName
 from ibi.protocol.language import LanguagePreference
 from ibi.protocol.messages import Acknowledgment, UrlRequest, is_key, read_request
-from ibi.protocol.pair_list import is_printed_pair_list, read_pairs, write_pairs
+from ibi.protocol.pair_list import read_pairs, write_pairs
 from ibi.protocol.persistent_url import PersistentURL
 from ibi.protocol.query_string import escape, read_query, unescape, write_query
-from ibi.protocol.relation import Relation, is_printed_modifier
+from ibi.protocol.relation import Relation
 from ibi.protocol.replies import Confirmation, ExclusionStatus, InclusionStatus, Notice, Refusal
 from ibi.protocol.verb_list import VerbList
 from support.oracles.grammars import PAIR_LISTS, RELATIONS
 from support.oracles.vectors import Vector, runs
+from support.printed_tables import is_printed_modifier, is_printed_pair_list
 
 DISPUTED = {"pl-21", "pl-22"}
 """Vectors that call bare LF derivable from Table 6.2, whose `space` is SP or CRLF. They show data captured inside the

@@ -49,13 +49,12 @@ from ibi.web.formats import FORMATS, schema_kind
 from ibi.web.rendering import page_headers, page_language, sayer
 
 if TYPE_CHECKING:
-    from collections.abc import Coroutine, Mapping, Sequence
+    from collections.abc import Callable, Coroutine, Mapping, Sequence
     from pathlib import Path
 
     from ibi.archive.store.tables.catalogue import Catalogue
     from ibi.archive.store.tables.memberships import MembershipRecord
     from ibi.http.client.address import Names
-    from ibi.http.server.protocol import Answer, Head
     from ibi.runtime.settings import ArchiveSettings
 
 EXPIRE_EVERY: Final = 3600.0
@@ -86,15 +85,14 @@ def archive_service(
     )
     catalogue = directory.open_catalogue()
     memberships, notifier = _memberships(watched, catalogue, names)
-    transfers_loop, duties = _background_tasks(watched, directory, catalogue, names)
-
-    def at_once(method: bytes, target: bytes, head: Head, peer: str) -> Answer | None:
-        return app.current().at_once(method, target, head, peer)
+    # Apart from the duties: a transfer must not wait for an audit, which may take hours.
+    transferring = _following(watched, partial(_transfer_tasks, directory, catalogue, names))
+    duties = _following(watched, partial(_duties, directory, catalogue, names))
 
     async def started() -> None:
         indexing = index_duties(directory, catalogue)
         await asyncio.gather(
-            memberships.run(), notifier.run(), transfers_loop.run(), duties.run(), indexing.run()
+            memberships.run(), notifier.run(), transferring.run(), duties.run(), indexing.run()
         )
 
     async def close() -> None:
@@ -110,23 +108,17 @@ def archive_service(
         tls,
         largest_body=largest_body(watched.current().settings),
         reload=app.reload,
-        at_once=at_once,
+        at_once=lambda method, target, head, peer: app.current().at_once(method, target, head, peer),
     )
 
 
-def _background_tasks(
-    watched: WatchedArchiveSettings, directory: DataDirectory, catalogue: Catalogue, names: Names | None
-) -> tuple[PeriodicTasks, PeriodicTasks]:
-    """Make the loops of transfers and of duties, which follow the settings."""
-    # One entry each: the tasks are made anew when the settings change, and else keep what they have begun.
-    transfer_tasks = lru_cache(maxsize=1)(
-        lambda settings: _transfer_tasks(directory, catalogue, settings, names)
-    )
-    duties_of = lru_cache(maxsize=1)(lambda settings: _duties(directory, catalogue, settings, names))
-    # Apart from the duties: a transfer must not wait for an audit, which may take hours.
-    transfers_loop = PeriodicTasks(lambda: transfer_tasks(watched.current().settings))
-    duties = PeriodicTasks(lambda: duties_of(watched.current().settings))
-    return transfers_loop, duties
+def _following(
+    watched: WatchedArchiveSettings, make: Callable[[ArchiveSettings], list[PeriodicTask]]
+) -> PeriodicTasks:
+    """Make a loop of tasks that follow the settings."""
+    # One entry: the tasks are made anew when the settings change, and else keep what they have begun.
+    made = lru_cache(maxsize=1)(make)
+    return PeriodicTasks(lambda: made(watched.current().settings))
 
 
 def _memberships(
@@ -231,7 +223,7 @@ def request_exclusions(
 
 
 def _transfer_tasks(
-    directory: DataDirectory, catalogue: Catalogue, settings: ArchiveSettings, names: Names | None
+    directory: DataDirectory, catalogue: Catalogue, names: Names | None, settings: ArchiveSettings
 ) -> list[PeriodicTask]:
     """Make the task that goes on with transfers of originals to other Archives."""
     item_store = directory.item_store_over(catalogue, settings)
@@ -239,21 +231,18 @@ def _transfer_tasks(
 
 
 def _duties(
-    directory: DataDirectory, catalogue: Catalogue, settings: ArchiveSettings, names: Names | None
+    directory: DataDirectory, catalogue: Catalogue, names: Names | None, settings: ArchiveSettings
 ) -> list[PeriodicTask]:
     """Make the duties of the first process, besides its memberships."""
-    file_store = directory.file_store()
     item_store = directory.item_store_over(catalogue, settings)
     copier = Copier(item_store, settings.resolver, settings.largest_upload, names)
     uploads = upload_store(directory, settings)
-    tasks = [
-        PeriodicTask("uploads", EXPIRE_EVERY, lambda: asyncio.to_thread(uploads.expire)),
-    ]
+    tasks = [PeriodicTask("uploads", EXPIRE_EVERY, lambda: asyncio.to_thread(uploads.expire))]
     if settings.holdings_filter:
         tasks.append(HoldingsFilterFile(catalogue, directory.path).duty())
     if settings.refresh_hours:
         tasks.append(refreshing.refresh_task(copier, settings.refresh_hours, time.time))
     if settings.audit_days:
-        audit = AuditDuty(catalogue, file_store, time.time, settings.audit_days)
+        audit = AuditDuty(catalogue, directory.file_store(), time.time, settings.audit_days)
         tasks.append(PeriodicTask("audit", audit_duty.EVERY, audit.portion, close=audit.close))
     return tasks

@@ -17,10 +17,6 @@ from ibi.api.dispatch import Api
 from ibi.archive.admin import exchange, item_pages, overview
 from ibi.archive.admin.forms import FormHandling, page_error
 from ibi.archive.api import deposits, imports, items, membership, openapi, transfers, uploads
-from ibi.archive.api.imports import Imports
-from ibi.archive.api.items import CopyService
-from ibi.archive.api.transfers import HandOvers
-from ibi.archive.api.uploads import Uploads
 from ibi.archive.model.item_json import timestamp_text
 from ibi.archive.oai.provider import OaiHandler, OaiProvider
 from ibi.archive.pages import statistics
@@ -40,7 +36,7 @@ from ibi.web.formats.record import kind_of
 from ibi.web.rendering import page_language
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Iterable
 
     from ibi.accounts.layout import PageHandler
     from ibi.api.routes import Route
@@ -59,9 +55,9 @@ def largest_body(settings: ArchiveSettings) -> int:
     return settings.largest_upload + _FORM
 
 
-def upload_store(directory: DataDirectory, settings: ArchiveSettings) -> Uploads:
+def upload_store(directory: DataDirectory, settings: ArchiveSettings) -> uploads.Uploads:
     """Return the store of the uploads that are under way."""
-    return Uploads(directory.path / "uploads", time.time, settings.largest_upload)
+    return uploads.Uploads(directory.path / "uploads", time.time, settings.largest_upload)
 
 
 def moment() -> str:
@@ -113,41 +109,35 @@ def administration(
     item_store = directory.item_store_over(catalogue, settings)
     forms = FormHandling(settings, item_store, largest_body(settings))
     config = AdministrationConfig(forms.caller, page_error, settings.address, forms.take)
-    handlers = _page_handlers(directory, settings, catalogue, authentication)
-    return Administration(authentication, handlers, renderer, config)
-
-
-def _page_handlers(
-    directory: DataDirectory, settings: ArchiveSettings, catalogue: Catalogue, authentication: Authentication
-) -> Mapping[str, PageHandler]:
-    """Make the handler of each page of the administration, by the word in its address."""
-    data, item_store = directory.path, directory.item_store_over(catalogue, settings)
-    uploads, largest = upload_store(directory, settings), settings.largest_upload
+    data = directory.path
+    uploading, largest = upload_store(directory, settings), settings.largest_upload
     giver = Giver(item_store, data, f"http://{settings.address}")
     end_sessions = authentication.sessions.end_all
-    accounts_manager = AccountManager(authentication.accounts, tuple(Role), moment, end_sessions)
-    return {
+    people = AccountManager(authentication.accounts, tuple(Role), moment, end_sessions)
+    handlers: dict[str, PageHandler] = {
         "": overview.OverviewView(data, catalogue),
         "items": item_pages.Items(catalogue, settings),
-        "deposit": item_pages.DepositForm(item_store, uploads, largest),
+        "deposit": item_pages.DepositForm(item_store, uploading, largest),
         "edit": item_pages.EditForm(item_store),
         "files": item_pages.FilesForm(item_store, largest),
         "delete": item_pages.DeleteForm(item_store),
-        "copy": exchange.CopyForm(CopyService(Copier(item_store, settings.resolver, largest))),
-        "transfer": exchange.TransferForm(HandOvers(giver, data)),
-        "import": exchange.ImportForm(Imports(item_store, uploads)),
+        "copy": exchange.CopyForm(items.CopyService(Copier(item_store, settings.resolver, largest))),
+        "transfer": exchange.TransferForm(transfers.HandOvers(giver, data)),
+        "import": exchange.ImportForm(imports.Imports(item_store, uploading)),
         "membership": overview.MembershipForm(data, catalogue),
         "statistics": overview.StatisticsView(catalogue),
         "audit": overview.AuditView(data, catalogue, settings.audit_days),
         "tokens": overview.TokensForm(data, moment),
-        "accounts": AccountsForm(accounts_manager),
+        "accounts": AccountsForm(people),
         "account": AccountForm(authentication),
     }
+    return Administration(authentication, handlers, renderer, config)
 
 
 def indexer(directory: DataDirectory, catalogue: Catalogue) -> Indexer:
     """Make the indexer, which keeps the search index up to date; it is to be closed."""
-    return Indexer(catalogue, directory.path, time.time, _kind, str(directory.settings().service.main))
+    service = str(directory.settings().service.main)
+    return Indexer(catalogue, directory.path, time.time, lambda types: kind_of(types).datacite, service)
 
 
 def index_duties(directory: DataDirectory, catalogue: Catalogue) -> PeriodicTasks:
@@ -163,10 +153,6 @@ def search_pages(
     """Make the handlers of search and browsing, which are to be closed."""
     site = SiteContext(f"http://{settings.address}", settings.resolver, settings.admin, search=True)
     return SearchPages(site, settings.address, catalogue, SearchIndex(directory.path), renderer)
-
-
-def _kind(types: Iterable[str]) -> str:
-    return kind_of(types).datacite
 
 
 def oai_handler(directory: DataDirectory, settings: ArchiveSettings, catalogue: Catalogue) -> OaiHandler:

@@ -54,7 +54,7 @@ if TYPE_CHECKING:
 _LONGEST_DRAIN: Final = 6
 
 
-def registry(data: Path, *, new: bool = False) -> Registry:
+def open_registry(data: Path, *, new: bool = False) -> Registry:
     """Open the registry of a resolver; with `new` it is made, or brought to this version.
 
     Raises SetupError where it cannot be used.
@@ -71,7 +71,7 @@ def registry(data: Path, *, new: bool = False) -> Registry:
 def check_resolver(data: Path) -> None:
     """Raise SetupError for a resolver that could not be served; to be called before any process is started."""
     ResolverSettings.read(data)
-    registry(data).close()
+    open_registry(data).close()
     index, evidence = HintCache(data / "hints"), Evidence(data / EVIDENCE_FILE, time.time)
     try:
         # Hints are a cache and may be lost, but which Archive showed an original first protects it (T04): the evidence
@@ -83,14 +83,9 @@ def check_resolver(data: Path) -> None:
         evidence.close()
 
 
-def stores(
-    data: Path,
-    settings: ResolverSettings,
-    names: Names = system_names,
-    now: Callable[[], float] = time.time,
-) -> Stores:
+def _open_stores(data: Path, settings: ResolverSettings, names: Names) -> Stores:
     """Open the stores of a resolver in its data directory; all its processes share the same files."""
-    known = registry(data)
+    known = open_registry(data)
     addresses = AddressPolicy(allow_private=settings.allow_private_archives)
     client = partial(Client, addresses, names, LIMITS)
     return Stores(
@@ -98,18 +93,18 @@ def stores(
         Readiness(known),
         Knowledge(
             HintCache(data / "hints"),
-            AnswerCache(data / "memory", now, stale_seconds=settings.stale_seconds),
-            Evidence(data / EVIDENCE_FILE, now),
-            now,
+            AnswerCache(data / "memory", time.time, stale_seconds=settings.stale_seconds),
+            Evidence(data / EVIDENCE_FILE, time.time),
+            time.time,
         ),
         Metrics(data),
-        FailureWindows(data / "attempts", now),
-        HoldingsFilters(data / "filters", known.archives, client, now),
+        FailureWindows(data / "attempts", time.time),
+        HoldingsFilters(data / "filters", known.archives, client, time.time),
         names,
     )
 
 
-def outgoing(settings: ResolverSettings, names: Names = system_names) -> Outgoing:
+def _outgoing(settings: ResolverSettings, names: Names) -> Outgoing:
     """Make what the resolver sends by: clients, acknowledgments, mail."""
     addresses = AddressPolicy(allow_private=settings.allow_private_archives)
     limits = ClientLimits(connect=settings.connect_seconds)
@@ -139,23 +134,22 @@ def resolver_service(
     """
     watched = WatchedSettings([data / ResolverSettings.FILE], lambda: ResolverSettings.read(data), _refuse)
     settings = watched.current()
-    assembly = _Assembly(
-        data, stores(data, settings, names or system_names), watched.current, trusted, listening
-    )
+    stores = _open_stores(data, settings, names or system_names)
+    assembly = _Assembly(data, stores, watched.current, trusted, listening)
     app = ReloadingApp(watched.current, assembly.make)
     assembly.fast_path.reload = app.current
 
     async def close() -> None:
         assembly.counter.close()
         await app.close()
-        assembly.stores.metrics.leave(assembly.counter)
+        stores.metrics.leave(assembly.counter)
         await asyncio.to_thread(assembly.administration.close)
-        await asyncio.to_thread(assembly.stores.close)
+        await asyncio.to_thread(stores.close)
 
     return Service(
         app,
         partial(assembly.watch, settings),
-        draining=assembly.stores.readiness.drain,
+        draining=stores.readiness.drain,
         close=close,
         tls=tls,
         largest_body=LARGEST_BODY,
@@ -177,7 +171,7 @@ class _Assembly:
         trusted: Sequence[IPv4Network | IPv6Network],
         listening: Sequence[str],
     ) -> None:
-        self.stores = stores
+        self._stores = stores
         self._data = data
         self._trusted = trusted
         self._listening = listening
@@ -192,11 +186,11 @@ class _Assembly:
 
     def make(self, settings: ResolverSettings) -> ResolverService:
         """Make the service with these settings."""
-        registry, signs = self.stores.registry, partial(signer, self._data)
+        registry, signs = self._stores.registry, partial(signer, self._data)
         self._current = ResolverService(
             settings,
-            self.stores,
-            outgoing(settings, self.stores.names),
+            self._stores,
+            _outgoing(settings, self._stores.names),
             trusted=self._trusted,
             listening=self._listening,
             pages=self._pages,
@@ -214,7 +208,7 @@ class _Assembly:
 
     async def watch(self, settings: ResolverSettings) -> None:
         """Run the duties of the first process: confirmations, mirroring, holdings filters."""
-        await asyncio.gather(self._confirm_again(), self._mirror(settings), self.stores.filters.run())
+        await asyncio.gather(self._confirm_again(), self._mirror(settings), self._stores.filters.run())
 
     async def _confirm_again(self) -> None:
         """Ask unconfirmed Archives again, by the settings of the moment (T18)."""
@@ -227,9 +221,9 @@ class _Assembly:
         if not settings.mirror:
             return
         own = host_ports([settings.address, *settings.aliases])
-        async with Downloads(AddressPolicy(allow_private=True), self.stores.names) as downloads:
+        async with Downloads(AddressPolicy(allow_private=True), self._stores.names) as downloads:
             fetch = partial(fetch_list, downloads, settings.mirror)
-            await Mirror(self.stores.registry, settings.mirror_key, fetch, own, time.time).run()
+            await Mirror(self._stores.registry, settings.mirror_key, fetch, own, time.time).run()
 
 
 def _refuse(before: ResolverSettings, found: ResolverSettings) -> None:

@@ -41,7 +41,6 @@ if TYPE_CHECKING:
     from ibi.api.routes import Call
     from ibi.errors import IbiError
     from ibi.http.response import Headers, Response
-    from ibi.resolver.members.mail import MailSender
     from ibi.resolver.members.status import MemberStatus, NetworkStatus
     from ibi.resolver.service import ResolverService, Stores
     from ibi.runtime.settings import ResolverSettings
@@ -60,8 +59,7 @@ class WithAdministration:
     before the stores.
     """
 
-    _loop: asyncio.AbstractEventLoop | None = None  # of the last request, as is the service
-    _service: ResolverService
+    _loop: asyncio.AbstractEventLoop | None = None  # of the last request
 
     def __init__(
         self,
@@ -73,12 +71,12 @@ class WithAdministration:
     ) -> None:
         self._current = current
         self._settings = settings
-        self._trusted = tuple(map(str, trusted))
-        self._networks = trusted
+        self._trusted = trusted
         now, evidence = settings(), stores.knowledge.evidence
         authentication = Authentication(data, str(now.service.main), time.time)
-        people = _account_manager(authentication)
-        registrar = Registrar(stores.registry, evidence, self._mail, now.service)
+        end_sessions = authentication.sessions.end_all
+        people = AccountManager(authentication.accounts, (Role.ADMINISTRATOR,), _moment, end_sessions)
+        registrar = Registrar(stores.registry, evidence, lambda: current().admission.mail, now.service)
         log = data / EVIDENCE_FILE
         alerts = OriginalsAlerts(log)
         handlers: dict[str, PageHandler] = {
@@ -113,17 +111,13 @@ class WithAdministration:
         if handler is None or request is None or not request.names(self._hosts()):
             await self._current().respond(scope, receive, send)
             return
-        self._loop, self._service = asyncio.get_running_loop(), self._current()
+        self._loop = asyncio.get_running_loop()
         response = await handler.answer(request, receive)
         await response.send(send, head_only=request.method == "HEAD")
 
     def close(self) -> None:
         """Close the sessions and accounts."""
         self._pages.close()
-
-    def _mail(self) -> MailSender:
-        """Return the mail sender of the present settings; its service closes it."""
-        return self._service.admission.mail
 
     async def _status(self) -> NetworkStatus:
         """Return the status of the network, as far as this process knows."""
@@ -145,14 +139,9 @@ class WithAdministration:
         return hosts_of((settings.address, *settings.aliases))
 
     def _caller(self, request: Request) -> Client:
-        proxied = in_networks(request.peer, self._trusted)
-        addresses = list_addresses(request.peer, request.header(b"x-forwarded-for"), self._networks)
+        proxied = in_networks(request.peer, tuple(map(str, self._trusted)))
+        addresses = list_addresses(request.peer, request.header(b"x-forwarded-for"), self._trusted)
         return client_of(request, addresses[-1], proxied=proxied)
-
-
-def _account_manager(authentication: Authentication) -> AccountManager:
-    end_sessions = authentication.sessions.end_all
-    return AccountManager(authentication.accounts, (Role.ADMINISTRATOR,), _moment, end_sessions)
 
 
 def _error_response(error: Exception) -> tuple[int, IbiError, Headers] | None:

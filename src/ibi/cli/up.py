@@ -187,7 +187,8 @@ def run(args: argparse.Namespace) -> int:
 
 async def _serve(network: SampleNetwork, where: str) -> None:
     """Run the three services until Ctrl-C or SIGTERM."""
-    from ibi.app import archive_service, resolver_service
+    from ibi.app.archive import archive_service
+    from ibi.app.resolver import resolver_service
     from ibi.http.server.service import listen
     from ibi.http.server.service import run as run_services
 

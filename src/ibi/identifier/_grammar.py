@@ -32,10 +32,8 @@ YEAR_RULE = r"[0-9]{4,}+"
 REST_RULE = r"[0-9]{2}\.[0-9]{2}\.[0-9]{2}\.[0-9]{2}(?:\.[0-9]{2}(?:\.[0-9]+)?)?"
 REPOSITORY_RULE = rf"{SUBDOMAIN_RULE}/{NAME_RULE}/{YEAR_RULE}/{REST_RULE}"
 
-# Table 7.1 is loose: any letters but I, O, V, Y, Z and any digits but 0, 1, on both sides of a "/".
-LOOSE_IBIP_RULE = r"[2-9A-HJ-NP-UWXa-hj-np-uwx]+/[2-9A-HJ-NP-UWXa-hj-np-uwx]+"
-
-# What Algorithms 5 to 7 really make (GEN-63, AMB-11): W or X, once, between the IP and the port; W before a fraction.
+# Table 7.1 is loose: any letters but I, O, V, Y, Z and any digits but 0, 1, on both sides of a "/". What Algorithms 5
+# to 7 really make (GEN-63, AMB-11) has W or X, once, between the IP and the port; W before a fraction.
 #
 #   ibip = b27+ ("W" | "X") b27* "/" b27+ ["W" b27+]
 _B27 = r"[2-9A-HJ-NP-Ua-hj-np-u]"
@@ -43,7 +41,6 @@ IBIP_RULE = rf"{_B27}+[WXwx]{_B27}*/{_B27}+(?:[Ww]{_B27}+)?"
 
 repository_match = re.compile(REPOSITORY_RULE, re.ASCII).fullmatch
 ibip_match = re.compile(IBIP_RULE, re.ASCII).fullmatch
-loose_ibip_match = re.compile(LOOSE_IBIP_RULE, re.ASCII).fullmatch
 subdomain_match = re.compile(SUBDOMAIN_RULE, re.ASCII).fullmatch
 name_match = re.compile(NAME_RULE, re.ASCII).fullmatch
 word_match = re.compile(_WORD, re.ASCII).fullmatch

@@ -16,7 +16,7 @@ from ibi.errors import ParseError
 from ibi.identifier import _grammar
 from ibi.identifier.dates import TICKS, LabelDate, fraction_digits
 from ibi.identifier.numerals import IBIP, IPV4, IPV6
-from ibi.identifier.ordering import TimeOrdered
+from ibi.identifier.ordering import TimeOrdered, set_canonical, set_text
 from ibi.identifier.repository import LAST_PORT
 
 EPOCH: Final = 807235200
@@ -40,12 +40,7 @@ class IBIp(TimeOrdered):
     different labels (AMB-12).
     """
 
-    __slots__ = ("canonical", "text")
-
-    text: str
-    """The spelling, as it was read."""
-    canonical: str
-    """In upper case: equal labels have equal canonical forms."""
+    __slots__ = ()
 
     @classmethod
     def parse(cls, text: str) -> IBIp:
@@ -58,8 +53,8 @@ class IBIp(TimeOrdered):
     def known(cls, text: str) -> IBIp:
         """The label of a text that is known to be one, as our own spelling is; nothing is checked."""
         label = object.__new__(cls)
-        _set_text(label, text)
-        _set_canonical(label, text.upper())
+        set_text(label, text)
+        set_canonical(label, text.upper())
         return label
 
     @classmethod
@@ -120,10 +115,6 @@ class IBIp(TimeOrdered):
         return coded, marker, port
 
 
-_set_text = IBIp.__dict__["text"].__set__
-_set_canonical = IBIp.__dict__["canonical"].__set__
-
-
 def canonical_ip(text: str) -> str:
     """The one spelling of an IP address that is ever encoded (GEN-68, AMB-08).
 
@@ -158,11 +149,6 @@ def ibip_suffix(ticks: int) -> str:
         raise ParseError("date", str(ticks), "no label is older than August 1995")
     suffix = IBIP.write(seconds - EPOCH)
     return f"{suffix}W{write_fraction(fraction_digits(rest))}" if rest else suffix
-
-
-def is_loose_ibip(text: str) -> bool:
-    """Whether the text satisfies Table 7.1 as printed; it may still be no IBIp that anything decodes (AMB-11)."""
-    return len(text) <= _grammar.MAX_LABEL and _grammar.loose_ibip_match(text) is not None
 
 
 def write_fraction(digits: str) -> str:

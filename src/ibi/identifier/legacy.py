@@ -16,7 +16,7 @@ from ibi.errors import ParseError
 from ibi.identifier.dates import LabelDate
 from ibi.identifier.ibip import EPOCH, canonical_ip
 from ibi.identifier.numerals import IPV4, Numerals
-from ibi.identifier.ordering import TimeOrdered
+from ibi.identifier.ordering import TimeOrdered, set_canonical, set_text
 
 WHAT: Final = "legacy opaque id"
 MAX_LENGTH: Final = 128
@@ -49,12 +49,7 @@ _LAST_PORT = 65535
 class LegacyId(TimeOrdered):
     """An opaque id of either generation; immutable, equal only to the very same spelling."""
 
-    __slots__ = ("canonical", "text")
-
-    text: str
-    """The spelling, as it was read."""
-    canonical: str
-    """The id as it stands: upper and lower case differ."""
+    __slots__ = ()
 
     @classmethod
     def parse(cls, text: str) -> LegacyId:
@@ -67,8 +62,8 @@ class LegacyId(TimeOrdered):
         if _match(text) is None:
             raise ParseError(WHAT, text, "this is not an opaque id of the time before the standard")
         name = object.__new__(cls)
-        _set_text(name, text)
-        _set_canonical(name, text)
+        set_text(name, text)
+        set_canonical(name, text)
         if name.generation == BY_ADDRESS and name.ip is None:
             raise ParseError(WHAT, text, "the word before Z spells no IP address", 0, text.index("Z"))
         return name
@@ -128,10 +123,6 @@ class LegacyId(TimeOrdered):
         """The moment of naming, in UTC; a moment on a full minute is taken to stop there."""
         seconds = EPOCH + OPAQUE.read(self.suffix)
         return LabelDate(seconds, "", shows_seconds=seconds % 60 != 0)
-
-
-_set_text = LegacyId.__dict__["text"].__set__
-_set_canonical = LegacyId.__dict__["canonical"].__set__
 
 
 def _host_word(coded: str) -> str | None:

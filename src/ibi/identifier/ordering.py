@@ -12,11 +12,12 @@ if TYPE_CHECKING:
 class TimeOrdered(ABC):
     """A label: immutable text that compares by its canonical form and sorts by the moment it names."""
 
-    __slots__ = ()
+    __slots__ = ("canonical", "text")
 
     text: str
     """The spelling, as it was read."""
     canonical: str
+    """Equal labels have equal canonical forms."""
 
     @property
     @abstractmethod
@@ -54,3 +55,8 @@ class TimeOrdered(ABC):
     @abstractmethod
     def parse(cls, text: str) -> TimeOrdered:
         """Read the label. Raises ParseError."""
+
+
+# Past __setattr__: a constructor writes what never changes afterwards.
+set_text = TimeOrdered.__dict__["text"].__set__
+set_canonical = TimeOrdered.__dict__["canonical"].__set__

@@ -216,14 +216,6 @@ def _unwrapped(view: str, main: _LabelMatch, found: list[_LabelMatch], repairs: 
     return Unwrapped(main.name, after, (*repairs, *ahead, *rest), tuple(others))
 
 
-def nearest_spelling(text: str) -> str | None:
-    """The nearest valid spelling of an identifier in a text; None if there is none or more than one."""
-    try:
-        return str(unwrap(text).ibi)
-    except ParseError as error:
-        return error.suggestion
-
-
 # --- the text, more and more repaired, until a label shows ---------------------------------------------------------
 
 _INVISIBLE = re.compile("[\u00ad\u200b-\u200f\u2060\ufeff]+")

@@ -63,13 +63,3 @@ pair_list_match = re.compile(
 ).fullmatch
 pair_word_match = re.compile(_PAIR_WORD, re.ASCII).fullmatch
 pair_words_match = re.compile(rf"{_PAIR_WORD}(?: {_PAIR_WORD})*+", re.ASCII).fullmatch
-_PRINTED_VALUE = rf"(?:{_PAIR_WORD}|\{{{_PAIR_WORD}(?: ++{_PAIR_WORD})++\}})"
-_PRINTED_PAIR = rf"{_PAIR_WORD} ++{_PRINTED_VALUE}"
-printed_pair_list_match = re.compile(rf"{_PRINTED_PAIR}(?:(?: |\r\n){_PRINTED_PAIR})*+", re.ASCII).fullmatch
-
-# Table 8.1:
-#
-#   mdf = ([u [t]] | [t [u]]) [m [t]]
-#   u = "!" ; t = "+" ["(" language ["-" country] ")"] ; m = ":" ["(oai_dc)"]
-_T = r"\+(?:\([a-z]{2}(?:-[A-Z]{2})?\))?"
-printed_modifier_match = re.compile(rf"(?:!(?:{_T})?|{_T}!?)?(?::(?:\(oai_dc\))?(?:{_T})?)?").fullmatch

@@ -100,8 +100,3 @@ def _check(words: Sequence[str]) -> None:
     for word in words:
         if _grammar.pair_word_match(word) is None:
             raise ParseError(WHAT, word, "a word of an answer is printable ASCII without blanks and braces")
-
-
-def is_printed_pair_list(text: str) -> bool:
-    """Whether a body satisfies Table 6.2 as printed: one pair or more, no empty braces, nothing tolerated."""
-    return len(text) <= MAX_BODY and _grammar.printed_pair_list_match(text) is not None

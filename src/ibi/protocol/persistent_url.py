@@ -197,11 +197,6 @@ def _try_form(whole: str, segments: int, parse: Callable[[str], Name]) -> tuple[
         return None
 
 
-def _cut_modifier(head: str) -> tuple[str, str]:
-    match = _MODIFIER_START(head)
-    return (head[: match.start()], head[match.start() :]) if match else (head, "")
-
-
 _DATED = re.compile(r"/[0-9]{4,}/[0-9]{2}\.").match
 _MODIFIER_START = re.compile(r"[!+:]").search
 
@@ -212,9 +207,8 @@ def _fault(whole: str) -> ParseError:
     parts = whole.split("/")[
         : _REPOSITORY_SEGMENTS if dotted or whole.count("/") >= _REPOSITORY_SEGMENTS - 1 else None
     ]
-    head = _cut_modifier("/".join(parts))[0]
     try:
-        parse_name(head)
+        parse_name(re.split("[!+:]", "/".join(parts), maxsplit=1)[0])
     except ParseError as fault:
         return fault.within(WHAT, whole, 0)
     return ParseError(WHAT, whole, "no identifier stands here")

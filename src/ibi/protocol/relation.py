@@ -134,11 +134,6 @@ def composes(kinds: Iterable[Kind]) -> bool:
     return _SHAPE("".join(kind.value[0] for kind in kinds)) is not None
 
 
-def is_printed_modifier(text: str) -> bool:
-    """Whether a modifier stands in Table 8.1 as printed: exact case, oai_dc the only format."""
-    return len(text) <= _LONGEST and _grammar.printed_modifier_match(text) is not None
-
-
 @lru_cache(maxsize=1024)
 def _read(text: str, spelling: int) -> Relation:
     what, elements = ("modifier", _MODIFIERS) if spelling == 0 else ("relation", _QUALIFIERS)

@@ -3,64 +3,67 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar, final
+from typing import ClassVar, Self, final
 
 from ibi.errors import ParseError
 from ibi.protocol.pair_list import PairList, read_pairs, write_pairs
 
 
-@final
 @dataclass(frozen=True, slots=True)
-class Confirmation:
+class _FixedReply:
+    """What the replies that are always the same have in common."""
+
+    pairs: ClassVar[PairList]
+
+    def body(self) -> bytes:
+        """The body, exactly."""
+        return write_pairs(self.pairs)
+
+    @classmethod
+    def read(cls, body: bytes) -> Self:
+        """Read a body; anything but these pairs is a ParseError (REG-09)."""
+        _expect(body, cls.pairs)
+        return cls()
+
+
+@final
+class Confirmation(_FixedReply):
     """The Archive is there (MSG-23)."""
 
+    __slots__ = ()
     pairs: ClassVar[PairList] = {"confirmation": "yes"}
 
-    def body(self) -> bytes:
-        """The body, exactly."""
-        return write_pairs(self.pairs)
-
-    @classmethod
-    def read(cls, body: bytes) -> Confirmation:
-        """Read a body; anything but this one pair is a ParseError (REG-09)."""
-        _expect(body, cls.pairs)
-        return cls()
-
 
 @final
-@dataclass(frozen=True, slots=True)
-class Notice:
+class Notice(_FixedReply):
     """The acknowledgment was received (MSG-28)."""
 
+    __slots__ = ()
     pairs: ClassVar[PairList] = {"notice": ("acknowledgment", "received")}
-
-    def body(self) -> bytes:
-        """The body, exactly."""
-        return write_pairs(self.pairs)
-
-    @classmethod
-    def read(cls, body: bytes) -> Notice:
-        """Read a body; anything but this one pair is a ParseError."""
-        _expect(body, cls.pairs)
-        return cls()
 
 
 @final
-@dataclass(frozen=True, slots=True)
-class ChangeReceived:
+class ChangeReceived(_FixedReply):
     """A change notification was received; the answers it names are cached no longer (note 46, ours)."""
 
+    __slots__ = ()
     pairs: ClassVar[PairList] = {"notice": ("change", "received")}
 
-    def body(self) -> bytes:
-        """The body, exactly."""
-        return write_pairs(self.pairs)
 
-    @classmethod
-    def read(cls, body: bytes) -> ChangeReceived:
-        """Read a body; anything but this one pair is a ParseError."""
-        _expect(body, cls.pairs)
-        return cls()
+@final
+class ExclusionStatus(_FixedReply):
+    """The Archive is excluded (REG-06)."""
+
+    __slots__ = ()
+    pairs: ClassVar[PairList] = {"status.archive": "excluded"}
+
+
+@final
+class Refusal(_FixedReply):
+    """Not registered, or not with this key (AMB-33; the standard has no words for it)."""
+
+    __slots__ = ()
+    pairs: ClassVar[PairList] = {"status.archive": "refused"}
 
 
 @final
@@ -82,36 +85,6 @@ class InclusionStatus:
         outcome = "successful" if confirmed else "unsuccessful"
         _expect(body, {"status.archive": "included", "status.confirmation": outcome})
         return cls(confirmed)
-
-
-@final
-@dataclass(frozen=True, slots=True)
-class ExclusionStatus:
-    """The Archive is excluded (REG-06)."""
-
-    pairs: ClassVar[PairList] = {"status.archive": "excluded"}
-
-    def body(self) -> bytes:
-        """The body, exactly."""
-        return write_pairs(self.pairs)
-
-    @classmethod
-    def read(cls, body: bytes) -> ExclusionStatus:
-        """Read a body. Raises ParseError if it says anything else."""
-        _expect(body, cls.pairs)
-        return cls()
-
-
-@final
-@dataclass(frozen=True, slots=True)
-class Refusal:
-    """Not registered, or not with this key (AMB-33; the standard has no words for it)."""
-
-    pairs: ClassVar[PairList] = {"status.archive": "refused"}
-
-    def body(self) -> bytes:
-        """The body, exactly."""
-        return write_pairs(self.pairs)
 
 
 @final

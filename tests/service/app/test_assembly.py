@@ -10,7 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from ibi import app
+from ibi.app.archive import archive_directory, archive_service
+from ibi.app.resolver import check_resolver, open_registry, resolver_service
 from ibi.cli import main
 from ibi.errors import SetupError
 from ibi.http.limits.window import FailureWindows
@@ -89,14 +90,14 @@ def test_an_archive_is_included_resolved_thanked_and_excluded(tmp_path: Path) ->
         assert (document.status, document.body) == (200, b"an item")
 
     _run(
-        lambda: [app.resolver_service(tmp_path / "r"), app.archive_service(tmp_path / "a")],
+        lambda: [resolver_service(tmp_path / "r"), archive_service(tmp_path / "a")],
         binds,
         act,
     )
-    registry = app.registry(tmp_path / "r")
+    registry = open_registry(tmp_path / "r")
     assert [each.included for each in registry.registered()] == [None]
     registry.close()
-    with app.archive_directory(tmp_path / "a").catalogue() as catalogue:
+    with archive_directory(tmp_path / "a").catalogue() as catalogue:
         [item] = [each for each in catalogue.all() if str(each.forms.rep) == ITEM]
         assert catalogue.acknowledgments(item.number) == 1
 
@@ -121,7 +122,7 @@ def test_pages_come_in_the_language_of_the_reader_with_one_content_policy(tmp_pa
             assert '<html lang="pt-BR">' in page.body.decode()
 
     _run(
-        lambda: [app.resolver_service(tmp_path / "r"), app.archive_service(tmp_path / "a")],
+        lambda: [resolver_service(tmp_path / "r"), archive_service(tmp_path / "a")],
         binds,
         act,
     )
@@ -137,7 +138,7 @@ def test_neither_keys_nor_addresses_of_readers_reach_the_log(
         await _until(lambda: get(f"http://{binds[0]}/{ITEM}", x_forwarded_for="203.0.113.77"), 302)
 
     _run(
-        lambda: [app.resolver_service(tmp_path / "r"), app.archive_service(tmp_path / "a")],
+        lambda: [resolver_service(tmp_path / "r"), archive_service(tmp_path / "a")],
         binds,
         act,
     )
@@ -160,7 +161,7 @@ def test_an_archive_with_another_key_is_served_but_never_included(
         assert (await asyncio.to_thread(get, f"http://{binds[0]}/{ITEM}")).status in {404, 503}
 
     _run(
-        lambda: [app.resolver_service(tmp_path / "r"), app.archive_service(tmp_path / "a")],
+        lambda: [resolver_service(tmp_path / "r"), archive_service(tmp_path / "a")],
         binds,
         act,
     )
@@ -187,18 +188,18 @@ def test_a_registration_made_meanwhile_is_picked_up(tmp_path: Path) -> None:
         await _until(lambda: get(f"http://{binds[0]}/{ITEM}"), 302)
 
     _run(
-        lambda: [app.resolver_service(tmp_path / "r"), app.archive_service(tmp_path / "a")],
+        lambda: [resolver_service(tmp_path / "r"), archive_service(tmp_path / "a")],
         binds,
         act,
     )
 
 
 def test_a_folder_without_settings_is_a_sentence(tmp_path: Path) -> None:
-    for make in (app.resolver_service, app.archive_service):
+    for make in (resolver_service, archive_service):
         with pytest.raises(SetupError, match="does not exist"):
             make(tmp_path)
     with pytest.raises(SetupError):
-        app.registry(tmp_path)
+        open_registry(tmp_path)
 
 
 def test_who_showed_an_original_first_is_learned_again_when_the_hints_were_lost(tmp_path: Path) -> None:
@@ -206,12 +207,12 @@ def test_who_showed_an_original_first_is_learned_again_when_the_hints_were_lost(
     log = Evidence(tmp_path / EVIDENCE_FILE, lambda: 1e9)
     log.original(IBIForms.parse(f"rep {ITEM}"), FIRST)
     log.close()
-    app.check_resolver(tmp_path)
+    check_resolver(tmp_path)
     index = HintCache(tmp_path / "hints")
     assert index.of(ITEM) == (None, FIRST)
     index.remember([ITEM], hint=SECOND)
     index.close()
-    app.check_resolver(tmp_path)  # what is there stays
+    check_resolver(tmp_path)  # what is there stays
     index = HintCache(tmp_path / "hints")
     assert index.of(ITEM) == (SECOND, FIRST)
     index.close()
@@ -219,6 +220,6 @@ def test_who_showed_an_original_first_is_learned_again_when_the_hints_were_lost(
 
 def test_the_owner_of_a_resolver_can_enter_its_folders(tmp_path: Path) -> None:
     _do("resolver", "init", "--data", tmp_path, "--address", "127.0.0.1:9", "--allow-private-archives")
-    app.check_resolver(tmp_path)
+    check_resolver(tmp_path)
     FailureWindows(tmp_path / "attempts", lambda: 0.0).close()
     assert {(tmp_path / name).stat().st_mode & 0o777 for name in ("hints", "attempts")} == {0o700}

@@ -20,10 +20,11 @@ from typing import Any
 
 import pytest
 
-from ibi import app
+from ibi.app.archive import archive_service
 from ibi.app.doctor import Finding, Severity
 from ibi.app.doctor.doctor import Checkup, CheckupOptions
 from ibi.app.doctor.machine import check_disk, file_system, judge_flush, judge_free_space, judge_kind
+from ibi.app.resolver import resolver_service
 from ibi.minting import Subsystem
 from ibi.minting.machine import Machine, this_machine
 from ibi.resolver.evidence.log import Evidence
@@ -115,8 +116,8 @@ def faults(findings: list[Finding]) -> list[str]:
 @pytest.mark.proves("AMB-10", "REG-09")
 def test_a_running_network_is_proven_from_both_sides(archive: Path, resolver: Path, port: int) -> None:
     with (
-        served(lambda: app.resolver_service(resolver), f"127.0.0.1:{port + 1}"),
-        served(lambda: app.archive_service(archive), f"127.0.0.1:{port}"),
+        served(lambda: resolver_service(resolver), f"127.0.0.1:{port + 1}"),
+        served(lambda: archive_service(archive), f"127.0.0.1:{port}"),
     ):
         seen = visit(archive)
         assert of("address", seen) == [
@@ -152,7 +153,7 @@ def test_nothing_is_proven_while_no_service_runs(archive: Path, resolver: Path) 
 def test_a_name_that_leads_to_the_service_of_another_directory_is_not_proven(
     archive: Path, labels: Path, port: int
 ) -> None:
-    with served(lambda: app.archive_service(archive), f"127.0.0.1:{port}"):
+    with served(lambda: archive_service(archive), f"127.0.0.1:{port}"):
         quiet = only("address", visit(labels, host="labels.test", port=port), "not proven")
         assert quiet.endswith("what answers there does not know our nonce (404)")
         with Nonce(archive, time.time).published():
@@ -162,7 +163,7 @@ def test_a_name_that_leads_to_the_service_of_another_directory_is_not_proven(
 
 @pytest.mark.proves("AMB-10")
 def test_a_name_of_the_world_is_not_proven_by_this_machine_s_own_word(archive: Path, port: int) -> None:
-    with served(lambda: app.archive_service(archive), f"127.0.0.1:{port}"):
+    with served(lambda: archive_service(archive), f"127.0.0.1:{port}"):
         seen = visit(archive, host="archive.example.org", port=port, ip="127.0.0.1")
     assert of("address", seen)[:2] == [
         (
@@ -303,7 +304,7 @@ def test_a_certificate_tells_how_long_it_is_valid_and_the_url_is_proven(
 ) -> None:
     tls = certificate(days)
     monkeypatch.setenv("SSL_CERT_FILE", tls[0])
-    with served(lambda: app.resolver_service(resolver, tls=tls), f"127.0.0.1:{port + 1}"):
+    with served(lambda: resolver_service(resolver, tls=tls), f"127.0.0.1:{port + 1}"):
         seen = visit(resolver, url=f"https://127.0.0.1:{port + 1}/")
     sentence = only("certificate", seen, verdict)
     assert sentence.startswith(f"the certificate of 127.0.0.1 is valid for {days - 1} more days")
@@ -314,7 +315,7 @@ def test_a_certificate_that_is_not_trusted_is_a_fault(
     resolver: Path, port: int, certificate: Callable[[int], tuple[str, str]]
 ) -> None:
     tls = certificate(90)
-    with served(lambda: app.resolver_service(resolver, tls=tls), f"127.0.0.1:{port + 1}"):
+    with served(lambda: resolver_service(resolver, tls=tls), f"127.0.0.1:{port + 1}"):
         seen = visit(resolver, url=f"https://127.0.0.1:{port + 1}")
     assert "is not accepted: self" in only("certificate", seen, "fault")
 

@@ -11,7 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from ibi import app
+from ibi.app.archive import archive_service
+from ibi.app.resolver import resolver_service
 from ibi.cli import main
 from ibi.errors import SetupError
 from ibi.runtime.nonce import LONGEST_AGE, Nonce
@@ -108,7 +109,7 @@ def test_archive_and_resolver_publish_it_under_any_name_and_let_no_cache_keep_it
     assert main(words.split()) == 0
     words = f"resolver init --data {resolver} --address resolver.example --service-ibi J8LNKB5R7W/3FUQHC5"
     assert main(words.split()) == 0
-    services = (app.archive_service, archive, port), (app.resolver_service, resolver, port + 1)
+    services = (archive_service, archive, port), (resolver_service, resolver, port + 1)
     for make, data, at in services:
         with served(partial(make, data), f"127.0.0.1:{at}"):
             assert _ask(at)[0] == 404

@@ -17,7 +17,7 @@ from urllib.parse import urlencode
 from argon2 import PasswordHasher
 
 from ibi.accounts.people import Role
-from ibi.app import archive_directory, archive_service
+from ibi.app.archive import archive_directory, archive_service
 from support.archive.archive_fixture import Answer, Clock, NewArchive, fill, listener, serving, settings_for
 
 PASSWORD = "four words and a horse"

@@ -11,11 +11,12 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from ibi import app
 from ibi.accounts.administration import Administration as Pages
 from ibi.accounts.layout import Layout
 from ibi.accounts.people import Accounts, Role
 from ibi.app import archive_http, resolver_admin
+from ibi.app.archive import archive_directory
+from ibi.app.resolver import open_registry, resolver_service
 from ibi.archive.store.tables import fixity, usage
 from ibi.archive.store.tables.fixity import AuditResult, FileFault, ListedFile
 from ibi.archive.store.tables.usage import UsageCounts
@@ -113,7 +114,7 @@ def _watched(patch: pytest.MonkeyPatch) -> tuple[list[Written], dict[str, set[st
 
 def _tell_more(archive: AdministeredArchive, other: AdministeredArchive) -> None:
     """What time brings: visits, a damaged file, and an Archive that originals can go to."""
-    with closing(app.archive_directory(archive.archive.data).open_catalogue()) as catalogue:
+    with closing(archive_directory(archive.archive.data).open_catalogue()) as catalogue:
         holding = catalogue.holding(parse_name(REP))
         assert holding is not None
         with catalogue.writing() as writer:
@@ -132,14 +133,14 @@ def _resolver(data: Path) -> Iterator[int]:
     data.mkdir()
     port = free_port()
     ResolverSettings(address=f"127.0.0.1:{port}", service=SERVICE).write(data)
-    registry = app.registry(data, new=True)
+    registry = open_registry(data, new=True)
     Accounts(data).add("root", Role.ADMINISTRATOR, PASSWORD, "2026-11-22T10:00:00Z")
     _fill(registry)
     evidence = Evidence(data / EVIDENCE_FILE, time.time)
     evidence.write("alert", kind="suspect-originals", ibi=WAITING[0], archives=f"{TAKING_PART} {WAITING[1]}")
     evidence.write("registered", ibi=TAKING_PART, by="command")
     evidence.close()
-    with served(lambda: app.resolver_service(data), f"127.0.0.1:{port}"):
+    with served(lambda: resolver_service(data), f"127.0.0.1:{port}"):
         yield port
     registry.close()
 

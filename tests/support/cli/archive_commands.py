@@ -13,7 +13,7 @@ from http.client import HTTPConnection
 from pathlib import Path
 from typing import Any
 
-from ibi import app
+from ibi.app.resolver import open_registry, resolver_service
 from ibi.cli import main
 from ibi.resolver.model.archive import Archive
 from support.ports import free_port
@@ -52,7 +52,7 @@ class Resolver:
 
     @contextmanager
     def running(self) -> Iterator[None]:
-        with served(lambda: app.resolver_service(self.data), f"127.0.0.1:{self.port}"):
+        with served(lambda: resolver_service(self.data), f"127.0.0.1:{self.port}"):
             yield
 
     def register(self, service: str, key: str) -> None:
@@ -61,7 +61,7 @@ class Resolver:
     @property
     def included(self) -> dict[str, Archive]:
         """The included Archives by their service IBIs."""
-        registry = app.registry(self.data)
+        registry = open_registry(self.data)
         try:
             return {str(each.service_ibi): each.included for each in registry.registered() if each.included}
         finally:

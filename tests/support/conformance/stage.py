@@ -14,7 +14,7 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
-from ibi.app import registry as registry_of
+from ibi.app.resolver import open_registry
 from ibi.http.client import AddressPolicy
 from ibi.http.server.service import Service, listen, run
 from ibi.identifier.forms import IBIForms, parse_ibi
@@ -136,7 +136,7 @@ class Stage:
             (each.address, each.service, each.ip, self.hosts.get(each.name, ())) for each in self.archives
         )
         (data / "registry.sqlite").write_bytes(_registry_file(cast))
-        return registry_of(data)
+        return open_registry(data)
 
     async def ask(self, user: User) -> Seen:
         """A reader's question and its answer, after which acknowledgments have had time to arrive.
@@ -153,7 +153,7 @@ class Stage:
 def _registry_file(cast: tuple[tuple[str, str, str, tuple[str, ...]], ...]) -> bytes:
     """The database of a registry in which these (address, service, IP, hosts) are included; made once for each cast."""
     with tempfile.TemporaryDirectory() as folder:
-        known = registry_of(Path(folder), new=True)
+        known = open_registry(Path(folder), new=True)
         for address, ibi, ip, hosts in cast:
             service = parse_ibi(ibi)
             known.register(service, _KEY, hosts)

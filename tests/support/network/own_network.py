@@ -13,7 +13,8 @@ import threading
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Self
 
-from ibi import app
+from ibi.app.archive import archive_service
+from ibi.app.resolver import resolver_service
 from ibi.cli import main
 from ibi.http.server.service import listen, run
 from ibi.protocol.query_string import read_query
@@ -147,11 +148,9 @@ class OwnNetwork:
         self._loop, self._stop = asyncio.get_running_loop(), asyncio.Event()
         try:
             services: list[Service] = [
-                app.resolver_service(self._data / "resolver", trusted=[LOOPBACK], names=self._names)
+                resolver_service(self._data / "resolver", trusted=[LOOPBACK], names=self._names)
             ]
-            services += [
-                app.archive_service(self._data / peer.host, names=self._names) for peer in self._peers
-            ]
+            services += [archive_service(self._data / peer.host, names=self._names) for peer in self._peers]
             hosts = [RESOLVER, *(peer.host for peer in self._peers)]
             listeners = [listen("127.0.0.1:0") for _ in hosts]
             self._ports = {host: each.getsockname()[1] for host, each in zip(hosts, listeners, strict=True)}

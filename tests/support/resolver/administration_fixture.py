@@ -9,9 +9,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from ibi import app
 from ibi.accounts.people import Accounts, Role
 from ibi.accounts.tokens import Scope
+from ibi.app.resolver import open_registry, resolver_service
 from ibi.identifier.forms import IBIForms
 from ibi.resolver.registry.registry import Registry
 from ibi.runtime.settings import ResolverSettings
@@ -49,9 +49,9 @@ def administered_resolver(folder: Path) -> Iterator[AdministeredResolver]:
     data = folder / "resolver"
     data.mkdir()
     ResolverSettings(address=f"127.0.0.1:{port}", service=SERVICE, mirror_key="SECRETKEY").write(data)
-    registry = app.registry(data, new=True)
+    registry = open_registry(data, new=True)
     Accounts(data).add("root", Role.ADMINISTRATOR, PASSWORD, MADE)
-    with served(lambda: app.resolver_service(data), f"127.0.0.1:{port}"):
+    with served(lambda: resolver_service(data), f"127.0.0.1:{port}"):
         yield AdministeredResolver(data, port, registry=registry)
     registry.close()
 

@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 
-from ibi import app
+from ibi.app.resolver import open_registry, resolver_service
 from ibi.http.server.protocol import Answer, Head
 from ibi.http.server.service import Service
 from ibi.identifier.forms import parse_ibi
@@ -32,7 +32,7 @@ class FastPathResolver:
         self.taken: Counter[bool] = Counter()
 
     def make(self) -> Service:
-        service = app.resolver_service(self.data)
+        service = resolver_service(self.data)
         at_once = service.at_once
         assert at_once is not None
 
@@ -75,7 +75,7 @@ class FastPathResolver:
 
     def include(self, *around: Archive) -> None:
         """Include exactly these, as another process would."""
-        known = app.registry(self.data)
+        known = open_registry(self.data)
         since = "2026-01-01T00:00:00Z"
         known.mirror(
             "these Archives",

@@ -4,8 +4,9 @@ import pytest
 
 from ibi.errors import ParseError
 from ibi.identifier.dates import TICKS
-from ibi.identifier.ibip import IBIp, canonical_ip, ibip_prefix, ibip_suffix, is_loose_ibip
+from ibi.identifier.ibip import IBIp, canonical_ip, ibip_prefix, ibip_suffix
 from ibi.identifier.repository import UniformRepositoryName
+from support.printed_tables import is_loose_ibip
 
 
 @pytest.mark.proves("GEN-63", "GEN-73", "GEN-74", "AMB-11")

@@ -10,11 +10,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ibi.identifier.forms import parse_ibi
-from ibi.identifier.ibip import IBIp, is_loose_ibip
+from ibi.identifier.ibip import IBIp
 from ibi.identifier.repository import UniformRepositoryName
 from support.oracles import grammars
 from support.oracles.attempts import accepts
 from support.oracles.texts import LABELS, MANY, ibips, repositories, spoiled
+from support.printed_tables import is_loose_ibip
 
 RULES = ["repository", "loose-ibip", "ibip"]
 

@@ -13,13 +13,14 @@ from hypothesis import strategies as st
 from ibi.errors import ParseError
 from ibi.identifier.dates import GRANULARITIES, TICKS, LabelDate, granularity_text, parse_granularity
 from ibi.identifier.forms import IBIForms, parse_ibi, parse_name
-from ibi.identifier.ibip import EPOCH, IBIp, canonical_ip, ibip_prefix, ibip_suffix, is_loose_ibip
+from ibi.identifier.ibip import EPOCH, IBIp, canonical_ip, ibip_prefix, ibip_suffix
 from ibi.identifier.legacy import LegacyId
 from ibi.identifier.numerals import IBIP, IPV4, IPV6
 from ibi.identifier.repository import UniformRepositoryName, rep_prefix, rep_suffix
 from support.oracles import labels as oracle
 from support.oracles.attempts import attempt
 from support.oracles.texts import MANY, any_text, ibips, labels, repositories
+from support.printed_tables import is_loose_ibip
 
 if TYPE_CHECKING:
     from collections.abc import Callable

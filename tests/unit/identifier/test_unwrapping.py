@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from ibi.errors import ParseError
 from ibi.identifier.forms import parse_name
-from ibi.identifier.unwrapping import MAX_TEXT, Unwrapped, nearest_spelling, unwrap
+from ibi.identifier.unwrapping import MAX_TEXT, Unwrapped, unwrap
 
 WILD = Path(__file__).parents[3] / "conformance/wild/real_identifiers.jsonl"
 RECORDS = [json.loads(line) for line in WILD.read_text(encoding="utf-8").splitlines()]
@@ -182,6 +182,13 @@ def test_each_thing_taken_off_is_named(text: str, kind: str, piece: str) -> None
 def test_what_follows_an_identifier_stays_raw(text: str, ibi: str, after: str) -> None:
     found = unwrap(text)
     assert (str(found.ibi), found.after) == (ibi, after)
+
+
+def nearest_spelling(text: str) -> str | None:
+    try:
+        return str(unwrap(text).ibi)
+    except ParseError as error:
+        return error.suggestion
 
 
 @pytest.mark.proves("URL-03", "AMB-38")

@@ -8,10 +8,10 @@ from ibi.protocol.pair_list import (
     MAX_PAIRS,
     PairList,
     Value,
-    is_printed_pair_list,
     read_pairs,
     write_pairs,
 )
+from support.printed_tables import is_printed_pair_list
 
 
 @pytest.mark.proves("MSG-10", "MSG-11", "MSG-12", "MSG-15")

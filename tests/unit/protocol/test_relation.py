@@ -3,7 +3,8 @@
 import pytest
 
 from ibi.errors import ParseError
-from ibi.protocol.relation import ITEM, Kind, Relation, Step, is_printed_modifier
+from ibi.protocol.relation import ITEM, Kind, Relation, Step
+from support.printed_tables import is_printed_modifier
 
 COMPOSITIONS = [  # URL-06, all fourteen
     (":", ".metadata"),

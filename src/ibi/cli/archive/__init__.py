@@ -68,7 +68,7 @@ def _add_serve(actions: CommandGroup) -> None:
 
 
 def _serve(args: argparse.Namespace) -> int:
-    from ibi import app
+    from ibi.app.archive import archive_service, check_archive
     from ibi.http.server.workers import serve
 
     tls = tls_files(args)
@@ -76,13 +76,13 @@ def _serve(args: argparse.Namespace) -> int:
     logging.set_up(args.log_format)
     with ExitStack() as stack:
         for data in args.data:
-            settings = app.check_archive(data, args.trusted_proxy)  # before any process is started
+            settings = check_archive(data, args.trusted_proxy)  # before any process is started
             if settings.retired:
                 tell("{path} has retired: it answers, but takes part at no resolver", path=data)
             stack.enter_context(directory_at(data).serve_lock())
 
         def make() -> list[Service]:
-            services = [app.archive_service(data, tls=tls, trusted=args.trusted_proxy) for data in args.data]
+            services = [archive_service(data, tls=tls, trusted=args.trusted_proxy) for data in args.data]
             plain = services if args.plain_bind else []
             return [
                 *services,

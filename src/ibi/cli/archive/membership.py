@@ -114,11 +114,11 @@ def _ask_for_exclusion(
     here: DataDirectory, resolvers: Resolvers, urls: list[str], *, for_good: bool = False
 ) -> None:
     """Ask resolvers to exclude this Archive, and print what came of it; after a power cut they may still include it."""
-    from ibi import app
+    from ibi.app.archive import request_exclusions
     from ibi.archive.store.tables.memberships import forget
 
     with here.catalogue() as catalogue:
-        for member in app.request_exclusions(catalogue, resolvers, urls):
+        for member in request_exclusions(catalogue, resolvers, urls):
             tell_line(_line(member))
         if for_good:
             with catalogue.writing() as writer:

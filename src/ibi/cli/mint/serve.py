@@ -64,7 +64,7 @@ def run_token(args: argparse.Namespace) -> int:
 
 def run_serve(args: argparse.Namespace) -> int:
     """Serve until SIGTERM or Ctrl-C. Raises ParseError, MintingError or SetupError where nothing can be minted."""
-    from ibi import app
+    from ibi.app.mint import mint_service
     from ibi.http.server.workers import serve
 
     tls = tls_files(args)
@@ -73,7 +73,7 @@ def run_serve(args: argparse.Namespace) -> int:
     logs.set_up(args.log_format, libraries=logging.CRITICAL)
     sys.setswitchinterval(_SWITCH_INTERVAL)  # also for the workers
     serve(
-        lambda: [app.mint_service(args.data, subsystems, workers=args.workers, tls=tls)],
+        lambda: [mint_service(args.data, subsystems, workers=args.workers, tls=tls)],
         [args.bind],
         print_ready,
         args.workers,

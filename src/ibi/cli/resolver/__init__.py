@@ -67,7 +67,7 @@ def _network(text: str) -> IPv4Network | IPv6Network:
 
 
 def _init(args: argparse.Namespace) -> int:
-    from ibi import app
+    from ibi.app.resolver import open_registry
 
     data: Path = args.data
     if ResolverSettings.exists(data):
@@ -86,7 +86,7 @@ def _init(args: argparse.Namespace) -> int:
         data.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise SetupError("{path} cannot be made: {reason}", path=data, reason=error.strerror) from None
-    app.registry(data, new=True).close()
+    open_registry(data, new=True).close()
     settings.write(data)
     base = f"http://{args.address}/{service.main}"
     if args.json:
@@ -134,16 +134,16 @@ def _literal(host: str) -> str | None:
 
 
 def _serve(args: argparse.Namespace) -> int:
-    from ibi import app
+    from ibi.app.resolver import check_resolver, resolver_service
     from ibi.http.server.service import address_of
     from ibi.http.server.workers import serve
 
     tls = tls_files(args)
-    app.check_resolver(args.data)  # a fault shows here, before any process is started
+    check_resolver(args.data)  # a fault shows here, before any process is started
     logging.set_up(args.log_format)
     listening = address_of(args.bind)
     serve(
-        lambda: [app.resolver_service(args.data, trusted=args.trusted_proxy, listening=[listening], tls=tls)],
+        lambda: [resolver_service(args.data, trusted=args.trusted_proxy, listening=[listening], tls=tls)],
         [args.bind],
         print_ready,
         args.workers,

@@ -60,14 +60,14 @@ def add(actions: CommandGroup) -> None:
 @contextmanager
 def _registrar(data: Path) -> Iterator[Registrar]:
     """Yield what decides about the Archives of a resolver that was made before. Raises SetupError."""
-    from ibi import app
+    from ibi.app.resolver import open_registry
     from ibi.resolver.evidence.log import EVIDENCE_FILE, Evidence
     from ibi.resolver.members.mail import MailSender
     from ibi.resolver.members.registrar import Registrar
 
     settings = ResolverSettings.read(data)
     with (
-        closing(app.registry(data)) as registry,
+        closing(open_registry(data)) as registry,
         closing(Evidence(data / EVIDENCE_FILE, time.time)) as evidence,
         closing(
             MailSender(settings.smtp, settings.mail_from, settings.address, settings.smtp_password_file)
@@ -190,12 +190,12 @@ def add_lists(actions: CommandGroup) -> None:
 
 
 def _export(args: argparse.Namespace) -> int:
-    from ibi import app
+    from ibi.app.resolver import open_registry
     from ibi.resolver.registry.published_list import Publisher
     from ibi.runtime.signing import signer
 
     settings = ResolverSettings.read(args.data)
-    with closing(app.registry(args.data)) as registry:
+    with closing(open_registry(args.data)) as registry:
         made = signer(args.data)
         text = Publisher(registry.listed, settings.service, settings.address, lambda: made, time.time).text()
     if args.file == "-":
@@ -208,7 +208,7 @@ def _export(args: argparse.Namespace) -> int:
 
 
 def _import(args: argparse.Namespace) -> int:
-    from ibi import app
+    from ibi.app.resolver import open_registry
     from ibi.resolver.registry.mirror import apply_list
     from ibi.resolver.registry.published_list import RegistryList, read_list
 
@@ -216,7 +216,7 @@ def _import(args: argparse.Namespace) -> int:
     if args.forget == (args.list is not None):
         raise SetupError("give a list to be taken, or --forget")
     key = args.key.strip().lower()
-    with closing(app.registry(args.data)) as registry:
+    with closing(open_registry(args.data)) as registry:
         if args.forget:
             found = RegistryList("", registry.mirrored_at(key), ())
         else:

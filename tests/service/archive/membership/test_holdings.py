@@ -10,7 +10,7 @@ from functools import partial
 
 import pytest
 
-from ibi import app as assembly
+from ibi.app.archive import archive_service
 from ibi.archive.membership import holdings_filter
 from ibi.archive.membership.holdings_filter import FILE, HoldingsFilterFile
 from ibi.archive.service.service import ArchiveService
@@ -137,7 +137,7 @@ def test_a_running_archive_makes_it_by_itself_if_it_is_wanted(
     archive = new_archive("archive.example", holdings_filter=wanted)
     archive.settings.write(archive.data)
     made = listener()
-    with serving(archive, made, assembly.archive_service(archive.data)) as served:
+    with serving(archive, made, archive_service(archive.data)) as served:
         answer = served.get("/-/holdings")
         for _ in range(1000):
             if answer.status in {200, 404}:

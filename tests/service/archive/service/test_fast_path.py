@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from ibi import app
+from ibi.app.archive import archive_service
 from ibi.http.server.protocol import MOST_PER_TURN, Answer
 from ibi.http.server.service import Service
 from ibi.runtime.settings import ArchiveSettings
@@ -39,7 +39,7 @@ class BothPaths:
         self._made = 0
 
     def make(self) -> Service:
-        service = replace(app.archive_service(self._data), started=None, stopping=None)
+        service = replace(archive_service(self._data), started=None, stopping=None)
         self._made += 1
         ask = service.at_once
         assert ask is not None

@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from ibi import app
+from ibi.app.archive import archive_service
 from ibi.archive.membership import membership
 from ibi.cli import main
 from ibi.protocol.messages import ExclusionRequest, InclusionRequest
@@ -214,7 +214,7 @@ def test_what_a_replayed_message_did_lasts_no_longer_than_a_heartbeat(
     kind = InclusionRequest if takeover else ExclusionRequest
     address = f"127.0.0.1:{free_port()}" if takeover else known.address
     replayed = kind(address, known.service_ibi, known.ip, "0.1.0", known.admin_mail, known.key)
-    with served(lambda: app.archive_service(data), f"127.0.0.1:{port}"):
+    with served(lambda: archive_service(data), f"127.0.0.1:{port}"):
         until(lambda: service in first.included)
         target = f"/{ResolverSettings.read(first.data).service.main}?{replayed.query()}"
         done = b"included status.confirmation unsuccessful" if takeover else b"excluded"

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from ibi import app
+from ibi.app.resolver import open_registry
 from ibi.cli import main
 from ibi.identifier.forms import parse_ibi
 from ibi.runtime.settings import ArchiveSettings
@@ -20,7 +20,7 @@ pytestmark = pytest.mark.long
 
 
 def knows(resolver: Resolver, service: str, key: str) -> bool:
-    registry = app.registry(resolver.data)
+    registry = open_registry(resolver.data)
     try:
         return registry.check_key(parse_ibi(service), key)
     finally:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from ibi import app
+from ibi.app.resolver import open_registry
 from ibi.cli import main
 from ibi.identifier.forms import parse_ibi
 from ibi.protocol.messages import InclusionRequest, is_key
@@ -64,7 +64,7 @@ def evidence(capsys: Capture, data: Path) -> list[tuple[str, str]]:
 
 
 def has_key(data: Path, key: str) -> bool:
-    registry = app.registry(data)
+    registry = open_registry(data)
     try:
         return registry.check_key(parse_ibi(ARCHIVE), key)
     finally:
@@ -72,7 +72,7 @@ def has_key(data: Path, key: str) -> bool:
 
 
 def apply(data: Path) -> str:
-    registry = app.registry(data)
+    registry = open_registry(data)
     try:
         key = registry.apply(
             parse_ibi(ARCHIVE), "archive.example", "ada@archive.example", "Ada", ["b.example"]
@@ -198,7 +198,7 @@ def test_rotate_prints_a_new_key_once_and_the_old_one_is_void(data: Path, capsys
 def test_a_held_move_is_listed_and_allowed(data: Path, capsys: Capture) -> None:
     assert do("register", data, "--archive-service", ARCHIVE, "--key", KEY) == 0
     service = parse_ibi(ARCHIVE)
-    registry = app.registry(data)
+    registry = open_registry(data)
     request = InclusionRequest("old.example", service, "192.0.2.1", "1", "admin@archive.example", KEY)
     registry.include(request, registry.open_change(service), confirmed=True)
     registry.hold_move(service, Move("new.example", "192.0.2.2", 0.0))
@@ -207,7 +207,7 @@ def test_a_held_move_is_listed_and_allowed(data: Path, capsys: Capture) -> None:
     assert do("archives", data) == 0
     assert "new.example" in capsys.readouterr().out
     assert do("allow-move", data, ARCHIVE) == 0
-    registry = app.registry(data)
+    registry = open_registry(data)
     known = registry.entry(service)
     registry.close()
     assert known is not None

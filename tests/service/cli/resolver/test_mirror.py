@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from ibi import app
+from ibi.app.resolver import open_registry
 from ibi.cli import main
 from ibi.identifier.forms import parse_ibi
 from ibi.protocol.messages import InclusionRequest
@@ -24,7 +24,7 @@ def made(data: Path, address: str) -> Path:
 
 
 def include(data: Path, address: str) -> None:
-    registry, ibi = app.registry(data), parse_ibi(ARCHIVE)
+    registry, ibi = open_registry(data), parse_ibi(ARCHIVE)
     registry.register(ibi, KEY)
     request = InclusionRequest(address, ibi, "192.0.2.1", "1", "admin@archive.example", KEY)
     assert registry.include(request, registry.open_change(ibi), confirmed=True)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from ibi import app
+from ibi.app.resolver import open_registry
 from ibi.errors import SetupError
 from ibi.identifier.forms import parse_ibi
 from ibi.resolver.evidence.log import EVIDENCE_FILE, Evidence
@@ -40,7 +40,7 @@ class Decisions:
 @pytest.fixture
 def decisions(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Decisions]:
     use_cheap_keys(monkeypatch)
-    registry = app.registry(tmp_path, new=True)
+    registry = open_registry(tmp_path, new=True)
     evidence, mail = Evidence(tmp_path / EVIDENCE_FILE, time.time), MailSender("", "", "")
     yield Decisions(tmp_path, registry, evidence, Registrar(registry, evidence, lambda: mail, SERVICE))
     evidence.close()

@@ -8,21 +8,22 @@ import pytest
 
 from ibi.errors import ParseError
 from ibi.identifier.forms import IBIForms, parse_name
-from ibi.identifier.ibip import canonical_ip, is_loose_ibip
+from ibi.identifier.ibip import canonical_ip
 from ibi.identifier.numerals import IBIP
 from ibi.identifier.repository import rep_prefix
 from ibi.identifier.unwrapping import unwrap
 from ibi.protocol.language import LanguagePreference
 from ibi.protocol.messages import is_key, read_request, split_hostport
-from ibi.protocol.pair_list import is_printed_pair_list, read_pairs
+from ibi.protocol.pair_list import read_pairs
 from ibi.protocol.persistent_url import PersistentURL
 from ibi.protocol.query_string import read_query
-from ibi.protocol.relation import Relation, is_printed_modifier
+from ibi.protocol.relation import Relation
 from ibi.protocol.replies import Confirmation
 from ibi.protocol.url_list import UrlList
 from ibi.protocol.verb_list import VerbList
 from support.oracles.attempts import attempt
 from support.oracles.effort import calls, letters_seen
+from support.printed_tables import is_loose_ibip, is_printed_modifier, is_printed_pair_list
 
 if TYPE_CHECKING:
     from collections.abc import Callable

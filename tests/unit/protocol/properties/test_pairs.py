@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from ibi.errors import ParseError
 from ibi.protocol.messages import is_key
-from ibi.protocol.pair_list import is_printed_pair_list, read_pairs, write_pairs
+from ibi.protocol.pair_list import read_pairs, write_pairs
 from ibi.protocol.query_string import escape, read_query, unescape, write_query
 from support.oracles.attempts import attempt
 from support.oracles.grammars import PAIR_LISTS
@@ -23,6 +23,7 @@ from support.oracles.texts import (
     hostile,
     spoiled,
 )
+from support.printed_tables import is_printed_pair_list
 
 if TYPE_CHECKING:
     from ibi.protocol.pair_list import PairList, Value

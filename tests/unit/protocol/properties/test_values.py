@@ -13,9 +13,8 @@ from hypothesis import strategies as st
 from ibi.errors import ParseError
 from ibi.protocol.language import LanguagePreference, canonical_language
 from ibi.protocol.messages import is_key, split_hostport
-from ibi.protocol.pair_list import is_printed_pair_list
 from ibi.protocol.query_string import escape, read_query, unescape
-from ibi.protocol.relation import ITEM, Relation, is_printed_modifier
+from ibi.protocol.relation import ITEM, Relation
 from ibi.protocol.verb_list import VerbList
 from support.oracles.attempts import accepts, attempt
 from support.oracles.grammars import RELATIONS
@@ -27,6 +26,7 @@ from support.oracles.texts import (
     modifiers,
     spoiled,
 )
+from support.printed_tables import is_printed_modifier, is_printed_pair_list
 
 if TYPE_CHECKING:
     from collections.abc import Callable

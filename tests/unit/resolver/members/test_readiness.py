@@ -5,14 +5,14 @@ from __future__ import annotations
 import asyncio
 from pathlib import Path
 
-from ibi import app
+from ibi.app.resolver import open_registry
 from ibi.resolver.members.status import Readiness
 from ibi.resolver.registry.registry import Registry
 from ibi.runtime.database import open_engine
 
 
 def test_it_is_ready_until_it_is_told_to_stop(tmp_path: Path) -> None:
-    registry = app.registry(tmp_path, new=True)
+    registry = open_registry(tmp_path, new=True)
     readiness = Readiness(registry)
     assert (readiness.answer().status, readiness.answer().body) == (200, b"ready\n")
     asyncio.run(readiness.drain())
@@ -21,7 +21,7 @@ def test_it_is_ready_until_it_is_told_to_stop(tmp_path: Path) -> None:
 
 
 def test_it_is_not_ready_while_its_registry_cannot_be_read(tmp_path: Path) -> None:
-    app.registry(tmp_path, new=True).close()
+    open_registry(tmp_path, new=True).close()
     path = tmp_path / "registry.sqlite"
     whole = path.read_bytes()
     path.write_bytes(b"no database" * 1000)

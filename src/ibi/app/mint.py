@@ -1,0 +1,49 @@
+"""Assembly of a mint: the subsystems of a data directory give labels over HTTP."""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING
+
+from ibi.accounts.tokens import Tokens
+from ibi.http.response import NO_STORE, PLAIN, Response
+from ibi.http.server.service import Service
+from ibi.minting.batcher import LabelBatcher
+from ibi.minting.service import MintingService
+from ibi.minting.state import FOLDER
+from ibi.minting.subsystem import Candidate, SpatialDistributor
+from ibi.runtime.nonce import Nonce
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from pathlib import Path
+
+    from ibi.minting import Subsystem
+
+
+def mint_service(
+    data: Path,
+    subsystems: Sequence[Candidate[Subsystem]],
+    *,
+    workers: int = 1,
+    tls: tuple[str, str] | None = None,
+) -> Service:
+    """Make the minting service of a data directory: one of `workers` processes that draw from its subsystems."""
+    batchers = [
+        Candidate(
+            LabelBatcher(each.namer.waiting_room, each.namer.generator, each.namer.granularity, workers),
+            each.collections,
+        )
+        for each in subsystems
+    ]
+    spatial = SpatialDistributor(batchers)
+    nonce = Nonce(data, time.time)
+    app = MintingService(
+        [each.namer for each in batchers],
+        Tokens(data / FOLDER),
+        lambda order: spatial.choose(
+            order.collection, lambda batcher: batcher.delay(order.count), order.able
+        ),
+        {"/-/nonce": lambda: Response(*nonce.answer(), PLAIN, NO_STORE)},
+    )
+    return Service(app, draining=app.stop, tls=tls)
