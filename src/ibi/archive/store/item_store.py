@@ -7,7 +7,7 @@
                                                      # durable here, and the files are in their places
 
 What one Archive can guarantee is checked here, with a sentence for people, and once more in the database, by
-constraints and triggers (`schema.LAWS`).
+constraints and triggers (`schema/catalogue.sql`).
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Which items have an item.json beside their files, and whose is out of date.
 
-Triggers of the catalogue (`schema.SIDECAR_TRIGGERS`) mark them as outdated; `store.sidecars` writes the files.
+Triggers of the catalogue (`schema/catalogue.sql`) mark them as outdated; `store.sidecars` writes the files.
 """
 
 from __future__ import annotations

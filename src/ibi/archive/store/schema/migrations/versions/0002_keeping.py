@@ -3,12 +3,38 @@
 import sqlalchemy as sa
 from alembic import op
 
-from ibi.archive.store.schema import LAWS, SIDECAR_TRIGGERS
-
 revision = "catalogue_0002"
 down_revision = "catalogue_0001"
 branch_labels = None
 depends_on = None
+
+_SIDECAR_TRIGGERS = (
+    """CREATE TRIGGER sidecar_of_file AFTER INSERT ON file
+    BEGIN INSERT INTO sidecar (item, owed) VALUES (new.item, 1)
+    ON CONFLICT (item) DO UPDATE SET owed = owed + 1; END""",
+    """CREATE TRIGGER sidecar_of_event AFTER INSERT ON event
+    BEGIN UPDATE sidecar SET owed = owed + 1 WHERE item = new.item; END""",
+)
+"""Every change of an item adds to its history, and so marks its item.json as outdated."""
+
+_LAWS = (
+    """CREATE TRIGGER removed_for_ever BEFORE UPDATE OF state ON item
+    WHEN old.state = 'Deleted' AND new.state <> 'Deleted'
+    BEGIN SELECT RAISE(ABORT, 'law: a removed item stays removed'); END""",
+    """CREATE TRIGGER original_stays BEFORE UPDATE OF state ON item
+    WHEN old.state = 'Original' AND new.state = 'Copy' AND NOT old.transferable
+    BEGIN SELECT RAISE(ABORT, 'law: this original is not transferable'); END""",
+    """CREATE TRIGGER item_stays BEFORE DELETE ON item
+    BEGIN SELECT RAISE(ABORT, 'law: no item is forgotten'); END""",
+    """CREATE TRIGGER name_stays BEFORE DELETE ON name
+    BEGIN SELECT RAISE(ABORT, 'law: no name is taken away'); END""",
+    """CREATE TRIGGER name_keeps_its_item BEFORE UPDATE ON name
+    WHEN new.name <> old.name OR new.item <> old.item
+    BEGIN SELECT RAISE(ABORT, 'law: a name means one item for ever'); END""",
+    """CREATE TRIGGER event_stays BEFORE DELETE ON event
+    BEGIN SELECT RAISE(ABORT, 'law: history is not forgotten'); END""",
+)
+"""What no program may do to a catalogue, this one or another (ARC-07, ARC-08, GEN-05)."""
 
 
 def upgrade() -> None:
@@ -194,7 +220,7 @@ def _sidecars() -> None:
     )
     op.create_index("sidecar_owed", "sidecar", ["item"], sqlite_where=sa.text("owed > 0"))
     op.execute("INSERT INTO sidecar (item, owed) SELECT DISTINCT item, 1 FROM file")
-    for trigger in SIDECAR_TRIGGERS:
+    for trigger in _SIDECAR_TRIGGERS:
         op.execute(trigger)
-    for law in LAWS:
+    for law in _LAWS:
         op.execute(law)
