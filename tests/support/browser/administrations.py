@@ -18,7 +18,8 @@ from ibi.app import archive_http, resolver_admin
 from ibi.app.archive import archive_directory
 from ibi.app.resolver import open_registry, resolver_service
 from ibi.archive.store.tables import fixity, usage
-from ibi.archive.store.tables.fixity import AuditResult, FileFault, ListedFile
+from ibi.archive.store.tables.fixity import AuditResult, FileFault
+from ibi.archive.store.tables.rows import ListedFile
 from ibi.archive.store.tables.usage import UsageCounts
 from ibi.identifier.forms import parse_ibi, parse_name
 from ibi.protocol.messages import InclusionRequest

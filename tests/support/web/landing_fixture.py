@@ -11,7 +11,8 @@ from ibi.archive.service.service import ArchiveService
 from ibi.archive.store.data_directory import DataDirectory
 from ibi.archive.store.tables import copies, fixity, usage
 from ibi.archive.store.tables.copies import CopySource
-from ibi.archive.store.tables.fixity import AuditResult, FileFault, ListedFile
+from ibi.archive.store.tables.fixity import AuditResult, FileFault
+from ibi.archive.store.tables.rows import ListedFile
 from ibi.archive.store.tables.usage import UsageCounts
 from ibi.http.server.service import Service
 from ibi.identifier.forms import parse_name

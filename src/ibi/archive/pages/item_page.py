@@ -184,7 +184,7 @@ class ItemPages:
         # Visits are not in it but by the time: pages would never be the same while readers come.
         now = self._now()
         with self._catalogue.reading() as run:
-            facts: tuple[object, ...] = (day_of(now), now // USAGE_SECONDS, listings.last_change(run))
+            facts: tuple[object, ...] = (day_of(now), now // USAGE_SECONDS, history.newest_change(run))
             if holding is not None and holding.state is ItemState.COPY:
                 facts = (*facts, copies.source_of(run, holding.number))
             if holding is not None and holding.files:

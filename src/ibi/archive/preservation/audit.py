@@ -18,7 +18,8 @@ from typing import TYPE_CHECKING, Final
 from ibi.archive.model.item_json import timestamp_text
 from ibi.archive.store.sidecars import write_outdated
 from ibi.archive.store.tables import fixity
-from ibi.archive.store.tables.fixity import AuditPosition, AuditResult, FileFault, ListedFile
+from ibi.archive.store.tables.fixity import AuditPosition, AuditResult, FileFault
+from ibi.archive.store.tables.rows import ListedFile
 from ibi.errors import BadItem, HoldingError, IbiError, SetupError
 
 if TYPE_CHECKING:

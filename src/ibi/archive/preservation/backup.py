@@ -49,7 +49,7 @@ if TYPE_CHECKING:
     from ibi.archive.model.item import Holding, StoredFile
     from ibi.archive.preservation.backup_store import BackupInfo
     from ibi.archive.store.data_directory import DataDirectory
-    from ibi.archive.store.tables.fixity import ListedFile
+    from ibi.archive.store.tables.rows import ListedFile
 
 
 _PAGE: Final = 500

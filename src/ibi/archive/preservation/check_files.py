@@ -11,7 +11,7 @@ from ibi.archive.store import sidecars
 from ibi.archive.store.files import exclusive_lock
 from ibi.archive.store.tables import fixity, history
 from ibi.archive.store.tables import sidecars as sidecar_table
-from ibi.archive.store.tables.fixity import ListedFile
+from ibi.archive.store.tables.rows import ListedFile
 from ibi.errors import BadItem, IbiError, ParseError, SetupError
 from ibi.identifier.forms import parse_ibi
 

@@ -30,7 +30,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
     from pathlib import Path
 
-    from ibi.archive.store.tables.catalogue import Catalogue, StagedFile
+    from ibi.archive.store.tables.catalogue import Catalogue
+    from ibi.archive.store.tables.rows import ListedFile
     from ibi.identifier.forms import IBIForms
 
 _CHUNK = 1 << 20
@@ -212,7 +213,7 @@ class FileStore:
         finally:
             os.close(lock)
 
-    def _place(self, staged: Iterable[StagedFile]) -> None:
+    def _place(self, staged: Iterable[ListedFile]) -> None:
         for each in staged:
             *folders, last = self.relative_path(each.forms, each.file.name).split(b"/")
             with self._folder(folders, create=True) as folder:

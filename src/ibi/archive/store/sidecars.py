@@ -107,7 +107,7 @@ def write_outdated(catalogue: Catalogue, file_store: FileStore) -> None:
             if not sidecars.any_outdated(run):
                 return
         with catalogue.writing() as writer:
-            for holding, _ in sidecars.outdated(writer.run, _AT_ONCE):
+            for holding in sidecars.outdated(writer.run, _AT_ONCE):
                 text = sidecar_text(holding, history.events_of(writer.run, holding.number))
                 _keep(path_of(file_store, holding), text)
                 sidecars.record_written(writer.run, holding.number)

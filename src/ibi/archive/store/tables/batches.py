@@ -6,7 +6,7 @@ import json
 from typing import TYPE_CHECKING, Any
 
 from ibi.archive.store.tables import rows
-from ibi.archive.store.tables.rows import ITEM_COLUMNS
+from ibi.archive.store.tables.rows import ITEM, ITEM_COLUMNS
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -19,7 +19,6 @@ if TYPE_CHECKING:
 Row = tuple[Any, ...]
 """A row of an item: its number, then ITEM_COLUMNS."""
 
-_COLUMNS = ", ".join(f"item.{column}" for column in ITEM_COLUMNS)
 _PLACES = ", ".join(f":{column}" for column in ITEM_COLUMNS)
 # SQLite keeps the order of a CROSS JOIN: the list is read, and each of its values looked up in the index.
 _NUMBERS_OF_NAMES = (
@@ -33,7 +32,7 @@ _FORMS_OF_KEYS = (
     " CROSS JOIN item ON item.key = wanted.value"
 )
 _ROWS_OF = (
-    f"SELECT item.number, {_COLUMNS} FROM json_each(:numbers) AS wanted"  # noqa: S608 - made of our own column names
+    f"SELECT {ITEM} FROM json_each(:numbers) AS wanted"  # noqa: S608 - made of our own column names
     " CROSS JOIN item ON item.number = wanted.value"
 )
 _LAST_NUMBER = "SELECT coalesce(max(number), 0) FROM item"

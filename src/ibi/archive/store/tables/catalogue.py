@@ -10,12 +10,11 @@ import threading
 from contextlib import closing, contextmanager
 from dataclasses import replace
 from functools import cache
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
-from ibi.archive.model.item import StoredFile
 from ibi.archive.store import schema
 from ibi.archive.store.tables import rows
-from ibi.archive.store.tables.rows import ITEM_COLUMNS
+from ibi.archive.store.tables.rows import ITEM, ITEM_COLUMNS, LISTED_FILE
 from ibi.errors import AlreadyHeld, NotHeld, SetupError
 from ibi.runtime.database import check_version, transaction
 
@@ -25,20 +24,18 @@ if TYPE_CHECKING:
     from sqlalchemy import Engine
     from sqlalchemy.pool import PoolProxiedConnection
 
-    from ibi.archive.model.item import Holding
-    from ibi.identifier.forms import IBIForms, Name
+    from ibi.archive.model.item import Holding, StoredFile
+    from ibi.archive.store.tables.rows import ListedFile
+    from ibi.identifier.forms import Name
 
 _NAMES_UNDER = "SELECT name FROM name WHERE name > :after AND name < :end ORDER BY name LIMIT :most"
 _PAGE = 500
-_COLUMNS = ", ".join(f"item.{column}" for column in ITEM_COLUMNS)
 _PLACES = ", ".join(f":{column}" for column in ITEM_COLUMNS)
 _CHANGES = ", ".join(f"{column} = :{column}" for column in ITEM_COLUMNS)
-_BY_NAME = (
-    f"SELECT item.number, {_COLUMNS} FROM name JOIN item ON item.number = name.item WHERE name.name = :name"  # noqa: S608 - made of our own column names
-)
-_BY_KEY = f"SELECT item.number, {_COLUMNS} FROM item WHERE item.key = :key"  # noqa: S608 - made of our own column names
+_BY_NAME = f"SELECT {ITEM} FROM name JOIN item ON item.number = name.item WHERE name.name = :name"  # noqa: S608 - made of our own column names
+_BY_KEY = f"SELECT {ITEM} FROM item WHERE item.key = :key"  # noqa: S608 - made of our own column names
 _PAGE_OF_NAMES = (
-    f"SELECT name.name, item.number, {_COLUMNS} FROM name JOIN item ON item.number = name.item"  # noqa: S608 - made of our own column names
+    f"SELECT name.name, {ITEM} FROM name JOIN item ON item.number = name.item"  # noqa: S608 - made of our own column names
     " WHERE name.main AND name.name > :after ORDER BY name.name LIMIT :most"
 )
 _FILES = "SELECT name, size, sha256, media_type, staged FROM file WHERE item = :item ORDER BY name"
@@ -50,18 +47,14 @@ _ADD_ITEM = f"INSERT INTO item ({', '.join(ITEM_COLUMNS)}) VALUES ({_PLACES}) RE
 _CHANGE_ITEM = f"UPDATE item SET {_CHANGES} WHERE number = :number"  # noqa: S608 - made of our own column names
 _ADD_NAME = "INSERT INTO name (name, item, main) VALUES (:name, :item, :main)"
 _ITEM_OF_NAME = "SELECT item FROM name WHERE name = :name"
-_PUT_FILE = (
-    "INSERT INTO file (item, name, size, sha256, media_type, staged)"
-    " VALUES (:item, :name, :size, :sha256, :media_type, :staged) ON CONFLICT (item, name) DO UPDATE SET"
-    " size = excluded.size, sha256 = excluded.sha256, media_type = excluded.media_type, staged = excluded.staged"
-)
+_PUT_FILE = rows.upsert("file", "item, name", "item, name, size, sha256, media_type, staged")
 _DROP_FILE = "DELETE FROM file WHERE item = :item AND name = :name"
 _LEAVES = "INSERT INTO leaving (path) VALUES (:path) ON CONFLICT DO NOTHING"
 _STAYS = "DELETE FROM leaving WHERE path = :path"
 _LEAVING = "SELECT path FROM leaving ORDER BY path LIMIT :most"
 _STAGED = (
-    "SELECT file.item, item.rep, item.ibip, file.name, file.size, file.sha256, file.media_type, file.staged"
-    " FROM file JOIN item ON item.number = file.item WHERE file.staged IS NOT NULL LIMIT :most"
+    f"SELECT {LISTED_FILE} FROM file JOIN item ON item.number = file.item"  # noqa: S608 - made of our own column names
+    " WHERE file.staged IS NOT NULL LIMIT :most"
 )
 _PLACED = "UPDATE file SET staged = NULL WHERE item = :item AND name = :name AND staged = :staged"
 _ACKNOWLEDGMENTS = "SELECT thanks FROM item WHERE number = :number"
@@ -156,13 +149,10 @@ class Catalogue:
         with self.writing() as writer:
             return replace(holding, number=writer.add(holding))
 
-    def staged_files(self) -> list[StagedFile]:
+    def staged_files(self) -> list[ListedFile]:
         """Return some of the listed files that are still in staging; [] when all are in their places."""
         with self.reading() as run:
-            return [
-                StagedFile(row[0], rows.forms_of(row[1], row[2]), StoredFile(*row[3:]))
-                for row in run(_STAGED, most=_PAGE).fetchall()
-            ]
+            return [rows.listed_file(row) for row in run(_STAGED, most=_PAGE).fetchall()]
 
     def paths_to_remove(self) -> list[bytes]:
         """Return some of the paths below DIR/col that are to be removed; [] when there are none."""
@@ -211,14 +201,6 @@ class BoundedCatalogue(Catalogue):
             if self._reader is not None:
                 self._reader.close()
                 self._reader = None
-
-
-class StagedFile(NamedTuple):
-    """A listed file that is still in staging, and the item that it belongs to."""
-
-    item: int
-    forms: IBIForms
-    file: StoredFile
 
 
 class CatalogueWriter:
@@ -279,20 +261,12 @@ class CatalogueWriter:
         """Cancel the removal of a path: it is in use again, or has been removed."""
         self.run(_STAYS, path=path)
 
-    def record_placed(self, staged: StagedFile) -> None:
+    def record_placed(self, staged: ListedFile) -> None:
         """Record that a file is in its place now, unless another one has been listed there meanwhile."""
         self.run(_PLACED, item=staged.item, name=staged.file.name, staged=staged.file.staged)
 
     def _put_file(self, number: int, file: StoredFile) -> None:
-        self.run(
-            _PUT_FILE,
-            item=number,
-            name=file.name,
-            size=file.size,
-            sha256=file.sha256,
-            media_type=file.media_type,
-            staged=file.staged or None,
-        )
+        self.run(_PUT_FILE, item=number, **rows.write_record(file) | {"staged": file.staged or None})
 
 
 class SqlRunner:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from ibi.archive.store.tables.rows import read_problem, write_problem
+from ibi.archive.store.tables.rows import read_record, upsert, write_record
 
 if TYPE_CHECKING:
     from ibi.archive.store.tables.catalogue import SqlRunner
@@ -17,13 +17,7 @@ if TYPE_CHECKING:
 
 
 _COLUMNS = "archive, service, url, original, tag, compared, checked, since, problem, private"
-_KEEP = (
-    f"INSERT INTO copied (item, {_COLUMNS}) VALUES (:item, :archive, :service, :url, :original, :tag, :compared,"  # noqa: S608 - made of our own column names
-    " :checked, :since, :problem, :private)"
-    " ON CONFLICT (item) DO UPDATE SET archive = excluded.archive, service = excluded.service, url = excluded.url,"
-    " original = excluded.original, tag = excluded.tag, compared = excluded.compared, checked = excluded.checked,"
-    " since = excluded.since, problem = excluded.problem, private = excluded.private"
-)
+_KEEP = upsert("copied", "item", f"item, {_COLUMNS}")
 _SOURCE = f"SELECT {_COLUMNS} FROM copied WHERE item = :item"  # noqa: S608 - made of our own column names
 _FORGET = "DELETE FROM copied WHERE item = :item"
 _DUE = (
@@ -81,20 +75,7 @@ class CopySource:
 
 def save_source(run: SqlRunner, item: int, source: CopySource) -> None:
     """Record where the copy of this number came from, in place of what was known before."""
-    run(
-        _KEEP,
-        item=item,
-        archive=source.archive,
-        service=source.service,
-        url=source.url,
-        original=source.original,
-        tag=source.tag,
-        compared=source.compared,
-        checked=source.checked,
-        since=source.since,
-        problem=write_problem(source.problem),
-        private=source.private,
-    )
+    run(_KEEP, item=item, **write_record(source))
 
 
 def source_of(run: SqlRunner, item: int) -> CopySource | None:
@@ -102,19 +83,8 @@ def source_of(run: SqlRunner, item: int) -> CopySource | None:
     row = run(_SOURCE, item=item).fetchone()
     if row is None:
         return None
-    archive, service, url, original, tag, compared, checked, since, problem, private = row
-    return CopySource(
-        archive=archive,
-        service=service,
-        url=url,
-        original=original,
-        tag=tag,
-        compared=bool(compared),
-        checked=checked,
-        since=since,
-        problem=read_problem(problem),
-        private=bool(private),
-    )
+    values = read_record(_COLUMNS, row)
+    return CopySource(**values | {"compared": bool(values["compared"]), "private": bool(values["private"])})
 
 
 def original_of(run: SqlRunner, item: int) -> str:
@@ -134,11 +104,7 @@ def due_copies(run: SqlRunner, before: str, most: int) -> list[str]:
 
 
 _HARVEST_COLUMNS = "repository, part, format, token, begun, newest, since"
-_KEEP_HARVEST = (
-    f"INSERT INTO harvested ({_HARVEST_COLUMNS}) VALUES (:repository, :part, :format, :token, :begun, :newest, :since)"  # noqa: S608 - made of our own column names
-    " ON CONFLICT (repository, part, format) DO UPDATE SET token = excluded.token, begun = excluded.begun,"
-    " newest = excluded.newest, since = excluded.since"
-)
+_KEEP_HARVEST = upsert("harvested", "repository, part, format", _HARVEST_COLUMNS)
 _KNOWN = (
     f"SELECT {_HARVEST_COLUMNS} FROM harvested"  # noqa: S608 - made of our own column names
     " WHERE repository = :repository AND part = :part AND format = :format"
@@ -166,16 +132,7 @@ class HarvestProgress:
 
 def save_harvest(run: SqlRunner, harvest: HarvestProgress) -> None:
     """Record how far a harvest is, in place of what was known before."""
-    run(
-        _KEEP_HARVEST,
-        repository=harvest.repository,
-        part=harvest.part,
-        format=harvest.format,
-        token=harvest.token,
-        begun=harvest.begun,
-        newest=harvest.newest,
-        since=harvest.since,
-    )
+    run(_KEEP_HARVEST, **write_record(harvest))
 
 
 def harvest_progress(run: SqlRunner, repository: str, part: str, metadata_format: str) -> HarvestProgress:

@@ -6,20 +6,18 @@ A row is about one file with one digest; it says nothing of a file that has been
 from __future__ import annotations
 
 from enum import StrEnum
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 
-from ibi.archive.model.item import StoredFile
-from ibi.archive.store.tables import rows
+from ibi.archive.store.tables.rows import LISTED_FILE, ListedFile, listed_file, upsert
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
+    from ibi.archive.model.item import StoredFile
     from ibi.archive.store.tables.catalogue import SqlRunner
-    from ibi.identifier.forms import IBIForms
 
 _NEXT: Final = (
-    "SELECT file.item, item.rep, item.ibip, file.name, file.size, file.sha256, file.media_type, file.staged"
-    " FROM file JOIN item ON item.number = file.item"
+    f"SELECT {LISTED_FILE} FROM file JOIN item ON item.number = file.item"  # noqa: S608 - made of our own column names
     " WHERE (file.item, file.name) > (:item, :name) ORDER BY file.item, file.name LIMIT :most"
 )
 _TOTAL: Final = "SELECT count(*), coalesce(sum(size), 0) FROM file"
@@ -30,26 +28,18 @@ _FOUND: Final = (
     " good = coalesce(excluded.good, CASE WHEN sha256 = excluded.sha256 THEN good END),"
     " sha256 = excluded.sha256, read = excluded.read, fault = excluded.fault"
 )
-_FAULT: Final = (
-    "SELECT fault FROM fixity WHERE item = :item AND name = :name AND sha256 = :sha256 AND fault IS NOT NULL"
-)
 _FAULTS: Final = (
-    "SELECT file.item, item.rep, item.ibip, file.name, file.size, file.sha256, file.media_type, file.staged,"
-    " fixity.fault, fixity.read, fixity.good"
+    f"SELECT {LISTED_FILE}, fixity.fault, fixity.read, fixity.good"  # noqa: S608 - made of our own column names
     " FROM fixity JOIN file USING (item, name, sha256) JOIN item ON item.number = file.item"
     " WHERE fixity.fault IS NOT NULL ORDER BY file.item, file.name LIMIT :most"
 )
-_GOOD: Final = "SELECT read, good, fault FROM fixity WHERE item = :item AND name = :name AND sha256 = :sha256"
+_GOOD: Final = "SELECT good, fault FROM fixity WHERE item = :item AND name = :name AND sha256 = :sha256"
 _FORGET: Final = (
     "DELETE FROM fixity WHERE NOT EXISTS"
     " (SELECT 1 FROM file WHERE file.item = fixity.item AND file.name = fixity.name)"
 )
 _PLACE: Final = "SELECT begun, item, name, done, ended FROM audit WHERE walk = :walk"
-_KEEP_PLACE: Final = (
-    "INSERT INTO audit (walk, begun, item, name, done, ended) VALUES (:walk, :begun, :item, :name, :done, :ended)"
-    " ON CONFLICT (walk) DO UPDATE SET begun = excluded.begun, item = excluded.item, name = excluded.name,"
-    " done = excluded.done, ended = excluded.ended"
-)
+_KEEP_PLACE: Final = upsert("audit", "walk", "walk, begun, item, name, done, ended")
 
 
 class FileFault(StrEnum):
@@ -59,14 +49,6 @@ class FileFault(StrEnum):
     SIZE = "size"
     DIGEST = "digest"
     UNREADABLE = "unreadable"
-
-
-class ListedFile(NamedTuple):
-    """A file as the catalogue lists it, with the item that it belongs to."""
-
-    item: int
-    forms: IBIForms
-    file: StoredFile
 
 
 class AuditResult(NamedTuple):
@@ -101,7 +83,7 @@ class AuditPosition(NamedTuple):
 
 def next_files(run: SqlRunner, place: AuditPosition, most: int) -> list[ListedFile]:
     """Return the files after a position, in the order of audits; [] at the end."""
-    return [_listed(row) for row in run(_NEXT, item=place.item, name=place.name, most=most).fetchall()]
+    return [listed_file(row) for row in run(_NEXT, item=place.item, name=place.name, most=most).fetchall()]
 
 
 def total(run: SqlRunner) -> tuple[int, int]:
@@ -114,33 +96,27 @@ def record_results(run: SqlRunner, found: Iterable[AuditResult]) -> None:
     """Record what an audit found."""
     for (item, _, file), fault, moment in found:
         good = None if fault else moment
-        run(
-            _FOUND,
-            item=item,
-            name=file.name,
-            sha256=file.sha256,
-            read=moment,
-            good=good,
-            fault=fault and fault.value,
-        )
+        run(_FOUND, item=item, name=file.name, sha256=file.sha256, read=moment, good=good, fault=fault)
 
 
 def fault_of(run: SqlRunner, item: int, file: StoredFile) -> FileFault | None:
     """Return what is known to be wrong with a listed file; None once it has been replaced or repaired."""
-    row = run(_FAULT, item=item, name=file.name, sha256=file.sha256).fetchone()
-    return FileFault(row[0]) if row else None
+    row = run(_GOOD, item=item, name=file.name, sha256=file.sha256).fetchone()
+    return FileFault(row[1]) if row and row[1] else None
 
 
 def last_good(run: SqlRunner, item: int, file: StoredFile) -> str:
     """Return when an audit last found a listed file good; "" if never."""
     row = run(_GOOD, item=item, name=file.name, sha256=file.sha256).fetchone()
-    return (row[1] or "") if row else ""
+    return (row[0] or "") if row else ""
 
 
 def faults(run: SqlRunner, most: int = 1000) -> list[KnownFault]:
     """Return the faults that are known now."""
-    rows_found = run(_FAULTS, most=most).fetchall()
-    return [KnownFault(_listed(row[:8]), FileFault(row[8]), row[9], row[10] or "") for row in rows_found]
+    return [
+        KnownFault(listed_file(listed), FileFault(fault), read, good or "")
+        for *listed, fault, read, good in run(_FAULTS, most=most).fetchall()
+    ]
 
 
 def forget_unlisted(run: SqlRunner) -> None:
@@ -157,11 +133,3 @@ def position_of(run: SqlRunner, walk: str) -> AuditPosition | None:
 def save_position(run: SqlRunner, walk: str, place: AuditPosition) -> None:
     """Record how far the audit of this name has come."""
     run(_KEEP_PLACE, walk=walk, **place._asdict())
-
-
-def _listed(row: Any) -> ListedFile:
-    item, rep, ibip, *file = row
-    name, size, sha256, media_type, staged = file
-    return ListedFile(
-        item, rows.forms_of(rep, ibip), StoredFile(name, size, sha256, media_type, staged or "")
-    )

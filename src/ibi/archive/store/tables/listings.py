@@ -8,7 +8,8 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from ibi.archive.store.tables.rows import ITEM_COLUMNS, forms_of
+from ibi.archive.store.tables.batches import rows_of
+from ibi.archive.store.tables.rows import forms_of
 from ibi.identifier.forms import IBIForms
 from ibi.protocol.vocabulary import ItemState
 
@@ -19,7 +20,6 @@ if TYPE_CHECKING:
     from ibi.archive.store.tables.catalogue import SqlRunner
 
 
-_COLUMNS: Final = ", ".join(f"item.{column}" for column in ITEM_COLUMNS)
 _STANDING: Final = (
     "SELECT (SELECT coalesce(max(number), 0) FROM changed), (SELECT coalesce(min(number), 1) FROM changed),"
     " (SELECT coalesce(max(number), 0) FROM item)"
@@ -37,10 +37,6 @@ _COUNTS: Final = (
     f"SELECT item.number, {_EVENTS} FROM item WHERE item.number > :after ORDER BY item.number LIMIT :most"  # noqa: S608 - made of our own column names
 )
 _CHANGED: Final = "SELECT DISTINCT item FROM changed WHERE number > :after AND number <= :last ORDER BY item"
-_WHOLE: Final = (
-    f"SELECT item.number, {_COLUMNS} FROM json_each(:numbers) AS wanted"  # noqa: S608 - made of our own column names
-    " JOIN item ON item.number = wanted.value"
-)
 _NAME: Final = "SELECT coalesce(rep, ibip) FROM item WHERE number = :number"
 
 
@@ -107,8 +103,7 @@ def name_of(run: SqlRunner, number: int) -> str | None:
 
 def holdings(run: SqlRunner, numbers: Iterable[int]) -> dict[int, Holding]:
     """Return the items of these numbers, by number; numbers of no item are left out."""
-    found = run(_WHOLE, numbers=json.dumps(list(numbers))).fetchall()
-    return {row[0]: run.item_of_row(row) for row in found}
+    return {number: run.item_of_row(row) for number, row in rows_of(run, numbers).items()}
 
 
 _EARLIER: Final = (
@@ -119,9 +114,6 @@ _NEWEST: Final = (
     "SELECT rep, ibip FROM item WHERE state <> 'Deleted' AND content_type = 'Data'"
     " ORDER BY number DESC LIMIT :most"
 )
-
-
-_LAST_CHANGE: Final = "SELECT coalesce(max(number), 0) FROM changed"
 
 
 class FixityRecord(NamedTuple):
@@ -138,11 +130,6 @@ class FixityRecord(NamedTuple):
     def is_of(self, file: StoredFile) -> bool:
         """Say whether the file is still the one that was read."""
         return self.sha256 == file.sha256
-
-
-def last_change(run: SqlRunner) -> int:
-    """Return a number that goes up with every change of any item."""
-    return int(run(_LAST_CHANGE).fetchone()[0])
 
 
 def earlier(run: SqlRunner, forms: IBIForms, most: int) -> list[IBIForms]:

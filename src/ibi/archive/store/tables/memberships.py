@@ -6,18 +6,13 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import TYPE_CHECKING
 
-from ibi.archive.store.tables.rows import read_problem, write_problem
+from ibi.archive.store.tables.rows import read_problem, upsert, write_problem
 
 if TYPE_CHECKING:
     from ibi.archive.store.tables.catalogue import SqlRunner
     from ibi.errors import IbiError
 
-_NOTE = (
-    "INSERT INTO membership (resolver, state, since, heard, problem)"
-    " VALUES (:resolver, :state, :since, :heard, :problem)"
-    " ON CONFLICT (resolver) DO UPDATE SET state = excluded.state, since = excluded.since,"
-    " heard = excluded.heard, problem = excluded.problem"
-)
+_NOTE = upsert("membership", "resolver", "resolver, state, since, heard, problem")
 _ALL = "SELECT resolver, state, since, heard, problem FROM membership ORDER BY resolver"
 _FORGET = "DELETE FROM membership WHERE resolver = :resolver"
 
@@ -58,14 +53,13 @@ class MembershipRecord:
 
 def save(run: SqlRunner, member: MembershipRecord) -> None:
     """Record the state of the Archive at a resolver."""
-    problem = write_problem(member.problem)
     run(
         _NOTE,
         resolver=member.resolver,
         state=member.standing.value,
         since=member.since,
         heard=member.heard or None,
-        problem=problem,
+        problem=write_problem(member.problem),
     )
 
 

@@ -9,7 +9,8 @@ A problem is kept as a sentence with its details, so that it can be translated f
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, Any, Final
+from dataclasses import fields
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from ibi.archive.model.item import Access, Holding, MetadataValue, StoredFile
 from ibi.errors import IbiError
@@ -22,6 +23,8 @@ from ibi.protocol.vocabulary import ContentType, ItemState
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
+    from _typeshed import DataclassInstance
+
 
 ITEM_COLUMNS: Final = (
     "rep", "ibip", "aliases", "key", "state", "content_type", "timestamp", "language", "transferable", "url",
@@ -29,6 +32,14 @@ ITEM_COLUMNS: Final = (
     "formats", "access", "embargo", "rights", "licence", "reason",
 )  # fmt: skip
 """The columns of an item, in the order in which `write` gives them; `read` takes the number before them."""
+
+ITEM: Final = "item.number, " + ", ".join(f"item.{column}" for column in ITEM_COLUMNS)
+"""What `read_item_row` reads, as a statement selects it."""
+
+LISTED_FILE: Final = (
+    "file.item, item.rep, item.ibip, file.name, file.size, file.sha256, file.media_type, file.staged"
+)
+"""What `listed_file` reads, as a statement selects it."""
 
 FILE_COUNT: Final = 1 + ITEM_COLUMNS.index("file_count")
 
@@ -41,6 +52,14 @@ _FILE: Final = 64
 _ACCESS = {access.value: access for access in Access}
 _STATES = {state.value: state for state in ItemState}
 _CONTENT_TYPES = {content_type.value: content_type for content_type in ContentType}
+
+
+class ListedFile(NamedTuple):
+    """A file as the catalogue lists it, with the item that it belongs to."""
+
+    item: int
+    forms: IBIForms
+    file: StoredFile
 
 
 def names_of(holding: Holding) -> Iterator[tuple[str, bool]]:
@@ -134,6 +153,33 @@ def forms_of(rep: str | None, ibip: str | None) -> IBIForms:
     return IBIForms(UniformRepositoryName.parse(rep) if rep else None, IBIp.parse(ibip) if ibip else None)
 
 
+def listed_file(row: Sequence[Any]) -> ListedFile:
+    """Make a listed file of its row."""
+    item, rep, ibip, name, size, sha256, media_type, staged = row
+    file = StoredFile(name, size, sha256, media_type, staged or "")
+    return ListedFile(item, forms_of(rep, ibip), file)
+
+
+def upsert(table: str, key: str, columns: str) -> str:
+    """Return the statement that records a row, in place of the one with the same key. Columns as in SQL: "a, b"."""
+    names = columns.split(", ")
+    values = ", ".join(f":{name}" for name in names)
+    changes = ", ".join(f"{name} = excluded.{name}" for name in names if name not in key.split(", "))
+    return f"INSERT INTO {table} ({columns}) VALUES ({values}) ON CONFLICT ({key}) DO UPDATE SET {changes}"  # noqa: S608 - made of our own names
+
+
+def write_record(record: DataclassInstance) -> dict[str, Any]:
+    """Return the fields of a record by the names of their columns; a problem as JSON."""
+    values = {each.name: getattr(record, each.name) for each in fields(record)}
+    return values | {"problem": write_problem(values["problem"])} if "problem" in values else values
+
+
+def read_record(columns: str, row: Sequence[Any]) -> dict[str, Any]:
+    """Return the values of a row by the names of their columns; a problem is read from its JSON."""
+    values = dict(zip(columns.split(", "), row, strict=True))
+    return values | {"problem": read_problem(values["problem"])} if "problem" in values else values
+
+
 def _json(value: Mapping[str, Any] | None) -> str | None:
     return json.dumps(value, ensure_ascii=False, separators=(",", ":")) if value else None
 
@@ -160,10 +206,12 @@ def read_problem(text: str | None) -> IbiError | None:
 
 
 def _written(problem: IbiError) -> dict[str, Any]:
-    details = {
-        name: _written(value) if isinstance(value, IbiError) else value if _is_plain(value) else str(value)
-        for name, value in problem.details.items()
-    }
+    details: dict[str, Any] = {}
+    for name, value in problem.details.items():
+        if isinstance(value, IbiError):
+            details[name] = _written(value)
+        else:
+            details[name] = value if isinstance(value, str | int | float) else str(value)
     return {"problem": problem.problem, "details": details}
 
 
@@ -172,7 +220,3 @@ def _read(value: dict[str, Any]) -> IbiError:
         name: _read(each) if isinstance(each, dict) else each for name, each in value["details"].items()
     }
     return IbiError(value["problem"], **details)
-
-
-def _is_plain(value: object) -> bool:
-    return isinstance(value, str | int | float)

@@ -5,17 +5,16 @@ Triggers of the catalogue (`schema/catalogue.sql`) mark them as outdated; `store
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Final
 
-from ibi.archive.store.tables.rows import ITEM_COLUMNS
+from ibi.archive.store.tables.rows import ITEM
 
 if TYPE_CHECKING:
     from ibi.archive.model.item import Holding
     from ibi.archive.store.tables.catalogue import SqlRunner
 
-_COLUMNS: Final = ", ".join(f"item.{column}" for column in ITEM_COLUMNS)
 _OWED: Final = (
-    f"SELECT sidecar.owed, item.number, {_COLUMNS} FROM sidecar JOIN item ON item.number = sidecar.item"  # noqa: S608 - made of our own column names
+    f"SELECT {ITEM} FROM sidecar JOIN item ON item.number = sidecar.item"  # noqa: S608 - made of our own column names
     " WHERE sidecar.owed > 0 ORDER BY sidecar.item LIMIT :most"
 )
 _PAID: Final = "UPDATE sidecar SET owed = 0 WHERE item = :item"
@@ -26,22 +25,14 @@ _HAS: Final = "SELECT owed FROM sidecar WHERE item = :item"
 _ANY: Final = "SELECT 1 FROM sidecar WHERE owed > 0 LIMIT 1"
 
 
-class OutdatedSidecar(NamedTuple):
-    """An item whose item.json is out of date, and by how many changes."""
-
-    holding: Holding
-    changes: int
-
-
 def any_outdated(run: SqlRunner) -> bool:
     """Return whether any item.json is out of date."""
     return run(_ANY).fetchone() is not None
 
 
-def outdated(run: SqlRunner, most: int) -> list[OutdatedSidecar]:
+def outdated(run: SqlRunner, most: int) -> list[Holding]:
     """Return some of the items whose item.json is out of date."""
-    found = run(_OWED, most=most).fetchall()
-    return [OutdatedSidecar(run.item_of_row(row[1:]), row[0]) for row in found]
+    return [run.item_of_row(row) for row in run(_OWED, most=most).fetchall()]
 
 
 def record_written(run: SqlRunner, item: int) -> None:

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from ibi.archive.model.handover import GiverStage, ReceiverStage
-from ibi.archive.store.tables.rows import read_problem, write_problem
+from ibi.archive.store.tables.rows import read_record, upsert, write_record
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -19,26 +19,13 @@ if TYPE_CHECKING:
     from ibi.errors import IbiError
 
 _GIVING = "id, item, peer, address, passage, proof, fingerprint, service, remove, who, stage, moment, problem"
-_KEEP_GIVING = (
-    f"INSERT INTO giving ({_GIVING})"  # noqa: S608 - made of our own column names
-    " VALUES (:id, :item, :peer, :address, :passage, :proof, :fingerprint, :service, :remove, :who, :stage,"
-    " :moment, :problem)"
-    " ON CONFLICT (id) DO UPDATE SET peer = excluded.peer, address = excluded.address,"
-    " fingerprint = excluded.fingerprint, service = excluded.service, remove = excluded.remove, stage = excluded.stage,"
-    " moment = excluded.moment, problem = excluded.problem"
-)
+_KEEP_GIVING = upsert("giving", "id", _GIVING)
 _GIVING_OF = f"SELECT {_GIVING} FROM giving WHERE id = :id"  # noqa: S608 - made of our own column names
 _GIVINGS_OF_ITEM = f"SELECT {_GIVING} FROM giving WHERE item = :item ORDER BY moment, id"  # noqa: S608 - made of our own column names
 _OPEN = f"SELECT {_GIVING} FROM giving WHERE stage IN ('offered', 'handed') ORDER BY moment, id"  # noqa: S608 - made of our own column names
 _MAIN_NAME = "SELECT name FROM name WHERE item = :item AND main"
 _TAKING = "id, item, giver, address, seal, fingerprint, history, stage, moment"
-_KEEP_TAKING = (
-    f"INSERT INTO receiving ({_TAKING})"  # noqa: S608 - made of our own column names
-    " VALUES (:id, :item, :giver, :address, :seal, :fingerprint, :history, :stage, :moment)"
-    " ON CONFLICT (id) DO UPDATE SET item = excluded.item, address = excluded.address, seal = excluded.seal,"
-    " fingerprint = excluded.fingerprint, history = excluded.history, stage = excluded.stage,"
-    " moment = excluded.moment"
-)
+_KEEP_TAKING = upsert("receiving", "id", _TAKING)
 _TAKING_OF = f"SELECT {_TAKING} FROM receiving WHERE id = :id"  # noqa: S608 - made of our own column names
 
 
@@ -94,22 +81,7 @@ class IncomingTransfer:
 
 def save_outgoing(run: SqlRunner, giving: OutgoingTransfer) -> None:
     """Record how far an outgoing hand-over is."""
-    run(
-        _KEEP_GIVING,
-        id=giving.id,
-        item=giving.item,
-        peer=giving.peer,
-        address=giving.address,
-        passage=giving.passage,
-        proof=giving.proof,
-        fingerprint=giving.fingerprint,
-        service=giving.service,
-        remove=giving.remove,
-        who=giving.who,
-        stage=giving.stage.value,
-        moment=giving.moment,
-        problem=write_problem(giving.problem),
-    )
+    run(_KEEP_GIVING, **write_record(giving))
 
 
 def outgoing(run: SqlRunner, transfer: str) -> OutgoingTransfer | None:
@@ -135,18 +107,8 @@ def main_name(run: SqlRunner, item: int) -> str:
 
 def save_incoming(run: SqlRunner, taking: IncomingTransfer) -> None:
     """Record how far an incoming hand-over is."""
-    run(
-        _KEEP_TAKING,
-        id=taking.id,
-        item=taking.item,
-        giver=taking.giver,
-        address=taking.address,
-        seal=taking.seal,
-        fingerprint=taking.fingerprint,
-        history=json.dumps(taking.history, ensure_ascii=False),
-        stage=taking.stage.value,
-        moment=taking.moment,
-    )
+    history = json.dumps(taking.history, ensure_ascii=False)
+    run(_KEEP_TAKING, **write_record(taking) | {"history": history})
 
 
 def incoming(run: SqlRunner, transfer: str) -> IncomingTransfer | None:
@@ -154,21 +116,13 @@ def incoming(run: SqlRunner, transfer: str) -> IncomingTransfer | None:
     row = run(_TAKING_OF, id=transfer).fetchone()
     if row is None:
         return None
-    number, item, giver, address, seal, found, history, stage, moment = row
-    return IncomingTransfer(
-        id=number,
-        item=item,
-        giver=giver,
-        address=address,
-        seal=seal,
-        fingerprint=found,
-        history=json.loads(history),
-        stage=ReceiverStage(stage),
-        moment=moment,
-    )
+    values = read_record(_TAKING, row)
+    values |= {"history": json.loads(values["history"]), "stage": ReceiverStage(values["stage"])}
+    return IncomingTransfer(**values)
 
 
 def _giving(row: Sequence[Any]) -> OutgoingTransfer:
-    values: dict[str, Any] = dict(zip(_GIVING.split(", "), row, strict=True))
-    values |= {"remove": bool(values["remove"]), "stage": GiverStage(values["stage"])}
-    return OutgoingTransfer(**values | {"problem": read_problem(values["problem"])})
+    values = read_record(_GIVING, row)
+    return OutgoingTransfer(
+        **values | {"remove": bool(values["remove"]), "stage": GiverStage(values["stage"])}
+    )

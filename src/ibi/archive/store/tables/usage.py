@@ -26,32 +26,29 @@ _SAVE_FINGERPRINT = (
 _FORGET_KEY = "DELETE FROM visit_key WHERE NOT EXISTS (SELECT 1 FROM visit_mark)"
 _DELETE_EXPIRED = "DELETE FROM visit_mark WHERE until < :now"
 _ANY_EXPIRED = "SELECT 1 FROM visit_mark WHERE until < :now LIMIT 1"
-_COUNT = (
-    "INSERT INTO visits (item, month, country, investigations, unique_investigations, requests, unique_requests)"
-    " VALUES (:item, :month, :country, :investigations, :unique_investigations, :requests, :unique_requests)"
+_ADDED = (
     " ON CONFLICT (item, month, country) DO UPDATE SET"
     " investigations = visits.investigations + excluded.investigations,"
     " unique_investigations = visits.unique_investigations + excluded.unique_investigations,"
     " requests = visits.requests + excluded.requests,"
     " unique_requests = visits.unique_requests + excluded.unique_requests"
 )
+_COUNT = (
+    "INSERT INTO visits (item, month, country, investigations, unique_investigations, requests, unique_requests)"  # noqa: S608 - made of our own column names
+    f" VALUES (:item, :month, :country, :investigations, :unique_investigations, :requests, :unique_requests){_ADDED}"
+)
 _COUNT_LINKED = (
-    "INSERT INTO visits (item, month, country, investigations, unique_investigations, requests, unique_requests)"
+    "INSERT INTO visits (item, month, country, investigations, unique_investigations, requests, unique_requests)"  # noqa: S608 - made of our own column names
     " SELECT number, :month, '', :investigations, :unique_investigations, :requests, :unique_requests"
-    " FROM item WHERE number = :number AND url IS NOT NULL"
-    " ON CONFLICT (item, month, country) DO UPDATE SET"
-    " investigations = visits.investigations + excluded.investigations,"
-    " unique_investigations = visits.unique_investigations + excluded.unique_investigations"
+    f" FROM item WHERE number = :number AND url IS NOT NULL{_ADDED}"
 )
-_SUMS = "sum(investigations), sum(unique_investigations), sum(requests), sum(unique_requests)"
-_OF_ITEM = (
-    f"SELECT month, country, {_SUMS} FROM visits WHERE item = :item AND month BETWEEN :first AND :last"  # noqa: S608 - made of our own column names
-    " GROUP BY month, country ORDER BY month, country"
+_MONTHS = (
+    "SELECT month, country, sum(investigations), sum(unique_investigations), sum(requests), sum(unique_requests)"
+    " FROM visits WHERE month BETWEEN :first AND :last"
 )
-_OF_ALL = (
-    f"SELECT month, country, {_SUMS} FROM visits WHERE month BETWEEN :first AND :last"  # noqa: S608 - made of our own column names
-    " GROUP BY month, country ORDER BY month, country"
-)
+_BY_MONTH = " GROUP BY month, country ORDER BY month, country"
+_OF_ITEM = f"{_MONTHS} AND item = :item{_BY_MONTH}"
+_OF_ALL = f"{_MONTHS}{_BY_MONTH}"
 _OF_EACH = (
     "SELECT item.number, coalesce(item.rep, item.ibip), visits.month, visits.country, investigations,"
     " unique_investigations, requests, unique_requests"
