@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import pytest
 
-from ibi.archive.model.answer import ArchiveIdentity, filter_url_list, url_list, url_variant
+from ibi.archive.model.answer import ArchiveIdentity, url_list, url_variant
 from ibi.archive.model.item import Holding, StoredFile
 from ibi.identifier.forms import IBIForms, Name, parse_ibi
 from ibi.protocol.messages import UrlRequest
 from ibi.protocol.pair_list import write_pairs
 from ibi.protocol.url_list import UrlList
 from ibi.protocol.verb_list import VerbList
+from support.oracles.url_list_filter import filter_url_list
 from support.oracles.vectors import Vector, runs
 
 KEY = "1426203276-5985125171467764"

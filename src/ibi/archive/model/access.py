@@ -7,7 +7,7 @@ of addresses gives access to nothing (threat T24).
 from __future__ import annotations
 
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 from ibi.archive.model.item import Access
 from ibi.http.client_address import canonical_address, in_networks
@@ -21,40 +21,34 @@ if TYPE_CHECKING:
     """Whether a reader may not have the data of an item."""
 
 
-class AccessPolicy(Protocol):
-    """The part of an Archive's settings that decides about access: the networks with access to restricted items."""
-
-    @property
-    def networks(self) -> tuple[str, ...]:
-        """Such as "10.0.0.0/8"."""
-
-
 def day_of(now: float) -> str:
     """Return the day (UTC) of a moment in POSIX seconds: "2026-11-21"."""
     return datetime.fromtimestamp(now, UTC).date().isoformat()
 
 
-def may_read(holding: Holding, policy: AccessPolicy, address: str | None, day: str) -> Access:
+def may_read(holding: Holding, networks: tuple[str, ...], address: str | None, day: str) -> Access:
     """Return OPEN if a reader may have the data of an item on a day ("2026-11-21", UTC), else what forbids it.
 
-    `address`: the reader's, as far as it is trusted; without one there is no access to restricted items.
+    `networks`: those with access to restricted items, such as "10.0.0.0/8"; `address`: the reader's, as far as it is
+    trusted; without one there is no access to restricted items.
     """
     access = holding.access_on(day)
-    return Access.OPEN if access is Access.RESTRICTED and in_networks(address, policy.networks) else access
+    return Access.OPEN if access is Access.RESTRICTED and in_networks(address, networks) else access
 
 
 def withheld_from(
-    policy: AccessPolicy, reader: Callable[[], str | None], now: Callable[[], float]
+    networks: tuple[str, ...], reader: Callable[[], str | None], now: Callable[[], float]
 ) -> Withheld:
     """Return a function that tests whether the reader may not have the data of an item now.
 
-    `reader` returns the address as for `may_read`, `now` POSIX seconds; neither is called for an open item.
+    `networks` and the address that `reader` returns are those of `may_read`; `now` returns POSIX seconds. Neither is
+    called for an open item.
     """
 
     def is_withheld(holding: Holding) -> bool:
         if holding.access is Access.OPEN:
             return False
-        return may_read(holding, policy, reader(), day_of(now())) is not Access.OPEN
+        return may_read(holding, networks, reader(), day_of(now())) is not Access.OPEN
 
     return is_withheld
 
@@ -77,13 +71,9 @@ def reuse_seconds(holdings: Iterable[Holding | None], most: int, now: float) -> 
         if holding.access is not Access.EMBARGOED:
             return 0
         if holding.access_on(day_of(now)) is not Access.OPEN:
-            seconds = min(seconds, int(_begin(holding.embargo) - now))
+            opens = datetime.fromisoformat(holding.embargo).replace(tzinfo=UTC).timestamp()
+            seconds = min(seconds, int(opens - now))
     return max(seconds, 0)
-
-
-def _begin(day: str) -> float:
-    """Return the first moment of a day (UTC), in POSIX seconds."""
-    return datetime.fromisoformat(day).replace(tzinfo=UTC).timestamp()
 
 
 def reader_address(

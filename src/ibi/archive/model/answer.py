@@ -14,8 +14,8 @@ from ibi.archive.model.access import nothing_withheld
 from ibi.archive.model.relations import ItemRelations, RelationTarget
 from ibi.protocol import vocabulary as say
 from ibi.protocol.relation import ITEM, Kind, Relation, Step
-from ibi.protocol.url_list import Entry, UrlList, entry_pairs, relations_of
-from ibi.protocol.verb_list import GET_FILE_LIST, VerbList
+from ibi.protocol.url_list import Entry, UrlList, entry_pairs
+from ibi.protocol.verb_list import GET_FILE_LIST
 from ibi.protocol.vocabulary import ContentType, ItemState
 
 if TYPE_CHECKING:
@@ -29,8 +29,6 @@ if TYPE_CHECKING:
 
 ITEM_URL, FILE_URL, FILE_LIST_URL = 1, 2, 3
 """The variants of a URL (SVC-08)."""
-
-_ALWAYS = frozenset({say.ARCHIVE_ADDRESS, say.IBI, say.ARCHIVE_SERVICE, say.PLATFORM_SOFTWARE})
 
 
 @dataclass(frozen=True)
@@ -78,10 +76,10 @@ def url_list(
 ) -> UrlList:
     """Answer a URL request; the answer is empty if the item is not held (SVC-03).
 
-    With `filtered` only the pairs that the request needs are derived (SVC-18): the same that `filter_url_list` would
-    leave of the full answer. `withheld`: of which items the reader may not have the data
-    (SVC-10). Raises ParseError for verbs that form no relation (URL-10), but in a minimal Archive, which has a plain
-    answer whatever is asked (CON-03).
+    With `filtered` only the pairs that the request needs are derived: those that the standard's filter would leave of
+    the full answer (SVC-18, SVC-19). `withheld`: of which items the reader may not have the data (SVC-10). Raises
+    ParseError for verbs that form no relation (URL-10), but in a minimal Archive, which has a plain answer whatever is
+    asked (CON-03).
     """
     wanted = ITEM if identity.minimal or not request.verbs.verbs else request.verbs.relation
     holding = lookup(request.ibi)
@@ -118,7 +116,7 @@ class _Builder(NamedTuple):
         self._add_relations(None)
 
     def add_filtered(self, wanted: Relation, url_key: str) -> None:
-        """Add the pairs that `filter_url_list` would leave of all (SVC-19).
+        """Add the pairs that are needed for finishing the resolution (SVC-19).
 
         Where a language or format was asked for that is not here, those that are here are added, too: the resolver does
         not choose among them, but can show them to the reader (note 19).
@@ -194,35 +192,6 @@ def url_variant(file_path: str, verbs: Iterable[str]) -> int:
     if GET_FILE_LIST in verbs:
         return FILE_LIST_URL
     return FILE_URL if file_path.strip("/") else ITEM_URL
-
-
-def filter_url_list(pairs: PairList, verbs: Iterable[str]) -> PairList:
-    """Remove the pairs that are useless for finishing a resolution (SVC-18, SVC-19).
-
-    `verbs` as in a verb list; raises ParseError if they form no relation.
-    """
-    if pairs.get(say.STATE) == ItemState.DELETED.value:
-        return dict(pairs)
-    wanted = VerbList(tuple(verbs)).relation
-    kept = {name: value for name, value in pairs.items() if name in _ALWAYS}
-    for word in (say.CONTENT_TYPE, say.IBI, say.STATE, say.TIMESTAMP):
-        kept |= _qualified(pairs, word, wanted)
-    urls = _qualified(pairs, say.URL, wanted)
-    if urls:
-        for lead in _open_leads(wanted):
-            kept |= _qualified(pairs, say.IBI, lead)
-        return kept | urls | {name: pairs[name] for name in (say.URL_KEY,) if name in pairs}
-    if _goes_to_last_edition(wanted) and say.NEXT_EDITION in pairs:
-        kept[say.NEXT_EDITION] = pairs[say.NEXT_EDITION]
-    for lead in wanted.leading():
-        kept |= _qualified(pairs, say.IBI, lead)
-    return kept
-
-
-def _qualified(pairs: PairList, word: str, pattern: Relation) -> PairList:
-    """Return the pairs of a word whose relation the pattern accepts."""
-    names = [word + relation.qualifier for relation in relations_of(pairs, word) if pattern.accepts(relation)]
-    return {name: pairs[name] for name in names if name in pairs}
 
 
 def _goes_to_last_edition(relation: Relation) -> bool:

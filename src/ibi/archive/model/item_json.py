@@ -13,8 +13,9 @@ from __future__ import annotations
 import hashlib
 import json
 import re
-from dataclasses import dataclass, replace
+from dataclasses import MISSING, dataclass, fields, replace
 from datetime import UTC, date, datetime
+from enum import StrEnum
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Final
 
@@ -30,7 +31,7 @@ from ibi.protocol.relation import Kind, Relation, Step
 from ibi.protocol.vocabulary import ContentType, ItemState
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Mapping
+    from collections.abc import Callable, Collection, Iterable, Mapping
 
     from ibi.archive.model.item import MetadataValue, StoredFile
 
@@ -91,18 +92,16 @@ def read_mapping(value: Any, name: str) -> dict[str, str]:
     return value
 
 
-def _state(value: Any, name: str) -> ItemState:
-    try:
-        return ItemState(value)
-    except ValueError:
-        raise BadItem("{name} is Original, Copy or Deleted", name=name) from None
+def _one_of(kind: type[StrEnum], problem: str) -> Callable[[Any, str], Any]:
+    """Return a function that reads a word of an enumeration, and raises BadItem with this problem for any other."""
 
+    def read(value: Any, name: str) -> StrEnum:
+        try:
+            return kind(value)
+        except ValueError:
+            raise BadItem(problem, name=name) from None
 
-def _content_type(value: Any, name: str) -> ContentType:
-    try:
-        return ContentType(value)
-    except ValueError:
-        raise BadItem("{name} is Data or Metadata", name=name) from None
+    return read
 
 
 def _language(value: Any, name: str) -> str:
@@ -149,13 +148,6 @@ def _formats(value: Any, name: str) -> dict[str, str]:
     return urls
 
 
-def _access(value: Any, name: str) -> Access:
-    try:
-        return Access(value)
-    except ValueError:
-        raise BadItem("{name} is open, embargoed, restricted or closed", name=name) from None
-
-
 def _day(value: Any, name: str) -> str:
     text = read_text(value, name)
     try:
@@ -173,14 +165,10 @@ def _words(value: Any, name: str) -> str:
     return text
 
 
-def _metadata(value: Any, _name: str) -> Any:
-    return read_dublin_core(value) or None
-
-
 _FACTS: Final[dict[str, tuple[str, Callable[[Any, str], Any]]]] = {
     "aliases": ("aliases", _aliases),
-    "state": ("state", _state),
-    "contenttype": ("content_type", _content_type),
+    "state": ("state", _one_of(ItemState, "{name} is Original, Copy or Deleted")),
+    "contenttype": ("content_type", _one_of(ContentType, "{name} is Data or Metadata")),
     "language": ("language", _language),
     "transferable": ("transferable", _truth),
     "url": ("url", _url),
@@ -189,9 +177,9 @@ _FACTS: Final[dict[str, tuple[str, Callable[[Any, str], Any]]]] = {
     "next_edition": ("next_edition", _link),
     "translations": ("translations", _translations),
     "metadata_item": ("metadata_item", _link),
-    "metadata": ("metadata", _metadata),
+    "metadata": ("metadata", lambda value, _name: read_dublin_core(value) or None),
     "formats": ("formats", _formats),
-    "access": ("access", _access),
+    "access": ("access", _one_of(Access, "{name} is open, embargoed, restricted or closed")),
     "embargo": ("embargo", _day),
     "rights": ("rights", _words),
     "licence": ("licence", _url),
@@ -201,6 +189,12 @@ _FACTS: Final[dict[str, tuple[str, Callable[[Any, str], Any]]]] = {
 
 FACTS: Final = frozenset(_FACTS)
 """The names of those fields."""
+
+
+def usual_facts(names: Iterable[str]) -> dict[str, Any]:
+    """Return the attributes of these fields as an item has them whose line is without the fields."""
+    usual = {each.name: {} if each.default is MISSING else each.default for each in fields(Holding)}
+    return {attribute: usual[attribute] for attribute, _ in map(_FACTS.__getitem__, names)}
 
 
 LONGEST_LINE: Final = 1 << 20
@@ -272,13 +266,9 @@ def read_item(value: Mapping[str, Any]) -> Draft:
     odd = sorted(set(value) - _FIELDS)
     if odd:
         raise BadItem("there is no field {name}", name=odd[0])
-    rep, ibip = _optional_text(value, "rep"), _optional_text(value, "ibip")
-    forms = None
-    if rep is not None or ibip is not None:
-        forms = IBIForms(
-            UniformRepositoryName.parse(rep) if rep is not None else None,
-            IBIp.parse(ibip) if ibip is not None else None,
-        )
+    rep = UniformRepositoryName.parse(read_text(value["rep"], "rep")) if "rep" in value else None
+    ibip = IBIp.parse(read_text(value["ibip"], "ibip")) if "ibip" in value else None
+    forms = IBIForms(rep, ibip) if rep or ibip else None
     facts = read_facts(value)
     files = read_mapping(value.get("files", {}), "files")
     check_facts(facts, files)
@@ -341,10 +331,6 @@ _USUAL = {
 def timestamp_text(seconds: float) -> str:
     """Return a moment (POSIX seconds) as timestamps are written: "2014-01-02T17:23:57Z"."""
     return f"{datetime.fromtimestamp(seconds, UTC):%Y-%m-%dT%H:%M:%SZ}"
-
-
-def _optional_text(value: Mapping[str, Any], name: str) -> str | None:
-    return read_text(value[name], name) if name in value else None
 
 
 def _key(value: Any, name: str) -> str:

@@ -35,6 +35,12 @@ DUBLIN_CORE = "oai_dc"
 """The metadata format that this software can write."""
 
 
+def held_by(lookup: Lookup, forms: IBIForms) -> Holding | None:
+    """Return the item of these names, by whichever of both forms it is held; None if it is not."""
+    found = lookup(forms.main)
+    return lookup(forms.ibip) if found is None and forms.rep and forms.ibip else found
+
+
 class RelationTarget(NamedTuple):
     """The target of a relation.
 
@@ -176,10 +182,6 @@ class ItemRelations:
     def _file(self, holding: Holding, file: StoredFile) -> str | None:
         return None if self._base is None else f"{self._base}/col/{holding.forms.main}/doc/{file.name}"
 
-    def _held(self, forms: IBIForms) -> Holding | None:
-        found = self._lookup(forms.main)
-        return self._lookup(forms.ibip) if found is None and forms.rep and forms.ibip else found
-
     @staticmethod
     def _next_kinds(steps: tuple[Step, ...], pattern: Relation | None) -> Iterator[Kind]:
         if pattern is not None:
@@ -221,7 +223,7 @@ class ItemRelations:
                 return EditionChain(None, None)
             seen |= holding.forms.canonicals
             forms = holding.next_edition
-            holding = self._held(forms)
+            holding = held_by(self._lookup, forms)
         return EditionChain(None, forms)
 
     def _translations(self, related: RelationTarget) -> Iterator[tuple[str | None, RelationTarget]]:
@@ -236,7 +238,7 @@ class ItemRelations:
         if related.page or not any(holding.forms.shares(forms) for forms in links.values()):
             by_language["" if related.page else holding.language or ""] = related
         for language, forms in links.items():
-            held = self._held(forms)
+            held = held_by(self._lookup, forms)
             if not related.format or (held and related.format in held.formats):
                 by_language[language] = RelationTarget(forms, held, related.format)
         for language in sorted(by_language):
@@ -245,7 +247,7 @@ class ItemRelations:
     def _metadata(self, holding: Holding) -> Iterator[tuple[str | None, RelationTarget]]:
         """Yield the item that is this one's metadata; or else the pages of the Dublin Core kept with the item."""
         if holding.metadata_item is not None:
-            held = self._held(holding.metadata_item)
+            held = held_by(self._lookup, holding.metadata_item)
             yield None, RelationTarget(holding.metadata_item, held)
             formats = held.formats if held else {}
         else:

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final, NamedTuple
 
+from ibi.archive.model.relations import held_by
+
 if TYPE_CHECKING:
     from collections.abc import Callable
 
@@ -65,7 +67,7 @@ def editions(item: Holding, lookup: Lookup, earlier: Earlier) -> Timeline:
 def translations(item: Holding, lookup: Lookup) -> tuple[ItemVersion, ...]:
     """Return the item itself in its language, and its translations; empty if there is none."""
     others = [
-        ItemVersion(forms, _held(lookup, forms), language)
+        ItemVersion(forms, held_by(lookup, forms), language)
         for language, forms in sorted(item.translations.items())
         if not item.forms.shares(forms)
     ]
@@ -84,7 +86,7 @@ def _later(item: Holding, lookup: Lookup) -> tuple[list[ItemVersion], bool]:
             # A circle has no last edition.
             return found, False
         seen |= forms.canonicals
-        holding = _held(lookup, forms)
+        holding = held_by(lookup, forms)
         found.append(ItemVersion(forms, holding))
         if holding is None:
             return found, False
@@ -99,18 +101,9 @@ def _before(item: Holding, lookup: Lookup, earlier: Earlier) -> list[ItemVersion
     waiting = [item.forms]
     while waiting and len(found) <= MOST_EDITIONS:
         for forms in earlier(waiting.pop(0)):
-            holding = _held(lookup, forms) if seen.isdisjoint(forms.canonicals) else None
+            holding = held_by(lookup, forms) if seen.isdisjoint(forms.canonicals) else None
             if holding is not None:
                 seen |= forms.canonicals
                 found.append(ItemVersion(forms, holding))
                 waiting.append(forms)
-    return sorted(found, key=_age, reverse=True)
-
-
-def _age(version: ItemVersion) -> int:
-    return version.forms.main.date.ticks or 0
-
-
-def _held(lookup: Lookup, forms: IBIForms) -> Holding | None:
-    found = lookup(forms.main)
-    return lookup(forms.ibip) if found is None and forms.rep and forms.ibip else found
+    return sorted(found, key=lambda version: version.forms.main.date.ticks or 0, reverse=True)

@@ -75,7 +75,7 @@ class Delivery:
         """OPEN if the reader may have the data of an item now; otherwise the access that forbids it."""
         if holding.access is Access.OPEN:
             return Access.OPEN
-        return may_read(holding, self._settings, self.reader(request), day_of(self._now()))
+        return may_read(holding, self._settings.networks, self.reader(request), day_of(self._now()))
 
     def file(self, request: Request, holding: Holding, path: str) -> Response:
         """Serve a file of an item. Raises NotHeld for one that is not listed."""

@@ -171,7 +171,7 @@ class HandleRecords:
 
     def _walk(self, holding: Holding) -> ItemRelations:
         """The relations of an item as an unknown reader sees them."""
-        withheld = withheld_from(self._settings, lambda: None, self._now)
+        withheld = withheld_from(self._settings.networks, lambda: None, self._now)
         return ItemRelations(self._catalogue.holding, self._base, holding, withheld)
 
     def _metadata(self, holding: Holding) -> Mapping[str, tuple[MetadataValue, ...]]:

@@ -215,7 +215,7 @@ class Site:
 
     def _withheld(self, request: Request) -> Withheld:
         """Which items' data this request may not have."""
-        return withheld_from(self._settings, lambda: self._delivery.reader(request), self._now)
+        return withheld_from(self._settings.networks, lambda: self._delivery.reader(request), self._now)
 
     def _persistent(self, request: Request) -> Response:
         """Resolve a persistent URL at our own address, or redirect it to the resolver (note 27)."""

@@ -73,22 +73,15 @@ class AdmissionControl:
         return limit.admit(client_key(client), self._latest, cost.tokens)
 
 
-def refusal_status(request: Request) -> int:
-    """The status of a refusal: harvesters know 503 with Retry-After (OAI-PMH 3.1.2.2), other clients 429."""
-    return 503 if _route_of(request.path) == "/-/oai" else 429
-
-
-def refusal(wait: float) -> IbiError:
-    """Why a request is not admitted; `wait` in seconds."""
+def refusal(request: Request, wait: float) -> tuple[Request, int, IbiError]:
+    """Return what the refusal of a request is written with: the request, the status, and why; `wait` in seconds."""
+    # Harvesters know 503 with Retry-After (OAI-PMH 3.1.2.2), other clients 429.
+    status = 503 if _route_of(request.path) == "/-/oai" else 429
+    if request.path.startswith(_API):
+        # Below /-/api/ every refusal is a problem (RFC 9457).
+        request = replace(request, headers={**request.headers, b"accept": PROBLEM.encode()})
     sentence = "this is more than one reader may ask for at a time; please come back in {seconds} s"
-    return IbiError(sentence, seconds=ceil(wait))
-
-
-def accepting_problem(request: Request) -> Request:
-    """The request as its refusal is written: below /-/api/ always as a problem (RFC 9457)."""
-    if not request.path.startswith(_API):
-        return request
-    return replace(request, headers={**request.headers, b"accept": PROBLEM.encode()})
+    return request, status, IbiError(sentence, seconds=ceil(wait))
 
 
 def _route_of(path: str) -> str:

@@ -38,8 +38,12 @@ _NO_SUBJECT: Final = pairs(RequestError("this is an Archive, not a resolver").bo
 NO_SERVICE: Final = pairs(RequestError("there is no Archive service at this path").body(), 400)
 
 
-class MessageSettings(access.AccessPolicy, Protocol):
+class MessageSettings(Protocol):
     """What the settings of an Archive decide about its answers."""
+
+    @property
+    def networks(self) -> tuple[str, ...]:
+        """The networks with access to restricted items."""
 
     @property
     def trusted_resolvers(self) -> tuple[str, ...]:
@@ -118,7 +122,7 @@ class MessageService:
             client, resolvers = self.client_of(request), self._settings.trusted_resolvers
             return access.reader_address(client, message.client_addresses, resolvers)
 
-        withheld = access.withheld_from(self._settings, reader, self._now)
+        withheld = access.withheld_from(self._settings.networks, reader, self._now)
         filtered = self._settings.filter_answers
         answer = dict(
             url_list(lookup, self._identity, message, "", filtered=filtered, withheld=withheld).pairs

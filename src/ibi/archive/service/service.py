@@ -205,10 +205,8 @@ class ArchiveService:
         if verdict is None:
             return await self._route(request, receive)
         if verdict.wait:
-            # Headers with the limits come with each answer that was counted, so that clients can slow down in
-            # time.
-            status, why = admission.refusal_status(request), admission.refusal(verdict.wait)
-            refused = self._site.refuse(admission.accepting_problem(request), status, why)
+            # Headers with the limits come with each answer that was counted, so that clients can slow down in time.
+            refused = self._site.refuse(*admission.refusal(request, verdict.wait))
             return refused.having(*verdict.headers)
         return (await self._route(request, receive)).having(*verdict.headers)
 

@@ -5,7 +5,7 @@ DIR/archive.toml  settings      DIR/catalogue.sqlite  catalogue      DIR/col  fi
 
 from __future__ import annotations
 
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import closing, contextmanager
 from typing import TYPE_CHECKING, Final
 
 from ibi.archive.model.item import Holding
@@ -25,6 +25,7 @@ from ibi.runtime.settings import ArchiveSettings
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
+    from contextlib import AbstractContextManager
     from pathlib import Path
 
     from ibi.identifier.forms import IBI, IBIForms
@@ -37,13 +38,8 @@ class DataDirectory:
     """One data directory, on one machine, whose clock gives labels their dates."""
 
     def __init__(self, path: Path, machine: Machine) -> None:
-        self._path = path
+        self.path = path
         self._machine = machine
-
-    @property
-    def path(self) -> Path:
-        """The path of the directory."""
-        return self._path
 
     def now(self) -> float:
         """Return the time of that machine, in POSIX seconds."""
@@ -54,28 +50,28 @@ class DataDirectory:
 
         Raises SetupError where there is an Archive already, or an incomplete one.
         """
-        if ArchiveSettings.exists(self._path):
-            raise SetupError("there is already an Archive in {path}", path=self._path)
-        if (self._path / _CATALOGUE).exists():
-            raise SetupError("{path} holds files of an Archive without its settings", path=self._path)
+        if ArchiveSettings.exists(self.path):
+            raise SetupError("there is already an Archive in {path}", path=self.path)
+        if (self.path / _CATALOGUE).exists():
+            raise SetupError("{path} holds files of an Archive without its settings", path=self.path)
         try:
-            self._path.mkdir(parents=True, exist_ok=True)
+            self.path.mkdir(parents=True, exist_ok=True)
         except OSError as error:
             raise SetupError(
-                "{path} cannot be made: {reason}", path=self._path, reason=error.strerror
+                "{path} cannot be made: {reason}", path=self.path, reason=error.strerror
             ) from None
         # The waiting room refuses a directory with other files in it, so it has to come first (decision 0009).
-        with WaitingRoom(self._path, self._machine):
+        with WaitingRoom(self.path, self._machine):
             pass
 
     def serve_lock(self) -> AbstractContextManager[None]:
         """Hold the lock of the process that serves this Archive. Raises SetupError where another one holds it."""
         # Of two that serve, the one that stops first would ask the resolvers to exclude the other one too.
-        return exclusive_lock(self._path / "serve.lock", SetupError("this Archive is being served already"))
+        return exclusive_lock(self.path / "serve.lock", SetupError("this Archive is being served already"))
 
     def mint_labels(self, generator: LabelGenerator, granularity: str, count: int) -> Iterator[IBIForms]:
         """Mint so many labels, each when its moment has come. Raises MintingError."""
-        waiting_room = WaitingRoom(self._path, self._machine, prefixes=generator.prefixes)
+        waiting_room = WaitingRoom(self.path, self._machine, prefixes=generator.prefixes)
         with Subsystem(waiting_room, generator, granularity_of(granularity)) as subsystem:
             yield from subsystem.mint_many(count)
 
@@ -91,30 +87,25 @@ class DataDirectory:
             raise SetupError(
                 "{path} cannot be made: {reason}", path=error.filename, reason=error.strerror
             ) from None
-        engine = open_engine(self._path / _CATALOGUE)
+        engine = open_engine(self.path / _CATALOGUE)
         migrate(engine, schema.MIGRATIONS)
         engine.dispose()
         timestamp = timestamp_text(self._machine.now() // TICKS)
         with self.catalogue() as catalogue:
             catalogue.put(Holding(forms=settings.service, timestamp=timestamp, transferable=False))
-        settings.write(self._path)
+        settings.write(self.path)
 
     def settings(self) -> ArchiveSettings:
         """Read the settings. Raises SetupError."""
-        return ArchiveSettings.read(self._path)
+        return ArchiveSettings.read(self.path)
 
-    @contextmanager
-    def catalogue(self) -> Iterator[Catalogue]:
+    def catalogue(self) -> AbstractContextManager[Catalogue]:
         """Open the catalogue, and close it at the end. Raises SetupError."""
-        catalogue = self.open_catalogue()
-        try:
-            yield catalogue
-        finally:
-            catalogue.close()
+        return closing(self.open_catalogue())
 
     def open_catalogue(self) -> Catalogue:
         """Open the catalogue, migrated if need be; the caller closes it. Raises SetupError."""
-        path = self._path / _CATALOGUE
+        path = self.path / _CATALOGUE
         if not path.exists():
             raise SetupError("{path} does not exist", path=path)
         engine = open_engine(path)
@@ -143,7 +134,7 @@ class DataDirectory:
 
     def file_store(self) -> FileStore:
         """Return the store of the items' files."""
-        return FileStore(self._path)
+        return FileStore(self.path)
 
     def own_labels(self) -> Iterator[IBI]:
         """Yield the names in the catalogue that are under this Archive's own name and address. Raises SetupError."""
@@ -163,7 +154,7 @@ class DataDirectory:
             generator = label_generator(settings)
             if generator is None:
                 problem = "this Archive has no name to mint under: set mint_host in {path}"
-                raise MintingNotAllowed(problem, path=self._path / ArchiveSettings.FILE)
+                raise MintingNotAllowed(problem, path=self.path / ArchiveSettings.FILE)
             yield from self.mint_labels(generator, settings.granularity, count)
 
         return give

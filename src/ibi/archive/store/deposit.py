@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final
 
 from ibi.archive.model.item import Access
-from ibi.archive.model.item_json import check_facts, read_facts
+from ibi.archive.model.item_json import FACTS, check_facts, read_facts, usual_facts
 from ibi.archive.store.tables import copies
 from ibi.errors import AlreadyHeld, BadItem, Conflict, HoldingError
 from ibi.protocol.vocabulary import ContentType, ItemState
@@ -27,24 +27,8 @@ if TYPE_CHECKING:
     from ibi.identifier.forms import IBIForms, Name
 
 
-_USUAL: Final[dict[str, tuple[str, Any]]] = {
-    "contenttype": ("content_type", ContentType.DATA),
-    "language": ("language", None),
-    "transferable": ("transferable", True),
-    "url": ("url", ""),
-    "target": ("target", ""),
-    "file_list_public": ("file_list_public", True),
-    "next_edition": ("next_edition", None),
-    "translations": ("translations", {}),
-    "metadata_item": ("metadata_item", None),
-    "metadata": ("metadata", None),
-    "formats": ("formats", {}),
-    "access": ("access", Access.OPEN),
-    "embargo": ("embargo", ""),
-    "rights": ("rights", ""),
-    "licence": ("licence", ""),
-}
-"""The fields that can be edited: which attribute each sets, and its value where the field is deleted."""
+_NOT_EDITED: Final = frozenset({"aliases", "state", "reason"})
+"""The facts of an item that other ways change: names are only added, and states have rules of their own."""
 
 
 def edit(
@@ -106,10 +90,10 @@ def check_editable(work: UnitOfWork, held: Holding) -> None:
 
 def _facts(value: Mapping[str, Any]) -> dict[str, Any]:
     """Return the attributes that an edit sets; null sets the usual value. Raises BadItem, ParseError."""
-    odd = sorted(set(value) - set(_USUAL))
+    odd = sorted(set(value) - (FACTS - _NOT_EDITED))
     if odd:
         raise BadItem("{name} cannot be edited", name=odd[0])
-    taken_away = dict(_USUAL[field] for field, each in value.items() if each is None)
+    taken_away = usual_facts(field for field, each in value.items() if each is None)
     return taken_away | read_facts({field: each for field, each in value.items() if each is not None})
 
 

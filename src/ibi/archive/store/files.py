@@ -25,6 +25,7 @@ from typing import TYPE_CHECKING, BinaryIO
 from ibi.archive.model.file_names import LONGEST_PART, file_parts, media_type
 from ibi.archive.model.item import StoredFile
 from ibi.errors import BadItem, SetupError
+from ibi.runtime.durable_files import flush_folder
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -59,7 +60,7 @@ class StagingFile:
         self._file.flush()
         os.fsync(self._file.fileno())
         self._file.close()
-        _flush_folder(self._path.parent)
+        flush_folder(self._path.parent)
         digest = self._digest.hexdigest()
         return StoredFile(self._name, self._size, digest, media_type(self._name), self._path.name)
 
@@ -307,11 +308,3 @@ def _open_regular(path: Path) -> BinaryIO:
         os.close(handle)
         raise BadItem("{path} is not a regular file", path=path)
     return os.fdopen(handle, "rb")
-
-
-def _flush_folder(path: Path) -> None:
-    folder = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-    try:
-        os.fsync(folder)
-    finally:
-        os.close(folder)

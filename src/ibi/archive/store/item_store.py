@@ -59,18 +59,13 @@ class ItemStore:
         self.file_store = file_store
         self.mint = mint
         self.service = service
-        self._now = now
+        self.now = now
         self.retired = retired
 
     @property
     def moment(self) -> str:
         """The present time, as timestamps are written."""
-        return timestamp_text(self._now())
-
-    @property
-    def tomorrow(self) -> str:
-        """The present time a day later: a timestamp beyond it comes from a wrong clock."""
-        return timestamp_text(self._now() + _DAY)
+        return timestamp_text(self.now())
 
     @contextmanager
     def staging_session(self) -> Iterator[None]:
@@ -114,7 +109,8 @@ class UnitOfWork:
         """
         if self._item_store.retired:
             raise HoldingError("this Archive has retired and takes nothing in")
-        if holding.timestamp > self._item_store.tomorrow:
+        # A timestamp more than a day ahead comes from a wrong clock.
+        if holding.timestamp > timestamp_text(self._item_store.now() + _DAY):
             raise BadItem("the timestamp {date} lies in the future", date=holding.timestamp)
 
     def find(self, name: Name) -> Holding | None:

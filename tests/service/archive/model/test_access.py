@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
 
@@ -28,9 +27,7 @@ OTHER = "archive.example/w/2021/01.01.00.01"
 LICENSED, STRANGER = "192.0.2.7", "198.51.100.1"
 
 
-@dataclass
-class Licence:
-    networks: tuple[str, ...] = ("192.0.2.0/24", "2001:db8::/32")
+LICENSED_NETWORKS = ("192.0.2.0/24", "2001:db8::/32")
 
 
 def held(who: Access, embargo: str = "", **more: Any) -> Holding:
@@ -63,11 +60,11 @@ def held(who: Access, embargo: str = "", **more: Any) -> Holding:
 def test_the_data_go_to_those_who_may_have_them(
     who: Access, embargo: str, address: str | None, verdict: Access
 ) -> None:
-    assert access.may_read(held(who, embargo), Licence(), address, DAY) is verdict
+    assert access.may_read(held(who, embargo), LICENSED_NETWORKS, address, DAY) is verdict
 
 
 def test_without_networks_there_is_no_access_to_restricted_items() -> None:
-    assert access.may_read(held(Access.RESTRICTED), Licence(()), LICENSED, DAY) is Access.RESTRICTED
+    assert access.may_read(held(Access.RESTRICTED), (), LICENSED, DAY) is Access.RESTRICTED
 
 
 # Whose word is believed
@@ -123,7 +120,7 @@ def answer(holding: Holding, verbs: str = "", path: str = "", **others: Holding)
     by_name = {name: each for each in (holding, *others.values()) for name in each.names}
     request = UrlRequest(("192.0.2.1",), holding.forms.main, path, VerbList.parse(verbs))
     identity = ArchiveIdentity("archive.example", IBIForms.parse("rep archive.example/w/2020/01.01.00.00"))
-    withheld = access.withheld_from(Licence(()), lambda: None, lambda: NOON)
+    withheld = access.withheld_from((), lambda: None, lambda: NOON)
     return work_out(by_name.get, identity, request, "1234567890", withheld=withheld)
 
 

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ibi.archive.model.answer import ArchiveIdentity, filter_url_list, url_list
+from ibi.archive.model.answer import ArchiveIdentity, url_list
 from ibi.archive.model.item import Holding, MetadataValue, StoredFile
 from ibi.archive.model.relations import LONGEST_CHAIN
 from ibi.errors import ParseError
@@ -21,6 +21,7 @@ from ibi.protocol.relation import Relation
 from ibi.protocol.url_list import UrlList, find_wanted, relations_of
 from ibi.protocol.verb_list import VerbList
 from ibi.protocol.vocabulary import ContentType, ItemState
+from support.oracles.url_list_filter import filter_url_list
 
 KEY = "1426387214-9164566186556927"
 HERE = ArchiveIdentity("archive.example", IBIForms.parse("rep archive.example/w/2020/01.01.00.00"))

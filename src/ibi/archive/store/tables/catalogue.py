@@ -82,11 +82,14 @@ class Catalogue:
 
     def close(self) -> None:
         """Close the connections; the next use opens new ones."""
+        self._close_reader()
+        self.engine.dispose()
+
+    def _close_reader(self) -> None:
         with self._lock:
             if self._reader is not None:
                 self._reader.close()
                 self._reader = None
-        self.engine.dispose()
 
     def holding(self, name: Name) -> Holding | None:
         """Return the item of a name, with all its facts; None if no such item is held (ARC-17)."""
@@ -197,10 +200,7 @@ class BoundedCatalogue(Catalogue):
 
     def close(self) -> None:
         """Give the connection back; to be done before the other catalogue is closed, and with it the database."""
-        with self._lock:
-            if self._reader is not None:
-                self._reader.close()
-                self._reader = None
+        self._close_reader()
 
 
 class CatalogueWriter:

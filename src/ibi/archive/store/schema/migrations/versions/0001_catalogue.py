@@ -61,9 +61,3 @@ def upgrade() -> None:
         sqlite_with_rowid=False,
     )
     op.create_index("thanked_expires", "thanked", ["expires"])
-
-
-def downgrade() -> None:
-    """Drop them."""
-    for table in ("thanked", "file", "name", "item"):
-        op.drop_table(table)

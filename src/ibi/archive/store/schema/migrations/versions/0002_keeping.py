@@ -1,5 +1,7 @@
 """What keeping items needs: access, files on their way, history, and the laws of the catalogue."""
 
+from typing import Any
+
 import sqlalchemy as sa
 from alembic import op
 
@@ -49,6 +51,11 @@ def upgrade() -> None:
     _sidecars()
 
 
+def _required(kind: type[sa.String | sa.Integer], *names: str) -> list[sa.Column[Any]]:
+    """Columns of one kind that are never empty."""
+    return [sa.Column(name, kind, nullable=False) for name in names]
+
+
 def _items() -> None:
     """Access, and files on their way."""
     op.execute(
@@ -69,9 +76,7 @@ def _history() -> None:
         "event",
         sa.Column("item", sa.Integer, sa.ForeignKey("item.number"), primary_key=True),
         sa.Column("number", sa.Integer, primary_key=True),
-        sa.Column("moment", sa.String, nullable=False),
-        sa.Column("who", sa.String, nullable=False),
-        sa.Column("what", sa.String, nullable=False),
+        *_required(sa.String, "moment", "who", "what"),
         sa.Column("detail", sa.String),
         sqlite_with_rowid=False,
     )
@@ -93,10 +98,7 @@ def _membership() -> None:
         sa.Column("repository", sa.String, primary_key=True),
         sa.Column("part", sa.String, primary_key=True),
         sa.Column("format", sa.String, primary_key=True),
-        sa.Column("token", sa.String, nullable=False),
-        sa.Column("begun", sa.String, nullable=False),
-        sa.Column("newest", sa.String, nullable=False),
-        sa.Column("since", sa.String, nullable=False),
+        *_required(sa.String, "token", "begun", "newest", "since"),
         sqlite_with_rowid=False,
     )
 
@@ -109,10 +111,7 @@ def _visits() -> None:
         sa.Column("item", sa.Integer, sa.ForeignKey("item.number"), primary_key=True),
         sa.Column("month", sa.String, primary_key=True),
         sa.Column("country", sa.String, primary_key=True),
-        sa.Column("investigations", sa.Integer, nullable=False),
-        sa.Column("unique_investigations", sa.Integer, nullable=False),
-        sa.Column("requests", sa.Integer, nullable=False),
-        sa.Column("unique_requests", sa.Integer, nullable=False),
+        *_required(sa.Integer, "investigations", "unique_investigations", "requests", "unique_requests"),
         sqlite_with_rowid=False,
     )
     op.create_table(
@@ -135,11 +134,7 @@ def _copies() -> None:
     op.create_table(
         "copied",
         sa.Column("item", sa.Integer, sa.ForeignKey("item.number"), primary_key=True),
-        sa.Column("archive", sa.String, nullable=False),
-        sa.Column("service", sa.String, nullable=False),
-        sa.Column("url", sa.String, nullable=False),
-        sa.Column("original", sa.String, nullable=False),
-        sa.Column("tag", sa.String, nullable=False),
+        *_required(sa.String, "archive", "service", "url", "original", "tag"),
         sa.Column("compared", sa.Boolean, nullable=False),
         sa.Column("checked", sa.String, nullable=False),
         sa.Column("since", sa.String, nullable=False),
@@ -156,16 +151,9 @@ def _transfers() -> None:
         "giving",
         sa.Column("id", sa.String, primary_key=True),
         sa.Column("item", sa.Integer, sa.ForeignKey("item.number"), nullable=False),
-        sa.Column("peer", sa.String, nullable=False),
-        sa.Column("address", sa.String, nullable=False),
-        sa.Column("passage", sa.String, nullable=False),
-        sa.Column("proof", sa.String, nullable=False),
-        sa.Column("fingerprint", sa.String, nullable=False),
-        sa.Column("service", sa.String, nullable=False),
+        *_required(sa.String, "peer", "address", "passage", "proof", "fingerprint", "service"),
         sa.Column("remove", sa.Boolean, nullable=False),
-        sa.Column("who", sa.String, nullable=False),
-        sa.Column("stage", sa.String, nullable=False),
-        sa.Column("moment", sa.String, nullable=False),
+        *_required(sa.String, "who", "stage", "moment"),
         sa.Column("problem", sa.String),
         sqlite_with_rowid=False,
     )
@@ -175,13 +163,7 @@ def _transfers() -> None:
         "receiving",
         sa.Column("id", sa.String, primary_key=True),
         sa.Column("item", sa.Integer, sa.ForeignKey("item.number")),
-        sa.Column("giver", sa.String, nullable=False),
-        sa.Column("address", sa.String, nullable=False),
-        sa.Column("seal", sa.String, nullable=False),
-        sa.Column("fingerprint", sa.String, nullable=False),
-        sa.Column("history", sa.String, nullable=False),
-        sa.Column("stage", sa.String, nullable=False),
-        sa.Column("moment", sa.String, nullable=False),
+        *_required(sa.String, "giver", "address", "seal", "fingerprint", "history", "stage", "moment"),
         sqlite_with_rowid=False,
     )
 

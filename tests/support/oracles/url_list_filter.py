@@ -1,0 +1,49 @@
+"""The filter of a full URL list, as the standard describes it (R15 chapter 9); Archives derive only what it leaves."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ibi.protocol import vocabulary as say
+from ibi.protocol.relation import Kind, Relation, Step
+from ibi.protocol.url_list import relations_of
+from ibi.protocol.verb_list import VerbList
+from ibi.protocol.vocabulary import ItemState
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from ibi.protocol.pair_list import PairList
+
+_ALWAYS = frozenset({say.ARCHIVE_ADDRESS, say.IBI, say.ARCHIVE_SERVICE, say.PLATFORM_SOFTWARE})
+
+
+def filter_url_list(pairs: PairList, verbs: Iterable[str]) -> PairList:
+    """Remove the pairs that are useless for finishing a resolution (SVC-18, SVC-19).
+
+    `verbs` as in a verb list; raises ParseError if they form no relation.
+    """
+    if pairs.get(say.STATE) == ItemState.DELETED.value:
+        return dict(pairs)
+    wanted = VerbList(tuple(verbs)).relation
+    kept = {name: value for name, value in pairs.items() if name in _ALWAYS}
+    for word in (say.CONTENT_TYPE, say.IBI, say.STATE, say.TIMESTAMP):
+        kept |= _qualified(pairs, word, wanted)
+    urls = _qualified(pairs, say.URL, wanted)
+    if urls:
+        for lead in wanted.leading():
+            # One that accepts any language: a better one may be known by its name alone (note 38).
+            if Step(Kind.TRANSLATION) in lead.steps:
+                kept |= _qualified(pairs, say.IBI, lead)
+        return kept | urls | {name: pairs[name] for name in (say.URL_KEY,) if name in pairs}
+    if say.NEXT_EDITION in pairs and any(step.kind is Kind.LAST_EDITION for step in wanted.steps):
+        kept[say.NEXT_EDITION] = pairs[say.NEXT_EDITION]
+    for lead in wanted.leading():
+        kept |= _qualified(pairs, say.IBI, lead)
+    return kept
+
+
+def _qualified(pairs: PairList, word: str, pattern: Relation) -> PairList:
+    """Return the pairs of a word whose relation the pattern accepts."""
+    names = [word + relation.qualifier for relation in relations_of(pairs, word) if pattern.accepts(relation)]
+    return {name: pairs[name] for name in names if name in pairs}
