@@ -11,138 +11,111 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
-from ibi.accounts.people import AccountManager, account_facts
+from ibi.accounts.people import Account, AccountManager, account_facts
 from ibi.accounts.tokens import Scope
 from ibi.api.bodies import BodyFields, Refusal
-from ibi.api.routes import Route, answer, explained
+from ibi.api.routes import MOMENT, TEXT, Route, answer, explained, list_of, record
 from ibi.errors import IbiError, NotHeld
 from ibi.http.response import Response
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from ibi.accounts.tokens import Token, Tokens
+    from ibi.accounts.tokens import Tokens
     from ibi.api.routes import Call
-
-_TEXT: Final = {"type": "string"}
-_MOMENT: Final = {"type": "string", "format": "date-time"}
-
-
-def _row(*others: str, **more: Any) -> dict[str, Any]:
-    """The schema of one account or token."""
-    properties = {"name": _TEXT, "made": _MOMENT, **more}
-    return {"type": "object", "required": [*properties, *others], "properties": properties}
-
-
-def _listed(name: str, row: dict[str, Any]) -> dict[str, Any]:
-    return {"type": "object", "required": [name], "properties": {name: {"type": "array", "items": row}}}
-
-
-def routes(
-    people: AccountManager, tokens: Tokens, moment: Callable[[], str], scopes: Sequence[Scope]
-) -> tuple[Route, ...]:
-    """The routes of both. `scopes`: those that a token of this service may have; `moment` as in AccountManager."""
-    return (*_accounts(_Accounts(people)), *_tokens(_Tokens(tokens, moment, scopes)))
-
-
-def _accounts(acts: _Accounts) -> tuple[Route, ...]:
-    role = {"enum": [role.value for role in acts.people.roles]}
-    row, made = _row(role=role), _row(role=role, password=_TEXT)
-    return (
-        Route(
-            "GET", "/accounts", Scope.ADMIN, explained(acts.all), "the accounts of people who may sign in",
-            gives=_listed("accounts", row),
-        ),
-        Route(
-            "POST", "/accounts", Scope.ADMIN, explained(acts.add), "make an account; its password is told this once",
-            takes=_NEW_ACCOUNT.schema, gives=made, status=201, refusals=(422, 507),
-        ),
-        Route(
-            "PATCH", "/accounts/<word>", Scope.ADMIN, explained(acts.set_role), "let an account be for something else",
-            takes=_ROLE.schema, gives=row, refusals=(404, 422, 507),
-        ),
-        Route(
-            "POST", "/accounts/<word>/password", Scope.ADMIN, explained(acts.set_password),
-            "give an account another password, told this once; its sessions end",
-            gives=made, refusals=(404, 422, 507),
-        ),
-        Route(
-            "DELETE", "/accounts/<word>", Scope.ADMIN, explained(acts.remove), "remove an account; its sessions end",
-            status=204, refusals=(404, 422, 507),
-        ),
-    )  # fmt: skip
-
-
-def _tokens(acts: _Tokens) -> tuple[Route, ...]:
-    scopes = {"type": "array", "items": {"enum": [scope.value for scope in acts.scopes]}}
-    row = _row(scopes=scopes)
-    return (
-        Route(
-            "GET", "/tokens", Scope.ADMIN, explained(acts.all), "the tokens of programs, none of which is shown",
-            gives=_listed("tokens", row),
-        ),
-        Route(
-            "POST", "/tokens", Scope.ADMIN, explained(acts.make), "make a token, which is told this once",
-            takes=_NEW_TOKEN.schema, gives=_row(scopes=scopes, token=_TEXT), status=201, refusals=(422, 507),
-        ),
-        Route(
-            "DELETE", "/tokens/<word>", Scope.ADMIN, explained(acts.revoke), "let nobody use a token any more",
-            status=204, refusals=(404, 422, 507),
-        ),
-    )  # fmt: skip
-
 
 _NEW_ACCOUNT: Final = BodyFields({"name": str, "role": str})
 _ROLE: Final = BodyFields({"role": str})
 _NEW_TOKEN: Final = BodyFields({"name": str, "scopes": list})
 
 
-class _Accounts:
-    """The functions of the table of accounts."""
+def routes(
+    people: AccountManager, tokens: Tokens, moment: Callable[[], str], scopes: Sequence[Scope]
+) -> tuple[Route, ...]:
+    """The routes of both. `scopes`: those that a token of this service may have; `moment` as in AccountManager."""
+    acts = _Acts(people, tokens, moment, scopes)
+    account = {"name": TEXT, "made": MOMENT, "role": {"enum": [role.value for role in people.roles]}}
+    token = {"name": TEXT, "made": MOMENT, "scopes": list_of({"enum": [scope.value for scope in scopes]})}
+    with_password = record(**account, password=TEXT)
+    one, new = (404, 422, 507), (422, 507)
+    return (
+        _route(
+            "GET", "/accounts", acts.accounts, "the accounts of people who may sign in",
+            gives=record(accounts=list_of(record(**account))),
+        ),
+        _route(
+            "POST", "/accounts", acts.add, "make an account; its password is told this once",
+            takes=_NEW_ACCOUNT.schema, gives=with_password, status=201, refusals=new,
+        ),
+        _route(
+            "PATCH", "/accounts/<word>", acts.set_role, "let an account be for something else",
+            takes=_ROLE.schema, gives=record(**account), refusals=one,
+        ),
+        _route(
+            "POST", "/accounts/<word>/password", acts.set_password,
+            "give an account another password, told this once; its sessions end", gives=with_password, refusals=one,
+        ),
+        _route("DELETE", "/accounts/<word>", acts.remove, "remove an account; its sessions end", refusals=one),
+        _route(
+            "GET", "/tokens", acts.tokens, "the tokens of programs, none of which is shown",
+            gives=record(tokens=list_of(record(**token))),
+        ),
+        _route(
+            "POST", "/tokens", acts.make, "make a token, which is told this once",
+            takes=_NEW_TOKEN.schema, gives=record(**token, token=TEXT), status=201, refusals=new,
+        ),
+        _route("DELETE", "/tokens/<word>", acts.revoke, "let nobody use a token any more", refusals=one),
+    )  # fmt: skip
 
-    def __init__(self, people: AccountManager) -> None:
-        self.people = people
 
-    def all(self, _call: Call, _value: Any) -> Response:
-        return answer({"accounts": [account_facts(account) for account in self.people.all()]})
+def _route(
+    method: str, pattern: str, act: Callable[[Call, Any], Response], summary: str, **more: Any
+) -> Route:
+    status = 204 if method == "DELETE" else 200
+    return Route(method, pattern, Scope.ADMIN, explained(act), summary, **{"status": status, **more})
+
+
+class _Acts:
+    """The acts of the routes."""
+
+    def __init__(
+        self, people: AccountManager, tokens: Tokens, moment: Callable[[], str], scopes: Sequence[Scope]
+    ) -> None:
+        self._people = people
+        self._tokens = tokens
+        self._moment = moment
+        self._scopes = scopes
+
+    def accounts(self, _call: Call, _value: Any) -> Response:
+        return answer({"accounts": [account_facts(account) for account in self._people.all()]})
 
     def add(self, _call: Call, value: Any) -> Response:
         fields = _NEW_ACCOUNT.read(value)
-        return self._made(*self.people.add(fields["name"], fields["role"]), 201)
+        return _with_password(*self._people.add(fields["name"], fields["role"]), 201)
 
     def set_role(self, call: Call, value: Any) -> Response:
-        fields = _ROLE.read(value)
-        return answer(account_facts(self.people.set_role(call.word, fields["role"])))
+        return answer(account_facts(self._people.set_role(call.word, _ROLE.read(value)["role"])))
 
     def set_password(self, call: Call, _value: Any) -> Response:
-        return self._made(*self.people.set_password(call.word), 200)
+        return _with_password(*self._people.set_password(call.word), 200)
 
     def remove(self, call: Call, _value: Any) -> Response:
-        self.people.remove(call.word)
+        self._people.remove(call.word)
         return Response(204)
 
-    @staticmethod
-    def _made(account: Any, password: str, status: int) -> Response:
-        return answer({**account_facts(account), "password": password}, status)
-
-
-class _Tokens:
-    """The functions of the table of tokens."""
-
-    def __init__(self, tokens: Tokens, moment: Callable[[], str], scopes: Sequence[Scope]) -> None:
-        self.scopes = scopes
-        self._tokens = tokens
-        self._moment = moment
-
-    def all(self, _call: Call, _value: Any) -> Response:
-        return answer({"tokens": [_token(token) for token in self._tokens.all()]})
+    def tokens(self, _call: Call, _value: Any) -> Response:
+        rows = [
+            {"name": token.name, "made": token.made, "scopes": list(token.scopes)}
+            for token in self._tokens.all()
+        ]
+        return answer({"tokens": rows})
 
     def make(self, _call: Call, value: Any) -> Response:
         fields = _NEW_TOKEN.read(value)
-        if not fields["scopes"] or not set(fields["scopes"]) <= set(self.scopes):
-            offered = ", ".join(self.scopes)
+        if not fields["scopes"] or not set(fields["scopes"]) <= set(self._scopes):
+            offered = ", ".join(self._scopes)
             raise Refusal(422, IbiError("a scope is one or more of: {scopes}", scopes=offered))
-        scopes = [scope for scope in self.scopes if scope in fields["scopes"]]
+        scopes = [scope for scope in self._scopes if scope in fields["scopes"]]
         made, name = self._moment(), fields["name"]
         token = self._tokens.make(name, made, scopes)
         return answer({"name": name, "made": made, "scopes": scopes, "token": token}, 201)
@@ -155,5 +128,5 @@ class _Tokens:
         return Response(204)
 
 
-def _token(token: Token) -> dict[str, Any]:
-    return {"name": token.name, "made": token.made, "scopes": list(token.scopes)}
+def _with_password(account: Account, password: str, status: int) -> Response:
+    return answer({**account_facts(account), "password": password}, status)

@@ -14,8 +14,9 @@ A package gives its routes as a table of its own; the service gives all tables t
             ),
         )
 
-`MEMBER` is a JSON Schema, as a dict; `ref("item")` is one that the description has by name. A function that reads its
-body itself, or waits for something else, is a coroutine `async def act(call: Call) -> Response` without `in_thread`.
+`MEMBER` is a JSON Schema, as `record` makes it; `ref("item")` is one that the description has by name. A function that
+reads its body itself, or waits for something else, is a coroutine `async def act(call: Call) -> Response` without
+`in_thread`.
 """
 
 from __future__ import annotations
@@ -49,6 +50,13 @@ if TYPE_CHECKING:
 
 ROOT: Final = "/-/api"
 """What every pattern lies below."""
+
+# The JSON Schemas of which most others are made.
+TEXT: Final = {"type": "string"}
+TRUTH: Final = {"type": "boolean"}
+COUNT: Final = {"type": "integer", "minimum": 0}
+MOMENT: Final = {"type": "string", "format": "date-time"}
+BINARY: Final = {"type": "string", "format": "binary"}
 
 _P = ParamSpec("_P")
 _T = TypeVar("_T")
@@ -223,6 +231,17 @@ def answer(value: Any, status: int = 200, *headers: tuple[str, str]) -> Response
     """A JSON answer that no cache keeps."""
     body = json.dumps(value, ensure_ascii=False).encode("utf-8", "replace")
     return Response(status, body, JSON, (*headers, *NO_STORE))
+
+
+def record(*optional: str, **members: Schema) -> dict[str, Any]:
+    """The schema of an object with these members; it always has those that are not `optional`."""
+    required = [name for name in members if name not in optional]
+    return {"type": "object", "required": required, "properties": members}
+
+
+def list_of(items: Schema, **limits: int) -> dict[str, Any]:
+    """The schema of a list."""
+    return {"type": "array", "items": items, **limits}
 
 
 def ref(name: str) -> Schema:

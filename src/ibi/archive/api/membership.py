@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from ibi.accounts.tokens import Scope
 from ibi.api.bodies import BodyFields, Refusal
-from ibi.api.routes import Route, answer, explained, in_thread
+from ibi.api.routes import COUNT, TEXT, TRUTH, Route, answer, explained, in_thread, list_of, record
 from ibi.archive.membership.founding import register_command
 from ibi.archive.membership.joining import Resolvers, key_warnings, root_url
 from ibi.archive.preservation.status import MOST_FAULTS, identity, of_audit, of_fault, of_resolvers, sections
@@ -34,31 +34,19 @@ if TYPE_CHECKING:
 
 _JOIN: Final = BodyFields({"resolver": str}, {"key": "", "also": True})
 _SWITCH: Final = BodyFields({"switched_on": bool})
-_TEXT: Final = {"type": "string"}
-_TRUTH: Final = {"type": "boolean"}
-_STANDING: Final[dict[str, Any]] = {
-    "type": "object",
-    "required": ["service", "address", "switched_on", "retired", "resolvers"],
-    "properties": {
-        **dict.fromkeys(("service", "address"), _TEXT),
-        **dict.fromkeys(("switched_on", "retired"), _TRUTH),
-        "resolvers": {
-            "type": "array",
-            "items": {
-                "type": "object",
-                "properties": dict.fromkeys(("url", "standing", "since", "heard", "problem"), _TEXT),
-            },
-        },
-    },
-}
-_JOINED: Final[dict[str, Any]] = {
-    "type": "object",
-    "required": ["resolver", "service", "key", "command", "warnings"],
-    "properties": {
-        **dict.fromkeys(("resolver", "service", "key", "command"), _TEXT),
-        "warnings": {"type": "array", "items": _TEXT},
-    },
-}
+_STANDING: Final = record(
+    service=TEXT,
+    address=TEXT,
+    switched_on=TRUTH,
+    retired=TRUTH,
+    resolvers=list_of(
+        {
+            "type": "object",
+            "properties": dict.fromkeys(("url", "standing", "since", "heard", "problem"), TEXT),
+        }
+    ),
+)
+_JOINED: Final = record(resolver=TEXT, service=TEXT, key=TEXT, command=TEXT, warnings=list_of(TEXT))
 
 
 def routes(data: Path, catalogue: Catalogue) -> tuple[Route, ...]:
@@ -79,7 +67,7 @@ def routes(data: Path, catalogue: Catalogue) -> tuple[Route, ...]:
         ),
         Route(
             "DELETE", "/membership", Scope.ADMIN, explained(handlers.leave), "leave a resolver", status=204,
-            refusals=(422, 507), query={"resolver": _TEXT},
+            refusals=(422, 507), query={"resolver": TEXT},
         ),
     )  # fmt: skip
 
@@ -142,33 +130,22 @@ class _Handlers:
         return answer(facts)
 
 
-_COUNT: Final = {"type": "integer", "minimum": 0}
-_FILES: Final[dict[str, Any]] = {
-    "type": "object",
-    "properties": {"count": _COUNT, "bytes": _COUNT, "free": _COUNT},
-}
 _STATE: Final[dict[str, Any]] = {
     "type": "object",
     "required": ["service", "address", "items", "files", "resolvers", "transfers", "copies", "audit"],
     "properties": {
-        "items": {"type": "object", "additionalProperties": _COUNT},
-        "files": _FILES,
+        "items": {"type": "object", "additionalProperties": COUNT},
+        "files": {"type": "object", "properties": dict.fromkeys(("count", "bytes", "free"), COUNT)},
         "audit": {"type": "object"},
     },
 }
 _FAULT: Final = {
     "type": "object",
-    "properties": dict.fromkeys(("ibi", "file", "fault", "found", "good"), _TEXT),
+    "properties": dict.fromkeys(("ibi", "file", "fault", "found", "good"), TEXT),
 }
-_AUDIT: Final[dict[str, Any]] = {
-    "type": "object",
-    "required": ["days", "files", "faults", "begun", "ended", "damaged"],
-    "properties": {
-        **dict.fromkeys(("days", "files", "faults"), _COUNT),
-        **dict.fromkeys(("begun", "ended"), _TEXT),
-        "damaged": {"type": "array", "maxItems": MOST_FAULTS, "items": _FAULT},
-    },
-}
+_AUDIT: Final = record(
+    days=COUNT, files=COUNT, faults=COUNT, begun=TEXT, ended=TEXT, damaged=list_of(_FAULT, maxItems=MOST_FAULTS)
+)  # fmt: skip
 
 
 def state_routes(data: Path, catalogue: Catalogue) -> tuple[Route, ...]:
@@ -192,11 +169,6 @@ def state_routes(data: Path, catalogue: Catalogue) -> tuple[Route, ...]:
     return (
         Route("GET", "/state", Scope.READ, in_thread(state), "how the Archive is", gives=_STATE),
         Route(
-            "GET",
-            "/audit",
-            Scope.READ,
-            in_thread(audit),
-            "what audits of the stored files found",
-            gives=_AUDIT,
+            "GET", "/audit", Scope.READ, in_thread(audit), "what audits of the stored files found", gives=_AUDIT,
         ),
-    )
+    )  # fmt: skip

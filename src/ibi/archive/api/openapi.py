@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from ibi.api.openapi import IBI, PATH, document, paths, status_response
-from ibi.api.routes import Route, answer
+from ibi.api.routes import COUNT, MOMENT, TEXT, TRUTH, Route, answer, list_of, record
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -18,67 +18,44 @@ if TYPE_CHECKING:
     from ibi.http.response import Response
 
 
-_TEXT: Final = {"type": "string"}
-_TRUTH: Final = {"type": "boolean"}
-_TEXTS: Final = {"type": "object", "additionalProperties": _TEXT}
-_MOMENT: Final = {"type": "string", "format": "date-time"}
-_NUMBER: Final = {"type": "integer", "minimum": 0}
+_TEXTS: Final = {"type": "object", "additionalProperties": TEXT}
 _STATEMENT: Final = {
-    "oneOf": [
-        _TEXT,
-        {
-            "type": "object",
-            "properties": {"value": _TEXT, "lang": _TEXT},
-            "required": ["value"],
-            "additionalProperties": False,
-        },
-    ]
+    "oneOf": [TEXT, record("lang", value=TEXT, lang=TEXT) | {"additionalProperties": False}],
 }
-_FILE: Final = {
-    "type": "object",
-    "properties": {"size": _NUMBER, "sha256": {"type": "string", "pattern": "^[0-9a-f]{64}$"}, "type": _TEXT},
-    "required": ["size", "sha256", "type"],
-}
+_FILE: Final = record(size=COUNT, sha256={"type": "string", "pattern": "^[0-9a-f]{64}$"}, type=TEXT)
 
 # What can be edited.
 _FACTS: Final[dict[str, Any]] = {
     "contenttype": {"enum": ["Data", "Metadata"]},
     "language": {"type": "string", "pattern": "^[A-Za-z]{2}(-[A-Za-z]{2})?$"},
-    "transferable": _TRUTH,
+    "transferable": TRUTH,
     "url": {"type": "string", "format": "uri"},
-    "target": _TEXT,
-    "file_list_public": _TRUTH,
-    "next_edition": _TEXT,
+    "target": TEXT,
+    "file_list_public": TRUTH,
+    "next_edition": TEXT,
     "translations": _TEXTS,
-    "metadata_item": _TEXT,
+    "metadata_item": TEXT,
     "metadata": {
         "type": "object",
-        "additionalProperties": {"oneOf": [_TEXT, {"type": "array", "items": _STATEMENT}]},
+        "additionalProperties": {"oneOf": [TEXT, list_of(_STATEMENT)]},
     },
     "formats": _TEXTS,
     "access": {"enum": ["open", "embargoed", "restricted", "closed"]},
     "embargo": {"type": "string", "format": "date"},
-    "rights": _TEXT,
+    "rights": TEXT,
     "licence": {"type": "string", "format": "uri"},
 }
 # What is the item's from its beginning on, and may be given by an administrator.
 _OWN: Final[dict[str, Any]] = {
-    "rep": _TEXT,
-    "ibip": _TEXT,
-    "aliases": {"type": "array", "items": _TEXT},
+    "rep": TEXT,
+    "ibip": TEXT,
+    "aliases": list_of(TEXT),
     "key": {"type": "string", "maxLength": 512},
     "state": {"enum": ["Original", "Copy", "Deleted"]},
-    "timestamp": _MOMENT,
-    "reason": _TEXT,
+    "timestamp": MOMENT,
+    "reason": TEXT,
 }
-_HISTORY: Final = {
-    "type": "array",
-    "items": {
-        "type": "object",
-        "properties": {"moment": _MOMENT, "who": _TEXT, "what": _TEXT, "detail": {"type": "object"}},
-        "required": ["moment", "who", "what", "detail"],
-    },
-}
+_HISTORY: Final = list_of(record(moment=MOMENT, who=TEXT, what=TEXT, detail={"type": "object"}))
 _COPY: Final = {
     "type": "object",
     "additionalProperties": True,
@@ -94,7 +71,7 @@ SCHEMAS: Final[Mapping[str, Any]] = {
             "files": {"type": "object", "additionalProperties": _FILE},
             "copy": _COPY,
             "history": _HISTORY,
-            "thanks": _NUMBER,
+            "thanks": COUNT,
         },
         "required": ["timestamp"],
     },
@@ -107,10 +84,10 @@ SCHEMAS: Final[Mapping[str, Any]] = {
                 **_TEXTS,
                 "description": "complete uploads, by the names that their files shall have",
             },
-            "edition_of": {**_TEXT, "description": "the item that was the last edition until now"},
-            "translation_of": {**_TEXT, "description": "an item in another language"},
-            "metadata_of": {**_TEXT, "description": "the item that this one describes"},
-            "metadata_as_item": {**_TRUTH, "description": "make the metadata an item of their own"},
+            "edition_of": {**TEXT, "description": "the item that was the last edition until now"},
+            "translation_of": {**TEXT, "description": "an item in another language"},
+            "metadata_of": {**TEXT, "description": "the item that this one describes"},
+            "metadata_as_item": {**TRUTH, "description": "make the metadata an item of their own"},
         },
         "additionalProperties": False,
     },
@@ -126,10 +103,8 @@ SCHEMAS: Final[Mapping[str, Any]] = {
         "description": "an upload tells how it stands in headers: Upload-Offset, Upload-Length, Upload-Expires",
     },
     "problem": {
-        "type": "object",
         "description": "RFC 9457; detail is a sentence in the reader's language",
-        "properties": {"type": _TEXT, "title": _TEXT, "status": {"type": "integer"}, "detail": _TEXT},
-        "required": ["type", "title", "status", "detail"],
+        **record(type=TEXT, title=TEXT, status={"type": "integer"}, detail=TEXT),
     },
 }
 """By the names under which routes refer to them."""
@@ -137,7 +112,7 @@ SCHEMAS: Final[Mapping[str, Any]] = {
 
 _HTML: Final = "text/html"
 _JSON: Final = "application/json"
-_XML: Final = "text/xml"
+_LINKSET: Final = "application/linkset+json"
 
 
 class DocumentedRoute(NamedTuple):
@@ -151,50 +126,29 @@ class DocumentedRoute(NamedTuple):
     """Statuses besides those of all routes."""
 
 
+_OF_PAGES: Final = ("format", "style", "locale")
+_OF_SEARCHES: Final = ("text", "person", "year", "language", "kind")
+
 DOCUMENTED_ROUTES: Final = (
-    DocumentedRoute(
-        "/-/item/{ibi}", "what is known of an item", (_HTML, _JSON), ("format", "style", "locale"), (406,)
-    ),
-    DocumentedRoute(
-        "/-/metadata/{ibi}",
-        "its metadata, also in formats",
-        (_HTML, _JSON),
-        ("format", "style", "locale"),
-        (406,),
-    ),
+    DocumentedRoute("/-/item/{ibi}", "what is known of an item", (_HTML, _JSON), _OF_PAGES, (406,)),
+    DocumentedRoute("/-/metadata/{ibi}", "its metadata, also in formats", (_HTML, _JSON), _OF_PAGES, (406,)),
     DocumentedRoute("/-/files/{ibi}", "the list of its files", (_HTML,), others=(403,)),
     DocumentedRoute("/-/zip/{ibi}", "all its files", ("application/zip",), others=(403,)),
-    DocumentedRoute(
-        "/-/linkset/{ibi}",
-        "its links (RFC 9264)",
-        ("application/linkset+json", "application/linkset"),
-        ("format",),
-    ),
-    DocumentedRoute(
-        "/-/timegate/{ibi}", "to its edition of a time, by Accept-Datetime (RFC 7089)", others=(302,)
-    ),
+    DocumentedRoute("/-/linkset/{ibi}", "its links (RFC 9264)", (_LINKSET, "application/linkset"), ("format",)),
+    DocumentedRoute("/-/timegate/{ibi}", "to its edition of a time, by Accept-Datetime (RFC 7089)", others=(302,)),
     DocumentedRoute(
         "/-/timemap/{ibi}", "its editions (RFC 7089)", ("application/link-format", _JSON), ("format",)
     ),
+    DocumentedRoute("/-/search", "items that match", (_HTML,), _OF_SEARCHES),
+    DocumentedRoute("/-/feed", "what is new (Atom)", ("application/atom+xml",), _OF_SEARCHES),
     DocumentedRoute(
-        "/-/search", "items that match", (_HTML,), ("text", "person", "year", "language", "kind")
-    ),
-    DocumentedRoute(
-        "/-/feed",
-        "what is new (Atom)",
-        ("application/atom+xml",),
-        ("text", "person", "year", "language", "kind"),
-    ),
-    DocumentedRoute(
-        "/-/oai",
-        "harvests (OAI-PMH 2.0)",
-        (_XML,),
+        "/-/oai", "harvests (OAI-PMH 2.0)", ("text/xml",),
         ("verb", "metadataPrefix", "identifier", "resumptionToken"),
     ),
     DocumentedRoute("/-/about", "who the Archive is", (_JSON,)),
     DocumentedRoute("/sitemap.xml", "the pages of its items", ("application/xml",)),
-    DocumentedRoute("/.well-known/api-catalog", "its interfaces (RFC 9727)", ("application/linkset+json",)),
-)
+    DocumentedRoute("/.well-known/api-catalog", "its interfaces (RFC 9727)", (_LINKSET,)),
+)  # fmt: skip
 
 
 def describe_routes() -> dict[str, dict[str, Any]]:
@@ -205,13 +159,12 @@ def describe_routes() -> dict[str, dict[str, Any]]:
 def _operation(route: DocumentedRoute) -> dict[str, Any]:
     of_item = "{ibi}" in route.path
     statuses = {400, 429, 503, *((404, 410) if of_item else ()), *route.others}
-    good = (
-        {"200": status_response(200) | {"content": {kind: {} for kind in route.types}}} if route.types else {}
-    )
-    words = [{"name": word, "in": "query", "schema": {"type": "string"}} for word in route.query]
+    content = {"content": {kind: {} for kind in route.types}}
+    good = {"200": status_response(200) | content} if route.types else {}
+    words = [{"name": word, "in": "query", "schema": TEXT} for word in route.query]
+    path = route.path.replace("{ibi}", "").strip("/-")
     return {
-        "operationId": "door-"
-        + "-".join(route.path.replace("{ibi}", "").strip("/-").split("/")).replace(".", "-"),
+        "operationId": f"door-{path.replace('/', '-').replace('.', '-')}",
         "summary": route.summary,
         "security": [{}],
         "parameters": [IBI, *words] if of_item else words,

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from ibi.accounts.tokens import Scope
 from ibi.api.bodies import Refusal
-from ibi.api.routes import ROOT, Route, answer, in_thread
+from ibi.api.routes import COUNT, MOMENT, ROOT, TEXT, TRUTH, Route, answer, in_thread, list_of, record
 from ibi.archive.search import search as results
 from ibi.archive.search.search import FACETS, search
 from ibi.archive.search.tables import IndexNotReady
@@ -25,8 +25,6 @@ if TYPE_CHECKING:
     from ibi.http.response import Response
 
 
-_TEXT: Final = {"type": "string"}
-_NUMBER: Final = {"type": "integer", "minimum": 0}
 _WORDS: Final = {"type": "string", "maxLength": LONGEST_TEXT}
 _QUERY: Final[dict[str, dict[str, Any]]] = {
     "text": _WORDS,
@@ -35,43 +33,30 @@ _QUERY: Final[dict[str, dict[str, Any]]] = {
     "language": {"type": "string", "pattern": "^[A-Za-z]{2}(-[A-Za-z]{2})?$"},
     "kind": {"type": "string", "pattern": "^[A-Za-z]+$"},
     "page": {"type": "integer", "minimum": 1, "maximum": MOST_PAGES, "default": 1},
-    "before": _NUMBER,
+    "before": COUNT,
 }
-_ITEM: Final = {
-    "type": "object",
-    "properties": {
-        "ibi": _TEXT,
-        "title": _TEXT,
-        "people": {"type": "array", "items": _TEXT},
-        "year": {"type": ["integer", "null"]},
-        "language": {"type": ["string", "null"]},
-        "kind": _TEXT,
-        "state": {"enum": ["Original", "Copy"]},
-        "timestamp": {"type": "string", "format": "date-time"},
-        "page": _TEXT,
-    },
-    "required": ["ibi", "title", "people", "year", "language", "kind", "state", "timestamp", "page"],
-}
-_VALUES: Final = {
-    "type": "array",
-    "items": {
-        "type": "object",
-        "properties": {"value": _TEXT, "items": _NUMBER},
-        "required": ["value", "items"],
-    },
-}
-_FOUND: Final = {
-    "type": "object",
-    "properties": {
-        "count": _NUMBER,
-        "more": {"type": "boolean", "description": "whether there are more than were counted"},
-        "items": {"type": "array", "items": _ITEM},
-        "facets": {"type": "object", "properties": dict.fromkeys(FACETS, _VALUES)},
-        "exact": {"type": "boolean", "description": "whether the facets count all that was found"},
-        "next": {"type": "string", "description": "where the next items are, if there are any"},
-    },
-    "required": ["count", "more", "items", "facets", "exact"],
-}
+_ITEM: Final = record(
+    ibi=TEXT,
+    title=TEXT,
+    people=list_of(TEXT),
+    year={"type": ["integer", "null"]},
+    language={"type": ["string", "null"]},
+    kind=TEXT,
+    state={"enum": ["Original", "Copy"]},
+    timestamp=MOMENT,
+    page=TEXT,
+)
+_FACET: Final = list_of(record(value=TEXT, items=COUNT))
+_FOUND: Final = record(
+    "next",
+    count=COUNT,
+    more={"type": "boolean", "description": "whether there are more than were counted"},
+    items=list_of(_ITEM),
+    facets={"type": "object", "properties": dict.fromkeys(FACETS, _FACET)},
+    exact={"type": "boolean", "description": "whether the facets count all that was found"},
+    next={"type": "string", "description": "where the next items are, if there are any"},
+)
+_PROGRESS: Final = record(ready=TRUTH, through=COUNT, items=COUNT)
 
 
 def routes(index: SearchIndex, catalogue: Catalogue) -> tuple[Route, ...]:
@@ -97,14 +82,6 @@ def routes(index: SearchIndex, catalogue: Catalogue) -> tuple[Route, ...]:
             gives=_FOUND, query=_QUERY,
         ),
     )  # fmt: skip
-
-
-_COUNT: Final = {"type": "integer", "minimum": 0}
-_PROGRESS: Final[dict[str, Any]] = {
-    "type": "object",
-    "required": ["ready", "through", "items"],
-    "properties": {"ready": {"type": "boolean"}, "through": _COUNT, "items": _COUNT},
-}
 
 
 def index_progress(index: SearchIndex, catalogue: Catalogue) -> dict[str, Any]:

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from ibi.accounts.tokens import Scope
 from ibi.api.bodies import BodyFields
-from ibi.api.routes import Call, Route, answer, explained
+from ibi.api.routes import TEXT, Call, Route, answer, explained, list_of, record, ref
 from ibi.archive.model.handover import GiverStage, fingerprint
 from ibi.archive.model.item_json import write_item
 from ibi.archive.preservation.status import of_giving, of_transfers
@@ -44,24 +44,11 @@ if TYPE_CHECKING:
 
 
 _OFFER: Final = BodyFields({"ibi": str, "to": str}, {"remove": False})
-_TEXT: Final = {"type": "string"}
-_GIVING: Final[dict[str, Any]] = {
-    "type": "object",
-    "required": ["transfer", "item", "to", "stage", "since", "problem"],
-    "properties": {
-        **dict.fromkeys(("transfer", "item", "to", "since", "problem"), _TEXT),
-        "stage": {"enum": [stage.value for stage in GiverStage]},
-    },
-}
-_PEER: Final = {"type": "object", "properties": {"name": _TEXT, "address": _TEXT}}
-_ALL: Final = {
-    "type": "object",
-    "required": ["transfers", "peers"],
-    "properties": {
-        "transfers": {"type": "array", "items": _GIVING},
-        "peers": {"type": "array", "items": _PEER},
-    },
-}
+_GIVING: Final = record(
+    transfer=TEXT, item=TEXT, to=TEXT, stage={"enum": [stage.value for stage in GiverStage]}, since=TEXT, problem=TEXT
+)  # fmt: skip
+_PEER: Final = {"type": "object", "properties": {"name": TEXT, "address": TEXT}}
+_ALL: Final = record(transfers=list_of(_GIVING), peers=list_of(_PEER))
 
 
 class HandOvers:
@@ -165,32 +152,31 @@ class _Handlers:
 EVERY_SECONDS: Final = 2.0
 """Seconds between two looks at open hand-overs."""
 
-_MESSAGE: Final[dict[str, Any]] = {
-    "type": "object",
-    "required": ["transfer", "word"],
-    "properties": {
-        "word": {"enum": ["propose", "complete", "withdraw"]},
-        **dict.fromkeys(("transfer", "address", "ibi", "passage", "seal", "fingerprint", "proof"), _TEXT),
-    },
-}
-_ANSWER: Final[dict[str, Any]] = {
-    "type": "object",
-    "required": ["transfer", "reply"],
-    "properties": {
-        "reply": {"enum": ["fetching", "staged", "owned", "declined", "unknown", "refused", "failing"]},
-        **dict.fromkeys(("transfer", "fingerprint", "problem", "service"), _TEXT),
-    },
-}
+_OF_THE_GIVER: Final = ("address", "ibi", "passage", "seal", "fingerprint", "proof")
+_MESSAGE: Final = record(
+    *_OF_THE_GIVER,
+    transfer=TEXT,
+    word={"enum": ["propose", "complete", "withdraw"]},
+    **dict.fromkeys(_OF_THE_GIVER, TEXT),
+)
+_ANSWER: Final = record(
+    "fingerprint",
+    "problem",
+    "service",
+    transfer=TEXT,
+    reply={"enum": ["fetching", "staged", "owned", "declined", "unknown", "refused", "failing"]},
+    **dict.fromkeys(("fingerprint", "problem", "service"), TEXT),
+)
 _DESCRIPTION: Final[dict[str, Any]] = {
     "type": "object",
     "properties": {
-        "item": {"$ref": "#/components/schemas/item"},
-        "history": {"type": "array", "items": {"type": "object"}},
-        "fingerprint": _TEXT,
-        "service": _TEXT,
+        "item": ref("item"),
+        "history": list_of({"type": "object"}),
+        "fingerprint": TEXT,
+        "service": TEXT,
     },
 }
-_PASSAGE_HEADER: Final = {PASSAGE: _TEXT}
+_PASSAGE_HEADER: Final = {PASSAGE: TEXT}
 
 
 def peer_routes(giver: Giver, receiver: Receiver) -> tuple[Route, ...]:
