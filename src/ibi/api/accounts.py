@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from ibi.accounts.tokens import Tokens
-    from ibi.api.routes import Call
+    from ibi.api.routes import Call, Schema
 
 _NEW_ACCOUNT: Final = BodyFields({"name": str, "role": str})
 _ROLE: Final = BodyFields({"role": str})
@@ -34,8 +34,16 @@ def routes(
 ) -> tuple[Route, ...]:
     """The routes of both. `scopes`: those that a token of this service may have; `moment` as in AccountManager."""
     acts = _Acts(people, tokens, moment, scopes)
-    account = {"name": TEXT, "made": MOMENT, "role": {"enum": [role.value for role in people.roles]}}
-    token = {"name": TEXT, "made": MOMENT, "scopes": list_of({"enum": [scope.value for scope in scopes]})}
+    account: dict[str, Schema] = {
+        "name": TEXT,
+        "made": MOMENT,
+        "role": {"enum": [role.value for role in people.roles]},
+    }
+    token: dict[str, Schema] = {
+        "name": TEXT,
+        "made": MOMENT,
+        "scopes": list_of({"enum": [scope.value for scope in scopes]}),
+    }
     with_password = record(**account, password=TEXT)
     one, new = (404, 422, 507), (422, 507)
     return (

@@ -63,11 +63,11 @@ class Body:
         """Its media type in lower case, without parameters; "" if none was sent."""
         return self._headers.header(b"content-type").partition(";")[0].strip().lower()
 
-    @property
-    def announced(self) -> bool:
-        """Whether the headers announce a body, and how it ends."""
-        headers = self._headers.headers
-        return b"content-length" in headers or b"transfer-encoding" in headers
+    def check_announced(self, *headers: tuple[str, str]) -> None:
+        """Check that the headers announce a body, and how it ends. Raises Refusal (411) with further headers."""
+        announced = self._headers.headers
+        if b"content-length" not in announced and b"transfer-encoding" not in announced:
+            raise Refusal(411, IbiError("the request does not say how long its body is"), *headers)
 
     async def pieces(self, longest: int | None = None) -> AsyncIterator[bytes]:
         """The bytes, about a mebibyte at a time. Raises Refusal (413, 415) and ClientGone."""

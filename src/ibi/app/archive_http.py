@@ -83,16 +83,15 @@ def archive_api(
     people, tokens = AccountManager(Accounts(data), tuple(Role), moment), Tokens(data)
     table = (
         *items.routes(catalogue, time.time),
-        *deposits.routes(item_store, uploading),
-        *uploads.routes(uploading),
+        *deposits.Deposits(item_store, uploading).routes(),
+        *uploads.UploadHandlers(uploading).routes(),
         *statistics.routes(catalogue),
         *HandleRecords(settings, catalogue, f"http://{settings.address}", time.time).routes(),
         *transfers.peer_routes(giver, receiver),
-        *imports.routes(imports.Imports(item_store, uploading)),
-        *items.copy_routes(items.CopyService(copier), time.time),
-        *transfers.routes(transfers.HandOvers(giver, data)),
-        *membership.routes(data, catalogue),
-        *membership.state_routes(data, catalogue),
+        imports.Imports(item_store, uploading).route(),
+        *items.CopyService(copier).routes(time.time),
+        *transfers.HandOvers(giver, data).routes(),
+        *membership.Membership(data, catalogue).routes(),
         *accounts.routes(people, tokens, moment, tuple(Scope)),
         *more,
     )

@@ -67,8 +67,8 @@ def api_of(archive: NewArchive, largest: int = LARGEST) -> Api:
     under_way = Uploads(archive.data / "uploads", archive.clock.seconds, largest)
     table = (
         *items.routes(archive.catalogue, archive.clock.seconds),
-        *deposits.routes(archive.item_store, under_way),
-        *uploads.routes(under_way),
+        *deposits.Deposits(archive.item_store, under_way).routes(),
+        *uploads.UploadHandlers(under_way).routes(),
     )
     return Api(openapi.routes(table, "0"), Tokens(archive.data), largest + (1 << 20), uploads.TUNNEL)
 

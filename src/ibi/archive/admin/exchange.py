@@ -75,7 +75,7 @@ class TransferForm:
         if form.one("sure") != "yes":
             raise BadItem("tick that you mean it: the other Archive will hold the original")
         remove = form.one("remove") == "yes"
-        self._hand_overs.begin(visit.name, to, visit.signed.name, remove=remove)
+        self._hand_overs.giver.offer(visit.name, to, visit.signed.name, remove=remove)
         return f"{ROOT}/transfer?done=offered"
 
 

@@ -20,8 +20,18 @@ from typing import TYPE_CHECKING, Any, Final
 
 from ibi.accounts.tokens import Scope
 from ibi.api.bodies import Refusal, json_object, read_json
-from ibi.api.routes import Route, in_changing_thread, in_reading_thread, in_thread, ref
-from ibi.archive.api.items import held_item, item_response, removal_notice, timestamp_of
+from ibi.api.routes import (
+    BINARY,
+    TEXT,
+    Route,
+    in_changing_thread,
+    in_reading_thread,
+    in_thread,
+    list_of,
+    record,
+    ref,
+)
+from ibi.archive.api.items import ItemView, removal_notice, timestamp_of
 from ibi.archive.api.received_files import (
     MOST_FILES,
     keep_on_database_error,
@@ -45,7 +55,6 @@ if TYPE_CHECKING:
     from ibi.archive.model.item import Holding, StoredFile
     from ibi.archive.model.item_json import Draft
     from ibi.archive.store.item_store import ItemStore
-    from ibi.archive.store.tables.catalogue import Catalogue
     from ibi.http.response import Response
 
 
@@ -55,66 +64,74 @@ LONGEST_KEY: Final = 255
 _DIGITS: Final = 32
 
 
-def key_of(call: Call) -> str:
-    """The key under which the item of this request is stored, "" if the request has none. Raises Refusal (400)."""
-    # A program's key counts for its own token alone: two programs may choose the same text.
-    given = call.request.header(b"idempotency-key").strip()
-    if len(given) > LONGEST_KEY or not given.isprintable():
-        raise Refusal(400, IbiError("Idempotency-Key is a short printable text"))
-    return f"idempotency:{_digest(f'{call.token_name} {given}')}" if given else ""
-
-
-def digest_of(value: Mapping[str, Any], files: Mapping[str, StoredFile]) -> str:
-    """A digest of the content of a request, and of the bytes of its files."""
-    content = {**value, "files": {name: file.sha256 for name, file in files.items()}}
-    return _digest(json.dumps({"uploads": {}, **content}, sort_keys=True, separators=(",", ":")))
-
-
-def is_same(catalogue: Catalogue, holding: Holding, digest: str) -> bool:
-    """Whether the item was deposited by a request of this digest."""
-    with catalogue.reading() as run:
-        first = history.events_of(run, holding.number)[:1]
-    known = first[0].detail.get("request") if first else None
-    return not known or digest in known
-
-
-def key_conflict(holding: Holding) -> Refusal:
-    """The refusal of a request whose key is that of another request, which became this item."""
-    problem = "{name} came of this request already; another item needs a request, or a form, of its own"
-    return Refusal(422, IbiError(problem, name=holding.forms.main))
-
-
-def _digest(text: str) -> str:
-    return sha256(text.encode()).hexdigest()[:_DIGITS]
-
-
 RELATIONS: Final = ("edition_of", "translation_of", "metadata_of")
 """The fields that relate a new item to others."""
 FOR_ADMINISTRATORS: Final = ("rep", "ibip", "aliases", "state", "timestamp", "reason")
 """What only an administrator may choose for a new item: other depositors get a new, unique label."""
 
 
+LONGEST_REASON: Final = 4000
+"""Characters of the reason of a removal."""
+
+_FORM: Final = "multipart/form-data"
+_DAY: Final = len("2026-11-21")
+_IF_MATCH: Final = {"if-match": TEXT}
+
+
 class Deposits:
-    """Deposits items. Its methods may wait for the disk or a label, so they belong into a thread."""
+    """Deposits items, and changes them for programs. Its methods may wait for the disk or a label: call in a thread."""
 
     def __init__(self, item_store: ItemStore, uploads: Uploads) -> None:
         self._item_store = item_store
+        self._catalogue = item_store.catalogue
         self._uploads = uploads
+        self._view = ItemView(item_store.catalogue, lambda: item_store.moment[:_DAY])
+
+    def routes(self) -> tuple[Route, ...]:
+        """The routes that change items."""
+        refused = (404, 409, 410, 412, 422, 428)
+        form = record("file", item=ref("deposit"), file=list_of(BINARY))
+        reason = {"type": "string", "maxLength": LONGEST_REASON}
+        return (
+            Route(
+                "POST", "/items", Scope.DEPOSIT, self._post, "deposit an item", takes=ref("deposit"),
+                gives=ref("item"), status=201, refusals=(200, 404, 409, 410, 413, 415, 422, 507),
+                headers={"idempotency-key": TEXT}, other_bodies={_FORM: form},
+            ),
+            Route(
+                "PATCH", "/items/<ibi>", Scope.EDIT, in_thread(self._edit), "edit the facts of an item",
+                takes=ref("edit"), gives=ref("item"), refusals=(*refused, 413, 415, 507), headers=_IF_MATCH,
+            ),
+            Route(
+                "PUT", "/items/<ibi>/files/<file>", Scope.EDIT, self._put, "put a file into an item",
+                gives=ref("item"), refusals=(201, *refused, 403, 411, 413, 415, 507), headers=_IF_MATCH,
+                query={"upload": TEXT}, other_bodies={"application/octet-stream": BINARY},
+            ),
+            Route(
+                "DELETE", "/items/<ibi>/files/<file>", Scope.EDIT, in_thread(self._take_out),
+                "take a file out of an item", gives=ref("item"), refusals=(*refused, 507), headers=_IF_MATCH,
+            ),
+            Route(
+                "DELETE", "/items/<ibi>", Scope.DELETE, in_thread(self._remove), "remove an item for ever",
+                gives=ref("item"), refusals=(404, 409, 410, 412, 422, 507), headers=_IF_MATCH,
+                query={"reason": reason},
+            ),
+        )  # fmt: skip
 
     def take(self, call: Call, value: dict[str, Any], files: Files) -> tuple[Holding, bool]:
         """Deposit an item; return it, and whether it is new. Uploads are staged into `files`.
 
         Raises Refusal and what `deposit` raises; then nothing has changed.
         """
-        request, key = dict(value), "" if value.get("key") else key_of(call)
+        request, key = dict(value), "" if value.get("key") else _key_of(call)
         place = _place(value)
         uploads = read_mapping(value.pop("uploads", {}), "uploads")
         _check(call, value, uploads, files)
         if key:
             value["key"] = key
-        digest = digest_of(request, files)
-        before = self._item_store.catalogue.holding_by_key(key) if key and uploads else None
-        if before is not None and is_same(self._item_store.catalogue, before, digest):
+        digest = _digest_of(request, files)
+        before = self._catalogue.holding_by_key(key) if key and uploads else None
+        if before is not None and self._is_same(before, digest):
             # A repeated request, whose uploads are gone: they are files of the item by now.
             return _living(before), False
         # Checked before anything large is copied, and again below with the digests.
@@ -125,12 +142,15 @@ class Deposits:
                 files[name] = self._item_store.file_store.stage(name, path)
             # With the digests: without a key, items differ that differ in the bytes of their files only.
             draft = read_item({**value, "files": {name: file.sha256 for name, file in files.items()}})
-            content = digest_of({**request, "uploads": {}}, files)
+            content = _digest_of({**request, "uploads": {}}, files)
             digests = sorted({digest, content}) if key else ()
             with keep_on_database_error(files):
                 holding, new = self._deposited(call, draft, files, place, digests)
-            if key and not is_same(self._item_store.catalogue, holding, content):
-                raise key_conflict(holding)
+            if key and not self._is_same(holding, content):
+                problem = (
+                    "{name} came of this request already; another item needs a request, or a form, of its own"
+                )
+                raise Refusal(422, IbiError(problem, name=holding.forms.main))
             release_listed(files, holding)
         for upload in uploads.values():
             self._uploads.delete(upload, call.token_name)
@@ -151,7 +171,109 @@ class Deposits:
         return _living(holding), before is None
 
     def _of_key(self, draft: Draft) -> Holding | None:
-        return self._item_store.catalogue.holding_by_key(draft.key) if draft.key else None
+        return self._catalogue.holding_by_key(draft.key) if draft.key else None
+
+    def _is_same(self, holding: Holding, digest: str) -> bool:
+        """Whether the item was deposited by a request of this digest."""
+        with self._catalogue.reading() as run:
+            first = history.events_of(run, holding.number)[:1]
+        known = first[0].detail.get("request") if first else None
+        return not known or digest in known
+
+    async def _post(self, call: Call) -> Response:
+        """Deposit a new item, or return the one that was deposited under the same key."""
+        value = None if call.body.kind == _FORM else json_object(await call.body.json())
+        async with staged_files(self._item_store) as files:
+            if value is None:
+                item = await read_form(call, self._item_store.file_store, files)
+                if item is None:
+                    raise Refusal(422, IbiError("the form has no part {name}", name="item"))
+                value = json_object(read_json(item))
+            return await in_changing_thread(self._take_and_answer, call, value, files)
+
+    def _take_and_answer(self, call: Call, value: dict[str, Any], files: Files) -> Response:
+        holding, new = self.take(call, value, files)
+        return self._view.response(holding, call, 201 if new else 200)
+
+    def _edit(self, call: Call, value: Any) -> Response:
+        facts = json_object(value)
+        return self._changed(call, self._view.held(call), facts)
+
+    async def _put(self, call: Call) -> Response:
+        """Put a file into an item; its bytes are the body, or a complete upload."""
+        upload = call.query.get("upload")
+        if upload is not None and not call.may(Scope.DEPOSIT):
+            raise Refusal(403, IbiError("uploads need a token with the scope {scope}", scope=Scope.DEPOSIT))
+        if upload is None:
+            call.body.check_announced()
+        # A gigabyte is not received for an item that does not exist or has changed.
+        await in_reading_thread(lambda: _since(call, self._view.held(call)))
+        async with staged_files(self._item_store) as files:
+            if upload is None:
+                await read_file(call, self._item_store.file_store, call.values["file"], files)
+            return await in_changing_thread(self._put_staged, call, files, upload)
+
+    def _put_staged(self, call: Call, files: Files, upload: str | None) -> Response:
+        name = call.values["file"]
+        with ExitStack() as stack:
+            if upload is not None:
+                path = stack.enter_context(self._uploads.whole(upload, call.token_name))
+                files[name] = self._item_store.file_store.stage(name, path)
+            before = self._view.held(call)
+            since = _since(call, before)
+            with keep_on_database_error(files):
+                holding = edit(
+                    self._item_store, call.name, {}, call.token_name, staged=files.values(), unchanged_since=since
+                )  # fmt: skip
+            release_listed(files, holding)
+        if upload is not None:
+            self._uploads.delete(upload, call.token_name)
+        return self._view.response(holding, call, 200 if before.file(name) else 201)
+
+    def _take_out(self, call: Call, _value: Any) -> Response:
+        before = self._view.held(call)
+        file = before.file(call.values["file"])
+        if file is None:
+            raise NotHeld("{name} has no such file", name=before.forms.main)
+        return self._changed(call, before, {}, without=[file.name])
+
+    def _changed(
+        self, call: Call, before: Holding, facts: dict[str, Any], without: Sequence[str] = ()
+    ) -> Response:
+        since = _since(call, before)
+        holding = edit(
+            self._item_store, call.name, facts, call.token_name, without=without, unchanged_since=since
+        )
+        return self._view.response(holding, call)
+
+    def _remove(self, call: Call, _value: Any) -> Response:
+        """Remove an item; return what is left of it."""
+        before = self._view.held(call)
+        reason = call.query.get("reason", "")
+        if len(reason) > LONGEST_REASON:
+            raise BadItem("{name} is longer than {limit} characters", name="reason", limit=LONGEST_REASON)
+        if call.request.header(b"if-match"):
+            _since(call, before)
+        return self._view.response(remove(self._item_store, call.name, reason, call.token_name), call)
+
+
+def _key_of(call: Call) -> str:
+    """The key under which the item of this request is stored, "" if the request has none. Raises Refusal (400)."""
+    # A program's key counts for its own token alone: two programs may choose the same text.
+    given = call.request.header(b"idempotency-key").strip()
+    if len(given) > LONGEST_KEY or not given.isprintable():
+        raise Refusal(400, IbiError("Idempotency-Key is a short printable text"))
+    return f"idempotency:{_digest(f'{call.token_name} {given}')}" if given else ""
+
+
+def _digest_of(value: Mapping[str, Any], files: Mapping[str, StoredFile]) -> str:
+    """A digest of the content of a request, and of the bytes of its files."""
+    content = {**value, "files": {name: file.sha256 for name, file in files.items()}}
+    return _digest(json.dumps({"uploads": {}, **content}, sort_keys=True, separators=(",", ":")))
+
+
+def _digest(text: str) -> str:
+    return sha256(text.encode()).hexdigest()[:_DIGITS]
 
 
 def _living(holding: Holding) -> Holding:
@@ -186,166 +308,16 @@ def _check(call: Call, value: dict[str, Any], uploads: dict[str, str], files: Fi
         raise BadItem("an upload becomes one file")
 
 
-LONGEST_REASON: Final = 4000
-"""Characters of the reason of a removal."""
-
-_FORM: Final = "multipart/form-data"
-_ANY: Final = "*"
-_DAY: Final = len("2026-11-21")
-_BINARY: Final = {"type": "string", "format": "binary"}
-_IF_MATCH: Final = {"if-match": {"type": "string"}}
-
-
-def routes(item_store: ItemStore, uploads: Uploads) -> tuple[Route, ...]:
-    """The routes that change items."""
-    handlers = _Handlers(item_store, uploads)
-    refused = (404, 409, 410, 412, 422, 428)
-    form = {
-        "type": "object",
-        "properties": {"item": ref("deposit"), "file": {"type": "array", "items": _BINARY}},
-        "required": ["item"],
-    }
-    reason = {"type": "string", "maxLength": LONGEST_REASON}
-    return (
-        Route(
-            "POST", "/items", Scope.DEPOSIT, handlers.deposit, "deposit an item", takes=ref("deposit"),
-            gives=ref("item"), status=201, refusals=(200, 404, 409, 410, 413, 415, 422, 507),
-            headers={"idempotency-key": {"type": "string"}}, other_bodies={_FORM: form},
-        ),
-        Route(
-            "PATCH", "/items/<ibi>", Scope.EDIT, in_thread(handlers.edit), "edit the facts of an item",
-            takes=ref("edit"), gives=ref("item"), refusals=(*refused, 413, 415, 507), headers=_IF_MATCH,
-        ),
-        Route(
-            "PUT", "/items/<ibi>/files/<file>", Scope.EDIT, handlers.put, "put a file into an item",
-            gives=ref("item"), refusals=(201, *refused, 403, 411, 413, 415, 507), headers=_IF_MATCH,
-            query={"upload": {"type": "string"}}, other_bodies={"application/octet-stream": _BINARY},
-        ),
-        Route(
-            "DELETE", "/items/<ibi>/files/<file>", Scope.EDIT, in_thread(handlers.take_out),
-            "take a file out of an item", gives=ref("item"), refusals=(*refused, 507), headers=_IF_MATCH,
-        ),
-        Route(
-            "DELETE", "/items/<ibi>", Scope.DELETE, in_thread(handlers.remove), "remove an item for ever",
-            gives=ref("item"), refusals=(404, 409, 410, 412, 422, 507), headers=_IF_MATCH, query={"reason": reason},
-        ),
-    )  # fmt: skip
-
-
-class _Handlers:
-    """The handlers of the routes."""
-
-    def __init__(self, item_store: ItemStore, uploads: Uploads) -> None:
-        self._item_store = item_store
-        self._catalogue = item_store.catalogue
-        self._uploads = uploads
-        self._deposits = Deposits(item_store, uploads)
-
-    async def deposit(self, call: Call) -> Response:
-        """Deposit a new item, or return the one that was deposited under the same key."""
-        if call.body.kind != _FORM:
-            value = json_object(await call.body.json())
-            async with staged_files(self._item_store) as files:
-                return await in_changing_thread(self._deposit, call, value, files)
-        async with staged_files(self._item_store) as files:
-            item = await read_form(call, self._item_store.file_store, files)
-            if item is None:
-                raise Refusal(422, IbiError("the form has no part {name}", name="item"))
-            return await in_changing_thread(self._deposit, call, json_object(read_json(item)), files)
-
-    def _deposit(self, call: Call, value: dict[str, Any], files: Files) -> Response:
-        holding, new = self._deposits.take(call, value, files)
-        return self._item_response(holding, call, 201 if new else 200)
-
-    def edit(self, call: Call, value: Any) -> Response:
-        """Edit the facts of an item."""
-        facts = json_object(value)
-        since = self._since(call, self._held(call))
-        holding = edit(self._item_store, call.name, facts, call.token_name, unchanged_since=since)
-        return self._item_response(holding, call)
-
-    async def put(self, call: Call) -> Response:
-        """Put a file into an item; its bytes are the body, or a complete upload."""
-        upload = call.query.get("upload")
-        if upload is not None and not call.may(Scope.DEPOSIT):
-            raise Refusal(403, IbiError("uploads need a token with the scope {scope}", scope=Scope.DEPOSIT))
-        if upload is None and not call.body.announced:
-            raise Refusal(411, IbiError("the request does not say how long its body is"))
-        # A gigabyte is not received for an item that does not exist or has changed.
-        await in_reading_thread(self._before_put, call)
-        async with staged_files(self._item_store) as files:
-            if upload is None:
-                await read_file(call, self._item_store.file_store, call.values["file"], files)
-            return await in_changing_thread(self._put, call, files, upload)
-
-    def _before_put(self, call: Call) -> None:
-        """Raise what would refuse the file, before its bytes are read."""
-        self._since(call, self._held(call))
-
-    def _put(self, call: Call, files: Files, upload: str | None) -> Response:
-        name = call.values["file"]
-        with ExitStack() as stack:
-            if upload is not None:
-                path = stack.enter_context(self._uploads.whole(upload, call.token_name))
-                files[name] = self._item_store.file_store.stage(name, path)
-            before = self._held(call)
-            since = self._since(call, before)
-            with keep_on_database_error(files):
-                holding = edit(
-                    self._item_store,
-                    call.name,
-                    {},
-                    call.token_name,
-                    staged=files.values(),
-                    unchanged_since=since,
-                )
-            release_listed(files, holding)
-        if upload is not None:
-            self._uploads.delete(upload, call.token_name)
-        return self._item_response(holding, call, 200 if before.file(name) else 201)
-
-    def take_out(self, call: Call, _value: Any) -> Response:
-        """Take a file out of an item."""
-        before = self._held(call)
-        file = before.file(call.values["file"])
-        if file is None:
-            raise NotHeld("{name} has no such file", name=before.forms.main)
-        since = self._since(call, before)
-        holding = edit(
-            self._item_store, call.name, {}, call.token_name, without=[file.name], unchanged_since=since
+def _since(call: Call, before: Holding) -> str | None:
+    """The timestamp that the editor has seen; None if any will do. Raises Refusal (428) and Conflict."""
+    header = call.request.header(b"if-match").strip()
+    if not header:
+        raise Refusal(
+            428, IbiError("say which state of the item is meant: If-Match with its ETag, or with *")
         )
-        return self._item_response(holding, call)
-
-    def remove(self, call: Call, _value: Any) -> Response:
-        """Remove an item; return what is left of it."""
-        before = self._held(call)
-        reason = call.query.get("reason", "")
-        if len(reason) > LONGEST_REASON:
-            raise BadItem("{name} is longer than {limit} characters", name="reason", limit=LONGEST_REASON)
-        if call.request.header(b"if-match"):
-            self._since(call, before)
-        return self._item_response(remove(self._item_store, call.name, reason, call.token_name), call)
-
-    def _held(self, call: Call) -> Holding:
-        return held_item(self._catalogue, call, self._day)
-
-    def _item_response(self, holding: Holding, call: Call, status: int = 200) -> Response:
-        return item_response(self._catalogue, holding, call, self._day, status)
-
-    @property
-    def _day(self) -> str:
-        return self._item_store.moment[:_DAY]
-
-    @staticmethod
-    def _since(call: Call, before: Holding) -> str | None:
-        """The timestamp that the editor has seen; None if any will do. Raises Refusal (428) and Conflict."""
-        header = call.request.header(b"if-match").strip()
-        if not header:
-            problem = "say which state of the item is meant: If-Match with its ETag, or with *"
-            raise Refusal(428, IbiError(problem))
-        if header == _ANY:
-            return None
-        if before.timestamp not in {timestamp_of(each) for each in header.split(",")}:
-            problem = "{name} has been changed meanwhile, on {date}"
-            raise Conflict(problem, name=before.forms.main, date=before.timestamp)
-        return before.timestamp
+    if header == "*":
+        return None
+    if before.timestamp not in {timestamp_of(each) for each in header.split(",")}:
+        problem = "{name} has been changed meanwhile, on {date}"
+        raise Conflict(problem, name=before.forms.main, date=before.timestamp)
+    return before.timestamp

@@ -10,19 +10,18 @@ is not on this machine.
 from __future__ import annotations
 
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from ibi.accounts.tokens import Scope
 from ibi.api.bodies import Refusal
-from ibi.api.routes import Route, answer, in_changing_thread
+from ibi.api.routes import BINARY, COUNT, TEXT, TRUTH, Route, answer, in_changing_thread, list_of, record
 from ibi.archive.api.received_files import read_file, staged_files
 from ibi.archive.ingest.batch import ImportReport, RecordIngest, RefusedRecord
 from ibi.archive.ingest.importing import IMPORT_FORMATS, DryRun, ingest_file
 from ibi.errors import BadItem, IbiError, NotHeld
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
     from ibi.api.routes import Call
     from ibi.archive.api.uploads import Uploads
@@ -30,6 +29,8 @@ if TYPE_CHECKING:
     from ibi.archive.model.item_json import Draft
     from ibi.archive.store.item_store import ItemStore
     from ibi.http.response import Response
+
+    Do = Callable[[str, str, str], "ImportResult"]
 
 LARGEST_IMPORT: Final = 256 << 20
 """Bytes of a file of records over HTTP; the command takes larger ones."""
@@ -47,36 +48,23 @@ _KINDS: Final = {
 }
 """The formats by the media types of bodies."""
 _YES: Final = {"enum": ["yes", "no"]}
-_COUNT: Final = {"type": "integer", "minimum": 0}
-_REPORT: Final[dict[str, Any]] = {
-    "type": "object",
-    "required": ["dry", "added", "unchanged", "refused", "refusals"],
-    "properties": {
-        "dry": {"type": "boolean"},
-        **dict.fromkeys(("added", "unchanged", "refused"), _COUNT),
-        "refusals": {
-            "type": "array",
-            "maxItems": MOST_SHOWN,
-            "items": {
-                "type": "object",
-                "required": ["problem"],
-                "properties": {"line": _COUNT, "record": {"type": "string"}, "problem": {"type": "string"}},
-            },
-        },
-        "upload": {
-            "type": "string",
-            "description": "after a dry run: the file, to be taken in with ?upload=",
-        },
-    },
-}
+_REFUSAL: Final = record("line", "record", line=COUNT, record=TEXT, problem=TEXT)
+_REPORT: Final = record(
+    "upload",
+    dry=TRUTH,
+    added=COUNT,
+    unchanged=COUNT,
+    refused=COUNT,
+    refusals=list_of(_REFUSAL, maxItems=MOST_SHOWN),
+    upload={"type": "string", "description": "after a dry run: the file, to be taken in with ?upload="},
+)
 
 
-@dataclass(frozen=True, slots=True)
-class ImportResult:
+class ImportResult(NamedTuple):
     """The result of an import or a dry run: its report, and the first refused records."""
 
     report: ImportReport
-    refused: tuple[RefusedRecord, ...]
+    refused: list[RefusedRecord]
 
 
 class Imports:
@@ -110,17 +98,13 @@ class Imports:
                 writing.write(piece)
         return upload
 
-    def metadata(self, who: str, upload: str) -> str:
-        """The metadata of a file that waits. Raises NotHeld, Refusal."""
-        return self._uploads.find(upload, who).metadata
-
     def try_out(self, who: str, upload: str, kind: str) -> ImportResult:
         """Do a dry run of a file, which goes on waiting. Raises NotHeld, Refusal, BadItem, SetupError."""
         refused: list[RefusedRecord] = []
         dry_run = DryRun(self.item_store.catalogue, _first(refused), _no_files)
         with self._uploads.whole(upload, who) as path, path.open("rb") as file:
             ingest_file(dry_run, file, kind)
-        return ImportResult(dry_run.report, tuple(refused))
+        return ImportResult(dry_run.report, refused)
 
     def take(self, who: str, upload: str, kind: str) -> ImportResult:
         """Import the records of a file, and delete it. Raises NotHeld, Refusal, BadItem, SetupError."""
@@ -133,63 +117,47 @@ class Imports:
         ):
             ingest_file(ingest, file, kind)
         self._uploads.delete(upload, who)
-        return ImportResult(ingest.report, tuple(refused))
+        return ImportResult(ingest.report, refused)
 
-
-def routes(imports: Imports) -> tuple[Route, ...]:
-    """The route of imports."""
-    handlers = _Handlers(imports)
-    records = {"type": "string", "format": "binary"}
-    return (
-        Route(
-            "POST", "/imports", Scope.ADMIN, handlers.post, "take in a file of records, or look what would come of it",
+    def route(self) -> Route:
+        """The route of imports."""
+        return Route(
+            "POST", "/imports", Scope.ADMIN, self._post, "take in a file of records, or look what would come of it",
             gives=_REPORT, refusals=(404, 409, 410, 411, 413, 415, 422, 429, 507),
-            query={"format": {"enum": list(IMPORT_FORMATS)}, "dry": _YES, "upload": {"type": "string"}},
-            other_bodies=dict.fromkeys((*_KINDS, "application/octet-stream"), records),
-        ),
-    )  # fmt: skip
+            query={"format": {"enum": list(IMPORT_FORMATS)}, "dry": _YES, "upload": TEXT},
+            other_bodies=dict.fromkeys((*_KINDS, "application/octet-stream"), BINARY),
+        )  # fmt: skip
 
-
-class _Handlers:
-    """The handler of the route."""
-
-    def __init__(self, imports: Imports) -> None:
-        self._imports = imports
-
-    async def post(self, call: Call) -> Response:
+    async def _post(self, call: Call) -> Response:
         """Import a file and report; its bytes are the body, or a complete upload."""
         words = call.query
         dry, upload = words.get("dry", "no"), words.get("upload")
         if dry not in _YES["enum"]:
             raise Refusal(400, IbiError("{name} is yes or no", name="dry"))
+        format_, do = words.get("format", ""), self.try_out if dry == "yes" else self.take
         if upload is not None:
-            return await in_changing_thread(self._report, call, upload, words.get("format", ""), dry == "yes")
-        if not call.body.announced:
-            raise Refusal(411, IbiError("the request does not say how long its body is"))
-        kind = _kind(words.get("format", ""), _KINDS.get(call.body.kind, ""))
-        item_store = self._imports.item_store
-        async with staged_files(item_store) as files:
-            await read_file(call, item_store.file_store, "records", files, LARGEST_IMPORT)
-            return await in_changing_thread(self._brought, call, files["records"], kind, dry == "yes")
+            return await in_changing_thread(self._report, call, upload, format_, do)
+        call.body.check_announced()
+        kind = _kind(format_, _KINDS.get(call.body.kind, ""))
+        async with staged_files(self.item_store) as files:
+            await read_file(call, self.item_store.file_store, "records", files, LARGEST_IMPORT)
+            return await in_changing_thread(self._brought, call, files["records"], kind, do)
 
-    def _brought(self, call: Call, file: StoredFile, kind: str, dry: bool) -> Response:  # noqa: FBT001 - see below
-        with self._imports.kept(call.token_name, file, kind) as upload:
-            return self._report(call, upload, kind, dry)
+    def _brought(self, call: Call, file: StoredFile, kind: str, do: Do) -> Response:
+        with self.kept(call.token_name, file, kind) as upload:
+            return self._report(call, upload, kind, do)
 
-    def _report(self, call: Call, upload: str, format_: str, dry: bool) -> Response:  # noqa: FBT001 - it goes through a thread, by place
-        who = call.token_name
-        kind = _kind(format_, self._imports.metadata(who, upload))
-        do = self._imports.try_out if dry else self._imports.take
-        found = do(who, upload, kind)
-        refusals = [_facts(refused, call) for refused in found.refused]
-        report = {
+    def _report(self, call: Call, upload: str, format_: str, do: Do) -> Response:
+        who, dry = call.token_name, do == self.try_out
+        report, refused = do(who, upload, _kind(format_, self._uploads.find(upload, who).metadata))
+        facts = {
             "dry": dry,
-            "added": found.report.added,
-            "unchanged": found.report.unchanged,
-            "refused": found.report.refused,
-            "refusals": refusals,
+            "added": report.added,
+            "unchanged": report.unchanged,
+            "refused": report.refused,
+            "refusals": [_facts(each, call) for each in refused],
         }
-        return answer({**report, "upload": upload} if dry else report)
+        return answer({**facts, "upload": upload} if dry else facts)
 
 
 def _kind(*candidates: str) -> str:

@@ -20,7 +20,7 @@ from urllib.parse import urlencode
 
 from ibi.accounts.tokens import Scope
 from ibi.api.bodies import BodyFields, Refusal
-from ibi.api.routes import ROOT, Route, answer, explained, in_thread, ref
+from ibi.api.routes import ROOT, TEXT, Route, answer, explained, in_thread, list_of, record, ref
 from ibi.archive.model.access import day_of
 from ibi.archive.model.item import Access
 from ibi.archive.model.item_json import write_item
@@ -38,8 +38,6 @@ if TYPE_CHECKING:
     from ibi.archive.model.item import Holding
     from ibi.archive.replication.copying import Copier
     from ibi.archive.store.tables.catalogue import Catalogue
-    from ibi.archive.store.tables.copies import CopySource
-    from ibi.identifier.forms import Name
 
 
 MOST_ITEMS: Final = 500
@@ -53,61 +51,28 @@ _FILES: Final = ("files", "target")
 
 def routes(catalogue: Catalogue, now: Callable[[], float]) -> tuple[Route, ...]:
     """The routes that read items. `now` gives POSIX seconds."""
-    handlers = _ItemHandlers(catalogue, now)
+    view = ItemView(catalogue, lambda: day_of(now()))
     query = {
         "after": {"type": "string", "maxLength": _LONGEST_AFTER},
         "limit": {"type": "integer", "minimum": 1, "maximum": MOST_ITEMS, "default": _USUAL_ITEMS},
     }
-    page = {
-        "type": "object",
-        "properties": {"items": {"type": "array", "items": ref("item")}, "next": {"type": "string"}},
-        "required": ["items"],
-    }
-    events = {"type": "object", "properties": {"history": ref("history")}, "required": ["history"]}
+    page = record("next", items=list_of(ref("item")), next=TEXT)
     return (
-        Route("GET", "/items", None, in_thread(handlers.page), "the items, page by page", gives=page, query=query),
+        Route("GET", "/items", None, in_thread(view.page), "the items, page by page", gives=page, query=query),
         Route(
-            "GET", "/items/<ibi>", None, in_thread(handlers.one), "an item", gives=ref("item"),
-            refusals=(304, 404, 410), headers={"if-none-match": {"type": "string"}},
+            "GET", "/items/<ibi>", None, in_thread(view.one), "an item", gives=ref("item"),
+            refusals=(304, 404, 410), headers={"if-none-match": TEXT},
         ),
         Route(
-            "GET", "/items/<ibi>/history", Scope.READ, in_thread(handlers.history),
-            "what happened to an item", gives=events, refusals=(404,),
+            "GET", "/items/<ibi>/history", Scope.READ, in_thread(view.history),
+            "what happened to an item", gives=record(history=ref("history")), refusals=(404,),
         ),
     )  # fmt: skip
-
-
-def etag_of(holding: Holding, value: Any) -> str:
-    """The ETag of an item as it is served: its timestamp, and a digest of all that is served."""
-    # Edits compare the timestamp alone: they conflict with changes of the item, not with what a token may see of it.
-    digest = sha256(answer(value).body).hexdigest()[:_DIGEST]
-    return f'"{holding.timestamp}-{digest}"'
 
 
 def timestamp_of(etag: str) -> str:
     """The timestamp in an ETag of an item; of what is no ETag of ours, a text that is no timestamp."""
     return etag.strip().removeprefix('"').removesuffix('"').rpartition("-")[0]
-
-
-def visible_facts(catalogue: Catalogue, holding: Holding, call: Call, day: str) -> dict[str, Any]:
-    """The facts of an item that the client may see on a day ("2026-11-21", UTC).
-
-    A list of files that is not public, and what leads to data that are not open, need the scope `read` (SVC-10).
-    """
-    value = write_item(holding)
-    reads = call.may(Scope.READ)
-    if not reads:
-        hidden: tuple[str, ...] = () if holding.file_list_public else _FILES
-        if holding.access_on(day) is not Access.OPEN:
-            hidden = (*_FILES, "url")
-        value = {name: each for name, each in value.items() if name not in hidden}
-    with catalogue.reading() as run:
-        if holding.state is ItemState.COPY and (source := copies.source_of(run, holding.number)) is not None:
-            value["copy"] = source.facts()
-        if reads:
-            value["history"] = _events(run, holding)
-            value["thanks"] = catalogue.acknowledgments(holding.number)
-    return value
 
 
 def removal_notice(holding: Holding) -> HoldingError:
@@ -116,32 +81,25 @@ def removal_notice(holding: Holding) -> HoldingError:
     return HoldingError(problem, name=holding.forms.main, date=holding.timestamp, reason=holding.reason)
 
 
-def held_item(catalogue: Catalogue, call: Call, day: str) -> Holding:
-    """The item of the path. Raises NotHeld; Refusal (410) for a removed one, with what is left of it."""
-    name = call.name
-    holding = catalogue.holding(name)
-    if holding is None:
-        raise NotHeld("this Archive does not hold {name}", name=name)
-    if holding.deleted:
-        raise Refusal(410, removal_notice(holding), item=visible_facts(catalogue, holding, call, day))
-    return holding
+class ItemView:
+    """The items of an Archive as clients may see them. `day` gives the present one: "2026-11-21", UTC."""
 
-
-def item_response(
-    catalogue: Catalogue, holding: Holding, call: Call, day: str, status: int = 200
-) -> Response:
-    """Answer with an item, its ETag and its URL."""
-    value = visible_facts(catalogue, holding, call, day)
-    location = f"{ROOT}/items/{holding.forms.main}"
-    return answer(value, status, ("etag", etag_of(holding, value)), ("location", location))
-
-
-class _ItemHandlers:
-    """The handlers of the routes."""
-
-    def __init__(self, catalogue: Catalogue, now: Callable[[], float]) -> None:
+    def __init__(self, catalogue: Catalogue, day: Callable[[], str]) -> None:
         self._catalogue = catalogue
-        self._now = now
+        self._day = day
+
+    def held(self, call: Call) -> Holding:
+        """The item of the path. Raises NotHeld; Refusal (410) for a removed one, with what is left of it."""
+        holding = self._known(call)
+        if holding.deleted:
+            raise Refusal(410, removal_notice(holding), item=self._facts(holding, call))
+        return holding
+
+    def response(self, holding: Holding, call: Call, status: int = 200) -> Response:
+        """Answer with an item, its ETag and its URL."""
+        value = self._facts(holding, call)
+        location = f"{ROOT}/items/{holding.forms.main}"
+        return answer(value, status, ("etag", _etag(holding, value)), ("location", location))
 
     def page(self, call: Call, _value: Any) -> Response:
         """Answer with a page of items, and the URL of the next page."""
@@ -155,10 +113,7 @@ class _ItemHandlers:
         if len(after) > _LONGEST_AFTER:
             raise Refusal(400, IbiError("after is the name of an item"))
         holdings = list(islice(self._catalogue.all(after), int(limit)))
-        day = self._day
-        value: dict[str, Any] = {
-            "items": [visible_facts(self._catalogue, each, call, day) for each in holdings]
-        }
+        value: dict[str, Any] = {"items": [self._facts(each, call) for each in holdings]}
         if len(holdings) < int(limit):
             return answer(value)
         words = urlencode({"after": holdings[-1].forms.main.canonical, "limit": limit})
@@ -167,10 +122,9 @@ class _ItemHandlers:
 
     def one(self, call: Call, _value: Any) -> Response:
         """Answer with an item, or 304 where the client has it."""
-        day = self._day
-        holding = held_item(self._catalogue, call, day)
-        value = visible_facts(self._catalogue, holding, call, day)
-        etag = etag_of(holding, value)
+        holding = self.held(call)
+        value = self._facts(holding, call)
+        etag = _etag(holding, value)
         known = [each.strip().removeprefix("W/") for each in call.request.header(b"if-none-match").split(",")]
         if etag in known:
             return Response(304, headers=(("etag", etag), *NO_STORE))
@@ -178,16 +132,44 @@ class _ItemHandlers:
 
     def history(self, call: Call, _value: Any) -> Response:
         """Answer with the history of an item, also of a removed one."""
+        holding = self._known(call)
+        with self._catalogue.reading() as run:
+            return answer({"history": _events(run, holding)})
+
+    def _known(self, call: Call) -> Holding:
         name = call.name
         holding = self._catalogue.holding(name)
         if holding is None:
             raise NotHeld("this Archive does not hold {name}", name=name)
-        with self._catalogue.reading() as run:
-            return answer({"history": _events(run, holding)})
+        return holding
 
-    @property
-    def _day(self) -> str:
-        return day_of(self._now())
+    def _facts(self, holding: Holding, call: Call) -> dict[str, Any]:
+        """What the client may see of an item.
+
+        A list of files that is not public, and what leads to data that are not open, need the scope `read` (SVC-10).
+        """
+        value = write_item(holding)
+        reads = call.may(Scope.READ)
+        if not reads:
+            hidden: tuple[str, ...] = () if holding.file_list_public else _FILES
+            if holding.access_on(self._day()) is not Access.OPEN:
+                hidden = (*_FILES, "url")
+            value = {name: each for name, each in value.items() if name not in hidden}
+        with self._catalogue.reading() as run:
+            source = copies.source_of(run, holding.number) if holding.state is ItemState.COPY else None
+            if source is not None:
+                value["copy"] = source.facts()
+            if reads:
+                value["history"] = _events(run, holding)
+                value["thanks"] = self._catalogue.acknowledgments(holding.number)
+        return value
+
+
+def _etag(holding: Holding, value: Any) -> str:
+    """The ETag of an item as it is served: its timestamp, and a digest of all that is served."""
+    # Edits compare the timestamp alone: they conflict with changes of the item, not with what a token may see of it.
+    digest = sha256(answer(value).body).hexdigest()[:_DIGEST]
+    return f'"{holding.timestamp}-{digest}"'
 
 
 def _events(run: Any, holding: Holding) -> list[dict[str, Any]]:
@@ -203,58 +185,49 @@ _COPY: Final = BodyFields({"ibi": str}, {"archive": "", "private": False})
 
 
 class CopyService:
-    """Takes and refreshes copies, in the thread of the caller. Raises HoldingError, PeerError, SetupError."""
+    """Takes and refreshes copies, in the thread of the caller."""
 
     def __init__(self, copier: Copier) -> None:
         self.copier = copier
 
     def take(self, text: str, archive: str, who: str, *, private: bool) -> Holding:
-        """Copy the item that a text names, or make the stored copy equal to its original. Raises ParseError too."""
+        """Copy the item that a text names, or make the stored copy equal to its original.
+
+        Raises ParseError, HoldingError, PeerError, SetupError.
+        """
         name = unwrap(text).ibi
         with _slot():
             return asyncio.run(self.copier.copy(name, who, archive, private=private))
 
-    def refresh(self, name: Name, who: str) -> CopySource:
-        """Make a copy equal to its original, or record why it may lag behind; return what is known of it."""
-        with _slot():
-            return asyncio.run(refresh(self.copier, name, who))
+    def routes(self, now: Callable[[], float]) -> tuple[Route, ...]:
+        """The routes of copies. `now` gives POSIX seconds."""
+        view = ItemView(self.copier.item_store.catalogue, lambda: day_of(now()))
 
+        def take(call: Call, value: Any) -> Response:
+            fields = _COPY.read(value)
+            if fields["private"] and not call.may(Scope.ADMIN):
+                problem = "only a token with the scope admin may give {name}"
+                raise Refusal(403, IbiError(problem, name="private"))
+            copy = self.take(fields["ibi"], fields["archive"], call.token_name, private=fields["private"])
+            return view.response(copy, call)
 
-def copy_routes(copies: CopyService, now: Callable[[], float]) -> tuple[Route, ...]:
-    """The routes of copies. `now` gives POSIX seconds."""
-    handlers = _CopyHandlers(copies, now)
-    source = {"type": "object", "required": ["ibi"], "properties": {"ibi": {"type": "string"}}}
-    return (
-        Route(
-            "POST", "/copies", Scope.TRANSFER, explained(handlers.take), "take a copy of an item from another Archive",
-            takes=_COPY.schema, gives=ref("item"), refusals=(404, 409, 410, 422, 502, 507),
-        ),
-        Route(
-            "POST", "/items/<ibi>/refresh", Scope.TRANSFER, explained(handlers.refresh),
-            "make a copy equal to its original", gives=source, refusals=(404, 409, 422, 502, 507),
-        ),
-    )  # fmt: skip
+        return (
+            Route(
+                "POST", "/copies", Scope.TRANSFER, explained(take), "take a copy of an item from another Archive",
+                takes=_COPY.schema, gives=ref("item"), refusals=(404, 409, 410, 422, 502, 507),
+            ),
+            Route(
+                "POST", "/items/<ibi>/refresh", Scope.TRANSFER, explained(self._refresh),
+                "make a copy equal to its original", gives=record(ibi=TEXT), refusals=(404, 409, 422, 502, 507),
+            ),
+        )  # fmt: skip
 
-
-class _CopyHandlers:
-    """The handlers of the routes."""
-
-    def __init__(self, copies: CopyService, now: Callable[[], float]) -> None:
-        self._copies = copies
-        self._now = now
-
-    def take(self, call: Call, value: Any) -> Response:
-        """Take a copy, and answer with it."""
-        fields = _COPY.read(value)
-        if fields["private"] and not call.may(Scope.ADMIN):
-            raise Refusal(403, IbiError("only a token with the scope admin may give {name}", name="private"))
-        copy = self._copies.take(fields["ibi"], fields["archive"], call.token_name, private=fields["private"])
-        return item_response(self._copies.copier.item_store.catalogue, copy, call, day_of(self._now()))
-
-    def refresh(self, call: Call, _value: Any) -> Response:
-        """Refresh a copy, and answer with what is known of it."""
+    def _refresh(self, call: Call, _value: Any) -> Response:
+        """Make a copy equal to its original, or record why it may lag behind; answer with what is known of it."""
         name = call.name
-        return answer({"ibi": str(name), **self._copies.refresh(name, call.token_name).facts()})
+        with _slot():
+            source = asyncio.run(refresh(self.copier, name, call.token_name))
+        return answer({"ibi": str(name), **source.facts()})
 
 
 @contextmanager

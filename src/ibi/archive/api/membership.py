@@ -49,87 +49,6 @@ _STANDING: Final = record(
 _JOINED: Final = record(resolver=TEXT, service=TEXT, key=TEXT, command=TEXT, warnings=list_of(TEXT))
 
 
-def routes(data: Path, catalogue: Catalogue) -> tuple[Route, ...]:
-    """The routes of membership."""
-    handlers = _Handlers(data, catalogue)
-    return (
-        Route(
-            "GET", "/membership", Scope.ADMIN, explained(handlers.show), "how the Archive stands at its resolvers",
-            gives=_STANDING,
-        ),
-        Route(
-            "POST", "/membership", Scope.ADMIN, explained(handlers.join), "join a resolver", takes=_JOIN.schema,
-            gives=_JOINED, status=201, refusals=(422, 507),
-        ),
-        Route(
-            "PATCH", "/membership", Scope.ADMIN, explained(handlers.switch), "switch the Archive on or off",
-            takes=_SWITCH.schema, gives=_STANDING, refusals=(422, 507),
-        ),
-        Route(
-            "DELETE", "/membership", Scope.ADMIN, explained(handlers.leave), "leave a resolver", status=204,
-            refusals=(422, 507), query={"resolver": TEXT},
-        ),
-    )  # fmt: skip
-
-
-class _Handlers:
-    """The handlers of the routes."""
-
-    def __init__(self, data: Path, catalogue: Catalogue) -> None:
-        self._data = data
-        self._catalogue = catalogue
-
-    def show(self, call: Call, _value: Any) -> Response:
-        """Answer with how the Archive stands at its resolvers."""
-        return self._standing(Resolvers.read(self._data), call)
-
-    def join(self, call: Call, value: Any) -> Response:
-        """Join a resolver; answer with the key and the command for its administrator."""
-        fields = _JOIN.read(value)
-        with settings_lock(self._data):
-            # Read under the lock: a command may have changed the settings meanwhile.
-            before = Resolvers.read(self._data)
-            joined = before.joining(fields["resolver"], fields["key"] or None, also=fields["also"])
-            joined.write(self._data)
-        url = root_url(fields["resolver"])
-        key, service = joined.keys[url], joined.settings.service
-        command = register_command(service, key)
-        warnings = [call.say(warning) for warning in key_warnings(url, key)]
-        facts = {
-            "resolver": url,
-            "service": str(service.main),
-            "key": key,
-            "command": command,
-            "warnings": warnings,
-        }
-        return answer(facts, 201)
-
-    def switch(self, call: Call, value: Any) -> Response:
-        """Switch the Archive on or off, and answer as `show`."""
-        fields = _SWITCH.read(value)
-        with settings_lock(self._data):
-            switched = Resolvers.read(self._data).switching(on=fields["switched_on"])
-            switched.write(self._data)
-        return self._standing(switched, call)
-
-    def leave(self, call: Call, _value: Any) -> Response:
-        """Leave a resolver."""
-        url = call.query.get("resolver", "")
-        if not url:
-            raise Refusal(422, IbiError("the field {name} is missing", name="resolver"))
-        with settings_lock(self._data):
-            Resolvers.read(self._data).leaving(url).write(self._data)
-        return Response(204)
-
-    def _standing(self, resolvers: Resolvers, call: Call) -> Response:
-        with self._catalogue.reading() as run:
-            listed = of_resolvers(run, resolvers, call.say)
-        settings = resolvers.settings
-        facts = {"service": str(settings.service.main), "address": settings.address,
-                "switched_on": settings.switched_on, "retired": settings.retired, "resolvers": listed}  # fmt: skip
-        return answer(facts)
-
-
 _STATE: Final[dict[str, Any]] = {
     "type": "object",
     "required": ["service", "address", "items", "files", "resolvers", "transfers", "copies", "audit"],
@@ -148,27 +67,94 @@ _AUDIT: Final = record(
 )  # fmt: skip
 
 
-def state_routes(data: Path, catalogue: Catalogue) -> tuple[Route, ...]:
-    """The routes of the state. Settings are read at each request."""
+class Membership:
+    """The membership and the state of the Archive in a data directory, whose settings are read at each request."""
 
-    def state(call: Call, _value: Any) -> Response:
-        resolvers = Resolvers.read(data)
-        with catalogue.reading() as run:
+    def __init__(self, data: Path, catalogue: Catalogue) -> None:
+        self._data = data
+        self._catalogue = catalogue
+
+    def routes(self) -> tuple[Route, ...]:
+        """The routes of both."""
+        return (
+            Route(
+                "GET", "/membership", Scope.ADMIN, explained(self._show), "how the Archive stands at its resolvers",
+                gives=_STANDING,
+            ),
+            Route(
+                "POST", "/membership", Scope.ADMIN, explained(self._join), "join a resolver", takes=_JOIN.schema,
+                gives=_JOINED, status=201, refusals=(422, 507),
+            ),
+            Route(
+                "PATCH", "/membership", Scope.ADMIN, explained(self._switch), "switch the Archive on or off",
+                takes=_SWITCH.schema, gives=_STANDING, refusals=(422, 507),
+            ),
+            Route(
+                "DELETE", "/membership", Scope.ADMIN, explained(self._leave), "leave a resolver", status=204,
+                refusals=(422, 507), query={"resolver": TEXT},
+            ),
+            Route("GET", "/state", Scope.READ, in_thread(self._state), "how the Archive is", gives=_STATE),
+            Route(
+                "GET", "/audit", Scope.READ, in_thread(self._audit), "what audits of the stored files found",
+                gives=_AUDIT,
+            ),
+        )  # fmt: skip
+
+    def _show(self, call: Call, _value: Any) -> Response:
+        return self._standing(Resolvers.read(self._data), call)
+
+    def _join(self, call: Call, value: Any) -> Response:
+        """Join a resolver; answer with the key and the command for its administrator."""
+        fields = _JOIN.read(value)
+        with settings_lock(self._data):
+            # Read under the lock: a command may have changed the settings meanwhile.
+            before = Resolvers.read(self._data)
+            joined = before.joining(fields["resolver"], fields["key"] or None, also=fields["also"])
+            joined.write(self._data)
+        url = root_url(fields["resolver"])
+        key, service = joined.keys[url], joined.settings.service
+        facts = {
+            "resolver": url,
+            "service": str(service.main),
+            "key": key,
+            "command": register_command(service, key),
+            "warnings": [call.say(warning) for warning in key_warnings(url, key)],
+        }
+        return answer(facts, 201)
+
+    def _switch(self, call: Call, value: Any) -> Response:
+        fields = _SWITCH.read(value)
+        with settings_lock(self._data):
+            switched = Resolvers.read(self._data).switching(on=fields["switched_on"])
+            switched.write(self._data)
+        return self._standing(switched, call)
+
+    def _leave(self, call: Call, _value: Any) -> Response:
+        url = call.query.get("resolver", "")
+        if not url:
+            raise Refusal(422, IbiError("the field {name} is missing", name="resolver"))
+        with settings_lock(self._data):
+            Resolvers.read(self._data).leaving(url).write(self._data)
+        return Response(204)
+
+    def _standing(self, resolvers: Resolvers, call: Call) -> Response:
+        with self._catalogue.reading() as run:
+            listed = of_resolvers(run, resolvers, call.say)
+        settings = resolvers.settings
+        facts = {"service": str(settings.service.main), "address": settings.address,
+                "switched_on": settings.switched_on, "retired": settings.retired, "resolvers": listed}  # fmt: skip
+        return answer(facts)
+
+    def _state(self, call: Call, _value: Any) -> Response:
+        resolvers = Resolvers.read(self._data)
+        with self._catalogue.reading() as run:
             count, size = fixity.total(run)
             facts = identity(resolvers.settings) | sections(run, resolvers, call.say)
-        return answer(
-            facts | {"files": {"count": count, "bytes": size, "free": shutil.disk_usage(data).free}}
-        )
+        files = {"count": count, "bytes": size, "free": shutil.disk_usage(self._data).free}
+        return answer(facts | {"files": files})
 
-    def audit(call: Call, _value: Any) -> Response:
-        days = Resolvers.read(data).settings.audit_days
-        with catalogue.reading() as run:
+    def _audit(self, call: Call, _value: Any) -> Response:
+        days = Resolvers.read(self._data).settings.audit_days
+        with self._catalogue.reading() as run:
             damaged = [of_fault(known) for known in fixity.faults(run, MOST_FAULTS)]
             return answer({"days": days, **of_audit(run, call.say), "damaged": damaged})
-
-    return (
-        Route("GET", "/state", Scope.READ, in_thread(state), "how the Archive is", gives=_STATE),
-        Route(
-            "GET", "/audit", Scope.READ, in_thread(audit), "what audits of the stored files found", gives=_AUDIT,
-        ),
-    )  # fmt: skip

@@ -159,7 +159,7 @@ def describe_routes() -> dict[str, dict[str, Any]]:
 def _operation(route: DocumentedRoute) -> dict[str, Any]:
     of_item = "{ibi}" in route.path
     statuses = {400, 429, 503, *((404, 410) if of_item else ()), *route.others}
-    content = {"content": {kind: {} for kind in route.types}}
+    content: dict[str, Any] = {"content": {kind: {} for kind in route.types}}
     good = {"200": status_response(200) | content} if route.types else {}
     words = [{"name": word, "in": "query", "schema": TEXT} for word in route.query]
     path = route.path.replace("{ibi}", "").strip("/-")

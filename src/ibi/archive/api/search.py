@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 from ibi.accounts.tokens import Scope
 from ibi.api.bodies import Refusal
 from ibi.api.routes import COUNT, MOMENT, ROOT, TEXT, TRUTH, Route, answer, in_thread, list_of, record
-from ibi.archive.search import search as results
-from ibi.archive.search.search import FACETS, search
+from ibi.archive.search.search import FACETS, hits, results_json, search
 from ibi.archive.search.tables import IndexNotReady
 from ibi.archive.search.words import LONGEST_TEXT, MOST_PAGES, NAMES, path_with_query, search_query
 from ibi.archive.store.tables import listings
@@ -60,7 +59,7 @@ _PROGRESS: Final = record(ready=TRUTH, through=COUNT, items=COUNT)
 
 
 def routes(index: SearchIndex, catalogue: Catalogue) -> tuple[Route, ...]:
-    """The route of searches."""
+    """The routes of searches and of the index's progress."""
 
     def find(call: Call, _value: Any) -> Response:
         try:
@@ -70,17 +69,21 @@ def routes(index: SearchIndex, catalogue: Catalogue) -> tuple[Route, ...]:
             raise Refusal(400, error) from None
         except IndexNotReady as error:
             raise Refusal(503, error, ("retry-after", "5")) from None
-        value = results.results_json(found, results.hits(catalogue, found.entries))
+        value = results_json(found, hits(catalogue, found.entries))
         if found.next is None:
             return answer(value)
         value["next"] = path_with_query(f"{ROOT}/search", found.next)
         return answer(value, 200, link(value["next"], "next"))
+
+    def tell(_call: Call, _value: Any) -> Response:
+        return answer(index_progress(index, catalogue))
 
     return (
         Route(
             "GET", "/search", None, in_thread(find), "items, by words, person, year, language and kind",
             gives=_FOUND, query=_QUERY,
         ),
+        Route("GET", "/index", Scope.READ, in_thread(tell), "how far the index for searching is", gives=_PROGRESS),
     )  # fmt: skip
 
 
@@ -93,14 +96,3 @@ def index_progress(index: SearchIndex, catalogue: Catalogue) -> dict[str, Any]:
     except IndexNotReady:
         return {"ready": False, "through": 0, "items": items}
     return {"ready": True, "through": through, "items": items}
-
-
-def progress_route(index: SearchIndex, catalogue: Catalogue) -> Route:
-    """The route of the index's progress."""
-
-    def tell(_call: Call, _value: Any) -> Response:
-        return answer(index_progress(index, catalogue))
-
-    return Route(
-        "GET", "/index", Scope.READ, in_thread(tell), "how far the index for searching is", gives=_PROGRESS
-    )

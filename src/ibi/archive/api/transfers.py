@@ -36,11 +36,9 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from ibi.archive.model.item import Holding
-    from ibi.archive.preservation.status import Tell
     from ibi.archive.replication.giving import Giver
     from ibi.archive.replication.receiving import Receiver
     from ibi.archive.store.tables.transfers import OutgoingTransfer
-    from ibi.identifier.forms import Name
 
 
 _OFFER: Final = BodyFields({"ibi": str, "to": str}, {"remove": False})
@@ -70,24 +68,6 @@ class HandOvers:
                 for giving in transfers.open_outgoing(run)
             ]
 
-    def under_way(self, tell: Tell) -> list[dict[str, str]]:
-        """Those that have not ended."""
-        with self.giver.item_store.catalogue.reading() as run:
-            return of_transfers(run, tell)
-
-    def one(self, transfer: str, tell: Tell) -> dict[str, str]:
-        """Report how far one is. Raises NotHeld."""
-        return self.report(self.giver.find(transfer)[0], tell)
-
-    def report(self, giving: OutgoingTransfer, tell: Tell) -> dict[str, str]:
-        """Report how far this one is."""
-        with self.giver.item_store.catalogue.reading() as run:
-            return of_giving(run, giving, tell)
-
-    def begin(self, name: Name, to: str, who: str, *, remove: bool) -> OutgoingTransfer:
-        """Start one. Raises SetupError for no peer, NotHeld, and HoldingError where the item must stay."""
-        return self.giver.offer(name, to, who, remove=remove)
-
     def cancel(self, transfer: str) -> OutgoingTransfer:
         """Take the item back. Raises NotHeld; HoldingError where it is too late, PeerError where no answer comes."""
         giving, holding = self.giver.find(transfer)
@@ -98,55 +78,48 @@ class HandOvers:
             raise HoldingError(why, name=holding.forms.main, archive=giving.address)
         return giving
 
+    def routes(self) -> tuple[Route, ...]:
+        """The routes of hand-overs."""
+        return (
+            Route(
+                "GET", "/hand-overs", Scope.TRANSFER, explained(self._all),
+                "hand-overs that are under way, and the peers", gives=_ALL,
+            ),
+            Route(
+                "POST", "/hand-overs", Scope.TRANSFER, explained(self._begin), "begin the hand-over of an original",
+                takes=_OFFER.schema, gives=_GIVING, status=202, refusals=(404, 409, 422, 507),
+            ),
+            Route(
+                "GET", "/hand-overs/<word>", Scope.TRANSFER, explained(self._one), "how far a hand-over is",
+                gives=_GIVING,
+            ),
+            Route(
+                "DELETE", "/hand-overs/<word>", Scope.TRANSFER, explained(self._cancel), "take an original back",
+                gives=_GIVING, refusals=(404, 409, 422, 502, 507),
+            ),
+        )  # fmt: skip
 
-def routes(hand_overs: HandOvers) -> tuple[Route, ...]:
-    """The routes of hand-overs."""
-    handlers = _Handlers(hand_overs)
-    return (
-        Route(
-            "GET", "/hand-overs", Scope.TRANSFER, explained(handlers.all),
-            "hand-overs that are under way, and the peers", gives=_ALL,
-        ),
-        Route(
-            "POST", "/hand-overs", Scope.TRANSFER, explained(handlers.begin), "begin the hand-over of an original",
-            takes=_OFFER.schema, gives=_GIVING, status=202, refusals=(404, 409, 422, 507),
-        ),
-        Route(
-            "GET", "/hand-overs/<word>", Scope.TRANSFER, explained(handlers.one), "how far a hand-over is",
-            gives=_GIVING,
-        ),
-        Route(
-            "DELETE", "/hand-overs/<word>", Scope.TRANSFER, explained(handlers.cancel), "take an original back",
-            gives=_GIVING, refusals=(404, 409, 422, 502, 507),
-        ),
-    )  # fmt: skip
+    def _all(self, call: Call, _value: Any) -> Response:
+        peers = [{"name": name, "address": at} for name, at in self.peers().items()]
+        with self.giver.item_store.catalogue.reading() as run:
+            return answer({"transfers": of_transfers(run, call.say), "peers": peers})
 
-
-class _Handlers:
-    """The handlers of the routes."""
-
-    def __init__(self, hand_overs: HandOvers) -> None:
-        self._hand_overs = hand_overs
-
-    def all(self, call: Call, _value: Any) -> Response:
-        """Answer with all that are under way, and the peers."""
-        peers = [{"name": name, "address": at} for name, at in self._hand_overs.peers().items()]
-        return answer({"transfers": self._hand_overs.under_way(call.say), "peers": peers})
-
-    def begin(self, call: Call, value: Any) -> Response:
+    def _begin(self, call: Call, value: Any) -> Response:
         """Start a hand-over, or find the one that is under way, and answer with it."""
         fields = _OFFER.read(value)
         name = parse_name(fields["ibi"])
-        giving = self._hand_overs.begin(name, fields["to"], call.token_name, remove=fields["remove"])
-        return answer(self._hand_overs.report(giving, call.say), 202)
+        giving = self.giver.offer(name, fields["to"], call.token_name, remove=fields["remove"])
+        return self._answer(giving, call, 202)
 
-    def one(self, call: Call, _value: Any) -> Response:
-        """Answer with one of them."""
-        return answer(self._hand_overs.one(call.word, call.say))
+    def _one(self, call: Call, _value: Any) -> Response:
+        return self._answer(self.giver.find(call.word)[0], call)
 
-    def cancel(self, call: Call, _value: Any) -> Response:
-        """Take an item back, and answer with the hand-over."""
-        return answer(self._hand_overs.report(self._hand_overs.cancel(call.word), call.say))
+    def _cancel(self, call: Call, _value: Any) -> Response:
+        return self._answer(self.cancel(call.word), call)
+
+    def _answer(self, giving: OutgoingTransfer, call: Call, status: int = 200) -> Response:
+        with self.giver.item_store.catalogue.reading() as run:
+            return answer(of_giving(run, giving, call.say), status)
 
 
 EVERY_SECONDS: Final = 2.0

@@ -24,13 +24,13 @@ import os
 import re
 import secrets
 from contextlib import ExitStack, contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from email.utils import formatdate
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final
 
 from ibi.accounts.tokens import Scope
 from ibi.api.bodies import Refusal
-from ibi.api.routes import ROOT, Route, in_reading_thread
+from ibi.api.routes import BINARY, COUNT, ROOT, TEXT, Route, in_reading_thread
 from ibi.errors import HoldingError, IbiError, NotHeld
 from ibi.http.response import NO_STORE, Response
 from ibi.runtime.durable_files import flush_folder, make_folder
@@ -60,14 +60,8 @@ class Upload:
     token: str
     length: int
     metadata: str
-    offset: int
-    expires: int
-
-
-class _Facts(NamedTuple):
-    token: str
-    length: int
-    metadata: str
+    offset: int = 0
+    expires: int = 0
 
 
 class Uploads:
@@ -85,15 +79,11 @@ class Uploads:
         with self._locked(self._folder / "lock"):
             self._expire()
             # Under the lock, so that two requests of one token cannot both have the last free place.
-            mine = [facts for facts in map(self._facts, self._ids()) if facts and facts.token == token]
-            if len(mine) >= MOST_UPLOADS or sum(facts.length for facts in mine) + length > self._most_bytes:
-                raise Refusal(
-                    429,
-                    HoldingError(
-                        "too much is being uploaded with this token; finish or cancel another upload first"
-                    ),
-                    ("retry-after", "60"),
-                )
+            mine = [each for each in map(self._as_started, self._ids()) if each and each.token == token]
+            most = MOST_LARGEST * self.largest
+            if len(mine) >= MOST_UPLOADS or sum(each.length for each in mine) + length > most:
+                problem = "too much is being uploaded with this token; finish or cancel another upload first"
+                raise Refusal(429, HoldingError(problem), ("retry-after", "60"))
             found = Upload(secrets.token_hex(16), token, length, metadata, 0, int(self._now()) + LIFETIME)
             with self._part(found.id).open("xb") as part:
                 self._touch(part.fileno())
@@ -107,70 +97,8 @@ class Uploads:
 
     def find(self, upload: str, token: str) -> Upload:
         """Find an upload; the bytes up to its offset are safe on disk. Raises NotHeld, Refusal (410), OSError."""
-        return self._read(upload, token)
-
-    @contextmanager
-    def writing(self, upload: str, token: str) -> Iterator[UploadWriter]:
-        """Lock an upload, to add bytes. Raises NotHeld, Refusal (409, 410), OSError."""
-        self._read(upload, token)
-        with self._locked(self._part(upload), wait=False) as handle:
-            writing = UploadWriter(handle, self._read(upload, token), self._touch)
-            try:
-                yield writing
-            finally:
-                writing.flush()
-
-    @contextmanager
-    def whole(self, upload: str, token: str) -> Iterator[Path]:
-        """Lock a complete upload; give the path of its bytes. Raises NotHeld, Refusal (409, 410), OSError."""
-        self._read(upload, token)
-        with self._locked(self._part(upload), wait=False):
-            found = self._read(upload, token)
-            # Read again under the lock: bytes may have come since.
-            if found.offset != found.length:
-                problem = "the upload {name} is not complete: {size} of {length} bytes have come"
-                raise Refusal(409, HoldingError(problem, name=upload, size=found.offset, length=found.length))
-            yield self._part(upload)
-
-    def delete(self, upload: str, token: str) -> None:
-        """Delete an upload. Raises NotHeld, Refusal (409, 410), OSError."""
-        self._read(upload, token)
-        with self._locked(self._part(upload), wait=False):
-            self._remove(upload)
-
-    def expire(self) -> None:
-        """Delete expired uploads. Raises OSError."""
-        if self._folder.exists():
-            with self._locked(self._folder / "lock"):
-                self._expire()
-
-    @property
-    def _most_bytes(self) -> int:
-        return MOST_LARGEST * self.largest
-
-    def _expire(self) -> None:
-        for upload in self._ids():
-            with suppress(FileNotFoundError, NotHeld, Refusal):
-                expired = self._part(upload).stat().st_mtime + LIFETIME <= self._now()
-                if expired or self._facts(upload) is None:
-                    with self._locked(self._part(upload), wait=False):
-                        self._remove(upload)
-
-    def _ids(self) -> list[str]:
-        """All uploads, also those whose start was interrupted."""
-        return [path.stem for path in self._folder.glob("*.part") if _ID.fullmatch(path.stem)]
-
-    def _facts(self, upload: str) -> _Facts | None:
-        """The facts of an upload's start; None if that was interrupted."""
-        try:
-            facts: Any = json.loads(self._facts_path(upload).read_bytes())
-            return _Facts(facts["token"], facts["length"], facts["metadata"])
-        except (FileNotFoundError, ValueError, TypeError, KeyError):
-            return None
-
-    def _read(self, upload: str, token: str) -> Upload:
-        facts = self._facts(upload) if _ID.fullmatch(upload) else None
-        if facts is None or facts.token != token:
+        known = self._as_started(upload) if _ID.fullmatch(upload) else None
+        if known is None or known.token != token:
             raise NotHeld("there is no such upload")
         try:
             handle = os.open(self._part(upload), os.O_RDONLY | os.O_CLOEXEC)
@@ -185,7 +113,64 @@ class Uploads:
         expires = int(part.st_mtime) + LIFETIME
         if expires <= self._now():
             raise Refusal(410, HoldingError("the upload {name} has expired; begin it again", name=upload))
-        return Upload(upload, token, facts.length, facts.metadata, part.st_size, expires)
+        return replace(known, offset=part.st_size, expires=expires)
+
+    @contextmanager
+    def writing(self, upload: str, token: str) -> Iterator[UploadWriter]:
+        """Lock an upload, to add bytes. Raises NotHeld, Refusal (409, 410), OSError."""
+        with self._found_and_locked(upload, token) as (handle, found):
+            writing = UploadWriter(handle, found, self._touch)
+            try:
+                yield writing
+            finally:
+                writing.flush()
+
+    @contextmanager
+    def whole(self, upload: str, token: str) -> Iterator[Path]:
+        """Lock a complete upload; give the path of its bytes. Raises NotHeld, Refusal (409, 410), OSError."""
+        with self._found_and_locked(upload, token) as (_handle, found):
+            if found.offset != found.length:
+                problem = "the upload {name} is not complete: {size} of {length} bytes have come"
+                raise Refusal(409, HoldingError(problem, name=upload, size=found.offset, length=found.length))
+            yield self._part(upload)
+
+    def delete(self, upload: str, token: str) -> None:
+        """Delete an upload. Raises NotHeld, Refusal (409, 410), OSError."""
+        with self._found_and_locked(upload, token):
+            self._remove(upload)
+
+    def expire(self) -> None:
+        """Delete expired uploads. Raises OSError."""
+        if self._folder.exists():
+            with self._locked(self._folder / "lock"):
+                self._expire()
+
+    def _expire(self) -> None:
+        for upload in self._ids():
+            with suppress(FileNotFoundError, NotHeld, Refusal):
+                expired = self._part(upload).stat().st_mtime + LIFETIME <= self._now()
+                if expired or self._as_started(upload) is None:
+                    with self._locked(self._part(upload), wait=False):
+                        self._remove(upload)
+
+    def _ids(self) -> list[str]:
+        """All uploads, also those whose start was interrupted."""
+        return [path.stem for path in self._folder.glob("*.part") if _ID.fullmatch(path.stem)]
+
+    def _as_started(self, upload: str) -> Upload | None:
+        """The upload without what came of it since; None if its start was interrupted."""
+        try:
+            facts: Any = json.loads(self._facts_path(upload).read_bytes())
+            return Upload(upload, facts["token"], facts["length"], facts["metadata"])
+        except (FileNotFoundError, ValueError, TypeError, KeyError):
+            return None
+
+    @contextmanager
+    def _found_and_locked(self, upload: str, token: str) -> Iterator[tuple[int, Upload]]:
+        self.find(upload, token)
+        with self._locked(self._part(upload), wait=False) as handle:
+            # Found again under the lock: bytes may have come since.
+            yield handle, self.find(upload, token)
 
     def _remove(self, upload: str) -> None:
         self._facts_path(upload).unlink(missing_ok=True)
@@ -250,46 +235,40 @@ LONGEST_METADATA: Final = 2048
 _BYTES: Final = "application/offset+octet-stream"
 _TUS: Final = (("tus-resumable", VERSION), *NO_STORE)
 _HEADERS: Final = {"tus-resumable": {"type": "string", "enum": [VERSION]}}
-_NUMBER: Final = {"type": "integer", "minimum": 0}
 
 
-def routes(uploads: Uploads) -> tuple[Route, ...]:
-    """The routes of uploads."""
-    handlers = _Handlers(uploads)
-    refused = (410, 412)
-    return (
-        Route(
-            "OPTIONS", "/uploads", None, handlers.options, "what this server understands of tus", status=204
-        ),
-        Route(
-            "POST", "/uploads", Scope.DEPOSIT, handlers.start, "begin an upload that can be resumed", status=201,
-            refusals=(412, 413, 429, 507),
-            headers={**_HEADERS, "upload-length": _NUMBER, "upload-metadata": {"type": "string"}},
-        ),
-        Route(
-            "HEAD", "/uploads/<word>", Scope.DEPOSIT, handlers.find, "how far an upload is", refusals=refused,
-            headers=_HEADERS,
-        ),
-        Route(
-            "PATCH", "/uploads/<word>", Scope.DEPOSIT, handlers.add, "bring more bytes of an upload", status=204,
-            refusals=(*refused, 409, 411, 413, 415, 507), headers={**_HEADERS, "upload-offset": _NUMBER},
-            other_bodies={_BYTES: {"type": "string", "format": "binary"}},
-        ),
-        Route(
-            "DELETE", "/uploads/<word>", Scope.DEPOSIT, handlers.delete, "give an upload up", status=204,
-            refusals=(*refused, 409), headers=_HEADERS,
-        ),
-    )  # fmt: skip
-
-
-class _Handlers:
-    """The handlers of the routes."""
+class UploadHandlers:
+    """Answers the requests of tus to the uploads of one Archive."""
 
     def __init__(self, uploads: Uploads) -> None:
         self._uploads = uploads
 
-    async def options(self, _call: Call) -> Response:
-        """Answer with the extensions that are supported."""
+    def routes(self) -> tuple[Route, ...]:
+        """The routes of uploads."""
+        refused = (410, 412)
+        return (
+            Route("OPTIONS", "/uploads", None, self._options, "what this server understands of tus", status=204),
+            Route(
+                "POST", "/uploads", Scope.DEPOSIT, self._start, "begin an upload that can be resumed", status=201,
+                refusals=(412, 413, 429, 507),
+                headers={**_HEADERS, "upload-length": COUNT, "upload-metadata": TEXT},
+            ),
+            Route(
+                "HEAD", "/uploads/<word>", Scope.DEPOSIT, self._find, "how far an upload is", refusals=refused,
+                headers=_HEADERS,
+            ),
+            Route(
+                "PATCH", "/uploads/<word>", Scope.DEPOSIT, self._add, "bring more bytes of an upload", status=204,
+                refusals=(*refused, 409, 411, 413, 415, 507), headers={**_HEADERS, "upload-offset": COUNT},
+                other_bodies={_BYTES: BINARY},
+            ),
+            Route(
+                "DELETE", "/uploads/<word>", Scope.DEPOSIT, self._delete, "give an upload up", status=204,
+                refusals=(*refused, 409), headers=_HEADERS,
+            ),
+        )  # fmt: skip
+
+    async def _options(self, _call: Call) -> Response:
         supported = (
             ("tus-version", VERSION),
             ("tus-extension", "creation,expiration,termination"),
@@ -297,8 +276,7 @@ class _Handlers:
         )
         return Response(204, headers=(*_TUS, *supported))
 
-    async def start(self, call: Call) -> Response:
-        """Start an upload, whose length has to be given."""
+    async def _start(self, call: Call) -> Response:
         _check_version(call)
         length = _number(call, b"upload-length", "Upload-Length")
         if length > self._uploads.largest:
@@ -314,8 +292,7 @@ class _Handlers:
         location = ("location", f"{ROOT}/uploads/{found.id}")
         return Response(201, headers=(location, *_state_headers(found)))
 
-    async def find(self, call: Call) -> Response:
-        """Answer with the offset of an upload."""
+    async def _find(self, call: Call) -> Response:
         _check_version(call)
         found = await in_reading_thread(self._uploads.find, call.values["word"], call.token_name)
         metadata = (("upload-metadata", found.metadata),) if found.metadata else ()
@@ -323,13 +300,12 @@ class _Handlers:
             200, headers=(*_state_headers(found), ("upload-length", str(found.length)), *metadata)
         )
 
-    async def add(self, call: Call) -> Response:
+    async def _add(self, call: Call) -> Response:
         """Add bytes to an upload; what comes before the client disconnects is kept."""
         _check_version(call)
         if call.body.kind != _BYTES:
             raise Refusal(415, IbiError("the body must be {kind}", kind=_BYTES), *_TUS)
-        if not call.body.announced:
-            raise Refusal(411, IbiError("the request does not say how long its body is"), *_TUS)
+        call.body.check_announced(*_TUS)
         offset = _number(call, b"upload-offset", "Upload-Offset")
         stack = ExitStack()
         try:
@@ -346,8 +322,7 @@ class _Handlers:
             await in_reading_thread(stack.close)
         return Response(204, headers=_state_headers(found, writing.offset))
 
-    async def delete(self, call: Call) -> Response:
-        """Delete an upload."""
+    async def _delete(self, call: Call) -> Response:
         _check_version(call)
         await in_reading_thread(self._uploads.delete, call.values["word"], call.token_name)
         return Response(204, headers=_TUS)

@@ -102,10 +102,7 @@ class SearchPages:
 
     def routes(self) -> tuple[Route, ...]:
         """The routes of the JSON interface."""
-        return (
-            *search.routes(self.index, self._catalogue),
-            search.progress_route(self.index, self._catalogue),
-        )
+        return search.routes(self.index, self._catalogue)
 
     async def close(self) -> None:
         """Close the thread and the index."""
