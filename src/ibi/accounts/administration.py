@@ -11,7 +11,7 @@ import re
 import secrets
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 from urllib.parse import quote
@@ -25,6 +25,7 @@ from ibi.accounts.layout import (
     Layout,
     NotFound,
     NoticePage,
+    PageHandler,
     PageRequest,
     SignInPage,
     query_of,
@@ -34,6 +35,8 @@ from ibi.accounts.tokens import Scope
 from ibi.errors import IbiError, SetupError
 from ibi.http.request import ClientGone
 from ibi.http.response import HTML, NO_STORE, Response
+from ibi.protocol.language import LanguagePreference
+from ibi.runtime.i18n import LANGUAGES
 from ibi.runtime.tasks import run_to_completion_in
 
 if TYPE_CHECKING:
@@ -41,19 +44,17 @@ if TYPE_CHECKING:
     from contextlib import AbstractAsyncContextManager
 
     from ibi.accounts.forms import Check, Receive
-    from ibi.accounts.layout import LayoutRenderer, PageHandler
+    from ibi.accounts.people import AccountManager
     from ibi.accounts.sign_in import Client, SignedInUser
     from ibi.http.request import Request
     from ibi.http.response import Headers
 
     Problem = tuple[int, IbiError, Headers]
-    from ibi.accounts.people import AccountManager
 
 
 _T = TypeVar("_T")
 # Without the backslash, which browsers read as a slash: an address with it might lead to another host.
 _NEXT = re.compile(r"/-/admin(?:[/?][!-\[\]-~]*)?")
-_LATER: Final = (("retry-after", "10"),)
 # Threads of its own: an administrator who waits for a lock must not hold up a reader of files.
 _THREADS: Final = ThreadPoolExecutor(16, "administration")
 # A long list takes long to render, and the event loop has other requests to answer meanwhile.
@@ -67,34 +68,33 @@ async def form_without_files(request: Request, receive: Receive, check: Check) -
     yield await read_fields(request, receive, check)
 
 
-@dataclass(frozen=True, slots=True)
-class AdministrationConfig:
-    """What a service gives to its administration.
-
-    `client`: the client of a request; `problem_of`: status and sentence of an error of the service, None for an
-    unknown one; `address`: the service's; `read_form`: reads a form with files, which are cleared away at the end.
-    """
-
-    client: Callable[[Request], Client]
-    problem_of: Callable[[Exception], Problem | None]
-    address: str
-    read_form: Callable[[Request, Receive, Check], AbstractAsyncContextManager[Form]] = form_without_files
-
-
 class Administration:
-    """Answers at /-/admin and below."""
+    """Answers at /-/admin and below.
+
+    `render` makes HTML of a layout in a language; `client_of` returns the client of a request, `problem_of` status and
+    sentence of an error of the service, None for an unknown one; `address`: the service's; `read_form` reads a form with
+    files, which are cleared away at the end.
+    """
 
     def __init__(
         self,
         authentication: Authentication,
         handlers: Mapping[str, PageHandler],
-        renderer: LayoutRenderer,
-        config: AdministrationConfig,
+        render: Callable[[Layout, str], bytes],
+        client_of: Callable[[Request], Client],
+        problem_of: Callable[[Exception], Problem | None],
+        address: str,
+        read_form: Callable[
+            [Request, Receive, Check], AbstractAsyncContextManager[Form]
+        ] = form_without_files,
     ) -> None:
         self._authentication = authentication
         self._handlers = handlers
-        self._renderer = renderer
-        self._config = config
+        self._render = render
+        self._client_of = client_of
+        self._problem_of = problem_of
+        self._address = address
+        self._read_form = read_form
 
     async def answer(self, request: Request, receive: Receive) -> Response:
         """Answer one request; whatever goes wrong becomes a page with what to do."""
@@ -107,7 +107,7 @@ class Administration:
             problem: Exception = Denied(503, IbiError("this server is stopping; ask again later"), 10)
         except Exception as error:  # noqa: BLE001 - judged below; a fault of ours must not show itself
             problem = error
-        return await self._problem_page(request, Layout(NoticePage()), problem)
+        return await self._problem_page(request, Layout(), problem)
 
     def close(self) -> None:
         """Release the sessions."""
@@ -116,13 +116,13 @@ class Administration:
     async def _answer(self, request: Request, receive: Receive) -> Response:
         if request.method not in {"GET", "HEAD", "POST"}:
             why = IbiError("only {methods} are understood here", methods="GET, HEAD, POST")
-            page = await self._page(request, Layout(NoticePage(), 405, problem=why))
+            page = await self._page(request, Layout(status=405, problem=why))
             return page.having(("allow", "GET, HEAD, POST"))
         # Before anything of the request is done: a form of another site must not even sign a user in or out.
         if not request.reads:
             self._authentication.check_origin(request)
         word, rest = _place(request.path)
-        client = self._config.client(request)
+        client = self._client_of(request)
         if word == "sign-in":
             return await self._sign_in(request, receive, client)
         signed = await _in_thread(self._authentication.signed_in, request, client)
@@ -136,14 +136,13 @@ class Administration:
         """A page for a user who is signed in."""
         handler = self._handlers.get(word)
         if handler is None:
-            return await self._problem_page(
-                page_request.request,
-                Layout(NoticePage(), signed=page_request.signed),
-                NotFound("there is no such page here"),
-            )
+            error = NotFound("there is no such page here")
+            return await self._problem_page(page_request.request, Layout(signed=page_request.signed), error)
         if not page_request.may(handler.scope):
             why = IbiError("your account is not for this; ask an administrator")
-            return await self._page(page_request.request, Layout(NoticePage(), 403, page_request.signed, why))
+            return await self._page(
+                page_request.request, Layout(status=403, signed=page_request.signed, problem=why)
+            )
         if page_request.request.reads:
             return await self._show(page_request, handler, word)
         return await self._submit(page_request, handler, word, receive)
@@ -151,7 +150,7 @@ class Administration:
     async def _show(
         self, page_request: PageRequest, handler: PageHandler, word: str, typed: Form | None = None
     ) -> Response:
-        layout = Layout(NoticePage(), 200, page_request.signed, here=word)
+        layout = Layout(signed=page_request.signed, here=word)
         try:
             page = await _in_thread(handler.show, page_request, typed)
         except Exception as error:  # noqa: BLE001 - judged there
@@ -165,11 +164,9 @@ class Administration:
     ) -> Response:
         """Do what a form asks for. What cannot be done is shown on the same page, with all that was typed."""
         form, request = Form(), page_request.request
-        layout = Layout(NoticePage(), 200, page_request.signed, here=word)
+        layout = Layout(signed=page_request.signed, here=word)
         read_form = (
-            self._config.read_form
-            if handler.files and media_type_of(request) == MULTIPART
-            else form_without_files
+            self._read_form if handler.files and media_type_of(request) == MULTIPART else form_without_files
         )
         try:
             async with read_form(
@@ -254,18 +251,36 @@ class Administration:
         self, request: Request, layout: Layout, error: Exception, *, tell_all: bool = False
     ) -> Response:
         """A page with what went wrong. `tell_all`: also what is wrong with a setting, to administrators."""
-        status, why, headers = _problem_of(error, self._config.problem_of, tell_all=tell_all)
+        status, why, headers = self._judged(error, tell_all=tell_all)
         page = await self._page(request, replace(layout, status=status, problem=why))
         return page.having(*headers)
 
+    def _judged(self, error: Exception, *, tell_all: bool) -> Problem:
+        """Status, sentence and headers for an error; a fault of the server is logged in full and not shown."""
+        if isinstance(error, Denied):
+            headers = (("retry-after", str(int(error.wait) + 1)),) if error.wait else ()
+            return error.status, error.why, headers
+        if isinstance(error, NotFound):
+            return 404, error, ()
+        found = self._problem_of(error)
+        if found is not None:
+            return found
+        if isinstance(error, IbiError) and (tell_all or not isinstance(error, SetupError)):
+            return 422, error, ()
+        exc_info = None if isinstance(error, IbiError) else error
+        _log.error("a request could not be answered: %s", error, exc_info=exc_info)
+        why = IbiError("this server cannot answer now; try again later")
+        return 503, why, (("retry-after", "10"),)
+
     async def _page(self, request: Request, layout: Layout) -> Response:
         """Render a layout; no cache may keep the page, no other site frame it or add a script to it."""
-        language = self._renderer.language(request.header(b"accept-language"))
+        preferred = LanguagePreference.parse(request.header(b"accept-language"))
+        language = preferred.choose(LANGUAGES) or LANGUAGES[0]
         # New for each page: the policy permits the script of the page by it, and none that a text might bring in.
         nonce = secrets.token_urlsafe(16)
-        whole = replace(layout, nonce=nonce, address=self._config.address)
+        whole = replace(layout, nonce=nonce, address=self._address)
         loop = asyncio.get_running_loop()
-        body = await loop.run_in_executor(_RENDERING, self._renderer.render, whole, language)
+        body = await loop.run_in_executor(_RENDERING, self._render, whole, language)
         return Response(layout.status, body, HTML, (*_headers(nonce), ("content-language", language)))
 
 
@@ -292,25 +307,6 @@ def _headers(nonce: str) -> Headers:
     )
 
 
-def _problem_of(
-    error: Exception, problem_of: Callable[[Exception], Problem | None], *, tell_all: bool
-) -> Problem:
-    """Status, sentence and headers for an error; a fault of the server is logged in full and not shown."""
-    if isinstance(error, Denied):
-        return error.status, error.why, (("retry-after", str(int(error.wait) + 1)),) if error.wait else ()
-    if isinstance(error, NotFound):
-        return 404, error, ()
-    found = problem_of(error)
-    if found is not None:
-        return found
-    if isinstance(error, IbiError) and (tell_all or not isinstance(error, SetupError)):
-        return 422, error, ()
-    _log.error(
-        "a request could not be answered: %s", error, exc_info=None if isinstance(error, IbiError) else error
-    )
-    return 503, IbiError("this server cannot answer now; try again later"), _LATER
-
-
 def _place(path: str) -> tuple[str, str]:
     """The word of a page in a path, and what follows it."""
     word, _, rest = path.removeprefix(ROOT).strip("/").partition("/")
@@ -324,11 +320,10 @@ def _inside(target: str) -> str:
     return target if _NEXT.fullmatch(target) and not leads_out and "sign-" not in target else ""
 
 
-class AccountForm:
+class AccountForm(PageHandler):
     """The page of a user's own account."""
 
     scope = Scope.READ
-    files = False
 
     def __init__(self, authentication: Authentication) -> None:
         self._authentication = authentication
@@ -348,11 +343,10 @@ class AccountForm:
         return f"{ROOT}/sign-in?done=password"
 
 
-class AccountsForm:
+class AccountsForm(PageHandler):
     """The page of all accounts."""
 
     scope = Scope.ADMIN
-    files = False
 
     def __init__(self, people: AccountManager) -> None:
         self._people = people

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Final, Protocol
+from typing import TYPE_CHECKING, Any, Final
 
 from ibi.errors import IbiError, ParseError
 from ibi.identifier.forms import parse_name
 from ibi.protocol.query_string import read_query, unescape
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Mapping, Sequence
 
     from ibi.accounts.people import Account, Role
     from ibi.accounts.sign_in import Client, SignedInUser
@@ -72,8 +72,12 @@ def query_of(request: Request) -> Mapping[str, str]:
         return {}
 
 
-class PageHandler(Protocol):
-    """Shows one page of an administration, and does what its form asks for.
+class NotFound(IbiError):
+    """There is no such page."""
+
+
+class PageHandler:
+    """Shows one page of an administration, and does what its form asks for, if it has one.
 
     Both functions run in threads, since they may wait for the disk. What they raise is shown on the page, beside what
     was typed.
@@ -81,27 +85,14 @@ class PageHandler(Protocol):
 
     scope: Scope
     """The scope that a role needs."""
-    files: bool
+    files = False
     """Whether files come with the form."""
 
     def show(self, page_request: PageRequest, typed: Form | None, /) -> Any:
         """The page, a value; with what was `typed`, where that could not be done. Raises IbiError."""
 
-    def do(self, page_request: PageRequest, form: Form, /) -> Any:
+    def do(self, _page_request: PageRequest, _form: Form, /) -> Any:
         """Do what the form asks for; return the address to go to next, or a page. Raises IbiError."""
-
-
-class NotFound(IbiError):
-    """There is no such page."""
-
-
-class ReadOnlyPage:
-    """A page without a form."""
-
-    files = False
-
-    def do(self, _page_request: PageRequest, _form: Form) -> Any:
-        """Refuse. Raises NotFound."""
         raise NotFound("there is no such page here")
 
 
@@ -144,7 +135,7 @@ class Layout:
     `here`: the word of the page in its address; `nonce`: by which the policy allows the script of the page.
     """
 
-    page: Any
+    page: Any = NoticePage()
     status: int = 200
     signed: SignedInUser | None = None
     problem: IbiError | None = None
@@ -152,13 +143,3 @@ class Layout:
     here: str = ""
     nonce: str = ""
     address: str = ""
-
-
-@dataclass(frozen=True, slots=True)
-class LayoutRenderer:
-    """Renders layouts; given by a higher layer, which has the templates."""
-
-    render: Callable[[Layout, str], bytes]
-    """(layout, language) -> HTML."""
-    language: Callable[[str], str]
-    """The header Accept-Language -> one of `i18n.LANGUAGES`."""

@@ -155,19 +155,24 @@ class Api:
 
 def _refusal(error: IbiError) -> Refusal:
     """The status of an error that was raised on purpose."""
+    if isinstance(error, MintingError):
+        return minting_refusal(error)
+    if isinstance(error, SetupError):
+        return _fault(error)
+    status = next((status for kind, status in _STATUS if isinstance(error, kind)), 400)
+    return Refusal(status, error)
+
+
+def minting_refusal(error: MintingError) -> Refusal:
+    """The refusal where no label can be given: 503."""
+    # Why is in the log alone: the sentences of these errors name files and clocks of the server.
     if isinstance(error, MintingNotAllowed):
         _log.error("%s", error)
         return Refusal(
             503, IbiError("this Archive has no name to mint under; its administrator can give it one")
         )
-    if isinstance(error, SetupError):
-        return _fault(error)
-    # Why is in the log alone: the sentences of these errors name files and clocks of the server.
-    if isinstance(error, MintingError):
-        _log.error("no label can be given: %s", error)
-        return Refusal(503, IbiError("no label can be given now; ask again later"), _LATER)
-    status = next((status for kind, status in _STATUS if isinstance(error, kind)), 400)
-    return Refusal(status, error)
+    _log.error("no label can be given: %s", error)
+    return Refusal(503, IbiError("no label can be given now; ask again later"), _LATER)
 
 
 def _fault(error: Exception) -> Refusal:

@@ -7,8 +7,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Final
 
 import ibi
-from ibi.accounts.administration import AccountForm, AccountsForm, Administration, AdministrationConfig
-from ibi.accounts.layout import LayoutRenderer
+from ibi.accounts.administration import AccountForm, AccountsForm, Administration
 from ibi.accounts.people import AccountManager, Accounts, Role
 from ibi.accounts.sign_in import Authentication
 from ibi.accounts.tokens import Scope, Tokens
@@ -33,7 +32,6 @@ from ibi.runtime.tasks import PeriodicTasks
 from ibi.web import administration_pages
 from ibi.web.formats.oai_dc import RECORD_FORMATS
 from ibi.web.formats.record import kind_of
-from ibi.web.rendering import page_language
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -104,10 +102,8 @@ def administration(
 ) -> Administration:
     """Make the administration at /-/admin, which is to be closed."""
     authentication = Authentication(directory.path, str(settings.service.main), time.time)
-    renderer = LayoutRenderer(administration_pages.render, page_language)
     item_store = directory.item_store_over(catalogue, settings)
     forms = FormHandling(settings, item_store, largest_body(settings))
-    config = AdministrationConfig(forms.caller, page_error, settings.address, forms.take)
     data = directory.path
     uploading, largest = upload_store(directory, settings), settings.largest_upload
     giver = Giver(item_store, data, f"http://{settings.address}")
@@ -130,7 +126,8 @@ def administration(
         "accounts": AccountsForm(people),
         "account": AccountForm(authentication),
     }
-    return Administration(authentication, handlers, renderer, config)
+    render, address = administration_pages.render, settings.address
+    return Administration(authentication, handlers, render, forms.caller, page_error, address, forms.take)
 
 
 def indexer(directory: DataDirectory, catalogue: Catalogue) -> Indexer:

@@ -6,8 +6,8 @@ import asyncio
 import time
 from typing import TYPE_CHECKING, Any, Final
 
-from ibi.accounts.administration import AccountForm, AccountsForm, Administration, AdministrationConfig
-from ibi.accounts.layout import ROOT, LayoutRenderer
+from ibi.accounts.administration import AccountForm, AccountsForm, Administration
+from ibi.accounts.layout import ROOT
 from ibi.accounts.people import AccountManager, Role
 from ibi.accounts.sign_in import Authentication, client_of
 from ibi.accounts.tokens import Scope, Tokens
@@ -29,7 +29,6 @@ from ibi.resolver.members.registrar import Registrar
 from ibi.resolver.pages import administration
 from ibi.resolver.pages.registration import LARGEST_BODY
 from ibi.web import resolver_pages
-from ibi.web.rendering import page_language
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -89,9 +88,9 @@ class WithAdministration:
             "accounts": AccountsForm(people),
             "account": AccountForm(authentication),
         }
-        config = AdministrationConfig(self._caller, _error_response, now.address)
-        renderer = LayoutRenderer(resolver_pages.render, page_language)
-        self._pages = Administration(authentication, handlers, renderer, config)
+        self._pages = Administration(
+            authentication, handlers, resolver_pages.render, self._caller, _error_response, now.address
+        )
         tokens = Tokens(data)
         self._table = (
             *administration_api.routes(registrar, self._status),

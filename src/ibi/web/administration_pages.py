@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 from ibi.accounts import layout
 from ibi.accounts.forms import packed
 from ibi.accounts.tokens import Scope
-from ibi.archive.admin import models
+from ibi.archive.admin import exchange, item_pages, overview
 from ibi.archive.model.item import Access
 from ibi.archive.preservation.status import STANDINGS
 from ibi.runtime import i18n
@@ -21,19 +21,19 @@ if TYPE_CHECKING:
 TEMPLATES: Final = (
     (layout.SignInPage, "sign_in.html"),
     (layout.NoticePage, "admin_notice.html"),
-    (models.OverviewPage, "admin_overview.html"),
-    (models.ItemsPage, "admin_items.html"),
-    (models.ItemPage, "admin_item.html"),
-    (models.ItemFormPage, "admin_form.html"),
-    (models.FilesPage, "admin_files.html"),
-    (models.DeletePage, "admin_delete.html"),
-    (models.CopyPage, "admin_copy.html"),
-    (models.TransferPage, "admin_transfer.html"),
-    (models.ImportPage, "admin_import.html"),
-    (models.MembershipPage, "admin_membership.html"),
-    (models.StatisticsPage, "admin_statistics.html"),
-    (models.AuditPage, "admin_audit.html"),
-    (models.TokensPage, "admin_tokens.html"),
+    (overview.OverviewPage, "admin_overview.html"),
+    (item_pages.ItemsPage, "admin_items.html"),
+    (item_pages.ItemPage, "admin_item.html"),
+    (item_pages.ItemFormPage, "admin_form.html"),
+    (item_pages.FilesPage, "admin_files.html"),
+    (item_pages.DeletePage, "admin_delete.html"),
+    (exchange.CopyPage, "admin_copy.html"),
+    (exchange.TransferPage, "admin_transfer.html"),
+    (exchange.ImportPage, "admin_import.html"),
+    (overview.MembershipPage, "admin_membership.html"),
+    (overview.StatisticsPage, "admin_statistics.html"),
+    (overview.AuditPage, "admin_audit.html"),
+    (overview.TokensPage, "admin_tokens.html"),
     (layout.AccountsPage, "admin_accounts.html"),
     (layout.AccountPage, "admin_account.html"),
 )

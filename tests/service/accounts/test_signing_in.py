@@ -15,9 +15,9 @@ from unicodedata import normalize
 import pytest
 
 from ibi.accounts import people, sign_in
-from ibi.accounts.administration import Administration, AdministrationConfig
+from ibi.accounts.administration import Administration
 from ibi.accounts.forms import LONGEST_FIELDS, LONGEST_KEPT
-from ibi.accounts.layout import Layout, LayoutRenderer
+from ibi.accounts.layout import Layout
 from ibi.accounts.people import Accounts, Role, check_password, new_password
 from ibi.accounts.sessions import ABSOLUTE, IDLE, MOST_SESSIONS, AttemptLimit, Sessions
 from ibi.accounts.sign_in import Authentication, client_of
@@ -645,11 +645,14 @@ def test_a_page_that_takes_long_to_render_does_not_hold_up_others(tmp_path: Path
         return b"seen" if seen.wait(10) else b"nobody came"
 
     async def answered() -> bytes:
-        config = AdministrationConfig(
-            lambda request: client_of(request, None, proxied=False), lambda _: None, "here"
-        )
+        authentication = Authentication(tmp_path, "here", lambda: 1.0)
         made = Administration(
-            Authentication(tmp_path, "here", lambda: 1.0), {}, LayoutRenderer(render, lambda _: "en"), config
+            authentication,
+            {},
+            render,
+            lambda request: client_of(request, None, proxied=False),
+            lambda _: None,
+            "here",
         )
         page = asyncio.create_task(made.answer(Request("PUT", "/-/admin", "", {}), asyncio.Event().wait))
         await asyncio.sleep(0)  # the page is being written

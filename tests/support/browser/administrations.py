@@ -103,9 +103,18 @@ def _watched(patch: pytest.MonkeyPatch) -> tuple[list[Written], dict[str, set[st
         return bodies[language]
 
     class Watched(Pages):
-        def __init__(self, client: Any, pages: Any, renderer: Any, config: Any) -> None:
-            words[config.address] = set(pages)
-            super().__init__(client, pages, renderer, config)
+        def __init__(
+            self,
+            users: Any,
+            pages: Any,
+            render: Any,
+            client_of: Any,
+            problem_of: Any,
+            address: str,
+            *more: Any,
+        ) -> None:
+            words[address] = set(pages)
+            super().__init__(users, pages, render, client_of, problem_of, address, *more)
 
     patch.setattr(administration_pages, "html", seen)
     patch.setattr(archive_http, "Administration", Watched)

@@ -5,41 +5,76 @@ An import is a dry run first, and the same import after a confirmation.
 
 from __future__ import annotations
 
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
-from ibi.accounts.layout import ROOT
+from ibi.accounts.layout import ROOT, PageHandler
 from ibi.accounts.tokens import Scope
-from ibi.archive.admin.item_pages import held_item
-from ibi.archive.admin.models import CopyPage, ImportPage, TransferPage
 from ibi.archive.ingest.importing import IMPORT_FORMATS, format_of
 from ibi.errors import BadItem
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
     from ibi.accounts.layout import Form, PageRequest
-    from ibi.archive.admin.models import AdminPage
     from ibi.archive.api.imports import ImportResult, Imports
     from ibi.archive.api.items import CopyService
     from ibi.archive.api.transfers import HandOvers
+    from ibi.archive.model.item import Holding
+    from ibi.errors import IbiError
 
 
-class CopyForm:
+@dataclass(frozen=True, slots=True)
+class CopyPage:
+    """The form that takes a copy: the typed values, and the resolver that can be asked."""
+
+    ibi: str = ""
+    archive: str = ""
+    resolver: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class TransferPage:
+    """The form that hands an original over to one of the `peers`; without an item, what is under way."""
+
+    holding: Holding | None
+    peers: Mapping[str, str]
+    under_way: Sequence[Mapping[str, Any]]
+
+
+@dataclass(frozen=True, slots=True)
+class ImportPage:
+    """The form for an import, the result of a dry run, or that of the import.
+
+    `report`: numbers by the words added, unchanged and refused; `refused`: the first records that were not taken, each
+    as line, name and reason; `upload`: the file that waits for a confirmation, `name`: its name at the client.
+    """
+
+    report: Mapping[str, int] = field(default_factory=dict)
+    refused: Sequence[tuple[int, str, IbiError]] = ()
+    upload: str = ""
+    name: str = ""
+    kind: str = ""
+    done: bool = False
+
+
+class CopyForm(PageHandler):
     """A copy of an item whose original another Archive holds."""
 
     scope = Scope.TRANSFER
-    files = False
 
     def __init__(self, copies: CopyService) -> None:
         self._copies = copies
 
-    def show(self, _visit: PageRequest, typed: Form | None) -> AdminPage:
+    def show(self, _visit: PageRequest, typed: Form | None) -> CopyPage:
         """Show the form."""
         resolver = self._copies.copier.resolver
         if typed is None:
             return CopyPage(resolver=resolver)
         return CopyPage(typed.one("ibi"), typed.one("archive"), resolver)
 
-    def do(self, visit: PageRequest, form: Form) -> AdminPage | str:
+    def do(self, visit: PageRequest, form: Form) -> str:
         """Take the copy."""
         # Only an administrator may have this machine fetch from a private network.
         if not form.one("ibi"):
@@ -49,22 +84,21 @@ class CopyForm:
         return f"{ROOT}/items/{holding.forms.main}?done=copied"
 
 
-class TransferForm:
+class TransferForm(PageHandler):
     """The hand-over of an original; the running Archive goes on with it by itself."""
 
     scope = Scope.TRANSFER
-    files = False
 
     def __init__(self, hand_overs: HandOvers) -> None:
         self._hand_overs = hand_overs
 
-    def show(self, visit: PageRequest, _typed: Form | None) -> AdminPage:
+    def show(self, visit: PageRequest, _typed: Form | None) -> TransferPage:
         """Show the peers that the item may go to, and the hand-overs that are under way."""
         catalogue = self._hand_overs.giver.item_store.catalogue
-        holding = held_item(catalogue, visit.name) if visit.rest else None
+        holding = catalogue.held(visit.name) if visit.rest else None
         return TransferPage(holding, self._hand_overs.peers(), self._hand_overs.open())
 
-    def do(self, visit: PageRequest, form: Form) -> AdminPage | str:
+    def do(self, visit: PageRequest, form: Form) -> str:
         """Start a hand-over, or take an item back."""
         if form.one("cancel"):
             self._hand_overs.cancel(form.one("cancel"))
@@ -82,7 +116,7 @@ class TransferForm:
 _LONGEST_NAME: Final = 200
 
 
-class ImportForm:
+class ImportForm(PageHandler):
     """The import of a file of records: JSON lines, BibTeX, RIS or CSV."""
 
     scope = Scope.ADMIN
@@ -91,11 +125,11 @@ class ImportForm:
     def __init__(self, imports: Imports) -> None:
         self._imports = imports
 
-    def show(self, _visit: PageRequest, typed: Form | None) -> AdminPage:
+    def show(self, _visit: PageRequest, typed: Form | None) -> ImportPage:
         """Show the form for a file."""
         return ImportPage(kind=typed.one("kind") if typed else "")
 
-    def do(self, visit: PageRequest, form: Form) -> AdminPage | str:
+    def do(self, visit: PageRequest, form: Form) -> ImportPage:
         """Do a dry run of a new file, or import the one that had it."""
         who = visit.signed.name
         if form.one("upload"):

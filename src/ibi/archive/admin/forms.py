@@ -6,7 +6,6 @@ any file does, so that a forged form cannot fill the disk.
 
 from __future__ import annotations
 
-import logging
 from contextlib import asynccontextmanager
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
@@ -18,10 +17,11 @@ from ibi.accounts.layout import Form
 from ibi.accounts.sign_in import client_of
 from ibi.accounts.tokens import Token
 from ibi.api.bodies import Body, Refusal
+from ibi.api.dispatch import minting_refusal
 from ibi.api.routes import Call, in_reading_thread
 from ibi.archive.api import received_files
 from ibi.archive.api.received_files import staged_files
-from ibi.errors import Conflict, IbiError, MintingError, MintingNotAllowed, NotHeld, PeerError
+from ibi.errors import Conflict, IbiError, MintingError, NotHeld, PeerError
 from ibi.http.client_address import in_networks
 from ibi.http.request import ClientGone
 
@@ -120,8 +120,6 @@ class _PageFormReader(received_files.FormReader):
 
 
 _STATUS: Final = ((NotHeld, 404), (Conflict, 409), (PeerError, 502))
-_LATER: Final = (("retry-after", "10"),)
-_log = logging.getLogger(__name__)
 
 
 class FormHandling:
@@ -149,17 +147,10 @@ class FormHandling:
 
 def page_error(error: Exception) -> tuple[int, IbiError, Headers] | None:
     """The status, sentence and headers for an error of the JSON interface at a page; None for other errors."""
+    if isinstance(error, MintingError):
+        error = minting_refusal(error)
     if isinstance(error, Refusal):
         return error.status, error.why, error.headers
-    if isinstance(error, MintingError):
-        _log.error("no label can be given: %s", error)
-        if isinstance(error, MintingNotAllowed):
-            return (
-                503,
-                IbiError("this Archive has no name to mint under; its administrator can give it one"),
-                (),
-            )
-        return 503, IbiError("no label can be given now; ask again later"), _LATER
     status = next((status for kind, status in _STATUS if isinstance(error, kind)), 0)
     return (status, error, ()) if status and isinstance(error, IbiError) else None
 

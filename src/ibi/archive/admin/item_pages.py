@@ -6,20 +6,20 @@ What is typed becomes the JSON that the JSON interface takes, and goes the same 
 from __future__ import annotations
 
 import secrets
+from dataclasses import dataclass, field
 from itertools import islice
 from typing import TYPE_CHECKING, Any, Final
 
-from ibi.accounts.layout import ROOT, Form, ReadOnlyPage
+from ibi.accounts.layout import ROOT, Form, PageHandler
 from ibi.accounts.tokens import Scope
 from ibi.archive.admin.forms import call
-from ibi.archive.admin.models import DeletePage, FilesPage, ItemFormPage, ItemPage, ItemsPage
 from ibi.archive.api.deposits import LONGEST_REASON, Deposits
 from ibi.archive.api.received_files import keep_on_database_error, release_listed
 from ibi.archive.model.item import ELEMENTS
 from ibi.archive.model.item_json import write_item
 from ibi.archive.store.deposit import edit, remove
 from ibi.archive.store.tables import copies, history
-from ibi.errors import BadItem, Conflict, NotHeld
+from ibi.errors import BadItem, Conflict
 from ibi.identifier.forms import parse_name
 from ibi.identifier.unwrapping import unwrap
 from ibi.protocol.vocabulary import ItemState
@@ -28,12 +28,11 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from ibi.accounts.layout import PageRequest
-    from ibi.archive.admin.models import AdminPage
     from ibi.archive.api.uploads import Uploads
     from ibi.archive.model.item import Holding
     from ibi.archive.store.item_store import ItemStore
     from ibi.archive.store.tables.catalogue import Catalogue
-    from ibi.identifier.forms import Name
+    from ibi.archive.store.tables.history import ItemEvent
     from ibi.runtime.settings import ArchiveSettings
 
     Values = Mapping[str, Sequence[tuple[str, str]]]
@@ -162,15 +161,70 @@ _NOT_INHERITED: Final = {
 """The fields that an edition or a translation does not take over from its predecessor."""
 
 
-def held_item(catalogue: Catalogue, name: Name) -> Holding:
-    """The item of a name. Raises NotHeld."""
-    holding = catalogue.holding(name)
-    if holding is None:
-        raise NotHeld("this Archive does not hold {name}", name=name)
-    return holding
+@dataclass(frozen=True, slots=True)
+class ItemsPage:
+    """The items in the order of their names; `after` leads to the next page, "" at the end."""
+
+    items: Sequence[Holding]
+    after: str = ""
+    wanted: str = ""
 
 
-class Items(ReadOnlyPage):
+@dataclass(frozen=True, slots=True)
+class ItemPage:
+    """One item and what can be done with it. `archive`: where the original of a copy is, if known."""
+
+    holding: Holding
+    persistent: str
+    history: Sequence[ItemEvent]
+    archive: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class ItemFormPage:
+    """The form of an item: a new one, or one that is edited.
+
+    `values`: what stands in it, by the names of its fields; `before`: the item that a new one follows or translates, or
+    the one that is edited. `theirs`: fields that another librarian has changed meanwhile, with their present values.
+    """
+
+    values: Mapping[str, Sequence[tuple[str, str]]]
+    """The values of each field, each with its language ("" for none)."""
+    place: str = ""
+    """"edition_of", "translation_of", "edit", or "" for an item by itself."""
+    before: Holding | None = None
+    since: str = ""
+    once: str = ""
+    """The Idempotency-Key of the form: sent twice, it makes one item."""
+    theirs: Mapping[str, str] = field(default_factory=dict)
+    largest: int = 0
+
+    def one(self, name: str) -> str:
+        """The value of a field that has one."""
+        return next((value for value, _ in self.values.get(name, ())), "")
+
+    def rows(self, element: str) -> list[tuple[str, str]]:
+        """The values of an element of Dublin Core, and one row more."""
+        return [*self.values.get(f"dc.{element}", ()), ("", "")]
+
+
+@dataclass(frozen=True, slots=True)
+class FilesPage:
+    """The files of an item, with the form that adds, replaces and removes them."""
+
+    holding: Holding
+    largest: int
+
+
+@dataclass(frozen=True, slots=True)
+class DeletePage:
+    """The form that removes an item. `reason`: the typed one."""
+
+    holding: Holding
+    reason: str = ""
+
+
+class Items(PageHandler):
     """The list of the items, one item, and the search for one by its name."""
 
     scope = Scope.READ
@@ -179,15 +233,15 @@ class Items(ReadOnlyPage):
         self._catalogue = catalogue
         self._settings = settings
 
-    def show(self, visit: PageRequest, typed: Form | None) -> AdminPage:
+    def show(self, visit: PageRequest, typed: Form | None) -> ItemsPage | ItemPage:
         """Show a page of the list, or one item; the search field alone, where the `typed` name was not found."""
         if visit.rest:
-            return self._one(held_item(self._catalogue, visit.name))
+            return self._one(self._catalogue.held(visit.name))
         if typed is not None:
             return ItemsPage((), wanted=typed.one("name"))
         name = visit.query.get("name", "").strip()
         if name:
-            return self._one(held_item(self._catalogue, unwrap(name).ibi))
+            return self._one(self._catalogue.held(unwrap(name).ibi))
         after = visit.query.get("after", "")[:_LONGEST_AFTER]
         page = list(islice(self._catalogue.all(after), _PAGE + 1))
         more = page[_PAGE - 1].forms.main.canonical if len(page) > _PAGE else ""
@@ -201,7 +255,7 @@ class Items(ReadOnlyPage):
         return ItemPage(holding, f"{root.rstrip('/')}/{holding.forms.main}", events, archive or "")
 
 
-class DepositForm:
+class DepositForm(PageHandler):
     """A new item: by itself, as the next edition of another, or as a translation."""
 
     scope = Scope.DEPOSIT
@@ -212,11 +266,11 @@ class DepositForm:
         self._depositing = Deposits(item_store, uploads)
         self._largest = largest
 
-    def show(self, visit: PageRequest, typed: Form | None) -> AdminPage:
+    def show(self, visit: PageRequest, typed: Form | None) -> ItemFormPage:
         """Show the empty form, or one with the values that the new item takes over from its predecessor."""
         given = {word: typed.one(word) for word in _NOT_INHERITED} if typed else visit.query
         place = next((word for word in _NOT_INHERITED if given.get(word)), "")
-        before = held_item(self._item_store.catalogue, parse_name(given[place])) if place else None
+        before = self._item_store.catalogue.held(parse_name(given[place])) if place else None
         if typed is not None:
             values, once = typed_values(typed), typed.one("once")
         else:
@@ -224,7 +278,7 @@ class DepositForm:
             once = secrets.token_hex(16)
         return ItemFormPage(values, place, before, once=once, largest=self._largest)
 
-    def do(self, visit: PageRequest, form: Form) -> AdminPage | str:
+    def do(self, visit: PageRequest, form: Form) -> str:
         """Deposit the item, once: the form has an Idempotency-Key of its own."""
         value = item_from_form(form)
         value |= {word: form.one(word) for word in _NOT_INHERITED if form.one(word)}
@@ -234,26 +288,25 @@ class DepositForm:
         return f"{ROOT}/items/{holding.forms.main}?done=deposited"
 
 
-class EditForm:
+class EditForm(PageHandler):
     """The facts of an item: its description, its language, its access."""
 
     scope = Scope.EDIT
-    files = False
 
     def __init__(self, item_store: ItemStore) -> None:
         self._item_store = item_store
 
-    def show(self, visit: PageRequest, typed: Form | None) -> AdminPage:
+    def show(self, visit: PageRequest, typed: Form | None) -> ItemFormPage:
         """Show the item in the form, or the typed values beside those that another librarian has stored meanwhile."""
-        holding = held_item(self._item_store.catalogue, visit.name)
+        holding = self._item_store.catalogue.held(visit.name)
         if typed is None:
             return ItemFormPage(values_of(holding), "edit", holding, holding.timestamp)
         theirs = differences(typed, holding) if typed.one("since") != holding.timestamp else {}
         return ItemFormPage(typed_values(typed), "edit", holding, holding.timestamp, theirs=theirs)
 
-    def do(self, visit: PageRequest, form: Form) -> AdminPage | str:
+    def do(self, visit: PageRequest, form: Form) -> str:
         """Store what differs, unless the item has changed since the form was shown."""
-        holding = held_item(self._item_store.catalogue, visit.name)
+        holding = self._item_store.catalogue.held(visit.name)
         since = _since(form, holding)
         changed = changes_from_form(form, holding)
         # Without a difference no event is written, and no other librarian gets a conflict.
@@ -262,7 +315,7 @@ class EditForm:
         return f"{ROOT}/items/{holding.forms.main}?done={'edited' if changed else 'unchanged'}"
 
 
-class FilesForm:
+class FilesForm(PageHandler):
     """The files of an item: new ones, in the place of others, and without some."""
 
     scope = Scope.EDIT
@@ -272,14 +325,14 @@ class FilesForm:
         self._item_store = item_store
         self._largest = largest
 
-    def show(self, visit: PageRequest, _typed: Form | None) -> AdminPage:
+    def show(self, visit: PageRequest, _typed: Form | None) -> FilesPage:
         """Show the files."""
-        holding = held_item(self._item_store.catalogue, visit.name)
-        return FilesPage(holding, holding.timestamp, self._largest)
+        holding = self._item_store.catalogue.held(visit.name)
+        return FilesPage(holding, self._largest)
 
-    def do(self, visit: PageRequest, form: Form) -> AdminPage | str:
+    def do(self, visit: PageRequest, form: Form) -> str:
         """Add the files of the form, and take out those that are ticked."""
-        holding = held_item(self._item_store.catalogue, visit.name)
+        holding = self._item_store.catalogue.held(visit.name)
         since = _since(form, holding)
         without = [name for name in dict.fromkeys(form.many("without")) if name not in form.files]
         target = form.one("target")
@@ -299,23 +352,22 @@ class FilesForm:
         return f"{ROOT}/items/{holding.forms.main}?done=files"
 
 
-class DeleteForm:
+class DeleteForm(PageHandler):
     """The removal of an item for ever; its name, the date and the reason stay."""
 
     scope = Scope.DELETE
-    files = False
 
     def __init__(self, item_store: ItemStore) -> None:
         self._item_store = item_store
 
-    def show(self, visit: PageRequest, typed: Form | None) -> AdminPage:
+    def show(self, visit: PageRequest, typed: Form | None) -> DeletePage:
         """Show the form that asks for a reason and a confirmation."""
-        holding = held_item(self._item_store.catalogue, visit.name)
-        return DeletePage(holding, holding.timestamp, typed.one("reason") if typed else "")
+        holding = self._item_store.catalogue.held(visit.name)
+        return DeletePage(holding, typed.one("reason") if typed else "")
 
-    def do(self, visit: PageRequest, form: Form) -> AdminPage | str:
+    def do(self, visit: PageRequest, form: Form) -> str:
         """Remove the item, if a reason and the confirmation were given."""
-        holding = held_item(self._item_store.catalogue, visit.name)
+        holding = self._item_store.catalogue.held(visit.name)
         reason = form.one("reason")
         if not reason:
             raise BadItem("say why the item is removed: readers will see it for ever")

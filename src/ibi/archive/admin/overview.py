@@ -3,19 +3,11 @@
 from __future__ import annotations
 
 import shutil
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
-from ibi.accounts.layout import ROOT, ReadOnlyPage
+from ibi.accounts.layout import ROOT, PageHandler
 from ibi.accounts.tokens import Scope, Tokens
-from ibi.archive.admin.models import (
-    ArchiveHealth,
-    AuditPage,
-    MembershipPage,
-    OverviewPage,
-    StatisticsPage,
-    TokensPage,
-)
 from ibi.archive.membership.founding import register_command
 from ibi.archive.membership.joining import Resolvers, root_url
 from ibi.archive.model.item_json import timestamp_text
@@ -27,19 +19,86 @@ from ibi.identifier.forms import parse_name
 from ibi.runtime.settings import settings_lock
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping, Sequence
     from pathlib import Path
 
     from ibi.accounts.layout import Form, PageRequest
-    from ibi.archive.admin.models import AdminPage
+    from ibi.accounts.tokens import Token
     from ibi.archive.model.item import Holding
     from ibi.archive.store.tables.catalogue import Catalogue
+    from ibi.archive.store.tables.fixity import KnownFault
+    from ibi.archive.store.tables.memberships import MembershipRecord
+    from ibi.archive.store.tables.usage import UsageRow
+    from ibi.runtime.settings import ArchiveSettings
 
 
 _RECENT: Final = 20
 _MOST_NAMES: Final = 8  # of one item
 _MOST_FAULTS: Final = 1000
 _MONTHS: Final = 36
+
+
+@dataclass(frozen=True, slots=True)
+class ArchiveHealth:
+    """The state of an Archive: counts of items, files and bytes, the disk, and what needs attention."""
+
+    states: Mapping[str, int]
+    files: int
+    size: int
+    free: int
+    faults: int
+    audited: str
+    """When the present audit began, "" before the first one."""
+    lagging: int
+    transfers: int
+    members: Sequence[MembershipRecord]
+    switched_on: bool
+
+
+@dataclass(frozen=True, slots=True)
+class OverviewPage:
+    """The first page: the state of the Archive, and the items that were changed last."""
+
+    health: ArchiveHealth
+    recent: Sequence[Holding]
+
+
+@dataclass(frozen=True, slots=True)
+class MembershipPage:
+    """The memberships of the Archive; `key` and `command` after it has joined, for the resolver's administrator."""
+
+    settings: ArchiveSettings
+    resolvers: Sequence[tuple[str, MembershipRecord | None]]
+    joined: str = ""
+    key: str = ""
+    command: str = ""
+    url: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class StatisticsPage:
+    """Visits to all items, by month."""
+
+    months: Sequence[UsageRow]
+
+
+@dataclass(frozen=True, slots=True)
+class AuditPage:
+    """The damaged files, and how far the present audit has come."""
+
+    health: ArchiveHealth
+    faults: Sequence[KnownFault]
+    days: int
+
+
+@dataclass(frozen=True, slots=True)
+class TokensPage:
+    """The tokens of programs; `made`: a new one, shown this once; `name` and `scopes` as typed."""
+
+    tokens: Sequence[Token]
+    made: str = ""
+    name: str = ""
+    scopes: tuple[str, ...] = ()
 
 
 def archive_health(data: Path, catalogue: Catalogue) -> ArchiveHealth:
@@ -63,7 +122,7 @@ def archive_health(data: Path, catalogue: Catalogue) -> ArchiveHealth:
         )
 
 
-class OverviewView(ReadOnlyPage):
+class OverviewView(PageHandler):
     """The first page."""
 
     scope = Scope.READ
@@ -72,7 +131,7 @@ class OverviewView(ReadOnlyPage):
         self._data = data
         self._catalogue = catalogue
 
-    def show(self, _visit: PageRequest, _typed: Form | None) -> AdminPage:
+    def show(self, _visit: PageRequest, _typed: Form | None) -> OverviewPage:
         """Show the state of the Archive, and the items that were changed last."""
         return OverviewPage(archive_health(self._data, self._catalogue), self._recent())
 
@@ -87,7 +146,7 @@ class OverviewView(ReadOnlyPage):
         return sorted(items.values(), key=lambda each: (each.timestamp, each.number), reverse=True)
 
 
-class StatisticsView(ReadOnlyPage):
+class StatisticsView(PageHandler):
     """Visits to items."""
 
     scope = Scope.READ
@@ -95,14 +154,14 @@ class StatisticsView(ReadOnlyPage):
     def __init__(self, catalogue: Catalogue) -> None:
         self._catalogue = catalogue
 
-    def show(self, _visit: PageRequest, _typed: Form | None) -> AdminPage:
+    def show(self, _visit: PageRequest, _typed: Form | None) -> StatisticsPage:
         """Show the visits to all items together, the latest month first."""
         lines = Statistics(self._catalogue).of_all()
         latest = sorted({line.month for line in lines}, reverse=True)[:_MONTHS]
         return StatisticsPage([line for month in latest for line in lines if line.month == month])
 
 
-class AuditView(ReadOnlyPage):
+class AuditView(PageHandler):
     """The audit of the stored files."""
 
     scope = Scope.READ
@@ -112,18 +171,17 @@ class AuditView(ReadOnlyPage):
         self._catalogue = catalogue
         self._days = days
 
-    def show(self, _visit: PageRequest, _typed: Form | None) -> AdminPage:
+    def show(self, _visit: PageRequest, _typed: Form | None) -> AuditPage:
         """Show the known faults."""
         with self._catalogue.reading() as run:
             faults = fixity.faults(run, _MOST_FAULTS)
         return AuditPage(archive_health(self._data, self._catalogue), faults, self._days)
 
 
-class MembershipForm:
+class MembershipForm(PageHandler):
     """The memberships of the Archive; changes take effect in the running Archive within a second."""
 
     scope = Scope.ADMIN
-    files = False
 
     def __init__(self, data: Path, catalogue: Catalogue) -> None:
         self._data = data
@@ -137,7 +195,7 @@ class MembershipForm:
         listed = [(url, known.get(url)) for url in resolvers.keys]
         return MembershipPage(resolvers.settings, listed, url=typed.one("url") if typed else "")
 
-    def do(self, visit: PageRequest, form: Form) -> AdminPage | str:
+    def do(self, visit: PageRequest, form: Form) -> MembershipPage | str:
         """Switch on or off, join or leave."""
         with settings_lock(self._data):
             resolvers = Resolvers.read(self._data)
@@ -159,11 +217,10 @@ class MembershipForm:
         return replace(self.show(visit, None), joined=url, key=key, command=command)
 
 
-class TokensForm:
+class TokensForm(PageHandler):
     """The tokens of programs."""
 
     scope = Scope.ADMIN
-    files = False
 
     def __init__(self, data: Path, moment: Callable[[], str]) -> None:
         self._tokens = Tokens(data)
@@ -174,7 +231,7 @@ class TokensForm:
         name, scopes = (typed.one("name"), tuple(typed.many("scope"))) if typed else ("", ())
         return TokensPage(self._tokens.all(), name=name, scopes=scopes)
 
-    def do(self, visit: PageRequest, form: Form) -> AdminPage | str:
+    def do(self, visit: PageRequest, form: Form) -> TokensPage | str:
         """Make a token, which is shown now and never again; or revoke one."""
         if form.one("revoke"):
             self._tokens.revoke(form.one("revoke"))

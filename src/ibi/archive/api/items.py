@@ -26,7 +26,7 @@ from ibi.archive.model.item import Access
 from ibi.archive.model.item_json import write_item
 from ibi.archive.replication.refreshing import refresh
 from ibi.archive.store.tables import copies, history
-from ibi.errors import HoldingError, IbiError, NotHeld
+from ibi.errors import HoldingError, IbiError
 from ibi.http.response import NO_STORE, Response, link
 from ibi.identifier.unwrapping import unwrap
 from ibi.protocol.vocabulary import ItemState
@@ -90,7 +90,7 @@ class ItemView:
 
     def held(self, call: Call) -> Holding:
         """The item of the path. Raises NotHeld; Refusal (410) for a removed one, with what is left of it."""
-        holding = self._known(call)
+        holding = self._catalogue.held(call.name)
         if holding.deleted:
             raise Refusal(410, removal_notice(holding), item=self._facts(holding, call))
         return holding
@@ -132,16 +132,9 @@ class ItemView:
 
     def history(self, call: Call, _value: Any) -> Response:
         """Answer with the history of an item, also of a removed one."""
-        holding = self._known(call)
+        holding = self._catalogue.held(call.name)
         with self._catalogue.reading() as run:
             return answer({"history": _events(run, holding)})
-
-    def _known(self, call: Call) -> Holding:
-        name = call.name
-        holding = self._catalogue.holding(name)
-        if holding is None:
-            raise NotHeld("this Archive does not hold {name}", name=name)
-        return holding
 
     def _facts(self, holding: Holding, call: Call) -> dict[str, Any]:
         """What the client may see of an item.

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 from ibi.accounts.tokens import Scope
 from ibi.api.bodies import Refusal
 from ibi.api.routes import COUNT, MOMENT, ROOT, TEXT, TRUTH, Route, answer, in_thread, list_of, record
-from ibi.archive.search.search import FACETS, hits, results_json, search
+from ibi.archive.search.search import FACETS, hits, search
 from ibi.archive.search.tables import IndexNotReady
 from ibi.archive.search.words import LONGEST_TEXT, MOST_PAGES, NAMES, path_with_query, search_query
 from ibi.archive.store.tables import listings
@@ -69,14 +69,30 @@ def routes(index: SearchIndex, catalogue: Catalogue) -> tuple[Route, ...]:
             raise Refusal(400, error) from None
         except IndexNotReady as error:
             raise Refusal(503, error, ("retry-after", "5")) from None
-        value = results_json(found, hits(catalogue, found.entries))
+        value: dict[str, Any] = {
+            "count": found.count,
+            "more": found.many,
+            "items": [each.facts() for each in hits(catalogue, found.entries)],
+            "facets": {
+                what: [{"value": each.value, "items": each.items} for each in values]
+                for what, values in found.facets.items()
+            },
+            "exact": found.exact,
+        }
         if found.next is None:
             return answer(value)
         value["next"] = path_with_query(f"{ROOT}/search", found.next)
         return answer(value, 200, link(value["next"], "next"))
 
     def tell(_call: Call, _value: Any) -> Response:
-        return answer(index_progress(index, catalogue))
+        """`ready`: whether lists and searches are answered; `through` of how many `items` are in the index."""
+        with catalogue.reading() as run:
+            items = listings.position(run).items
+        try:
+            through = index.through()
+        except IndexNotReady:
+            return answer({"ready": False, "through": 0, "items": items})
+        return answer({"ready": True, "through": through, "items": items})
 
     return (
         Route(
@@ -85,14 +101,3 @@ def routes(index: SearchIndex, catalogue: Catalogue) -> tuple[Route, ...]:
         ),
         Route("GET", "/index", Scope.READ, in_thread(tell), "how far the index for searching is", gives=_PROGRESS),
     )  # fmt: skip
-
-
-def index_progress(index: SearchIndex, catalogue: Catalogue) -> dict[str, Any]:
-    """`ready`: whether lists and searches are answered; `through` of how many `items` are in. Raises SetupError."""
-    with catalogue.reading() as run:
-        items = listings.position(run).items
-    try:
-        through = index.through()
-    except IndexNotReady:
-        return {"ready": False, "through": 0, "items": items}
-    return {"ready": True, "through": through, "items": items}

@@ -332,20 +332,6 @@ def hits(catalogue: Catalogue, entries: Sequence[IndexEntry]) -> tuple[SearchHit
     )
 
 
-def results_json(found: SearchResults, listed: Sequence[SearchHit]) -> dict[str, Any]:
-    """Return the results as JSON for programs."""
-    return {
-        "count": found.count,
-        "more": found.many,
-        "items": [each.facts() for each in listed],
-        "facets": {
-            what: [{"value": each.value, "items": each.items} for each in values]
-            for what, values in found.facets.items()
-        },
-        "exact": found.exact,
-    }
-
-
 def _result(catalogue: Catalogue, entry: IndexEntry, holding: Holding) -> SearchHit:
     metadata = holding.metadata
     if metadata is None and holding.metadata_item is not None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass, fields, replace
 from typing import TYPE_CHECKING, Final
 
-from ibi.accounts.layout import ROOT, ReadOnlyPage
+from ibi.accounts.layout import ROOT, PageHandler
 from ibi.accounts.tokens import Scope
 from ibi.errors import IbiError
 from ibi.identifier.forms import parse_ibi
@@ -115,7 +115,7 @@ class PoliciesPage:
     notes: Sequence[IbiError] = ()
 
 
-class OverviewHandler(ReadOnlyPage):
+class OverviewHandler(PageHandler):
     """Shows the overview."""
 
     scope = Scope.READ
@@ -138,11 +138,10 @@ class OverviewHandler(ReadOnlyPage):
         )
 
 
-class ApplicationsHandler:
+class ApplicationsHandler(PageHandler):
     """Shows applications; approves or refuses them."""
 
     scope = Scope.ADMIN
-    files = False
 
     def __init__(self, registrar: Registrar) -> None:
         self._registrar = registrar
@@ -163,11 +162,10 @@ class ApplicationsHandler:
         raise IbiError(_OTHER_FORM)
 
 
-class ArchivesHandler:
+class ArchivesHandler(PageHandler):
     """Shows the registered Archives; gives one a new key, lets it move once, or forgets it."""
 
     scope = Scope.ADMIN
-    files = False
 
     def __init__(self, registrar: Registrar, statuses: MemberStatuses) -> None:
         self._registrar = registrar
@@ -197,7 +195,7 @@ class ArchivesHandler:
         raise IbiError(_OTHER_FORM)
 
 
-class AlertsHandler(ReadOnlyPage):
+class AlertsHandler(PageHandler):
     """Shows alerts of two Originals."""
 
     scope = Scope.READ
@@ -210,7 +208,7 @@ class AlertsHandler(ReadOnlyPage):
         return AlertsPage(*self._alerts.read(_number(visit, "before"), _number(visit, "at")))
 
 
-class LogHandler(ReadOnlyPage):
+class LogHandler(PageHandler):
     """Shows the log."""
 
     scope = Scope.READ
@@ -227,7 +225,7 @@ class LogHandler(ReadOnlyPage):
         return LogPage(entries.entries, what, ibi, entries.at, entries.unread)
 
 
-class PoliciesHandler:
+class PoliciesHandler(PageHandler):
     """Shows and changes settings.
 
     The form sends for each field the value that it was made from (`was.` and its name), so that what another
@@ -235,7 +233,6 @@ class PoliciesHandler:
     """
 
     scope = Scope.ADMIN
-    files = False
 
     def __init__(self, data: Path, evidence: Evidence) -> None:
         self._data = data

@@ -96,6 +96,13 @@ class Catalogue:
         with self.reading() as run:
             return run.item(_BY_NAME, name=name.canonical)
 
+    def held(self, name: Name) -> Holding:
+        """Return the item of a name. Raises NotHeld."""
+        holding = self.holding(name)
+        if holding is None:
+            raise NotHeld("this Archive does not hold {name}", name=name)
+        return holding
+
     def holding_by_key(self, key: str) -> Holding | None:
         """Return the item that was deposited under a key of the depositor's; None if there is none."""
         with self.reading() as run:
