@@ -162,10 +162,10 @@ def _questions(index: SearchIndex, catalogue: Catalogue) -> Iterator[tuple[str, 
 
 
 def _browse(index: SearchIndex) -> None:
-    looking.years(index, 300)
-    looking.values(index, "language", 100)
-    looking.values(index, "kind", 100)
-    looking.letters(index, 200)
+    looking.facet_values(index, "year", 300)
+    looking.facet_values(index, "language", 100)
+    looking.facet_values(index, "kind", 100)
+    looking.facet_values(index, "letter", 200)
 
 
 def _times(ask: Callable[[], object]) -> str:

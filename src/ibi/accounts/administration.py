@@ -72,8 +72,8 @@ class Administration:
     """Answers at /-/admin and below.
 
     `render` makes HTML of a layout in a language; `client_of` returns the client of a request, `problem_of` status and
-    sentence of an error of the service, None for an unknown one; `address`: the service's; `read_form` reads a form with
-    files, which are cleared away at the end.
+    sentence of an error of the service, None for an unknown one; `address`: the service's; `read_form` reads a form
+    with files, which are cleared away at the end.
     """
 
     def __init__(

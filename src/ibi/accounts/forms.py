@@ -13,11 +13,12 @@ from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import parse_qsl
 
 from python_multipart.exceptions import FormParserError
-from python_multipart.multipart import MultipartParser, parse_options_header
+from python_multipart.multipart import parse_options_header
 
 from ibi.accounts.layout import Form
 from ibi.accounts.sign_in import Denied
 from ibi.errors import IbiError
+from ibi.http.multipart import PartReader
 from ibi.http.request import ClientGone
 
 if TYPE_CHECKING:
@@ -45,9 +46,6 @@ TOKEN: Final = "form_token"  # noqa: S105 - the name of a field
 """The field with the token of a form's session."""
 URLENCODED: Final = "application/x-www-form-urlencoded"
 MULTIPART: Final = "multipart/form-data"
-
-_MOST_HEADERS: Final = 8
-_LONGEST_HEADERS: Final = 8 * 1024
 
 
 def media_type_of(request: Request) -> str:
@@ -121,10 +119,10 @@ def unpacked(text: str) -> Typed:
 
 async def _texts_of(request: Request, receive: Receive) -> Sequence[tuple[str, str]] | None:
     """The texts of a form with files; None if it is too long, () for one that is broken. Raises ClientGone."""
-    texts, left, more = _Texts(), LONGEST_EXPIRED, True
+    left, more = LONGEST_EXPIRED, True
     loop = asyncio.get_running_loop()
     try:
-        parser = texts.parser(request.header(b"content-type"))
+        texts = _Texts(request.header(b"content-type"))
         while more:
             message = await receive()
             if message["type"] != "http.request":
@@ -134,7 +132,7 @@ async def _texts_of(request: Request, receive: Receive) -> Sequence[tuple[str, s
             left -= len(piece)
             if left < 0:
                 return None
-            await loop.run_in_executor(PARSING, parser.write, piece)
+            await loop.run_in_executor(PARSING, texts.write, piece)
     except _TooMany:
         return None
     except FormParserError:
@@ -146,48 +144,24 @@ class _TooMany(Exception):
     """A form has more parts than any of ours: each of them costs processor time."""
 
 
-class _Texts:
-    """Collects the text parts of a form, called by its parser."""
+class _Texts(PartReader):
+    """Collects the text parts of a form. Raises FormParserError; when fed, _TooMany, too."""
 
-    def __init__(self) -> None:
+    def __init__(self, content_type: str) -> None:
+        super().__init__(parse_options_header(content_type)[1].get(b"boundary", b""))
         self.fields: list[tuple[str, str]] = []
         self.left = LONGEST_FIELDS  # bytes; below 0: they were too many
-        self._header, self._value = bytearray(), bytearray()
         self._name: str | None = None  # of the part that comes, if it is a text
         self._text = bytearray()
         self._parts = 0
 
-    def parser(self, content_type: str) -> MultipartParser:
-        """The parser, which is fed with the bytes of the form. Raises FormParserError; when fed, _TooMany, too."""
-        _kind, options = parse_options_header(content_type)
-        return MultipartParser(
-            options.get(b"boundary", b""),
-            {
-                "on_part_begin": self._part_begin,
-                "on_header_field": lambda data, start, end: self._header.extend(data[start:end]),
-                "on_header_value": lambda data, start, end: self._value.extend(data[start:end]),
-                "on_header_end": self._header_end,
-                "on_part_data": self._data,
-                "on_part_end": self._part_end,
-            },
-            max_header_count=_MOST_HEADERS,
-            max_header_size=_LONGEST_HEADERS,
-        )
-
-    def _part_begin(self) -> None:
+    def _part(self, kind: bytes, options: dict[bytes, bytes]) -> None:
         self._parts += 1
         if self._parts > MOST_FIELDS:
             raise _TooMany
-
-    def _header_end(self) -> None:
-        if self._header.lower() == b"content-disposition":
-            _kind, options = parse_options_header(self._value.decode("latin-1"))
-            # A part with the name of a file is a file, whatever its type says.
-            self._name = (
-                None if b"filename" in options else options.get(b"name", b"").decode("utf-8", "replace")
-            )
-        self._header.clear()
-        self._value.clear()
+        # A part with the name of a file is a file, whatever its type says; one without a disposition has no name.
+        is_text = bool(kind) and b"filename" not in options
+        self._name = options.get(b"name", b"").decode("utf-8", "replace") if is_text else None
 
     def _data(self, data: bytes, start: int, end: int) -> None:
         if self._name is not None:

@@ -154,26 +154,26 @@ class Accounts:
         return account
 
     def remove(self, name: str) -> None:
-        """Remove an account; its sessions end. Raises SetupError if there is none of this name."""
+        """Remove an account; its sessions end. Raises NotHeld if there is none of this name."""
         with self._list.changing() as accounts:
             accounts.remove(_named(accounts, name))
 
     def set_password(self, name: str, password: str) -> Account:
-        """Give an account another password; its sessions end. Raises SetupError, and IbiError for a weak one."""
+        """Give an account another password; its sessions end. Raises NotHeld, and IbiError for a weak one."""
+        _named(self.all(), name)
         check_password(password, name)
         # Before the lock is taken: hashing takes long on purpose, and other changes should not wait for it.
         hashed = hash_password(password)
-        with self._list.changing() as accounts:
-            before = _named(accounts, name)
-            after = before._replace(hash=hashed)
-            accounts[accounts.index(before)] = after
-        return after
+        return self._change(name, hash=hashed)
 
     def set_role(self, name: str, role: Role) -> Account:
-        """Give an account another role, at once. Raises SetupError if there is none of this name."""
+        """Give an account another role, at once. Raises NotHeld if there is none of this name."""
+        return self._change(name, role=role)
+
+    def _change(self, name: str, **fields: Any) -> Account:
         with self._list.changing() as accounts:
             before = _named(accounts, name)
-            after = before._replace(role=role)
+            after = before._replace(**fields)
             accounts[accounts.index(before)] = after
         return after
 
@@ -189,7 +189,7 @@ class Accounts:
 def _named(accounts: Sequence[Account], name: str) -> Account:
     found = next((known for known in accounts if known.name.lower() == name.lower()), None)
     if found is None:
-        raise SetupError("there is no account of the name {name}", name=name)
+        raise NotHeld("there is no account of the name {name}", name=name)
     return found
 
 
@@ -231,13 +231,10 @@ class AccountManager:
 
     def set_role(self, name: str, role: str) -> Account:
         """Give an account another role. Raises NotHeld, IbiError."""
-        chosen = self._role(role)
-        self._check(name)
-        return self._accounts.set_role(name, chosen)
+        return self._accounts.set_role(name, self._role(role))
 
     def set_password(self, name: str, password: str = "") -> tuple[Account, str]:
         """Give an account another password, made unless one is given; its sessions end. Raises NotHeld, IbiError."""
-        self._check(name)
         chosen = password or new_password()
         account = self._accounts.set_password(name, chosen)
         self._ended(account.name)
@@ -245,13 +242,8 @@ class AccountManager:
 
     def remove(self, name: str) -> None:
         """Remove an account; its sessions end. Raises NotHeld."""
-        self._check(name)
         self._accounts.remove(name)
         self._ended(name)
-
-    def _check(self, name: str) -> None:
-        if self._accounts.find(name) is None:
-            raise NotHeld("there is no account of the name {name}", name=name)
 
     def _role(self, role: str) -> Role:
         if role not in set(self.roles):

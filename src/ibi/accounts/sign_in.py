@@ -30,10 +30,11 @@ from ibi.http.request import host_of
 from ibi.runtime.json_list import LONGEST_NAME
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
     from pathlib import Path
 
     from ibi.accounts.people import Account, Role
+    from ibi.accounts.sessions import SignInAttempt
     from ibi.http.request import Request
 
 
@@ -136,16 +137,14 @@ class Authentication:
         self._refuse_when_busy()
         account = await asyncio.to_thread(self.accounts.find, name)
         device = device_of(_cookies(request).get(self._name(client, known=True), ""), account)
-        source = _source(client)
+        source = client_key(client.address or "")
         limits: tuple[tuple[AttemptLimit, str], ...] = (
             (_OF_ONE, f"{name} {source}"), (_OF_NETWORK, source), (_OF_ACCOUNT, name),
         )  # fmt: skip
         # A known browser has attempts of its own: strangers who try this account cannot use them up.
         if device:
             limits = ((_OF_DEVICE, f"{name} {device}"),)
-        attempt = await asyncio.to_thread(self.sessions.attempt, limits)
-        if attempt.wait:
-            raise _too_many(attempt.wait)
+        attempt = await asyncio.to_thread(self._attempt, limits)
         # An unknown account costs the same time as a wrong password, or the time would give names away.
         right = await self._checked(account.hash if account else decoy_hash(), password)
         if account is None or not right:
@@ -163,10 +162,8 @@ class Authentication:
     def check_password(self, signed: SignedInUser, client: Client, password: str) -> None:
         """Ask the user for the password once more. Waits, slow on purpose. Raises Denied, SetupError."""
         name = signed.name.lower()
-        limits = ((_OF_ONE, f"{name} {_source(client)}"), (_OF_ACCOUNT, name))
-        attempt = self.sessions.attempt(limits)
-        if attempt.wait:
-            raise _too_many(attempt.wait)
+        limits = ((_OF_ONE, f"{name} {client_key(client.address or '')}"), (_OF_ACCOUNT, name))
+        attempt = self._attempt(limits)
         account = self.accounts.find(signed.name)
         if account is None or not _CHECKING.submit(is_hash_of, account.hash, password).result():
             raise Denied(403, IbiError("this is not your present password"))
@@ -207,6 +204,15 @@ class Authentication:
             raise Denied(
                 403, IbiError("this form belongs to an earlier session; open the page again and repeat it")
             )
+
+    def _attempt(self, limits: Sequence[tuple[AttemptLimit, str]]) -> SignInAttempt:
+        """Count an attempt under these limits. Raises Denied where one is reached."""
+        attempt = self.sessions.attempt(limits)
+        if attempt.wait:
+            minutes = int(attempt.wait // 60) + 1
+            why = IbiError("too many attempts; wait {minutes} minutes, then try again", minutes=minutes)
+            raise Denied(429, why, attempt.wait)
+        return attempt
 
     async def _checked(self, kept: str, password: str) -> bool:
         """Compare a password, two at a time. Raises Denied where too many wait already."""
@@ -263,10 +269,6 @@ def _seal(device: str, account: Account) -> str:
     return hmac.digest(account.hash.encode(), f"device {device}".encode(), "sha256").hex()
 
 
-def _source(client: Client) -> str:
-    return client_key(client.address or "")
-
-
 def _netloc(origin: str) -> str:
     """Host and port of an origin; "" of what is none."""
     try:
@@ -287,11 +289,3 @@ def _cookies(request: Request) -> dict[str, str]:
 def _form_token(session: str) -> str:
     """The token that the forms of a session carry, from which the session cannot be found."""
     return sha256(f"form {session}".encode()).hexdigest()
-
-
-def _too_many(wait: float) -> Denied:
-    """The error after too many attempts; `wait` in seconds."""
-    minutes = int(wait // 60) + 1
-    return Denied(
-        429, IbiError("too many attempts; wait {minutes} minutes, then try again", minutes=minutes), wait
-    )

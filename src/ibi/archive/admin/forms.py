@@ -10,15 +10,13 @@ from contextlib import asynccontextmanager
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
-from python_multipart.multipart import parse_options_header
-
 from ibi.accounts.forms import LONGEST_FIELDS, MOST_FIELDS, TOKEN, unix_lines, unreadable
 from ibi.accounts.layout import Form
 from ibi.accounts.sign_in import client_of
 from ibi.accounts.tokens import Token
 from ibi.api.bodies import Body, Refusal
 from ibi.api.dispatch import minting_refusal
-from ibi.api.routes import Call, in_reading_thread
+from ibi.api.routes import Call
 from ibi.archive.api import received_files
 from ibi.archive.api.received_files import staged_files
 from ibi.errors import Conflict, IbiError, MintingError, NotHeld, PeerError
@@ -50,15 +48,10 @@ async def read_with_files(
 
     Raises Denied, Refusal, BadItem, SetupError, and ClientGone.
     """
-    reading = _PageFormReader(content_type, file_store, files, check)
-    try:
-        async for piece in body.pieces():
-            await in_reading_thread(reading.feed, piece)
-        reading.finish()
-    finally:
-        await in_reading_thread(reading.stop)
-    reading.checked()
-    return Form(unix_lines(reading.fields), files)
+    form = _PageFormReader(content_type, file_store, files, check)
+    await form.receive(body)
+    form.check_token()
+    return Form(unix_lines(form.fields), files)
 
 
 class _PageFormReader(received_files.FormReader):
@@ -74,18 +67,16 @@ class _PageFormReader(received_files.FormReader):
         self._skipped = False
         self._parts = 0
 
-    def checked(self) -> None:
+    def check_token(self) -> None:
         """Make sure that the form is of this session. Raises what `check` raises."""
         if not self._checked:
             self._check(next((value for name, value in self.fields if name == TOKEN), ""))
             self._checked = True
 
-    def _part(self) -> None:
+    def _part(self, kind: bytes, options: dict[bytes, bytes]) -> None:
         self._parts += 1
         if self._parts > MOST_PARTS:
             raise unreadable()
-        header = next((value for name, value in self._headers if name == b"content-disposition"), b"")
-        kind, options = parse_options_header(header.decode("latin-1"))
         name, filename = options.get(b"name", b""), options.get(b"filename")
         if kind != b"form-data" or not name or len(self.fields) >= MOST_FIELDS:
             raise unreadable()
@@ -94,7 +85,7 @@ class _PageFormReader(received_files.FormReader):
             self._field_name, self._text = name.decode("utf-8", "replace"), bytearray()
         # A file only after the token of the form: a forged form fills no disk.
         elif filename:
-            self.checked()
+            self.check_token()
             self._file(filename.replace(b"\\", b"/").rpartition(b"/")[2], name)
 
     def _data(self, data: bytes, start: int, end: int) -> None:
@@ -113,9 +104,7 @@ class _PageFormReader(received_files.FormReader):
         try:
             self.fields.append((self._field_name, self._text.decode()))
         except UnicodeDecodeError:
-            raise Refusal(
-                400, IbiError("the form cannot be read; open the page again and repeat it")
-            ) from None
+            raise unreadable() from None
         self._text = None
 
 

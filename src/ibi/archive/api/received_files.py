@@ -16,16 +16,18 @@ from typing import TYPE_CHECKING, Final
 from urllib.parse import quote
 
 from python_multipart.exceptions import FormParserError
-from python_multipart.multipart import MultipartParser, parse_options_header
+from python_multipart.multipart import parse_options_header
 
 from ibi.api.bodies import LONGEST_JSON, Refusal
 from ibi.api.routes import in_changing_thread, in_reading_thread
 from ibi.archive.model.item import StoredFile
 from ibi.errors import IbiError, SetupError
+from ibi.http.multipart import PartReader
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterator
 
+    from ibi.api.bodies import Body
     from ibi.api.routes import Call
     from ibi.archive.model.item import Holding
     from ibi.archive.store.files import FileStore, StagingFile
@@ -35,12 +37,10 @@ if TYPE_CHECKING:
 MOST_FILES: Final = 1000
 """Files of one deposit."""
 
-_MOST_HEADERS: Final = 8
-_LONGEST_HEADERS: Final = 8 * 1024
 _SAFE: Final = "/!$&'()*+,;=:@~"
 
 
-class FormReader:
+class FormReader(PartReader):
     """Reads a form, piece by piece. Its methods may wait for the disk, so they belong into a thread.
 
     Complete files are put into `files`, which the caller discards. A caller that stops before `finish` calls `stop`,
@@ -52,27 +52,36 @@ class FormReader:
         boundary = options.get(b"boundary", b"")
         if kind != b"multipart/form-data" or not boundary:
             raise Refusal(415, IbiError("the body must be JSON, or multipart/form-data with its boundary"))
+        try:
+            super().__init__(boundary)
+        except FormParserError:
+            raise _broken() from None
         self.item: bytes | None = None
         self.files = files
         self._file_store = file_store
-        self._headers: list[tuple[bytes, bytes]] = []
-        self._field, self._value = bytearray(), bytearray()
         self._text: bytearray | None = None  # the part `item`, while it comes
         self._staging: StagingFile | None = None  # the file that comes
         self._name = ""
-        self._ended = False
-        self._parser = self._begin(boundary)
+
+    async def receive(self, body: Body) -> None:
+        """Read a body to its end. Raises Refusal, BadItem, SetupError, ClientGone, OSError."""
+        try:
+            async for piece in body.pieces():
+                await in_reading_thread(self.feed, piece)
+            self.finish()
+        finally:
+            await in_reading_thread(self.stop)
 
     def feed(self, piece: bytes) -> None:
         """Read a piece of the body. Raises Refusal, BadItem, SetupError, and OSError where the disk fails."""
         try:
-            self._parser.write(piece)
+            self.write(piece)
         except FormParserError:
             raise _broken() from None
 
     def finish(self) -> None:
         """Check that the form has ended with the body. Raises Refusal."""
-        if not self._ended:
+        if not self.ended:
             raise _broken()
 
     def stop(self) -> None:
@@ -81,40 +90,11 @@ class FormReader:
             self._staging.discard()
             self._staging = None
 
-    def _begin(self, boundary: bytes) -> MultipartParser:
-        try:
-            return MultipartParser(
-                boundary,
-                {
-                    "on_part_begin": self._headers.clear,
-                    "on_header_field": lambda data, start, end: self._field.extend(data[start:end]),
-                    "on_header_value": lambda data, start, end: self._value.extend(data[start:end]),
-                    "on_header_end": self._header,
-                    "on_headers_finished": self._part,
-                    "on_part_data": self._data,
-                    "on_part_end": self._part_end,
-                    "on_end": self._end,
-                },
-                max_header_count=_MOST_HEADERS,
-                max_header_size=_LONGEST_HEADERS,
-            )
-        except FormParserError:
-            raise _broken() from None
-
-    def _header(self) -> None:
-        self._headers.append((bytes(self._field).lower(), bytes(self._value)))
-        self._field.clear()
-        self._value.clear()
-
-    def _part(self) -> None:
-        """Begin a part, whose headers are complete."""
-        header = next((value for name, value in self._headers if name == b"content-disposition"), b"")
-        kind, options = parse_options_header(header.decode("latin-1"))
+    def _part(self, kind: bytes, options: dict[bytes, bytes]) -> None:
         name = options.get(b"name", b"")
         if kind != b"form-data" or not name:
-            raise Refusal(
-                400, IbiError("every part of the form needs a name: Content-Disposition: form-data; name=…")
-            )
+            problem = "every part of the form needs a name: Content-Disposition: form-data; name=…"
+            raise Refusal(400, IbiError(problem))
         if name == b"item":
             if self.item is not None:
                 raise Refusal(422, IbiError("the part {name} is there twice", name="item"))
@@ -149,9 +129,6 @@ class FormReader:
             self._staging = None
         elif self._text is not None:
             self.item, self._text = bytes(self._text), None
-
-    def _end(self) -> None:
-        self._ended = True
 
 
 def _broken() -> Refusal:
@@ -198,12 +175,7 @@ def release_listed(files: Files, holding: Holding) -> None:
 async def read_form(call: Call, file_store: FileStore, files: Files) -> bytes | None:
     """Read a form to its end; return its part `item`. Raises Refusal, BadItem, SetupError, ClientGone, OSError."""
     form = FormReader(call.request.header(b"content-type"), file_store, files)
-    try:
-        async for piece in call.body.pieces():
-            await in_reading_thread(form.feed, piece)
-        form.finish()
-    finally:
-        await in_reading_thread(form.stop)
+    await form.receive(call.body)
     return form.item
 
 

@@ -20,6 +20,7 @@ from ibi.archive.oai import envelope
 from ibi.archive.oai.envelope import RecordHeader
 from ibi.archive.oai.lists import RecordLists, ResumptionTokens
 from ibi.archive.oai.request import OaiError, known_sets, read_request, specs_of
+from ibi.archive.search.search import facet_values
 from ibi.archive.store.tables import listings
 from ibi.errors import IbiError, NotHeld, ParseError, SetupError
 from ibi.http.request import ClientGone, host_of
@@ -125,7 +126,8 @@ class OaiProvider:
     def _list_sets(self, request: OaiRequest) -> str:
         if request.arguments:
             raise OaiError("badResumptionToken", "the list of sets has one page only")
-        return envelope.sets(known_sets({what: self._index.parts(what) for what in ("kind", "language")}))
+        known = {what: facet_values(self._index, what, 1000) for what in ("kind", "language")}
+        return envelope.sets(known_sets({what: [each.value for each in known[what]] for what in known}))
 
     def _get_record(self, request: OaiRequest) -> str:
         holding, entry = self._item(request["identifier"])

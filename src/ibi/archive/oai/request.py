@@ -20,7 +20,7 @@ from ibi.errors import ParseError
 from ibi.protocol.query_string import read_query
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Collection, Iterator, Mapping
 
 
 RESUMED: Final = "resumptionToken"
@@ -168,7 +168,7 @@ _BETWEEN: Final = "-"
 """No colon: it would make a set of everything that has a kind (2.6)."""
 
 
-def known_sets(values: Mapping[str, Mapping[str, int]]) -> Iterator[RecordSet]:
+def known_sets(values: Mapping[str, Collection[str]]) -> Iterator[RecordSet]:
     """All sets; `values`: the kinds and languages in the index."""
     yield from (*_OPEN, _DATA)
     for what, name in _BY.items():

@@ -181,10 +181,10 @@ class SearchPages:
         if not letter:
             page = BrowsePage(
                 self._place,
-                years=tuple(looking.years(self.index, MOST_YEARS)),
-                languages=tuple(looking.values(self.index, "language", MOST_VALUES)),
-                kinds=tuple(looking.values(self.index, "kind", MOST_VALUES)),
-                letters=tuple(looking.letters(self.index, MOST_LETTERS)),
+                years=tuple(looking.facet_values(self.index, "year", MOST_YEARS)),
+                languages=tuple(looking.facet_values(self.index, "language", MOST_VALUES)),
+                kinds=tuple(looking.facet_values(self.index, "kind", MOST_VALUES)),
+                letters=tuple(looking.facet_values(self.index, "letter", MOST_LETTERS)),
             )
             return self._responses.page(request, page)
         after = fold(_decoded(words.get("after", "")))
@@ -247,7 +247,7 @@ class SearchPages:
 
 def worth_indexing(question: SearchQuery) -> bool:
     """Whether a search engine should keep a page of results: only lists of one year, one person and the like."""
-    return not question.ranked and question.conditions == 1
+    return not question.text and question.conditions == 1
 
 
 def _decoded(text: str) -> str:

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import hashlib
 import re
-from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Final, NamedTuple
 from xml.sax.saxutils import escape, quoteattr
 
+from ibi.archive.model.item_json import timestamp_text
 from ibi.archive.search.index_writer import SHEET
 from ibi.archive.search.search import page_of
 from ibi.protocol.language import LanguagePreference
@@ -33,6 +33,7 @@ LONGEST_SUMMARY: Final = 500
 LONGEST_TITLE: Final = 500
 """Characters of a title in a feed."""
 
+_HEAD: Final = '<?xml version="1.0" encoding="UTF-8"?>'
 _NOT_XML: Final = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 # Marks of writing direction: in a title they would turn around the text of the page that shows the feed.
 _TURNING: Final = re.compile("[\u200e\u200f\u202a-\u202e\u2066-\u2069\ufeff]")
@@ -57,11 +58,11 @@ def write_feed(feed: Feed, results: Sequence[SearchHit]) -> bytes:
     """Return the feed as a document. Its id is its own URL; that of an entry is the persistent URL of its item."""
     newest = max((each.entry.stamp for each in results), default=feed.updated)
     lines = [
-        '<?xml version="1.0" encoding="UTF-8"?>',
+        _HEAD,
         f'<feed xmlns="http://www.w3.org/2005/Atom" xml:lang={_quoted(feed.language)}>',
         f"<id>{_text(feed.base + feed.path)}</id>",
         f"<title>{_text(feed.title)}</title>",
-        f"<updated>{_moment(newest)}</updated>",
+        f"<updated>{timestamp_text(newest)}</updated>",
         f'<link rel="self" type="{MEDIA_TYPE}" href={_quoted(feed.base + feed.path)}/>',
         f'<link rel="alternate" type="text/html" href={_quoted(feed.base + feed.page)}/>',
         f"<author><name>{_text(feed.base)}</name></author>",
@@ -91,7 +92,7 @@ def _entry(feed: Feed, result: SearchHit) -> str:
     return (
         f"<entry><id>{_text(f'{feed.root}/{result.name}')}</id>"
         f"<title>{_text((title.value if title else result.name)[:LONGEST_TITLE])}</title>"
-        f"<updated>{_moment(result.entry.stamp)}</updated>"
+        f"<updated>{timestamp_text(result.entry.stamp)}</updated>"
         f'<link rel="alternate" type="text/html" href={_quoted(feed.base + result.page)}/>'
         f"{people}{summary_element}</entry>"
     )
@@ -109,10 +110,6 @@ def _clean(text: str) -> str:
     return _NOT_XML.sub("\N{REPLACEMENT CHARACTER}", _TURNING.sub("", text))
 
 
-def _moment(seconds: int) -> str:
-    return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
-
-
 MOST_SHEETS: Final = 50_000
 """Sheets that an index may name."""
 
@@ -122,7 +119,6 @@ _PAGES: Final = (
     f"SELECT name, {_MOMENT} FROM entry"  # noqa: S608 - our own words
     " WHERE number > :after AND number <= :last AND shown ORDER BY number"
 )
-_HEAD: Final = '<?xml version="1.0" encoding="UTF-8"?>'
 _SPACE: Final = 'xmlns="http://www.sitemaps.org/schemas/sitemap/0.9"'
 
 

@@ -152,10 +152,6 @@ class IndexTransaction:
                     abstract=words.abstract,
                     marks=facet_words(words),
                 )
-        self._count(counts, labels)
-
-    def _count(self, counts: Counter[tuple[str, str]], labels: dict[tuple[str, str], str]) -> None:
-        """Update the lists of years, languages, kinds, people and letters."""
         changed = [
             (what, value, labels.get((what, value), ""), count)
             for (what, value), count in counts.items()
@@ -167,14 +163,9 @@ class IndexTransaction:
     def _note_sheets(self, updates: Iterable[EntryUpdate]) -> None:
         newest: dict[int, int] = {}
         for update in updates:
-            sheet = sheet_of(update.number)
+            sheet = (update.number - 1) // SHEET + 1
             newest[sheet] = max(newest.get(sheet, 0), update.modified)
         self._many(_PUT_SHEET, newest.items())
-
-
-def sheet_of(number: int) -> int:
-    """Return the sheet of the sitemap that an item is on: 1 for the first items."""
-    return (number - 1) // SHEET + 1
 
 
 def _facets(year: int, language: str, kind: str, people: str) -> Iterator[tuple[tuple[str, str], str]]:

@@ -73,34 +73,18 @@ def read_dating(folder: Path) -> DatingBounds | None:
     try:
         values = json.loads((folder / FILE).read_bytes())
         return DatingBounds(int(values["floor"]), int(values["lag"]))
-    except FileNotFoundError:
+    except (FileNotFoundError, ValueError, TypeError, KeyError, OverflowError, RecursionError):
         return None
-    except (ValueError, TypeError, KeyError, OverflowError, RecursionError):
-        return None
-
-
-def start_dating(folder: Path, now: int) -> None:
-    """Record the first bounds, if there are none: the index is complete, and dates nothing later than `now`.
-
-    Raises OSError.
-    """
-    if read_dating(folder) is None:
-        _keep(folder, DatingBounds(now, _LEAST))
 
 
 def note_lag(folder: Path, lag: int) -> None:
     """Record that an entry is about to be dated so many seconds after its change. Raises OSError."""
     known = read_dating(folder)
     if known is not None and lag > known.lag:
-        _keep(folder, known._replace(lag=max(_LEAST, 1 << (lag - 1).bit_length())))
+        _record(folder, known._replace(lag=max(_LEAST, 1 << (lag - 1).bit_length())))
 
 
-def forget_dating(folder: Path) -> None:
-    """Delete the bounds, which mean nothing for another catalogue. Raises OSError."""
-    (folder / FILE).unlink(missing_ok=True)
-
-
-def _keep(folder: Path, dates: DatingBounds) -> None:
+def _record(folder: Path, dates: DatingBounds) -> None:
     text = json.dumps({"floor": dates.earliest, "lag": dates.lag})
     replace_file(folder / FILE, text.encode() + b"\n")
 
@@ -207,7 +191,8 @@ class Indexer:
         self._items = position.items
         state = IndexState.read(database)
         if state is not None and not self._is_of_this_catalogue(state, position):
-            forget_dating(self._path.parent)
+            # What was dated of another catalogue means nothing for this one.
+            (self._path.parent / FILE).unlink(missing_ok=True)
             self.anew()
             return True
         if state is None:
@@ -249,8 +234,9 @@ class Indexer:
         lag = transaction.put(updates, stamp, building=building)
         if not building:
             note_lag(folder, lag)
-        elif state.through >= state.built:
-            start_dating(folder, int(self._now()) + 1)
+        elif state.through >= state.built and read_dating(folder) is None:
+            # The index is complete for the first time, and dates nothing later than this.
+            _record(folder, DatingBounds(int(self._now()) + 1, _LEAST))
         state.keep(database)
         self.through = state.through
 

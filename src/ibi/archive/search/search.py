@@ -24,7 +24,7 @@ from ibi.errors import ParseError
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
-    from ibi.archive.model.item import Holding, MetadataValue
+    from ibi.archive.model.item import MetadataValue
     from ibi.archive.search.index import IndexEntry, SearchIndex
     from ibi.archive.search.words import SearchQuery
     from ibi.archive.store.tables.catalogue import Catalogue
@@ -52,10 +52,10 @@ _COUNTED: Final = (
 )
 _KNOWN: Final = "SELECT 1 FROM facet WHERE what = 'person' AND value = :value"
 _ITEMS_OF: Final = "SELECT items FROM facet WHERE what = :what AND value = :value"
-_LISTED: Final = (
-    "SELECT value, label, items FROM facet WHERE what = :what AND value > :after ORDER BY value LIMIT :most"
+_BY_VALUE: Final = (
+    "SELECT value, label, items FROM facet WHERE what = :what AND value > '' ORDER BY value LIMIT :most"
 )
-_LISTED_BACK: Final = (
+_BACKWARDS: Final = (
     "SELECT value, label, items FROM facet WHERE what = :what AND value > '' ORDER BY value DESC LIMIT :most"
 )
 _MOST_FIRST: Final = (
@@ -111,7 +111,7 @@ def search(index: SearchIndex, query: SearchQuery) -> SearchResults:
         return SearchResults(query, (), 0, many=False, facets={}, next=None)
     budget = CpuBudget(LONGEST_LOOK)
     with _in_time(query):
-        if not query.ranked:
+        if not query.text:
             newest = _newest(index, match, budget, query.before or _END)
             return _newest_first(index, query, newest[:LOOKED_AT], many=len(newest) > LOOKED_AT)
         begun, everything = _all(index, query, match, budget, known=known)
@@ -179,19 +179,14 @@ def newest(index: SearchIndex, query: SearchQuery, most: int) -> tuple[IndexEntr
     return tuple(sorted(found, key=lambda each: (each.stamp, each.number), reverse=True)[:most])
 
 
-def years(index: SearchIndex, most: int) -> list[FacetValue]:
-    """Return the years of the shown items, the last year first."""
-    return [FacetValue(*row) for row in index.rows(_LISTED_BACK, {"what": "year", "most": most})]
+def facet_values(index: SearchIndex, what: str, most: int) -> list[FacetValue]:
+    """Return the values by which the shown items can be listed.
 
-
-def values(index: SearchIndex, what: str, most: int) -> list[FacetValue]:
-    """Return the languages or kinds of the shown items, the most frequent first."""
-    return [FacetValue(*row) for row in index.rows(_MOST_FIRST, {"what": what, "most": most})]
-
-
-def letters(index: SearchIndex, most: int) -> list[FacetValue]:
-    """Return the letters that names of people begin with, and the number of these people's items."""
-    return [FacetValue(*row) for row in index.rows(_LISTED, {"what": "letter", "after": "", "most": most})]
+    `what`: "year", the last one first; "letter" that names of people begin with, in order; "language" or "kind", the
+    most frequent first.
+    """
+    statement = {"year": _BACKWARDS, "letter": _BY_VALUE}.get(what, _MOST_FIRST)
+    return [FacetValue(*row) for row in index.rows(statement, {"what": what, "most": most})]
 
 
 def people(index: SearchIndex, letter: str, after: str, most: int) -> list[FacetValue]:
@@ -324,20 +319,16 @@ def hits(catalogue: Catalogue, entries: Sequence[IndexEntry]) -> tuple[SearchHit
     """Return the items of these entries, in their order, without those removed since. Raises SetupError."""
     with catalogue.reading() as run:
         held = listings.holdings(run, [each.number for each in entries])
-    found = ((each, held.get(each.number)) for each in entries)
-    return tuple(
-        _result(catalogue, each, holding)
-        for each, holding in found
-        if holding is not None and not holding.deleted
-    )
-
-
-def _result(catalogue: Catalogue, entry: IndexEntry, holding: Holding) -> SearchHit:
-    metadata = holding.metadata
-    if metadata is None and holding.metadata_item is not None:
-        teller = catalogue.holding(holding.metadata_item.main)
-        metadata = teller.metadata if teller is not None else None
-    values = metadata or {}
-    return SearchHit(
-        entry, values.get("title", ()), values.get("description", ()), holding.state, holding.timestamp
-    )
+    found = []
+    for each in entries:
+        holding = held.get(each.number)
+        if holding is None or holding.deleted:
+            continue
+        metadata = holding.metadata
+        if metadata is None and holding.metadata_item is not None:
+            described_by = catalogue.holding(holding.metadata_item.main)
+            metadata = described_by.metadata if described_by else None
+        values = metadata or {}
+        titles, abstracts = values.get("title", ()), values.get("description", ())
+        found.append(SearchHit(each, titles, abstracts, holding.state, holding.timestamp))
+    return tuple(found)

@@ -178,12 +178,7 @@ class SearchQuery:
     @property
     def is_empty(self) -> bool:
         """Whether it has no condition."""
-        return not (self.text or self.person or self.year or self.language or self.kind)
-
-    @property
-    def ranked(self) -> bool:
-        """Whether its results are ranked; a list of a year, a kind or a language is not."""
-        return bool(self.text)
+        return self.conditions == 0
 
     @property
     def conditions(self) -> int:

@@ -120,10 +120,18 @@ def test_facets_count_what_was_found_and_lead_further(index: SearchIndex) -> Non
 
 
 def test_everything_can_be_walked_through(index: SearchIndex) -> None:
-    assert [tuple(each)[::2] for each in looking.years(index, 9)] == [("2012", 2), ("2011", 1), ("1999", 1)]
-    assert [tuple(each)[::2] for each in looking.values(index, "language", 9)] == [("en", 2), ("pt", 1)]
-    assert [each.value for each in looking.values(index, "kind", 1)] == ["JournalArticle"]
-    assert [tuple(each)[::2] for each in looking.letters(index, 9)] == [("b", 3), ("c", 1), ("s", 2)]
+    assert [tuple(each)[::2] for each in looking.facet_values(index, "year", 9)] == [
+        ("2012", 2),
+        ("2011", 1),
+        ("1999", 1),
+    ]
+    assert [tuple(each)[::2] for each in looking.facet_values(index, "language", 9)] == [("en", 2), ("pt", 1)]
+    assert [each.value for each in looking.facet_values(index, "kind", 1)] == ["JournalArticle"]
+    assert [tuple(each)[::2] for each in looking.facet_values(index, "letter", 9)] == [
+        ("b", 3),
+        ("c", 1),
+        ("s", 2),
+    ]
     first = looking.people(index, "b", "", 1)
     assert [tuple(each) for each in first] == [("banon gerald jean francis", "Banon, Gerald Jean Francis", 2)]
     further = looking.people(index, "b", first[-1].value, 9)
