@@ -320,19 +320,21 @@ def _inside(target: str) -> str:
     return target if _NEXT.fullmatch(target) and not leads_out and "sign-" not in target else ""
 
 
-class AccountForm(PageHandler):
-    """The page of a user's own account."""
+class AccountPages:
+    """The pages of a user's own account and of all accounts."""
 
-    scope = Scope.READ
-
-    def __init__(self, authentication: Authentication) -> None:
+    def __init__(self, authentication: Authentication, people: AccountManager) -> None:
         self._authentication = authentication
+        self._people = people
 
-    def show(self, _page_request: PageRequest, _typed: Form | None) -> AccountPage:
-        """The form."""
-        return AccountPage()
+    def handlers(self) -> dict[str, PageHandler]:
+        """The handler of each page, by the word in its address."""
+        return {
+            "accounts": PageHandler(Scope.ADMIN, self._accounts, self._change_accounts),
+            "account": PageHandler(Scope.READ, lambda _request, _typed: AccountPage(), self._set_password),
+        }
 
-    def do(self, page_request: PageRequest, form: Form) -> str:
+    def _set_password(self, page_request: PageRequest, form: Form) -> str:
         """Set another password; every session of the account ends, this one too. Raises Denied, IbiError."""
         now, new = (next(iter(form.many(name)), "") for name in ("password", "new_password"))
         if form.many("again_password") != [new]:
@@ -342,21 +344,11 @@ class AccountForm(PageHandler):
         self._authentication.sessions.end_all(page_request.signed.name)
         return f"{ROOT}/sign-in?done=password"
 
-
-class AccountsForm(PageHandler):
-    """The page of all accounts."""
-
-    scope = Scope.ADMIN
-
-    def __init__(self, people: AccountManager) -> None:
-        self._people = people
-
-    def show(self, _page_request: PageRequest, typed: Form | None) -> AccountsPage:
-        """All accounts."""
+    def _accounts(self, _page_request: PageRequest, typed: Form | None) -> AccountsPage:
         name, role = (typed.one("name"), typed.one("role")) if typed else ("", "")
         return AccountsPage(self._people.all(), self._people.roles, name=name, role=role)
 
-    def do(self, page_request: PageRequest, form: Form) -> AccountsPage | str:
+    def _change_accounts(self, page_request: PageRequest, form: Form) -> AccountsPage | str:
         """Make, change or remove one; a new password is shown now and never again."""
         what, name = form.one("what"), form.one("name")
         mine = name.lower() == page_request.signed.name.lower()
@@ -370,8 +362,9 @@ class AccountsForm(PageHandler):
                 raise IbiError("you cannot change what the account is for that you are signed in with")
             self._people.set_role(name, form.one("role"))
             return f"{ROOT}/accounts?done=role"
-        anew = what == "password"
         account, password = (
-            self._people.set_password(name) if anew else self._people.add(name, form.one("role"))
+            self._people.set_password(name)
+            if what == "password"
+            else self._people.add(name, form.one("role"))
         )
-        return replace(self.show(page_request, None), made=(account.name, password))
+        return replace(self._accounts(page_request, None), made=(account.name, password))

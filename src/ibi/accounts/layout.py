@@ -10,7 +10,7 @@ from ibi.identifier.forms import parse_name
 from ibi.protocol.query_string import read_query, unescape
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from ibi.accounts.people import Account, Role
     from ibi.accounts.sign_in import Client, SignedInUser
@@ -76,24 +76,23 @@ class NotFound(IbiError):
     """There is no such page."""
 
 
-class PageHandler:
-    """Shows one page of an administration, and does what its form asks for, if it has one.
+def _no_form(_page_request: PageRequest, _form: Form) -> Any:
+    raise NotFound("there is no such page here")
 
-    Both functions run in threads, since they may wait for the disk. What they raise is shown on the page, beside what
-    was typed.
+
+@dataclass(frozen=True, slots=True)
+class PageHandler:
+    """One page of an administration, and what its form does. `scope`: what a role needs for it.
+
+    `show` returns the page, a value; with what was typed, where that could not be done. `do` does what the form asks
+    for, and returns the address to go to next, or a page. Both run in threads, since they may wait for the disk; what
+    they raise is shown on the page, beside what was typed. `files`: whether files come with the form.
     """
 
     scope: Scope
-    """The scope that a role needs."""
-    files = False
-    """Whether files come with the form."""
-
-    def show(self, page_request: PageRequest, typed: Form | None, /) -> Any:
-        """The page, a value; with what was `typed`, where that could not be done. Raises IbiError."""
-
-    def do(self, _page_request: PageRequest, _form: Form, /) -> Any:
-        """Do what the form asks for; return the address to go to next, or a page. Raises IbiError."""
-        raise NotFound("there is no such page here")
+    show: Callable[[PageRequest, Form | None], Any]
+    do: Callable[[PageRequest, Form], Any] = _no_form
+    files: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,14 +7,16 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Final
 
 import ibi
-from ibi.accounts.administration import AccountForm, AccountsForm, Administration
+from ibi.accounts.administration import AccountPages, Administration
 from ibi.accounts.people import AccountManager, Accounts, Role
 from ibi.accounts.sign_in import Authentication
 from ibi.accounts.tokens import Scope, Tokens
-from ibi.api import accounts
+from ibi.api.accounts import AccountRoutes
 from ibi.api.dispatch import Api
-from ibi.archive.admin import exchange, item_pages, overview
+from ibi.archive.admin.exchange import ExchangePages
 from ibi.archive.admin.forms import FormHandling, page_error
+from ibi.archive.admin.item_pages import ItemPages
+from ibi.archive.admin.overview import OverviewPages
 from ibi.archive.api import deposits, imports, items, membership, openapi, transfers, uploads
 from ibi.archive.model.item_json import timestamp_text
 from ibi.archive.oai.provider import OaiHandler, OaiProvider
@@ -36,7 +38,6 @@ from ibi.web.formats.record import kind_of
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from ibi.accounts.layout import PageHandler
     from ibi.api.routes import Route
     from ibi.archive.pages.models import Renderer
     from ibi.archive.store.data_directory import DataDirectory
@@ -90,7 +91,7 @@ def archive_api(
         *items.CopyService(copier).routes(time.time),
         *transfers.HandOvers(giver, data).routes(),
         *membership.Membership(data, catalogue).routes(),
-        *accounts.routes(people, tokens, moment, tuple(Scope)),
+        *AccountRoutes(people, tokens, moment, tuple(Scope)).routes(),
         *more,
     )
     api = Api(openapi.routes(table, ibi.__version__), tokens, largest_body(settings), uploads.TUNNEL)
@@ -104,27 +105,19 @@ def administration(
     authentication = Authentication(directory.path, str(settings.service.main), time.time)
     item_store = directory.item_store_over(catalogue, settings)
     forms = FormHandling(settings, item_store, largest_body(settings))
-    data = directory.path
-    uploading, largest = upload_store(directory, settings), settings.largest_upload
+    data, uploading = directory.path, upload_store(directory, settings)
+    copier = Copier(item_store, settings.resolver, settings.largest_upload)
     giver = Giver(item_store, data, f"http://{settings.address}")
     end_sessions = authentication.sessions.end_all
     people = AccountManager(authentication.accounts, tuple(Role), moment, end_sessions)
-    handlers: dict[str, PageHandler] = {
-        "": overview.OverviewView(data, catalogue),
-        "items": item_pages.Items(catalogue, settings),
-        "deposit": item_pages.DepositForm(item_store, uploading, largest),
-        "edit": item_pages.EditForm(item_store),
-        "files": item_pages.FilesForm(item_store, largest),
-        "delete": item_pages.DeleteForm(item_store),
-        "copy": exchange.CopyForm(items.CopyService(Copier(item_store, settings.resolver, largest))),
-        "transfer": exchange.TransferForm(transfers.HandOvers(giver, data)),
-        "import": exchange.ImportForm(imports.Imports(item_store, uploading)),
-        "membership": overview.MembershipForm(data, catalogue),
-        "statistics": overview.StatisticsView(catalogue),
-        "audit": overview.AuditView(data, catalogue, settings.audit_days),
-        "tokens": overview.TokensForm(data, moment),
-        "accounts": AccountsForm(people),
-        "account": AccountForm(authentication),
+    exchange = ExchangePages(
+        items.CopyService(copier), transfers.HandOvers(giver, data), imports.Imports(item_store, uploading)
+    )
+    handlers = {
+        **OverviewPages(data, catalogue, settings.audit_days, moment).handlers(),
+        **ItemPages(item_store, uploading, settings).handlers(),
+        **exchange.handlers(),
+        **AccountPages(authentication, people).handlers(),
     }
     render, address = administration_pages.render, settings.address
     return Administration(authentication, handlers, render, forms.caller, page_error, address, forms.take)

@@ -6,12 +6,12 @@ import asyncio
 import time
 from typing import TYPE_CHECKING, Any, Final
 
-from ibi.accounts.administration import AccountForm, AccountsForm, Administration
+from ibi.accounts.administration import AccountPages, Administration
 from ibi.accounts.layout import ROOT
 from ibi.accounts.people import AccountManager, Role
 from ibi.accounts.sign_in import Authentication, client_of
 from ibi.accounts.tokens import Scope, Tokens
-from ibi.api import accounts
+from ibi.api.accounts import AccountRoutes
 from ibi.api.bodies import Refusal
 from ibi.api.dispatch import Api
 from ibi.api.openapi import PATH
@@ -35,7 +35,6 @@ if TYPE_CHECKING:
     from ipaddress import IPv4Network, IPv6Network
     from pathlib import Path
 
-    from ibi.accounts.layout import PageHandler
     from ibi.accounts.sign_in import Client
     from ibi.api.routes import Call
     from ibi.errors import IbiError
@@ -78,16 +77,8 @@ class WithAdministration:
         registrar = Registrar(stores.registry, evidence, lambda: current().admission.mail, now.service)
         log = data / EVIDENCE_FILE
         alerts = OriginalsAlerts(log)
-        handlers: dict[str, PageHandler] = {
-            "": administration.OverviewHandler(registrar, alerts, self._members),
-            "applications": administration.ApplicationsHandler(registrar),
-            "archives": administration.ArchivesHandler(registrar, self._members),
-            "alerts": administration.AlertsHandler(alerts),
-            "log": administration.LogHandler(log),
-            "policies": administration.PoliciesHandler(data, evidence),
-            "accounts": AccountsForm(people),
-            "account": AccountForm(authentication),
-        }
+        pages = administration.AdministrationPages(registrar, alerts, self._members, log, data, evidence)
+        handlers = pages.handlers() | AccountPages(authentication, people).handlers()
         self._pages = Administration(
             authentication, handlers, resolver_pages.render, self._caller, _error_response, now.address
         )
@@ -96,7 +87,7 @@ class WithAdministration:
             *administration_api.routes(registrar, self._status),
             *evidence_api.routes(log, evidence, alerts),
             *administration_api.settings_routes(data, evidence),
-            *accounts.routes(people, tokens, _moment, SCOPES),
+            *AccountRoutes(people, tokens, _moment, SCOPES).routes(),
             Route("GET", PATH, None, self._describe, "this description", gives={"type": "object"}),
         )
         self._api = Api(self._table, tokens, LARGEST_BODY)

@@ -25,6 +25,9 @@ if TYPE_CHECKING:
     from ibi.errors import IbiError
 
 
+_LONGEST_NAME: Final = 200
+
+
 @dataclass(frozen=True, slots=True)
 class CopyPage:
     """The form that takes a copy: the typed values, and the resolver that can be asked."""
@@ -59,47 +62,45 @@ class ImportPage:
     done: bool = False
 
 
-class CopyForm(PageHandler):
-    """A copy of an item whose original another Archive holds."""
+class ExchangePages:
+    """The pages of copies, hand-overs and imports."""
 
-    scope = Scope.TRANSFER
-
-    def __init__(self, copies: CopyService) -> None:
+    def __init__(self, copies: CopyService, hand_overs: HandOvers, imports: Imports) -> None:
         self._copies = copies
+        self._hand_overs = hand_overs
+        self._imports = imports
 
-    def show(self, _visit: PageRequest, typed: Form | None) -> CopyPage:
-        """Show the form."""
+    def handlers(self) -> dict[str, PageHandler]:
+        """The handler of each page, by the word in its address."""
+        return {
+            "copy": PageHandler(Scope.TRANSFER, self._copy_form, self._copy),
+            "transfer": PageHandler(Scope.TRANSFER, self._transfer_form, self._transfer),
+            "import": PageHandler(Scope.ADMIN, self._import_form, self._import, files=True),
+        }
+
+    def _copy_form(self, _visit: PageRequest, typed: Form | None) -> CopyPage:
         resolver = self._copies.copier.resolver
         if typed is None:
             return CopyPage(resolver=resolver)
         return CopyPage(typed.one("ibi"), typed.one("archive"), resolver)
 
-    def do(self, visit: PageRequest, form: Form) -> str:
-        """Take the copy."""
-        # Only an administrator may have this machine fetch from a private network.
+    def _copy(self, visit: PageRequest, form: Form) -> str:
+        """Take a copy of an item whose original another Archive holds."""
         if not form.one("ibi"):
             raise BadItem("say which item: paste its name or its persistent URL")
+        # Only an administrator may have this machine fetch from a private network.
         private = visit.may(Scope.ADMIN) and form.one("private") == "yes"
         holding = self._copies.take(form.one("ibi"), form.one("archive"), visit.signed.name, private=private)
         return f"{ROOT}/items/{holding.forms.main}?done=copied"
 
-
-class TransferForm(PageHandler):
-    """The hand-over of an original; the running Archive goes on with it by itself."""
-
-    scope = Scope.TRANSFER
-
-    def __init__(self, hand_overs: HandOvers) -> None:
-        self._hand_overs = hand_overs
-
-    def show(self, visit: PageRequest, _typed: Form | None) -> TransferPage:
-        """Show the peers that the item may go to, and the hand-overs that are under way."""
+    def _transfer_form(self, visit: PageRequest, _typed: Form | None) -> TransferPage:
+        """The peers that the item may go to, and the hand-overs that are under way."""
         catalogue = self._hand_overs.giver.item_store.catalogue
         holding = catalogue.held(visit.name) if visit.rest else None
         return TransferPage(holding, self._hand_overs.peers(), self._hand_overs.open())
 
-    def do(self, visit: PageRequest, form: Form) -> str:
-        """Start a hand-over, or take an item back."""
+    def _transfer(self, visit: PageRequest, form: Form) -> str:
+        """Start a hand-over, with which the running Archive goes on by itself; or take an item back."""
         if form.one("cancel"):
             self._hand_overs.cancel(form.one("cancel"))
             return f"{ROOT}/transfer?done=taken-back"
@@ -112,24 +113,10 @@ class TransferForm(PageHandler):
         self._hand_overs.giver.offer(visit.name, to, visit.signed.name, remove=remove)
         return f"{ROOT}/transfer?done=offered"
 
-
-_LONGEST_NAME: Final = 200
-
-
-class ImportForm(PageHandler):
-    """The import of a file of records: JSON lines, BibTeX, RIS or CSV."""
-
-    scope = Scope.ADMIN
-    files = True
-
-    def __init__(self, imports: Imports) -> None:
-        self._imports = imports
-
-    def show(self, _visit: PageRequest, typed: Form | None) -> ImportPage:
-        """Show the form for a file."""
+    def _import_form(self, _visit: PageRequest, typed: Form | None) -> ImportPage:
         return ImportPage(kind=typed.one("kind") if typed else "")
 
-    def do(self, visit: PageRequest, form: Form) -> ImportPage:
+    def _import(self, visit: PageRequest, form: Form) -> ImportPage:
         """Do a dry run of a new file, or import the one that had it."""
         who = visit.signed.name
         if form.one("upload"):

@@ -31,7 +31,6 @@ if TYPE_CHECKING:
     from ibi.archive.api.uploads import Uploads
     from ibi.archive.model.item import Holding
     from ibi.archive.store.item_store import ItemStore
-    from ibi.archive.store.tables.catalogue import Catalogue
     from ibi.archive.store.tables.history import ItemEvent
     from ibi.runtime.settings import ArchiveSettings
 
@@ -224,115 +223,91 @@ class DeletePage:
     reason: str = ""
 
 
-class Items(PageHandler):
-    """The list of the items, one item, and the search for one by its name."""
+class ItemPages:
+    """The pages of items."""
 
-    scope = Scope.READ
-
-    def __init__(self, catalogue: Catalogue, settings: ArchiveSettings) -> None:
-        self._catalogue = catalogue
+    def __init__(self, item_store: ItemStore, uploads: Uploads, settings: ArchiveSettings) -> None:
+        self._item_store = item_store
+        self._catalogue = item_store.catalogue
+        self._deposits = Deposits(item_store, uploads)
         self._settings = settings
 
-    def show(self, visit: PageRequest, typed: Form | None) -> ItemsPage | ItemPage:
-        """Show a page of the list, or one item; the search field alone, where the `typed` name was not found."""
+    def handlers(self) -> dict[str, PageHandler]:
+        """The handler of each page, by the word in its address."""
+        return {
+            "items": PageHandler(Scope.READ, self._items),
+            "deposit": PageHandler(Scope.DEPOSIT, self._deposit_form, self._deposit, files=True),
+            "edit": PageHandler(Scope.EDIT, self._edit_form, self._edit),
+            "files": PageHandler(Scope.EDIT, self._files_form, self._change_files, files=True),
+            "delete": PageHandler(Scope.DELETE, self._removal_form, self._remove),
+        }
+
+    def _items(self, visit: PageRequest, typed: Form | None) -> ItemsPage | ItemPage:
+        """A page of the list, or one item; the search field alone, where the `typed` name was not found."""
         if visit.rest:
-            return self._one(self._catalogue.held(visit.name))
+            return self._item(self._catalogue.held(visit.name))
         if typed is not None:
             return ItemsPage((), wanted=typed.one("name"))
         name = visit.query.get("name", "").strip()
         if name:
-            return self._one(self._catalogue.held(unwrap(name).ibi))
+            return self._item(self._catalogue.held(unwrap(name).ibi))
         after = visit.query.get("after", "")[:_LONGEST_AFTER]
         page = list(islice(self._catalogue.all(after), _PAGE + 1))
         more = page[_PAGE - 1].forms.main.canonical if len(page) > _PAGE else ""
         return ItemsPage(page[:_PAGE], more)
 
-    def _one(self, holding: Holding) -> ItemPage:
+    def _item(self, holding: Holding) -> ItemPage:
         with self._catalogue.reading() as run:
             events = history.events_of(run, holding.number)
             archive = copies.original_of(run, holding.number) if holding.state is ItemState.COPY else ""
         root = self._settings.resolver or f"http://{self._settings.address}"
         return ItemPage(holding, f"{root.rstrip('/')}/{holding.forms.main}", events, archive or "")
 
-
-class DepositForm(PageHandler):
-    """A new item: by itself, as the next edition of another, or as a translation."""
-
-    scope = Scope.DEPOSIT
-    files = True
-
-    def __init__(self, item_store: ItemStore, uploads: Uploads, largest: int) -> None:
-        self._item_store = item_store
-        self._depositing = Deposits(item_store, uploads)
-        self._largest = largest
-
-    def show(self, visit: PageRequest, typed: Form | None) -> ItemFormPage:
-        """Show the empty form, or one with the values that the new item takes over from its predecessor."""
+    def _deposit_form(self, visit: PageRequest, typed: Form | None) -> ItemFormPage:
+        """The empty form, or one with the values that the new item takes over from its predecessor."""
         given = {word: typed.one(word) for word in _NOT_INHERITED} if typed else visit.query
         place = next((word for word in _NOT_INHERITED if given.get(word)), "")
-        before = self._item_store.catalogue.held(parse_name(given[place])) if place else None
+        before = self._catalogue.held(parse_name(given[place])) if place else None
         if typed is not None:
             values, once = typed_values(typed), typed.one("once")
         else:
             values = values_of(before, leaving=_NOT_INHERITED[place]) if before else {}
             once = secrets.token_hex(16)
-        return ItemFormPage(values, place, before, once=once, largest=self._largest)
+        return ItemFormPage(values, place, before, once=once, largest=self._settings.largest_upload)
 
-    def do(self, visit: PageRequest, form: Form) -> str:
+    def _deposit(self, visit: PageRequest, form: Form) -> str:
         """Deposit the item, once: the form has an Idempotency-Key of its own."""
         value = item_from_form(form)
         value |= {word: form.one(word) for word in _NOT_INHERITED if form.one(word)}
         if not form.files and "url" not in value and "metadata" not in value:
             raise BadItem("choose a file, or say at least a title")
-        holding, _new = self._depositing.take(call(visit, form.one("once")), value, form.files)
-        return f"{ROOT}/items/{holding.forms.main}?done=deposited"
+        holding, _new = self._deposits.take(call(visit, form.one("once")), value, form.files)
+        return _done(holding, "deposited")
 
-
-class EditForm(PageHandler):
-    """The facts of an item: its description, its language, its access."""
-
-    scope = Scope.EDIT
-
-    def __init__(self, item_store: ItemStore) -> None:
-        self._item_store = item_store
-
-    def show(self, visit: PageRequest, typed: Form | None) -> ItemFormPage:
-        """Show the item in the form, or the typed values beside those that another librarian has stored meanwhile."""
-        holding = self._item_store.catalogue.held(visit.name)
+    def _edit_form(self, visit: PageRequest, typed: Form | None) -> ItemFormPage:
+        """The item in the form, or the typed values beside those that another librarian has stored meanwhile."""
+        holding = self._catalogue.held(visit.name)
         if typed is None:
             return ItemFormPage(values_of(holding), "edit", holding, holding.timestamp)
         theirs = differences(typed, holding) if typed.one("since") != holding.timestamp else {}
         return ItemFormPage(typed_values(typed), "edit", holding, holding.timestamp, theirs=theirs)
 
-    def do(self, visit: PageRequest, form: Form) -> str:
+    def _edit(self, visit: PageRequest, form: Form) -> str:
         """Store what differs, unless the item has changed since the form was shown."""
-        holding = self._item_store.catalogue.held(visit.name)
+        holding = self._catalogue.held(visit.name)
         since = _since(form, holding)
         changed = changes_from_form(form, holding)
         # Without a difference no event is written, and no other librarian gets a conflict.
         if changed:
             edit(self._item_store, visit.name, changed, visit.signed.name, unchanged_since=since)
-        return f"{ROOT}/items/{holding.forms.main}?done={'edited' if changed else 'unchanged'}"
+        return _done(holding, "edited" if changed else "unchanged")
 
+    def _files_form(self, visit: PageRequest, _typed: Form | None) -> FilesPage:
+        return FilesPage(self._catalogue.held(visit.name), self._settings.largest_upload)
 
-class FilesForm(PageHandler):
-    """The files of an item: new ones, in the place of others, and without some."""
-
-    scope = Scope.EDIT
-    files = True
-
-    def __init__(self, item_store: ItemStore, largest: int) -> None:
-        self._item_store = item_store
-        self._largest = largest
-
-    def show(self, visit: PageRequest, _typed: Form | None) -> FilesPage:
-        """Show the files."""
-        holding = self._item_store.catalogue.held(visit.name)
-        return FilesPage(holding, self._largest)
-
-    def do(self, visit: PageRequest, form: Form) -> str:
+    def _change_files(self, visit: PageRequest, form: Form) -> str:
         """Add the files of the form, and take out those that are ticked."""
-        holding = self._item_store.catalogue.held(visit.name)
+        holding = self._catalogue.held(visit.name)
         since = _since(form, holding)
         without = [name for name in dict.fromkeys(form.many("without")) if name not in form.files]
         target = form.one("target")
@@ -349,25 +324,14 @@ class FilesForm(PageHandler):
                 staged=form.files.values(), without=without, unchanged_since=since,
             )  # fmt: skip
         release_listed(form.files, after)
-        return f"{ROOT}/items/{holding.forms.main}?done=files"
+        return _done(holding, "files")
 
+    def _removal_form(self, visit: PageRequest, typed: Form | None) -> DeletePage:
+        return DeletePage(self._catalogue.held(visit.name), typed.one("reason") if typed else "")
 
-class DeleteForm(PageHandler):
-    """The removal of an item for ever; its name, the date and the reason stay."""
-
-    scope = Scope.DELETE
-
-    def __init__(self, item_store: ItemStore) -> None:
-        self._item_store = item_store
-
-    def show(self, visit: PageRequest, typed: Form | None) -> DeletePage:
-        """Show the form that asks for a reason and a confirmation."""
-        holding = self._item_store.catalogue.held(visit.name)
-        return DeletePage(holding, typed.one("reason") if typed else "")
-
-    def do(self, visit: PageRequest, form: Form) -> str:
+    def _remove(self, visit: PageRequest, form: Form) -> str:
         """Remove the item, if a reason and the confirmation were given."""
-        holding = self._item_store.catalogue.held(visit.name)
+        holding = self._catalogue.held(visit.name)
         reason = form.one("reason")
         if not reason:
             raise BadItem("say why the item is removed: readers will see it for ever")
@@ -378,14 +342,18 @@ class DeleteForm(PageHandler):
             raise BadItem("tick that you mean it: the files of the item will be gone")
         _since(form, holding)
         remove(self._item_store, visit.name, reason, visit.signed.name)
-        return f"{ROOT}/items/{holding.forms.main}?done=removed"
+        return _done(holding, "removed")
 
 
 def _since(form: Form, holding: Holding) -> str:
     """The timestamp of the item that the librarian has seen. Raises Conflict if it has changed."""
     since = form.one("since")
     if since != holding.timestamp:
-        raise Conflict(
-            "{name} has been changed meanwhile, on {date}", name=holding.forms.main, date=holding.timestamp
-        )
+        problem = "{name} has been changed meanwhile, on {date}"
+        raise Conflict(problem, name=holding.forms.main, date=holding.timestamp)
     return since
+
+
+def _done(holding: Holding, word: str) -> str:
+    """The page of an item, which shows what was done by this word."""
+    return f"{ROOT}/items/{holding.forms.main}?done={word}"

@@ -101,102 +101,78 @@ class TokensPage:
     scopes: tuple[str, ...] = ()
 
 
-def archive_health(data: Path, catalogue: Catalogue) -> ArchiveHealth:
-    """Read the state of an Archive from its tables and its disk. Raises SetupError."""
-    resolvers = Resolvers.read(data)
-    with catalogue.reading() as run:
-        files, size = fixity.total(run)
-        place = fixity.position_of(run, WALK)
-        known = memberships.all_memberships(run)
-        return ArchiveHealth(
-            states={state.value: count for state, count in listings.count_states(run).items()},
-            files=files,
-            size=size,
-            free=shutil.disk_usage(data).free,
-            faults=len(fixity.faults(run, _MOST_FAULTS)),
-            audited=timestamp_text(int(place.begun)) if place else "",
-            lagging=listings.lagging(run)[0],
-            transfers=len(transfers.open_outgoing(run)),
-            members=[known[url] for url in resolvers.keys if url in known],
-            switched_on=resolvers.settings.switched_on,
-        )
+class OverviewPages:
+    """The pages of the Archive itself. `moment` gives the time, as tokens record when they were made."""
 
-
-class OverviewView(PageHandler):
-    """The first page."""
-
-    scope = Scope.READ
-
-    def __init__(self, data: Path, catalogue: Catalogue) -> None:
+    def __init__(self, data: Path, catalogue: Catalogue, audit_days: int, moment: Callable[[], str]) -> None:
         self._data = data
         self._catalogue = catalogue
+        self._audit_days = audit_days
+        self._tokens = Tokens(data)
+        self._moment = moment
 
-    def show(self, _visit: PageRequest, _typed: Form | None) -> OverviewPage:
-        """Show the state of the Archive, and the items that were changed last."""
-        return OverviewPage(archive_health(self._data, self._catalogue), self._recent())
+    def handlers(self) -> dict[str, PageHandler]:
+        """The handler of each page, by the word in its address."""
+        return {
+            "": PageHandler(Scope.READ, self._overview),
+            "membership": PageHandler(Scope.ADMIN, self._membership, self._change_membership),
+            "statistics": PageHandler(Scope.READ, self._statistics),
+            "audit": PageHandler(Scope.READ, self._audit),
+            "tokens": PageHandler(Scope.ADMIN, self._tokens_form, self._change_tokens),
+        }
 
-    def _recent(self) -> list[Holding]:
-        """The items that were changed last, the latest first."""
+    def _overview(self, _visit: PageRequest, _typed: Form | None) -> OverviewPage:
+        """The state of the Archive, and the items that were changed last, the latest first."""
         with self._catalogue.reading() as run:
             # Events, not timestamps: an import may carry timestamps of long ago.
             last = history.newest_change(run)
             names = history.changed_names(run, max(0, last - _RECENT), last, _RECENT * _MOST_NAMES) or []
         found = [self._catalogue.holding(parse_name(name)) for name in names]
         items = {each.number: each for each in found if each is not None}
-        return sorted(items.values(), key=lambda each: (each.timestamp, each.number), reverse=True)
+        recent = sorted(items.values(), key=lambda each: (each.timestamp, each.number), reverse=True)
+        return OverviewPage(self._health(), recent)
 
+    def _health(self) -> ArchiveHealth:
+        """Read the state of the Archive from its tables and its disk. Raises SetupError."""
+        resolvers = Resolvers.read(self._data)
+        with self._catalogue.reading() as run:
+            files, size = fixity.total(run)
+            place = fixity.position_of(run, WALK)
+            known = memberships.all_memberships(run)
+            return ArchiveHealth(
+                states={state.value: count for state, count in listings.count_states(run).items()},
+                files=files,
+                size=size,
+                free=shutil.disk_usage(self._data).free,
+                faults=len(fixity.faults(run, _MOST_FAULTS)),
+                audited=timestamp_text(int(place.begun)) if place else "",
+                lagging=listings.lagging(run)[0],
+                transfers=len(transfers.open_outgoing(run)),
+                members=[known[url] for url in resolvers.keys if url in known],
+                switched_on=resolvers.settings.switched_on,
+            )
 
-class StatisticsView(PageHandler):
-    """Visits to items."""
-
-    scope = Scope.READ
-
-    def __init__(self, catalogue: Catalogue) -> None:
-        self._catalogue = catalogue
-
-    def show(self, _visit: PageRequest, _typed: Form | None) -> StatisticsPage:
-        """Show the visits to all items together, the latest month first."""
+    def _statistics(self, _visit: PageRequest, _typed: Form | None) -> StatisticsPage:
+        """The visits to all items together, the latest month first."""
         lines = Statistics(self._catalogue).of_all()
         latest = sorted({line.month for line in lines}, reverse=True)[:_MONTHS]
         return StatisticsPage([line for month in latest for line in lines if line.month == month])
 
-
-class AuditView(PageHandler):
-    """The audit of the stored files."""
-
-    scope = Scope.READ
-
-    def __init__(self, data: Path, catalogue: Catalogue, days: int) -> None:
-        self._data = data
-        self._catalogue = catalogue
-        self._days = days
-
-    def show(self, _visit: PageRequest, _typed: Form | None) -> AuditPage:
-        """Show the known faults."""
+    def _audit(self, _visit: PageRequest, _typed: Form | None) -> AuditPage:
         with self._catalogue.reading() as run:
             faults = fixity.faults(run, _MOST_FAULTS)
-        return AuditPage(archive_health(self._data, self._catalogue), faults, self._days)
+        return AuditPage(self._health(), faults, self._audit_days)
 
-
-class MembershipForm(PageHandler):
-    """The memberships of the Archive; changes take effect in the running Archive within a second."""
-
-    scope = Scope.ADMIN
-
-    def __init__(self, data: Path, catalogue: Catalogue) -> None:
-        self._data = data
-        self._catalogue = catalogue
-
-    def show(self, _visit: PageRequest, typed: Form | None) -> MembershipPage:
-        """Show how the Archive stands at each of its resolvers."""
+    def _membership(self, _visit: PageRequest, typed: Form | None) -> MembershipPage:
+        """How the Archive stands at each of its resolvers."""
         resolvers = Resolvers.read(self._data)
         with self._catalogue.reading() as run:
             known = memberships.all_memberships(run)
         listed = [(url, known.get(url)) for url in resolvers.keys]
         return MembershipPage(resolvers.settings, listed, url=typed.one("url") if typed else "")
 
-    def do(self, visit: PageRequest, form: Form) -> MembershipPage | str:
-        """Switch on or off, join or leave."""
+    def _change_membership(self, visit: PageRequest, form: Form) -> MembershipPage | str:
+        """Switch on or off, join or leave; the running Archive follows within a second."""
         with settings_lock(self._data):
             resolvers = Resolvers.read(self._data)
             match form.one("what"):
@@ -214,24 +190,13 @@ class MembershipForm(PageHandler):
         url = root_url(form.one("url"))
         key = joined.keys[url]
         command = register_command(joined.settings.service, key)
-        return replace(self.show(visit, None), joined=url, key=key, command=command)
+        return replace(self._membership(visit, None), joined=url, key=key, command=command)
 
-
-class TokensForm(PageHandler):
-    """The tokens of programs."""
-
-    scope = Scope.ADMIN
-
-    def __init__(self, data: Path, moment: Callable[[], str]) -> None:
-        self._tokens = Tokens(data)
-        self._moment = moment
-
-    def show(self, _visit: PageRequest, typed: Form | None) -> TokensPage:
-        """Show the tokens."""
+    def _tokens_form(self, _visit: PageRequest, typed: Form | None) -> TokensPage:
         name, scopes = (typed.one("name"), tuple(typed.many("scope"))) if typed else ("", ())
         return TokensPage(self._tokens.all(), name=name, scopes=scopes)
 
-    def do(self, visit: PageRequest, form: Form) -> TokensPage | str:
+    def _change_tokens(self, visit: PageRequest, form: Form) -> TokensPage | str:
         """Make a token, which is shown now and never again; or revoke one."""
         if form.one("revoke"):
             self._tokens.revoke(form.one("revoke"))
@@ -241,4 +206,4 @@ class TokensForm(PageHandler):
         if not scopes:
             raise BadItem("tick what the token is good for")
         made = self._tokens.make(form.one("name"), self._moment(), scopes)
-        return replace(self.show(visit, None), made=made, name=form.one("name"))
+        return replace(self._tokens_form(visit, None), made=made, name=form.one("name"))

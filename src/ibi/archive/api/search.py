@@ -62,29 +62,9 @@ def routes(index: SearchIndex, catalogue: Catalogue) -> tuple[Route, ...]:
     """The routes of searches and of the index's progress."""
 
     def find(call: Call, _value: Any) -> Response:
-        try:
-            question = search_query({name: value for name, value in call.query.items() if name in NAMES})
-            found = search(index, question)
-        except ParseError as error:
-            raise Refusal(400, error) from None
-        except IndexNotReady as error:
-            raise Refusal(503, error, ("retry-after", "5")) from None
-        value: dict[str, Any] = {
-            "count": found.count,
-            "more": found.many,
-            "items": [each.facts() for each in hits(catalogue, found.entries)],
-            "facets": {
-                what: [{"value": each.value, "items": each.items} for each in values]
-                for what, values in found.facets.items()
-            },
-            "exact": found.exact,
-        }
-        if found.next is None:
-            return answer(value)
-        value["next"] = path_with_query(f"{ROOT}/search", found.next)
-        return answer(value, 200, link(value["next"], "next"))
+        return _found(index, catalogue, call)
 
-    def tell(_call: Call, _value: Any) -> Response:
+    def progress(_call: Call, _value: Any) -> Response:
         """`ready`: whether lists and searches are answered; `through` of how many `items` are in the index."""
         with catalogue.reading() as run:
             items = listings.position(run).items
@@ -99,5 +79,32 @@ def routes(index: SearchIndex, catalogue: Catalogue) -> tuple[Route, ...]:
             "GET", "/search", None, in_thread(find), "items, by words, person, year, language and kind",
             gives=_FOUND, query=_QUERY,
         ),
-        Route("GET", "/index", Scope.READ, in_thread(tell), "how far the index for searching is", gives=_PROGRESS),
+        Route(
+            "GET", "/index", Scope.READ, in_thread(progress), "how far the index for searching is", gives=_PROGRESS
+        ),
     )  # fmt: skip
+
+
+def _found(index: SearchIndex, catalogue: Catalogue, call: Call) -> Response:
+    try:
+        found = search(
+            index, search_query({name: value for name, value in call.query.items() if name in NAMES})
+        )
+    except ParseError as error:
+        raise Refusal(400, error) from None
+    except IndexNotReady as error:
+        raise Refusal(503, error, ("retry-after", "5")) from None
+    value: dict[str, Any] = {
+        "count": found.count,
+        "more": found.many,
+        "items": [each.facts() for each in hits(catalogue, found.entries)],
+        "facets": {
+            what: [{"value": each.value, "items": each.items} for each in values]
+            for what, values in found.facets.items()
+        },
+        "exact": found.exact,
+    }
+    if found.next is None:
+        return answer(value)
+    value["next"] = path_with_query(f"{ROOT}/search", found.next)
+    return answer(value, 200, link(value["next"], "next"))

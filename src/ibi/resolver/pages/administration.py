@@ -115,18 +115,37 @@ class PoliciesPage:
     notes: Sequence[IbiError] = ()
 
 
-class OverviewHandler(PageHandler):
-    """Shows the overview."""
+class AdministrationPages:
+    """The pages of one resolver. `statuses`: of the included Archives; `log`: the file of its evidence."""
 
-    scope = Scope.READ
-
-    def __init__(self, registrar: Registrar, alerts: OriginalsAlerts, statuses: MemberStatuses) -> None:
+    def __init__(
+        self,
+        registrar: Registrar,
+        alerts: OriginalsAlerts,
+        statuses: MemberStatuses,
+        log: Path,
+        data: Path,
+        evidence: Evidence,
+    ) -> None:
         self._registrar = registrar
         self._alerts = alerts
         self._statuses = statuses
+        self._log = log
+        self._data = data
+        self._evidence = evidence
 
-    def show(self, _visit: PageRequest, _typed: Form | None) -> OverviewPage:
-        """Make the page."""
+    def handlers(self) -> dict[str, PageHandler]:
+        """The handler of each page, by the word in its address."""
+        return {
+            "": PageHandler(Scope.READ, self._show_overview),
+            "applications": PageHandler(Scope.ADMIN, self._show_applications, self._judge_application),
+            "archives": PageHandler(Scope.ADMIN, self._show_archives, self._decide),
+            "alerts": PageHandler(Scope.READ, self._show_alerts),
+            "log": PageHandler(Scope.READ, self._show_log),
+            "policies": PageHandler(Scope.ADMIN, self._show_policies, self._change_policies),
+        }
+
+    def _show_overview(self, _visit: PageRequest, _typed: Form | None) -> OverviewPage:
         archives = self._registrar.registered()
         return OverviewPage(
             archives=len(archives),
@@ -137,20 +156,10 @@ class OverviewHandler(PageHandler):
             alerts=self._alerts.read().alerts,
         )
 
-
-class ApplicationsHandler(PageHandler):
-    """Shows applications; approves or refuses them."""
-
-    scope = Scope.ADMIN
-
-    def __init__(self, registrar: Registrar) -> None:
-        self._registrar = registrar
-
-    def show(self, _visit: PageRequest, _typed: Form | None) -> ApplicationsPage:
-        """Make the page."""
+    def _show_applications(self, _visit: PageRequest, _typed: Form | None) -> ApplicationsPage:
         return ApplicationsPage(self._registrar.waiting())
 
-    def do(self, visit: PageRequest, form: Form) -> str:
+    def _judge_application(self, visit: PageRequest, form: Form) -> str:
         """Approve or refuse one. Raises ParseError, SetupError."""
         service, by = parse_ibi(form.one("ibi")), _by(visit)
         if form.one("what") == "approve":
@@ -161,23 +170,12 @@ class ApplicationsHandler(PageHandler):
             return f"{ROOT}/applications?done=refused"
         raise IbiError(_OTHER_FORM)
 
-
-class ArchivesHandler(PageHandler):
-    """Shows the registered Archives; gives one a new key, lets it move once, or forgets it."""
-
-    scope = Scope.ADMIN
-
-    def __init__(self, registrar: Registrar, statuses: MemberStatuses) -> None:
-        self._registrar = registrar
-        self._statuses = statuses
-
-    def show(self, _visit: PageRequest, typed: Form | None) -> ArchivesPage:
-        """Make the page."""
+    def _show_archives(self, _visit: PageRequest, typed: Form | None) -> ArchivesPage:
         members = {member.service_ibi: member for member in self._statuses()}
         return ArchivesPage(self._registrar.registered(), members, typed.one("ibi") if typed else "")
 
-    def do(self, visit: PageRequest, form: Form) -> ArchivesPage | str:
-        """Decide about one. Raises ParseError, NotHeld, SetupError."""
+    def _decide(self, visit: PageRequest, form: Form) -> ArchivesPage | str:
+        """Give an Archive a new key, let it move once, or forget it. Raises ParseError, NotHeld, SetupError."""
         service, by, what = parse_ibi(form.one("ibi")), _by(visit), form.one("what")
         if what == "move":
             self._registrar.allow_move(service, by)
@@ -187,59 +185,27 @@ class ArchivesHandler(PageHandler):
             raise IbiError("tick that you mean it")
         if what == "key":
             # The page first: a key that is made and then cannot be shown is lost, and the old one is void.
-            page = self.show(visit, None)
+            page = self._show_archives(visit, None)
             return replace(page, made=str(service), key=self._registrar.rotate(service, by))
         if what == "forget":
             self._registrar.unregister(service, by)
             return f"{ROOT}/archives?done=forgotten"
         raise IbiError(_OTHER_FORM)
 
-
-class AlertsHandler(PageHandler):
-    """Shows alerts of two Originals."""
-
-    scope = Scope.READ
-
-    def __init__(self, alerts: OriginalsAlerts) -> None:
-        self._alerts = alerts
-
-    def show(self, visit: PageRequest, _typed: Form | None) -> AlertsPage:
-        """Make a page of them, each with its evidence."""
+    def _show_alerts(self, visit: PageRequest, _typed: Form | None) -> AlertsPage:
+        """Alerts of two Originals, each with its evidence."""
         return AlertsPage(*self._alerts.read(_number(visit, "before"), _number(visit, "at")))
 
-
-class LogHandler(PageHandler):
-    """Shows the log."""
-
-    scope = Scope.READ
-
-    def __init__(self, log: Path) -> None:
-        self._log = log
-
-    def show(self, visit: PageRequest, _typed: Form | None) -> LogPage:
-        """Make a page of entries: all, of one kind, or about one item or Archive. Raises ParseError."""
+    def _show_log(self, visit: PageRequest, _typed: Form | None) -> LogPage:
+        """Entries: all, of one kind, or about one item or Archive. Raises ParseError."""
         what, ibi = visit.query.get("what", "")[:_LONGEST_WORD], visit.query.get("ibi", "").strip()
         entries = read_slice(
             self._log, entry_filter(what, ibi), _number(visit, "before"), at=_number(visit, "at")
         )
         return LogPage(entries.entries, what, ibi, entries.at, entries.unread)
 
-
-class PoliciesHandler(PageHandler):
-    """Shows and changes settings.
-
-    The form sends for each field the value that it was made from (`was.` and its name), so that what another
-    administrator has changed meanwhile is not undone.
-    """
-
-    scope = Scope.ADMIN
-
-    def __init__(self, data: Path, evidence: Evidence) -> None:
-        self._data = data
-        self._evidence = evidence
-
-    def show(self, _visit: PageRequest, typed: Form | None) -> PoliciesPage:
-        """Make the page, without secrets; with what was typed, where that could not be stored."""
+    def _show_policies(self, _visit: PageRequest, typed: Form | None) -> PoliciesPage:
+        """The settings without secrets; with what was typed, where that could not be stored."""
         settings = ResolverSettings.read(self._data)
         now = {name: setting_text(getattr(settings, name)) for name in HTTP_SETTINGS}
         changes, seen = _changes(typed)
@@ -251,12 +217,16 @@ class PoliciesHandler(PageHandler):
         theirs = [name for name, text in changes.items() if now[name] not in {text, seen[name]}]
         return PoliciesPage(now | changes, now, others, theirs)
 
-    def do(self, visit: PageRequest, form: Form) -> PoliciesPage | str:
-        """Change the settings that were changed in the form. Raises SetupError."""
+    def _change_policies(self, visit: PageRequest, form: Form) -> PoliciesPage | str:
+        """Change the settings that were changed in the form. Raises SetupError.
+
+        The form sends for each field the value that it was made from (`was.` and its name), so that what another
+        administrator has changed meanwhile is not undone.
+        """
         changes, seen = _changes(form)
         done = change_settings(self._data, changes, HTTP_SETTINGS, self._evidence, _by(visit), seen)
         if done.notes:
-            return replace(self.show(visit, None), notes=done.notes)
+            return replace(self._show_policies(visit, None), notes=done.notes)
         return f"{ROOT}/policies?done={'set' if done.changed else 'unchanged'}"
 
 
