@@ -9,7 +9,7 @@ from contextlib import closing
 from typing import TYPE_CHECKING, Any, Final
 
 from bench.processes import NotStarted
-from ibi.app.archive_http import indexer
+from ibi.app.archive import indexer
 from ibi.archive.ingest.importing import FileImporter
 from ibi.archive.store.data_directory import DataDirectory
 from ibi.identifier.forms import IBIForms

@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Any
 from bench.archive import made
 from bench.figures import figure, table
 from bench.importing import taken_in
-from ibi.app.archive_http import indexer
+from ibi.app.archive import indexer
 from ibi.archive.search import feeds
 from ibi.archive.search import search as looking
 from ibi.archive.search.index import SearchIndex

@@ -37,7 +37,7 @@ from ibi.http.request import ClientGone
 from ibi.http.response import HTML, NO_STORE, Response
 from ibi.protocol.language import LanguagePreference
 from ibi.runtime.i18n import LANGUAGES
-from ibi.runtime.tasks import run_to_completion_in
+from ibi.runtime.tasks import run_to_completion
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Mapping
@@ -286,7 +286,7 @@ class Administration:
 
 async def _in_thread(function: Callable[..., _T], *args: Any, **named: Any) -> _T:
     """Run a function that may wait in a thread; a cancelled caller waits for it, since it may be changing something."""
-    return await run_to_completion_in(_THREADS, partial(function, *args, **named))
+    return await run_to_completion(partial(function, *args, **named), threads=_THREADS)
 
 
 def _headers(nonce: str) -> Headers:

@@ -35,7 +35,7 @@ from ibi.identifier.forms import parse_name
 from ibi.protocol.language import LanguagePreference
 from ibi.protocol.query_string import read_query, unescape
 from ibi.runtime.i18n import LANGUAGES, say
-from ibi.runtime.tasks import run_to_completion_in
+from ibi.runtime.tasks import run_to_completion
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Mapping
@@ -176,12 +176,12 @@ async def in_reading_thread(function: Callable[_P, _T], *args: _P.args, **named:
 
     A caller that is cancelled waits for it nevertheless: what it works on must not be cleared away meanwhile.
     """
-    return await run_to_completion_in(_READING, partial(function, *args, **named))
+    return await run_to_completion(partial(function, *args, **named), threads=_READING)
 
 
 async def in_changing_thread(function: Callable[_P, _T], *args: _P.args, **named: _P.kwargs) -> _T:
     """Run a function that may wait for a lock or a label, as all that change items, so that no reader waits for it."""
-    return await run_to_completion_in(_CHANGING, partial(function, *args, **named))
+    return await run_to_completion(partial(function, *args, **named), threads=_CHANGING)
 
 
 def language_of(request: Request) -> str:

@@ -4,35 +4,44 @@ from __future__ import annotations
 
 import asyncio
 import time
+from contextlib import suppress
 from dataclasses import replace
 from functools import lru_cache, partial
 from typing import TYPE_CHECKING, Any, Final
 
 import ibi
+from ibi.accounts.administration import AccountPages, Administration
 from ibi.accounts.layout import ROOT
-from ibi.app.archive_http import (
-    administration,
-    archive_api,
-    index_duties,
-    largest_body,
-    oai_handler,
-    search_pages,
-    upload_store,
-)
-from ibi.archive.api import transfers
+from ibi.accounts.people import AccountManager, Accounts, Role
+from ibi.accounts.sign_in import Authentication
+from ibi.accounts.tokens import Scope, Tokens
+from ibi.api.accounts import AccountRoutes
+from ibi.api.dispatch import Api
+from ibi.archive.admin.exchange import ExchangePages
+from ibi.archive.admin.forms import FormHandling, page_error
+from ibi.archive.admin.item_pages import ItemPages
+from ibi.archive.admin.overview import OverviewPages
+from ibi.archive.api import deposits, imports, items, membership, openapi, transfers, uploads
 from ibi.archive.membership import holdings_filter, networks
 from ibi.archive.membership.holdings_filter import HoldingsFilterFile
 from ibi.archive.membership.joining import Resolvers, WatchedArchiveSettings
 from ibi.archive.membership.networks import Memberships, MembershipStore, WantedMemberships
 from ibi.archive.membership.notices import ChangeNotifier
-from ibi.archive.oai.provider import OAI
-from ibi.archive.pages.models import Renderer
+from ibi.archive.model.item_json import timestamp_text
+from ibi.archive.oai.provider import OAI, OaiHandler, OaiProvider
+from ibi.archive.pages import statistics
+from ibi.archive.pages.handle_records import HandleRecords
+from ibi.archive.pages.models import Renderer, SiteContext
+from ibi.archive.pages.search_pages import SearchPages
 from ibi.archive.pages.visits import VisitCounter
 from ibi.archive.preservation import audit as audit_duty
 from ibi.archive.preservation.audit import AuditDuty
 from ibi.archive.replication import refreshing
 from ibi.archive.replication.copying import Copier
 from ibi.archive.replication.giving import Giver
+from ibi.archive.replication.receiving import Receiver
+from ibi.archive.search.index import SearchIndex
+from ibi.archive.search.indexing import Indexer
 from ibi.archive.service.service import ArchiveService, identity_of
 from ibi.archive.store.data_directory import DataDirectory
 from ibi.errors import SetupError
@@ -43,22 +52,28 @@ from ibi.runtime.nonce import Nonce
 from ibi.runtime.reload import ReloadingApp
 from ibi.runtime.signing import public_key
 from ibi.runtime.tasks import PeriodicTask, PeriodicTasks
-from ibi.web import archive_pages, assets
+from ibi.web import administration_pages, archive_pages, assets
 from ibi.web.assets import WithAssets
 from ibi.web.formats import FORMATS, schema_kind
+from ibi.web.formats.oai_dc import RECORD_FORMATS
+from ibi.web.formats.record import kind_of
 from ibi.web.rendering import page_headers, page_language, sayer
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Coroutine, Mapping, Sequence
+    from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
     from pathlib import Path
 
+    from ibi.api.routes import Route
     from ibi.archive.store.tables.catalogue import Catalogue
     from ibi.archive.store.tables.memberships import MembershipRecord
     from ibi.http.client.address import Names
     from ibi.runtime.settings import ArchiveSettings
 
+
 EXPIRE_EVERY: Final = 3600.0
 """Seconds between two checks for uploads that were given up."""
+# Bytes of a form besides its files: the fields of a deposit, and their multipart heads.
+_FORM: Final = 2 << 20
 
 
 def archive_directory(data: Path) -> DataDirectory:
@@ -90,7 +105,9 @@ def archive_service(
     duties = _following(watched, partial(_duties, directory, catalogue, names))
 
     async def started() -> None:
-        indexing = index_duties(directory, catalogue)
+        # Apart from the other duties: what was deposited must be found within seconds, not after an audit.
+        listed = [indexer(directory, catalogue).duty()]
+        indexing = PeriodicTasks(lambda: listed)
         await asyncio.gather(
             memberships.run(), notifier.run(), transferring.run(), duties.run(), indexing.run()
         )
@@ -106,7 +123,7 @@ def archive_service(
         memberships.stop,
         close,
         tls,
-        largest_body=largest_body(watched.current().settings),
+        largest_body=_largest_body(watched.current().settings),
         reload=app.reload,
         at_once=lambda method, target, head, peer: app.current().at_once(method, target, head, peer),
     )
@@ -156,10 +173,13 @@ class _RequestHandling:
         renderer = Renderer(
             archive_pages.render, page_headers, page_language, sayer, FORMATS, schema_kind, assets.svg
         )
-        self._search_pages = search_pages(directory, settings, self._for_api, renderer)
+        site = SiteContext(f"http://{settings.address}", settings.resolver, settings.admin, search=True)
+        search_index, oai_index = SearchIndex(directory.path), SearchIndex(directory.path)
+        self._search_pages = SearchPages(site, settings.address, self._for_api, search_index, renderer)
         api, self._receiver = archive_api(directory, settings, self._for_api, self._search_pages.routes())
-        self._administration = administration(directory, settings, self._for_api)
-        self._oai = oai_handler(directory, settings, self._for_api)
+        self._administration = _administration(directory, settings, self._for_api)
+        provider = OaiProvider(settings, self._for_api, oai_index, RECORD_FORMATS, time.time)
+        self._oai = OaiHandler(provider, oai_index.close)
         self._service = ArchiveService(
             settings,
             catalogue,
@@ -191,6 +211,86 @@ class _RequestHandling:
         self._oai.close()
         await self._search_pages.close()
         self._for_api.close()
+
+
+def archive_api(
+    directory: DataDirectory,
+    settings: ArchiveSettings,
+    catalogue: Catalogue,
+    more: Iterable[Route] = (),
+) -> tuple[Api, Receiver]:
+    """Make the JSON interface, and the receiver of originals, which is to be closed; `more`: further routes."""
+    item_store = directory.item_store_over(catalogue, settings)
+    # The first session settles what a killed process left behind, before requests depend on it.
+    with suppress(SetupError), item_store.staging_session():
+        pass
+    uploading, data = _upload_store(directory, settings), directory.path
+    giver = Giver(item_store, data, f"http://{settings.address}")
+    receiver = Receiver(item_store, data, settings.largest_upload)
+    copier = Copier(item_store, settings.resolver, settings.largest_upload)
+    people, tokens = AccountManager(Accounts(data), tuple(Role), _moment), Tokens(data)
+    table = (
+        *items.routes(catalogue, time.time),
+        *deposits.Deposits(item_store, uploading).routes(),
+        *uploads.UploadHandlers(uploading).routes(),
+        *statistics.routes(catalogue),
+        *HandleRecords(settings, catalogue, f"http://{settings.address}", time.time).routes(),
+        *transfers.peer_routes(giver, receiver),
+        imports.Imports(item_store, uploading).route(),
+        *items.CopyService(copier).routes(time.time),
+        *transfers.HandOvers(giver, data).routes(),
+        *membership.Membership(data, catalogue).routes(),
+        *AccountRoutes(people, tokens, _moment, tuple(Scope)).routes(),
+        *more,
+    )
+    api = Api(openapi.routes(table, ibi.__version__), tokens, _largest_body(settings), uploads.TUNNEL)
+    return api, receiver
+
+
+def _administration(
+    directory: DataDirectory, settings: ArchiveSettings, catalogue: Catalogue
+) -> Administration:
+    """Make the administration at /-/admin, which is to be closed."""
+    authentication = Authentication(directory.path, str(settings.service.main), time.time)
+    item_store = directory.item_store_over(catalogue, settings)
+    forms = FormHandling(settings, item_store, _largest_body(settings))
+    data, uploading = directory.path, _upload_store(directory, settings)
+    copier = Copier(item_store, settings.resolver, settings.largest_upload)
+    giver = Giver(item_store, data, f"http://{settings.address}")
+    end_sessions = authentication.sessions.end_all
+    people = AccountManager(authentication.accounts, tuple(Role), _moment, end_sessions)
+    exchange = ExchangePages(
+        items.CopyService(copier), transfers.HandOvers(giver, data), imports.Imports(item_store, uploading)
+    )
+    handlers = {
+        **OverviewPages(data, catalogue, settings.audit_days, _moment).handlers(),
+        **ItemPages(item_store, uploading, settings).handlers(),
+        **exchange.handlers(),
+        **AccountPages(authentication, people).handlers(),
+    }
+    render, address = administration_pages.render, settings.address
+    return Administration(authentication, handlers, render, forms.caller, page_error, address, forms.take)
+
+
+def indexer(directory: DataDirectory, catalogue: Catalogue) -> Indexer:
+    """Make the indexer, which keeps the search index up to date; it is to be closed."""
+    service = str(directory.settings().service.main)
+    return Indexer(catalogue, directory.path, time.time, lambda types: kind_of(types).datacite, service)
+
+
+def _largest_body(settings: ArchiveSettings) -> int:
+    """Return the bytes of the largest request that an Archive reads."""
+    return settings.largest_upload + _FORM
+
+
+def _upload_store(directory: DataDirectory, settings: ArchiveSettings) -> uploads.Uploads:
+    """Return the store of the uploads that are under way."""
+    return uploads.Uploads(directory.path / "uploads", time.time, settings.largest_upload)
+
+
+def _moment() -> str:
+    """Return the time, as accounts and tokens record when they were made."""
+    return timestamp_text(time.time())
 
 
 def _own_catalogue(directory: DataDirectory, settings: ArchiveSettings) -> Catalogue:
@@ -236,7 +336,7 @@ def _duties(
     """Make the duties of the first process, besides its memberships."""
     item_store = directory.item_store_over(catalogue, settings)
     copier = Copier(item_store, settings.resolver, settings.largest_upload, names)
-    uploads = upload_store(directory, settings)
+    uploads = _upload_store(directory, settings)
     tasks = [PeriodicTask("uploads", EXPIRE_EVERY, lambda: asyncio.to_thread(uploads.expire))]
     if settings.holdings_filter:
         tasks.append(HoldingsFilterFile(catalogue, directory.path).duty())

@@ -18,23 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
 TRIAL_DOMAINS = frozenset(
-    {
-        "localhost",
-        "test",
-        "example",
-        "invalid",
-        "local",
-        "internal",
-        "alt",
-        "arpa",
-        "onion",
-        "home",
-        "lan",
-        "corp",
-        "intranet",
-        "private",
-        "localdomain",
-    }
+    "localhost test example invalid local internal alt arpa onion home lan corp intranet private localdomain".split()
 )
 """Last words of host names that have no owner; labels under them are only for trying out."""
 

@@ -17,6 +17,7 @@ from ibi.identifier.dates import LabelDate
 from ibi.identifier.ibip import EPOCH, canonical_ip
 from ibi.identifier.numerals import IPV4, Numerals
 from ibi.identifier.ordering import TimeOrdered, set_canonical, set_text
+from ibi.identifier.repository import LAST_PORT
 
 WHAT: Final = "legacy opaque id"
 MAX_LENGTH: Final = 128
@@ -41,8 +42,6 @@ SECOND_GENERATION_RULE = rf"{_DIGIT}++Z{_DIGIT}*+/{_DIGIT}{{3,6}}"
 FIRST_GENERATION_RULE = rf"{_DIGIT}++(?:X{_DIGIT}++)++Z{_DIGIT}++(?:Y{_DIGIT}*+)?/{_DIGIT}{{3,6}}"
 LEGACY_RULE = rf"(?:{FIRST_GENERATION_RULE}|{SECOND_GENERATION_RULE})"
 _match = re.compile(LEGACY_RULE, re.ASCII).fullmatch
-
-_LAST_PORT = 65535
 
 
 @final
@@ -116,7 +115,7 @@ class LegacyId(TimeOrdered):
         if not coded:
             return 80
         port = OPAQUE.read(coded) if len(coded) <= len("65535") else 0
-        return port if 0 < port <= _LAST_PORT else None
+        return port if 0 < port <= LAST_PORT else None
 
     @property
     def date(self) -> LabelDate:

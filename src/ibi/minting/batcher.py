@@ -64,10 +64,6 @@ class _Request:
     answer: asyncio.Future[list[Batch]]
     batches: list[Batch] = field(default_factory=list)
 
-    def refuse(self, why: Exception) -> None:
-        if not self.answer.done():
-            self.answer.set_exception(why)
-
 
 class LabelBatcher:
     """Gives the labels of one subsystem; all of it happens in one event loop.
@@ -92,17 +88,13 @@ class LabelBatcher:
         self._stall_seconds = max(STALL_SECONDS, math.ceil(2 * self._interval / TICKS))
         self._queue: deque[_Request] = deque()
         self._reserved: deque[_Request] = deque()  # in the order of their dates
-        self._waiting = 0
+        self.waiting = 0
+        """How many labels are waited for that have no date yet."""
         self._last_batch_at = -math.inf
         self._serving: asyncio.Task[None] | None = None
         self._release: asyncio.TimerHandle | None = None
         self._stopping = False
         self._worker = _CommitWorker()
-
-    @property
-    def waiting(self) -> int:
-        """How many labels are waited for that have no date yet."""
-        return self._waiting
 
     @property
     def most_labels(self) -> int:
@@ -111,7 +103,7 @@ class LabelBatcher:
 
     def delay(self, count: int) -> float:
         """About how many seconds `count` labels more would take."""
-        demand = self._waiting + count
+        demand = self.waiting + count
         return demand * self._sharers * self._step(demand) / TICKS
 
     async def draw(self, count: int) -> list[Batch]:
@@ -119,10 +111,15 @@ class LabelBatcher:
 
         Raises Busy where they cannot be given soon; ClockError, LostState and SetupError as the waiting room does.
         """
-        self._refuse_early(count)
+        if self._stopping:
+            raise _stopping()
+        if self.delay(count) > LONGEST_WAIT or self.waiting + count > MOST_WAITING:
+            problem = "more labels are waited for than can be given in {seconds} seconds; ask again later"
+            seconds = min(LONGEST_WAIT, max(1, math.ceil(self.delay(0))))
+            raise Busy(MintingError(problem, seconds=LONGEST_WAIT), seconds)
         loop = asyncio.get_running_loop()
-        self._waiting += count
-        request = _Request(count, self._step(self._waiting), loop.time(), loop.create_future())
+        self.waiting += count
+        request = _Request(count, self._step(self.waiting), loop.time(), loop.create_future())
         self._queue.append(request)
         if self._serving is None or self._serving.done():
             self._serving = loop.create_task(self._serve())
@@ -132,7 +129,7 @@ class LabelBatcher:
             # Left with labels missing: the client has gone away, and its request must not draw any more.
             if request.missing and request in self._queue:
                 self._queue.remove(request)
-                self._waiting -= request.missing
+                self.waiting -= request.missing
 
     def stop(self) -> None:
         """Take no more requests. What is reserved, or is being reserved now, is still given out."""
@@ -140,16 +137,6 @@ class LabelBatcher:
 
     def _step(self, demand: int) -> int:
         return self.granularity or coarsest_for(demand * self._sharers)
-
-    def _refuse_early(self, count: int) -> None:
-        if self._stopping:
-            raise _stopping()
-        if self.delay(count) > LONGEST_WAIT or self._waiting + count > MOST_WAITING:
-            why = MintingError(
-                "more labels are waited for than can be given in {seconds} seconds; ask again later",
-                seconds=LONGEST_WAIT,
-            )
-            raise Busy(why, min(LONGEST_WAIT, max(1, math.ceil(self.delay(0)))))
 
     async def _serve(self) -> None:
         """Reserve for all in the queue, again and again until it is empty."""
@@ -166,7 +153,7 @@ class LabelBatcher:
         loop = asyncio.get_running_loop()
         # The step that each request had when it came: from what is left it would get coarser and coarser.
         step = min(request.step for request in self._queue)
-        reserving = self._worker.do(partial(self._waiting_room.reserve, step, self._waiting))
+        reserving = self._worker.do(partial(self._waiting_room.reserve, step, self.waiting))
         while not reserving.done():
             soonest = self._deadline(self._queue[0]) if self._queue else loop.time() + STALL_SECONDS
             await asyncio.wait({reserving}, timeout=max(0, soonest - loop.time()))
@@ -186,7 +173,7 @@ class LabelBatcher:
             part, batch = batch.split(request.missing)
             request.batches.append(part)
             request.missing -= len(part)
-            self._waiting -= len(part)
+            self.waiting -= len(part)
             if not request.missing:
                 self._reserved.append(self._queue.popleft())
         if self._release is None:
@@ -218,9 +205,10 @@ class LabelBatcher:
     def _refuse(self, requests: Iterable[_Request], why: Exception) -> None:
         """Refuse these requests; the dates that they have so far are burned."""
         for request in list(requests):
-            self._waiting -= request.missing
+            self.waiting -= request.missing
             request.missing = 0
-            request.refuse(why)
+            if not request.answer.done():
+                request.answer.set_exception(why)
         if isinstance(requests, deque):
             requests.clear()
 

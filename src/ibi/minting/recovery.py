@@ -59,7 +59,8 @@ def recover(
         make_folder(directory / FOLDER)
         files = StateFiles(directory, machine.identity, machine.running)
         with closing(files), files.locked() as state:
-            if _made_elsewhere(state, machine) and not moved:
+            elsewhere = any(record.machine != machine.identity for record in _records(state))
+            if (elsewhere or state.fault in {StateFault.MOVED, StateFault.COPIED}) and not moved:
                 found = LostState(SENTENCES[state.fault or StateFault.MOVED], directory=directory / FOLDER)
                 problem = (
                     "{found}. If the other one will never give a label again, say so with --moved; if it goes on, "
@@ -73,32 +74,24 @@ def recover(
 
 def _repair(state: LockedState, machine: Machine, labels: int, *, clock_right: bool) -> Recovery:
     now = machine.now()
-    known = state.record or state.replica
-    in_state = state.record.last if state.record else None
-    in_replica = state.replica.last if state.replica else None
+    records = _records(state)
     # No label ever left before its moment, so none is later than the present clock plus what may be reserved.
-    last = max(now + AHEAD, labels, in_state or 0, in_replica or 0)
+    last = max(now + AHEAD, labels, *(record.last for record in records))
+    known = records[0] if records else None
     names = known.names if known else UNKNOWN
     # More than either file counts, so that what is left of them is seen to be older.
-    drawn = 1 + max(_drawn(state.record), _drawn(state.replica))
+    drawn = 1 + max((record.drawn for record in records), default=0)
     fresh = StateRecord(last, now, machine.running(), drawn, machine.boot, machine.identity, names)
     check_clock_reading(fresh if clock_right else known or fresh, now, machine, ClockLimits())
     if last > now + AHEAD:
         problem = "a label of {date} has been given, and the clock says {now}: it is behind, or was far ahead"
         raise ClockError(problem, date=date_text(last), now=date_text(now))
+    in_state, in_replica = (record and record.last for record in (state.record, state.replica))
     found = Recovery(state.fault, in_state, in_replica, labels or None, last)
     state.create(fresh)
     return found
 
 
-def _made_elsewhere(state: LockedState, machine: Machine) -> bool:
-    """Whether the state, or what is left of it, was made in another place."""
-    if state.fault in {StateFault.MOVED, StateFault.COPIED}:
-        return True
-    return any(
-        each is not None and each.machine != machine.identity for each in (state.record, state.replica)
-    )
-
-
-def _drawn(record: StateRecord | None) -> int:
-    return record.drawn if record else 0
+def _records(state: LockedState) -> list[StateRecord]:
+    """What is left of the state, and of its replica."""
+    return [record for record in (state.record, state.replica) if record is not None]

@@ -53,22 +53,22 @@ class MintingService:
     """The ASGI application that mints.
 
     `batchers`, at least one: what is minted under. `choose` returns the one that serves an order, and may raise an
-    IbiError or a Refusal; without it, it is the first that can. `pages`: what else is answered, by path.
+    IbiError or a Refusal. `pages`: what else is answered, by path.
     """
 
     def __init__(
         self,
         batchers: Sequence[LabelBatcher],
         tokens: Tokens,
-        choose: Callable[[LabelOrder], LabelBatcher] | None = None,
-        pages: Mapping[str, Page] | None = None,
+        choose: Callable[[LabelOrder], LabelBatcher],
+        pages: Mapping[str, Page],
     ) -> None:
         self._batchers = batchers
         self._tokens = tokens
-        self._choose = choose or (lambda order: order.able(batchers)[0])
-        self._clients = _Clients()
+        self._choose = choose
+        self._under_way: dict[str, tuple[int, int]] = {}  # requests and labels of each client
         self._trouble = ""
-        self._pages: dict[str, Page] = {"/-/healthz": _health, "/-/about": self._about, **(pages or {})}
+        self._pages: dict[str, Page] = {"/-/healthz": _health, "/-/about": self._about, **pages}
 
     async def __call__(self, scope: dict[str, Any], receive: Receive, send: Send) -> None:
         """Answer one HTTP request; other kinds of connection are none of ours."""
@@ -116,8 +116,11 @@ class MintingService:
             raise Refusal(405, IbiError(why), ("allow", "POST"))
         client = self._client(request)
         order = LabelOrder.read(request, await read_body(request, receive))
-        batcher = self._batcher(order)
-        counted.enter_context(self._clients.waiting(client, order.count))
+        try:
+            batcher = self._choose(order)
+        except IbiError as error:
+            raise Refusal(400, error) from None
+        counted.enter_context(self._counted(client, order.count))
         batches = await self._draw(batcher, order.count)
         body = await write_labels(batcher.generator, batches, order)
         kind = PLAIN if order.as_text else JSON
@@ -141,12 +144,6 @@ class MintingService:
             why = IbiError("this token is unknown, or was revoked")
             raise Refusal(401, why, ("www-authenticate", 'Bearer error="invalid_token"'))
         return known.name
-
-    def _batcher(self, order: LabelOrder) -> LabelBatcher:
-        try:
-            return self._choose(order)
-        except IbiError as error:
-            raise Refusal(400, error) from None
 
     def _page(self, request: Request) -> Response:
         page = self._pages.get(request.path)
@@ -194,16 +191,9 @@ class MintingService:
             return Refusal(503, LostState(why))
         return _later(SetupError("the disk of this service fails, so no label is given; ask again later"))
 
-
-class _Clients:
-    """How much each client is waiting for."""
-
-    def __init__(self) -> None:
-        self._under_way: dict[str, tuple[int, int]] = {}  # requests and labels
-
     @contextmanager
-    def waiting(self, client: str, count: int) -> Iterator[None]:
-        """Count a request while it lasts. Raises Refusal for one too many."""
+    def _counted(self, client: str, count: int) -> Iterator[None]:
+        """Count what a client waits for while it lasts. Raises Refusal for too much (T37)."""
         requests, labels = self._under_way.get(client, (0, 0))
         if requests >= MOST_REQUESTS_PER_CLIENT or labels + count > MOST_LABELS_PER_CLIENT:
             why = "too much is asked for at a time under this token; wait for the labels that are under way"

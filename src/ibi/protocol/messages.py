@@ -230,7 +230,11 @@ def read_request(raw_query: str) -> Request:
     Raises ParseError for an unknown or missing subject, a pair that is missing, repeated or not of its domain
     (AMB-32). Names that no message knows are passed over.
     """
-    values = _unrepeated(raw_query)
+    values: dict[str, str] = {}
+    for name, value in read_query(raw_query):
+        if name in values:
+            raise ParseError("request", name, "this name is given twice")
+        values[name] = value
     subject = _mandatory(values, terms.SERVICE_SUBJECT)
     match subject:
         case Subject.URL:
@@ -285,15 +289,6 @@ def _switch_values(values: dict[str, str]) -> tuple[str, IBI, str, str, str, str
         raise ParseError("key", "", "a key is ten digits or more, perhaps twice with a hyphen between")
     ibi = parse_ibi(_mandatory(values, "archiveserviceibi"))
     return address, ibi, canonical_ip(_mandatory(values, "archiveip")), version, mail, key, protocol
-
-
-def _unrepeated(raw_query: str) -> dict[str, str]:
-    values: dict[str, str] = {}
-    for name, value in read_query(raw_query):
-        if name in values:
-            raise ParseError("request", name, "this name is given twice")
-        values[name] = value
-    return values
 
 
 def _mandatory(values: dict[str, str], name: str) -> str:

@@ -20,10 +20,8 @@ from ibi.errors import SetupError
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from alembic.config import Config
     from sqlalchemy import Connection, Engine
 
-_UNUSABLE = "the database {path} cannot be used: {reason}"
 _ONLY_READING = "only_reading"
 """An option of connections: looking at the version waits for no writer."""
 _REVISION = re.compile(r'^revision = "(\w+)"$', re.MULTILINE)
@@ -68,17 +66,18 @@ def migrate(engine: Engine, migrations: Path) -> None:
     """
     # Imported here: it is a third of what a command costs, and hardly any command needs it.
     from alembic import command
+    from alembic.config import Config
 
-    config = _config(migrations)
+    config = Config()
+    config.set_main_option("script_location", str(migrations).replace("%", "%%"))
+    config.set_main_option("path_separator", "os")
     try:
         Path(str(engine.url.database)).touch(mode=0o600)
         with engine.begin() as connection:
             config.attributes["connection"] = connection
             command.upgrade(config, "head")
-    except DatabaseError as error:
+    except (DatabaseError, OSError) as error:
         raise _unusable(engine, error) from None
-    except OSError as error:
-        raise SetupError(_UNUSABLE, path=engine.url.database, reason=error.strerror or error) from None
 
 
 def check_version(engine: Engine, migrations: Path) -> None:
@@ -121,8 +120,7 @@ def quick_check(engine: Engine, seconds: float) -> list[str]:
     except (DatabaseError, engine.dialect.loaded_dbapi.Error) as error:
         if time.monotonic() > end:
             raise TimeoutError from None
-        reason = error.orig if isinstance(error, DatabaseError) else error
-        raise SetupError(_UNUSABLE, path=engine.url.database, reason=reason) from None
+        raise _unusable(engine, error) from None
     return [] if found == ["ok"] else found
 
 
@@ -132,10 +130,8 @@ def transaction(engine: Engine) -> Iterator[Connection]:
     try:
         with engine.begin() as connection:
             yield connection
-    except DatabaseError as error:
+    except (DatabaseError, engine.dialect.loaded_dbapi.Error) as error:
         raise _unusable(engine, error) from None
-    except engine.dialect.loaded_dbapi.Error as error:
-        raise SetupError(_UNUSABLE, path=engine.url.database, reason=error) from None
 
 
 def run_migrations(attributes: dict[Any, Any]) -> None:
@@ -169,14 +165,8 @@ def _version(engine: Engine) -> str | None:
     return found[0] if len(found) == 1 else None
 
 
-def _config(migrations: Path) -> Config:
-    from alembic.config import Config
-
-    config = Config()
-    config.set_main_option("script_location", str(migrations).replace("%", "%%"))
-    config.set_main_option("path_separator", "os")
-    return config
-
-
-def _unusable(engine: Engine, error: DatabaseError) -> SetupError:
-    return SetupError(_UNUSABLE, path=engine.url.database, reason=error.orig)
+def _unusable(engine: Engine, error: Exception) -> SetupError:
+    # In SQLAlchemy's own words stands the statement, too; the driver says what is wrong.
+    cause = error.orig if isinstance(error, DatabaseError) else getattr(error, "strerror", None)
+    path = engine.url.database
+    return SetupError("the database {path} cannot be used: {reason}", path=path, reason=cause or error)

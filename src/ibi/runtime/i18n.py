@@ -38,12 +38,10 @@ def reader_language() -> str:
 
 def printable(text: str) -> str:
     """A text for a terminal: whatever could steer one (colours, the cursor, the title) is a question mark."""
-    return "".join(char if char.isprintable() or char == "\n" or _is_half(char) else "?" for char in text)
-
-
-def _is_half(char: str) -> bool:
-    """Whether it is half a character (a lone surrogate), which is escaped where it is written."""
-    return "\ud800" <= char <= "\udfff"
+    # Half a character (a lone surrogate) stays: it is escaped where it is written.
+    return "".join(
+        char if char.isprintable() or char == "\n" or "\ud800" <= char <= "\udfff" else "?" for char in text
+    )
 
 
 def say(message: IbiError | str, language: str | None = None, **details: object) -> str:

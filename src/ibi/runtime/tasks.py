@@ -9,8 +9,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from dataclasses import dataclass
-from functools import partial
-from typing import TYPE_CHECKING, Final, ParamSpec, TypeVar
+from typing import TYPE_CHECKING, Final, TypeVar, TypeVarTuple
 
 from ibi.errors import IbiError
 
@@ -25,8 +24,8 @@ LONGEST: Final = 600.0
 LOOK_EVERY = 0.5
 """Seconds between two looks at what is due."""
 
-_P = ParamSpec("_P")
 _T = TypeVar("_T")
+_Ts = TypeVarTuple("_Ts")
 
 _log = logging.getLogger(__name__)
 
@@ -102,16 +101,13 @@ class PeriodicTasks:
             _log.warning("%s: %s", task.name, problem, exc_info=fault)
 
 
-async def run_to_completion(function: Callable[_P, _T], *args: _P.args, **named: _P.kwargs) -> _T:
-    """Run a function in one of the loop's threads; a caller that is cancelled waits for its end first."""
-    return await run_to_completion_in(None, partial(function, *args, **named))
-
-
-async def run_to_completion_in(threads: Executor | None, function: Callable[[], _T]) -> _T:
-    """Run a function in one of these threads; a caller that is cancelled waits for its end first."""
+async def run_to_completion(
+    function: Callable[[*_Ts], _T], *args: *_Ts, threads: Executor | None = None
+) -> _T:
+    """Run a function in one of these threads (None: the loop's); a caller that is cancelled waits for its end first."""
     # A thread cannot be cancelled. On its own it would go on while its caller clears away what it works on: its lock,
     # its files in staging. A process that must not wait so long ends as a whole, as after a kill (`http.server`).
-    running = asyncio.get_running_loop().run_in_executor(threads, function)
+    running = asyncio.get_running_loop().run_in_executor(threads, function, *args)
     stopped: asyncio.CancelledError | None = None
     while not running.done():
         try:

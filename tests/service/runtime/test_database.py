@@ -16,7 +16,7 @@ from ibi.runtime import database
 
 @pytest.mark.parametrize("migrations", [schema.MIGRATIONS, MIGRATIONS], ids=["catalogue", "registry"])
 def test_the_versions_of_a_database_are_those_that_alembic_knows(migrations: Path) -> None:
-    steps = ScriptDirectory.from_config(database._config(migrations)).walk_revisions()
+    steps = ScriptDirectory(str(migrations)).walk_revisions()
     assert database._versions(migrations) == [step.revision for step in steps][::-1]
 
 

@@ -14,7 +14,8 @@ import pytest
 from ibi.accounts.administration import Administration as Pages
 from ibi.accounts.layout import Layout
 from ibi.accounts.people import Accounts, Role
-from ibi.app import archive_http, resolver_admin
+from ibi.app import archive as archive_app
+from ibi.app import resolver_admin
 from ibi.app.archive import archive_directory
 from ibi.app.resolver import open_registry, resolver_service
 from ibi.archive.store.tables import fixity, usage
@@ -117,7 +118,7 @@ def _watched(patch: pytest.MonkeyPatch) -> tuple[list[Written], dict[str, set[st
             super().__init__(users, pages, render, client_of, problem_of, address, *more)
 
     patch.setattr(administration_pages, "html", seen)
-    patch.setattr(archive_http, "Administration", Watched)
+    patch.setattr(archive_app, "Administration", Watched)
     patch.setattr(resolver_admin, "Administration", Watched)
     return written, words
 

@@ -36,7 +36,7 @@ PASSED_ON = frozenset(
     "resolver/members/status.py resolver/model/alert.py resolver/model/suggestion.py "
     "resolver/model/statements.py resolver/pages/explanation.py resolver/pages/programs.py "
     "resolver/pages/registration.py resolver/resolve/queries.py resolver/resolve/trace.py "
-    "runtime/i18n.py runtime/settings/__init__.py web/archive_pages.py web/item_page.py "
+    "runtime/i18n.py runtime/settings/__init__.py runtime/settings/toml_file.py web/archive_pages.py web/item_page.py "
     "web/rendering.py web/resolver_pages.py".split()
 )
 """Modules that pass on the sentences of other modules."""

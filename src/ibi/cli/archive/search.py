@@ -97,7 +97,7 @@ def _index(args: argparse.Namespace) -> int:
 
 def _bring_up_to_date(here: DataDirectory, catalogue: Catalogue, *, anew: bool = False) -> int:
     """Do what there is to do; returns how many items are in the index then. Raises SetupError."""
-    from ibi.app.archive_http import indexer
+    from ibi.app.archive import indexer
     from ibi.archive.store.tables import listings
 
     with catalogue.reading() as run:

@@ -7,20 +7,23 @@ import os
 import tomllib
 from contextlib import contextmanager
 from dataclasses import MISSING, dataclass, fields
-from typing import TYPE_CHECKING, Any, ClassVar, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Final, Self
 
 from ibi.errors import ParseError, SetupError
 from ibi.identifier.forms import IBIForms
 from ibi.runtime.durable_files import replace_file
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
+    from collections.abc import Iterator, Mapping
     from pathlib import Path
 
 Setting = str | bool | int | float | tuple[str, ...] | IBIForms | None
 """What a setting can be."""
 
-_TOML_ESCAPES = {'"': '\\"', "\\": "\\\\"}
+# The quotation mark, the backslash, and control characters, which no TOML has as themselves.
+_TOML_ESCAPES = str.maketrans(
+    {chr(code): f"\\u{code:04x}" for code in (*range(32), 127)} | {'"': '\\"', "\\": "\\\\"}
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -61,7 +64,8 @@ class Settings:
         values: dict[str, Any] = {}
         for name, field in known.items():
             if name in table:
-                values[name] = _READERS[str(field.type)](table[name], f"{path}: {name}")
+                kind = str(field.type).removesuffix(" | None")
+                values[name] = _setting(table[name], kind, f"{path}: {name}")
             elif field.default is MISSING:
                 raise SetupError("{path}: the setting {name} is missing", path=path, name=name)
         return cls(**values)
@@ -133,58 +137,35 @@ def _toml(value: object) -> str:
         return repr(value)
     if isinstance(value, tuple):
         return f"[{', '.join(_toml(item) for item in value)}]"
-    return f'"{"".join(_toml_char(char) for char in str(value))}"'
+    return f'"{str(value).translate(_TOML_ESCAPES)}"'
 
 
-def _toml_char(char: str) -> str:
-    return _TOML_ESCAPES.get(char) or (f"\\u{ord(char):04x}" if char < " " or char == "\x7f" else char)
-
-
-def _text(value: Any, where: str) -> str:
-    if not isinstance(value, str):
-        raise SetupError("{where} must be a text in quotes", where=where)
-    return value
-
-
-def _truth(value: Any, where: str) -> bool:
-    if not isinstance(value, bool):
-        raise SetupError("{where} must be true or false", where=where)
-    return value
-
-
-def _whole(value: Any, where: str) -> int:
-    if not isinstance(value, int) or isinstance(value, bool):
-        raise SetupError("{where} must be a whole number", where=where)
-    return value
-
-
-def _number(value: Any, where: str) -> float:
-    if not isinstance(value, int | float) or isinstance(value, bool):
-        raise SetupError("{where} must be a number", where=where)
-    return float(value)
-
-
-def _texts(value: Any, where: str) -> tuple[str, ...]:
-    if not isinstance(value, list):
-        raise SetupError("{where} must be a list of texts", where=where)
-    return tuple(_text(item, where) for item in value)
-
-
-def _forms(value: Any, where: str) -> IBIForms:
-    try:
-        return IBIForms.parse(_text(value, where))
-    except ParseError as error:
-        raise SetupError("{where}: {reason}", where=where, reason=error) from None
-
-
-_READERS: dict[str, Callable[[Any, str], Setting]] = {
-    "str": _text,
-    "bool": _truth,
-    "int": _whole,
-    "float": _number,
-    "tuple[str, ...]": _texts,
-    "tuple[str, ...] | None": _texts,
-    "IBIForms": _forms,
-    "IBIForms | None": _forms,
+_TYPES: Final[Mapping[str, Any]] = {
+    "str": str,
+    "bool": bool,
+    "int": int,
+    "float": (int, float),
+    "tuple[str, ...]": list,
 }
-"""The reader of a setting, by the type that its field declares."""
+_PROBLEMS: Final = {
+    "str": "{where} must be a text in quotes",
+    "bool": "{where} must be true or false",
+    "int": "{where} must be a whole number",
+    "float": "{where} must be a number",
+    "tuple[str, ...]": "{where} must be a list of texts",
+}
+
+
+def _setting(value: Any, kind: str, where: str) -> Setting:
+    """Read a value by the type that its field declares. Raises SetupError."""
+    if kind == "IBIForms":
+        try:
+            return IBIForms.parse(str(_setting(value, "str", where)))
+        except ParseError as error:
+            raise SetupError("{where}: {reason}", where=where, reason=error) from None
+    # True and false are numbers in Python, and none in TOML.
+    if not isinstance(value, _TYPES[kind]) or (isinstance(value, bool) and kind != "bool"):
+        raise SetupError(_PROBLEMS[kind], where=where)
+    if isinstance(value, list):
+        return tuple(str(_setting(item, "str", where)) for item in value)
+    return float(value) if kind == "float" else value

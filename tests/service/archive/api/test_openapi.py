@@ -14,7 +14,7 @@ from openapi_spec_validator import OpenAPIV31SpecValidator
 
 from ibi.accounts.tokens import Scope
 from ibi.api.routes import Route, answer, in_thread
-from ibi.app.archive_http import archive_api
+from ibi.app.archive import archive_api
 from ibi.archive.api.openapi import DOCUMENTED_ROUTES, routes
 from ibi.archive.store.data_directory import DataDirectory
 from support.archive.administration_fixture import administered_archive

@@ -13,8 +13,7 @@ from xml.etree import ElementTree as ET
 
 import pytest
 
-from ibi.app.archive import archive_service
-from ibi.app.archive_http import indexer
+from ibi.app.archive import archive_service, indexer
 from ibi.archive.pages import search_pages as finding_site
 from ibi.archive.search import feeds, tables
 from ibi.archive.store.data_directory import DataDirectory
