@@ -107,10 +107,8 @@ def archive_service(
     async def started() -> None:
         # Apart from the other duties: what was deposited must be found within seconds, not after an audit.
         listed = [indexer(directory, catalogue).duty()]
-        indexing = PeriodicTasks(lambda: listed)
-        await asyncio.gather(
-            memberships.run(), notifier.run(), transferring.run(), duties.run(), indexing.run()
-        )
+        loops = (memberships, notifier, transferring, duties, PeriodicTasks(lambda: listed))
+        await asyncio.gather(*(each.run() for each in loops))
 
     async def close() -> None:
         await memberships.close()

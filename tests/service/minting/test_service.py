@@ -131,8 +131,8 @@ async def minting(
             batchers.append(LabelBatcher(waiting_room, generator, granularity))
     tokens = Tokens(data / FOLDER)
     token = tokens.make("first", MADE)
-    first_able = lambda order: order.able(batchers)[0]  # noqa: E731
-    app = MintingService(batchers, tokens, choose(batchers) if choose else first_able, pages or {})
+    choosing = choose(batchers) if choose else lambda order: order.able(batchers)[0]
+    app = MintingService(batchers, tokens, choosing, pages or {})
     stop, ready = asyncio.Event(), asyncio.Event()
     listener = listen("127.0.0.1:0")
     if send_buffer:  # those who connect inherit it
