@@ -15,8 +15,8 @@ from ibi.protocol.persistent_url import PersistentURL
 from ibi.resolver.members.settings_changes import NUMBER_RANGES
 from ibi.resolver.members.settings_changes import SETTING_CHOICES as SETTING_WORDS
 from ibi.resolver.members.status import STANDINGS
-from ibi.resolver.members.status import moment_text as stamp
 from ibi.resolver.model.alert import MOST_SILENT, Kind
+from ibi.resolver.model.archive import moment_text as stamp
 from ibi.resolver.model.statements import WORDS
 from ibi.resolver.pages import administration
 from ibi.resolver.pages.explanation import FIRST_REASONS, PERSISTENCE

@@ -15,6 +15,7 @@ from ibi.http.limits.window import FailureWindows
 from ibi.identifier.forms import IBIForms, parse_ibi
 from ibi.protocol.messages import ExclusionRequest, InclusionRequest
 from ibi.resolver.evidence.log import Evidence
+from ibi.resolver.members.confirmation import ConfirmationClient
 from ibi.resolver.members.mail import MailSender
 from ibi.resolver.members.membership import MemberReply, Membership
 from ibi.resolver.registry.registry import MIGRATIONS, Registry
@@ -62,6 +63,7 @@ class Member:
     """A resolver's membership, and one Archive that has to do with it."""
 
     registry: Registry
+    confirmation: ConfirmationClient
     membership: Membership
     clock: Clock
     evidence: RecordedEvidence
@@ -109,23 +111,15 @@ async def member(
         policy = AddressPolicy(public=[LOOPBACK])
         client = Client(policy, neighbourhood.names)
         throttle = FailureWindows(data / "attempts", clock)
-        membership = Membership(
-            registry,
-            client,
-            policy,
-            frozenset(map(HostPort.parse, own)),
-            service=SERVICE,
-            names=neighbourhood.names,
-            now=clock,
-            throttle=throttle,
-            evidence=evidence,
-            mail=mail or MailSender("", "", ""),
-            guarded=guarded,
+        confirmation = ConfirmationClient(
+            client, policy, neighbourhood.names, frozenset(map(HostPort.parse, own)), SERVICE
         )
+        sender = mail or MailSender("", "", "")
+        membership = Membership(registry, confirmation, throttle, evidence, sender, clock, guarded=guarded)
         try:
-            yield Member(registry, membership, clock, evidence, client, policy, throttle)
+            yield Member(registry, confirmation, membership, clock, evidence, client, policy, throttle)
         finally:
-            await membership.close()
+            await membership.probation.close()
             throttle.close()
             await client.close()
             registry.close()

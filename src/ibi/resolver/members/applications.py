@@ -6,7 +6,7 @@ An Archive that has applied is not asked for anything: until it is approved, its
 from __future__ import annotations
 
 import asyncio
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
@@ -41,25 +41,18 @@ class NotTaken(IbiError):
     """The application is not stored: the Archive is known already, or too many applications wait."""
 
 
+@dataclass(eq=False, slots=True)
 class Applications:
     """Takes applications; `administrator` is the mail address of the resolver's administrator, "" for none."""
 
-    def __init__(
-        self,
-        registry: Registry,
-        confirmation: ConfirmationClient,
-        evidence: Evidence,
-        mail: MailSender,
-        administrator: str,
-    ) -> None:
-        self._registry = registry
-        self._confirmation = confirmation
-        self._evidence = evidence
-        self._mail = mail
-        self._administrator = administrator
-        # Every client may apply, and each application makes this resolver open a connection to an address of the
-        # applicant's choice: no more than a few at a time.
-        self._semaphore = asyncio.Semaphore(_CONCURRENT)
+    _registry: Registry
+    _confirmation: ConfirmationClient
+    _evidence: Evidence
+    _mail: MailSender
+    _administrator: str
+    # Every client may apply, and each application makes this resolver open a connection to an address of the
+    # applicant's choice: no more than a few at a time (T41).
+    _semaphore: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(_CONCURRENT), init=False)
 
     async def apply(self, application: Application) -> str:
         """Store an application whose Archive confirms just now; return the key that it has once it is approved.
@@ -74,19 +67,17 @@ class Applications:
                     "the Archive does not confirm at {address}: it must be switched on and reachable there"
                 )
                 raise NotConfirmed(problem, address=address)
-            key = await asyncio.to_thread(self._store, application)
+            key = await asyncio.to_thread(
+                self._registry.apply,
+                service_ibi,
+                address,
+                application.mail,
+                application.name,
+                application.hosts,
+                partial(self._evidence.write, "registered", ibi=str(service_ibi), by="form"),
+            )
         if key is None:
             problem = "{ibi} is registered or has applied already, or too many applications wait"
             raise NotTaken(problem, ibi=service_ibi)
         self._mail.applied(service_ibi, address, self._administrator)
         return key
-
-    def _store(self, application: Application) -> str | None:
-        return self._registry.apply(
-            application.service_ibi,
-            application.address,
-            application.mail,
-            application.name,
-            application.hosts,
-            partial(self._evidence.write, "registered", ibi=str(application.service_ibi), by="form"),
-        )

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from dataclasses import dataclass, field
+from http import HTTPStatus
 from ipaddress import ip_address
 from typing import TYPE_CHECKING, Final
 
@@ -33,8 +35,6 @@ CONFIRMATION_SECONDS: Final = 5.0
 CHECK_SECONDS: Final = 2.0
 """How long an Archive may take to confirm at its old address, and a look-up of its name."""
 
-_OK, _LOOP_DETECTED = 200, 508
-
 
 class ConfirmationClient:
     """Asks Archives for confirmation, at addresses where one can be.
@@ -48,26 +48,26 @@ class ConfirmationClient:
         client: Client,
         policy: AddressPolicy,
         names: Names,
-        own: Iterable[HostPort] = (),
-        service: IBIForms | None = None,
+        own: Iterable[HostPort],
+        service: IBIForms,
     ) -> None:
         self._client = client
         self._policy = policy
         self._names = names
         self._own = {(address.host, address.port) for address in own} | {
-            (_plain(str(address.ip)), address.port) for address in own if address.ip is not None
+            (plain_ip(str(address.ip)), address.port) for address in own if address.ip is not None
         }
         self._own_ports = {address.port for address in own if address.ip and address.ip.is_unspecified}
         self._service = service
 
     def check(self, service_ibi: IBI, text: str) -> None:
         """Raise ForbiddenAddress for this resolver itself, or an address at which no Archive can be."""
-        if self._service is not None and self._service.names(service_ibi):
+        if self._service.names(service_ibi):
             raise ForbiddenAddress("this is the resolver's own service")
         address = HostPort.parse(text)
         if address.ip is not None:
             here = address.port in self._own_ports and address.ip.is_loopback
-            if here or (_plain(str(address.ip)), address.port) in self._own:
+            if here or (plain_ip(str(address.ip)), address.port) in self._own:
                 raise ForbiddenAddress("this is the resolver's own address")
             self._policy.check(str(address.ip))
         # A name is judged by the client when it connects: what it means may change after this check.
@@ -86,15 +86,13 @@ class ConfirmationClient:
             raise
         except PeerError:
             return False
-        if reply.status == _LOOP_DETECTED:
+        if reply.status == HTTPStatus.LOOP_DETECTED:
             raise ForbiddenAddress("a resolver answers at this address, not an Archive")
-        if reply.status != _OK:
-            return False
         try:
             Confirmation.read(reply.body)
         except ParseError:
             return False
-        return True
+        return reply.status == HTTPStatus.OK
 
     async def still_confirms(self, service_ibi: IBI, address: str) -> bool:
         """Whether an Archive confirms at its old address just now; one that became forbidden counts as silent."""
@@ -105,18 +103,20 @@ class ConfirmationClient:
 
     async def ip_addresses(self, text: str) -> frozenset[str]:
         """Look up the IP addresses of an address; empty where there are none."""
-        try:
-            address = HostPort.parse(text)
-        except ForbiddenAddress:
-            return frozenset()
+        return await ip_addresses(text, self._names)
+
+
+async def ip_addresses(text: str, names: Names) -> frozenset[str]:
+    """Look up the IP addresses of an address, each in its one spelling; empty where there are none."""
+    try:
+        address = HostPort.parse(text)
         if address.ip is not None:
-            return frozenset({_plain(str(address.ip))})
-        try:
-            async with asyncio.timeout(CHECK_SECONDS):
-                resolved = await self._names(address.host, address.port)
-        except OSError:  # TimeoutError is one
-            return frozenset()
-        return frozenset(_plain(ip) for ip, _ in resolved)
+            return frozenset({plain_ip(str(address.ip))})
+        async with asyncio.timeout(CHECK_SECONDS):
+            resolved = await names(address.host, address.port)
+    except (ForbiddenAddress, OSError):  # TimeoutError is an OSError
+        return frozenset()
+    return frozenset(plain_ip(ip) for ip, _ in resolved) - {""}
 
 
 def same_address(one: str, other: str) -> bool:
@@ -127,12 +127,12 @@ def same_address(one: str, other: str) -> bool:
         return one == other
 
 
-def _plain(text: str) -> str:
-    """Write an IP address in its one spelling; an IPv4-mapped IPv6 address is that IPv4 address."""
+def plain_ip(text: str) -> str:
+    """Write an IP address in its one spelling, an IPv4-mapped one as that IPv4 address; "" for what is none."""
     try:
-        ip = ip_address(text)
+        ip = ip_address(text.partition("%")[0])
     except ValueError:
-        return text
+        return ""
     return str(getattr(ip, "ipv4_mapped", None) or ip)
 
 
@@ -151,26 +151,20 @@ _MOST_CHECKS = 256  # excluded Archives that wait for theirs
 _log = logging.getLogger(__name__)
 
 
+@dataclass(eq=False, slots=True)
 class Probation:
     """Checks what Archives should confirm by themselves, and records when each was last heard.
 
     `now` returns POSIX seconds.
     """
 
-    def __init__(
-        self,
-        registry: Registry,
-        confirmation: ConfirmationClient,
-        now: Callable[[], float],
-        evidence: Evidence,
-    ) -> None:
-        self._registry = registry
-        self._confirmation = confirmation
-        self._now = now
-        self._evidence = evidence
-        self._heard: dict[str, float] = {}
-        self._written_at: float | None = None
-        self._checks: set[asyncio.Task[None]] = set()
+    _registry: Registry
+    _confirmation: ConfirmationClient
+    _now: Callable[[], float]
+    _evidence: Evidence
+    _heard: dict[str, float] = field(default_factory=dict, init=False)
+    _written_at: float | None = field(default=None, init=False)
+    _checks: set[asyncio.Task[None]] = field(default_factory=set, init=False)
 
     async def ask_again(self) -> None:
         """Ask every included Archive that has not confirmed, once."""
@@ -232,15 +226,11 @@ class Probation:
             return
         if known is None or known.change != change or known.included is not None:
             return
-        if known.confirmed_address and await self._confirmation.still_confirms(
-            service_ibi, known.confirmed_address
-        ):
-            _log.warning("%s was excluded, but still answers at %s", service_ibi, known.confirmed_address)
-            ibi = str(service_ibi)
-            write = self._evidence.write
-            await asyncio.to_thread(
-                write, "excluded", ibi=ibi, address=known.confirmed_address, still_answers=1
-            )
+        address = known.confirmed_address
+        if address and await self._confirmation.still_confirms(service_ibi, address):
+            _log.warning("%s was excluded, but still answers at %s", service_ibi, address)
+            facts: dict[str, str | int] = {"ibi": str(service_ibi), "address": address, "still_answers": 1}
+            await asyncio.to_thread(self._evidence.write, "excluded", **facts)
 
     async def _write(self) -> None:
         moments, self._heard, self._written_at = self._heard, {}, self._now()

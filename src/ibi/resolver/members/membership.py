@@ -16,6 +16,7 @@ import asyncio
 import logging
 from collections import Counter
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from ibi.errors import ForbiddenAddress, SetupError
@@ -23,21 +24,16 @@ from ibi.http.limits.token_bucket import client_key
 from ibi.http.limits.window import FailureLimit
 from ibi.protocol.messages import ExclusionRequest, InclusionRequest
 from ibi.protocol.replies import ExclusionStatus, InclusionStatus, Refusal, RequestError
-from ibi.resolver.members.confirmation import (
-    ConfirmationClient,
-    Probation,
-    same_address,
-)
+from ibi.resolver.members.confirmation import Probation, same_address
 from ibi.resolver.members.takeover import TakeoverGuard
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from ibi.http.client import AddressPolicy, Client, HostPort
-    from ibi.http.client.address import Names
     from ibi.http.limits.window import FailureWindows
-    from ibi.identifier.forms import IBI, IBIForms
+    from ibi.identifier.forms import IBI
     from ibi.resolver.evidence.log import Evidence
+    from ibi.resolver.members.confirmation import ConfirmationClient
     from ibi.resolver.members.mail import MailSender
     from ibi.resolver.model.archive import RegisteredArchive
     from ibi.resolver.registry.registry import Registry
@@ -58,16 +54,19 @@ _log = logging.getLogger("ibi.resolver.members.membership")
 
 
 @dataclass(frozen=True, slots=True)
-class KeyVerdict:
-    """Whether the key is right; if it was not compared, the seconds to wait, and whether because of others (`busy`)."""
+class MemberReply:
+    """The answer to an Archive: HTTP status, body (a pair list), and seconds to wait before the next attempt."""
 
-    right: bool
-    wait: int = 0
-    busy: bool = False
+    status: int
+    body: bytes
+    retry_after: int | None = None
 
 
-RIGHT: Final = KeyVerdict(right=True)
-WRONG: Final = KeyVerdict(right=False)
+REFUSED: Final = MemberReply(403, Refusal().body())
+"""Not registered, another key, an address that must not be contacted, or overtaken: why is not told (AMB-33)."""
+
+HELD: Final = MemberReply(403, Refusal().body(), retry_after=30)
+"""Its old address answers, or has not been silent for long enough; the next requests decide (threat T17)."""
 
 
 class KeyCheck:
@@ -83,14 +82,14 @@ class KeyCheck:
         self._under_way: Counter[tuple[FailureLimit, str]] = Counter()
         self._waiting = 0
 
-    async def check(self, service_ibi: IBI, key: str, source: str) -> KeyVerdict:
-        """Compare the key of a request from this address. Raises SetupError."""
+    async def refusal(self, service_ibi: IBI, key: str, source: str) -> MemberReply | None:
+        """Compare the key of a request from this address; return None where it is right. Raises SetupError."""
         names = await asyncio.to_thread(self._names, service_ibi, source)
         wait = self._wait(names)
         if wait:
-            return KeyVerdict(right=False, wait=wait)
+            return MemberReply(429, Refusal().body(), wait)
         if self._waiting >= _HASHING_WAITING:
-            return KeyVerdict(right=False, wait=_BUSY_SECONDS, busy=True)
+            return _later("too many requests are waiting")
         self._waiting += 1
         try:
             async with self._hashing:
@@ -98,16 +97,18 @@ class KeyCheck:
         finally:
             self._waiting -= 1
 
-    async def _compare(self, service_ibi: IBI, key: str, names: dict[FailureLimit, str]) -> KeyVerdict:
+    async def _compare(
+        self, service_ibi: IBI, key: str, names: dict[FailureLimit, str]
+    ) -> MemberReply | None:
         wait = self._wait(names)  # others may have failed meanwhile
         if wait:
-            return KeyVerdict(right=False, wait=wait)
+            return MemberReply(429, Refusal().body(), wait)
         # What is being compared counts as a failure here, and for all processes only once it is one: a process that is
         # killed leaves nothing counted that was right; each process may let one attempt too many through for each core.
         self._under_way.update(names.items())
         try:
             if await asyncio.to_thread(self._registry.check_key, service_ibi, key):
-                return RIGHT
+                return None
             for limit, name in names.items():
                 self._throttle.failed(limit, name)
         finally:
@@ -117,7 +118,7 @@ class KeyCheck:
             service_ibi.canonical,
             names[_BY_SOURCE],
         )
-        return WRONG
+        return REFUSED
 
     def _names(self, service_ibi: IBI, source: str) -> dict[FailureLimit, str]:
         """Return what the failures of a request count for."""
@@ -133,56 +134,40 @@ class KeyCheck:
         return int(seconds) + 1 if seconds else 0
 
 
-_OK = 200
-
-
-@dataclass(frozen=True, slots=True)
-class MemberReply:
-    """The answer to an Archive: HTTP status, body (a pair list), and seconds to wait before the next attempt."""
-
-    status: int
-    body: bytes
-    retry_after: int | None = None
-
-
 class Membership:
     """Decides about inclusion and exclusion.
 
-    `own` are the addresses at which this resolver itself is reached, `service` its own identifier: it never becomes
-    its own Archive (threat T03). `names` looks names up; `now` returns POSIX seconds. Without `guarded`, the letter of
-    the standard holds, and the right key alone moves an Archive (threat T17).
+    `now` returns POSIX seconds. Without `guarded`, the letter of the standard holds, and the right key alone moves an
+    Archive (threat T17).
     """
 
-    def __init__(  # noqa: PLR0913 - everything that membership depends on
+    def __init__(
         self,
         registry: Registry,
-        client: Client,
-        policy: AddressPolicy,
-        own: frozenset[HostPort],
-        *,
-        service: IBIForms,
-        names: Names,
-        now: Callable[[], float],
+        confirmation: ConfirmationClient,
         throttle: FailureWindows,
         evidence: Evidence,
         mail: MailSender,
-        guarded: bool = True,
+        now: Callable[[], float],
+        *,
+        guarded: bool,
     ) -> None:
         self._registry = registry
         self._evidence = evidence
         self._mail = mail
         self._guarded = guarded
-        self.confirmation = ConfirmationClient(client, policy, names, own, service)
+        self._confirmation = confirmation
         self._keys = KeyCheck(registry, throttle)
-        self._takeover = TakeoverGuard(registry, self.confirmation, now, evidence, mail)
-        self.probation = Probation(registry, self.confirmation, now, evidence)
+        self._takeover = TakeoverGuard(registry, confirmation, now, evidence, mail)
+        self.probation = Probation(registry, confirmation, now, evidence)
+        """Closed by the owner of this: it writes what is known only in memory."""
 
     async def answer(self, request: InclusionRequest | ExclusionRequest, source: str) -> MemberReply:
         """Carry a request out and answer it (REG-06). `source` is the address that it came from."""
         try:
-            verdict = await self._keys.check(request.service_ibi, request.key, source)
-            if not verdict.right:
-                return _key_refusal(verdict)
+            refusal = await self._keys.refusal(request.service_ibi, request.key, source)
+            if refusal is not None:
+                return refusal
             known = await asyncio.to_thread(self._registry.entry, request.service_ibi)
             if known is None:
                 return REFUSED
@@ -191,19 +176,17 @@ class Membership:
             return await self._exclude(request, known, source)
         except SetupError as error:
             _log.error("a request for %s was left undone: %s", request.service_ibi, error)
-            return _later(str(error), 5)
-
-    async def close(self) -> None:
-        """Write what is known only in memory, and cancel the checks under way."""
-        await self.probation.close()
+            return _later(str(error))
 
     async def _include(self, request: InclusionRequest, known: RegisteredArchive, source: str) -> MemberReply:
         try:
-            self.confirmation.check(request.service_ibi, request.address)
+            self._confirmation.check(request.service_ibi, request.address)
             if self._guarded and await self._takeover.holds(request, known, source):
                 return HELD
-            change = None if _changes_nothing(request, known, source) else await self._begin_change(request)
-            confirmed = await self.confirmation.confirms(request.service_ibi, request.address)
+            change = None
+            if not _changes_nothing(request, known, source):
+                change = await asyncio.to_thread(self._registry.open_change, request.service_ibi)
+            confirmed = await self._confirmation.confirms(request.service_ibi, request.address)
         except ForbiddenAddress as forbidden:
             _log.warning("refused to include %s at %s: %s", request.service_ibi, request.address, forbidden)
             return REFUSED
@@ -211,14 +194,12 @@ class Membership:
             return await self._renew(known, confirmed=confirmed)
         if change is None:
             change = await asyncio.to_thread(self._registry.open_change, known.service_ibi, known.change)
-        include = self._registry.include
-        if not change or not await asyncio.to_thread(
-            include, request, change, confirmed=confirmed, source=source
-        ):
+        include = partial(self._registry.include, confirmed=confirmed, source=source)
+        if not change or not await asyncio.to_thread(include, request, change):
             return REFUSED  # a later request came in between
         _log.info("included %s at %s, confirmed: %s", request.service_ibi, request.address, confirmed)
         await self._record_included(request, known, source, confirmed=confirmed)
-        return MemberReply(_OK, InclusionStatus(confirmed).body())
+        return MemberReply(200, InclusionStatus(confirmed).body())
 
     async def _renew(self, known: RegisteredArchive, *, confirmed: bool) -> MemberReply:
         """Answer a request that changes nothing, unless a later one came in between."""
@@ -227,7 +208,7 @@ class Membership:
         if latest is None or latest.change != known.change:
             return REFUSED
         await self.probation.heard(known.service_ibi)
-        return MemberReply(_OK, InclusionStatus(confirmed).body())
+        return MemberReply(200, InclusionStatus(confirmed).body())
 
     async def _record_included(
         self, request: InclusionRequest, known: RegisteredArchive, source: str, *, confirmed: bool
@@ -251,54 +232,26 @@ class Membership:
             self._mail.moved(known, request.address)
 
     async def _exclude(self, request: ExclusionRequest, known: RegisteredArchive, source: str) -> MemberReply:
-        change = await self._begin_change(request)
+        change = await asyncio.to_thread(self._registry.open_change, request.service_ibi)
         if not await asyncio.to_thread(self._registry.exclude, request.service_ibi, change, source):
             return REFUSED
         _log.info("excluded %s", request.service_ibi)
         ibi = str(known.service_ibi)
         await asyncio.to_thread(self._evidence.write, "excluded", ibi=ibi, source=source)
         self.probation.check_excluded(request.service_ibi, change)
-        return MemberReply(_OK, ExclusionStatus().body())
-
-    async def _begin_change(self, request: InclusionRequest | ExclusionRequest) -> int:
-        return await asyncio.to_thread(self._registry.open_change, request.service_ibi)
-
-
-REFUSED: Final = MemberReply(403, Refusal().body())
-"""Not registered, another key, an address that must not be contacted, or overtaken: why is not told (AMB-33)."""
-
-HELD: Final = MemberReply(403, Refusal().body(), retry_after=30)
-"""Its old address answers, or has not been silent for long enough; the next requests decide (threat T17)."""
+        return MemberReply(200, ExclusionStatus().body())
 
 
 def _changes_nothing(request: InclusionRequest, known: RegisteredArchive, source: str) -> bool:
     """Whether the Archive is included already, with all that this request says."""
     here = known.included
+    names = ("address", "ip", "protocol", "platform_version", "admin_mail")
     return (
         here is not None
         and source == known.source
-        and (
-            here.address,
-            here.ip,
-            here.protocol,
-            here.platform_version,
-            here.admin_mail,
-        )
-        == (
-            request.address,
-            request.ip,
-            request.protocol,
-            request.platform_version,
-            request.admin_mail,
-        )
+        and all(getattr(here, name) == getattr(request, name) for name in names)
     )
 
 
-def _key_refusal(verdict: KeyVerdict) -> MemberReply:
-    if verdict.busy:
-        return _later("too many requests are waiting", verdict.wait)
-    return MemberReply(429, Refusal().body(), retry_after=verdict.wait) if verdict.wait else REFUSED
-
-
-def _later(problem: str, seconds: int) -> MemberReply:
-    return MemberReply(503, RequestError(problem).body(), retry_after=seconds)
+def _later(problem: str) -> MemberReply:
+    return MemberReply(503, RequestError(problem).body(), _BUSY_SECONDS)

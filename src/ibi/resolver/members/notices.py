@@ -8,18 +8,14 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from contextlib import suppress
-from ipaddress import ip_address
 from typing import TYPE_CHECKING, Final
 
-from ibi.errors import ForbiddenAddress
-from ibi.http.client import HostPort
 from ibi.protocol.replies import ChangeReceived, RequestError
+from ibi.resolver.members.confirmation import ip_addresses, plain_ip
 from ibi.resolver.members.membership import REFUSED, MemberReply
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
-    from ipaddress import IPv4Address, IPv6Address
 
     from ibi.http.client.address import Names
     from ibi.http.request import Request
@@ -32,9 +28,6 @@ MOST_PER_SECOND: Final = 10
 
 ADDRESS_CACHE_SECONDS: Final = 60.0
 """How long the addresses of an Archive are cached."""
-
-LOOK_UP_SECONDS: Final = 2.0
-"""How long the look-up of an Archive's addresses may take."""
 
 _RECEIVED: Final = MemberReply(200, ChangeReceived().body())
 _TOO_MANY: Final = MemberReply(429, RequestError("too many notices").body(), retry_after=1)
@@ -73,10 +66,10 @@ class ChangeNotices:
     async def _is_from(self, archive: Archive, source: str) -> bool:
         """Whether a notice from this address is from the Archive."""
         # No key is asked for: with a false notice, a stranger can only make this resolver ask an Archive again.
-        with suppress(ValueError):
-            if _plain(archive.ip) == _plain(source):
-                return True
-        return str(_plain(source)) in await self._ips_of(archive.address)
+        sender = plain_ip(source)
+        if not sender:
+            return False
+        return sender == plain_ip(archive.ip) or sender in await self._ips_of(archive.address)
 
     async def _ips_of(self, address: str) -> frozenset[str]:
         """Return the IP addresses of an Archive's address, cached."""
@@ -90,22 +83,6 @@ class ChangeNotices:
                 for each, entry in self._addresses.items()
                 if now - entry[0] <= ADDRESS_CACHE_SECONDS
             }
-            cached = self._addresses[address] = now, asyncio.ensure_future(self._look_up(address))
+            look_up = asyncio.ensure_future(ip_addresses(address, self._names))
+            cached = self._addresses[address] = now, look_up
         return await asyncio.shield(cached[1])
-
-    async def _look_up(self, address: str) -> frozenset[str]:
-        try:
-            where = HostPort.parse(address)
-            if where.ip is not None:
-                return frozenset({str(where.ip)})
-            async with asyncio.timeout(LOOK_UP_SECONDS):
-                resolved = await self._names(where.host, where.port)
-            return frozenset(str(_plain(ip)) for ip, _ in resolved)
-        except (ForbiddenAddress, OSError, ValueError):
-            return frozenset()
-
-
-def _plain(text: str) -> IPv4Address | IPv6Address:
-    """Read an IP address; an IPv4-mapped IPv6 address is that IPv4 address. Raises ValueError."""
-    ip = ip_address(text.partition("%")[0])
-    return (ip.ipv4_mapped or ip) if ip.version == 6 else ip  # noqa: PLR2004 - IPv6

@@ -6,6 +6,7 @@ administrator of the Archive gets a mail.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -22,19 +23,17 @@ if TYPE_CHECKING:
     from ibi.resolver.registry.registry import Registry
 
 
+@dataclass(eq=False, slots=True)
 class Registrar:
     """Decides about the Archives of one resolver, whose own service is `service`. Not for an event loop.
 
     `mail` returns the mail sender of the present settings. `by` is the command, mail, account or token that decides.
     """
 
-    def __init__(
-        self, registry: Registry, evidence: Evidence, mail: Callable[[], MailSender], service: IBIForms
-    ) -> None:
-        self._registry = registry
-        self._evidence = evidence
-        self._mail = mail
-        self._service = service
+    _registry: Registry
+    _evidence: Evidence
+    _mail: Callable[[], MailSender]
+    _service: IBIForms
 
     def registered(self) -> list[RegisteredArchive]:
         """Return those that are registered. Raises SetupError."""
@@ -96,25 +95,24 @@ class Registrar:
 
     def rotate(self, service: IBI, by: str) -> str:
         """Give an Archive a new key; the old one is void. Raises NotHeld, SetupError."""
-        known = self._not_applied(service)
+        known = self._registered(service)
         key = self._registry.rotate(service, record=self._recorder("rotated", known.service_ibi, by))
         self._mail().rotated(known)
         return key
 
     def allow_move(self, service: IBI, by: str) -> None:
         """Let an Archive move once, whatever its old address says. Raises NotHeld, SetupError."""
-        known = self._not_applied(service)
+        known = self._registered(service)
         facts = {"address": known.move.address} if known.move else {}
-        self._registry.allow_move(
-            known.service_ibi, self._recorder("move-allowed", known.service_ibi, by, **facts)
-        )
+        record = self._recorder("move-allowed", known.service_ibi, by, **facts)
+        self._registry.allow_move(known.service_ibi, record)
 
     def _recorder(self, what: str, service: IBI, by: str, **facts: str) -> Callable[[], None]:
         """Return the function that writes a decision into the evidence."""
         # The registry calls it inside its transaction: a decision that cannot be recorded is not carried out.
         return partial(self._evidence.write, what, ibi=str(service), by=by, **facts)
 
-    def _not_applied(self, service: IBI) -> RegisteredArchive:
+    def _registered(self, service: IBI) -> RegisteredArchive:
         known = self.known(service)
         if known.applied:
             raise NotHeld("{ibi} is not registered here", ibi=service)
@@ -136,14 +134,8 @@ def archive_facts(archive: RegisteredArchive) -> dict[str, Any]:
         "moving_to": archive.move.address if archive.move else None,
     }
     if archive.included is not None:
-        facts |= {
-            "address": archive.included.address,
-            "ip": archive.included.ip,
-            "protocol": archive.included.protocol,
-            "platform_version": archive.included.platform_version,
-            "admin_mail": archive.included.admin_mail,
-            "confirmed": archive.included.confirmed,
-        }
+        names = ("address", "ip", "protocol", "platform_version", "admin_mail", "confirmed")
+        facts |= {name: getattr(archive.included, name) for name in names}
     return facts
 
 

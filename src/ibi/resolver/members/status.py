@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections import Counter
-from dataclasses import dataclass
-from datetime import UTC, datetime
+from dataclasses import dataclass, field
+from datetime import datetime
+from math import inf
 from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple
 
 from ibi.errors import SetupError
 from ibi.http.response import NO_STORE, PLAIN, Response
+from ibi.resolver.model.archive import moment_text
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -59,6 +60,21 @@ class MemberStatus(NamedTuple):
     open_circuit: bool
     why: IbiError | None
 
+    def as_dict(self, say: Say) -> dict[str, Any]:
+        """Return it as JSON has it; the keys are stable."""
+        facts: dict[str, Any] = {
+            "service_ibi": self.service_ibi,
+            "address": self.address,
+            "standing": self.standing,
+            "confirmed": self.confirmed,
+            "since": moment_text(self.since),
+            "last_heard": None if self.heard is None else moment_text(self.heard),
+            "asleep": self.open_circuit,
+        }
+        if self.why is not None:
+            facts["why"] = say(self.why.problem, self.why.details)
+        return facts
+
 
 @dataclass(frozen=True, slots=True)
 class NetworkStatus:
@@ -81,7 +97,6 @@ class NetworkStatus:
 
     def as_dict(self, say: Say) -> dict[str, Any]:
         """Return it as JSON has it; the keys are stable."""
-        counts = Counter(member.standing for member in self.members)
         return {
             "moment": moment_text(self.moment),
             "process_since": moment_text(self.began),
@@ -90,12 +105,12 @@ class NetworkStatus:
             "archives": {
                 "included": len(self.members),
                 "confirmed": sum(member.confirmed for member in self.members),
-                "heard": counts["heard"],
-                "silent": counts["silent"],
-                "not_asked": counts["not asked"],
+                "heard": self.count("heard"),
+                "silent": self.count("silent"),
+                "not_asked": self.count("not asked"),
                 "asleep": sum(member.open_circuit for member in self.members),
             },
-            "members": [_member_facts(member, say) for member in self.members],
+            "members": [member.as_dict(say) for member in self.members],
         }
 
     def json(self, say: Say) -> bytes:
@@ -124,7 +139,7 @@ class NetworkMonitor:
         self._lock = asyncio.Lock()
 
     async def status(self) -> NetworkStatus:
-        """How it stands, found out at most every LOOK_EVERY seconds, and once for all who ask meanwhile."""
+        """Return the status, made at most every STATUS_SECONDS, and once for all who ask meanwhile."""
         clock = asyncio.get_running_loop().time
         async with self._lock:
             if self._last is None or clock() - self._last[0] >= STATUS_SECONDS:
@@ -140,16 +155,20 @@ class NetworkMonitor:
             known = self._registry.registered()
         except SetupError:
             return {}
-        return {each.service_ibi.canonical: _seconds(each.heard_at) for each in known if each.heard_at}
+        return {
+            each.service_ibi.canonical: datetime.fromisoformat(each.heard_at).timestamp()
+            for each in known
+            if each.heard_at
+        }
 
     def _member(self, archive: Archive, heard_at: Mapping[str, float], loop_time: float) -> MemberStatus:
         name, now = archive.service_ibi.canonical, self._now()
         answered = self._health.last_heard(name)
         # Two clocks: the registry has POSIX seconds, the circuit breaker the time of the loop, which no clock change
         # moves.
-        moments = [heard_at[name]] if name in heard_at else []
-        moments += [now - (loop_time - answered)] if answered is not None else []
-        heard = max(moments, default=None)
+        heard = heard_at.get(name)
+        if answered is not None:
+            heard = max(heard_at.get(name, -inf), now - (loop_time - answered))
         trouble = self._health.trouble(name)
         standing: Standing = "heard" if heard is not None and now - heard <= LATELY_SECONDS else "not asked"
         return MemberStatus(
@@ -164,36 +183,12 @@ class NetworkMonitor:
         )
 
 
-def moment_text(seconds: float) -> str:
-    """Write POSIX seconds as "2026-11-21T10:00:00Z"."""
-    return datetime.fromtimestamp(int(seconds), UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
-
-
-def _seconds(text: str) -> float:
-    return datetime.fromisoformat(text).timestamp()
-
-
-def _member_facts(member: MemberStatus, say: Say) -> dict[str, Any]:
-    facts: dict[str, Any] = {
-        "service_ibi": member.service_ibi,
-        "address": member.address,
-        "standing": member.standing,
-        "confirmed": member.confirmed,
-        "since": moment_text(member.since),
-        "last_heard": None if member.heard is None else moment_text(member.heard),
-        "asleep": member.open_circuit,
-    }
-    if member.why is not None:
-        facts["why"] = say(member.why.problem, member.why.details)
-    return facts
-
-
+@dataclass(eq=False, slots=True)
 class Readiness:
     """Whether readers should be sent to this process: GET /-/readyz (docs/contract.md)."""
 
-    def __init__(self, registry: Registry) -> None:
-        self._registry = registry
-        self._draining = False
+    _registry: Registry
+    _draining: bool = field(default=False, init=False)
 
     async def drain(self) -> None:
         """Be not ready from now on: requests under way are answered, and no new ones should come."""

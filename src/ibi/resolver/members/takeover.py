@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
 from ibi.resolver.members.confirmation import same_address
@@ -39,25 +39,18 @@ MAIL_SECONDS: Final = 3600.0
 _log = logging.getLogger(__name__)
 
 
+@dataclass(eq=False, slots=True)
 class TakeoverGuard:
     """Decides whether an Archive that asks with the right key may answer at another address than before.
 
     `now` returns POSIX seconds.
     """
 
-    def __init__(
-        self,
-        registry: Registry,
-        confirmation: ConfirmationClient,
-        now: Callable[[], float],
-        evidence: Evidence,
-        mail: MailSender,
-    ) -> None:
-        self._registry = registry
-        self._confirmation = confirmation
-        self._now = now
-        self._evidence = evidence
-        self._mail = mail
+    _registry: Registry
+    _confirmation: ConfirmationClient
+    _now: Callable[[], float]
+    _evidence: Evidence
+    _mail: MailSender
 
     async def holds(self, request: InclusionRequest, known: RegisteredArchive, source: str) -> bool:
         """Whether this request must wait; the held move is stored. Raises SetupError."""

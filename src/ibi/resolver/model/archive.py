@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Final, Literal
 
 from msgspec import Struct
@@ -98,6 +99,11 @@ class RegisteredArchive:
     def mail(self) -> str:
         """Whom to write to about it: as registered, else as it said itself; "" where no address is known."""
         return self.contact or self.admin_mail
+
+
+def moment_text(seconds: float) -> str:
+    """Write POSIX seconds as "2026-11-21T10:00:00Z"."""
+    return datetime.fromtimestamp(int(seconds), UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
 def included_archive(row: Mapping[str, Any]) -> Archive:

@@ -16,6 +16,7 @@ from ibi.http.response import NO_STORE, PLAIN, Response
 from ibi.resolver.api import keys
 from ibi.resolver.api.keys import KeyRecoveryHandler
 from ibi.resolver.members.applications import Applications
+from ibi.resolver.members.confirmation import ConfirmationClient
 from ibi.resolver.members.key_recovery import KeyRecovery
 from ibi.resolver.members.membership import Membership
 from ibi.resolver.pages import registration
@@ -63,21 +64,10 @@ class Admission:
         mail: MailSender,
     ) -> None:
         self.mail = mail
-        self.membership = Membership(
-            registry,
-            client,
-            policy,
-            own,
-            service=settings.service,
-            names=names,
-            now=now,
-            throttle=throttle,
-            evidence=evidence,
-            mail=mail,
-            # The standard moves an Archive by its key alone; `strict` keeps to its letter (threat T17).
-            guarded=settings.policy != "strict",
-        )
-        confirmation = self.membership.confirmation
+        confirmation = ConfirmationClient(client, policy, names, own, settings.service)
+        # The standard moves an Archive by its key alone; `strict` keeps to its letter (threat T17).
+        guarded = settings.policy != "strict"
+        self.membership = Membership(registry, confirmation, throttle, evidence, mail, now, guarded=guarded)
         applications = Applications(registry, confirmation, evidence, mail, settings.admin)
         addresses = [settings.address, *settings.aliases]
         recovery = KeyRecovery(addresses, registry, client, now, evidence, mail)
@@ -97,7 +87,7 @@ class Admission:
 
     async def close(self) -> None:
         """Write what is known only in memory, and send the mail that waits."""
-        await self.membership.close()
+        await self.membership.probation.close()
         await asyncio.to_thread(self.mail.close)
 
 

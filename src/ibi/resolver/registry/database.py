@@ -6,8 +6,7 @@ Migrations of the tables are in `migrations`.
 from __future__ import annotations
 
 import threading
-from contextlib import contextmanager
-from datetime import UTC, datetime
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from sqlite3 import Error as SQLiteError
 from typing import TYPE_CHECKING
@@ -16,14 +15,14 @@ from sqlalchemy import Boolean, Column, Float, Integer, MetaData, String, Table,
 from sqlalchemy.exc import IntegrityError, SQLAlchemyError
 
 from ibi.errors import SetupError
-from ibi.resolver.model.archive import Move, RegisteredArchive, registered_archive
+from ibi.resolver.model.archive import Move, RegisteredArchive, moment_text, registered_archive
 from ibi.runtime.generation_counter import GenerationCounter
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
     from typing import Any
 
-    from sqlalchemy import Connection, Engine, Select
+    from sqlalchemy import ColumnElement, Connection, Engine, Select
 
     from ibi.identifier.forms import IBI
 
@@ -94,8 +93,10 @@ class RegistryDatabase:
         self._lock = threading.Lock()
         self._reader: Any = None
         self._version: int | None = None
-        self.generation = _generation_counter(engine)
+        self.generation: GenerationCounter | None = None
         """Changes with each write, for all processes; None where the file for it cannot be made."""
+        with suppress(OSError):
+            self.generation = GenerationCounter(Path(f"{engine.url.database}-sign"))
 
     def registered(self) -> list[RegisteredArchive]:
         """Return all Archives known here, also those that have only applied, in order of registration."""
@@ -171,27 +172,19 @@ class RegistryDatabase:
 
     def _update(self, service_ibi: IBI, change: int | None = None, **values: object) -> bool:
         """Change a registered Archive; False if there is none, or if a later change than `change` was opened."""
-        statement = update(archives).where(
-            archives.c.service_ibi == service_ibi.canonical, archives.c.state == "registered"
-        )
+        statement = update(archives).where(of_archive(service_ibi))
         if change is not None:
             statement = statement.where(archives.c.change == change)
         with self._transaction() as connection:
             return connection.execute(statement.values(values)).rowcount == 1
 
     def _now(self) -> str:
-        return self._text(self._clock())
-
-    @staticmethod
-    def _text(moment: float) -> str:
-        return datetime.fromtimestamp(int(moment), UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+        return moment_text(self._clock())
 
 
-def _generation_counter(engine: Engine) -> GenerationCounter | None:
-    try:
-        return GenerationCounter(Path(f"{engine.url.database}-sign"))
-    except OSError:
-        return None
+def of_archive(service_ibi: IBI, state: str = "registered") -> ColumnElement[bool]:
+    """Return the condition for the row of an Archive in this state."""
+    return (archives.c.service_ibi == service_ibi.canonical) & (archives.c.state == state)
 
 
 def _move(row: dict[str, Any]) -> Move:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
 from sqlalchemy import bindparam, delete, func, insert, select, update
@@ -29,9 +29,6 @@ FETCH_SECONDS: Final = 30.0
 
 REFRESH_SECONDS: Final = 300.0
 """Seconds between two fetches of the list that is mirrored."""
-
-MIRRORED: Final = "mirrored"
-"""The state of a mirrored Archive in the database."""
 
 _NO_KEY: Final = "!"  # no argon2 hash: no key fits
 _COMPARED = ("spelling", "address", "url_hosts", "confirmed")
@@ -118,7 +115,7 @@ def _row(each: ListedArchive, source: str, issued: str, now: float) -> dict[str,
         "platform_version": "",
         "admin_mail": "",
         "changed_at": each.since,
-        "state": MIRRORED,
+        "state": "mirrored",
         "mirrored_from": source,
         "included_at": now,
     }
@@ -132,6 +129,7 @@ def _changes(row: Any, values: dict[str, Any]) -> dict[str, Any]:
     return values if any(getattr(row, name) != values[name] for name in _COMPARED) else {}
 
 
+@dataclass(eq=False, slots=True)
 class Mirror:
     """Keeps the Archives of another resolver included here.
 
@@ -139,21 +137,13 @@ class Mirror:
     answers; `now` returns POSIX seconds. Several processes may run one at the same time.
     """
 
-    def __init__(
-        self,
-        registry: MirroredArchives,
-        key: str,
-        fetch: Callable[[], Awaitable[bytes]],
-        own: Collection[HostPort],
-        now: Callable[[], float],
-    ) -> None:
-        self._registry = registry
-        self._key = key
-        self._fetch = fetch
-        self._own = own
-        self._now = now
-        self.problem: IbiError | None = None
-        """Why the last refresh failed; None if it did not. Until one succeeds, the Archives stay as they are."""
+    _registry: MirroredArchives
+    _key: str
+    _fetch: Callable[[], Awaitable[bytes]]
+    _own: Collection[HostPort]
+    _now: Callable[[], float]
+    problem: IbiError | None = field(default=None, init=False)
+    """Why the last refresh failed; None if it did not. Until one succeeds, the Archives stay as they are."""
 
     async def refresh(self) -> MirrorChanges:
         """Fetch and apply the list once. Raises IbiError."""

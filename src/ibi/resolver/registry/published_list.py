@@ -10,13 +10,13 @@ from __future__ import annotations
 
 import json
 import re
-from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
 from ibi.errors import BadItem, ForbiddenAddress, ParseError
 from ibi.http.client import HostPort
 from ibi.identifier.forms import IBI, IBIForms, parse_ibi
+from ibi.resolver.model.archive import moment_text
 from ibi.runtime.signing import KEY_TEXT, canonical, is_signed
 
 if TYPE_CHECKING:
@@ -38,7 +38,7 @@ MOST_LISTED: Final = 10_000
 SIGNATURE_SECONDS: Final = 60.0
 """Seconds for which an unchanged list is not signed anew."""
 
-_CLOCK_SKEW = timedelta(days=1)
+_CLOCK_SKEW = 86_400.0  # seconds
 _MOMENT = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}Z", re.ASCII).fullmatch
 _HOST = re.compile(r"[a-z0-9]([a-z0-9.-]{0,251}[a-z0-9])?|\[[0-9a-f:.]{2,45}\]", re.ASCII).fullmatch
 _MOST_HOSTS = 1_000
@@ -56,26 +56,19 @@ class ListedArchive:
     since: str
 
 
+@dataclass(eq=False, slots=True)
 class Publisher:
     """Signs the list of one resolver.
 
     `listed` returns the Archives on it; `signer` is called when a list is signed; `now` returns POSIX seconds.
     """
 
-    def __init__(
-        self,
-        listed: Callable[[], list[ListedArchive]],
-        service: IBIForms,
-        address: str,
-        signer: Callable[[], Signer],
-        now: Callable[[], float],
-    ) -> None:
-        self._listed = listed
-        self._service = service
-        self._address = address
-        self._signer = signer
-        self._now = now
-        self._last: tuple[list[ListedArchive], float, bytes] | None = None
+    _listed: Callable[[], list[ListedArchive]]
+    _service: IBIForms
+    _address: str
+    _signer: Callable[[], Signer]
+    _now: Callable[[], float]
+    _last: tuple[list[ListedArchive], float, bytes] | None = field(default=None, init=False)
 
     @property
     def key(self) -> str:
@@ -95,7 +88,7 @@ class Publisher:
             "kind": KIND,
             "version": VERSION,
             "resolver": {"service": str(self._service), "address": self._address},
-            "issued": _moment_text(now),
+            "issued": moment_text(now),
             "archives": [
                 {
                     "service_ibi": str(each.service_ibi),
@@ -148,7 +141,7 @@ def read_list(text: bytes, key: str, now: float, own: Collection[HostPort] = ())
     if canonical_text + b"\n" != text or not is_signed(message, signature, key):
         raise BadItem("the list was not signed with this key, or has been changed")
     # A day of grace for clocks that differ; a list of the far future would keep out all later ones (`apply_list`).
-    if not _MOMENT(issued) or issued > _moment_text(now + _CLOCK_SKEW.total_seconds()):
+    if not _MOMENT(issued) or issued > moment_text(now + _CLOCK_SKEW):
         raise BadItem("the list was issued in the future, or its date is none")
     if len(archives) > MOST_LISTED:
         raise BadItem("the list has more than {most} Archives", most=MOST_LISTED)
@@ -178,7 +171,3 @@ def _read_archive(value: Any) -> ListedArchive | None:
         return ListedArchive(parse_ibi(ibi), address, tuple(hosts), confirmed, since)
     except (ForbiddenAddress, ParseError):
         return None
-
-
-def _moment_text(seconds: float) -> str:
-    return datetime.fromtimestamp(int(seconds), UTC).strftime("%Y-%m-%dT%H:%M:%SZ")

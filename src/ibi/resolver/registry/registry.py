@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import hmac
 import re
+from dataclasses import asdict
 from pathlib import Path
 from sqlite3 import Error as SQLiteError
 from typing import TYPE_CHECKING, Final
@@ -19,15 +20,15 @@ from sqlalchemy.exc import IntegrityError, SQLAlchemyError
 
 from ibi.errors import ParseError, SetupError
 from ibi.protocol.messages import is_key
-from ibi.resolver.model.archive import Archive, Move, included_archive
-from ibi.resolver.registry.database import RegistryDatabase, archives, moves
+from ibi.resolver.model.archive import Archive, Move, included_archive, moment_text
+from ibi.resolver.registry.database import RegistryDatabase, archives, moves, of_archive
 from ibi.resolver.registry.keys import challenge_secret, decoy_hash, hash_key, matches_hash, strong_key
 from ibi.resolver.registry.mirror import MirroredArchives
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
 
-    from sqlalchemy import Engine
+    from sqlalchemy import Delete, Engine, Update
 
     from ibi.identifier.forms import IBI
     from ibi.protocol.messages import InclusionRequest
@@ -38,6 +39,7 @@ MOST_APPLICATIONS: Final = 200
 
 _HOST = re.compile(r"[a-z0-9]([a-z0-9.-]{0,251}[a-z0-9])?|\[[0-9a-f:.]{2,45}\]")
 _UNKNOWN = "{ibi} is not registered here"
+_NOT_APPLIED = "{ibi} has not applied for registration"
 
 
 def _unrecorded() -> None:
@@ -70,8 +72,8 @@ class Registrations(RegistryDatabase):
             problem = "a key is ten or more digits, perhaps a hyphen and ten or more digits again"
             raise ParseError("registration key", "", problem)
         hosts, chosen = _hosts(url_hosts), key or strong_key()
-        row = self._row(service_ibi, chosen, hosts)
-        row |= {"contact": contact, "contact_name": contact_name}
+        names = {"contact": contact, "contact_name": contact_name}
+        row = self._row(service_ibi, chosen, hosts) | names
         applied = (archives.c.service_ibi == service_ibi.canonical) & (archives.c.state != "registered")
         try:
             with self._transaction() as connection:
@@ -84,7 +86,6 @@ class Registrations(RegistryDatabase):
                 raise SetupError(problem, ibi=service_ibi) from None
             self._update(
                 service_ibi,
-                None,
                 url_hosts=hosts,
                 contact=contact or archives.c.contact,
                 contact_name=contact_name or archives.c.contact_name,
@@ -93,7 +94,8 @@ class Registrations(RegistryDatabase):
 
     def unregister(self, service_ibi: IBI, record: Callable[[], None] = _unrecorded) -> None:
         """Forget an Archive, included or not. Raises SetupError if it is not registered."""
-        if not self._delete(service_ibi, "registered", record):
+        held = delete(moves).where(moves.c.service_ibi == service_ibi.canonical)
+        if not self._decided(delete(archives).where(of_archive(service_ibi)), record, held):
             raise SetupError(_UNKNOWN, ibi=service_ibi)
 
     # Applications
@@ -135,20 +137,14 @@ class Registrations(RegistryDatabase):
 
     def approve(self, service_ibi: IBI, record: Callable[[], None] = _unrecorded) -> None:
         """Register an Archive that has applied; its next request is accepted. Raises SetupError if it has not."""
-        mine = (archives.c.service_ibi == service_ibi.canonical) & (archives.c.state == "applied")
-        with self._transaction() as connection:
-            done = connection.execute(
-                update(archives).where(mine).values(state="registered", registered_at=self._now())
-            )
-            if done.rowcount:
-                record()
-        if not done.rowcount:
-            raise SetupError("{ibi} has not applied for registration", ibi=service_ibi)
+        applied = update(archives).where(of_archive(service_ibi, "applied"))
+        if not self._decided(applied.values(state="registered", registered_at=self._now()), record):
+            raise SetupError(_NOT_APPLIED, ibi=service_ibi)
 
     def refuse(self, service_ibi: IBI, record: Callable[[], None] = _unrecorded) -> None:
         """Forget an application. Raises SetupError if there is none."""
-        if not self._delete(service_ibi, "applied", record):
-            raise SetupError("{ibi} has not applied for registration", ibi=service_ibi)
+        if not self._decided(delete(archives).where(of_archive(service_ibi, "applied")), record):
+            raise SetupError(_NOT_APPLIED, ibi=service_ibi)
 
     # Keys and moves
 
@@ -173,12 +169,7 @@ class Registrations(RegistryDatabase):
             raise SetupError(_UNKNOWN, ibi=service_ibi)
         # The old hash is a condition: of two calls at the same time one gets a key that holds, the other an error.
         mine = (archives.c.service_ibi == service_ibi.canonical) & (archives.c.key_hash == key_hash)
-        hashed = hash_key(chosen)
-        with self._transaction() as connection:
-            done = connection.execute(update(archives).where(mine).values(key_hash=hashed))
-            if done.rowcount:
-                record()
-        if not done.rowcount:
+        if not self._decided(update(archives).where(mine).values(key_hash=hash_key(chosen)), record):
             raise SetupError("the registry cannot be written now")
         return chosen
 
@@ -188,17 +179,13 @@ class Registrations(RegistryDatabase):
 
     def allow_move(self, service_ibi: IBI, record: Callable[[], None] = _unrecorded) -> None:
         """Let an Archive move once, whatever its old address says. Raises SetupError if it is not registered."""
-        mine = (archives.c.service_ibi == service_ibi.canonical) & (archives.c.state == "registered")
-        with self._transaction() as connection:
-            done = connection.execute(update(archives).where(mine).values(move_allowed=True))
-            if done.rowcount:
-                record()
-        if not done.rowcount:
+        if not self._decided(
+            update(archives).where(of_archive(service_ibi)).values(move_allowed=True), record
+        ):
             raise SetupError(_UNKNOWN, ibi=service_ibi)
 
     def _key_hash(self, service_ibi: IBI) -> str | None:
-        mine = (archives.c.service_ibi == service_ibi.canonical) & (archives.c.state == "registered")
-        rows = self._read(select(archives.c.key_hash).where(mine))
+        rows = self._read(select(archives.c.key_hash).where(of_archive(service_ibi)))
         return rows[0]["key_hash"] if rows else None
 
     def _row(self, service_ibi: IBI, key: str, hosts: str) -> dict[str, object]:
@@ -210,25 +197,29 @@ class Registrations(RegistryDatabase):
             "registered_at": self._now(),
         }
 
-    def _delete(self, service_ibi: IBI, state: str, record: Callable[[], None]) -> bool:
-        mine = (archives.c.service_ibi == service_ibi.canonical) & (archives.c.state == state)
+    def _decided(
+        self, decision: Update | Delete, record: Callable[[], None], *further: Update | Delete
+    ) -> bool:
+        """Change the row of an Archive, and what belongs to it, and record it; False where there is no such row."""
         with self._transaction() as connection:
-            gone = connection.execute(delete(archives).where(mine)).rowcount == 1
-            if gone:
-                connection.execute(delete(moves).where(moves.c.service_ibi == service_ibi.canonical))
+            changed = connection.execute(decision).rowcount == 1
+            if changed:
+                for statement in further:
+                    connection.execute(statement)
+                # The last: what follows from the record is only the commit.
                 record()
-        return gone
+        return changed
 
 
 def _hosts(texts: Iterable[str]) -> str:
-    return " ".join(sorted({_host(text) for text in texts}))
-
-
-def _host(text: str) -> str:
-    host = text.lower()
-    if not (host.isascii() and _HOST.fullmatch(host)):
-        raise ParseError("host", text, "this is not the name or the address of a host")
-    return host
+    """Write hosts as the database has them. Raises ParseError for a text that is none."""
+    hosts = set()
+    for text in texts:
+        host = text.lower()
+        if not (host.isascii() and _HOST.fullmatch(host)):
+            raise ParseError("host", text, "this is not the name or the address of a host")
+        hosts.add(host)
+    return " ".join(sorted(hosts))
 
 
 MIGRATIONS: Final = Path(__file__).parent / "migrations"
@@ -274,11 +265,11 @@ class Registry(Registrations, MirroredArchives):
         and nothing done, if a later change was opened meanwhile or the Archive was unregistered.
         """
         mine = archives.c.service_ibi == request.service_ibi.canonical
-        current = (mine, archives.c.state == "registered", archives.c.change == change)
+        current = of_archive(request.service_ibi) & (archives.c.change == change)
         now, moment = self._now(), self._clock()
         with self._transaction() as connection:
             row = connection.execute(
-                select(archives.c.included, archives.c.address, archives.c.included_at).where(*current)
+                select(archives.c.included, archives.c.address, archives.c.included_at).where(current)
             ).first()
             if row is None:
                 return False
@@ -300,11 +291,8 @@ class Registry(Registrations, MirroredArchives):
             if confirmed:
                 values |= {"confirmed_address": request.address, "confirmed_at": now}
             connection.execute(update(archives).where(mine).values(values))
-            waiting = (
-                moves.c.service_ibi == request.service_ibi.canonical,
-                moves.c.address == request.address,
-            )
-            connection.execute(delete(moves).where(*waiting))
+            carried_out = moves.c.service_ibi == request.service_ibi.canonical
+            connection.execute(delete(moves).where(carried_out, moves.c.address == request.address))
         return True
 
     def exclude(self, service_ibi: IBI, change: int, source: str = "") -> bool:
@@ -324,17 +312,13 @@ class Registry(Registrations, MirroredArchives):
             archives.c.address == archive.address,
             archives.c.included,
         )
-        values = {
-            "confirmed": True,
-            "confirmed_address": archive.address,
-            "confirmed_at": self._now(),
-        }
+        values = {"confirmed": True, "confirmed_address": archive.address, "confirmed_at": self._now()}
         with self._transaction() as connection:
             return connection.execute(update(archives).where(*mine).values(values)).rowcount == 1
 
     def heard(self, moments: Mapping[str, float]) -> None:
         """Store when Archives were last heard: POSIX seconds by canonical service IBI, all in one transaction."""
-        rows = [{"ibi": ibi, "moment": self._text(moment)} for ibi, moment in moments.items()]
+        rows = [{"ibi": ibi, "moment": moment_text(moment)} for ibi, moment in moments.items()]
         if rows:
             statement = update(archives).where(archives.c.service_ibi == bindparam("ibi"))
             with self._transaction() as connection:
@@ -342,14 +326,7 @@ class Registry(Registrations, MirroredArchives):
 
     def hold_move(self, service_ibi: IBI, move: Move) -> None:
         """Store a move that is not carried out yet; it replaces another one of this Archive."""
-        values = {
-            "service_ibi": service_ibi.canonical,
-            "address": move.address,
-            "ip": move.ip,
-            "since": move.since,
-            "silent_since": move.silent_since,
-            "checks": move.checks,
-        }
+        values = {"service_ibi": service_ibi.canonical, **asdict(move)}
         with self._transaction() as connection:
             connection.execute(delete(moves).where(moves.c.service_ibi == service_ibi.canonical))
             connection.execute(insert(moves).values(values))

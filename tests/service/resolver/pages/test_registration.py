@@ -111,7 +111,7 @@ async def staged(
         settings = ResolverSettings(address="urlib.net", service=SERVICE, registration=opened)
         letters = mail or MailSender("", "", "")
         site = Site(settings, at.registry, site_pages(), Readiness(at.registry), now=at.clock)
-        applications = Applications(at.registry, at.membership.confirmation, at.evidence, letters, "")
+        applications = Applications(at.registry, at.confirmation, at.evidence, letters, "")
         registration = RegistrationHandler(applications, at.throttle, site, is_open=opened == "form")
         addresses = ["urlib.net", "www.urlib.net:80"]
         recovery = KeyRecovery(addresses, at.registry, at.client, at.clock, at.evidence, letters)

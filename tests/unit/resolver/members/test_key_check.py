@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from ibi.http.limits.window import FailureLimit
 from ibi.identifier.forms import parse_ibi
-from ibi.resolver.members.membership import KEY_FAILURES_PER_IBI, RIGHT, WRONG, KeyCheck
+from ibi.resolver.members.membership import KEY_FAILURES_PER_IBI, REFUSED, KeyCheck
 from support.resolver.membership_fixture import ARCHIVE, KEY, STRANGER, member
 
 if TYPE_CHECKING:
@@ -41,14 +41,14 @@ def test_what_is_being_compared_is_in_no_file_that_outlives_the_process(
 
             monkeypatch.setattr(one.registry, "check_key", slowly)
             keys = KeyCheck(one.registry, one.throttle)
-            for key, verdict, counted in ((KEY, RIGHT, False), (KEY[::-1], WRONG, True)):
+            for key, refusal, counted in ((KEY, None, False), (KEY[::-1], REFUSED, True)):
                 begun.clear()
                 go_on.clear()
-                check = asyncio.create_task(keys.check(IBI_OF_IT, key, STRANGER))
+                check = asyncio.create_task(keys.refusal(IBI_OF_IT, key, STRANGER))
                 assert await asyncio.to_thread(begun.wait, 60.0)
                 assert [one.throttle.wait(*each) for each in COUNTED] == [0.0, 0.0]
                 go_on.set()
-                assert await check == verdict
+                assert await check == refusal
                 assert [one.throttle.wait(*each) > 0 for each in COUNTED] == [counted, counted]
 
     asyncio.run(main())
@@ -58,10 +58,10 @@ def test_of_many_guesses_at_once_no_more_are_compared_than_may_fail(tmp_path: Pa
     async def main() -> None:
         async with member(tmp_path, []) as one:
             keys = KeyCheck(one.registry, one.throttle)
-            guesses = (keys.check(IBI_OF_IT, f"0{number}{KEY[2:]}", STRANGER) for number in range(9))
-            verdicts = await asyncio.gather(*guesses)
-            assert verdicts.count(WRONG) == KEY_FAILURES_PER_IBI
-            assert all(verdict.wait for verdict in verdicts if verdict != WRONG)
+            guesses = (keys.refusal(IBI_OF_IT, f"0{number}{KEY[2:]}", STRANGER) for number in range(9))
+            refusals = await asyncio.gather(*guesses)
+            assert refusals.count(REFUSED) == KEY_FAILURES_PER_IBI
+            assert all(each is not None and each.retry_after for each in refusals if each != REFUSED)
             assert not keys._under_way
 
     asyncio.run(main())
