@@ -12,6 +12,7 @@ from ibi.identifier.ibip import IBIp
 from ibi.identifier.repository import UniformRepositoryName
 from ibi.identifier.unwrapping import unwrap
 from ibi.protocol.persistent_url import PersistentURL
+from ibi.resolver.evidence.originals import AlertsSlice
 from ibi.resolver.members.settings_changes import NUMBER_RANGES
 from ibi.resolver.members.settings_changes import SETTING_CHOICES as SETTING_WORDS
 from ibi.resolver.members.status import STANDINGS
@@ -209,7 +210,7 @@ TEMPLATES: Final = (
     (administration.OverviewPage, "admin_resolver.html"),
     (administration.ApplicationsPage, "admin_applications.html"),
     (administration.ArchivesPage, "admin_archives.html"),
-    (administration.AlertsPage, "admin_alerts.html"),
+    (AlertsSlice, "admin_alerts.html"),
     (administration.LogPage, "admin_log.html"),
     (administration.PoliciesPage, "admin_policies.html"),
 )

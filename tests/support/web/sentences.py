@@ -18,7 +18,7 @@ ERRORS = {
     name
     for name, kind in vars(errors).items()
     if isinstance(kind, type) and issubclass(kind, errors.IbiError)
-} | {"NotConfirmed", "NotTaken"}  # these two are defined where applications are
+}
 SAYERS = {"say", "tell", "_"}
 FINDINGS = {"ok", "warning", "fault", "not_proven"}
 """What makes a finding of the doctor: of its name, a sentence or an error, and a remedy."""

@@ -10,7 +10,7 @@ PATCH  /-/api/settings                           {"negative_seconds": 30, ...}: 
 
 from __future__ import annotations
 
-from dataclasses import fields
+from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, Any, Final
 
 from ibi.accounts.tokens import Scope
@@ -20,6 +20,7 @@ from ibi.errors import IbiError
 from ibi.http.response import Response
 from ibi.identifier.forms import IBIForms, parse_ibi
 from ibi.protocol.query_string import unescape
+from ibi.resolver.api.openapi import TEXT, object_schema
 from ibi.resolver.members.registrar import application_facts, archive_facts
 from ibi.resolver.members.settings_changes import (
     HTTP_SETTINGS,
@@ -45,33 +46,18 @@ if TYPE_CHECKING:
 
 _STATES: Final = ("applied", "registered")
 _NEW: Final = BodyFields({"ibi": str}, {"key": "", "mail": "", "name": "", "url_hosts": []})
-_TEXT: Final = {"type": "string"}
-_ONE: Final[dict[str, Any]] = {
-    "type": "object",
-    "required": ["service_ibi", "state"],
-    "properties": {"service_ibi": _TEXT, "state": {"enum": list(_STATES)}},
-}
-_LISTED: Final[dict[str, Any]] = {
-    "type": "object",
-    "required": ["registrations"],
-    "properties": {"registrations": {"type": "array", "items": _ONE}},
-}
-_KEY: Final[dict[str, Any]] = {
-    "type": "object",
-    "required": ["service_ibi"],
-    "properties": {
-        "service_ibi": _TEXT,
-        "key": {**_TEXT, "description": "told this once; absent where it was given"},
-    },
-}
-_ARCHIVES: Final[dict[str, Any]] = {
-    "type": "object",
-    "required": ["moment", "archives"],
-    "properties": {
-        "moment": {"type": "string", "format": "date-time"},
-        "archives": {"type": "array", "items": {"type": "object", "required": ["service_ibi", "standing"]}},
-    },
-}
+_ONE: Final = object_schema(["service_ibi", "state"], service_ibi=TEXT, state={"enum": list(_STATES)})
+_LISTED: Final = object_schema(["registrations"], registrations={"type": "array", "items": _ONE})
+_KEY: Final = object_schema(
+    ["service_ibi"],
+    service_ibi=TEXT,
+    key={**TEXT, "description": "told this once; absent where it was given"},
+)
+_ARCHIVES: Final = object_schema(
+    ["moment", "archives"],
+    moment={"type": "string", "format": "date-time"},
+    archives={"type": "array", "items": {"type": "object", "required": ["service_ibi", "standing"]}},
+)
 
 
 def routes(registrar: Registrar, status: Callable[[], Awaitable[NetworkStatus]]) -> tuple[Route, ...]:
@@ -79,10 +65,10 @@ def routes(registrar: Registrar, status: Callable[[], Awaitable[NetworkStatus]])
     acts = _Acts(registrar, status)
     refused = (400, 404, 422)
     decisions = (
-        ("approve", acts.approve, "register an Archive that has applied", _ONE),
-        ("refuse", acts.refuse, "forget an application", None),
-        ("rotate", acts.rotate, "give an Archive a new key, told this once", _KEY),
-        ("allow-move", acts.allow_move, "let an Archive move once", _ONE),
+        ("approve", registrar.approve, "register an Archive that has applied", _ONE),
+        ("refuse", registrar.refuse, "forget an application", None),
+        ("rotate", registrar.rotate, "give an Archive a new key, told this once", _KEY),
+        ("allow-move", registrar.allow_move, "let an Archive move once", _ONE),
     )
     return (
         Route(
@@ -98,15 +84,15 @@ def routes(registrar: Registrar, status: Callable[[], Awaitable[NetworkStatus]])
             "GET", "/registrations/<ibi>", Scope.READ, explained(acts.one), "an Archive", gives=_ONE, refusals=refused,
         ),
         Route(
-            "DELETE", "/registrations/<ibi>", Scope.ADMIN, explained(acts.remove), "forget an Archive", status=204,
-            refusals=(*refused, 507),
+            "DELETE", "/registrations/<ibi>", Scope.ADMIN, explained(acts.decision(registrar.unregister)),
+            "forget an Archive", status=204, refusals=(*refused, 507),
         ),
         *(
             Route(
-                "POST", f"/registrations/<ibi>/{word}", Scope.ADMIN, explained(act), summary, gives=gives,
-                status=204 if gives is None else 200, refusals=(*refused, 507),
+                "POST", f"/registrations/<ibi>/{word}", Scope.ADMIN, explained(acts.decision(decide, gives)),
+                summary, gives=gives, status=204 if gives is None else 200, refusals=(*refused, 507),
             )
-            for word, act, summary, gives in decisions
+            for word, decide, summary, gives in decisions
         ),
         Route(
             "GET", "/archives", Scope.READ, acts.archives, "the included Archives, and how they are", gives=_ARCHIVES,
@@ -114,12 +100,12 @@ def routes(registrar: Registrar, status: Callable[[], Awaitable[NetworkStatus]])
     )  # fmt: skip
 
 
+@dataclass(frozen=True, slots=True)
 class _Acts:
     """The acts of the routes."""
 
-    def __init__(self, registrar: Registrar, status: Callable[[], Awaitable[NetworkStatus]]) -> None:
-        self._registrar = registrar
-        self._status = status
+    _registrar: Registrar
+    _status: Callable[[], Awaitable[NetworkStatus]]
 
     def listed(self, call: Call, _value: Any) -> Response:
         """List all Archives known here, or those in one state."""
@@ -143,30 +129,19 @@ class _Acts:
         )
         return answer({"service_ibi": str(service)} | ({} if given else {"key": key}), 201)
 
-    def approve(self, call: Call, _value: Any) -> Response:
-        """Register an Archive that has applied."""
-        self._registrar.approve(_service(call), _by(call))
-        return self.one(call, None)
+    def decision(
+        self, decide: Callable[[IBI, str], str | None], gives: dict[str, Any] | None = None
+    ) -> Callable[[Call, Any], Response]:
+        """Make the act of a decision about one Archive: it answers with the new key, the Archive, or nothing."""
 
-    def refuse(self, call: Call, _value: Any) -> Response:
-        """Forget an application."""
-        self._registrar.refuse(_service(call), _by(call))
-        return Response(204)
+        def act(call: Call, _value: Any) -> Response:
+            service = _service(call)
+            key = decide(service, _by(call))
+            if gives is None:
+                return Response(204)
+            return self.one(call, None) if key is None else answer({"service_ibi": str(service), "key": key})
 
-    def rotate(self, call: Call, _value: Any) -> Response:
-        """Give an Archive a new key, and answer with it."""
-        service = _service(call)
-        return answer({"service_ibi": str(service), "key": self._registrar.rotate(service, _by(call))})
-
-    def allow_move(self, call: Call, _value: Any) -> Response:
-        """Let an Archive move once."""
-        self._registrar.allow_move(_service(call), _by(call))
-        return self.one(call, None)
-
-    def remove(self, call: Call, _value: Any) -> Response:
-        """Forget an Archive."""
-        self._registrar.unregister(_service(call), _by(call))
-        return Response(204)
+        return act
 
     async def archives(self, call: Call) -> Response:
         """List the included Archives: what the registry has, and the status of each in this process."""
@@ -208,15 +183,12 @@ _CHANGES: Final[dict[str, Any]] = {
     },
     "additionalProperties": False,
 }
-_SETTINGS: Final[dict[str, Any]] = {
-    "type": "object",
-    "required": ["settings"],
-    "properties": {
-        "settings": {"type": "object"},
-        "changed": {"type": "array", "items": {"type": "string"}},
-        "notes": {"type": "array", "items": {"type": "string"}},
-    },
-}
+_SETTINGS: Final = object_schema(
+    ["settings"],
+    settings={"type": "object"},
+    changed={"type": "array", "items": TEXT},
+    notes={"type": "array", "items": TEXT},
+)
 
 
 def settings_routes(data: Path, evidence: Evidence) -> tuple[Route, ...]:
@@ -226,7 +198,7 @@ def settings_routes(data: Path, evidence: Evidence) -> tuple[Route, ...]:
         return answer({"settings": settings_facts(ResolverSettings.read(data))})
 
     def change(call: Call, value: Any) -> Response:
-        done = change_settings(data, json_object(value), HTTP_SETTINGS, evidence, f"token {call.token_name}")
+        done = change_settings(data, json_object(value), HTTP_SETTINGS, evidence, _by(call))
         notes = [call.say(note) for note in done.notes]
         return answer(
             {"settings": settings_facts(done.settings), "changed": list(done.changed), "notes": notes}

@@ -10,6 +10,7 @@ GET /-/api/alerts?before=…                        alerts of two Originals of o
 from __future__ import annotations
 
 import threading
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import urlencode
 
@@ -18,6 +19,7 @@ from ibi.api.bodies import Refusal
 from ibi.api.routes import ROOT, Route, answer, explained
 from ibi.errors import IbiError, ParseError
 from ibi.http.response import link
+from ibi.resolver.api.openapi import COUNT, TEXT, object_schema
 from ibi.resolver.evidence.chain import Anchor
 from ibi.resolver.evidence.originals import alert_facts
 from ibi.resolver.evidence.pages import MOST_ENTRIES, entry_facts, entry_filter, read_slice
@@ -35,47 +37,25 @@ _DEFAULT_ENTRIES: Final = 50
 _MOST_DIGITS: Final = 18
 # One at a time: to verify reads the whole log, which may take minutes and a core.
 _VERIFYING: Final = threading.Semaphore(1)
-_TEXT: Final = {"type": "string"}
-_COUNT: Final = {"type": "integer", "minimum": 0}
-_ENTRY: Final[dict[str, Any]] = {
-    "type": "object",
-    "required": ["number", "moment", "what", "facts", "previous", "hash"],
-    "properties": {
-        "number": _COUNT,
-        "what": _TEXT,
-        "facts": {"type": "object"},
-        "previous": _TEXT,
-        "hash": _TEXT,
-    },
-}
-_LOG: Final[dict[str, Any]] = {
-    "type": "object",
-    "required": ["entries"],
-    "properties": {"entries": {"type": "array", "items": _ENTRY}, "unread": _COUNT, "next": _TEXT},
-}
-_ALERTS: Final[dict[str, Any]] = {
-    "type": "object",
-    "required": ["alerts"],
-    "properties": {
-        "alerts": {
-            "type": "array",
-            "items": {"type": "object", "required": ["ibi", "moment", "alert", "first", "claimants"]},
-        },
-        "unread": _COUNT,
-        "next": _TEXT,
-    },
-}
-_VERIFICATION: Final[dict[str, Any]] = {
-    "type": "object",
-    "required": ["whole", "entries", "last", "damage"],
-    "properties": {
-        "whole": {"type": "boolean"},
-        "entries": _COUNT,
-        "last": _TEXT,
-        "damage": _COUNT,
-        "problem": _TEXT,
-    },
-}
+_ENTRY: Final = object_schema(
+    ["number", "moment", "what", "facts", "previous", "hash"],
+    number=COUNT,
+    what=TEXT,
+    facts={"type": "object"},
+    previous=TEXT,
+    hash=TEXT,
+)
+_LOG: Final = object_schema(["entries"], entries={"type": "array", "items": _ENTRY}, unread=COUNT, next=TEXT)
+_ALERT: Final = {"type": "object", "required": ["ibi", "moment", "alert", "first", "claimants"]}
+_ALERTS: Final = object_schema(["alerts"], alerts={"type": "array", "items": _ALERT}, unread=COUNT, next=TEXT)
+_VERIFICATION: Final = object_schema(
+    ["whole", "entries", "last", "damage"],
+    whole={"type": "boolean"},
+    entries=COUNT,
+    last=TEXT,
+    damage=COUNT,
+    problem=TEXT,
+)
 _POSITION: Final = {"type": "integer", "minimum": 1, "maximum": 10**_MOST_DIGITS - 1}
 _POSITIONS: Final[dict[str, dict[str, Any]]] = {"before": _POSITION, "at": _POSITION}
 
@@ -83,13 +63,8 @@ _POSITIONS: Final[dict[str, dict[str, Any]]] = {"before": _POSITION, "at": _POSI
 def routes(log: Path, evidence: Evidence, alerts: OriginalsAlerts) -> tuple[Route, ...]:
     """Return the routes of the log and of the alerts in it."""
     handlers = _EvidenceHandlers(log, evidence, alerts)
-    limit: dict[str, Any] = {
-        "type": "integer",
-        "minimum": 1,
-        "maximum": MOST_ENTRIES,
-        "default": _DEFAULT_ENTRIES,
-    }
-    words: dict[str, dict[str, Any]] = {"what": _TEXT, "ibi": _TEXT, **_POSITIONS, "limit": limit}
+    limit = {"type": "integer", "minimum": 1, "maximum": MOST_ENTRIES, "default": _DEFAULT_ENTRIES}
+    words: dict[str, dict[str, Any]] = {"what": TEXT, "ibi": TEXT, **_POSITIONS, "limit": limit}
     return (
         Route(
             "GET", "/log", Scope.READ, explained(handlers.log), "what was written down, the latest first", gives=_LOG,
@@ -97,7 +72,7 @@ def routes(log: Path, evidence: Evidence, alerts: OriginalsAlerts) -> tuple[Rout
         ),
         Route(
             "GET", "/log/verify", Scope.ADMIN, explained(handlers.verify), "whether every entry is as it was written",
-            gives=_VERIFICATION, query={"since": _TEXT}, refusals=(422,),
+            gives=_VERIFICATION, query={"since": TEXT}, refusals=(422,),
         ),
         Route(
             "GET", "/alerts", Scope.READ, explained(handlers.alerts), "alerts of two Originals, with their evidence",
@@ -106,26 +81,26 @@ def routes(log: Path, evidence: Evidence, alerts: OriginalsAlerts) -> tuple[Rout
     )  # fmt: skip
 
 
+@dataclass(frozen=True, slots=True)
 class _EvidenceHandlers:
     """The handlers of the routes."""
 
-    def __init__(self, log: Path, evidence: Evidence, alerts: OriginalsAlerts) -> None:
-        self._log = log
-        self._evidence = evidence
-        self._alerts = alerts
+    _log: Path
+    _evidence: Evidence
+    _alerts: OriginalsAlerts
 
     def log(self, call: Call, _value: Any) -> Response:
         """Answer with one page of entries."""
         words = call.query
         wanted = entry_filter(words.get("what", ""), words.get("ibi", ""))
-        most = _number(words.get("limit", str(_DEFAULT_ENTRIES)), "limit", MOST_ENTRIES)
-        page = read_slice(self._log, wanted, _position(words, "before"), most, at=_position(words, "at"))
+        most = _number(words, "limit", MOST_ENTRIES, _DEFAULT_ENTRIES)
+        page = read_slice(self._log, wanted, _number(words, "before"), most, at=_number(words, "at"))
         return _paged("/log", words, {"entries": [entry_facts(entry) for entry in page.entries]}, page)
 
     def alerts(self, call: Call, _value: Any) -> Response:
         """Answer with one page of alerts."""
         words = call.query
-        page = self._alerts.read(_position(words, "before"), _position(words, "at"))
+        page = self._alerts.read(_number(words, "before"), _number(words, "at"))
         return _paged("/alerts", words, {"alerts": [alert_facts(each) for each in page.alerts]}, page)
 
     def verify(self, call: Call, _value: Any) -> Response:
@@ -144,9 +119,9 @@ class _EvidenceHandlers:
             "last": str(verification.last),
             "damage": verification.damage,
         }
-        return answer(
-            result if verification.fault is None else {**result, "problem": call.say(verification.fault)}
-        )
+        if verification.fault is not None:
+            result["problem"] = call.say(verification.fault)
+        return answer(result)
 
 
 def _paged(path: str, words: dict[str, str], value: dict[str, Any], page: LogSlice | AlertsSlice) -> Response:
@@ -159,14 +134,12 @@ def _paged(path: str, words: dict[str, str], value: dict[str, Any], page: LogSli
     return answer({**value, "next": following}, 200, link(following, "next"))
 
 
-def _position(words: dict[str, str], word: str) -> int:
-    return _number(words[word], word, 10**_MOST_DIGITS - 1) if word in words else 0
-
-
-def _number(text: str, name: str, most: int) -> int:
-    """Read a number of a query. Raises ParseError."""
+def _number(words: dict[str, str], name: str, most: int = 10**_MOST_DIGITS - 1, otherwise: int = 0) -> int:
+    """Read a number of a query, `otherwise` where it has none. Raises ParseError."""
+    text = words.get(name)
+    if text is None:
+        return otherwise
     if text.isascii() and text.isdecimal() and len(text) <= _MOST_DIGITS and 1 <= int(text) <= most:
         return int(text)
-    raise ParseError(
-        name, text, "{name} is a whole number from {least} to {most}", name=name, least=1, most=most
-    )
+    problem = "{name} is a whole number from {least} to {most}"
+    raise ParseError(name, text, problem, name=name, least=1, most=most)

@@ -1,32 +1,48 @@
-"""Archives ask for a new key: POST /-/api/keys, twice (note 34, threat T15).
+"""Archives that have lost their key ask for a new one: POST /-/api/keys, twice (note 34, threat T15).
 
 {"service_ibi": "..."}
     200 {"challenge": "...", "at": "/-/nonce", "seconds": 600}; the same for Archives that are not registered
 {"service_ibi": "...", "challenge": "..."}
     200 {"service_ibi": "...", "key": "..."}: the new key, shown once; the old one is void
+
+In between, the Archive shows the proof at /-/nonce, under the address where it confirmed last, and so proves that it
+controls this address: the first 32 digits of the SHA-256 of the challenge, a blank, and the resolver's address.
 """
 
 from __future__ import annotations
 
+import asyncio
+import hmac
 import json
+from functools import partial
+from http import HTTPStatus
 from typing import TYPE_CHECKING, Any, Final
 
-from ibi.errors import ParseError, SetupError
+from ibi.errors import ParseError, PeerError, SetupError
+from ibi.http.client import HostPort
 from ibi.http.limits.token_bucket import client_key
 from ibi.http.limits.window import FailureLimit
 from ibi.http.response import JSON, NO_STORE, Response
 from ibi.identifier.forms import parse_ibi
-from ibi.resolver.members.key_recovery import PROOF_PATH
-from ibi.resolver.registry.keys import CHALLENGE_SECONDS
+from ibi.resolver.members.confirmation import CONFIRMATION_SECONDS
+from ibi.resolver.registry.keys import CHALLENGE_SECONDS, is_challenge, new_challenge, proof_of
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
+    from ibi.http.client import Client
     from ibi.http.limits.window import FailureWindows
     from ibi.http.request import Request
     from ibi.identifier.forms import IBI
-    from ibi.resolver.members.key_recovery import KeyRecovery
+    from ibi.resolver.evidence.log import Evidence
+    from ibi.resolver.members.mail import MailSender
+    from ibi.resolver.registry.registry import Registry
 
 PATH: Final = "/-/api/keys"
 """Where Archives ask for a new key."""
+
+PROOF_PATH: Final = "/-/nonce"
+"""Where an Archive shows a proof."""
 
 # More for an Archive than for one source: a stranger who asks in its name cannot use up its attempts alone.
 _BY_IBI: Final = FailureLimit("new key of", 30, 60.0)
@@ -34,11 +50,27 @@ _BY_SOURCE: Final = FailureLimit("new key from", 10, 60.0)
 
 
 class KeyRecoveryHandler:
-    """Answers at /-/api/keys."""
+    """Answers at /-/api/keys. `addresses` are those of this resolver; `now` returns POSIX seconds."""
 
-    def __init__(self, recovery: KeyRecovery, throttle: FailureWindows) -> None:
-        self._recovery = recovery
+    def __init__(
+        self,
+        addresses: Iterable[str],
+        registry: Registry,
+        client: Client,
+        throttle: FailureWindows,
+        now: Callable[[], float],
+        evidence: Evidence,
+        mail: MailSender,
+    ) -> None:
+        # The Archive takes the address by which it knows this resolver, never one from the challenge: a hostile
+        # resolver that passes on our challenge gets a proof that is good for that resolver only.
+        self._addresses = [str(HostPort.parse(address)) for address in addresses]
+        self._registry = registry
+        self._client = client
         self._throttle = throttle
+        self._now = now
+        self._evidence = evidence
+        self._mail = mail
 
     async def answer(self, request: Request, body: bytes) -> Response:
         """Answer a request with this body."""
@@ -56,8 +88,17 @@ class KeyRecoveryHandler:
         wait = self._wait(service_ibi, request.source, counts_for_ibi=bool(challenge))
         if wait:
             return _refusal(429, "too many attempts", ("retry-after", str(int(wait) + 1)))
+        return await self._proceed(service_ibi, challenge)
+
+    async def _proceed(self, service_ibi: IBI, challenge: str) -> Response:
+        """Make a challenge for an Archive, registered or not; or check the proof of one."""
         try:
-            return await (self._new_key(service_ibi, challenge) if challenge else self._begin(service_ibi))
+            secret = await asyncio.to_thread(self._registry.challenge_secret, service_ibi)
+            if challenge:
+                return await self._new_key(service_ibi, secret, challenge)
+            challenge = new_challenge(secret, service_ibi.canonical, self._now())
+            facts = {"challenge": challenge, "at": PROOF_PATH, "seconds": CHALLENGE_SECONDS}
+            return _json(200, facts)
         except SetupError as error:
             return _refusal(503, str(error), ("retry-after", "5"))
 
@@ -73,17 +114,34 @@ class KeyRecoveryHandler:
                 self._throttle.failed(limit, name)
         return wait
 
-    async def _begin(self, service_ibi: IBI) -> Response:
-        challenge = await self._recovery.challenge(service_ibi)
-        return _json(200, {"challenge": challenge, "at": PROOF_PATH, "seconds": CHALLENGE_SECONDS})
+    async def _new_key(self, service_ibi: IBI, secret: str, challenge: str) -> Response:
+        """Give an Archive a new key if it shows the proof. Raises SetupError."""
+        refused = _refusal(
+            403, "this proves nothing: the address where the Archive confirmed must show the proof"
+        )
+        known = await asyncio.to_thread(self._registry.entry, service_ibi)
+        if not is_challenge(challenge, secret, service_ibi.canonical, self._now()) or known is None:
+            return refused
+        if not known.confirmed_address or not await self._shows_proof(known.confirmed_address, challenge):
+            return refused
+        record = partial(self._evidence.write, "rotated", ibi=str(known.service_ibi), by="proof")
+        try:
+            key = await asyncio.to_thread(self._registry.rotate, service_ibi, secret, record)
+        except SetupError:
+            # The proof stays in view for a while, so two calls may use it: only the first one gets a key.
+            if await asyncio.to_thread(self._registry.challenge_secret, service_ibi) != secret:
+                return refused
+            raise
+        self._mail.rotated(known)
+        return _json(200, {"service_ibi": str(known.service_ibi), "key": key})
 
-    async def _new_key(self, service_ibi: IBI, challenge: str) -> Response:
-        recovered = await self._recovery.new_key(service_ibi, challenge)
-        if recovered is None:
-            problem = "this proves nothing: the address where the Archive confirmed must show the proof"
-            return _refusal(403, problem)
-        registered, key = recovered
-        return _json(200, {"service_ibi": str(registered), "key": key})
+    async def _shows_proof(self, address: str, challenge: str) -> bool:
+        try:
+            reply = await self._client.get(address, PROOF_PATH, CONFIRMATION_SECONDS)
+        except PeerError:
+            return False
+        shown, proofs = reply.body.strip(), [proof_of(challenge, own).encode() for own in self._addresses]
+        return reply.status == HTTPStatus.OK and any(hmac.compare_digest(shown, proof) for proof in proofs)
 
 
 def read_body(body: bytes) -> tuple[IBI, str]:

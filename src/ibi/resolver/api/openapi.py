@@ -23,102 +23,104 @@ if TYPE_CHECKING:
 
 PATH: Final = "/-/api/openapi.json"
 
-_TEXT: Final = {"type": "string"}
-_COUNT: Final = {"type": "integer", "minimum": 0}
+TEXT: Final = {"type": "string"}
+COUNT: Final = {"type": "integer", "minimum": 0}
 _TRUTH: Final = {"type": "boolean"}
 _MOMENT: Final = {"type": "string", "format": "date-time"}
 _OF_THE_SERVER: Final = (400, 408, 414, 421, 431, 503)
+_SHOWN: Final = (PLAIN, HTML)  # what people can ask for, too
 _OF_RESOLVING: Final = (404, 409, 410, 429, 502, 508)
 
 
-def _object(required: list[str], **properties: Any) -> dict[str, Any]:
-    return {"type": "object", "required": required, "properties": properties}
+def object_schema(required: Sequence[str], **properties: Any) -> dict[str, Any]:
+    """Write the schema of an object with these members; all but the required ones may be missing."""
+    return {"type": "object", "required": [*required], "properties": properties}
 
 
 SCHEMAS: Final[dict[str, Any]] = {
-    "problem": _object(
+    "problem": object_schema(
         ["type", "kind", "title", "status", "detail"],
-        type=_TEXT,
+        type=TEXT,
         kind={"enum": [str(kind) for kind in Kind]},
-        title=_TEXT,
+        title=TEXT,
         status={"type": "integer"},
-        detail=_TEXT,
-        archives=_object(
-            ["asked", "answered", "silent"], asked=_COUNT, answered=_COUNT, silent={"type": "array"}
+        detail=TEXT,
+        archives=object_schema(
+            ["asked", "answered", "silent"], asked=COUNT, answered=COUNT, silent={"type": "array"}
         ),
         asked={"type": "object"},
-        offer_nothing=_COUNT,
-        ways={"type": "array", "items": _object(["title", "url"], title=_TEXT, url=_TEXT)},
-        slips={"type": "array", "items": _TEXT},
+        offer_nothing=COUNT,
+        ways={"type": "array", "items": object_schema(["title", "url"], title=TEXT, url=TEXT)},
+        slips={"type": "array", "items": TEXT},
         responsible={
             "type": "array",
-            "items": _object(["service_ibi", "mail"], service_ibi=_TEXT, mail=_TEXT),
+            "items": object_schema(["service_ibi", "mail"], service_ibi=TEXT, mail=TEXT),
         },
-        report=_TEXT,
+        report=TEXT,
     ),
-    "refusal": _object(
+    "refusal": object_schema(
         ["type", "title", "status", "detail"],
-        type=_TEXT,
-        title=_TEXT,
+        type=TEXT,
+        title=TEXT,
         status={"type": "integer"},
-        detail=_TEXT,
+        detail=TEXT,
     ),
-    "status": _object(
+    "status": object_schema(
         ["moment", "process_since", "lately_seconds", "line", "archives", "members"],
         moment=_MOMENT,
         process_since=_MOMENT,
-        lately_seconds=_COUNT,
-        line=_TEXT,
-        archives=_object(
+        lately_seconds=COUNT,
+        line=TEXT,
+        archives=object_schema(
             ["included", "confirmed", "heard", "silent", "not_asked", "asleep"],
-            **dict.fromkeys(("included", "confirmed", "heard", "silent", "not_asked", "asleep"), _COUNT),
+            **dict.fromkeys(("included", "confirmed", "heard", "silent", "not_asked", "asleep"), COUNT),
         ),
         members={
             "type": "array",
-            "items": _object(
+            "items": object_schema(
                 ["service_ibi", "address", "standing", "confirmed", "since", "last_heard", "asleep"],
-                service_ibi=_TEXT,
-                address=_TEXT,
+                service_ibi=TEXT,
+                address=TEXT,
                 standing={"enum": ["heard", "silent", "not asked"]},
                 confirmed=_TRUTH,
                 since=_MOMENT,
                 last_heard={"anyOf": [_MOMENT, {"type": "null"}]},
                 asleep=_TRUTH,
-                why=_TEXT,
+                why=TEXT,
             ),
         },
     ),
-    "handle": _object(
+    "handle": object_schema(
         ["responseCode", "handle"],
         responseCode={"enum": [1, 2, 100, 200]},
-        handle=_TEXT,
-        message=_TEXT,
+        handle=TEXT,
+        message=TEXT,
         values={
             "type": "array",
-            "items": _object(
+            "items": object_schema(
                 ["index", "type", "data", "ttl", "timestamp"],
                 index={"type": "integer", "minimum": 1},
-                type=_TEXT,
-                data=_object(["format", "value"], format={"const": "string"}, value=_TEXT),
-                ttl=_COUNT,
-                timestamp=_TEXT,
+                type=TEXT,
+                data=object_schema(["format", "value"], format={"const": "string"}, value=TEXT),
+                ttl=COUNT,
+                timestamp=TEXT,
             ),
         },
     ),
-    "explanation": _object(
+    "explanation": object_schema(
         ["url", "policy", "differences", "original_required", "rounds", "outcome", "milliseconds"],
-        url=_TEXT,
-        policy=_TEXT,
-        differences={"type": "array", "items": _TEXT},
+        url=TEXT,
+        policy=TEXT,
+        differences={"type": "array", "items": TEXT},
         original_required=_TRUTH,
         rounds={"type": "array", "items": {"type": "object"}},
         outcome={"type": "object", "required": ["status"]},
-        milliseconds=_COUNT,
-        persistence=_TEXT,
+        milliseconds=COUNT,
+        persistence=TEXT,
     ),
-    "about": _object(["role", "service_ibi", "address", "policy"], role={"const": "resolver"}),
-    "registry": _object(["registry", "signature"], registry={"type": "object"}, signature=_TEXT),
-    "key": _object([], service_ibi=_TEXT, key=_TEXT, challenge=_TEXT, at=_TEXT, seconds=_COUNT),
+    "about": object_schema(["role", "service_ibi", "address", "policy"], role={"const": "resolver"}),
+    "registry": object_schema(["registry", "signature"], registry={"type": "object"}, signature=TEXT),
+    "key": object_schema([], service_ibi=TEXT, key=TEXT, challenge=TEXT, at=TEXT, seconds=COUNT),
 }
 """By name."""
 
@@ -129,25 +131,25 @@ def document(*, registers: bool, publishes: bool, table: Sequence[Route] = ()) -
     `registers`: whether Archives may apply at /-/register; `publishes`: whether there is a list of Archives; `table`:
     the routes of administrators.
     """
+    status = _reads("status", "how the network stands, as far as this process knows", "status", _SHOWN)
+    explain = _reads(
+        "explain", "how a persistent URL is resolved", "explanation", _SHOWN, _OF_RESOLVING, parameters=[IBI]
+    )
     paths = {
-        "/-/status": {
-            "get": _reads("status", "how the network stands, as far as this process knows", "status")
-        },
-        "/-/about": {"get": _reads("about", "who this resolver is", "about", ())},
+        "/-/status": {"get": status},
+        "/-/about": {"get": _reads("about", "who this resolver is", "about")},
         "/-/healthz": {"get": _plain("healthz", "whether the process answers")},
         "/-/readyz": {"get": _plain("readyz", "whether readers should be sent to it")},
         "/-/find": {"get": _find()},
-        "/-/explain/{ibi}": {
-            "get": _about_item("explain", "how a persistent URL is resolved", "explanation")
-        },
+        "/-/explain/{ibi}": {"get": explain},
         "/-/api/handles/{ibi}": {"get": _handles()},
         "/-/timegate/{ibi}": {"get": _times("timegate", "to the edition of a time (RFC 7089)", 302)},
         "/-/timemap/{ibi}": {"get": _times("timemap", "to the list of editions (RFC 7089)", 303)},
-        **({} if table else {PATH: {"get": _reads("openapi", "this description", None, ())}}),
+        **({} if table else {PATH: {"get": _reads("openapi", "this description", None)}}),
         "/-/api/keys": {"post": _keys()},
     }
     if publishes:
-        paths["/-/registry"] = {"get": _reads("registry", "the signed list of its Archives", "registry", ())}
+        paths["/-/registry"] = {"get": _reads("registry", "the signed list of its Archives", "registry")}
     if registers:
         paths["/-/register"] = {"post": _register()}
     return openapi_document(
@@ -160,108 +162,93 @@ def document(*, registers: bool, publishes: bool, table: Sequence[Route] = ()) -
     )
 
 
+def _operation(name: str, summary: str, responses: dict[str, Any], **more: Any) -> dict[str, Any]:
+    return {"operationId": name, "summary": summary, **more, "responses": responses}
+
+
 def _ref(name: str) -> dict[str, str]:
     return {"$ref": f"#/components/schemas/{name}"}
 
 
 def _refusals(*statuses: int) -> dict[str, Any]:
     """Describe problems, in the form of the request's Accept; some are answered before the request is routed."""
-    content = {PROBLEM: {"schema": _ref("problem")}, PLAIN: {"schema": _TEXT}, HTML: {"schema": _TEXT}}
+    content = {PROBLEM: {"schema": _ref("problem")}, PLAIN: {"schema": TEXT}, HTML: {"schema": TEXT}}
     refused = sorted({*_OF_THE_SERVER, *statuses})
-    return {str(status): {**described(status), "content": content} for status in refused}
+    return {str(status): {**described(status), "content": dict(content)} for status in refused}
 
 
-def _good(schema: dict[str, Any] | None, *other: str) -> dict[str, Any]:
-    content = {JSON: {"schema": schema or {"type": "object"}}, **{kind: {"schema": _TEXT} for kind in other}}
-    return {"200": {**described(200), "content": content}}
+def _refusals_of_posts(*statuses: int) -> dict[str, Any]:
+    """Describe the same, which programs get as JSON."""
+    refused = _refusals(*statuses)
+    for response in refused.values():
+        response["content"][JSON] = {"schema": {"type": "object"}}
+    return refused
+
+
+def _good(schema: str | None, *other: str) -> dict[str, Any]:
+    """Describe a good answer: JSON of this schema, or text of the other media types."""
+    content = {JSON: {"schema": _ref(schema) if schema else {"type": "object"}}}
+    return {"200": {**described(200), "content": content | {kind: {"schema": TEXT} for kind in other}}}
 
 
 def _reads(
-    name: str, summary: str, schema: str | None, other: tuple[str, ...] = (PLAIN, HTML)
+    name: str,
+    summary: str,
+    schema: str | None,
+    other: tuple[str, ...] = (),
+    refused: tuple[int, ...] = (),
+    **more: Any,
 ) -> dict[str, Any]:
-    responses = {**_good(_ref(schema) if schema else None, *other), **_refusals()}
-    return {"operationId": name, "summary": summary, "responses": responses}
+    return _operation(name, summary, {**_good(schema, *other), **_refusals(*refused)}, **more)
 
 
 def _plain(name: str, summary: str) -> dict[str, Any]:
-    ok = {"200": {**described(200), "content": {PLAIN: {"schema": _TEXT}}}}
-    return {"operationId": name, "summary": summary, "responses": {**ok, **_refusals()}}
-
-
-def _about_item(name: str, summary: str, schema: str) -> dict[str, Any]:
-    responses = {**_good(_ref(schema), PLAIN, HTML), **_refusals(*_OF_RESOLVING)}
-    return {"operationId": name, "summary": summary, "parameters": [IBI], "responses": responses}
+    ok = {"200": {**described(200), "content": {PLAIN: {"schema": TEXT}}}}
+    return _operation(name, summary, {**ok, **_refusals()})
 
 
 def _find() -> dict[str, Any]:
-    text = {"name": "text", "in": "query", "description": "whatever has an identifier in it", "schema": _TEXT}
+    text = {"name": "text", "in": "query", "description": "whatever has an identifier in it", "schema": TEXT}
     found = {"303": described(303), "200": {"description": "a page", "content": {HTML: {}}}}
-    summary = "the persistent URL in a text"
-    return {
-        "operationId": "find",
-        "summary": summary,
-        "parameters": [text],
-        "responses": {**found, **_refusals()},
-    }
+    return _operation("find", "the persistent URL in a text", {**found, **_refusals()}, parameters=[text])
 
 
 def _handles() -> dict[str, Any]:
-    texts = {"type": "array", "items": _TEXT}
+    texts = {"type": "array", "items": TEXT}
     numbers = {"type": "array", "items": {"type": "integer", "minimum": 0, "maximum": 999_999_999}}
-    parameters = [
-        IBI,
-        {"name": "type", "in": "query", "schema": texts},
-        {"name": "index", "in": "query", "schema": numbers},
-        {"name": "pretty", "in": "query", "schema": _TEXT},
-    ]
-    failed = {
-        str(status): {**described(status), "content": {JSON: {"schema": _ref("handle")}}}
-        for status in _OF_RESOLVING
-    }
+    words = {"type": texts, "index": numbers, "pretty": TEXT}
+    parameters = [IBI, *({"name": name, "in": "query", "schema": words[name]} for name in words)]
+    record = {JSON: {"schema": _ref("handle")}}
+    failed = {str(status): {**described(status), "content": record} for status in _OF_RESOLVING}
     either = _refusals()
     for status in ("400", "503"):
-        either[status]["content"] = {**either[status]["content"], JSON: {"schema": _ref("handle")}}
-    return {
-        "operationId": "handle",
-        "summary": "what is known of an item, as the proxy of the Handle System tells it",
-        "parameters": parameters,
-        "responses": {**_good(_ref("handle")), **failed, **either},
-    }
+        either[status]["content"] |= record
+    summary = "what is known of an item, as the proxy of the Handle System tells it"
+    return _operation("handle", summary, {**_good("handle"), **failed, **either}, parameters=parameters)
 
 
 def _times(name: str, summary: str, status: int) -> dict[str, Any]:
-    there = {str(status): described(status)}
-    return {
-        "operationId": name,
-        "summary": summary,
-        "parameters": [IBI],
-        "responses": {**there, **_refusals(*_OF_RESOLVING)},
-    }
+    responses = {str(status): described(status), **_refusals(*_OF_RESOLVING)}
+    return _operation(name, summary, responses, parameters=[IBI])
 
 
 def _keys() -> dict[str, Any]:
-    body = _object(["service_ibi"], service_ibi=_TEXT, challenge=_TEXT)
-    refused = _refusals(403, 413, 415, 429)
-    for response in refused.values():
-        response["content"] = {**response["content"], JSON: {"schema": {"type": "object"}}}
-    return {
-        "operationId": "key",
-        "summary": "a new key for an Archive that controls its address: first a challenge, then the key",
-        "requestBody": {"required": True, "content": {JSON: {"schema": body}}},
-        "responses": {**_good(_ref("key")), **refused},
-    }
+    body = object_schema(["service_ibi"], service_ibi=TEXT, challenge=TEXT)
+    return _operation(
+        "key",
+        "a new key for an Archive that controls its address: first a challenge, then the key",
+        {**_good("key"), **_refusals_of_posts(403, 413, 415, 429)},
+        requestBody={"required": True, "content": {JSON: {"schema": body}}},
+    )
 
 
 def _register() -> dict[str, Any]:
     fields = ("service_ibi", "address", "mail", "name", "hosts")
-    body = _object(["service_ibi", "address", "mail"], **dict.fromkeys(fields, _TEXT))
-    form = {"application/x-www-form-urlencoded": {"schema": body}}
-    refused = _refusals(403, 404, 409, 413, 415, 422, 429)
-    for response in refused.values():
-        response["content"] = {**response["content"], JSON: {"schema": {"type": "object"}}}
-    return {
-        "operationId": "register",
-        "summary": "an Archive applies for registration",
-        "requestBody": {"required": True, "content": form},
-        "responses": {**_good(_ref("key"), PLAIN, HTML), **refused},
-    }
+    body = object_schema(fields[:3], **dict.fromkeys(fields, TEXT))
+    refused = _refusals_of_posts(403, 404, 409, 413, 415, 422, 429)
+    return _operation(
+        "register",
+        "an Archive applies for registration",
+        {**_good("key", *_SHOWN), **refused},
+        requestBody={"required": True, "content": {"application/x-www-form-urlencoded": {"schema": body}}},
+    )

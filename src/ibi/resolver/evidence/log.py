@@ -25,6 +25,7 @@ from __future__ import annotations
 import logging
 import threading
 from collections import OrderedDict, deque
+from contextlib import contextmanager
 from datetime import UTC, datetime
 from functools import lru_cache
 from math import inf
@@ -69,6 +70,7 @@ FACTS: Final[dict[str, frozenset[str]]] = {
 }
 """The entries that may be written, each with the names of its facts."""
 
+_UNREADABLE = "{path} cannot be read: {reason}"
 _ONCE = frozenset({"original", "deleted", "alert"})
 _BATCH = 1_000  # entries that share a flush
 _BATCH_SECONDS = 0.2  # how long a batch is collected
@@ -103,10 +105,8 @@ class Evidence:
         Flushes to disk: not for an event loop.
         """
         new = _new_entry(self._now(), what, facts)
-        try:
+        with self._explained("{path} cannot be written: {reason}"):
             self._files.append([new])
-        except OSError as error:
-            raise self._unusable("{path} cannot be written: {reason}", error) from None
 
     def note(self, what: str, **facts: str | int) -> None:
         """Append an entry within half a second, in the background; return at once.
@@ -152,10 +152,8 @@ class Evidence:
 
     def lines(self) -> Iterator[bytes]:
         """Read the lines of the log as they are. Raises SetupError."""
-        try:
+        with self._explained(_UNREADABLE):
             yield from self._files.lines()
-        except OSError as error:
-            raise self._unusable("{path} cannot be read: {reason}", error) from None
 
     def entries(self) -> Iterator[Entry]:
         """Read the entries, without lines that were changed. Raises SetupError."""
@@ -163,17 +161,13 @@ class Evidence:
 
     def verify(self, since: Anchor | None = None) -> LogVerification:
         """Check whether the log is as it was written, with the entry `since` in it. Raises SetupError."""
-        try:
+        with self._explained(_UNREADABLE):
             return self._files.verify(since)
-        except OSError as error:
-            raise self._unusable("{path} cannot be read: {reason}", error) from None
 
     def head(self) -> Anchor:
         """Return the number and hash of the last entry, to be stored elsewhere. Raises SetupError."""
-        try:
+        with self._explained(_UNREADABLE):
             head = self._files.head()
-        except OSError as error:
-            raise self._unusable("{path} cannot be read: {reason}", error) from None
         if head is None:
             problem = "{path} is missing or damaged, so nobody can tell whether the last entries are there"
             raise SetupError(problem, path=self._files.head_path)
@@ -198,7 +192,8 @@ class Evidence:
             with self._changed:
                 self._changed.wait_for(lambda: self._closed or self._waiting)
                 self._changed.wait_for(lambda: self._closed, _BATCH_SECONDS)
-                batch, lost, closed = self._take(), self._lost_unrecorded, self._closed
+                batch = [self._waiting.popleft() for _ in range(min(_BATCH, len(self._waiting)))]
+                lost, closed = self._lost_unrecorded, self._closed
             if not batch and not lost:
                 return  # only closing leaves nothing to do
             overflow = [NewEntry(_moment(self._now()), "overflow", {"count": lost})] if lost else []
@@ -219,11 +214,13 @@ class Evidence:
                 with self._changed:
                     self._lost_unrecorded -= lost
 
-    def _take(self) -> list[tuple[float, str, Mapping[str, str | int]]]:
-        return [self._waiting.popleft() for _ in range(min(_BATCH, len(self._waiting)))]
-
-    def _unusable(self, problem: str, error: OSError) -> SetupError:
-        return SetupError(problem, path=error.filename or self._files.path, reason=error.strerror)
+    @contextmanager
+    def _explained(self, problem: str) -> Iterator[None]:
+        try:
+            yield
+        except OSError as error:
+            path = error.filename or self._files.path
+            raise SetupError(problem, path=path, reason=error.strerror) from None
 
 
 def _new_entry(now: float, what: str, facts: Mapping[str, str | int]) -> NewEntry:

@@ -16,7 +16,7 @@ from ibi.resolver.evidence.pages import entry_facts, mentions, read_slice
 from ibi.resolver.model.alert import Kind
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Iterable, Sequence
     from pathlib import Path
 
     from ibi.resolver.cache.hints import HintCache
@@ -154,37 +154,25 @@ def _item(alert: Entry) -> str:
         return ""
 
 
-class OriginalHolder(NamedTuple):
-    """The holder of the Original of an item, by its canonical names; `moved` if it came there from another Archive."""
-
-    canonicals: frozenset[str]
-    archive: str
-    moved: bool
-
-
-def original_holders(entries: Iterable[Entry]) -> Iterator[OriginalHolder]:
-    """Read the holders of originals, in order: of an item, the first one holds it until one has `moved`."""
-    for entry in entries:
-        if entry.what in {"original", "migrated"}:
-            archive = entry.facts.get("to" if entry.what == "migrated" else "archive")
-            try:
-                forms, holder = IBIForms.parse(str(entry.facts.get("ibi"))), parse_ibi(str(archive))
-            except ParseError:
-                continue  # chained correctly, but not written by us
-            yield OriginalHolder(forms.canonicals, holder.canonical, entry.what == "migrated")
-
-
 def rebuild_hints(index: HintCache, entries: Iterable[Entry]) -> int:
     """Fill an index, best an empty one, with the holders of originals; return how many entries named one."""
     # The hints are a cache, and may be lost with their disk. Who was seen first with an original must not be: an
     # Archive that claims it later would be believed (threat T04).
     count = 0
-    for holder in original_holders(entries):
+    for entry in entries:
+        if entry.what not in {"original", "migrated"}:
+            continue
+        moved = entry.what == "migrated"
+        try:
+            item = IBIForms.parse(str(entry.facts.get("ibi")))
+            holder = parse_ibi(str(entry.facts.get("to" if moved else "archive")))
+        except ParseError:
+            continue  # chained correctly, but not written by us
         count += 1
-        if holder.moved:
-            index.moved(holder.canonicals, holder.archive)
+        if moved:
+            index.moved(item.canonicals, holder.canonical)
         else:
-            index.remember(holder.canonicals, original=holder.archive)
+            index.remember(item.canonicals, original=holder.canonical)
         if count % _BATCH == 0:
             index.settle()
     index.settle()

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from ibi.accounts.layout import Form, PageRequest
     from ibi.resolver.evidence.chain import Entry
     from ibi.resolver.evidence.log import Evidence
-    from ibi.resolver.evidence.originals import OriginalsAlert, OriginalsAlerts
+    from ibi.resolver.evidence.originals import AlertsSlice, OriginalsAlert, OriginalsAlerts
     from ibi.resolver.members.registrar import Registrar
     from ibi.resolver.members.status import MemberStatus
     from ibi.resolver.model.archive import RegisteredArchive
@@ -75,18 +75,6 @@ class ArchivesPage:
 
 
 @dataclass(frozen=True, slots=True)
-class AlertsPage:
-    """Alerts of two Originals of one item with their evidence; `at` leads to earlier ones, 0 at the end.
-
-    `unread`: lines among them that are not as they were written.
-    """
-
-    alerts: Sequence[OriginalsAlert]
-    at: int
-    unread: int
-
-
-@dataclass(frozen=True, slots=True)
 class LogPage:
     """Entries of the log, the latest first; `what`, `ibi`: only such entries; `at` leads to earlier ones.
 
@@ -115,24 +103,16 @@ class PoliciesPage:
     notes: Sequence[IbiError] = ()
 
 
+@dataclass(frozen=True, slots=True)
 class AdministrationPages:
-    """The pages of one resolver. `statuses`: of the included Archives; `log`: the file of its evidence."""
+    """The pages of one resolver. `_statuses`: of the included Archives; `_log`: the file of its evidence."""
 
-    def __init__(
-        self,
-        registrar: Registrar,
-        alerts: OriginalsAlerts,
-        statuses: MemberStatuses,
-        log: Path,
-        data: Path,
-        evidence: Evidence,
-    ) -> None:
-        self._registrar = registrar
-        self._alerts = alerts
-        self._statuses = statuses
-        self._log = log
-        self._data = data
-        self._evidence = evidence
+    _registrar: Registrar
+    _alerts: OriginalsAlerts
+    _statuses: MemberStatuses
+    _log: Path
+    _data: Path
+    _evidence: Evidence
 
     def handlers(self) -> dict[str, PageHandler]:
         """The handler of each page, by the word in its address."""
@@ -192,9 +172,9 @@ class AdministrationPages:
             return f"{ROOT}/archives?done=forgotten"
         raise IbiError(_OTHER_FORM)
 
-    def _show_alerts(self, visit: PageRequest, _typed: Form | None) -> AlertsPage:
+    def _show_alerts(self, visit: PageRequest, _typed: Form | None) -> AlertsSlice:
         """Alerts of two Originals, each with its evidence."""
-        return AlertsPage(*self._alerts.read(_number(visit, "before"), _number(visit, "at")))
+        return self._alerts.read(_number(visit, "before"), _number(visit, "at"))
 
     def _show_log(self, visit: PageRequest, _typed: Form | None) -> LogPage:
         """Entries: all, of one kind, or about one item or Archive. Raises ParseError."""

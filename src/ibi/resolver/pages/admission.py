@@ -15,9 +15,7 @@ from typing import TYPE_CHECKING, Any, Final
 from ibi.http.response import NO_STORE, PLAIN, Response
 from ibi.resolver.api import keys
 from ibi.resolver.api.keys import KeyRecoveryHandler
-from ibi.resolver.members.applications import Applications
 from ibi.resolver.members.confirmation import ConfirmationClient
-from ibi.resolver.members.key_recovery import KeyRecovery
 from ibi.resolver.members.membership import Membership
 from ibi.resolver.pages import registration
 from ibi.resolver.pages.registration import LARGEST_BODY, RegistrationHandler
@@ -68,12 +66,11 @@ class Admission:
         # The standard moves an Archive by its key alone; `strict` keeps to its letter (threat T17).
         guarded = settings.policy != "strict"
         self.membership = Membership(registry, confirmation, throttle, evidence, mail, now, guarded=guarded)
-        applications = Applications(registry, confirmation, evidence, mail, settings.admin)
+        self._registration = RegistrationHandler(
+            settings, registry, confirmation, throttle, evidence, mail, site
+        )
         addresses = [settings.address, *settings.aliases]
-        recovery = KeyRecovery(addresses, registry, client, now, evidence, mail)
-        is_open = settings.registration == "form"
-        self._registration = RegistrationHandler(applications, throttle, site, is_open=is_open)
-        self._keys = KeyRecoveryHandler(recovery, throttle)
+        self._keys = KeyRecoveryHandler(addresses, registry, client, throttle, now, evidence, mail)
 
     async def answer(self, request: Request, receive: Receive) -> Response:
         """Answer a request to one of PATHS; its body is read here."""

@@ -153,58 +153,47 @@ _FOR_A_DAY: Final = (("cache-control", "public, max-age=86400"),)
 _FOR_AN_HOUR: Final = (("cache-control", "public, max-age=3600"),)
 
 
-class ProgramPages:
-    """The files that programs find at one resolver, by path. `now` returns POSIX seconds."""
+def program_pages(
+    settings: ResolverSettings, registry: Registry, publisher: Publisher | None, now: Callable[[], float]
+) -> dict[str, Callable[[Request], Response | None]]:
+    """Return the handlers of the files that programs find at one resolver, by path. `now` returns POSIX seconds.
 
-    def __init__(
-        self,
-        settings: ResolverSettings,
-        registry: Registry,
-        publisher: Publisher | None,
-        now: Callable[[], float],
-    ) -> None:
-        self._settings = settings
-        self._registry = registry
-        self._publisher = publisher
-        self._now = now
-        description = document(registers=settings.registration == "form", publishes=publisher is not None)
-        # Written once: it depends only on the settings, and a service is made anew when these change.
-        self._document = json.dumps(description, indent=1).encode()
-        self.routes: dict[str, Callable[[Request], Response | None]] = {
-            "/robots.txt": lambda _: Response(200, ROBOTS, PLAIN, _FOR_A_DAY),
-            "/favicon.ico": lambda _: Response(204, headers=_FOR_A_DAY),
-            "/-/healthz": lambda _: Response(200, b"ok\n", PLAIN, NO_STORE),
-            "/-/about": lambda _: self._about(),
-            SECURITY: lambda _: security(settings.admin, self._now()),
-            CATALOG: lambda _: self._catalog(),
-            OPENAPI: lambda _: Response(200, self._document, JSON, _FOR_AN_HOUR),
-        }
-        """The handler of each path; it returns None where there is no such page after all."""
+    A handler returns None where there is no such page after all.
+    """
+    description = document(registers=settings.registration == "form", publishes=publisher is not None)
+    # Written once: both depend only on the settings, and a service is made anew when these change.
+    openapi = Response(200, json.dumps(description, indent=1).encode(), JSON, _FOR_AN_HOUR)
+    base = f"http://{settings.address}"
+    links = (
+        ("service-desc", f"{base}{OPENAPI}", JSON),
+        ("service-meta", f"{base}/-/about", JSON),
+        ("status", f"{base}/-/status", JSON),
+    )
+    return {
+        "/robots.txt": lambda _: Response(200, ROBOTS, PLAIN, _FOR_A_DAY),
+        "/favicon.ico": lambda _: Response(204, headers=_FOR_A_DAY),
+        "/-/healthz": lambda _: Response(200, b"ok\n", PLAIN, NO_STORE),
+        "/-/about": lambda _: _about(settings, registry, publisher),
+        SECURITY: lambda _: security(settings.admin, now()),
+        CATALOG: lambda _: catalog(base, [Interface(f"{base}/", links)]),
+        OPENAPI: lambda _: openapi,
+    }
 
-    def _catalog(self) -> Response:
-        base = f"http://{self._settings.address}"
-        links = (
-            ("service-desc", f"{base}{OPENAPI}", JSON),
-            ("service-meta", f"{base}/-/about", JSON),
-            ("status", f"{base}/-/status", JSON),
-        )
-        return catalog(base, [Interface(f"{base}/", links)])
 
-    def _about(self) -> Response:
-        settings = self._settings
-        policy = Policy(strict=settings.policy == "strict")
-        facts: dict[str, Any] = {
-            "role": "resolver",
-            "service_ibi": str(settings.service.main),
-            "service": str(settings.service),
-            "address": settings.address,
-            "aliases": list(settings.aliases),
-            "policy": policy.name,
-            "differences": {difference.name: difference.sentence for difference in policy.differences},
-            "admin": settings.admin or None,
-            "attestation_key": self._publisher.key if self._publisher else None,
-            "private_archives": settings.allow_private_archives,
-            "archives": len(self._registry.archives()),
-            "seconds": {"per_archive": settings.archive_seconds, "overall": settings.overall_seconds},
-        }
-        return Response(200, json.dumps(facts, indent=1).encode(), JSON, NO_STORE)
+def _about(settings: ResolverSettings, registry: Registry, publisher: Publisher | None) -> Response:
+    policy = Policy(strict=settings.policy == "strict")
+    facts: dict[str, Any] = {
+        "role": "resolver",
+        "service_ibi": str(settings.service.main),
+        "service": str(settings.service),
+        "address": settings.address,
+        "aliases": list(settings.aliases),
+        "policy": policy.name,
+        "differences": {difference.name: difference.sentence for difference in policy.differences},
+        "admin": settings.admin or None,
+        "attestation_key": publisher.key if publisher else None,
+        "private_archives": settings.allow_private_archives,
+        "archives": len(registry.archives()),
+        "seconds": {"per_archive": settings.archive_seconds, "overall": settings.overall_seconds},
+    }
+    return Response(200, json.dumps(facts, indent=1).encode(), JSON, NO_STORE)

@@ -7,28 +7,35 @@ POST   service_ibi, address, mail, name, hosts (application/x-www-form-urlencode
 
 from __future__ import annotations
 
+import asyncio
 import json
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import TYPE_CHECKING, Final
 from urllib.parse import parse_qsl, urlsplit
 
 from ibi.errors import ForbiddenAddress, IbiError, ParseError, SetupError
 from ibi.http.limits.token_bucket import client_key
 from ibi.http.limits.window import FailureLimit
-from ibi.http.response import JSON, NO_STORE, PLAIN, Response
+from ibi.http.response import Response
 from ibi.identifier.forms import parse_ibi
-from ibi.resolver.members.applications import Application, NotConfirmed, NotTaken
 from ibi.resolver.members.mail import is_recipient
 from ibi.resolver.model.alert import Alert, Kind
 from ibi.resolver.pages.site import RegistrationPage
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
     from ibi.http.limits.window import FailureWindows
     from ibi.http.request import Request
-    from ibi.resolver.members.applications import Applications
+    from ibi.identifier.forms import IBI
+    from ibi.resolver.evidence.log import Evidence
+    from ibi.resolver.members.confirmation import ConfirmationClient
+    from ibi.resolver.members.mail import MailSender
+    from ibi.resolver.model.alert import Say
     from ibi.resolver.pages.site import Site
+    from ibi.resolver.registry.registry import Registry
+    from ibi.runtime.settings import ResolverSettings
 
 PATH: Final = "/-/register"
 """Where Archives apply."""
@@ -42,26 +49,34 @@ APPLICATIONS: Final = FailureLimit("application from", 10, 3_600.0)
 MOST_HOSTS: Final = 20
 """Hosts that one application may name."""
 
+_CONCURRENT: Final = 4  # applications whose Archives are asked at the same time
 _LONGEST_FIELD: Final = 512  # characters
 _LONGEST_NAME: Final = 100  # characters of a name that are stored
 _FIELDS: Final = ("service_ibi", "address", "mail", "name", "hosts")
-_HOWTO: Final = "POST service_ibi, address, mail, name, hosts (application/x-www-form-urlencoded)\n"
+_HOWTO: Final = "POST service_ibi, address, mail, name, hosts (application/x-www-form-urlencoded)"
 
 
+@dataclass(frozen=True, slots=True)
 class RegistrationHandler:
-    """Answers at /-/register; with `is_open` false there is no such page."""
+    """Answers at /-/register, where the settings have it; mails the resolver's administrator about each application.
 
-    def __init__(
-        self, applications: Applications, throttle: FailureWindows, site: Site, *, is_open: bool
-    ) -> None:
-        self._applications = applications
-        self._throttle = throttle
-        self._site = site
-        self._is_open = is_open
+    An Archive that has applied is not asked for anything: until it is approved, its requests are refused.
+    """
+
+    _settings: ResolverSettings
+    _registry: Registry
+    _confirmation: ConfirmationClient
+    _throttle: FailureWindows
+    _evidence: Evidence
+    _mail: MailSender
+    _site: Site
+    # Every client may apply, and each application makes this resolver open a connection to an address of the
+    # applicant's choice: no more than a few at a time (T41).
+    _semaphore: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(_CONCURRENT), init=False)
 
     async def answer(self, request: Request, body: bytes) -> Response:
         """Answer GET, HEAD or POST; `body` is that of a POST, at most LARGEST_BODY bytes."""
-        if not self._is_open:
+        if self._settings.registration != "form":
             return self._site.alert(request, Alert(Kind.NO_SUCH_PAGE))
         if request.reads:
             return self._response(request, RegistrationPage(dict.fromkeys(_FIELDS, "")))
@@ -87,35 +102,57 @@ class RegistrationHandler:
         return await self._apply(page)
 
     async def _apply(self, page: RegistrationPage) -> RegistrationPage:
-        """Apply with the fields of a page; return it with the key, or with what is wrong."""
+        """Store an application whose Archive confirms just now; return the page with its key, or with what is wrong."""
+        address = page.fields["address"]
         try:
-            return replace(page, key=await self._applications.apply(_application(page.fields)))
-        except (ParseError, NotConfirmed) as error:
+            ibi, hosts = _checked(page.fields)
+            async with self._semaphore:
+                self._confirmation.check(ibi, address)
+                if not await self._confirmation.confirms(ibi, address):
+                    sentence = "the Archive does not confirm at {address}: it must be switched on and reachable there"
+                    return replace(page, problem=IbiError(sentence, address=address), status=422)
+                key = await asyncio.to_thread(self._store, ibi, page.fields, hosts)
+        except ParseError as error:
             return replace(page, problem=error, status=422)
-        except NotTaken as error:
-            return replace(page, problem=error, status=409)
         except ForbiddenAddress:
             # Without the reason: it would show strangers what names mean in the network of this resolver.
             return replace(page, problem=IbiError("no Archive can be at this address"), status=422)
         except SetupError as error:
             return replace(page, problem=error, status=503, retry_after=5)
+        if key is None:
+            sentence = "{ibi} is registered or has applied already, or too many applications wait"
+            return replace(page, problem=IbiError(sentence, ibi=ibi), status=409)
+        self._mail.applied(ibi, address, self._settings.admin)
+        return replace(page, key=key)
+
+    def _store(self, ibi: IBI, fields: Mapping[str, str], hosts: Sequence[str]) -> str | None:
+        """Store an application; return its key, None where it is not taken. Raises ParseError, SetupError."""
+        name = "".join(char if char.isprintable() else " " for char in fields["name"])[:_LONGEST_NAME]
+        record = partial(self._evidence.write, "registered", ibi=str(ibi), by="form")
+        return self._registry.apply(ibi, fields["address"], fields["mail"], name, hosts, record)
 
     def _response(self, request: Request, page: RegistrationPage) -> Response:
         """Write a page in the form that the request accepts; never cached, since it may have a key in it."""
-        retry = () if page.retry_after is None else (("retry-after", str(page.retry_after)),)
-        html = self._site.shown(
-            request, lambda pages, language: pages.registration(page, language), page.status
-        )
-        if html is not None:
-            return html.having(*retry)
-        say = self._site.say(request)
-        problem = say(page.problem.problem, page.problem.details) if page.problem else ""
-        if request.form == "json":
+
+        def as_json(say: Say) -> bytes:
             answer = {"service_ibi": page.fields["service_ibi"], "key": page.key}
-            body, kind = json.dumps({"problem": problem} if problem else answer).encode(), JSON
-        else:
-            body, kind = f"{problem or page.key or _HOWTO.strip()}\n".encode(), PLAIN
-        return Response(page.status, body, kind, (*NO_STORE, *retry))
+            if page.problem is not None:
+                answer = {"problem": say(page.problem.problem, page.problem.details)}
+            return json.dumps(answer).encode()
+
+        def text(say: Say) -> bytes:
+            problem = say(page.problem.problem, page.problem.details) if page.problem else ""
+            return f"{problem or page.key or _HOWTO}\n".encode()
+
+        response = self._site.in_form(
+            request,
+            lambda pages, language: pages.registration(page, language),
+            as_json,
+            text,
+            status=page.status,
+        )
+        later = () if page.retry_after is None else (("retry-after", str(page.retry_after)),)
+        return response.having(*later)
 
 
 def read_form(body: bytes) -> dict[str, str] | None:
@@ -132,16 +169,15 @@ def read_form(body: bytes) -> dict[str, str] | None:
     return {name: fields.get(name, "").strip()[:_LONGEST_FIELD] for name in _FIELDS}
 
 
-def _application(fields: Mapping[str, str]) -> Application:
-    """Read an application from the fields of a form. Raises ParseError."""
+def _checked(fields: Mapping[str, str]) -> tuple[IBI, list[str]]:
+    """Check the fields of a form; return the Archive and the hosts of its URLs. Raises ParseError."""
     ibi, mail = parse_ibi(fields["service_ibi"]), fields["mail"]
     if not is_recipient(mail):
         raise ParseError("mail", mail, "the address of the administrator is a mail address")
-    hosts = tuple(fields["hosts"].replace(",", " ").split())
+    hosts = fields["hosts"].replace(",", " ").split()
     if len(hosts) > MOST_HOSTS:
         raise ParseError("host", fields["hosts"], "at most {most} hosts can be named", most=MOST_HOSTS)
-    name = "".join(char if char.isprintable() else " " for char in fields["name"])[:_LONGEST_NAME]
-    return Application(ibi, fields["address"], mail, name, hosts)
+    return ibi, hosts
 
 
 def _is_same_origin(request: Request) -> bool:

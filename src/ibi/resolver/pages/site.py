@@ -18,7 +18,7 @@ from ibi.resolver.model.alert import Alert, Kind, in_english
 from ibi.resolver.model.suggestion import Responsible
 from ibi.resolver.pages.alert_details import ResponsibleArchives, with_responses, with_suggestions
 from ibi.resolver.pages.explanation import Explanation
-from ibi.resolver.pages.programs import ProgramPages, ProgramRequest, program_request
+from ibi.resolver.pages.programs import ProgramRequest, program_pages, program_request
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -97,7 +97,7 @@ class Site:
         self._included: tuple[Archive, ...] = ()
         self._responsibles = ResponsibleArchives()
         self._routes: dict[str, Callable[[Request], Response | None]] = {
-            **ProgramPages(settings, registry, publisher, now).routes,
+            **program_pages(settings, registry, publisher, now),
             "/-/readyz": lambda _: readiness.answer(),
             "/-/find": self._find,
         }
@@ -122,14 +122,14 @@ class Site:
         if isinstance(request, ProgramRequest):
             return request.respond(alert)
         alert = self._advised(alert)
-        language = self._language(request)
-        form = request.form
-        if form == "html" and self._pages is not None:
-            response = self._html(self._pages.alert(alert, language), language, alert.status)
-        elif form == "json":
-            response = Response(alert.status, alert.problem_json(self._say(language)), PROBLEM, NO_STORE)
-        else:
-            response = Response(alert.status, alert.text(self._say(language)), PLAIN, NO_STORE)
+        response = self.in_form(
+            request,
+            lambda pages, language: pages.alert(alert, language),
+            alert.problem_json,
+            alert.text,
+            status=alert.status,
+            json_type=PROBLEM,
+        )
         if alert.kind is Kind.WRONG_METHOD:
             response = response.having(("allow", "GET, HEAD"))
         if alert.retry_after is not None:
@@ -137,14 +137,29 @@ class Site:
         alternates = [link(url, "alternate", language) for language, url in alert.alternates]
         return response.having(("vary", "accept, accept-language"), *alternates)
 
-    def shown(
-        self, request: Request, page: Callable[[Pages, str], bytes], status: int = 200
-    ) -> Response | None:
-        """Answer with HTML, made by `page` from (pages, language); None where the request does not accept it."""
-        if self._pages is None or request.form != "html":
-            return None
-        language = self._language(request)
-        return self._html(page(self._pages, language), language, status)
+    def in_form(
+        self,
+        request: Request,
+        html: Callable[[Pages, str], bytes],
+        json: Callable[[Say], bytes],
+        text: Callable[[Say], bytes],
+        *,
+        form: Form | None = None,
+        status: int = 200,
+        json_type: str = JSON,
+        caching: Headers = NO_STORE,
+    ) -> Response:
+        """Answer in the form that the request accepts, or in this one.
+
+        `html` makes it of (pages, language), the others of the sentences of a language.
+        """
+        form, language = form or request.form, self._language(request)
+        if form == "html" and self._pages is not None:
+            return _page(self._pages, language, html, status, caching)
+        say = self._say(language)
+        if form == "json":
+            return Response(status, json(say), json_type, caching)
+        return Response(status, text(say), PLAIN, caching)
 
     def say(self, request: Request) -> Say:
         """Return the sentences of a reader's language."""
@@ -172,13 +187,13 @@ class Site:
             return request.respond(explained)
         if explained.alert is not None:
             explained.alert = self._advised(explained.alert)
-        language = self._language(request)
-        if form == "html" and self._pages is not None:
-            response = self._html(self._pages.explanation(explained, language), language)
-        elif form == "json":
-            response = Response(200, explained.json(self._say(language)), JSON, NO_STORE)
-        else:
-            response = Response(200, explained.text(self._say(language)), PLAIN, NO_STORE)
+        response = self.in_form(
+            request,
+            lambda pages, language: pages.explanation(explained, language),
+            explained.json,
+            explained.text,
+            form=form,
+        )
         return response.having(("ibi-outcome", str(explained.status)), ("vary", "accept, accept-language"))
 
     def _advised(self, alert: Alert) -> Alert:
@@ -193,23 +208,27 @@ class Site:
         return with_suggestions(alert, self._responsibles, self._now())
 
     def _home(self, request: Request, status: NetworkStatus) -> Response:
-        if self._pages is not None and request.form == "html":
-            language = self._language(request)
-            return self._html(self._pages.home(status, language), language, caching=_FOR_A_MOMENT)
-        where = f"A resolver of persistent URLs: http://{self._settings.address}/<ibi>"
-        text = f"{where}\n{status.line(self.say(request))}\n"
-        return Response(200, text.encode("utf-8", "replace"), PLAIN, _FOR_A_MOMENT)
+        def text(say: Say) -> bytes:
+            where = f"A resolver of persistent URLs: http://{self._settings.address}/<ibi>"
+            return f"{where}\n{status.line(say)}\n".encode("utf-8", "replace")
+
+        return self.in_form(
+            request,
+            lambda pages, language: pages.home(status, language),
+            text,
+            text,
+            json_type=PLAIN,
+            caching=_FOR_A_MOMENT,
+        )
 
     def _status(self, request: Request, status: NetworkStatus) -> Response:
-        """Answer with the status: a page for browsers, JSON where that is accepted, else text."""
-        say = self.say(request)
-        if request.form == "json":
-            response = Response(200, status.json(say), JSON, _FOR_A_MOMENT)
-        elif request.form == "html" and self._pages is not None:
-            language = self._language(request)
-            response = self._html(self._pages.status(status, language), language, caching=_FOR_A_MOMENT)
-        else:
-            response = Response(200, status.text(say), PLAIN, _FOR_A_MOMENT)
+        response = self.in_form(
+            request,
+            lambda pages, language: pages.status(status, language),
+            status.json,
+            status.text,
+            caching=_FOR_A_MOMENT,
+        )
         return response.having(("vary", "accept, accept-language"))
 
     def _find(self, request: Request) -> Response:
@@ -219,25 +238,31 @@ class Site:
             pairs = dict(read_query(request.query))
             text = pairs.get("text", "").encode("latin-1").decode("utf-8", "replace").strip()
             if self._pages is not None and request.form == "html":
-                language = self._language(request)
-                return self._html(self._pages.find(text, language), language)
+                return _page(
+                    self._pages, self._language(request), lambda pages, language: pages.find(text, language)
+                )
             return Response(303, headers=(("location", persistent_path(text)), *NO_STORE))
         except ParseError as error:
             return self.alert(request, Alert(Kind.BAD_URL, problem=error))
-
-    def _html(
-        self, body: bytes, language: str, status: int = 200, *, caching: Headers = NO_STORE
-    ) -> Response:
-        # The security policy of a page belongs to the templates, so it comes from where these are.
-        given = self._pages.headers(HTML, language) if self._pages is not None else ()
-        headers = tuple((name.decode("ascii"), value.decode("latin-1")) for name, value in given)
-        return Response(status, body, HTML, (*caching, *headers))
 
     def _language(self, request: Request) -> str:
         return self._pages.language(request.headers) if self._pages is not None else "en"
 
     def _say(self, language: str) -> Say:
         return self._pages.say(language) if self._pages is not None else in_english
+
+
+def _page(
+    pages: Pages,
+    language: str,
+    html: Callable[[Pages, str], bytes],
+    status: int = 200,
+    caching: Headers = NO_STORE,
+) -> Response:
+    # The security policy of a page belongs to the templates, so it comes from where these are.
+    given = pages.headers(HTML, language)
+    headers = tuple((name.decode("ascii"), value.decode("latin-1")) for name, value in given)
+    return Response(status, html(pages, language), HTML, (*caching, *headers))
 
 
 def persistent_path(text: str) -> str:

@@ -16,8 +16,6 @@ from ibi.http.request import Request
 from ibi.identifier.forms import parse_ibi
 from ibi.protocol.messages import is_key
 from ibi.resolver.api.keys import KeyRecoveryHandler
-from ibi.resolver.members.applications import Applications
-from ibi.resolver.members.key_recovery import KeyRecovery
 from ibi.resolver.members.mail import MailSender
 from ibi.resolver.members.status import Readiness
 from ibi.resolver.pages.registration import APPLICATIONS, LARGEST_BODY, RegistrationHandler
@@ -111,11 +109,14 @@ async def staged(
         settings = ResolverSettings(address="urlib.net", service=SERVICE, registration=opened)
         letters = mail or MailSender("", "", "")
         site = Site(settings, at.registry, site_pages(), Readiness(at.registry), now=at.clock)
-        applications = Applications(at.registry, at.confirmation, at.evidence, letters, "")
-        registration = RegistrationHandler(applications, at.throttle, site, is_open=opened == "form")
+        registration = RegistrationHandler(
+            settings, at.registry, at.confirmation, at.throttle, at.evidence, letters, site
+        )
         addresses = ["urlib.net", "www.urlib.net:80"]
-        recovery = KeyRecovery(addresses, at.registry, at.client, at.clock, at.evidence, letters)
-        yield Scene(at, archive, registration, KeyRecoveryHandler(recovery, at.throttle))
+        recovery = KeyRecoveryHandler(
+            addresses, at.registry, at.client, at.throttle, at.clock, at.evidence, letters
+        )
+        yield Scene(at, archive, registration, recovery)
 
 
 def play(data: Path, scene: Callable[[Scene], Awaitable[None]], **more: Any) -> None:
