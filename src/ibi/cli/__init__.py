@@ -35,24 +35,18 @@ def main(argv: Sequence[str] | None = None) -> int:
     try:
         status: int = args.run(args)
         sys.stdout.flush()
-    except IbiError as error:
-        return _fail(_sentence(error))
     # Commands import what is heavy when they run, so that a bare install (no extras) has `ibi inspect`.
     except ModuleNotFoundError as error:
         if error.name is None or error.name.partition(".")[0] == "ibi":
             raise
-        return _fail(
-            say(
-                "this command needs more than the library: pip install 'ibi[node]' ({module} is missing)",
-                module=error.name,
-            )
-        )
+        sentence = "this command needs more than the library: pip install 'ibi[node]' ({module} is missing)"
+        return _fail(say(sentence, module=error.name))
     except BrokenPipeError:
         _stop_printing()
         return FAILED
     except KeyboardInterrupt:
         return INTERRUPTED
-    except (OSError, RecursionError) as error:
+    except (IbiError, OSError, RecursionError) as error:
         return _fail(_reason(error))
     return status
 
@@ -68,14 +62,12 @@ def _parser() -> argparse.ArgumentParser:
     return parser
 
 
-def _sentence(error: IbiError) -> str:
+def _reason(error: IbiError | OSError | RecursionError) -> str:
     """Write what is wrong; of a text that cannot be parsed, also the text."""
     if isinstance(error, ParseError) and error.text:
         return say("{text}: {reason}", text=error.text[:_SHOWN], reason=error)
-    return say(error)
-
-
-def _reason(error: OSError | RecursionError) -> str:
+    if isinstance(error, IbiError):
+        return say(error)
     if isinstance(error, RecursionError):
         return say("a path has too many folders in it, or a file is nested too deeply")
     reason = error.strerror or str(error)

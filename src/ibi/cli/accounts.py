@@ -121,6 +121,7 @@ def _print_account(args: argparse.Namespace, account: Account, password: str = "
     if args.json:
         print(json.dumps(account_facts(account) | ({"password": password} if made else {})))
     elif made:
+        # The sentence goes to stderr, so that a program reads the password alone.
         tell("the password of {name} is shown only now:", name=account.name)
         print(password)
     return 0

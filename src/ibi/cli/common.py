@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import ssl
 import sys
 from argparse import (
@@ -175,13 +176,8 @@ def tls_files(args: Namespace) -> tuple[str, str] | None:
 
 def add_logging(parser: ArgumentParser) -> None:
     """Add what every server takes for its log."""
-    argument(
-        parser,
-        "--log-format",
-        "how events are written on stderr",
-        choices=logging.FORMS,
-        default=logging.FORMS[0],
-    )
+    forms, text = logging.FORMS, "how events are written on stderr"
+    argument(parser, "--log-format", text, choices=forms, default=forms[0])
     flag(parser, "--access-log", "write a line for each request: no query, and no address of who asked")
 
 
@@ -198,7 +194,20 @@ def tell(sentence: IbiError | str, **details: object) -> None:
 
 def tell_line(line: str) -> None:
     """Print on stderr what is in the reader's language already."""
+    # It may quote a stranger, who must not move the cursor or change the title of the terminal (T14).
     print(printable(line), file=sys.stderr)
+
+
+def print_changes(values: dict[str, Any], text: Callable[[Any], str], *, as_json: bool) -> int:
+    """Print the settings that were changed, each value as its `text` for a person."""
+    if as_json:
+        print(json.dumps(values))
+        return 0
+    for name, value in values.items():
+        print(f"{name}: {text(value)}")
+    if not values:
+        tell("nothing has changed")
+    return 0
 
 
 class Progress:

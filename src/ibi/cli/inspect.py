@@ -45,9 +45,8 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
         help="read an IBI or a persistent URL, offline",
         description="Print all that can be read from an IBI or a persistent URL, or from a text around one. Offline.",
     )
-    argument(
-        parser, "texts TEXT", "an IBI, a persistent URL, a citation; - reads lines from stdin", nargs="+"
-    )
+    text = "an IBI, a persistent URL, a citation; - reads lines from stdin"
+    argument(parser, "texts TEXT", text, nargs="+")
     flag(parser, "--json", "one JSON document a line")
     parser.set_defaults(run=run)
 
@@ -229,18 +228,15 @@ def _for_people(found: Inspection) -> str:
 
 
 def _url_rows(facts: dict[str, Any]) -> Iterator[tuple[str, str]]:
-    if facts["modifier"]:
-        yield "modifier", facts["modifier"]
-    if facts["verbs"]:
-        yield "verbs", " ".join(facts["verbs"])
-    if facts["relation"]:
-        yield "relation", facts["relation"]
-    if facts["file_path"]:
-        yield "file path", facts["file_path"]
-    if facts["original_required"]:
-        yield "original required", say("yes")
-    if facts["foreign_query"]:
-        yield "for the item", facts["foreign_query"]
+    rows = (
+        ("modifier", facts["modifier"]),
+        ("verbs", " ".join(facts["verbs"])),
+        ("relation", facts["relation"]),
+        ("file path", facts["file_path"]),
+        ("original required", say("yes") if facts["original_required"] else ""),
+        ("for the item", facts["foreign_query"]),
+    )
+    return ((title, value) for title, value in rows if value)
 
 
 def _printable(text: str) -> str:

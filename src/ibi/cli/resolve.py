@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 _SECONDS = 15  # no resolution may take so long
 _STATUS = re.compile("[1-5][0-9][0-9]")
-_LONGEST_ANSWER = 4 * 1024 * 1024
+_LONGEST_ANSWER = 4 * 1024 * 1024  # bytes of an answer; what comes after them is not read (T10)
 
 
 def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:

@@ -16,10 +16,11 @@ import signal
 import socket
 import tempfile
 import time
-from dataclasses import dataclass, replace
+from dataclasses import replace
+from http.client import HTTPConnection
 from importlib.resources import as_file, files
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from ibi.cli.common import argument, tell
 from ibi.cli.common import port as port_number
@@ -31,11 +32,10 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
 
-HOST: Final = "127.0.0.1"
+_HOST: Final = "127.0.0.1"
 
 
-@dataclass(frozen=True, slots=True)
-class SampleArchive:
+class _SampleArchive(NamedTuple):
     """One Archive of the sample network: its folder, service item, the name it mints under, and its items."""
 
     name: str
@@ -45,15 +45,15 @@ class SampleArchive:
     items: tuple[str, ...]
 
 
-ARCHIVES: Final = (
-    SampleArchive(
+_ARCHIVES: Final = (
+    _SampleArchive(
         "first",
         "archive.example/first/2026/02.01.09.00",
         "first.archive.example",
         "192.0.2.1",
         ("first.jsonl", "standard-m16c.jsonl", "wild.jsonl"),
     ),
-    SampleArchive(
+    _SampleArchive(
         "second",
         "archive.example/second/2026/02.01.09.30",
         "second.archive.example",
@@ -62,44 +62,44 @@ ARCHIVES: Final = (
     ),
 )
 
-FIRST_EDITION: Final = "archive.example/first/2026/03.02.10.15"
-LAST_EDITION: Final = "archive.example/first/2026/09.14.16.40"
+_FIRST_EDITION: Final = "archive.example/first/2026/03.02.10.15"
+_LAST_EDITION: Final = "archive.example/first/2026/09.14.16.40"
 _TWO_CLAIMS: Final = "archive.example/first/2026/05.20.11.05?ibiurl.requireditemstatus=Original"
-LINKS: Final = {
-    FIRST_EDITION: "a text: you are sent to the Archive that holds it",
+_LINKS: Final = {
+    _FIRST_EDITION: "a text: you are sent to the Archive that holds it",
     "32G4GKPW/4F97PUL": "the same text by its other name, an IBIp",
-    f"{FIRST_EDITION}!": "its last edition",
-    f"{FIRST_EDITION}+": "its translation, if your browser prefers Portuguese",
-    f"{FIRST_EDITION}!+(pt)": "the Portuguese translation of its last edition, in the other Archive",
-    f"{LAST_EDITION}:": "its metadata",
-    f"{LAST_EDITION}:(oai_dc)": "its metadata in the format oai_dc",
-    f"{LAST_EDITION}?ibiurl.verblist=GetFileList": "the list of its files",
-    f"{LAST_EDITION}/notes.txt": "one of its files",
+    f"{_FIRST_EDITION}!": "its last edition",
+    f"{_FIRST_EDITION}+": "its translation, if your browser prefers Portuguese",
+    f"{_FIRST_EDITION}!+(pt)": "the Portuguese translation of its last edition, in the other Archive",
+    f"{_LAST_EDITION}:": "its metadata",
+    f"{_LAST_EDITION}:(oai_dc)": "its metadata in the format oai_dc",
+    f"{_LAST_EDITION}?ibiurl.verblist=GetFileList": "the list of its files",
+    f"{_LAST_EDITION}/notes.txt": "one of its files",
     "8JMKD3MGP8W/35MMLL8!": "an example of the standard: the last edition of a report",
     "sid.inpe.br/mtc-m21b/2016/11.18.17.34": "a real item: you are sent to the server where it was found",
-    f"-/explain/{FIRST_EDITION}!+(pt)": "who was asked, who answered what, and why",
+    f"-/explain/{_FIRST_EDITION}!+(pt)": "who was asked, who answered what, and why",
     "archive.example/first/2026/04.01.08.00": "an item that was removed (410)",
     "archive.example/first/2026/01.01.00.00": "an item that no Archive holds (404)",
-    f"{FIRST_EDITION}+(fr)": "a translation that does not exist (404)",
+    f"{_FIRST_EDITION}+(fr)": "a translation that does not exist (404)",
     _TWO_CLAIMS: "an original that two Archives claim to hold (409)",
     "archive.example/first/2026/O3.02.10.15": "a letter O instead of a zero (400)",
 }
 """What to click, and what it shows."""
 
 
-class SampleNetwork:
+class _SampleNetwork:
     """The network in one data directory: `data/resolver`, `data/first`, `data/second`; one port for each of them."""
 
     def __init__(self, data: Path, ports: Sequence[int]) -> None:
-        self.addresses = [f"{HOST}:{port}" for port in ports]
+        self.addresses = [f"{_HOST}:{port}" for port in ports]
         self.root = f"http://{self.addresses[0]}"
         self.resolver = data / "resolver"
-        self.archives = [data / archive.name for archive in ARCHIVES]
+        self.archives = [data / archive.name for archive in _ARCHIVES]
 
     def make(self) -> None:
         """Initialise, register and import whatever is not there yet. Raises IbiError."""
         self._make_resolver()
-        for archive, folder, address in zip(ARCHIVES, self.archives, self.addresses[1:], strict=True):
+        for archive, folder, address in zip(_ARCHIVES, self.archives, self.addresses[1:], strict=True):
             self._make_archive(archive, folder, address)
             with as_file(files("ibi.cli") / "samples") as samples:
                 for name in archive.items:
@@ -113,11 +113,11 @@ class SampleNetwork:
         if settings.address != address:
             replace(settings, address=address).write(folder)
 
-    def _make_archive(self, archive: SampleArchive, folder: Path, address: str) -> None:
+    def _make_archive(self, archive: _SampleArchive, folder: Path, address: str) -> None:
         if not ArchiveSettings.exists(folder):
             key = str(secrets.randbelow(10**20)).zfill(20)
             _command(
-                "archive", "init", "--data", folder, "--address", address, "--ip", HOST,
+                "archive", "init", "--data", folder, "--address", address, "--ip", _HOST,
                 "--service-ibi", archive.service, "--mint-host", archive.mint_host, "--mint-ip", archive.mint_ip,
                 "--for-trying", "--admin", "admin@archive.example", "--resolver", self.root, "--key", key,
             )  # fmt: skip
@@ -145,7 +145,7 @@ def _command(*words: object) -> None:
         raise SetupError("{command} failed: {why}", command=command, why=output.getvalue().strip())
 
 
-PORT: Final = 8080
+_PORT: Final = 8080
 _READY_SECONDS: Final = 20.0
 
 
@@ -156,19 +156,10 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
         help="a whole network on this machine, for a first look",
         description="Starts one resolver and two Archives with sample items on this machine and prints URLs to click.",
     )
-    argument(
-        parser,
-        "--data DIR",
-        "where to keep everything (default: a folder that is removed at the end)",
-        type=Path,
-    )
-    argument(
-        parser,
-        "--port N",
-        "the resolver's port; the Archives take the next two (default: %(default)s)",
-        type=port_number,
-        default=PORT,
-    )
+    text = "where to keep everything (default: a folder that is removed at the end)"
+    argument(parser, "--data DIR", text, type=Path)
+    text = "the resolver's port; the Archives take the next two (default: %(default)s)"
+    argument(parser, "--port N", text, type=port_number, default=_PORT)
     parser.set_defaults(run=run)
 
 
@@ -179,13 +170,13 @@ def run(args: argparse.Namespace) -> int:
     where = say("kept in {path}", path=args.data) if args.data else say("removed at the end")
     with contextlib.ExitStack() as stack:
         data = args.data or Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="ibi-up-")))
-        network = SampleNetwork(data, _free_ports(args.port))
+        network = _SampleNetwork(data, _free_ports(args.port))
         network.make()
         uvloop.run(_serve(network, where))
     return 0
 
 
-async def _serve(network: SampleNetwork, where: str) -> None:
+async def _serve(network: _SampleNetwork, where: str) -> None:
     """Run the three services until Ctrl-C or SIGTERM."""
     from ibi.app.archive import archive_service
     from ibi.app.resolver import resolver_service
@@ -208,10 +199,10 @@ async def _serve(network: SampleNetwork, where: str) -> None:
             await task
 
 
-async def _tell(network: SampleNetwork, where: str, stop: asyncio.Event) -> None:
+async def _tell(network: _SampleNetwork, where: str, stop: asyncio.Event) -> None:
     """Once the Archives are included: the URLs to click, and one of them tried."""
     try:
-        tried = await asyncio.to_thread(_try_until_found, network.addresses[0], f"/{FIRST_EDITION}!+(pt)")
+        tried = await asyncio.to_thread(_try_until_found, network.addresses[0], f"/{_FIRST_EDITION}!+(pt)")
     except IbiError:
         stop.set()
         raise
@@ -219,10 +210,10 @@ async def _tell(network: SampleNetwork, where: str, stop: asyncio.Event) -> None
     print(_page(network, where, tried), flush=True)
 
 
-def _page(network: SampleNetwork, where: str, tried: Sequence[str]) -> str:
+def _page(network: _SampleNetwork, where: str, tried: Sequence[str]) -> str:
     root, language = network.root, reader_language()
     width = len(root) + 46  # longer ones push their words to the right
-    rows = [f"  {f'{root}/{link}':<{width}}  {say(what, language)}" for link, what in LINKS.items()]
+    rows = [f"  {f'{root}/{link}':<{width}}  {say(what, language)}" for link, what in _LINKS.items()]
     archives = "  ".join(f"http://{address}/" for address in network.addresses[1:])
     lines = [
         f"{say('resolver', language)}: {root}/   {say('Archives', language)}: {archives}   ({where})",
@@ -241,7 +232,7 @@ def _page(network: SampleNetwork, where: str, tried: Sequence[str]) -> str:
 def _free_ports(wanted: int) -> list[int]:
     """Three ports on the loopback address: the wanted one and the next two, or any free ones, said on stderr."""
     ports: list[int] = []
-    for port in range(wanted, wanted + 1 + len(ARCHIVES)):
+    for port in range(wanted, wanted + 1 + len(_ARCHIVES)):
         free = _free_port(port, ports)
         if free != port:
             tell("port {port} is taken; {free} is used instead", port=port, free=free)
@@ -250,17 +241,14 @@ def _free_ports(wanted: int) -> list[int]:
 
 
 def _free_port(wanted: int, used: Sequence[int]) -> int:
-    with socket.socket() as probe:
+    with socket.socket() as probe, contextlib.suppress(OSError, OverflowError):
+        # As the server will: the addresses of an `ibi up` that has just ended are free.
         probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        try:
-            probe.bind((HOST, wanted))
-        except (OSError, OverflowError):
-            pass
-        else:
-            return wanted
+        probe.bind((_HOST, wanted))
+        return wanted
     while True:
         with socket.socket() as probe:
-            probe.bind((HOST, 0))
+            probe.bind((_HOST, 0))
             port = int(probe.getsockname()[1])
         if port not in used:
             return port
@@ -283,12 +271,7 @@ def _try_until_found(address: str, target: str) -> list[str]:
 
 def _get(address: str, target: str) -> tuple[int, str, int]:
     """One GET without following anything: status, Location ("" if there is none), size of the body."""
-    from http.client import HTTPConnection
-
-    connection = HTTPConnection(address, timeout=10)
-    try:
+    with contextlib.closing(HTTPConnection(address, timeout=10)) as connection:
         connection.request("GET", target, headers={"Accept-Language": "pt-BR", "Connection": "close"})
         reply = connection.getresponse()
         return reply.status, reply.getheader("Location") or "", len(reply.read())
-    finally:
-        connection.close()

@@ -34,36 +34,16 @@ _BIND: Final = "127.0.0.1:8081"
 def _add_serve(actions: CommandGroup) -> None:
     """Add the subcommand `serve`."""
     serve = actions.add("serve", "run the Archive, or several", _serve, has_data=False)
-    argument(
-        serve,
-        "--data DIR",
-        "the Archive's data directory; once for each Archive",
-        type=Path,
-        action="append",
-        required=True,
-    )
-    argument(
-        serve,
-        "--bind HOST:PORT",
-        f"where to listen (default: {_BIND}); once for each Archive, in their order",
-        action="append",
-    )
+    text = "the Archive's data directory; once for each Archive"
+    argument(serve, "--data DIR", text, type=Path, action="append", required=True)
+    text = f"where to listen (default: {_BIND}); once for each Archive, in their order"
+    argument(serve, "--bind HOST:PORT", text, action="append")
     argument(serve, "--workers N", "processes that share the work", type=workers, default=1)
-    argument(
-        serve,
-        "--trusted-proxy CIDR",
-        "a proxy in front whose X-Forwarded-For is believed; may be repeated",
-        action="append",
-        default=[],
-    )
+    text = "a proxy in front whose X-Forwarded-For is believed; may be repeated"
+    argument(serve, "--trusted-proxy CIDR", text, action="append", default=[])
     add_tls(serve)
-    argument(
-        serve,
-        "--plain-bind HOST:PORT",
-        "where to listen without TLS besides, for resolvers; once for each Archive",
-        action="append",
-        default=[],
-    )
+    text = "where to listen without TLS besides, for resolvers; once for each Archive"
+    argument(serve, "--plain-bind HOST:PORT", text, action="append", default=[])
     add_logging(serve)
 
 
@@ -107,29 +87,23 @@ def _binds(args: argparse.Namespace, *, tls: bool) -> list[str]:
     return [*binds, *args.plain_bind]
 
 
-_ADDITIONS = (
-    founding.add,
-    membership.add,
-    settings.add_rotate_key,
-    settings.add_set,
-    importing.add,
-    items.add,
-    search.add_search,
-    exchange.add,
-    search.add_statistics,
-    settings.add_token,
-    settings.add_account,
-    preservation.add,
-    export.add,
-    membership.add_retire,
-    _add_serve,
-)
-"""In the order in which `ibi archive --help` shows them."""
-
-
 def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     """Add `archive` and its subcommands to the commands."""
     parser = commands.add_parser("archive", help="make and run an Archive of identified items")
     actions = CommandGroup(parser, "ACTION", "the Archive's data directory")
-    for add in _ADDITIONS:
-        add(actions)
+    # In the order in which `ibi archive --help` shows them.
+    founding.add(actions)
+    membership.add(actions)
+    settings.add_rotate_key(actions)
+    settings.add_set(actions)
+    importing.add(actions)
+    items.add(actions)
+    search.add_search(actions)
+    exchange.add(actions)
+    search.add_statistics(actions)
+    settings.add_token(actions)
+    settings.add_account(actions)
+    preservation.add(actions)
+    export.add(actions)
+    membership.add_retire(actions)
+    _add_serve(actions)

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 _PAUSES: Final = (0.1, 0.2, 0.4, 0.8, 1.6, 2.0)
 """Seconds between two tries while the other Archive fails; while it fetches, it has all the time it needs."""
 
-_ALL: Final = 1 << 31
+_ALL: Final = 1 << 31  # more copies than an Archive can have
 
 _COPY: Final = """\
 Without --from, the resolver that the Archive has joined is asked for the original. Every file is compared with the
@@ -90,10 +90,15 @@ def _copy(args: argparse.Namespace) -> int:
 
 def _refresh(args: argparse.Namespace) -> int:
     from ibi.archive.replication.refreshing import refresh
+    from ibi.archive.store.tables import copies
 
     status = 0
     with _copier(args) as copier:
-        for name in [parse_name(args.ibi)] if args.ibi else _all_copies(copier):
+        names = [args.ibi]
+        if not args.ibi:
+            with copier.item_store.catalogue.reading() as run:
+                names = copies.due_copies(run, "~", _ALL)
+        for name in map(parse_name, names):
             source = asyncio.run(refresh(copier, name, user_name()))
             status |= int(bool(source.since))
             _print_source(name, source, as_json=args.json)
@@ -215,12 +220,3 @@ def giver_of(args: argparse.Namespace) -> Iterator[Giver]:
     settings = data.settings()
     with data.item_store() as item_store:
         yield Giver(item_store, data.path, f"http://{settings.address}")
-
-
-def _all_copies(copier: Copier) -> Iterator[Name]:
-    """Yield every copy that came from another Archive, the one that was looked at longest ago first."""
-    from ibi.archive.store.tables import copies
-
-    with copier.item_store.catalogue.reading() as run:
-        names = copies.due_copies(run, "~", _ALL)
-    yield from map(parse_name, names)

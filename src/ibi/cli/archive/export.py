@@ -78,6 +78,7 @@ def _history(catalogue: Catalogue, holding: Holding) -> list[ItemEvent]:
 def _verify(args: argparse.Namespace) -> int:
     from ibi.archive.preservation.attestation import LONGEST, compare_files, is_signed_by, read_receipt
 
+    # A receipt comes from a stranger: no more is read than a receipt can have, and one byte (T10).
     with args.receipt.open("rb") as file:
         text = file.read(LONGEST + 1)
     if len(text) > LONGEST:
@@ -189,10 +190,7 @@ def _take(args: argparse.Namespace) -> int:
         return _take_all(args)
     with directory(args).item_store() as item_store:
         taken = take_bag(item_store, args.file, user_name())
-    if args.json:
-        print(json.dumps(write_item(taken)))
-    else:
-        print(taken.forms.main)
+    print(json.dumps(write_item(taken)) if args.json else taken.forms.main)
     return 0
 
 
@@ -213,8 +211,8 @@ def _take_all(args: argparse.Namespace) -> int:
                 counts["refused"] += 1
                 tell_line(f"{bag.name}: {say(error)}")
             progress.at(number)
-    sentence = say("{taken} bags taken in, {held} were here already, {refused} refused", None, **counts)
-    print(json.dumps(counts) if args.json else sentence)
+    sentence = "{taken} bags taken in, {held} were here already, {refused} refused"
+    print(json.dumps(counts) if args.json else say(sentence, None, **counts))
     return 1 if counts["refused"] else 0
 
 
@@ -226,6 +224,7 @@ def _listed(folder: Path) -> list[Path]:
     except (OSError, ValueError, LookupError, TypeError, RecursionError) as error:
         reason = getattr(error, "strerror", None) or error
         raise BadItem("{path} cannot be read: {reason}", path=listing, reason=reason) from None
+    # The list may come with bags of a stranger, and must not name files elsewhere on this machine (T21).
     for name in names:
         if not isinstance(name, str) or Path(name).name != name:
             raise BadItem("{name} is not in this folder", name=name)

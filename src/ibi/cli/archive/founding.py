@@ -40,9 +40,8 @@ def add(actions: CommandGroup) -> None:
     argument(parser, "--mint-port P", "and its port (default: that of the address)", type=port)
     argument(parser, "--mint-ip A", "the IP address in new IBIps (default: --ip)")
     argument(parser, "--mint-ip-port P", "and its port (default: 800)", type=port, default=800)
-    argument(
-        parser, "--granularity S", "seconds between labels: 60, 1, 0.1, … or auto (default)", default="auto"
-    )
+    text = "seconds between labels: 60, 1, 0.1, … or auto (default)"
+    argument(parser, "--granularity S", text, default="auto")
     flag(parser, "--for-trying", "mint under names and addresses that nobody owns")
     argument(parser, "--admin MAIL", "the administrator's mail address", default="")
     argument(parser, "--platform-software IBI", "the IBI of the software, if it has one")
@@ -65,7 +64,7 @@ def _init(args: argparse.Namespace) -> int:
     settings, warnings = create_archive(directory(args), options)
     for warning in warnings:
         tell(warning)
-    # Before anything runs in the new directory, so what is not served yet is no fault.
+    # Nothing runs in the new directory yet: that it is not served is no fault.
     findings = Checkup(args.data, this_machine(), CheckupOptions()).findings(served=False)
     print_registration(settings, settings.key, as_json=args.json, findings=findings)
     if not args.json:

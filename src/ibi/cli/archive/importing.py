@@ -80,6 +80,7 @@ def add(actions: CommandGroup) -> None:
 def _import(args: argparse.Namespace) -> int:
     from ibi.archive.ingest.importing import FileImporter
 
+    # A pipe has no size that the progress bar could run to.
     size = args.file.stat().st_size if args.file.is_file() else None
     with (
         directory(args).item_store() as item_store,

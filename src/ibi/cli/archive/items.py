@@ -175,6 +175,7 @@ def _named(paths: list[Path]) -> dict[str, Path]:
             else [path]
         )
         for each in inside:
+            # A link may lead out of the folder, to what was not meant to be published (T23).
             if path.is_dir() and each.is_symlink():
                 raise BadItem("{path} is a link; give what it leads to by itself", path=each)
             relative = each.relative_to(path) if path.is_dir() else Path(each.name)
@@ -190,8 +191,8 @@ def _name(text: str | None) -> Any:
 
 
 def _print_item(item_store: ItemStore, holding: Holding, *, as_json: bool) -> None:
-    held = item_store.catalogue.holding(holding.forms.main) or holding
-    print(json.dumps(write_item(held)) if as_json else " ".join(map(str, held.names)))
+    item = item_store.catalogue.holding(holding.forms.main) or holding
+    print(json.dumps(write_item(item)) if as_json else " ".join(map(str, item.names)))
 
 
 def _list(args: argparse.Namespace) -> int:

@@ -52,7 +52,7 @@ def add(actions: CommandGroup) -> None:
 
 
 def _audit(args: argparse.Namespace) -> int:
-    from ibi.archive.preservation.audit import Audit
+    from ibi.archive.preservation.audit import Audit, fault_message
     from ibi.archive.store.tables import fixity
 
     here = directory(args)
@@ -65,8 +65,14 @@ def _audit(args: argparse.Namespace) -> int:
         if args.ibi:
             holding = held(catalogue, args.ibi)
             walk, total = audit.item(holding), sum(file.size for file in holding.files)
+        faults = []
         with Progress(args.data.name, total) as progress:
-            faults = _faults(walk, audit, progress, as_json=args.json)
+            for result in walk:
+                progress.at(audit.progress.done)
+                if result.fault is not None:
+                    faults.append(result)
+                    if not args.json:
+                        print(say(fault_message(result.listed, result.fault)), flush=True)
         with catalogue.reading() as run:
             good = [fixity.last_good(run, each.listed.item, each.listed.file) for each in faults]
     if args.json:
@@ -75,20 +81,6 @@ def _audit(args: argparse.Namespace) -> int:
         sentence = "{count} files read, {faults} faults"
         print(say(sentence, count=audit.progress.files, faults=len(faults)))
     return 1 if faults else 0
-
-
-def _faults(walk: Iterable[AuditResult], audit: Audit, progress: Any, *, as_json: bool) -> list[AuditResult]:
-    """Go through an audit, and say every fault when it is found."""
-    from ibi.archive.preservation.audit import fault_message
-
-    faults = []
-    for found in walk:
-        progress.at(audit.progress.done)
-        if found.fault is not None:
-            faults.append(found)
-            if not as_json:
-                print(say(fault_message(found.listed, found.fault)), flush=True)
-    return faults
 
 
 def _audit_report(audit: Audit, faults: Iterable[AuditResult], good: Iterable[str]) -> dict[str, Any]:

@@ -13,10 +13,11 @@ import asyncio
 import json
 import time
 from argparse import SUPPRESS, ArgumentTypeError
+from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from ibi.cli import accounts
-from ibi.cli.common import argument, flag, port, tell
+from ibi.cli.common import argument, flag, port, print_changes, tell
 from ibi.errors import SetupError
 from ibi.identifier.forms import IBIForms, parse_ibi
 from ibi.runtime.settings import ArchiveSettings, settings_lock
@@ -102,6 +103,7 @@ _LIMITS: Final[_Readers] = {
 def add_set(actions: CommandGroup) -> None:
     """Add the subcommand."""
     parser = actions.add("set", "change settings; a running server follows within a second", _set)
+    # Without defaults, so that only what was given is changed.
     for usage, (read, text) in _SETTINGS.items():
         argument(parser, usage, text, type=read, default=SUPPRESS)
     for usage, (setting, text) in _LISTS.items():
@@ -128,14 +130,7 @@ def _set(args: argparse.Namespace) -> int:
         tell(note)
     changed = {name: getattr(found.settings, name) for name in found.changed}
     values = {name: str(each) if isinstance(each, IBIForms) else each for name, each in changed.items()}
-    if args.json:
-        print(json.dumps(values))
-        return 0
-    for name, value in values.items():
-        print(f"{name}: {json.dumps(value, ensure_ascii=False)}")
-    if not values:
-        tell("nothing has changed")
-    return 0
+    return print_changes(values, partial(json.dumps, ensure_ascii=False), as_json=args.json)
 
 
 def add_rotate_key(actions: CommandGroup) -> None:

@@ -69,9 +69,8 @@ def add_subsystem(
     text = "under a name or address that nobody owns"
     argument(parser, "--for-trying", text, action=Noted, nargs=0, const=True, default=False)
     text = "60, 1, 0.1, 0.01 ..., or auto: the coarsest that keeps up (default: %(default)s)"
-    argument(
-        parser, f"{_GRANULARITY} SECONDS", text, action=Noted, type=_granularity, default=usual_granularity
-    )
+    usage = f"{_GRANULARITY} SECONDS"
+    argument(parser, usage, text, action=Noted, type=_granularity, default=usual_granularity)
     text = "how far the clock may go back before it is called faulty (default: %(default)s)"
     argument(parser, "--clock-back SECONDS", text, type=_clock_back, default="2")
     flag(parser, "--synchronised", "only while somebody keeps the clock of this machine right")

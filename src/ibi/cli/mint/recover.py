@@ -88,7 +88,11 @@ def _latest_known(args: argparse.Namespace) -> int | None:
     """The latest date of all labels known from elsewhere, in ticks; says what was found where."""
     latest = None
     for source, lines in _sources(args):
-        count, without, date = _counted(lines)
+        count, without, date = 0, 0, None
+        for labels in lines:
+            count += len(labels)
+            without += not labels
+            date = max(filter(None, (date, *(label.date.ticks for label in labels))), default=None)
         print(say("{source}: {count} labels", source=source, count=count))
         if without:
             print("    " + say("lines without a label: {count}", count=without))
@@ -108,16 +112,6 @@ def _sources(args: argparse.Namespace) -> Iterator[tuple[str, Iterable[Sequence[
         yield say("items held"), ((label,) for label in held)
     if args.given:
         yield str(args.given), _listed(args.given)
-
-
-def _counted(lines: Iterable[Sequence[IBI]]) -> tuple[int, int, int | None]:
-    """How many labels, how many lines without one, and the latest date, in ticks."""
-    count, without, latest = 0, 0, None
-    for labels in lines:
-        count += len(labels)
-        without += not labels
-        latest = max(filter(None, (latest, *(label.date.ticks for label in labels))), default=None)
-    return count, without, latest
 
 
 def _listed(path: Path) -> Iterator[Sequence[IBI]]:

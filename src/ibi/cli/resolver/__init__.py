@@ -87,6 +87,7 @@ def _init(args: argparse.Namespace) -> int:
     except OSError as error:
         raise SetupError("{path} cannot be made: {reason}", path=data, reason=error.strerror) from None
     open_registry(data, new=True).close()
+    # Last: a directory with settings is a resolver, and must be a whole one.
     settings.write(data)
     base = f"http://{args.address}/{service.main}"
     if args.json:

@@ -6,7 +6,7 @@ import json
 import time
 from collections import deque
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from ibi.cli.common import argument, flag, number
 from ibi.errors import IbiError, SetupError
@@ -44,6 +44,7 @@ def _evidence(data: Path) -> Evidence:
     """The log of a resolver, or one that was put aside with its head. Raises SetupError where there is neither."""
     from ibi.resolver.evidence.log import EVIDENCE_FILE, Evidence
 
+    # Evidence that was copied elsewhere is checked without the rest of the resolver (T42).
     if not (data / EVIDENCE_FILE).exists():
         ResolverSettings.read(data)
     return Evidence(data / EVIDENCE_FILE, time.time)
@@ -70,57 +71,42 @@ def _verify(args: argparse.Namespace) -> int:
 
 def _show(args: argparse.Namespace) -> int:
     evidence = _evidence(args.data)
+    everything = args.what is None and args.ibi is None
     if args.head:
-        return _head(args, evidence)
+        if not everything or args.last is not None:
+            raise SetupError("--head goes with nothing else than --json")
+        head = evidence.head()
+        print(json.dumps(head._asdict()) if args.json else head)
+        return 0
+    lines: Iterable[bytes] = evidence.lines()
+    if everything and args.last is not None:
+        lines = deque(lines, maxlen=args.last)  # the others need not be parsed
+    selected: Iterable[tuple[bytes, Entry | None]] = _selected(args, lines)
+    if args.last is not None:
+        selected = deque(selected, maxlen=args.last)
     changed = 0
-    for line in _selected(args, evidence.lines()):
-        if line.entry is None:
+    for text, entry in selected:
+        if entry is None:
             changed += 1
         elif args.json:
-            print(line.text.decode("ascii"), end="")
+            print(text.decode("ascii"), end="")
         else:
-            print(_entry_line(line.entry))
+            print(_entry_line(entry))
     if changed:
         raise IbiError("lines that are not as they were written, and are not shown: {count}", count=changed)
     return 0
 
 
-def _head(args: argparse.Namespace, evidence: Evidence) -> int:
-    if args.what is not None or args.ibi is not None or args.last is not None:
-        raise SetupError("--head goes with nothing else than --json")
-    head = evidence.head()
-    print(json.dumps(head._asdict()) if args.json else head)
-    return 0
-
-
-class _Line(NamedTuple):
-    """A line of the log, and the entry in it if it is one."""
-
-    text: bytes
-    entry: Entry | None
-
-
-def _selected(args: argparse.Namespace, lines: Iterable[bytes]) -> Iterable[_Line]:
-    """Select the lines that the options ask for, and those that are damaged."""
-    if args.what is None and args.ibi is None:
-        return _read(lines if args.last is None else deque(lines, maxlen=args.last))
+def _selected(args: argparse.Namespace, lines: Iterable[bytes]) -> Iterator[tuple[bytes, Entry | None]]:
+    """Yield the lines that the options ask for, with their entries, and those that are damaged."""
+    from ibi.resolver.evidence.chain import read_line
     from ibi.resolver.evidence.pages import mentions
 
     wanted = None if args.ibi is None else parse_ibi(args.ibi).canonical
-    found = (
-        line
-        for line in _read(lines)
-        if line.entry is None
-        or (args.what in {None, line.entry.what} and (wanted is None or mentions(line.entry, wanted)))
-    )
-    return found if args.last is None else deque(found, maxlen=args.last)
-
-
-def _read(lines: Iterable[bytes]) -> Iterator[_Line]:
-    from ibi.resolver.evidence.chain import read_line
-
     for text in lines:
-        yield _Line(text, read_line(text))
+        entry = read_line(text)
+        if entry is None or (args.what in {None, entry.what} and (wanted is None or mentions(entry, wanted))):
+            yield text, entry
 
 
 def _entry_line(entry: Entry) -> str:

@@ -105,6 +105,7 @@ def _from_mail(args: argparse.Namespace) -> RegistrationMail:
     if args.key:
         raise SetupError("the key is in the mail; --key cannot be given besides")
     try:
+        # A byte more than the longest mail shows that one is too long, however long it is (T10).
         if args.from_mail == "-":
             raw = sys.stdin.buffer.read(LONGEST_MAIL + 1)
         else:

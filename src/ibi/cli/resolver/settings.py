@@ -7,13 +7,12 @@
 
 from __future__ import annotations
 
-import json
 import time
 from contextlib import closing
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 from ibi.cli import accounts
-from ibi.cli.common import argument, flag, tell
+from ibi.cli.common import argument, flag, print_changes, tell
 from ibi.errors import ParseError, SetupError
 from ibi.runtime.settings import ResolverSettings
 
@@ -56,15 +55,8 @@ def _set(args: argparse.Namespace) -> int:
         found = change_settings(args.data, changes, COMMAND_SETTINGS, evidence, "command")
     for note in found.notes:
         tell(note)
-    values: dict[str, Any] = {name: getattr(found.settings, name) for name in found.changed}
-    if args.json:
-        print(json.dumps(values))
-        return 0
-    for name, value in values.items():
-        print(f"{name}: {setting_text(value)}")
-    if not values:
-        tell("nothing has changed")
-    return 0
+    values = {name: getattr(found.settings, name) for name in found.changed}
+    return print_changes(values, setting_text, as_json=args.json)
 
 
 _SCOPES: Final = """\
