@@ -19,7 +19,7 @@ from ibi.protocol.verb_list import GET_FILE_LIST
 from ibi.protocol.vocabulary import ContentType, ItemState
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterable
 
     from ibi.archive.model.access import Withheld
     from ibi.archive.model.relations import Lookup
@@ -123,26 +123,24 @@ class _Builder(NamedTuple):
         """
         if self._add_relations(wanted):
             self.pairs[say.URL_KEY] = url_key
-            if len(wanted.steps) > 1:
-                # Of a single step nothing leads on.
-                for lead in _open_leads(wanted):
+            # Of a single step nothing leads on.
+            for lead in wanted.leading() if len(wanted.steps) > 1 else ():
+                # Where any language will do, a better one may be known by its name alone (note 38).
+                if Step(Kind.TRANSLATION) in lead.steps:
                     self._add_names(lead)
             return
-        if _goes_to_last_edition(wanted):
+        if any(step.kind is Kind.LAST_EDITION for step in wanted.steps):
             self._add_next_edition()
         for lead in wanted.leading():
             self._add_names(lead)
         if any(step.parameter for step in wanted.steps):
-            self._add_others(wanted)
+            for relation, related in self._derive(None):
+                if relation.kinds == wanted.kinds:
+                    self.pairs.update(entry_pairs(relation, Entry(self._url(related), related.forms)))
 
     def _add_names(self, pattern: Relation) -> None:
         for relation, related in self._derive(pattern):
             self.pairs.update(entry_pairs(relation, Entry(forms=related.forms)))
-
-    def _add_others(self, wanted: Relation) -> None:
-        for relation, related in self._derive(None):
-            if relation.kinds == wanted.kinds:
-                self.pairs.update(entry_pairs(relation, Entry(self._url(related), related.forms)))
 
     def _add_next_edition(self) -> None:
         edition = self.relations.edition
@@ -192,12 +190,3 @@ def url_variant(file_path: str, verbs: Iterable[str]) -> int:
     if GET_FILE_LIST in verbs:
         return FILE_LIST_URL
     return FILE_URL if file_path.strip("/") else ITEM_URL
-
-
-def _goes_to_last_edition(relation: Relation) -> bool:
-    return any(step.kind is Kind.LAST_EDITION for step in relation.steps)
-
-
-def _open_leads(relation: Relation) -> Iterator[Relation]:
-    """Return the leading parts that accept any language: a better one may be known by its name alone (note 38)."""
-    return (lead for lead in relation.leading() if Step(Kind.TRANSLATION) in lead.steps)

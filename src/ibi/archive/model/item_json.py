@@ -233,7 +233,11 @@ def read_line(line: bytes) -> Draft:
         raise BadItem("the line is not a JSON object")
     draft = read_item(value)
     if b"\\u" in line:
-        _whole_characters(value)
+        # JSON can write half a surrogate pair, which no file or database can store.
+        try:
+            json.dumps(value, ensure_ascii=False).encode()
+        except UnicodeEncodeError:
+            raise BadItem("the line has half a character in it") from None
     return keyed(draft, value)
 
 
@@ -243,14 +247,6 @@ def keyed(draft: Draft, value: Mapping[str, Any]) -> Draft:
         return draft
     canonical = json.dumps(value, sort_keys=True, separators=(",", ":"))
     return replace(draft, key=f"sha256:{hashlib.sha256(canonical.encode()).hexdigest()}")
-
-
-def _whole_characters(value: Any) -> None:
-    """Refuse half a surrogate pair, which JSON can write and no file or database can store."""
-    try:
-        json.dumps(value, ensure_ascii=False).encode()
-    except UnicodeEncodeError:
-        raise BadItem("the line has half a character in it") from None
 
 
 def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:

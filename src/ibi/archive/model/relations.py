@@ -107,17 +107,19 @@ class ItemRelations:
             related = branches.get(step.parameter)
         return related
 
-    def all(self, pattern: Relation | None, longest: int = 4) -> Iterator[tuple[Relation, RelationTarget]]:
-        """Yield every relation with a target, of those that the pattern accepts (None: of all), shortest first.
-
-        `longest`: the most steps; no relation has more than four.
-        """
+    def all(self, pattern: Relation | None) -> Iterator[tuple[Relation, RelationTarget]]:
+        """Yield every relation with a target, of those that the pattern accepts (None: of all), shortest first."""
         reached: list[tuple[tuple[Step, ...], RelationTarget]] = [((), self.item)]
         while reached:
             steps, related = reached.pop(0)
             if pattern is None or len(steps) == len(pattern.steps):
                 yield Relation(steps), related
-            for kind in self._next_kinds(steps, pattern) if len(steps) < longest else ():
+            if pattern is None:
+                kinds = tuple(step.kind for step in steps)
+                further_kinds = [kind for kind in Kind if composes((*kinds, kind))]
+            else:
+                further_kinds = [step.kind for step in pattern.steps[len(steps) : len(steps) + 1]]
+            for kind in further_kinds:
                 for parameter, further in self._branches(related, kind):
                     longer = (*steps, Step(kind, parameter))
                     if pattern is None or Relation(pattern.steps[: len(longer)]).accepts(Relation(longer)):
@@ -181,14 +183,6 @@ class ItemRelations:
 
     def _file(self, holding: Holding, file: StoredFile) -> str | None:
         return None if self._base is None else f"{self._base}/col/{holding.forms.main}/doc/{file.name}"
-
-    @staticmethod
-    def _next_kinds(steps: tuple[Step, ...], pattern: Relation | None) -> Iterator[Kind]:
-        if pattern is not None:
-            yield from (step.kind for step in pattern.steps[len(steps) : len(steps) + 1])
-            return
-        kinds = tuple(step.kind for step in steps)
-        yield from (kind for kind in Kind if composes((*kinds, kind)))
 
     def _branches(self, related: RelationTarget, kind: Kind) -> Iterator[tuple[str | None, RelationTarget]]:
         """Yield the steps of one kind that can be taken from a target, by parameter."""

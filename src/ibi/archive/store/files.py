@@ -252,8 +252,11 @@ class FileStore:
         self.settle(catalogue)
         try:
             if left := list(self._staging.iterdir()):
-                # Otherwise a transaction that lists one of them, but whose flush failed, could come back by a crash.
-                catalogue.supersede_lost_transaction()
+                # SQLite reports a transaction whose flush failed as such, but would replay its log after a crash, and
+                # list files that are gone. An empty change is committed, so that the log no longer ends with it.
+                with catalogue.writing() as writer:
+                    writer.schedule_removal(b"")
+                    writer.cancel_removal(b"")
             for each in left:
                 each.unlink()
         except OSError as error:

@@ -169,15 +169,6 @@ class Catalogue:
         with self.reading() as run:
             return [row[0] for row in run(_LEAVING, most=_PAGE).fetchall()]
 
-    def supersede_lost_transaction(self) -> None:
-        """Commit an empty change, so that the log no longer ends with a transaction whose flush failed.
-
-        SQLite reports such a transaction as failed, but would replay it after a crash, and list files that are gone.
-        """
-        with self.writing() as writer:
-            writer.schedule_removal(b"")
-            writer.cancel_removal(b"")
-
     @contextmanager
     def reading(self) -> Iterator[SqlRunner]:
         """Lend the reading connection; each statement sees the database at one moment. Raises SetupError."""

@@ -57,10 +57,12 @@ _UNUSABLE: Final = "the database {path} cannot be used: {reason}"
 _CHECK: Final = "PRAGMA integrity_check(1)"
 # A backup is one file: no log beside it that could be lost.
 _ALONE: Final = "PRAGMA journal_mode = DELETE"
-_SETTLED: Final = "UPDATE file SET staged = NULL WHERE staged IS NOT NULL"
-_GONE: Final = "DELETE FROM leaving"
-_DELETE_FINGERPRINTS: Final = "DELETE FROM visit_mark"
-_DELETE_KEYS: Final = "DELETE FROM visit_key"
+_SETTLE: Final = (
+    "UPDATE file SET staged = NULL WHERE staged IS NOT NULL",
+    "DELETE FROM leaving",
+    "DELETE FROM visit_mark",
+    "DELETE FROM visit_key",
+)
 _COMPACT: Final = "VACUUM"
 
 
@@ -91,10 +93,8 @@ def settle_copy(copy: Path) -> None:
     """
     try:
         with closing(sqlite3.connect(copy)) as database:
-            database.execute(_SETTLED)
-            database.execute(_GONE)
-            database.execute(_DELETE_FINGERPRINTS)
-            database.execute(_DELETE_KEYS)
+            for statement in _SETTLE:
+                database.execute(statement)
             database.commit()
             # VACUUM, or what was deleted would stay readable in free pages of a file that is kept for years.
             database.execute(_COMPACT)
