@@ -72,13 +72,10 @@ class UrlKeys:
         body = number.to_bytes(_ITEM, "big") + reuse.to_bytes(_REUSE, "big") + secrets.token_bytes(_RANDOM)
         return f"{time}-{int.from_bytes(_FIRST + body + self._seal(time, body), 'big')}"
 
-    def read(
-        self, message: Acknowledgment, *, many: bool = True, most: int = MOST_READERS
-    ) -> AcknowledgmentCount | None:
+    def read(self, message: Acknowledgment, *, most: int = MOST_READERS) -> AcknowledgmentCount | None:
         """Return what an acknowledgment counts; None if this Archive did not make its key, or the key is too old.
 
-        `many`: whether its sender is trusted to count many readers, if the key allows that; `most`: how many at most
-        with one key.
+        `most`: for how many readers its sender is trusted to count with one key, if the key allows that.
         """
         key = message.url_key
         time, _, digits = key.partition("-")
@@ -95,7 +92,7 @@ class UrlKeys:
         expires = int(time) + reuse + LIFETIME
         if self._now() > expires:
             return None
-        if reuse and many:
+        if reuse and most > 1:
             once = f"{key} {message.event}" if message.event else key
             return AcknowledgmentCount(item, once, expires, min(message.count, most), most)
         return AcknowledgmentCount(item, key, expires, 1)

@@ -46,10 +46,6 @@ _NOT_NOW: Final = pairs(RequestError("this Archive cannot answer now; try again 
 _log = logging.getLogger(__name__)
 
 
-def _drop(_acknowledgment: AcknowledgmentCount) -> None:
-    """Count no readers."""
-
-
 class ArchiveAdapter:
     """The service of one Archive.
 
@@ -70,7 +66,7 @@ class ArchiveAdapter:
         service: str,
         secret: bytes,
         now: Callable[[], float],
-        acknowledge: Callable[[AcknowledgmentCount], None] = _drop,
+        acknowledge: Callable[[AcknowledgmentCount], None] = lambda _acknowledgment: None,
         relations: Sequence[str] | None = None,
         platform_software: str = "",
         networks: Sequence[str] = (),

@@ -6,7 +6,7 @@ answer alike.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final, Protocol
+from typing import TYPE_CHECKING, Final
 
 from ibi.archive.model import access
 from ibi.archive.model.answer import url_list
@@ -25,10 +25,12 @@ if TYPE_CHECKING:
     from ibi.archive.model.item import Holding
     from ibi.archive.model.relations import Lookup
     from ibi.archive.model.url_key import AcknowledgmentCount, UrlKeys
+    from ibi.archive.service.adapter import ArchiveAdapter
     from ibi.errors import ParseError
     from ibi.http.request import Request
     from ibi.http.response import Response
     from ibi.identifier.forms import Name
+    from ibi.runtime.settings import ArchiveSettings
 
 
 _CONFIRMATION: Final = pairs(Confirmation().body())
@@ -38,32 +40,8 @@ _NO_SUBJECT: Final = pairs(RequestError("this is an Archive, not a resolver").bo
 NO_SERVICE: Final = pairs(RequestError("there is no Archive service at this path").body(), 400)
 
 
-class MessageSettings(Protocol):
-    """What the settings of an Archive decide about its answers."""
-
-    @property
-    def networks(self) -> tuple[str, ...]:
-        """The networks with access to restricted items."""
-
-    @property
-    def trusted_resolvers(self) -> tuple[str, ...]:
-        """The networks of the resolvers whose word about readers is believed."""
-
-    @property
-    def trusted_proxies(self) -> tuple[str, ...]:
-        """The networks of the proxies whose X-Forwarded-For is believed."""
-
-    @property
-    def filter_answers(self) -> bool:
-        """Whether an answer holds only the pairs that the request needs."""
-
-    @property
-    def reuse_seconds(self) -> int:
-        """How long an answer that depends on no reader may be reused."""
-
-
 class MessageService:
-    """Answers the messages to one Archive service. `now` gives POSIX seconds.
+    """Answers the messages to one Archive service, by its settings. `now` gives POSIX seconds.
 
     `acknowledge` receives every acknowledgment with a valid key of this Archive, repeated ones too.
     `confirms`: whether the Archive takes part now. One that is switched off answers a confirmation request with
@@ -74,7 +52,7 @@ class MessageService:
         self,
         lookup: Lookup,
         identity: ArchiveIdentity,
-        settings: MessageSettings,
+        settings: ArchiveSettings | ArchiveAdapter,
         keys: UrlKeys,
         now: Callable[[], float],
         acknowledge: Callable[[AcknowledgmentCount], None],
@@ -101,8 +79,7 @@ class MessageService:
             return _NO_SUBJECT
         # HEAD and what a browser prefetches send no reader anywhere, so they count as nothing (threat T38).
         if request.method == "GET" and not request.only_prefetched:
-            most = self._most_readers(request)
-            valid = self._keys.read(message, many=most > 1, most=most)
+            valid = self._keys.read(message, most=self._most_readers(request))
             if valid is not None:
                 self._acknowledge(valid)
         # The same reply in any case: a forger learns nothing about keys from it (threat T19).

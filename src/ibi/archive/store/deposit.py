@@ -164,7 +164,11 @@ def _deposited(
             holding = _translated(work, holding, place.translation_of)
         added = work.add(holding, staged, **detail)
         if place.edition_of is not None:
-            _follow(work, place.edition_of, added)
+            last = work.get(place.edition_of)
+            if last.next_edition is not None:
+                problem = "{name} already has a next edition: {edition}"
+                raise BadItem(problem, name=last.forms.main, edition=last.next_edition.main)
+            _link(work, last, next_edition=added.forms)
         if place.metadata_of is not None:
             _link(work, work.get(place.metadata_of), metadata_item=added.forms)
     return added
@@ -197,15 +201,6 @@ def _with_metadata_item(work: UnitOfWork, holding: Holding, forms: IBIForms) -> 
     )
     work.add(described, describes=str(holding.forms.main))
     return replace(holding, metadata_item=forms)
-
-
-def _follow(work: UnitOfWork, before: Name, new: Holding) -> None:
-    """Make an item the next edition of the one that was the last."""
-    held = work.get(before)
-    if held.next_edition is not None:
-        problem = "{name} already has a next edition: {edition}"
-        raise BadItem(problem, name=held.forms.main, edition=held.next_edition.main)
-    _link(work, held, next_edition=new.forms)
 
 
 def _translated(work: UnitOfWork, holding: Holding, source: Name) -> Holding:

@@ -164,7 +164,7 @@ class UnitOfWork:
         self.record_event(new, what, **detail)
         return new
 
-    def remove(self, holding: Holding, reason: str = "", **detail: Any) -> Holding:
+    def remove(self, holding: Holding, reason: str = "") -> Holding:
         """Remove an item: its files are deleted; its names, the date and the reason stay for ever (ARC-07).
 
         Its links stay, so that its next edition is still found. Raises HoldingError for the Archive service (ARC-11).
@@ -183,8 +183,7 @@ class UnitOfWork:
             formats={},
             reason=reason,
         )
-        why = {"reason": reason} if reason else {}
-        return self.change(holding, left, (), "removed", **why, **detail)
+        return self.change(holding, left, (), "removed", **({"reason": reason} if reason else {}))
 
     def next_timestamp(self, holding: Holding) -> str:
         """Return the timestamp for a change of an item: now, and in any case later than its last one."""

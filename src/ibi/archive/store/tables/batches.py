@@ -93,6 +93,6 @@ def add_all(run: SqlRunner, items: Sequence[tuple[Holding, Sequence[str]]], even
     # In the order of the table: so names that share a page are written one after the other.
     named.sort()
     run.many(_ADD_NAME, named)
-    detail = json.dumps(event.detail, ensure_ascii=False, separators=(",", ":")) if event.detail else None
+    detail = rows.write_json(event.detail)
     run.many(_ADD_EVENT, [(number, event.moment, event.who, event.what, detail) for number in numbers])
     return numbers

@@ -9,6 +9,8 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from ibi.archive.store.tables.rows import write_json
+
 if TYPE_CHECKING:
     from ibi.archive.store.tables.catalogue import SqlRunner
 
@@ -34,7 +36,7 @@ class ItemEvent(NamedTuple):
 
 def add_event(run: SqlRunner, item: int, event: ItemEvent) -> None:
     """Add an event to the history of the item of this number."""
-    detail = json.dumps(event.detail, ensure_ascii=False, separators=(",", ":")) if event.detail else None
+    detail = write_json(event.detail)
     run(_ADD, item=item, moment=event.moment, who=event.who, what=event.what, detail=detail)
 
 

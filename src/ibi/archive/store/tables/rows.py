@@ -87,10 +87,10 @@ def item_row(holding: Holding) -> tuple[Any, ...]:
         holding.file_list_public,
         len(holding.files),
         str(holding.next_edition) if holding.next_edition else None,
-        _json({language: str(forms) for language, forms in holding.translations.items()}),
+        write_json({language: str(forms) for language, forms in holding.translations.items()}),
         str(holding.metadata_item) if holding.metadata_item else None,
-        _json(holding.metadata),
-        _json(holding.formats),
+        write_json(holding.metadata),
+        write_json(holding.formats),
         holding.access.value,
         holding.embargo or None,
         holding.rights or None,
@@ -180,7 +180,8 @@ def read_record(columns: str, row: Sequence[Any]) -> dict[str, Any]:
     return values | {"problem": read_problem(values["problem"])} if "problem" in values else values
 
 
-def _json(value: Mapping[str, Any] | None) -> str | None:
+def write_json(value: Mapping[str, Any] | None) -> str | None:
+    """Return an object as JSON; None for an empty one."""
     return json.dumps(value, ensure_ascii=False, separators=(",", ":")) if value else None
 
 

@@ -42,13 +42,11 @@ _LAWS = (
 def upgrade() -> None:
     """From a catalogue that could only be filled."""
     _items()
-    _history()
     _membership()
     _visits()
     _copies()
     _transfers()
     _fixity()
-    _sidecars()
 
 
 def _required(kind: type[sa.String | sa.Integer], *names: str) -> list[sa.Column[Any]]:
@@ -57,7 +55,7 @@ def _required(kind: type[sa.String | sa.Integer], *names: str) -> list[sa.Column
 
 
 def _items() -> None:
-    """Access, and files on their way."""
+    """Access, files on their way, and what happened to items."""
     op.execute(
         "ALTER TABLE item ADD COLUMN access VARCHAR NOT NULL DEFAULT 'open'"
         " CONSTRAINT item_access CHECK (access IN ('open', 'embargoed', 'restricted', 'closed'))"
@@ -68,10 +66,6 @@ def _items() -> None:
     op.add_column("file", sa.Column("staged", sa.String))
     op.create_index("file_staged", "file", ["staged"], sqlite_where=sa.text("staged IS NOT NULL"))
     op.create_table("leaving", sa.Column("path", sa.LargeBinary, primary_key=True), sqlite_with_rowid=False)
-
-
-def _history() -> None:
-    """What happened to items."""
     op.create_table(
         "event",
         sa.Column("item", sa.Integer, sa.ForeignKey("item.number"), primary_key=True),
@@ -87,8 +81,7 @@ def _membership() -> None:
     op.create_table(
         "membership",
         sa.Column("resolver", sa.String, primary_key=True),
-        sa.Column("state", sa.String, nullable=False),
-        sa.Column("since", sa.String, nullable=False),
+        *_required(sa.String, "state", "since"),
         sa.Column("heard", sa.String),
         sa.Column("problem", sa.String),
         sqlite_with_rowid=False,
@@ -136,8 +129,7 @@ def _copies() -> None:
         sa.Column("item", sa.Integer, sa.ForeignKey("item.number"), primary_key=True),
         *_required(sa.String, "archive", "service", "url", "original", "tag"),
         sa.Column("compared", sa.Boolean, nullable=False),
-        sa.Column("checked", sa.String, nullable=False),
-        sa.Column("since", sa.String, nullable=False),
+        *_required(sa.String, "checked", "since"),
         sa.Column("problem", sa.String),
         sa.Column("private", sa.Boolean, nullable=False),
         sqlite_with_rowid=False,
@@ -169,13 +161,12 @@ def _transfers() -> None:
 
 
 def _fixity() -> None:
-    """When files were read again, and what was found."""
+    """When files were read again, what was found, and which sidecars are owed; the laws come last."""
     op.create_table(
         "fixity",
         sa.Column("item", sa.Integer, sa.ForeignKey("item.number"), primary_key=True),
         sa.Column("name", sa.String, primary_key=True),
-        sa.Column("sha256", sa.String, nullable=False),
-        sa.Column("read", sa.String, nullable=False),
+        *_required(sa.String, "sha256", "read"),
         sa.Column("good", sa.String),
         sa.Column("fault", sa.String),
         sqlite_with_rowid=False,
@@ -191,10 +182,6 @@ def _fixity() -> None:
         sa.Column("ended", sa.Boolean, nullable=False),
         sqlite_with_rowid=False,
     )
-
-
-def _sidecars() -> None:
-    """Which sidecars are owed; the laws come last."""
     op.create_table(
         "sidecar",
         sa.Column("item", sa.Integer, sa.ForeignKey("item.number"), primary_key=True),
