@@ -127,6 +127,7 @@ def preferred_format(accept: str, formats: Sequence[Format]) -> PreferredFormat:
 
 def _ranges(accept: str) -> Iterator[tuple[str, dict[str, str], float]]:
     """Yield (media type, parameters, quality) of each range, in lower case; unreadable ones are skipped."""
+    # Bounded: the header comes from a stranger, and each range costs work (threat T30).
     for part in accept[:LONGEST_ACCEPT].lower().split(",")[:MOST_RANGES]:
         kind, *given = (each.strip() for each in part.split(";"))
         pairs = (each.partition("=") for each in given)

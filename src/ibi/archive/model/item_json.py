@@ -38,6 +38,7 @@ if TYPE_CHECKING:
 
 _LONGEST_WORDS = 4000
 _LONGEST_URL = 8192
+# No user: in http://good.example@evil.example/ it passes for the host (threat T13).
 _URL = re.compile(r"https?://([^/?#@\\]+)(?:[/?#][!-\[\]-z|~]*)?", re.IGNORECASE)
 
 

@@ -208,6 +208,7 @@ class ItemRelations:
         holding, forms = related.holding, related.forms
         first = holding.next_edition if holding else None
         seen: set[str] = set()
+        # Bounded, for a chain may be a circle, or have been made to be endless (threat T09).
         for _ in range(LONGEST_CHAIN):
             if holding is None:
                 break

@@ -99,6 +99,7 @@ def _before(item: Holding, lookup: Lookup, earlier: Earlier) -> list[ItemVersion
     found: list[ItemVersion] = []
     seen = set(item.forms.canonicals)
     waiting = [item.forms]
+    # Several items may name the same one as their next edition, so this is a tree.
     while waiting and len(found) <= MOST_EDITIONS:
         for forms in earlier(waiting.pop(0)):
             holding = held_by(lookup, forms) if seen.isdisjoint(forms.canonicals) else None

@@ -86,6 +86,7 @@ class UrlKeys:
             return None
         content = number.to_bytes(_SIZE, "big")
         body, seal = content[1:-_SEAL], content[-_SEAL:]
+        # In constant time: how long a comparison takes must not lead to a seal (threat T19).
         if not hmac.compare_digest(seal, self._seal(time, body)) or content[:1] != _FIRST:
             return None
         item, reuse = int.from_bytes(body[:_ITEM], "big"), int.from_bytes(body[_ITEM:-_RANDOM], "big")
@@ -98,6 +99,7 @@ class UrlKeys:
         return AcknowledgmentCount(item, key, expires, 1)
 
     def _seal(self, time: str, body: bytes) -> bytes:
+        # A copy for each seal: the secret is hashed once, not for each answer.
         seal = self._keyed.copy()
         seal.update(time.encode() + body)
         return seal.digest()[:_SEAL]

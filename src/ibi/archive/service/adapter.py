@@ -115,7 +115,12 @@ class ArchiveAdapter:
         """The service as a WSGI application."""
         request = _request_of(environ)
         response = self._answer(request)
-        start_response(_status(response), _headers(response))
+        status = f"{response.status} {HTTPStatus(response.status).phrase}"
+        size = ("content-length", str(len(response.body)))
+        headers = (("content-type", response.content_type), size, *response.headers)
+        # Of a header that is set twice, the first counts.
+        once = dict(reversed(headers))
+        start_response(status, [(name.title(), value) for name, value in once.items()])
         return [b"" if request.method == "HEAD" else response.body]
 
     def cgi(self, environ: Mapping[str, str], output: BinaryIO) -> None:
@@ -125,11 +130,10 @@ class ArchiveAdapter:
             name: value.encode("utf-8", "surrogateescape").decode("latin-1")
             for name, value in environ.items()
         }
-        request = _request_of(opaque)
-        response = self._answer(request)
-        head = [("Status", _status(response)), *_headers(response)]
+        head: list[tuple[str, str]] = []
+        body = self.wsgi(opaque, lambda status, headers: head.extend((("Status", status), *headers)))
         output.write("".join(f"{name}: {value}\r\n" for name, value in head).encode("latin-1") + b"\r\n")
-        output.write(b"" if request.method == "HEAD" else response.body)
+        output.writelines(body)
         output.flush()
 
     def _answer(self, request: Request) -> Response:
@@ -158,17 +162,3 @@ def _request_of(environ: Mapping[str, Any]) -> Request:
     path = environ.get("SCRIPT_NAME", "") + environ.get("PATH_INFO", "")
     method, query = environ.get("REQUEST_METHOD", "GET"), environ.get("QUERY_STRING", "")
     return Request(method, path, query, headers, peer=environ.get("REMOTE_ADDR", ""))
-
-
-def _status(response: Response) -> str:
-    return f"{response.status} {HTTPStatus(response.status).phrase}"
-
-
-def _headers(response: Response) -> list[tuple[str, str]]:
-    """All headers of a response; of one that is set twice, the first counts."""
-    every = (
-        ("content-type", response.content_type),
-        ("content-length", str(len(response.body))),
-        *response.headers,
-    )
-    return [(name.title(), value) for name, value in dict(reversed(every)).items()]

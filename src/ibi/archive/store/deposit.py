@@ -212,6 +212,7 @@ def _translated(work: UnitOfWork, holding: Holding, source: Name) -> Holding:
         raise BadItem(problem, name=held.forms.main, language=language or "-")
     for sibling in held.translations.values():
         found = work.find(sibling.main)
+        # A copy is edited in the Archive of its original alone (ARC-13).
         if found is not None and found.state is ItemState.ORIGINAL:
             _link(work, found, translations={**found.translations, language: holding.forms})
     _link(work, held, translations={**held.translations, language: holding.forms})

@@ -19,7 +19,7 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
 from ibi.archive.model.file_names import check_names
-from ibi.archive.model.item_json import timestamp_text
+from ibi.archive.model.item_json import check_facts, timestamp_text
 from ibi.archive.model.relations import LONGEST_CHAIN
 from ibi.archive.store.sidecars import write_outdated
 from ibi.archive.store.tables import history
@@ -208,10 +208,7 @@ class UnitOfWork:
             files[file.name] = file
             self.files_changed = True
         check_names(files)
-        if holding.url and files:
-            raise BadItem("an item lives at a url or has files, not both")
-        if holding.target and holding.target not in files:
-            raise BadItem("the target {name} is not among the files", name=holding.target)
+        check_facts({"url": holding.url, "target": holding.target}, files)
         return tuple(files[name] for name in sorted(files))
 
     @staticmethod

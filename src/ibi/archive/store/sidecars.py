@@ -126,6 +126,7 @@ def _keep(path: Path, text: bytes) -> None:
     try:
         missing = [each for each in path.parents if not each.exists()]
         path.parent.mkdir(parents=True, exist_ok=True)
+        # What an interruption has left; no other process writes it now.
         with suppress(FileNotFoundError):
             temporary.unlink()
         with temporary.open("xb") as file:

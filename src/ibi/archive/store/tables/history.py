@@ -66,5 +66,6 @@ def changed_names(run: SqlRunner, after: int, last: int, most: int) -> list[str]
     """
     if run(_OLDEST).fetchone()[0] > after + 1:
         return None
+    # One more than wanted, to see whether there are more.
     found = [row[0] for row in run(_NAMES, after=after, last=last, most=most + 1).fetchall()]
     return found if len(found) <= most else None

@@ -49,6 +49,7 @@ _LISTS: Final = tuple(
 # Reading a file's row costs as much as this many characters.
 _FILE: Final = 64
 
+# Looked up, not called: each row on the way of a urlRequest has three of them, and a call of an enumeration is slow.
 _ACCESS = {access.value: access for access in Access}
 _STATES = {state.value: state for state in ItemState}
 _CONTENT_TYPES = {content_type.value: content_type for content_type in ContentType}
