@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from ibi.archive.model.answer import ArchiveIdentity
 from ibi.archive.model.url_key import UrlKeys
-from ibi.archive.service.messages import NO_SERVICE, MessageService, refusal
+from ibi.archive.service.messages import NO_SERVICE, AdapterSettings, MessageService, refusal
 from ibi.errors import ParseError, SetupError
 from ibi.http.client_address import check_networks
 from ibi.http.request import Request, joined_headers
@@ -83,15 +83,16 @@ class ArchiveAdapter:
         answered = None if relations is None else tuple(map(Relation.from_qualifier, relations))
         if answered is not None and ITEM not in answered:
             raise SetupError('the relations must contain "", which is the item itself')
-        self.networks = check_networks(networks)
-        self.trusted_resolvers = check_networks(trusted_resolvers)
-        self.filter_answers = filter_answers
-        self.reuse_seconds = reuse_seconds
-        self.trusted_proxies = check_networks(trusted_proxies)
+        settings = AdapterSettings(
+            check_networks(networks),
+            check_networks(trusted_resolvers),
+            check_networks(trusted_proxies),
+            filter_answers,
+            reuse_seconds,
+        )
         self._paths = frozenset(f"/{canonical}".lower() for canonical in names.canonicals)
         identity = ArchiveIdentity(address, names, software, answered, pages=False)
-        # The adapter stands in for the settings that an Archive of ours has.
-        self._messages = MessageService(lookup, identity, self, UrlKeys(secret, now), now, acknowledge)
+        self._messages = MessageService(lookup, identity, settings, UrlKeys(secret, now), now, acknowledge)
 
     async def asgi(
         self,

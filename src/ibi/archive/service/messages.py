@@ -6,6 +6,7 @@ answer alike.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from ibi.archive.model import access
@@ -25,7 +26,6 @@ if TYPE_CHECKING:
     from ibi.archive.model.item import Holding
     from ibi.archive.model.relations import Lookup
     from ibi.archive.model.url_key import AcknowledgmentCount, UrlKeys
-    from ibi.archive.service.adapter import ArchiveAdapter
     from ibi.errors import ParseError
     from ibi.http.request import Request
     from ibi.http.response import Response
@@ -40,6 +40,17 @@ _NO_SUBJECT: Final = pairs(RequestError("this is an Archive, not a resolver").bo
 NO_SERVICE: Final = pairs(RequestError("there is no Archive service at this path").body(), 400)
 
 
+@dataclass(frozen=True, slots=True)
+class AdapterSettings:
+    """What decides about the answers of an adapter; each as in the settings of an Archive."""
+
+    networks: tuple[str, ...]
+    trusted_resolvers: tuple[str, ...]
+    trusted_proxies: tuple[str, ...]
+    filter_answers: bool
+    reuse_seconds: int
+
+
 class MessageService:
     """Answers the messages to one Archive service, by its settings. `now` gives POSIX seconds.
 
@@ -52,7 +63,7 @@ class MessageService:
         self,
         lookup: Lookup,
         identity: ArchiveIdentity,
-        settings: ArchiveSettings | ArchiveAdapter,
+        settings: ArchiveSettings | AdapterSettings,
         keys: UrlKeys,
         now: Callable[[], float],
         acknowledge: Callable[[AcknowledgmentCount], None],
