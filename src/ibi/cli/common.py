@@ -50,6 +50,7 @@ class CommandGroup:
         has_data: bool = True,
     ) -> ArgumentParser:
         """Add a command that `run` carries out, on a data directory if it `has_data`."""
+        # Epilogs are tables, whose lines must not be filled anew.
         parser = self._commands.add_parser(
             name,
             help=text,
@@ -120,6 +121,7 @@ def number(most: int, what: str) -> Callable[[str], int]:
     """Make the reader of a whole number from 1 to `most`; anything else is not `what`."""
 
     def read(text: str) -> int:
+        # The length first: int() of endless digits takes quadratic time.
         digits = text.isascii() and text.isdecimal() and len(text) <= len(str(most))
         found = int(text) if digits else 0
         if not 0 < found <= most:

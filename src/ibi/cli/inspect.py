@@ -61,6 +61,7 @@ def run(args: argparse.Namespace) -> int:
             status = 1
             if args.json:
                 print(_json_fault(text, error))
+            # On a terminal, and in one file, both streams stand in the order of the texts.
             sys.stdout.flush()
             print(_fault(error), file=sys.stderr)
             continue

@@ -110,11 +110,13 @@ class _SampleNetwork:
         if not ResolverSettings.exists(folder):
             _command("resolver", "init", "--data", folder, "--address", address, "--allow-private-archives")
         settings = ResolverSettings.read(folder)
+        # The last time it may have been another port.
         if settings.address != address:
             replace(settings, address=address).write(folder)
 
     def _make_archive(self, archive: _SampleArchive, folder: Path, address: str) -> None:
         if not ArchiveSettings.exists(folder):
+            # Twenty digits, as many as the keys that we make have at least (T16).
             key = str(secrets.randbelow(10**20)).zfill(20)
             _command(
                 "archive", "init", "--data", folder, "--address", address, "--ip", _HOST,

@@ -59,6 +59,7 @@ def _serve(args: argparse.Namespace) -> int:
             settings = check_archive(data, args.trusted_proxy)  # before any process is started
             if settings.retired:
                 tell("{path} has retired: it answers, but takes part at no resolver", path=data)
+            # Of two servers of one Archive, the first to stop would have the other one excluded, too.
             stack.enter_context(directory_at(data).serve_lock())
 
         def make() -> list[Service]:

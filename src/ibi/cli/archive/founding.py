@@ -58,6 +58,7 @@ def _init(args: argparse.Namespace) -> int:
 
     if args.address is None or args.ip is None:
         if not (sys.stdin.isatty() and sys.stderr.isatty()):
+            # As argparse reports wrong usage, with status 2.
             args.wrong(say("--address and --ip must be given where there is no terminal to ask at"))
         _ask_questions(args)
     options = NewArchiveOptions(**{each.name: getattr(args, each.name) for each in fields(NewArchiveOptions)})

@@ -128,6 +128,7 @@ def _refusals(args: argparse.Namespace, source: Path | None) -> Iterator[Callabl
     if path is None:
         yield lambda refusal: _print_refusal(refusal, as_json=args.json)
         return
+    # Opening the report would empty the file before anything is read from it.
     if source is not None and path.exists() and source.exists() and path.samefile(source):
         raise SetupError("{path} is the file to be imported, and cannot be its report", path=path)
     with path.open("w", encoding="utf-8") as report:

@@ -96,6 +96,7 @@ def _facts(args: argparse.Namespace) -> dict[str, Any]:
         name, equals, text = field.partition("=")
         if not equals:
             raise BadItem("a field is given as NAME=VALUE, not {text}", text=field)
+        # These two are facts of an item besides, and meant as such here.
         if name in ELEMENTS and name not in {"language", "rights"}:
             metadata.setdefault(name, []).append(_plain(text))
         else:

@@ -266,6 +266,7 @@ def _move(giver: Giver, to: str) -> tuple[int, list[tuple[str, IbiError]]]:
                 progress.at(moved)
             else:
                 problems.append((name, problem))
+            # An Archive that is silent will be so for the other items, too.
             if len(problems) >= _MOST_PROBLEMS or isinstance(problem, PeerSilent):
                 return moved, problems
         for giving in giver.open():  # started before, or by another process

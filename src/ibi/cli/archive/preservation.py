@@ -191,6 +191,7 @@ def _restore(args: argparse.Namespace) -> int:
         for problem in problems:
             tell(problem)
         print(say("{count} items are back, as of {name}", count=items, name=name))
+    # Labels may have been given since the backup was made, and none comes twice (T31).
     text = "labels wait until: ibi mint recover --data {data} --moved; if the old Archive still mints, first end that"
     tell(text, data=args.data)
     return 1 if problems else 0

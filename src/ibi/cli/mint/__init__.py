@@ -121,6 +121,7 @@ def limits(args: argparse.Namespace) -> ClockLimits:
 def run(args: argparse.Namespace) -> int:
     """Print labels. Raises MintingError or SetupError where none can be given; those printed before stay given."""
     write = _described if args.json else _line
+    # A service manager ends it as Ctrl-C does: between two labels.
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     printed = 0
     out = sys.stdout.fileno()

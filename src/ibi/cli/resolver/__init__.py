@@ -72,6 +72,7 @@ def _init(args: argparse.Namespace) -> int:
     data: Path = args.data
     if ResolverSettings.exists(data):
         raise SetupError("{data} already holds a resolver", data=data)
+    # A wrong address would show only when the resolver is served, or at a reader.
     for address in (args.address, *args.alias):
         split_hostport(address)
     service = IBIForms.of(parse_ibi(args.service_ibi)) if args.service_ibi else _mint(data, args.address)

@@ -216,6 +216,7 @@ def _import(args: argparse.Namespace) -> int:
     settings = ResolverSettings.read(args.data)
     if args.forget == (args.list is not None):
         raise SetupError("give a list to be taken, or --forget")
+    # It is copied from a page or a letter by hand.
     key = args.key.strip().lower()
     with closing(open_registry(args.data)) as registry:
         if args.forget:

@@ -78,6 +78,7 @@ def _add(args: argparse.Namespace) -> int:
     from ibi.app.resolver_admin import SCOPES
 
     tokens, scopes = _tokens(args), scopes_of(args.scope)
+    # The other scopes are those of an Archive, and would permit nothing here.
     if not set(scopes) <= set(SCOPES):
         problem = "a scope is one or more of: {scopes}"
         raise ParseError("scope", args.scope, problem, scopes=", ".join(SCOPES))
