@@ -20,14 +20,11 @@ from bench.archive import bring_into_memory, filled, name_of, serve, settings
 from bench.figures import aim, figure, table
 from bench.processes import hold_this_process, serving, worked
 from bench.questions import TEN, Questions
-from ibi.archive.pages.models import Renderer
 from ibi.archive.service.service import ArchiveService
 from ibi.archive.store.data_directory import DataDirectory
 from ibi.http.request import Request
 from ibi.minting.machine import this_machine
-from ibi.web import archive_pages, assets
-from ibi.web.formats import FORMATS, schema_kind
-from ibi.web.rendering import page_headers, page_language, sayer
+from ibi.web.archive_pages import RENDERER
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -95,10 +92,7 @@ def _questions(items: int, seed: int) -> Questions:
 def _shares(data: Path, pages: int) -> Iterator[tuple[str, str]]:
     """Where the time of a page goes that has not been requested before, without sending it."""
     directory = DataDirectory(data, this_machine())
-    renderer = Renderer(
-        archive_pages.render, page_headers, page_language, sayer, FORMATS, schema_kind, assets.svg
-    )
-    app = ArchiveService(settings(), directory.open_catalogue(), directory.file_store(), time.time, renderer)
+    app = ArchiveService(settings(), directory.open_catalogue(), directory.file_store(), time.time, RENDERER)
     requests = [_request(number) for number in range(2 * pages)]
     for each in requests[:pages]:
         app._site.answer(each)  # noqa: SLF001 - the page alone, without a server around it

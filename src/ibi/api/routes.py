@@ -25,7 +25,7 @@ import json
 import re
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
-from functools import partial
+from functools import lru_cache, partial
 from typing import TYPE_CHECKING, Any, Final, ParamSpec, TypeVar
 
 from ibi.api.bodies import Refusal
@@ -186,7 +186,13 @@ async def in_changing_thread(function: Callable[_P, _T], *args: _P.args, **named
 
 def language_of(request: Request) -> str:
     """The one of LANGUAGES that the client prefers."""
-    return LanguagePreference.parse(request.header(b"accept-language")).choose(LANGUAGES) or LANGUAGES[0]
+    return preferred_language(request.header(b"accept-language"))
+
+
+@lru_cache(4096)
+def preferred_language(accept_language: str) -> str:
+    """The one of LANGUAGES that a header Accept-Language prefers; English if none of them."""
+    return LanguagePreference.parse(accept_language).choose(LANGUAGES) or LANGUAGES[0]
 
 
 def in_thread(act: Callable[[Call, Any], Response]) -> Act:

@@ -31,7 +31,7 @@ from ibi.archive.model.item_json import timestamp_text
 from ibi.archive.oai.provider import OAI, OaiHandler, OaiProvider
 from ibi.archive.pages import statistics
 from ibi.archive.pages.handle_records import HandleRecords
-from ibi.archive.pages.models import Renderer, SiteContext
+from ibi.archive.pages.models import SiteContext
 from ibi.archive.pages.search_pages import SearchPages
 from ibi.archive.pages.visits import VisitCounter
 from ibi.archive.preservation import audit as audit_duty
@@ -52,12 +52,11 @@ from ibi.runtime.nonce import Nonce
 from ibi.runtime.reload import ReloadingApp
 from ibi.runtime.signing import public_key
 from ibi.runtime.tasks import PeriodicTask, PeriodicTasks
-from ibi.web import administration_pages, archive_pages, assets
+from ibi.web import administration_pages
+from ibi.web.archive_pages import RENDERER
 from ibi.web.assets import WithAssets
-from ibi.web.formats import FORMATS, schema_kind
 from ibi.web.formats.oai_dc import RECORD_FORMATS
 from ibi.web.formats.record import kind_of
-from ibi.web.rendering import page_headers, page_language, sayer
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
@@ -168,12 +167,9 @@ class _RequestHandling:
         catalogue = _own_catalogue(directory, settings)
         # A second connection: long listings of the interface must not delay answers to resolvers and readers.
         self._for_api = directory.open_catalogue()
-        renderer = Renderer(
-            archive_pages.render, page_headers, page_language, sayer, FORMATS, schema_kind, assets.svg
-        )
         site = SiteContext(f"http://{settings.address}", settings.resolver, settings.admin, search=True)
         search_index, oai_index = SearchIndex(directory.path), SearchIndex(directory.path)
-        self._search_pages = SearchPages(site, settings.address, self._for_api, search_index, renderer)
+        self._search_pages = SearchPages(site, settings.address, self._for_api, search_index, RENDERER)
         api, self._receiver = archive_api(directory, settings, self._for_api, self._search_pages.routes())
         self._administration = _administration(directory, settings, self._for_api)
         provider = OaiProvider(settings, self._for_api, oai_index, RECORD_FORMATS, time.time)
@@ -183,7 +179,7 @@ class _RequestHandling:
             catalogue,
             directory.file_store(),
             time.time,
-            renderer,
+            RENDERER,
             Nonce(directory.path, time.time),
             api=api.answer,
             visits=VisitCounter(catalogue, time.time, settings.geo_database),
@@ -232,7 +228,7 @@ def archive_api(
         *deposits.Deposits(item_store, uploading).routes(),
         *uploads.UploadHandlers(uploading).routes(),
         *statistics.routes(catalogue),
-        *HandleRecords(settings, catalogue, f"http://{settings.address}", time.time).routes(),
+        *HandleRecords(settings, catalogue, time.time).routes(),
         *transfers.peer_routes(giver, receiver),
         imports.Imports(item_store, uploading).route(),
         *items.CopyService(copier).routes(time.time),

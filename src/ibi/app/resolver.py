@@ -8,6 +8,7 @@ from functools import partial
 from math import ceil
 from typing import TYPE_CHECKING, Final
 
+from ibi.api.routes import preferred_language
 from ibi.app.resolver_admin import WithAdministration
 from ibi.errors import SetupError
 from ibi.http.client import AddressPolicy, Client, ClientLimits
@@ -41,7 +42,7 @@ from ibi.runtime.settings import ResolverSettings
 from ibi.runtime.signing import signer
 from ibi.web import resolver_pages
 from ibi.web.assets import WithAssets
-from ibi.web.rendering import page_headers, page_language, sayer
+from ibi.web.rendering import page_headers, sayer
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -241,7 +242,7 @@ def site_pages() -> Pages:
         find=resolver_pages.find,
         registration=resolver_pages.registration,
         headers=_raw_headers,
-        language=lambda headers: page_language(headers.get(b"accept-language", b"").decode("latin-1")),
+        language=lambda headers: preferred_language(headers.get(b"accept-language", b"").decode("latin-1")),
         say=sayer,
     )
 

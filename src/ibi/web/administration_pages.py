@@ -11,10 +11,13 @@ from ibi.archive.admin import exchange, item_pages, overview
 from ibi.archive.model.item import Access
 from ibi.archive.preservation.status import STANDINGS
 from ibi.runtime import i18n
-from ibi.web.archive_pages import ELEMENT_NAMES, title
+from ibi.web.archive_pages import ELEMENT_NAMES
+from ibi.web.item_page import short_title
 from ibi.web.rendering import capital, html
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from ibi.accounts.layout import Layout
     from ibi.errors import IbiError
 
@@ -171,17 +174,14 @@ def render(frame: Layout, language: str) -> bytes:
     """Write a page of the administration of an Archive as HTML in one of our languages."""
     details = frame.problem.details if frame.problem else {}
     field = str(details.get("name", details.get("where", "")))
-    wrong = field if field in {*FIELD_NAMES, "reason"} else f"dc.{field}" if field in ELEMENT_NAMES else ""
-    role = frame.signed.role if frame.signed else None
     return framed(
         dict(TEMPLATES)[type(frame.page)],
         frame,
         language,
+        {word: (HEADINGS[word], scope) for word, scope in NEEDED.items()},
         program="ibi archive",
-        menu=[(word, HEADINGS[word]) for word, scope in NEEDED.items() if role and role.may(scope)],
-        wrong=wrong,
-        titled=lambda holding: title(holding, language),
-        may=lambda word: bool(role and role.may(Scope(word))),
+        wrong=field if field in {*FIELD_NAMES, "reason"} else f"dc.{field}" if field in ELEMENT_NAMES else "",
+        titled=lambda holding: short_title(holding, language),
         element_names=ELEMENT_NAMES,
         field_names=FIELD_NAMES,
         access_words={each.value: words for each, words in ACCESS.items()},
@@ -196,21 +196,30 @@ def render(frame: Layout, language: str) -> bytes:
     )
 
 
-def framed(template: str, frame: Layout, language: str, **words: object) -> bytes:
-    """Write a page of any administration, with what its template needs besides."""
+def framed(
+    template: str, frame: Layout, language: str, pages: Mapping[str, tuple[str, Scope]], **words: object
+) -> bytes:
+    """Write a page of any administration.
+
+    `pages`: heading and scope of those in the menu, by the word in their address; `words`: what the template needs
+    besides.
+    """
+    role = frame.signed.role if frame.signed else None
+
+    def error_sentence(error: IbiError) -> str:
+        sentence = i18n.say(error, language)
+        # A name at the beginning keeps its letters.
+        return sentence if error.problem.startswith("{") else capital(sentence)
+
     return html(
         template,
         language,
         frame=frame,
         page=frame.page,
+        menu=[(word, heading) for word, (heading, scope) in pages.items() if role and role.may(scope)],
+        may=lambda word: bool(role and role.may(Scope(word))),
         done=DONE.get(frame.done, ""),
         packed=packed,
-        error_sentence=lambda error: _error_sentence(error, language),
+        error_sentence=error_sentence,
         **words,
     )
-
-
-def _error_sentence(error: IbiError, language: str) -> str:
-    """Write an error as a sentence on its own line; a name at its beginning keeps its letters."""
-    sentence = i18n.say(error, language)
-    return sentence if error.problem.startswith("{") else capital(sentence)

@@ -6,7 +6,7 @@ A page model of `ibi.archive.pages.models` becomes bytes here; nothing is looked
 from __future__ import annotations
 
 from functools import singledispatch
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 from urllib.parse import urlencode
 
 from ibi.archive.model.item import ELEMENTS, MetadataValue
@@ -17,6 +17,7 @@ from ibi.archive.pages.models import (
     ItemPage,
     MetadataPage,
     NoticePage,
+    Renderer,
     SearchPage,
 )
 from ibi.archive.pages.search_pages import worth_indexing
@@ -27,8 +28,10 @@ from ibi.errors import ParseError
 from ibi.protocol.vocabulary import ItemState
 from ibi.runtime.i18n import say
 from ibi.web import item_page
+from ibi.web.assets import svg
+from ibi.web.formats import FORMATS, schema_kind
 from ibi.web.item_page import FAULTS, LONGEST_TITLE, link_elements, shortened
-from ibi.web.rendering import html, language_name
+from ibi.web.rendering import html, language_name, page_headers
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -36,7 +39,6 @@ if TYPE_CHECKING:
     from ibi.archive.model.item import Holding
     from ibi.archive.search.search import FacetValue, SearchHit
     from ibi.archive.search.words import SearchQuery
-    from ibi.identifier.forms import IBI
 
 
 ELEMENT_NAMES = {
@@ -93,6 +95,7 @@ KIND_NAMES: Final = {
 
 HEADS: Final = {"text": "Words", "year": "Year", "language": "Language", "kind": "Kind", "person": "Person"}
 _STATES: Final = {ItemState.ORIGINAL: "Original", ItemState.COPY: "Copy", ItemState.DELETED: "Removed"}
+_FACETS: Final = ("person", "year", "language", "kind")
 _SHOWN_PEOPLE: Final = 5
 _LONGEST_ABSTRACT: Final = 160
 
@@ -130,7 +133,12 @@ def _(page: MetadataPage, language: str) -> bytes:
 
 @render.register
 def _(page: ArchivePage, language: str) -> bytes:
-    return html("archive.html", language, page=page, newest=[_new(each, language) for each in page.newest])
+    newest = []
+    for holding in page.newest:
+        name = holding.forms.main
+        # The day when it got its name, which its name shows.
+        newest.append({"name": name, "day": (name.date.text or "")[:10], **_titled(holding, language)})
+    return html("archive.html", language, page=page, newest=newest)
 
 
 @render.register
@@ -142,54 +150,17 @@ def _(page: NoticePage, language: str) -> bytes:
         language,
         page=page,
         title=say(NOTICE_TITLES.get(page.status, NOTICE_TITLES[0]), language),
-        detail=say(problem, language, **page.details),
+        detail=say(problem, language),
         caret=caret,
         suggestion=getattr(problem, "suggestion", None),
     )
-
-
-def title(holding: Holding, language: str) -> str:
-    """Return the title of an item in the reader's language, shortened, or its name where it has no title."""
-    return item_page.short_title(holding, language)
-
-
-class _New(NamedTuple):
-    """An item on the front page."""
-
-    name: IBI
-    title: str
-    language: str
-    day: str
-
-
-def _new(holding: Holding, language: str) -> _New:
-    """Make the row of an item of the front page; `day` is when it got its name, which its name shows."""
-    named = _titled(holding, language)
-    main = holding.forms.main
-    return _New(main, named["title"], named["title_language"], (main.date.text or "")[:10])
 
 
 def _titled(holding: Holding, language: str) -> dict[str, str]:
     """Return the title of an item in the reader's language, or its name, and the language of that, "" if unknown."""
     found = item_page.best(holding.metadata or {}, "title", language)
     known = found.language if found else None
-    return {"title": title(holding, language), "title_language": known or ""}
-
-
-class Row(NamedTuple):
-    """One item of a list, worded."""
-
-    page: str
-    name: str
-    title: str
-    language: str
-    abstract: str
-    people: list[str]
-    more_people: int
-    year: int
-    tongue: str
-    kind: str
-    state: str
+    return {"title": item_page.short_title(holding, language), "title_language": known or ""}
 
 
 class Choice(NamedTuple):
@@ -200,19 +171,13 @@ class Choice(NamedTuple):
     path: str
 
 
-class Chosen(NamedTuple):
-    """Something that was chosen: under which head, what, and the path of the same search without it."""
-
-    head: str
-    label: str
-    path: str
-
-
 @render.register
 def _(page: SearchPage, language: str) -> bytes:
     """Write a search, or a list, and its results."""
     question, found = page.question, page.found
-    lang = page.lang.removeprefix("?")
+    narrowed = [name for name in _FACETS if getattr(question, name)]
+    facets = found.facets.items() if found else ()
+    is_list = not question.text and question.conditions == 1
     return html(
         "search.html",
         language,
@@ -220,12 +185,14 @@ def _(page: SearchPage, language: str) -> bytes:
         question=question,
         found=found,
         rows=[_row(each, language, page.lang) for each in page.results],
-        chosen=_chosen(question, language, lang),
-        facets=_facets(page, language, lang),
-        heading=_heading(question, language),
+        chosen=[_chosen(name, page, language) for name in narrowed],
+        facets=[
+            (say(HEADS[what], language), _facet(what, values, page, language)) for what, values in facets
+        ],
+        heading=_label(narrowed[0], str(getattr(question, narrowed[0])), language) if is_list else "",
         looked_at=LOOKED_AT,
-        next_path=_path(found.next, lang) if found and found.next else "",
-        first_path=_path(question.having(), lang) if question.page > 1 or question.before else "",
+        next_path=_path(found.next, page.lang) if found and found.next else "",
+        first_path=_path(question.having(), page.lang) if question.page > 1 or question.before else "",
         leads=page.leads,
         feed=path_with_query("/-/feed", question.having()),
         kept_query=question.query_string(),
@@ -236,21 +203,17 @@ def _(page: SearchPage, language: str) -> bytes:
 @render.register
 def _(page: BrowsePage, language: str) -> bytes:
     """Write the lists through which every item can be reached."""
-    lang = page.lang.removeprefix("?")
 
-    def choices(what: str, found: Sequence[FacetValue]) -> list[Choice]:
+    def choices(what: str, values: Sequence[FacetValue]) -> list[Choice]:
+        names = [(each.label or each.value, each.items) for each in values]
         return [
-            Choice(
-                _label(what, each, language), each.items, _search_path({what: each.label or each.value}, lang)
-            )
-            for each in found
+            Choice(_label(what, name, language), items, link("search", **{what: name}))
+            for name, items in names
         ]
 
-    letters = [
-        Choice(each.value.upper(), each.items, _browse_path({"letter": each.value}, lang))
-        for each in page.letters
-    ]
-    more = _browse_path({"letter": page.letter, "after": page.after}, lang) if page.after else ""
+    def link(where: str, **words: str) -> str:
+        return _with_language(f"/-/{where}?{urlencode(words)}", page.lang)
+
     return html(
         "browse.html",
         language,
@@ -259,81 +222,52 @@ def _(page: BrowsePage, language: str) -> bytes:
         languages_held=choices("language", page.languages),
         kinds=choices("kind", page.kinds),
         people=choices("person", page.people),
-        letters=letters,
-        more=more,
+        letters=[
+            Choice(each.value.upper(), each.items, link("browse", letter=each.value)) for each in page.letters
+        ],
+        more=link("browse", letter=page.letter, after=page.after) if page.after else "",
         kept_query=urlencode({"letter": page.letter}) if page.letter else "",
     )
 
 
-def _row(result: SearchHit, language: str, lang: str) -> Row:
+def _row(result: SearchHit, language: str, lang: str) -> dict[str, object]:
+    """Write one item of a list for the template."""
     entry = result.entry
     title = best_value(result.titles, language)
-    abstract = best_value(result.abstracts, language)
-    return Row(
-        page=f"{result.page}{lang}",
-        name=result.name,
-        title=_cut(title, LONGEST_TITLE) or result.name,
-        language=(title.language or "") if title else "",
-        abstract=_cut(abstract, _LONGEST_ABSTRACT),
-        people=result.people[:_SHOWN_PEOPLE],
-        more_people=max(0, len(result.people) - _SHOWN_PEOPLE),
-        year=entry.year,
-        tongue=language_name(entry.language, language) if entry.language else "",
-        kind=say(KIND_NAMES[entry.kind], language)
-        if entry.kind in KIND_NAMES and entry.kind != "Other"
-        else "",
-        state=say(_STATES[result.state], language),
-    )
+    known_kind = entry.kind in KIND_NAMES and entry.kind != "Other"
+    return {
+        "page": f"{result.page}{lang}",
+        "name": result.name,
+        "title": _cut(title, LONGEST_TITLE) or result.name,
+        "language": (title.language or "") if title else "",
+        "abstract": _cut(best_value(result.abstracts, language), _LONGEST_ABSTRACT),
+        "people": result.people[:_SHOWN_PEOPLE],
+        "more_people": max(0, len(result.people) - _SHOWN_PEOPLE),
+        "year": entry.year,
+        "tongue": language_name(entry.language, language) if entry.language else "",
+        "kind": say(KIND_NAMES[entry.kind], language) if known_kind else "",
+        "state": say(_STATES[result.state], language),
+    }
 
 
-def _chosen(question: SearchQuery, language: str, lang: str) -> list[Chosen]:
-    """List the facets that narrow a search down, besides its words."""
-    found = []
-    for what in ("person", "year", "language", "kind"):
-        value = getattr(question, what)
-        if value:
-            empty: str | int = 0 if what == "year" else ""
-            label = _label_of(what, str(value), language)
-            found.append(
-                Chosen(say(HEADS[what], language), label, _path(question.having(**{what: empty}), lang))
-            )
-    return found
+def _chosen(what: str, page: SearchPage, language: str) -> dict[str, str]:
+    """Write a facet that narrows a search down: its head, its value, and the path of the search without it."""
+    without = page.question.having(**{what: 0 if what == "year" else ""})
+    label = _label(what, str(getattr(page.question, what)), language)
+    return {"head": say(HEADS[what], language), "label": label, "path": _path(without, page.lang)}
 
 
-def _facets(page: SearchPage, language: str, lang: str) -> list[tuple[str, list[Choice]]]:
-    facets = page.found.facets if page.found else {}
-    return [
-        (
-            say(HEADS[what], language),
-            [
-                Choice(
-                    _label(what, each, language),
-                    each.items,
-                    _path(
-                        page.question.having(**{what: int(each.value) if what == "year" else each.value}),
-                        lang,
-                    ),
-                )
-                for each in values
-            ],
-        )
-        for what, values in facets.items()
-    ]
+def _facet(what: str, values: Sequence[FacetValue], page: SearchPage, language: str) -> list[Choice]:
+    """List the values by which a search can be narrowed down further."""
+    choices = []
+    for each in values:
+        narrower = page.question.having(**{what: int(each.value) if what == "year" else each.value})
+        label = _label(what, each.label or each.value, language)
+        choices.append(Choice(label, each.items, _path(narrower, page.lang)))
+    return choices
 
 
-def _heading(question: SearchQuery, language: str) -> str:
-    """Return the heading of a list; "" for a search."""
-    if question.text or question.conditions != 1:
-        return ""
-    what = next(name for name in ("person", "year", "language", "kind") if getattr(question, name))
-    return _label_of(what, str(getattr(question, what)), language)
-
-
-def _label(what: str, value: FacetValue, language: str) -> str:
-    return _label_of(what, value.label or value.value, language)
-
-
-def _label_of(what: str, value: str, language: str) -> str:
+def _label(what: str, value: str, language: str) -> str:
     if what == "language":
         return language_name(value, language)
     if what == "kind":
@@ -347,13 +281,13 @@ def _cut(statement: MetadataValue | None, longest: int) -> str:
 
 
 def _path(question: SearchQuery, lang: str) -> str:
-    path = path_with_query("/-/search", question)
-    return path if not lang else f"{path}{'&' if '?' in path else '?'}{lang}"
+    return _with_language(path_with_query("/-/search", question), lang)
 
 
-def _search_path(words: dict[str, str], lang: str) -> str:
-    return f"/-/search?{urlencode(words)}{'&' if lang else ''}{lang}"
+def _with_language(path: str, lang: str) -> str:
+    """Return a path with the language that the reader has chosen: "?lang=pt-BR", or "" for none."""
+    return f"{path}&{lang.removeprefix('?')}" if lang and "?" in path else f"{path}{lang}"
 
 
-def _browse_path(words: dict[str, Any], lang: str) -> str:
-    return f"/-/browse?{urlencode(words)}{'&' if lang else ''}{lang}"
+RENDERER: Final = Renderer(render, page_headers, FORMATS, schema_kind, svg)
+"""What makes the pages of an Archive."""

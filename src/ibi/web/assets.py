@@ -62,16 +62,6 @@ def _asset(path: Path) -> Asset:
     return Asset(body, content_type, address, f"sha256-{b64encode(digest.digest()).decode()}")
 
 
-def address_of(name: str) -> str:
-    """Return the path of an asset."""
-    return assets()[name].address
-
-
-def integrity_of(name: str) -> str:
-    """Return the digest of an asset, for the attribute `integrity` of a script."""
-    return assets()[name].integrity
-
-
 class WithAssets:
     """An application with its assets: requests for these are answered here, all others by the application."""
 
@@ -80,19 +70,17 @@ class WithAssets:
 
     async def __call__(self, scope: dict[str, Any], receive: Any, send: Any) -> None:
         """Answer one request."""
-        found = _asset_response(scope) if scope["type"] == "http" else None
-        if found is None:
+        response = _asset_response(scope) if scope["type"] == "http" else None
+        if response is None:
             await self._app(scope, receive, send)
         else:
-            await found.send(send, head_only=scope["method"] == "HEAD")
+            await response.send(send, head_only=scope["method"] == "HEAD")
 
 
 def _asset_response(scope: Mapping[str, Any]) -> Response | None:
-    if not scope["raw_path"].startswith(_RAW):
+    if not scope["raw_path"].startswith(_RAW) or scope["method"] not in {"GET", "HEAD"}:
         return None
     path = scope["raw_path"].partition(b"?")[0].decode("latin-1")
-    if scope["method"] not in {"GET", "HEAD"}:
-        return None
     asset = assets().get(path.rpartition("/")[2])
     if asset is None:
         return None

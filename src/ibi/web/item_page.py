@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from functools import lru_cache
 from html import escape
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final
 
 from markupsafe import Markup
 
@@ -21,8 +21,8 @@ from ibi.web.rendering import day, web_link
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
-    from ibi.archive.model.formats import DescribedItem
     from ibi.archive.model.item import Holding
+    from ibi.archive.model.record_values import Author
     from ibi.archive.model.timeline import ItemVersion
     from ibi.archive.pages.models import ItemPage
     from ibi.archive.pages.signposting import Link
@@ -64,6 +64,11 @@ _MOST_SUBJECTS: Final = 30
 _MOST_TITLES: Final = 10
 _PREVIEW: Final = 300
 _LONGEST_QUOTED: Final = 1500  # characters of an abstract inside references and for programs
+_REFERENCES: Final = (
+    ("BibTeX", citation.write_bibtex),
+    ("RIS", citation.write_ris),
+    ("CSL JSON", citation.write),
+)
 _BAR: Final = 20  # units of a picture that one month of the chart takes
 _HEIGHT: Final = 60
 
@@ -98,50 +103,11 @@ FAULTS: Final = {
 """What can be wrong with a file, in words."""
 
 
-class Named(NamedTuple):
-    """The name of a person, and the URL of the ORCID, "" without one."""
-
-    name: str
-    url: str
-
-
-class EditionLink(NamedTuple):
-    """An edition or a translation: what it is called, where its page is, and what else is known."""
-
-    version: ItemVersion
-    title: str
-    title_language: str
-    url: str
-    ours: bool
-    """Whether that page is of this Archive."""
-    date: str
-
-
-class Cited(NamedTuple):
-    """A citation, or a reference for a program: `name` is "ABNT", `file` whether it is a whole file."""
-
-    name: str
-    text: str
-    file: bool
-
-
-class Bar(NamedTuple):
-    """One month of the chart."""
-
-    month: str
-    counts: UsageCounts
-    x: int
-    looked: int
-    fetched: int
-
-
 def values(page: ItemPage, language: str) -> dict[str, Any]:
     """Return what the template of the page needs."""
     holding, root = page.holding, page.place.root
-    known = _short(record(page.described)) if page.described else None
     metadata = (page.described.metadata if page.described else holding.metadata) or {}
     abstract = best(metadata, "description", language)
-    several = len(page.editions.versions) > 1
     return {
         "page": page,
         "holding": holding,
@@ -150,17 +116,15 @@ def values(page: ItemPage, language: str) -> dict[str, Any]:
         "title": title(holding, language, metadata),
         "title_language": _language_of(best(metadata, "title", language)),
         "abstract": abstract and MetadataValue(_cut(abstract.value, LONGEST_TEXT), abstract.language),
+        "preview": _cut(clean(abstract.value), _PREVIEW) if abstract else "",
         "people": _people(metadata, "creator"),
         "helpers": _people(metadata, "contributor"),
         "root": root,
         "persistent": [f"{root}/{name}" for name in holding.names] if root else [],
         "last_edition": f"{root}/{holding.forms.main}?ibiurl.verblist=GetLastEdition",
         "access": _access(page, language),
-        "cited": _cited(known, page.described, language) if known and page.described else [],
         "formats": labelled(page.formats),
-        "editions": [_edition_link(each, page, language) for each in page.editions.versions]
-        if several
-        else [],
+        "editions": [_edition_link(each, page, language) for each in page.editions.versions],
         "translations": [_edition_link(each, page, language) for each in page.translations],
         "files": holding.files[:MOST_FILES],
         "happened": [(event.moment, HAPPENED.get(event.what, event.what)) for event in page.history],
@@ -168,13 +132,22 @@ def values(page: ItemPage, language: str) -> dict[str, Any]:
         "bars": _bars(page.figures),
         "height": _HEIGHT,
         "width": _BAR * max(len(page.figures), 1),
-        "record": known,
         "links": link_elements(page.links),
-        "tags": tag_elements(
-            embedded.tags(known, f"{page.place.base}/-/item/{holding.forms.main}") if known else ()
-        ),
-        "json_ld": Markup(embedded.write(known, indent=None).decode()) if known else "",  # noqa: S704 - none of its letters ends an element
-        "preview": _cut(clean(abstract.value), _PREVIEW) if abstract else "",
+        **_cited(page, language),
+    }
+
+
+def _cited(page: ItemPage, language: str) -> dict[str, Any]:
+    """Write what is known of an item for those who cite it, and for programs; nothing of one without metadata."""
+    if page.described is None:
+        return {"record": None, "citations": (), "references": (), "tags": "", "json_ld": ""}
+    known, day_of_visit = _short(record(page.described)), page.described.day
+    return {
+        "record": known,
+        "citations": [(name.upper(), write(known, language, day_of_visit)) for name, write in STYLES.items()],
+        "references": [(name, write(known).decode("utf-8")) for name, write in _REFERENCES],
+        "tags": tag_elements(embedded.tags(known, f"{page.place.base}/-/item/{page.holding.forms.main}")),
+        "json_ld": Markup(embedded.write(known, indent=None).decode()),  # noqa: S704 - none of its letters ends an element
     }
 
 
@@ -212,12 +185,11 @@ def best(
 def labelled(formats: Mapping[str, str]) -> list[tuple[str, str]]:
     """Return (label, URL) of the formats; citations are left out, since they are texts on the page."""
     labels = {each.name: each.label for each in FORMATS}
-    safe = {
-        name: url if url.startswith("/-/") else web_link(url)
+    return [
+        (labels.get(name, name), url if url.startswith("/-/") else web_link(url))
         for name, url in formats.items()
         if name != CITATION.name
-    }
-    return [(labels.get(name, name), url) for name, url in safe.items()]
+    ]
 
 
 @lru_cache(maxsize=16)
@@ -233,46 +205,42 @@ def _cut(text: str, longest: int) -> str:
     return text if len(text) <= longest else f"{text[:longest].rstrip()}…"
 
 
-def _people(metadata: Mapping[str, tuple[MetadataValue, ...]], element: str) -> list[Named]:
+def _people(metadata: Mapping[str, tuple[MetadataValue, ...]], element: str) -> list[Author]:
     authors = (author(clean(statement.value)) for statement in metadata.get(element, ()))
-    return [Named(each.name, each.url) for each in dict.fromkeys(authors) if each.name]
+    return [each for each in dict.fromkeys(authors) if each.name]
 
 
 def _short(item: ItemRecord) -> ItemRecord:
     """Shorten a record to what stands inside the page: enough to cite it, and never more than a page holds."""
     return replace(
         item,
-        titles=tuple(
-            Text(_cut(text.value, _LONGEST_QUOTED), text.language) for text in item.titles[:_MOST_TITLES]
-        ),
+        titles=_quoted(item.titles[:_MOST_TITLES]),
         creators=item.creators[: embedded.MOST],
         contributors=item.contributors[:MOST_PEOPLE],
         subjects=item.subjects[:_MOST_SUBJECTS],
-        descriptions=tuple(
-            Text(_cut(text.value, _LONGEST_QUOTED), text.language) for text in item.descriptions[:2]
-        ),
+        descriptions=_quoted(item.descriptions[:2]),
         files=item.files[:MOST_FILES],
     )
 
 
-def _cited(known: ItemRecord, described: DescribedItem, language: str) -> list[Cited]:
-    styles = [
-        Cited(name.upper(), write(known, language, described.day), file=False)
-        for name, write in STYLES.items()
-    ]
-    files = (("BibTeX", citation.write_bibtex), ("RIS", citation.write_ris), ("CSL JSON", citation.write))
-    return styles + [Cited(name, write(known).decode("utf-8"), file=True) for name, write in files]
+def _quoted(texts: Iterable[Text]) -> tuple[Text, ...]:
+    return tuple(Text(_cut(text.value, _LONGEST_QUOTED), text.language) for text in texts)
 
 
-def _edition_link(version: ItemVersion, page: ItemPage, language: str) -> EditionLink:
+def _edition_link(version: ItemVersion, page: ItemPage, language: str) -> dict[str, Any]:
+    """Write an edition or a translation for the template; `ours`: whether its page is of this Archive."""
     held = version.holding
-    date = version.date
     if held is None:
-        return EditionLink(version, "", "", f"{page.place.root}/{version.forms.main}", ours=False, date=date)
+        url = f"{page.place.root}/{version.forms.main}"
+        return {"version": version, "title": "", "title_language": "", "url": url, "ours": False}
     found = best(held.metadata or {}, "title", language)
-    url = f"/-/item/{held.forms.main}{page.lang}"
-    called = shortened(found.value, LONGEST_TITLE) if found else ""
-    return EditionLink(version, called, _language_of(found), url, ours=True, date=date)
+    return {
+        "version": version,
+        "title": shortened(found.value, LONGEST_TITLE) if found else "",
+        "title_language": _language_of(found),
+        "url": f"/-/item/{held.forms.main}{page.lang}",
+        "ours": True,
+    }
 
 
 def _access(page: ItemPage, language: str) -> str:
@@ -281,21 +249,20 @@ def _access(page: ItemPage, language: str) -> str:
     if holding.deleted:
         return ""
     over = holding.access is Access.EMBARGOED and page.access is Access.OPEN
-    access = Access.OPEN if over else holding.access
-    return say(
-        ACCESS_WORDS[access], language, moment=day(holding.embargo, language) if holding.embargo else ""
-    )
+    words = ACCESS_WORDS[Access.OPEN if over else holding.access]
+    return say(words, language, moment=day(holding.embargo, language) if holding.embargo else "")
 
 
-def _bars(figures: Sequence[tuple[str, UsageCounts]]) -> list[Bar]:
+def _bars(figures: Sequence[tuple[str, UsageCounts]]) -> list[dict[str, Any]]:
+    """Draw each month of the chart: where it stands, and how high its two bars are."""
     most = max((counts.investigations for _, counts in figures), default=0) or 1
     return [
-        Bar(
-            month,
-            counts,
-            _BAR * number,
-            round(counts.investigations * _HEIGHT / most),
-            round(min(counts.requests, most) * _HEIGHT / most),
-        )
+        {
+            "month": month,
+            "counts": counts,
+            "x": _BAR * number,
+            "looked": round(counts.investigations * _HEIGHT / most),
+            "fetched": round(min(counts.requests, most) * _HEIGHT / most),
+        }
         for number, (month, counts) in enumerate(figures)
     ]

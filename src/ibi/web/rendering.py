@@ -19,10 +19,9 @@ from jinja2.ext import Extension
 from markupsafe import Markup, escape
 
 from ibi.errors import ParseError
-from ibi.protocol.language import LanguagePreference
 from ibi.protocol.relation import Kind, Relation
 from ibi.runtime.i18n import LANGUAGES, say
-from ibi.web.assets import address_of, assets, integrity_of
+from ibi.web.assets import assets
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, MutableMapping
@@ -84,10 +83,7 @@ def language_name(tag: str, language: str) -> str:
 @lru_cache(maxsize=1024)
 def own_name(tag: str) -> str:
     """Return the name of a language in itself: "pt-BR" is "português (Brasil)"; an unknown tag stays as it is."""
-    try:
-        return Locale.parse(tag, sep="-").get_display_name() or tag
-    except (UnknownLocaleError, ValueError):
-        return tag
+    return language_name(tag, tag)
 
 
 def relation_name(qualifier: str, language: str) -> str:
@@ -131,18 +127,6 @@ _WORDS: dict[str, Callable[..., str]] = {
     "language_name": language_name,
     "relation_name": relation_name,
 }
-
-
-@cache
-def _policy() -> str:
-    """Return the content security policy: our own style sheet, pictures and scripts, and nothing else (T14)."""
-    # Scripts by their digests, not 'self': an uploaded file is served from here too, and must not run on a page.
-    scripts = " ".join(f"'{each.integrity}'" for name, each in assets().items() if name.endswith(".js"))
-    # Forms go to the resolver, which redirects to an Archive; browsers apply `form-action` to that redirect too.
-    return (
-        f"default-src 'none'; style-src 'self'; script-src {scripts}; img-src 'self' data:; "
-        "form-action 'self' http: https:; base-uri 'none'; frame-ancestors 'none'"
-    )
 
 
 class _Preprocessor(Extension):
@@ -205,8 +189,14 @@ def _environment(language: str) -> Environment:
     environment.template_class = _PlainTextTemplate
     environment.globals |= _words(language)
     environment.add_extension(_Preprocessor)
-    environment.globals |= {"href": web_link, "capital": capital, "languages": LANGUAGES}
-    environment.globals |= {"asset": address_of, "integrity": integrity_of, "own_name": own_name}
+    environment.globals |= {
+        "asset": lambda name: assets()[name].address,
+        "integrity": lambda name: assets()[name].integrity,
+        "href": web_link,
+        "capital": capital,
+        "own_name": own_name,
+        "languages": LANGUAGES,
+    }
     links = environment.from_string(_piece("languages.html")).render()
     environment.globals["language_links"] = Markup(links)  # noqa: S704 - a template's
     return environment
@@ -245,12 +235,6 @@ def sayer(language: str) -> Callable[[str, Mapping[str, object]], str]:
     return translated
 
 
-@lru_cache(_MOST_KNOWN)
-def page_language(accept_language: str) -> str:
-    """Choose the one of our languages that a reader prefers, by Accept-Language; English if none of them."""
-    return LanguagePreference.parse(accept_language).choose(LANGUAGES) or LANGUAGES[0]
-
-
 def capital(sentence: str) -> str:
     """Begin a sentence with a capital letter, for a line of its own; elsewhere ours do not."""
     return sentence[:1].upper() + sentence[1:]
@@ -259,8 +243,16 @@ def capital(sentence: str) -> str:
 @cache
 def page_headers(language: str) -> tuple[tuple[str, str], ...]:
     """Return the headers of every page besides its type."""
+    # Nothing but our own style sheet, pictures and scripts (T14), these by their digests and not by 'self': an
+    # uploaded file is served from here too, and must not run on a page.
+    scripts = " ".join(f"'{each.integrity}'" for name, each in assets().items() if name.endswith(".js"))
+    # Forms go to the resolver, which redirects to an Archive; browsers apply `form-action` to that redirect too.
+    policy = (
+        f"default-src 'none'; style-src 'self'; script-src {scripts}; img-src 'self' data:; "
+        "form-action 'self' http: https:; base-uri 'none'; frame-ancestors 'none'"
+    )
     return (
-        ("content-security-policy", _policy()),
+        ("content-security-policy", policy),
         ("content-language", language),
         ("x-content-type-options", "nosniff"),
         ("referrer-policy", "no-referrer"),

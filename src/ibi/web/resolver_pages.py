@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from functools import partial
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Final
 
 from ibi.accounts import layout
 from ibi.accounts.tokens import Scope
 from ibi.errors import ParseError
 from ibi.identifier.ibip import IBIp
+from ibi.identifier.legacy import LegacyId
 from ibi.identifier.repository import UniformRepositoryName
 from ibi.identifier.unwrapping import unwrap
 from ibi.protocol.persistent_url import PersistentURL
@@ -27,7 +28,6 @@ from ibi.web.rendering import html, language_name, sayer
 
 if TYPE_CHECKING:
     from ibi.accounts.layout import Layout
-    from ibi.identifier.forms import Name
     from ibi.resolver.members.status import NetworkStatus
     from ibi.resolver.model.alert import Alert
     from ibi.resolver.pages.explanation import Explanation
@@ -58,9 +58,9 @@ WRAPPER_NAMES: Final = {
 """What can stand around an identifier, in words."""
 
 FORMS: Final = {
-    "rep": "uniform repository name",
-    "ibip": "IBIp, the opaque form",
-    "legacy": "opaque identifier from before the standard",
+    UniformRepositoryName: "uniform repository name",
+    IBIp: "IBIp, the opaque form",
+    LegacyId: "opaque identifier from before the standard",
 }
 """The forms of identifiers, as a person calls them."""
 
@@ -75,16 +75,6 @@ MOST_OPEN: Final = 8
 
 _SEARCH_AGAIN: Final = frozenset({Kind.BAD_URL, Kind.NOT_FOUND, Kind.NO_SUCH_PAGE})
 """Alerts where another try with another spelling makes sense."""
-
-
-class FoundIdentifier(NamedTuple):
-    """An identifier found in a text, the path of its persistent URL, and what was taken off around it."""
-
-    ibi: str
-    path: str
-    form: str
-    date: str | None
-    wrappers: tuple[tuple[str, str], ...]
 
 
 def home(network: NetworkStatus, language: str) -> bytes:
@@ -183,23 +173,17 @@ def _caret(problem: ParseError | None) -> list[str] | None:
     return problem.caret().split("\n", 1) if problem is not None and problem.text.strip() else None
 
 
-def _found(text: str) -> FoundIdentifier:
+def _found(text: str) -> dict[str, object]:
+    """Find an identifier in a text, the path of its persistent URL, and what was taken off around it."""
     unwrapped = unwrap(text)
-    path = f"/{unwrapped.ibi}{unwrapped.after}"
+    ibi = unwrapped.ibi
+    path = f"/{ibi}{unwrapped.after}"
     try:
         PersistentURL.from_text(path)
     except ParseError:
-        path = f"/{unwrapped.ibi}"
-    pieces = tuple((WRAPPER_NAMES[kind], piece) for kind, piece in unwrapped.wrappers)
-    return FoundIdentifier(
-        str(unwrapped.ibi), path, FORMS[_form(unwrapped.ibi)], unwrapped.ibi.date.text, pieces
-    )
-
-
-def _form(name: Name) -> str:
-    if isinstance(name, UniformRepositoryName):
-        return "rep"
-    return "ibip" if isinstance(name, IBIp) else "legacy"
+        path = f"/{ibi}"
+    wrappers = [(WRAPPER_NAMES[kind], piece) for kind, piece in unwrapped.wrappers]
+    return {"ibi": ibi, "path": path, "form": FORMS[type(ibi)], "date": ibi.date.text, "wrappers": wrappers}
 
 
 TEMPLATES: Final = (
@@ -261,20 +245,17 @@ _FOR_ADMINISTRATORS: Final = frozenset({"applications", "archives", "policies", 
 
 def render(frame: Layout, language: str) -> bytes:
     """Write a page of the administration of a resolver as HTML in one of our languages."""
-    role = frame.signed.role if frame.signed else None
     field = str(frame.problem.details.get("name", "")) if frame.problem else ""
     return framed(
         dict(TEMPLATES)[type(frame.page)],
         frame,
         language,
+        {
+            word: (heading, Scope.ADMIN if word in _FOR_ADMINISTRATORS else Scope.READ)
+            for word, heading in HEADINGS.items()
+        },
         program="ibi resolver",
-        menu=[
-            (word, name)
-            for word, name in HEADINGS.items()
-            if role and role.may(Scope.ADMIN if word in _FOR_ADMINISTRATORS else Scope.READ)
-        ],
         wrong=field if field in MEANINGS else "",
-        may=lambda word: bool(role and role.may(Scope(word))),
         role_words=ROLES,
         standings=STANDINGS,
         meanings=MEANINGS,

@@ -14,7 +14,8 @@ from ibi.archive.api import deposits, items, openapi, uploads
 from ibi.archive.api.uploads import Uploads
 from ibi.archive.service.service import ArchiveService
 from ibi.http.server.service import Service
-from support.archive.archive_fixture import RENDERER, Answer, NewArchive, Served, listener, serving
+from ibi.web.archive_pages import RENDERER
+from support.archive.archive_fixture import Answer, NewArchive, Served, listener, serving
 from support.programs import Program
 
 LARGEST = 64 << 20

@@ -14,7 +14,6 @@ from pathlib import Path
 
 from ibi.archive.ingest.batch import ImportReport, RefusedRecord
 from ibi.archive.ingest.importing import FileImporter
-from ibi.archive.pages.models import Renderer
 from ibi.archive.service.service import ArchiveService
 from ibi.archive.store.data_directory import DataDirectory
 from ibi.archive.store.files import FileStore
@@ -24,8 +23,7 @@ from ibi.http.server.service import Service, run
 from ibi.identifier.forms import IBIForms
 from ibi.minting.machine import Machine
 from ibi.runtime.settings import ArchiveSettings
-from ibi.web import archive_pages
-from ibi.web.rendering import page_headers, page_language, sayer
+from ibi.web.archive_pages import RENDERER
 from support.programs import Reply
 
 SERVICE = IBIForms.parse("rep archive.example/w/2020/01.01.00.00 ibip LK47B6W/3P5GNKB")
@@ -140,9 +138,6 @@ class Served:
             )
         finally:
             connection.close()
-
-
-RENDERER = Renderer(archive_pages.render, page_headers, page_language, sayer)
 
 
 @contextmanager

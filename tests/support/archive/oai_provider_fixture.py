@@ -20,8 +20,9 @@ from ibi.archive.service.service import ArchiveService
 from ibi.archive.store.deposit import deposit, edit
 from ibi.http.server.service import Service
 from ibi.identifier.forms import parse_ibi
+from ibi.web.archive_pages import RENDERER
 from ibi.web.formats.oai_dc import RECORD_FORMATS
-from support.archive.archive_fixture import RENDERER, NewArchive, Served, listener, serving
+from support.archive.archive_fixture import NewArchive, Served, listener, serving
 from support.archive.search_fixture import indexer_of, item
 
 Answer = Any

@@ -31,7 +31,8 @@ from ibi.http.server.service import Service
 from ibi.identifier.forms import IBIForms, parse_ibi
 from ibi.minting.machine import this_machine
 from ibi.runtime.settings import ArchiveSettings, Peer
-from support.archive.archive_fixture import RENDERER, Served, serving, settings_for
+from ibi.web.archive_pages import RENDERER
+from support.archive.archive_fixture import Served, serving, settings_for
 from support.ports import free_port
 
 NAME = "a.example/b/2010/01.01.00.00"

@@ -6,7 +6,6 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from ibi.archive.pages.models import Renderer
 from ibi.archive.service.service import ArchiveService
 from ibi.archive.store.data_directory import DataDirectory
 from ibi.archive.store.tables import copies, fixity, usage
@@ -16,10 +15,8 @@ from ibi.archive.store.tables.rows import ListedFile
 from ibi.archive.store.tables.usage import UsageCounts
 from ibi.http.server.service import Service
 from ibi.identifier.forms import parse_name
-from ibi.web import archive_pages, assets
+from ibi.web.archive_pages import RENDERER
 from ibi.web.assets import WithAssets
-from ibi.web.formats import FORMATS, schema_kind
-from ibi.web.rendering import page_headers, page_language, sayer
 from support.archive.archive_fixture import Clock, NewArchive, Served, listener, serving, settings_for
 
 RESOLVER = "http://resolver.example"
@@ -136,10 +133,7 @@ def landing_archive(data: Path) -> Iterator[Served]:
     archive = NewArchive(data, settings, directory.open_catalogue(), directory.file_store(), clock)
     (data / "a.txt").write_bytes(b"data")
     assert archive.load(*ITEMS).added == len(ITEMS), archive.refused
-    renderer = Renderer(
-        archive_pages.render, page_headers, page_language, sayer, FORMATS, schema_kind, assets.svg
-    )
-    app = ArchiveService(settings, archive.catalogue, archive.file_store, clock.seconds, renderer)
+    app = ArchiveService(settings, archive.catalogue, archive.file_store, clock.seconds, RENDERER)
     with serving(archive, heard, Service(WithAssets(app), close=app.close)) as served:
         yield served
 

@@ -21,8 +21,8 @@ from ibi.identifier.forms import IBIForms
 from ibi.identifier.legacy import LegacyId
 from ibi.protocol.vocabulary import ContentType, ItemState
 from ibi.web import administration_pages
-from ibi.web.archive_pages import render, title
-from ibi.web.item_page import LONGEST_TITLE
+from ibi.web.archive_pages import render
+from ibi.web.item_page import LONGEST_TITLE, short_title
 from support.web.html_page import Page
 
 pytestmark = pytest.mark.proves("SVC-11", "SVC-12")
@@ -42,8 +42,7 @@ def _holding(**facts: object) -> Holding:
 
 
 def _file_list(**facts: object) -> FileListPage:
-    holding = _holding(**facts)
-    return FileListPage(holding, tuple((file, f"{BASE}/{file.name}") for file in holding.files))
+    return FileListPage(_holding(**facts))
 
 
 def test_a_file_list_shows_name_type_and_size_of_each_file_with_its_link() -> None:
@@ -62,7 +61,7 @@ def test_the_same_list_in_portuguese_has_portuguese_numbers_and_title() -> None:
 
 
 def test_a_linked_item_has_no_file_list_but_says_where_it_lives() -> None:
-    page = Page(render(FileListPage(_holding(files=(), url=f"{BASE}/x"), (), f"{BASE}/x"), "en"))
+    page = Page(render(FileListPage(_holding(files=(), url=f"{BASE}/x")), "en"))
     assert f"{BASE}/x" in page.links
     assert "This item lives elsewhere; its files are not kept in this Archive." in page.words
 
@@ -224,9 +223,9 @@ def test_metadata_without_any_statement_say_so() -> None:
 
 
 def test_an_archive_introduces_itself() -> None:
-    page = Page(
-        render(ArchivePage("a.example", "a.example/x/2026/01.01.00.00", "http://r.example/", 12345), "pt-BR")
-    )
+    place = SiteContext(resolver="http://r.example/")
+    made = ArchivePage("a.example", "a.example/x/2026/01.01.00.00", 12345, place=place)
+    page = Page(render(made, "pt-BR"))
     assert {"a.example/x/2026/01.01.00.00", "Arquivo a.example"} <= page.words
     assert any("12.345" in word for word in page.words)
     assert "http://r.example/" in page.links
@@ -262,8 +261,8 @@ def test_what_others_wrote_is_never_markup_and_never_a_script_link() -> None:
             ((".<b>", "javascript:alert(3)"),),
         ),
         MetadataPage(holding, {"title": (evil,)}, {"<i>": "javascript:x"}),
-        FileListPage(holding, (), "javascript:alert(1)"),
-        NoticePage(404, "{x}", {"x": "<script>"}),
+        FileListPage(holding),
+        NoticePage(404, NotHeld("{x}", x="<script>")),
     ):
         body = render(page, "en")
         assert b"<script>" not in body
@@ -272,17 +271,15 @@ def test_what_others_wrote_is_never_markup_and_never_a_script_link() -> None:
 
 
 def test_an_item_without_title_is_called_by_its_name() -> None:
-    assert title(_holding(metadata=None), "en") == "archive.example/first/2026/09.14.16.40"
-    assert title(_holding(metadata={"title": (MetadataValue("Nur so", "de"),)}), "pt-BR") == "Nur so"
+    assert short_title(_holding(metadata=None), "en") == "archive.example/first/2026/09.14.16.40"
+    assert short_title(_holding(metadata={"title": (MetadataValue("Nur so", "de"),)}), "pt-BR") == "Nur so"
 
 
 @pytest.mark.parametrize("evil", ["x" * 300_000, "word " * 60_000, " " * 5_000 + "word"])
 def test_a_list_shortens_titles_that_are_too_long(evil: str) -> None:
     holding = _holding(metadata={"title": (MetadataValue(evil, "en"),)})
-    assert 0 < len(title(holding, "en")) <= LONGEST_TITLE + len(" …")
-    page = ArchivePage(
-        "a.example", "a.example/x/2026/01.01.00.00", "http://r.example/", 10, newest=(holding,) * 10
-    )
+    assert 0 < len(short_title(holding, "en")) <= LONGEST_TITLE + len(" …")
+    page = ArchivePage("a.example", "a.example/x/2026/01.01.00.00", 10, newest=(holding,) * 10)
     assert len(render(page, "en")) < 20_000
     health = ArchiveHealth(
         {"Original": 1, "Copy": 0, "Deleted": 0}, 0, 0, 10**10, 0, "", 0, 0, [], switched_on=True

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 from markupsafe import Markup, escape
 
+from ibi.api.routes import preferred_language
 from ibi.archive.pages.models import NO_SITE
 from ibi.http.response import Response
 from ibi.web.assets import WithAssets, assets
@@ -23,7 +24,6 @@ from ibi.web.rendering import (
     month,
     own_name,
     page_headers,
-    page_language,
     relation_name,
     sayer,
     size,
@@ -112,7 +112,7 @@ def test_a_page_tells_its_language_and_what_it_depends_on() -> None:
      ("", "en"), ("*", "en"), (";;;q=x,,\x00", "en"), ("pt;q=0,en;q=0.1", "en"), ("a" * 100_000, "en")],
 )  # fmt: skip
 def test_the_language_of_a_page_is_what_the_browser_prefers(header: str, language: str) -> None:
-    assert page_language(header) == language
+    assert preferred_language(header) == language
 
 
 @pytest.mark.parametrize(

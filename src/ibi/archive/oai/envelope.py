@@ -9,14 +9,14 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Final
 from xml.sax.saxutils import escape, quoteattr
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Mapping
 
     from ibi.archive.model.formats import DescribedItem
-    from ibi.archive.oai.request import OaiError, RecordSet
+    from ibi.archive.oai.request import RecordSet
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,27 +53,6 @@ _PLAIN: Final = re.compile("[\x20!#-%'-;=?-\ud7ff\ue000-\ufffd\U00010000-\U0010f
 """Texts that stand in XML as they are: nearly all, and one match is quicker than to look for each character."""
 
 
-class RecordHeader(NamedTuple):
-    """The header of a record; `stamp` in POSIX seconds, `parts`: the sets that it is in."""
-
-    identifier: str
-    stamp: int
-    parts: Sequence[str]
-    removed: bool
-
-
-class ResumptionPosition(NamedTuple):
-    """The resumptionToken after the records of a page, "" on the last page; `expires` in POSIX seconds.
-
-    `size`: how many records there were when the list began; `cursor`: how many came before this page.
-    """
-
-    token: str
-    cursor: int
-    size: int
-    expires: int
-
-
 def xml_text(text: str) -> str:
     """A text of others as the content of an element."""
     return text if _PLAIN.fullmatch(text) else escape(_NOT_XML.sub("", text))
@@ -90,16 +69,11 @@ def moment(seconds: int) -> str:
     return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%dT%H:%M:%SZ").rjust(20, "0")
 
 
-def document(base: str, now: int, arguments: Mapping[str, str], inside: Iterable[str]) -> bytes:
+def document(base: str, now: int, arguments: Mapping[str, str], inside: str) -> bytes:
     """Write an answer; `arguments`: those of the request, `verb` among them, {} where they were wrong."""
     words = "".join(f" {name}={xml_value(value)}" for name, value in arguments.items())
     head = f"{_HEAD}<responseDate>{moment(now)}</responseDate>\n<request{words}>{xml_text(base)}</request>\n"
-    return "".join((head, *inside, "</OAI-PMH>\n")).encode("utf-8")
-
-
-def error_element(error: OaiError) -> str:
-    """Write the error of a request."""
-    return f'<error code="{error.code}">{xml_text(error.words)}</error>\n'
+    return f"{head}{inside}</OAI-PMH>\n".encode()
 
 
 def identify(base: str, name: str, mail: str, earliest: int, domain: str, sample: str) -> str:
@@ -123,7 +97,7 @@ def formats(known: Iterable[RecordFormat]) -> str:
         f"<metadataNamespace>{each.namespace}</metadataNamespace></metadataFormat>\n"
         for each in known
     )
-    return "".join(("<ListMetadataFormats>\n", *lines, "</ListMetadataFormats>\n"))
+    return listed("ListMetadataFormats", lines)
 
 
 def sets(parts: Iterable[RecordSet]) -> str:
@@ -132,32 +106,34 @@ def sets(parts: Iterable[RecordSet]) -> str:
         f"<set><setSpec>{each.spec}</setSpec><setName>{xml_text(each.name)}</setName></set>\n"
         for each in parts
     )
-    return "".join(("<ListSets>\n", *lines, "</ListSets>\n"))
+    return listed("ListSets", lines)
 
 
-def header(of: RecordHeader) -> str:
-    """Write the header of a record."""
-    status = ' status="deleted"' if of.removed else ""
-    parts = "".join(f"<setSpec>{part}</setSpec>" for part in of.parts)
+def header(identifier: str, stamp: int, specs: Iterable[str], *, removed: bool) -> str:
+    """Write the header of a record; `stamp` in POSIX seconds, `specs`: the sets that it is in."""
+    status = ' status="deleted"' if removed else ""
+    parts = "".join(f"<setSpec>{spec}</setSpec>" for spec in specs)
     return (
-        f"<header{status}><identifier>{xml_text(of.identifier)}</identifier>"
-        f"<datestamp>{moment(of.stamp)}</datestamp>{parts}</header>\n"
+        f"<header{status}><identifier>{xml_text(identifier)}</identifier>"
+        f"<datestamp>{moment(stamp)}</datestamp>{parts}</header>\n"
     )
 
 
-def record(of: RecordHeader, metadata: str) -> str:
+def record(header: str, metadata: str) -> str:
     """Write a record; `metadata`: one element, "" for a removed item."""
     inside = f"<metadata>{metadata}</metadata>" if metadata else ""
-    return f"<record>{header(of)}{inside}</record>\n"
+    return f"<record>{header}{inside}</record>\n"
 
 
-def listed(verb: str, lines: Iterable[str], ending: ResumptionPosition | None) -> str:
-    """Write the records or headers of a list; `ending`: None where all of it stands in one answer."""
-    token = ""
-    if ending is not None:
-        until = f' expirationDate="{moment(ending.expires)}"' if ending.token else ""
-        token = (
-            f'<resumptionToken{until} completeListSize="{ending.size}" cursor="{ending.cursor}">'
-            f"{ending.token}</resumptionToken>\n"
-        )
-    return "".join((f"<{verb}>\n", *lines, token, f"</{verb}>\n"))
+def resumption(token: str, cursor: int, size: int, expires: int) -> str:
+    """Write the resumptionToken after the records of a page, "" on the last page; `expires` in POSIX seconds.
+
+    `size`: how many records there were when the list began; `cursor`: how many came before this page.
+    """
+    until = f' expirationDate="{moment(expires)}"' if token else ""
+    return f'<resumptionToken{until} completeListSize="{size}" cursor="{cursor}">{token}</resumptionToken>\n'
+
+
+def listed(verb: str, lines: Iterable[str], ending: str = "") -> str:
+    """Write the records or headers of a list; `ending`: its `resumption`, "" where all stands in one answer."""
+    return "".join((f"<{verb}>\n", *lines, ending, f"</{verb}>\n"))

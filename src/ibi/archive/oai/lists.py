@@ -17,8 +17,8 @@ from base64 import urlsafe_b64decode, urlsafe_b64encode
 from dataclasses import astuple, dataclass, replace
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from ibi.archive.oai.envelope import ResumptionPosition
-from ibi.archive.oai.request import RESUMED, OaiError, index_key
+from ibi.archive.oai.envelope import resumption
+from ibi.archive.oai.request import RESUMED, OaiError, index_key, no_format
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Container
@@ -104,11 +104,11 @@ _NOT_OURS: Final = "this is no resumptionToken of this repository, or it has exp
 
 
 class ListPage(NamedTuple):
-    """One page of a list: its entries, in which format, and its ending (None: it is all of the list)."""
+    """One page of a list: its entries, in which format, and its resumptionToken as XML ("": it is all of the list)."""
 
     entries: list[IndexEntry]
     prefix: str
-    ending: ResumptionPosition | None
+    ending: str
 
 
 class RecordLists:
@@ -123,22 +123,26 @@ class RecordLists:
     def page(self, request: OaiRequest, prefixes: Container[str]) -> ListPage:
         """Find the page that is requested. Raises OaiError."""
         position = self._position(request, prefixes)
-        part = index_key(position.part)
+        first, last, part = position.first, position.last, index_key(position.part)
         most = RECORDS if request.verb == "ListRecords" else HEADERS
-        entries, more = self._entries(position, part, most) if part is not None else ([], False)
+        # Two more than a page: one may be the service item, and one shows that the list goes on.
+        after = (position.stamp, position.number)
+        changed = self._index.changed(after, first, last, part, most + 2) if part is not None else []
+        listed = [entry for entry in changed if entry.number != self._service]
+        entries, more = listed[:most], len(listed) > most
         if not entries:
             raise OaiError("noRecordsMatch", "there are no records that were changed then, or in this set")
         if not more and not position.cursor:
-            return ListPage(entries, position.prefix, None)
+            return ListPage(entries, position.prefix, "")
         size = position.size or max(self._size(position, part or ""), len(entries))
         token, expires = "", 0
         if more:
-            last, expires, cursor = entries[-1], self._tokens.expiry(), position.cursor + len(entries)
+            end, expires, cursor = entries[-1], self._tokens.expiry(), position.cursor + len(entries)
             following = replace(
-                position, stamp=last.stamp, number=last.number, cursor=cursor, size=size, expires=expires
+                position, stamp=end.stamp, number=end.number, cursor=cursor, size=size, expires=expires
             )
             token = self._tokens.write(following)
-        return ListPage(entries, position.prefix, ResumptionPosition(token, position.cursor, size, expires))
+        return ListPage(entries, position.prefix, resumption(token, position.cursor, size, expires))
 
     def _position(self, request: OaiRequest, prefixes: Container[str]) -> ListPosition:
         """Where the page begins: the position of a token, or the beginning of a new list."""
@@ -149,17 +153,8 @@ class RecordLists:
             return position
         prefix = request["metadataPrefix"]
         if prefix not in prefixes:
-            raise OaiError("cannotDisseminateFormat", f"there are no records in the format {prefix[:60]}")
+            raise no_format(prefix)
         return ListPosition(request.verb, prefix, request["set"], request.first, request.last, 0, 0, 0, 0)
-
-    def _entries(self, position: ListPosition, part: str, most: int) -> tuple[list[IndexEntry], bool]:
-        """The entries of a page, and whether there are more."""
-        # Two more than a page: one may be the service item, and one shows that the list goes on.
-        found = self._index.changed(
-            (position.stamp, position.number), position.first, position.last, part, most + 2
-        )
-        found = [entry for entry in found if entry.number != self._service]
-        return found[:most], len(found) > most
 
     def _size(self, position: ListPosition, part: str) -> int:
         """How many records there are in a list that begins now."""

@@ -9,6 +9,7 @@ records for ever.
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from ibi.api.bodies import Body, Refusal
@@ -17,9 +18,9 @@ from ibi.archive.model.access import day_of
 from ibi.archive.model.formats import DescribedItem, described
 from ibi.archive.model.item import Access
 from ibi.archive.oai import envelope
-from ibi.archive.oai.envelope import RecordHeader
+from ibi.archive.oai.envelope import xml_text
 from ibi.archive.oai.lists import RecordLists, ResumptionTokens
-from ibi.archive.oai.request import OaiError, known_sets, read_request, specs_of
+from ibi.archive.oai.request import OaiError, known_sets, no_format, read_request, specs_of
 from ibi.archive.search.search import facet_values
 from ibi.archive.store.tables import listings
 from ibi.errors import IbiError, NotHeld, ParseError, SetupError
@@ -30,7 +31,7 @@ from ibi.protocol.query_string import MAX_QUERY
 from ibi.protocol.vocabulary import ContentType
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+    from collections.abc import Awaitable, Callable, Mapping, Sequence
     from typing import Any
 
     from ibi.archive.model.item import Holding
@@ -84,8 +85,8 @@ class OaiProvider:
             "ListMetadataFormats": self._list_formats,
             "ListSets": self._list_sets,
             "GetRecord": self._get_record,
-            "ListIdentifiers": self._list_identifiers,
-            "ListRecords": self._list_records,
+            "ListIdentifiers": self._list,
+            "ListRecords": self._list,
         }
 
     def answer(self, raw: str) -> bytes:
@@ -99,7 +100,7 @@ class OaiProvider:
             inside = self._verbs[request.verb](request)
         except OaiError as fault:
             arguments = {} if fault.code in _NO_ECHO else arguments
-            inside = envelope.error_element(fault)
+            inside = f'<error code="{fault.code}">{xml_text(fault.words)}</error>\n'
         return envelope.document(f"{self._base}{OAI}", moment, arguments, inside)
 
     def _identify(self, _request: OaiRequest) -> str:
@@ -133,27 +134,19 @@ class OaiProvider:
         holding, entry = self._item(request["identifier"])
         format_ = self._formats.get(request["metadataPrefix"])
         if format_ is None:
-            raise _no_format(request["metadataPrefix"])
-        return envelope.listed("GetRecord", (self._record(entry, holding, format_),), None)
+            raise no_format(request["metadataPrefix"])
+        return envelope.listed("GetRecord", (self._record(entry, holding, format_),))
 
-    def _list_identifiers(self, request: OaiRequest) -> str:
-        chosen = self._lists.page(request, self._formats)
-        lines = (
-            envelope.header(self._header(entry, holding)) for entry, holding in self._held(chosen.entries)
-        )
-        return envelope.listed(request.verb, lines, chosen.ending)
-
-    def _list_records(self, request: OaiRequest) -> str:
-        chosen = self._lists.page(request, self._formats)
-        format_ = self._formats[chosen.prefix]
-        lines = (self._record(entry, holding, format_) for entry, holding in self._held(chosen.entries))
-        return envelope.listed(request.verb, lines, chosen.ending)
-
-    def _held(self, entries: Sequence[IndexEntry]) -> Iterator[tuple[IndexEntry, Holding]]:
-        """Read the items of entries together."""
+    def _list(self, request: OaiRequest) -> str:
+        page = self._lists.page(request, self._formats)
+        write = self._header
+        if request.verb == "ListRecords":
+            write = partial(self._record, format_=self._formats[page.prefix])
+        # Read together: one look-up for each record would take most of the time.
         with self._catalogue.reading() as run:
-            found = listings.holdings(run, [entry.number for entry in entries])
-        return ((entry, found[entry.number]) for entry in entries if entry.number in found)
+            held = listings.holdings(run, [entry.number for entry in page.entries])
+        lines = (write(entry, held[entry.number]) for entry in page.entries if entry.number in held)
+        return envelope.listed(request.verb, lines, page.ending)
 
     def _item(self, identifier: str) -> tuple[Holding, IndexEntry]:
         """Find the item of an identifier of ours, and its entry. Raises OaiError."""
@@ -175,11 +168,12 @@ class OaiProvider:
     def _identifier(self, name: str) -> str:
         return f"oai:{self._domain}:{name}"
 
-    def _header(self, entry: IndexEntry, holding: Holding) -> RecordHeader:
+    def _header(self, entry: IndexEntry, holding: Holding) -> str:
         has_data = bool(holding.deleted or holding.url or holding.files)
         is_open = has_data and holding.access_on(day_of(self._now())) is Access.OPEN
         specs = specs_of(entry.kind, entry.language, is_open=is_open)
-        return RecordHeader(self._identifier(str(holding.forms.main)), entry.stamp, specs, holding.deleted)
+        identifier = self._identifier(str(holding.forms.main))
+        return envelope.header(identifier, entry.stamp, specs, removed=holding.deleted)
 
     def _record(self, entry: IndexEntry, holding: Holding, format_: RecordFormat) -> str:
         metadata = "" if holding.deleted else format_.write(self._described(holding))
@@ -189,13 +183,8 @@ class OaiProvider:
         """Describe an item; one without metadata by its name."""
         resolver, archive, day = self._settings.resolver, self._settings.address, day_of(self._now())
         item = described(self._catalogue.holding, holding, self._base, resolver, archive, day)
-        return item or DescribedItem(
-            holding, {}, self._base, (resolver or self._base).rstrip("/"), archive, day
-        )
-
-
-def _no_format(prefix: str) -> OaiError:
-    return OaiError("cannotDisseminateFormat", f"there are no records in the format {prefix[:60]}")
+        root = (resolver or self._base).rstrip("/")
+        return item or DescribedItem(holding, {}, self._base, root, archive, day)
 
 
 MOST_HARVESTERS: Final = 8
@@ -231,11 +220,16 @@ class OaiHandler:
             return _refused(404, NotHeld("there is no such page here"))
         query = request.query
         if request.method == "POST":
-            query = "&".join(filter(None, (query, await _form(request, receive))))
+            # The form in the body, as another query.
+            body = Body(request, receive, MAX_QUERY)
+            if body.kind != _FORM:
+                why = IbiError("a question is a form: Content-Type: application/x-www-form-urlencoded")
+                return _refused(415, why)
+            form = b"".join([piece async for piece in body.pieces()]).decode("latin-1")
+            query = "&".join(filter(None, (query, form)))
         elif not request.reads:
-            return _refused(
-                405, IbiError("only GET, HEAD and POST are understood here"), ("allow", "GET, HEAD, POST")
-            )
+            why = IbiError("only GET, HEAD and POST are understood here")
+            return _refused(405, why, ("allow", "GET, HEAD, POST"))
         # Harvesters know this answer, and come again after the seconds it gives (3.1.2.2).
         if self._waiting >= MOST_HARVESTERS:
             return _refused(503, IbiError("too many harvesters are asking at once; ask again later"), _LATER)
@@ -244,14 +238,6 @@ class OaiHandler:
             return Response(200, await in_reading_thread(self._provider.answer, query), _XML, NO_STORE)
         finally:
             self._waiting -= 1
-
-
-async def _form(request: Request, receive: Receive) -> str:
-    """Read the form in a body, as a query. Raises Refusal and ClientGone."""
-    body = Body(request, receive, MAX_QUERY)
-    if body.kind != _FORM:
-        raise Refusal(415, IbiError("a question is a form: Content-Type: application/x-www-form-urlencoded"))
-    return b"".join([piece async for piece in body.pieces()]).decode("latin-1")
 
 
 def _refused(status: int, why: IbiError, *headers: tuple[str, str]) -> Response:

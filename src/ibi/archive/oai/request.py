@@ -27,22 +27,16 @@ RESUMED: Final = "resumptionToken"
 """The argument that goes on with a list."""
 
 
-class _Takes(NamedTuple):
-    """The arguments of a verb: those it must have, and those it may have besides."""
-
-    required: frozenset[str]
-    optional: frozenset[str]
-
-
-_LIST: Final = _Takes(frozenset({"metadataPrefix"}), frozenset({"from", "until", "set", RESUMED}))
-_VERBS: Final[Mapping[str, _Takes]] = {
-    "Identify": _Takes(frozenset(), frozenset()),
-    "ListMetadataFormats": _Takes(frozenset(), frozenset({"identifier"})),
-    "ListSets": _Takes(frozenset(), frozenset({RESUMED})),
-    "GetRecord": _Takes(frozenset({"identifier", "metadataPrefix"}), frozenset()),
+_LIST: Final = (frozenset({"metadataPrefix"}), frozenset({"from", "until", "set", RESUMED}))
+_VERBS: Final[Mapping[str, tuple[frozenset[str], frozenset[str]]]] = {
+    "Identify": (frozenset(), frozenset()),
+    "ListMetadataFormats": (frozenset(), frozenset({"identifier"})),
+    "ListSets": (frozenset(), frozenset({RESUMED})),
+    "GetRecord": (frozenset({"identifier", "metadataPrefix"}), frozenset()),
     "ListIdentifiers": _LIST,
     "ListRecords": _LIST,
 }
+"""The arguments of each verb: those it must have, and those it may have besides."""
 _WORD: Final = r"[A-Za-z0-9\-_.!~*'()]+"
 _FORMS: Final = {
     "metadataPrefix": re.compile(_WORD),
@@ -54,7 +48,6 @@ _FORMS: Final = {
 _DATE: Final = re.compile(r"([0-9]{4}-[0-9]{2}-[0-9]{2})(T[0-9]{2}:[0-9]{2}:[0-9]{2}Z)?", re.ASCII)
 _DAY_MEANS: Final = {"from": "T00:00:00Z", "until": "T23:59:59Z"}
 """The time that completes a bare day: its first second for `from`, its last for `until`."""
-_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _SHOWN: Final = 60
 
 
@@ -65,6 +58,11 @@ class OaiError(Exception):
         super().__init__(words)
         self.code = code
         self.words = words
+
+
+def no_format(prefix: str) -> OaiError:
+    """Return the error of a request for records in a format that there is not."""
+    return OaiError("cannotDisseminateFormat", f"there are no records in the format {prefix[:_SHOWN]}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,15 +98,15 @@ def read_request(raw: str) -> OaiRequest:
 
 
 def _check(verb: str, arguments: Mapping[str, str]) -> None:
-    takes = _VERBS[verb]
-    odd = next((name for name in arguments if name not in takes.required | takes.optional), None)
+    required, optional = _VERBS[verb]
+    odd = next((name for name in arguments if name not in required | optional), None)
     if odd is not None:
         raise OaiError("badArgument", f"{verb} takes no argument {_shown(odd)}")
     if RESUMED in arguments:
         if len(arguments) > 1:
             raise OaiError("badArgument", "a resumptionToken stands alone: it knows the other arguments")
         return
-    missing = next((name for name in sorted(takes.required) if name not in arguments), None)
+    missing = next((name for name in sorted(required) if name not in arguments), None)
     if missing is not None:
         raise OaiError("badArgument", f"{verb} needs the argument {missing}")
     for name, value in arguments.items():
@@ -141,7 +139,7 @@ def _moment(name: str, text: str) -> int:
             f"{name} is a day or a moment of UTC, as 2026-11-22 or 2026-11-22T10:30:00Z, not {_shown(text)}"
         )
         raise OaiError("badArgument", words) from None
-    return int((moment - _EPOCH).total_seconds())
+    return int(moment.timestamp())
 
 
 def _shown(text: str) -> str:

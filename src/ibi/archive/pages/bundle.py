@@ -25,7 +25,7 @@ from typing import TYPE_CHECKING, Any, Final
 from zipstream import ZipStream
 
 from ibi.archive.model.item_json import write_item
-from ibi.archive.pages.files import disposition
+from ibi.archive.pages.files import disposition, readable
 from ibi.http.conditional import http_date, unchanged
 from ibi.http.response import Response
 
@@ -67,7 +67,7 @@ class Bundles:
     def serve(self, request: Request, holding: Holding, kept: str) -> Response:
         """Serve all files of an item, and its facts. `kept`: the Cache-Control.
 
-        Raises as `Opener.open` does.
+        Raises as `FileOpener.open` does.
         """
         folder = holding.forms.main.canonical
         item = f"{json.dumps(write_item(holding), indent=1, ensure_ascii=False)}\n".encode()
@@ -103,7 +103,7 @@ class Bundles:
         bundle.add(item, f"{folder}/item.json")
         for number, (name, file) in enumerate(names_in_bundle(holding.files)):
             handle = opened[number] if number < len(opened) else None
-            content = _Content(self._file_store, holding, file, handle)
+            content = _content(self._file_store, holding, file, handle)
             bundle.add(content, f"{folder}/doc/{name}", size=file.size)
         return len(bundle), parts
 
@@ -155,12 +155,8 @@ def names_in_bundle(files: tuple[StoredFile, ...]) -> list[tuple[str, StoredFile
 
 
 def _portable(part: bytes) -> str:
-    """A name inside a folder: UTF-8 if that is what it is, else ISO-8859-1."""
-    try:
-        text = part.decode("utf-8")
-    except UnicodeDecodeError:
-        text = part.decode("latin-1")
-    text = _REFUSED.sub(lambda found: "".join(f"%{byte:02X}" for byte in found[0].encode()), text)
+    """A name inside a folder, as every system can write it."""
+    text = _REFUSED.sub(lambda found: "".join(f"%{byte:02X}" for byte in found[0].encode()), readable(part))
     return f"%{ord(text[0]):02X}{text[1:]}" if _DEVICES.match(text) else text
 
 
@@ -168,24 +164,19 @@ def _folded(name: str) -> str:
     return unicodedata.normalize("NFC", name).casefold()
 
 
-class _Content:
+def _content(
+    file_store: FileStore, holding: Holding, file: StoredFile, opened: BinaryIO | None
+) -> Iterator[bytes]:
     """The bytes of a file, which may be open already. Raises OSError where they are not those that are listed."""
-
-    def __init__(
-        self, file_store: FileStore, holding: Holding, file: StoredFile, opened: BinaryIO | None
-    ) -> None:
-        self._file_store, self._holding, self._file, self._opened = file_store, holding, file, opened
-
-    def __iter__(self) -> Iterator[bytes]:
-        digest, left = hashlib.sha256(), self._file.size
-        with self._opened or self._file_store.open(self._holding.forms, self._file) as opened:
-            while left and (chunk := opened.read(min(left, _CHUNK))):
-                left -= len(chunk)
-                digest.update(chunk)
-                yield chunk
-        if digest.hexdigest() != self._file.sha256:
-            msg = f"{self._file.name} of {self._holding.forms.main} is not the file that was listed"
-            raise OSError(msg)
+    digest, left = hashlib.sha256(), file.size
+    with opened or file_store.open(holding.forms, file) as handle:
+        while left and (chunk := handle.read(min(left, _CHUNK))):
+            left -= len(chunk)
+            digest.update(chunk)
+            yield chunk
+    if digest.hexdigest() != file.sha256:
+        msg = f"{file.name} of {holding.forms.main} is not the file that was listed"
+        raise OSError(msg)
 
 
 def _in_chunks(parts: Iterable[bytes]) -> Iterator[bytes]:

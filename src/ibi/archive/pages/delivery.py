@@ -5,77 +5,73 @@ Whether a reader may have them is decided again at every request (SVC-10, threat
 
 from __future__ import annotations
 
-import unicodedata
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final
+from unicodedata import normalize
 from urllib.parse import unquote_to_bytes
 
-from ibi.archive.model.access import day_of, may_read
+from ibi.archive.model.access import may_read, withheld_from
 from ibi.archive.model.item import Access
 from ibi.archive.pages.bundle import Bundles
-from ibi.archive.pages.files import PRIVATE, PUBLIC, FileOpener, FileReplaced, FileResponses
-from ibi.archive.pages.models import FileListPage, ItemPage, SiteContext
-from ibi.archive.pages.visits import ItemVisit, is_intended, is_part_of_a_page
+from ibi.archive.pages.files import PRIVATE, PUBLIC, FileOpener, FileReplaced, FileResponses, readable
+from ibi.archive.pages.models import FileListPage, ItemPage
+from ibi.archive.pages.visits import ItemVisit, is_part_of_a_page
+from ibi.archive.preservation.audit import known_fault
+from ibi.archive.store.tables import listings
 from ibi.errors import HoldingError, NotHeld, SetupError
 from ibi.http.response import redirect
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable
 
+    from ibi.archive.model.access import Withheld
     from ibi.archive.model.item import Holding, StoredFile
-    from ibi.archive.pages.representations import PageResponses
+    from ibi.archive.pages.models import SiteParts
+    from ibi.archive.pages.responses import PageResponses
     from ibi.archive.pages.visits import VisitCounter
     from ibi.archive.store.files import FileStore
-    from ibi.archive.store.tables.listings import FixityRecord
     from ibi.http.request import Request
     from ibi.http.response import Response
-    from ibi.identifier.forms import Name
-    from ibi.runtime.settings import ArchiveSettings
 
 COL: Final = "/col/"
 """What the paths of stored files begin with."""
 
-_WHOLE, _PART, _KNOWN = 200, 206, 304
+OF_A_FILE: Final = frozenset({200, 206, 304})
+"""What a file is served with: whole, in part, or known to the reader already."""
+
 _TRIES: Final = 5  # for a file that is replaced again and again while it is opened
 _HELP: Final = {"about": "What is known about this item"}
 
 
 class Delivery:
-    """Serves the data of one Archive's items. `base`: the beginning of its URLs; `now` gives POSIX seconds.
-
-    `listed` looks an item up in the catalogue, so that a replaced file is never served as the old one.
-    """
+    """Serves the data of one Archive's items."""
 
     def __init__(
         self,
-        settings: ArchiveSettings,
-        base: str,
+        parts: SiteParts,
         file_store: FileStore,
         responses: PageResponses,
-        now: Callable[[], float],
         visits: VisitCounter | None,
-        fault: Callable[[Holding, StoredFile], SetupError | None],
-        listed: Callable[[Name], Holding | None],
     ) -> None:
-        self._fault = fault
-        self._settings = settings
-        self._base = base
-        opener = FileOpener(file_store, listed)
-        self._files = FileResponses(file_store, opener, settings.accel_prefix)
+        self._parts = parts
+        self._settings = parts.settings
+        self._base = parts.place.base
+        # Looked up again for each file, so that a replaced one is never served as the old one.
+        opener = FileOpener(file_store, parts.catalogue.holding)
+        self._files = FileResponses(file_store, opener, parts.settings.accel_prefix)
         self._bundles = Bundles(file_store, opener)
         self._responses = responses
-        self._now = now
         self._visits = visits
-
-    def reader(self, request: Request) -> str | None:
-        """The reader's address, None where a trusted proxy does not vouch for one."""
-        return request.address(self._settings.trusted_proxies)
 
     def access(self, request: Request, holding: Holding) -> Access:
         """OPEN if the reader may have the data of an item now; otherwise the access that forbids it."""
         if holding.access is Access.OPEN:
             return Access.OPEN
-        return may_read(holding, self._settings.networks, self.reader(request), day_of(self._now()))
+        return may_read(holding, self._settings.networks, self._reader(request), self._parts.day)
+
+    def withheld(self, request: Request) -> Withheld:
+        """Which items' data this request may not have."""
+        return withheld_from(self._settings.networks, lambda: self._reader(request), self._parts.now)
 
     def file(self, request: Request, holding: Holding, path: str) -> Response:
         """Serve a file of an item. Raises NotHeld for one that is not listed."""
@@ -88,8 +84,7 @@ class Delivery:
     def removed(self, request: Request, holding: Holding) -> Response:
         """Serve what is left of a removed item: a page, or one sentence for programs."""
         if request.form == "html":
-            place = SiteContext(self._base, self._settings.resolver, self._settings.admin)
-            return self._responses.page(request, ItemPage(holding, None, place, status=410))
+            return self._responses.page(request, ItemPage(holding, None, self._parts.place, status=410))
         problem = (
             "{name} was removed on {date}: {reason}" if holding.reason else "{name} was removed on {date}"
         )
@@ -101,70 +96,66 @@ class Delivery:
         for _ in range(_TRIES):
             if holding.deleted:
                 return self.removed(request, holding)
+            refusal = self._refusal(request, holding)
+            if refusal is not None:
+                return refusal
             try:
                 return give(holding)
-            except FileReplaced as found:
-                holding = found.now
+            except FileReplaced as replaced:
+                holding = replaced.now
         raise SetupError("this Archive cannot answer now; try again later")
 
     def _file(self, request: Request, holding: Holding, path: str) -> Response:
-        refusal = self._refusal(request, holding)
-        if refusal is not None:
-            return refusal
         file = holding.file(path)
         if file is None:
             return self._likely(holding, path)
         self._check_good(holding, file)
         response = self._files.serve(request, holding, file, self._kept(holding))
         # Players fetch a film in a hundred parts: only the first of them is a visit.
-        seen = response.status in {_WHOLE, _KNOWN} or (response.status == _PART and not response.start)
-        return (
-            self.seen(request, holding, response, fetched=True)
-            if seen and self._counts(request, file)
-            else response
-        )
+        if response.status in OF_A_FILE and not response.start and not is_part_of_a_page(request, file):
+            return self.counted(request, holding, response, fetched=True)
+        return response
 
     def _bundle(self, request: Request, holding: Holding) -> Response:
-        refusal = self._refusal(request, holding)
-        if refusal is not None:
-            return refusal
         self._check_listing(holding)
         if not holding.files:
             raise NotHeld("this Archive keeps no files of {name}", name=holding.forms.main)
         for file in holding.files:
             self._check_good(holding, file)
         response = self._bundles.serve(request, holding, self._kept(holding))
-        return self.seen(request, holding, response, fetched=True)
+        return self.counted(request, holding, response, fetched=True)
 
-    def listing(self, request: Request, holding: Holding, fixity: Mapping[str, FixityRecord]) -> Response:
-        """Serve the page that lists the files, each with its result of the last audit, by its name.
-
-        Raises HoldingError where the list is not public (SVC-12).
-        """
+    def listing(self, request: Request, holding: Holding) -> Response:
+        """Serve the page that lists the files. Raises HoldingError where the list is not public (SVC-12)."""
         refusal = self._refusal(request, holding)
         if refusal is not None:
             return refusal
         self._check_listing(holding)
-        base = f"{self._base}{COL}{holding.forms.main}/doc/"
-        files = tuple((file, f"{base}{file.name}") for file in holding.files)
-        page = FileListPage(holding, files, holding.url or None, fixity=fixity)
-        return self.seen(request, holding, self._responses.page(request, page))
+        with self._parts.catalogue.reading() as run:
+            page = FileListPage(holding, fixity=listings.fixity_of(run, holding.number))
+        return self.counted(request, holding, self._responses.page(request, page))
 
-    def seen(
+    def counted(
         self, request: Request, holding: Holding, response: Response, *, fetched: bool = False
     ) -> Response:
-        """Have a response counted as a visit to an item once it is sent."""
+        """Have a response counted as a visit to an item once it is sent, if the reader made the request on purpose."""
         visits = self._visits
-        if visits is None or not is_intended(request):
+        if visits is None or request.method != "GET" or request.only_prefetched:
             return response
-
-        def reader() -> str:
-            return self.reader(request) or ""
-
-        agent = request.header(b"user-agent")
         # The address is looked up when the visit is counted: most are dropped as crawlers before.
-        visit = ItemVisit(holding.number, fetched, request.target, reader, agent, self._now())
+        visit = ItemVisit(
+            holding.number,
+            fetched,
+            request.target,
+            lambda: self._reader(request) or "",
+            request.header(b"user-agent"),
+            self._parts.now(),
+        )
         return replace(response, afterwards=lambda: visits.add(visit))
+
+    def _reader(self, request: Request) -> str | None:
+        """The reader's address, None where a trusted proxy does not vouch for one."""
+        return request.address(self._settings.trusted_proxies)
 
     def _refusal(self, request: Request, holding: Holding) -> Response | None:
         """The refusal for a reader who may not have the data of an item; None for others."""
@@ -177,13 +168,11 @@ class Delivery:
         return self._responses.refuse(request, 403, why, (_HELP["about"], about))
 
     def _kept(self, holding: Holding) -> str:
-        if holding.access is Access.OPEN or holding.access_on(day_of(self._now())) is Access.OPEN:
-            return PUBLIC
-        return PRIVATE
+        return PUBLIC if holding.access_on(self._parts.day) is Access.OPEN else PRIVATE
 
     def _check_good(self, holding: Holding, file: StoredFile) -> None:
         """Raise SetupError for a file that an audit found damaged (threat T35)."""
-        fault = self._fault(holding, file)
+        fault = known_fault(self._parts.catalogue, holding, file)
         if fault is not None:
             raise fault
 
@@ -194,18 +183,14 @@ class Delivery:
             raise HoldingError(problem, name=holding.forms.main)
 
     @staticmethod
-    def _counts(request: Request, file: StoredFile) -> bool:
-        return not is_part_of_a_page(request, file)
-
-    @staticmethod
     def _likely(holding: Holding, path: str) -> Response:
         """Redirect an empty path to the target, and one in other bytes to the file whose name is the same text."""
         target = holding.target_file
         if path in {"", "/"} and target is not None:
             return redirect(f"{COL}{holding.forms.main}/doc/{target.name}")
         # Links of older systems spell names in ISO-8859-1, or decomposed as macOS writes them.
-        wanted = _text(unquote_to_bytes(path))
-        same = [file for file in holding.files if _text(file.raw) == wanted]
+        wanted = normalize("NFC", readable(unquote_to_bytes(path)))
+        same = [file for file in holding.files if normalize("NFC", readable(file.raw)) == wanted]
         if len(same) == 1:
             return redirect(f"{COL}{holding.forms.main}/doc/{same[0].name}")
         raise NotHeld("{name} has no such file", name=holding.forms.main)
@@ -218,12 +203,3 @@ def _why_withheld(access: Access) -> str:
     if access is Access.RESTRICTED:
         return "the data of {name} are only for readers in the networks that have a licence at this Archive"
     return "the data of {name} are kept here, but not given to readers"
-
-
-def _text(raw: bytes) -> str:
-    """A file name as text, composed: UTF-8 if that is what it is, else ISO-8859-1."""
-    try:
-        text = raw.decode("utf-8")
-    except UnicodeDecodeError:
-        text = raw.decode("latin-1")
-    return unicodedata.normalize("NFC", text)

@@ -166,50 +166,35 @@ class FileOpener:
     def open(self, holding: Holding, files: Sequence[StoredFile]) -> list[BinaryIO]:
         """Open files of an item; the caller closes them.
 
-        Raises Replaced, NotHeld, and SetupError for a file that is not there as it is listed.
+        Raises FileReplaced, NotHeld, and SetupError for a file that is not there as it is listed.
         """
         opened: list[BinaryIO] = []
         try:
-            failure = self._open_all(holding, files, opened)
-            self._check(holding, files, opened, failure)
+            self._open_all(holding, files, opened)
         except BaseException:
             for each in opened:
                 each.close()
             raise
         return opened
 
-    def _open_all(
-        self, holding: Holding, files: Sequence[StoredFile], opened: list[BinaryIO]
-    ) -> SetupError | None:
-        """Open files up to the first that cannot be opened; return why not."""
+    def _open_all(self, holding: Holding, files: Sequence[StoredFile], opened: list[BinaryIO]) -> None:
         for file in files:
             try:
                 opened.append(self._file_store.open(holding.forms, file))
             except OSError as error:
+                # It may be missing because it was replaced meanwhile.
+                self._check_listed(holding, files, opened)
                 reason = error.strerror or error
-                return SetupError("the file {name} cannot be read: {reason}", name=file.name, reason=reason)
-        return None
+                raise SetupError(
+                    "the file {name} cannot be read: {reason}", name=file.name, reason=reason
+                ) from None
+        self._check_listed(holding, files, opened)
 
-    def _check(
-        self,
-        holding: Holding,
-        files: Sequence[StoredFile],
-        opened: Sequence[BinaryIO],
-        failure: SetupError | None,
+    def _check_listed(
+        self, holding: Holding, files: Sequence[StoredFile], opened: Sequence[BinaryIO]
     ) -> None:
-        """Raise Replaced unless what was opened, or could not be, is what is listed; then what went wrong with it."""
-        self._look_again(self._listed, holding, files, opened)
-        if failure is not None:
-            raise failure
-
-    @staticmethod
-    def _look_again(
-        listed_now: Callable[[Name], Holding | None],
-        holding: Holding,
-        files: Sequence[StoredFile],
-        opened: Sequence[BinaryIO],
-    ) -> None:
-        now = listed_now(holding.forms.main)
+        """Raise FileReplaced unless what was opened, or could not be, is what is listed by now."""
+        now = self._listed(holding.forms.main)
         if now is None:
             raise NotHeld("this Archive does not hold {name}", name=holding.forms.main)
         listed = {file.name: file for file in now.files}
@@ -238,7 +223,7 @@ class FileResponses:
     def serve(self, request: Request, holding: Holding, file: StoredFile, kept: str = PUBLIC) -> Response:
         """Serve a file of an item, a part of it, or 304.
 
-        `kept`: the Cache-Control. Raises as `Opener.open` does.
+        `kept`: the Cache-Control. Raises as `FileOpener.open` does.
         """
         tag = f'"{file.sha256}"'
         validators: Headers = (
@@ -254,7 +239,9 @@ class FileResponses:
             headers = (*validators, *_described(holding, file, kind))
             # In staging nginx would find the file under a name that is about to change.
             if self._accel and not file.staged:
-                response = self._handed_over(holding, file, kind, headers)
+                path = quote(self._file_store.relative_path(holding.forms, file.name))
+                headers = (*headers, ("x-accel-redirect", f"{self._accel}/{path}"))
+                response = Response(200, content_type=kind, headers=headers)
             else:
                 response = _whole_or_part(request, file, opened, kind, headers)
         except BaseException:
@@ -276,13 +263,6 @@ class FileResponses:
             self._types.clear()
         self._types[file.sha256, file.media_type] = kind
         return kind
-
-    def _handed_over(self, holding: Holding, file: StoredFile, kind: str, headers: Headers) -> Response:
-        """Have nginx send the file, or the part that is asked for; all other headers are ours."""
-        path = quote(self._file_store.relative_path(holding.forms, file.name))
-        return Response(
-            200, content_type=kind, headers=(*headers, ("x-accel-redirect", f"{self._accel}/{path}"))
-        )
 
 
 def _whole_or_part(
@@ -308,8 +288,12 @@ def _described(holding: Holding, file: StoredFile, kind: str) -> Headers:
         headers = (*headers, ("content-language", holding.language))
     if kind.partition(";")[0] in _ACTIVE_TYPES:
         headers = (*headers, ("content-security-policy", _SANDBOX))
-    disposition = _disposition(file)
-    return (*headers, ("content-disposition", disposition)) if disposition else headers
+    # Programs take what stands in a URL for UTF-8, and would call a file with any other name otherwise.
+    last = file.raw.rpartition(b"/")[2]
+    name = readable(last)
+    if name.encode() != last:
+        headers = (*headers, ("content-disposition", disposition("inline", name)))
+    return headers
 
 
 def _digest(file: StoredFile) -> str:
@@ -317,15 +301,12 @@ def _digest(file: StoredFile) -> str:
     return f"sha-256=:{b64encode(bytes.fromhex(file.sha256)).decode()}:"
 
 
-def _disposition(file: StoredFile) -> str:
-    """A Content-Disposition for a file whose name is no UTF-8, "" for others."""
-    # Programs take what stands in a URL for UTF-8, and would call the file otherwise.
-    last = file.raw.rpartition(b"/")[2]
+def readable(name: bytes) -> str:
+    """A file name as text: UTF-8 if that is what it is, else ISO-8859-1."""
     try:
-        last.decode("utf-8")
+        return name.decode("utf-8")
     except UnicodeDecodeError:
-        return disposition("inline", last.decode("latin-1"))
-    return ""
+        return name.decode("latin-1")
 
 
 def disposition(how: str, name: str) -> str:

@@ -29,52 +29,10 @@ if TYPE_CHECKING:
 
     from ibi.api.routes import Call
     from ibi.archive.model.item import Holding, MetadataValue
-    from ibi.archive.pages.mementos import EditionSeries
     from ibi.archive.store.tables.catalogue import Catalogue
     from ibi.http.request import Request
     from ibi.protocol.persistent_url import PersistentURL
     from ibi.runtime.settings import ArchiveSettings
-
-
-def handle_values(
-    holding: Holding, walk: ItemRelations, line: EditionSeries, root: str, service: str
-) -> Iterator[HandleValue]:
-    """The values of an item's record; few of a removed one.
-
-    `walk`: the relations as an unknown reader sees them; `root` begins persistent URLs, `service` is the Archive's IBI.
-    """
-    forms = holding.forms
-    url = None if holding.deleted else walk.url(walk.item)
-    yield HandleValue("URL", url or "")
-    for name in (forms.rep, forms.ibip):
-        yield HandleValue("IBI", str(name) if name else "")
-    yield HandleValue("IBI_STATE", holding.state.value)
-    yield HandleValue("IBI_ARCHIVE", service)
-    yield HandleValue("KernelInformationProfile", PROFILE)
-    yield HandleValue("digitalObjectType", holding.content_type.value)
-    yield HandleValue("digitalObjectLocation", url or "")
-    yield HandleValue("digitalObjectPolicy", holding.licence or holding.rights)
-    yield HandleValue("dateModified", holding.timestamp)
-    yield HandleValue("dateCreated", forms.main.date.text or "")
-    if holding.deleted:
-        return
-    target = holding.target_file
-    yield HandleValue("etag", target.sha256 if target and not walk.is_withheld(walk.item) else "")
-    yield from _of_editions(holding, line, root)
-    for other in holding.translations.values():
-        if not other.shares(forms):
-            yield HandleValue("alternateOf", f"{root}/{other.main}")
-
-
-def _of_editions(holding: Holding, line: EditionSeries, root: str) -> Iterator[HandleValue]:
-    """The edition that it follows, and the series that it belongs to."""
-    if len(line.mementos) == 1 and line.beyond is None:
-        return
-    yield HandleValue("specializationOf", f"{root}/{line.first.main}!")
-    for each in line.mementos:
-        following = each.holding.next_edition
-        if following is not None and following.shares(holding.forms):
-            yield HandleValue("wasRevisionOf", f"{root}/{each.holding.forms.main}")
 
 
 PERSISTENCE: Final = (
@@ -93,25 +51,24 @@ _HANDLE: Final[dict[str, Any]] = {
         "values": {"type": "array", "items": {"type": "object", "required": ["index", "type", "data"]}},
     },
 }
+_WORDS: Final[Mapping[str, Any]] = {
+    "type": {"type": "array", "items": {"type": "string"}},
+    "index": {"type": "array", "items": {"type": "integer", "minimum": 0, "maximum": 999_999_999}},
+    "pretty": {"type": "string"},
+}
 _FOR_A_MINUTE: Final = (("cache-control", "public, max-age=60"),)
 _UNKNOWN: Final = "(:unkn) unknown"
 
 
 class HandleRecords:
-    """The short records of one Archive's items. `base` begins its URLs; `now` gives POSIX seconds."""
+    """The short records of one Archive's items. `now` gives POSIX seconds."""
 
-    def __init__(
-        self,
-        settings: ArchiveSettings,
-        catalogue: Catalogue,
-        base: str,
-        now: Callable[[], float],
-    ) -> None:
+    def __init__(self, settings: ArchiveSettings, catalogue: Catalogue, now: Callable[[], float]) -> None:
         self._settings = settings
         self._catalogue = catalogue
-        self._base = base
-        self._root = (settings.resolver or base).rstrip("/")
-        self._mementos = Mementos(catalogue, base, self._root)
+        self._base = f"http://{settings.address}"
+        self._root = (settings.resolver or self._base).rstrip("/")
+        self._mementos = Mementos(catalogue, self._base, self._root)
         self._now = now
 
     def inflected(self, request: Request, url: PersistentURL, holding: Holding) -> Response | None:
@@ -133,11 +90,6 @@ class HandleRecords:
 
     def routes(self) -> tuple[Route, ...]:
         """The route below /-/api/."""
-        words: Mapping[str, Any] = {
-            "type": {"type": "array", "items": {"type": "string"}},
-            "index": {"type": "array", "items": {"type": "integer", "minimum": 0, "maximum": 999_999_999}},
-            "pretty": {"type": "string"},
-        }
 
         async def act(call: Call) -> Response:
             return await in_reading_thread(self._handle, call.values["ibi"], call.request.query)
@@ -146,7 +98,7 @@ class HandleRecords:
         summary = "what is known of an item, as the proxy of the Handle System tells it"
         path = shape.PATH.removeprefix("/-/api") + "<ibi>"
         return (
-            Route("GET", path, None, act, summary, gives=_HANDLE, refusals=(303,), query=words, says=says),
+            Route("GET", path, None, act, summary, gives=_HANDLE, refusals=(303,), query=_WORDS, says=says),
         )
 
     def _handle(self, raw: str, query: str) -> Response:
@@ -156,7 +108,7 @@ class HandleRecords:
             return shape.handle_failure(400, raw, str(error))
         holding = self._catalogue.holding(name)
         if holding is not None:
-            return shape.handle_record(str(name), self._values(holding), holding.timestamp, wanted)
+            return shape.handle_record(str(name), list(self._values(holding)), holding.timestamp, wanted)
         if self._settings.resolver:
             tail = f"?{query}" if query else ""
             # The resolver gives the record from the Archive that holds the item.
@@ -164,10 +116,40 @@ class HandleRecords:
             return Response(303, headers=(where, *NO_STORE))
         return shape.handle_failure(404, str(name), f"this Archive does not hold {name}")
 
-    def _values(self, holding: Holding) -> list[HandleValue]:
-        line = self._mementos.line(holding)
-        service = str(self._settings.service.main)
-        return list(handle_values(holding, self._walk(holding), line, self._root, service))
+    def _values(self, holding: Holding) -> Iterator[HandleValue]:
+        """The values of an item's record; few of a removed one."""
+        forms, walk = holding.forms, self._walk(holding)
+        url = None if holding.deleted else walk.url(walk.item)
+        yield HandleValue("URL", url or "")
+        for name in (forms.rep, forms.ibip):
+            yield HandleValue("IBI", str(name) if name else "")
+        yield HandleValue("IBI_STATE", holding.state.value)
+        yield HandleValue("IBI_ARCHIVE", str(self._settings.service.main))
+        yield HandleValue("KernelInformationProfile", PROFILE)
+        yield HandleValue("digitalObjectType", holding.content_type.value)
+        yield HandleValue("digitalObjectLocation", url or "")
+        yield HandleValue("digitalObjectPolicy", holding.licence or holding.rights)
+        yield HandleValue("dateModified", holding.timestamp)
+        yield HandleValue("dateCreated", forms.main.date.text or "")
+        if holding.deleted:
+            return
+        target = holding.target_file
+        yield HandleValue("etag", target.sha256 if target and not walk.is_withheld(walk.item) else "")
+        yield from self._editions(holding)
+        for other in holding.translations.values():
+            if not other.shares(forms):
+                yield HandleValue("alternateOf", f"{self._root}/{other.main}")
+
+    def _editions(self, holding: Holding) -> Iterator[HandleValue]:
+        """The edition that it follows, and the series that it belongs to."""
+        series = self._mementos.series(holding)
+        if len(series.mementos) == 1 and series.beyond is None:
+            return
+        yield HandleValue("specializationOf", f"{self._root}/{series.first.main}!")
+        for each in series.mementos:
+            following = each.holding.next_edition
+            if following is not None and following.shares(holding.forms):
+                yield HandleValue("wasRevisionOf", f"{self._root}/{each.holding.forms.main}")
 
     def _walk(self, holding: Holding) -> ItemRelations:
         """The relations of an item as an unknown reader sees them."""
@@ -201,7 +183,7 @@ class HandleRecords:
             "persistence": {
                 "who": self._settings.address,
                 "what": PERSISTENCE,
-                "until": self._until(holding),
+                "until": holding.timestamp if holding.deleted else None,
             },
         }
 
@@ -223,11 +205,6 @@ class HandleRecords:
         lines += ["", "erc-support:", f"who: {self._settings.address}", f"what: {PERSISTENCE}"]
         lines += [f"when: {holding.timestamp}", f"where: {self._base}/"]
         return "\n".join(lines) + "\n"
-
-    @staticmethod
-    def _until(holding: Holding) -> str | None:
-        """When a removed item went; None of one that is there."""
-        return holding.timestamp if holding.deleted else None
 
 
 def _joined(statements: tuple[MetadataValue, ...], otherwise: str = _UNKNOWN) -> str:

@@ -1,48 +1,46 @@
 """The pages about an item, with all that the Archive knows of it, and the front page.
 
 /-/item/<ibi>       the item, for people; with its links for programs
-/-/metadata/<ibi>   its metadata
-/-/files/<ibi>      the list of its files
+/-/metadata/<ibi>   its metadata; at both pages in other formats, too:
+    ?format=bibtex                  by name
+    Accept: application/x-bibtex    by the header; at a persistent URL the answer is 303 to the metadata
 /-/linkset/<ibi>    its links, all of them (FAIR Signposting, level 2)
-/-/qr/<ibi>.svg     its persistent URL for cameras
 """
 
 from __future__ import annotations
 
-from dataclasses import replace
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import TYPE_CHECKING, Final
 
+from ibi.api.routes import language_of
 from ibi.archive.model import timeline
 from ibi.archive.model.access import day_of
+from ibi.archive.model.formats import described, preferred_format
 from ibi.archive.model.item import Access
 from ibi.archive.model.relations import ItemRelations
-from ibi.archive.pages import signposting
 from ibi.archive.pages.models import ArchivePage, ItemPage, MetadataPage
-from ibi.archive.pages.signposting import LINKSET_JSON, LINKSET_TEXT
+from ibi.archive.pages.signposting import LINKSET_JSON, LINKSET_TEXT, Signposting, header, headers, in_head
+from ibi.archive.pages.statistics import by_month
 from ibi.archive.store.tables import copies, history, listings, usage
+from ibi.archive.store.tables.usage import UsageCounts
 from ibi.errors import NotHeld, ParseError
 from ibi.http.conditional import tagged
-from ibi.protocol.query_string import read_query
+from ibi.http.response import NO_STORE, Response, redirect, visible
+from ibi.protocol.query_string import read_query, with_query
 from ibi.protocol.vocabulary import ItemState
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
 
     from ibi.archive.model.access import Withheld
+    from ibi.archive.model.formats import DescribedItem, Format, PreferredFormat
     from ibi.archive.model.item import Holding
     from ibi.archive.pages.delivery import Delivery
-    from ibi.archive.pages.models import Renderer, SiteContext
-    from ibi.archive.pages.representations import PageResponses, Representations
-    from ibi.archive.store.tables.catalogue import Catalogue
-    from ibi.archive.store.tables.history import ItemEvent
-    from ibi.archive.store.tables.usage import UsageCounts
+    from ibi.archive.pages.mementos import Mementos
+    from ibi.archive.pages.models import SiteParts
+    from ibi.archive.pages.responses import PageResponses
     from ibi.http.request import Request
-    from ibi.http.response import Headers, Response
     from ibi.identifier.forms import IBIForms
-    from ibi.runtime.settings import ArchiveSettings
-
-    Figures = tuple[tuple[str, UsageCounts], ...]
 
 USAGE_SECONDS: Final = 600.0
 """Seconds after which the numbers of visits are read again: with every visit, every page would change."""
@@ -56,64 +54,50 @@ _MOST_EVENTS: Final = 50
 _EARLIER: Final = 5  # items whose next edition is the same one
 _SVG: Final = "image/svg+xml"
 _A_DAY: Final = "public, max-age=86400"
-_COUNTED: Final = frozenset({200, 304})
+_MOST_WISHES: Final = 256
+_OPTIONS: Final = ("style", "locale")
+_VARY: Final = ("vary", "Accept, Accept-Language")
+_NO_SUCH: Final = "there are no metadata of {name} in this format; there are: {formats}"
 
 
 class ItemPages:
-    """The pages about one Archive's items, and its front page. `now` gives POSIX seconds."""
+    """The pages about one Archive's items, and its front page."""
 
     def __init__(
         self,
-        settings: ArchiveSettings,
-        place: SiteContext,
-        catalogue: Catalogue,
+        parts: SiteParts,
         responses: PageResponses,
         delivery: Delivery,
-        representations: Representations,
-        renderer: Renderer | None,
-        now: Callable[[], float],
+        mementos: Mementos,
     ) -> None:
-        self._settings = settings
-        self._place = place
-        self._catalogue = catalogue
+        self._parts = parts
+        self._place = parts.place
+        self._catalogue = parts.catalogue
         self._responses = responses
         self._delivery = delivery
-        self._representations = representations
-        self._now = now
+        self._mementos = mementos
         # Cached: the picture of a name never changes.
-        draw = renderer.qr if renderer else None
-        self._draw = lru_cache(_MOST_PICTURES)(draw) if draw else None
+        self._draw = lru_cache(_MOST_PICTURES)(parts.renderer.qr)
+        formats = parts.renderer.formats
+        self._formats = {each.name: each for each in formats}
+        choose = partial(preferred_format, formats=formats)
+        self._wanted: Callable[[str], PreferredFormat] = lru_cache(_MOST_WISHES)(choose)
+        self.signposting = Signposting(parts.place.base, parts.place.root, formats, parts.renderer.kind)
+        """The links of pages, files and metadata."""
 
-    def pages(
-        self, withheld: Callable[[Request], Withheld], heads: Callable[[Holding], Headers]
-    ) -> dict[str, Callable[[Request, Holding], Response]]:
-        """The pages by their word: /-/<word>/<ibi>.
-
-        `withheld`: the items whose data a request may not have; `heads`: further headers of an item's page.
-        """
-        return {
-            "item": lambda request, holding: self.item(request, holding, withheld(request), heads),
-            "files": self.files,
-            "metadata": self.metadata,
-            "linkset": self.linkset,
-            "qr": self.picture,
-        }
-
-    def item(
-        self, request: Request, holding: Holding, withheld: Withheld, heads: Callable[[Holding], Headers]
-    ) -> Response:
+    def item(self, request: Request, holding: Holding) -> Response:
         """Serve the page about an item, or its metadata in the format that is wanted."""
         document = self._document(request, holding)
         if document is not None:
             return document
         access = self._delivery.access(request, holding)
-        shown = self._responses.lasting(
+        page = self._responses.lasting(
             request,
             ("item", holding.number, access),
             self._version(holding),
-            lambda: replace(self._item_page(holding, access, withheld), heads=heads(holding)),
+            lambda: self._item_page(holding, access, self._delivery.withheld(request)),
         )
-        return self._delivery.seen(request, holding, shown)
+        return self._delivery.counted(request, holding, page)
 
     def metadata(self, request: Request, holding: Holding) -> Response:
         """Metadata as a page or in a format; an unknown format is answered with those that exist (note 19).
@@ -125,19 +109,13 @@ class ItemPages:
             return document
         if holding.metadata is None:
             raise NotHeld("this Archive keeps no metadata of {name} itself", name=holding.forms.main)
-        shown = self._responses.lasting(
+        page = self._responses.lasting(
             request,
             ("metadata", holding.number),
             self._version(holding),
             lambda: self._metadata_page(holding),
         )
-        return self._delivery.seen(request, holding, shown)
-
-    def files(self, request: Request, holding: Holding) -> Response:
-        """The list of the files of an item. Raises HoldingError where they may not be listed (SVC-12)."""
-        with self._catalogue.reading() as run:
-            fixity = listings.fixity_of(run, holding.number)
-        return self._delivery.listing(request, holding, fixity)
+        return self._delivery.counted(request, holding, page)
 
     def linkset(self, request: Request, holding: Holding) -> Response:
         """All links of an item: as JSON, or as text where `?format=text` or Accept wants it. Raises NotHeld."""
@@ -148,41 +126,52 @@ class ItemPages:
         accept = request.header(b"accept").lower()
         text = wanted == "text" or (not wanted and LINKSET_TEXT in accept and LINKSET_JSON not in accept)
         kind = LINKSET_TEXT if text else LINKSET_JSON
-        item = self._representations.described(holding)
-        body = self._representations.signposting.linkset(holding, item, self._day, kind)
+        item = self._described(holding)
+        body = self.signposting.linkset(holding, item, self._parts.day, kind)
         return tagged(request, body, kind, "public, no-cache", ("vary", "Accept"))
 
     def picture(self, request: Request, holding: Holding) -> Response:
-        """The persistent URL of an item for cameras, as an SVG image. Raises NotHeld where none are drawn."""
-        if self._draw is None:
-            raise NotHeld("there is no such page here")
+        """The persistent URL of an item for cameras, as an SVG image."""
         body = self._draw(f"{self._place.root}/{holding.forms.main}")
         policy = ("content-security-policy", "default-src 'none'; style-src 'unsafe-inline'; sandbox")
         return tagged(request, body, _SVG, _A_DAY, policy)
+
+    def see_other(self, request: Request, holding: Holding) -> Response | None:
+        """Redirect a persistent URL to the metadata, where Accept names one of their formats; None for the item."""
+        # A format in which the item itself is stored means the item, and not its metadata.
+        file = holding.target_file
+        own = file.media_type.partition(";")[0] if file else ""
+        formats = tuple(each for each in self._formats.values() if own not in each.media_types)
+        choice = preferred_format(request.header(b"accept"), formats)
+        if choice.format is None or self._described(holding) is None:
+            return None
+        options = "".join(
+            f"&{name}={visible(choice.options[name], '&#+')}" for name in _OPTIONS if name in choice.options
+        )
+        where = ("location", visible(_at(holding, choice.format.name) + options))
+        return Response(303, headers=(where, _VARY, *NO_STORE, self.cite_as(holding)))
+
+    def cite_as(self, holding: Holding) -> tuple[str, str]:
+        """The link to the URL by which an item is to be cited (RFC 8574)."""
+        return "link", header(self.signposting.cite_as(holding))
 
     def front(self, request: Request) -> Response:
         """The front page of the Archive."""
         return self._responses.lasting(request, "front", self._version(), self._front_page)
 
     def _front_page(self) -> ArchivePage:
-        settings = self._settings
+        settings = self._parts.settings
         with self._catalogue.reading() as run:
             names = listings.newest_items(run, MOST_NEWEST + 1)
         others = [forms.main for forms in names if not forms.shares(settings.service)][:MOST_NEWEST]
-        found = [holding for name in others if (holding := self._catalogue.holding(name))]
-        return ArchivePage(
-            settings.address,
-            str(settings.service.main),
-            settings.resolver,
-            self._catalogue.count(),
-            place=self._place,
-            newest=tuple(found),
-        )
+        newest = [holding for name in others if (holding := self._catalogue.holding(name))]
+        service, items = str(settings.service.main), self._catalogue.count()
+        return ArchivePage(settings.address, service, items, place=self._place, newest=tuple(newest))
 
     def _version(self, holding: Holding | None = None) -> tuple[object, ...]:
         """A version of all that may stand in a page: events, results of audits and comparisons, and the time."""
         # Visits are not in it but by the time: pages would never be the same while readers come.
-        now = self._now()
+        now = self._parts.now()
         with self._catalogue.reading() as run:
             facts: tuple[object, ...] = (day_of(now), now // USAGE_SECONDS, history.newest_change(run))
             if holding is not None and holding.state is ItemState.COPY:
@@ -191,77 +180,120 @@ class ItemPages:
                 facts = (*facts, listings.fixity_of(run, holding.number))
             return facts
 
-    @property
-    def _day(self) -> str:
-        return day_of(self._now())
-
     def _metadata_page(self, holding: Holding) -> MetadataPage:
-        item = self._representations.described(holding)
-        links = signposting.in_head(self._representations.signposting.of_metadata_page(holding, item))
-        formats = self._representations.formats(holding, item)
+        item = self._described(holding)
+        links = in_head(self.signposting.of_metadata_page(holding, item))
+        formats = self._formats_of(holding, item)
         return MetadataPage(holding, holding.metadata or {}, formats, links=links)
 
     def _item_page(self, holding: Holding, access: Access, withheld: Withheld) -> ItemPage:
-        catalogue, representations = self._catalogue, self._representations
-        walk = ItemRelations(catalogue.holding, self._place.base, holding, withheld)
+        lookup = self._catalogue.holding
+        walk = ItemRelations(lookup, self._place.base, holding, withheld)
         url = holding.url or (walk.url(walk.item) if holding.target_file else None)
-        item = representations.described(holding)
-        with catalogue.reading() as run:
+        item = self._described(holding)
+        with self._catalogue.reading() as run:
             source = copies.source_of(run, holding.number) if holding.state is ItemState.COPY else None
             fixity = listings.fixity_of(run, holding.number) if holding.files else {}
-            events = tuple(map(_public, history.events_of(run, holding.number)[-_MOST_EVENTS:]))
-        related = (
-            tuple(self._metadata_item(holding.metadata_item)) if holding.metadata_item is not None else ()
-        )
+            events = history.events_of(run, holding.number)[-_MOST_EVENTS:]
+        links = self.signposting.of_page(holding, item, self._parts.day)
         return ItemPage(
             holding,
             url if access is Access.OPEN else None,
             self._place,
-            related,
+            self._related(holding),
             access,
             source=source,
             described=item,
-            formats=representations.formats(holding, item),
-            editions=timeline.editions(holding, catalogue.holding, self._earlier),
-            translations=timeline.translations(holding, catalogue.holding),
+            formats=self._formats_of(holding, item),
+            editions=timeline.editions(holding, lookup, self._earlier),
+            translations=timeline.translations(holding, lookup),
             fixity=fixity,
-            history=events,
-            figures=self._figures_of(holding),
-            links=signposting.in_head(representations.signposting.of_page(holding, item, self._day)),
+            # Without the person and the details, which are not for readers.
+            history=tuple(event._replace(who="", detail={}) for event in events),
+            figures=self._figures(holding),
+            links=in_head(links),
+            heads=self._mementos.headers(holding),
         )
 
+    def _described(self, holding: Holding) -> DescribedItem | None:
+        """An item with all that a format may say of it; None if nothing is said."""
+        place, address = self._place, self._parts.settings.address
+        lookup = self._catalogue.holding
+        return described(lookup, holding, place.base, place.resolver, address, self._parts.day)
+
+    def _formats_of(self, holding: Holding, item: DescribedItem | None) -> dict[str, str]:
+        """The URLs of the metadata of an item in other formats than the page, by name."""
+        ours = self._formats if item is not None else ()
+        return {name: _at(holding, name) for name in ours} | dict(holding.formats)
+
     def _document(self, request: Request, holding: Holding) -> Response | None:
-        """Serve the metadata of an item in the format that is wanted; None where that is the page."""
-        answer = self._representations.document(request, holding)
-        if answer is not None and answer.status in _COUNTED:
-            return self._delivery.seen(request, holding, answer)
-        return answer
+        """Serve the metadata in the format that the request wants; None where it wants the page.
+
+        Raises NotHeld for an unknown name (note 19); an Accept header that no format fits is refused with 406.
+        """
+        query = dict(read_query(request.query))
+        name = query.get("format", "")
+        if name:
+            return self._by_name(request, holding, name, query)
+        choice = self._wanted(request.header(b"accept"))
+        item = self._described(holding) if choice.format is not None or not choice.page else None
+        if item is None:
+            return None
+        if choice.format is None:
+            why = self._no_such(item)
+        else:
+            try:
+                return self._written(request, item, choice.format, choice.options)
+            except NotHeld as error:
+                why = error
+        return self._responses.refuse(request, 406, why).having(_VARY)
+
+    def _by_name(self, request: Request, holding: Holding, name: str, options: Mapping[str, str]) -> Response:
+        if name in holding.formats:
+            return redirect(holding.formats[name])
+        item = self._described(holding)
+        if item is None:
+            raise NotHeld("this Archive keeps no metadata of {name} itself", name=holding.forms.main)
+        if name not in self._formats:
+            raise self._no_such(item)
+        return self._written(request, item, self._formats[name], options)
+
+    def _written(
+        self, request: Request, item: DescribedItem, which: Format, options: Mapping[str, str]
+    ) -> Response:
+        body = which.write(
+            item, {"locale": language_of(request)} | {n: options[n] for n in _OPTIONS if n in options}
+        )
+        links = headers(self.signposting.of_metadata(item.holding))
+        response = tagged(request, body, which.content_type, "public, no-cache", _VARY, *links)
+        return self._delivery.counted(request, item.holding, response)
+
+    def _no_such(self, item: DescribedItem) -> NotHeld:
+        known = ", ".join(self._formats_of(item.holding, item))
+        return NotHeld(_NO_SUCH, name=item.holding.forms.main, formats=known)
 
     def _earlier(self, forms: IBIForms) -> list[IBIForms]:
         with self._catalogue.reading() as run:
             return listings.earlier(run, forms, _EARLIER)
 
-    def _metadata_item(self, forms: IBIForms) -> list[tuple[str, str]]:
-        """The URL of the item that is the metadata of another one: its page if it is here, else its persistent URL."""
-        held = self._catalogue.holding(forms.main)
+    def _related(self, holding: Holding) -> tuple[tuple[str, str], ...]:
+        """The URL of the item that is the metadata of this one: its page if it is here, else its persistent URL."""
+        if holding.metadata_item is None:
+            return ()
+        name = holding.metadata_item.main
+        held = self._catalogue.holding(name)
         where = f"{self._place.base}/-/item" if held is not None and not held.deleted else self._place.root
-        return [(".metadata", f"{where}/{forms.main}")]
+        return ((".metadata", f"{where}/{name}"),)
 
-    def _figures_of(self, holding: Holding) -> Figures:
-        """Visits by month, up to the present one."""
-        last = self._day[:7]
-        first = _months_before(last, _MONTHS - 1)
+    def _figures(self, holding: Holding) -> tuple[tuple[str, UsageCounts], ...]:
+        """Visits by month, every one from the first with any to the present one; () where there are none at all."""
+        last = self._parts.day[:7]
+        every = [_months_before(last, back) for back in range(_MONTHS - 1, -1, -1)]
         with self._catalogue.reading() as run:
-            lines = usage.usage_of_item(run, holding.number, "", first, last)
-        months: dict[str, UsageCounts] = {}
-        for line in lines:
-            months[line.month] = months.get(line.month, usage.UsageCounts()).plus(line.counts)
-        return _without_gaps(months, last)
-
-
-def _public(event: ItemEvent) -> ItemEvent:
-    """The public part of an event: without the person and the details."""
-    return event._replace(who="", detail={})
+            months = by_month(usage.usage_of_item(run, holding.number, "", every[0], last))
+        if not months:
+            return ()
+        return tuple((month, months.get(month, UsageCounts())) for month in every if month >= min(months))
 
 
 def _months_before(month: str, count: int) -> str:
@@ -269,12 +301,9 @@ def _months_before(month: str, count: int) -> str:
     return f"{number // 12:04}-{number % 12 + 1:02}"
 
 
-def _without_gaps(months: dict[str, UsageCounts], last: str) -> Figures:
-    """Every month from the first with figures to the last one; () where there are none at all."""
-    if not months:
-        return ()
-    every = [_months_before(last, back) for back in range(_MONTHS - 1, -1, -1)]
-    return tuple((month, months.get(month, usage.UsageCounts())) for month in every if month >= min(months))
+def _at(holding: Holding, name: str) -> str:
+    """The path of the metadata of an item in a format."""
+    return with_query(f"/-/metadata/{holding.forms.main}", f"format={name}")
 
 
 def picture_name(raw: str) -> str:

@@ -19,15 +19,11 @@ from ibi.http.response import JSON, NO_STORE, Response, visible
 from ibi.protocol.query_string import read_query
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
-
     from ibi.archive.model.item import Holding
     from ibi.archive.store.tables.catalogue import Catalogue
     from ibi.http.request import Request
     from ibi.http.response import Headers
     from ibi.identifier.forms import IBIForms
-
-    Page = Callable[[Request, Holding], Response]
 
 MOST_EDITIONS: Final = 256
 """Editions that are followed."""
@@ -69,141 +65,135 @@ class Mementos:
         self._catalogue = catalogue
         self._base = base
         self._root = root
-        self.pages: Mapping[str, Page] = {"timegate": self.gate, "timemap": self.map}
-        """The pages by the first word of their path."""
 
     def gate(self, request: Request, holding: Holding) -> Response:
         """Redirect to the edition of the requested time; without one, to the last. Raises ParseError, NotHeld."""
-        line = self._some(holding)
+        series = self._held_series(holding)
         wanted = request.header(b"accept-datetime").strip()
         # Without a time, the last edition: so the standard wants it (RFC 7089).
-        chosen = line.mementos[-1]
+        chosen = series.mementos[-1]
         if wanted:
             moment = _seconds(wanted)
-            chosen = next(
-                (each for each in reversed(line.mementos) if each.seconds <= moment), line.mementos[0]
-            )
-        links = ", ".join([*self._known(line), *self._ends(line)])
+            earlier = (each for each in reversed(series.mementos) if each.seconds <= moment)
+            chosen = next(earlier, series.mementos[0])
+        links = ", ".join([*self._known(series), *_ends(series)])
         where = ("location", visible(chosen.url))
         return Response(302, headers=(where, ("vary", "accept-datetime"), ("link", links), *NO_STORE))
 
     def map(self, request: Request, holding: Holding) -> Response:
         """Serve the list of all editions, in the requested form. Raises NotHeld, ParseError."""
-        line = self._some(holding)
+        series = self._held_series(holding)
         wanted = dict(read_query(request.query)).get("format", "json" if request.form == "json" else "link")
         headers: Headers = (("vary", "accept"), *_FOR_A_MINUTE)
         if wanted == "json":
-            return Response(200, self._json(line), JSON, headers)
-        return Response(200, self._links(line), LINK_FORMAT, headers)
+            return Response(200, self._json(series), JSON, headers)
+        return Response(200, self._links(series), LINK_FORMAT, headers)
 
     def headers(self, holding: Holding) -> Headers:
         """The Memento headers of an item's page; none for an item without other editions."""
-        if holding.next_edition is None and not self._before(holding):
+        if holding.next_edition is None:
+            with self._catalogue.reading() as run:
+                if not listings.earlier(run, holding.forms, 1):
+                    return ()
+        series = self.series(holding)
+        mine = next((each for each in series.mementos if each.holding.number == holding.number), None)
+        if mine is None or (len(series.mementos) == 1 and series.beyond is None):
             return ()
-        line = self.line(holding)
-        mine = next((each for each in line.mementos if each.holding.number == holding.number), None)
-        if mine is None or (len(line.mementos) == 1 and line.beyond is None):
-            return ()
-        return (("memento-datetime", mine.date), ("link", ", ".join(self._known(line))))
+        return (("memento-datetime", mine.date), ("link", ", ".join(self._known(series))))
 
-    def line(self, holding: Holding) -> EditionSeries:
+    def series(self, holding: Holding) -> EditionSeries:
         """Find all editions that lead to the last one that is known here."""
         # From the last one backwards: so the series is the same for each of its editions.
-        found, last = self._later(holding)
-        seen = {each.number for each in found}
-        waiting = list(found)
+        editions, beyond = self._later(holding)
+        numbers = {each.number for each in editions}
+        waiting = list(editions)
         with self._catalogue.reading() as run:
-            while waiting and len(found) <= MOST_EDITIONS:
+            while waiting and len(editions) <= MOST_EDITIONS:
                 for forms in listings.earlier(run, waiting.pop().forms, _EARLIER):
                     before = self._held(forms)
-                    if before is not None and before.number not in seen:
-                        seen.add(before.number)
-                        found.append(before)
+                    if before is not None and before.number not in numbers:
+                        numbers.add(before.number)
+                        editions.append(before)
                         waiting.append(before)
-        found.sort(key=_age)
-        return EditionSeries(
-            found[0].forms, tuple(self._memento(each) for each in found if not each.deleted), last
+        editions.sort(key=_age)
+        mementos = tuple(
+            Memento(each, f"{self._base}/-/item/{each.forms.main}", _age(each))
+            for each in editions
+            if not each.deleted
         )
-
-    def _before(self, holding: Holding) -> list[IBIForms]:
-        with self._catalogue.reading() as run:
-            return listings.earlier(run, holding.forms, 1)
+        return EditionSeries(editions[0].forms, mementos, beyond)
 
     def _later(self, holding: Holding) -> tuple[list[Holding], IBIForms | None]:
         """An item and the editions after it, and the name of the next one that is not held here."""
-        found, seen = [holding], {holding.number}
+        editions, numbers = [holding], {holding.number}
         following = holding.next_edition
-        while following is not None and len(found) < MOST_EDITIONS:
+        while following is not None and len(editions) < MOST_EDITIONS:
             after = self._held(following)
             if after is None:
-                return found, following
+                return editions, following
             # A circle of editions, which only a mistake can make, must not hang the page.
-            if after.number in seen:
+            if after.number in numbers:
                 break
-            seen.add(after.number)
-            found.append(after)
+            numbers.add(after.number)
+            editions.append(after)
             following = after.next_edition
-        return found, None
+        return editions, None
 
-    def _some(self, holding: Holding) -> EditionSeries:
-        line = self.line(holding)
-        if not line.mementos:
+    def _held_series(self, holding: Holding) -> EditionSeries:
+        series = self.series(holding)
+        if not series.mementos:
             raise NotHeld("this Archive does not hold {name}", name=holding.forms.main)
-        return line
-
-    def _memento(self, holding: Holding) -> Memento:
-        return Memento(holding, f"{self._base}/-/item/{holding.forms.main}", _age(holding))
+        return series
 
     def _held(self, forms: IBIForms) -> Holding | None:
         found = self._catalogue.holding(forms.main)
         return self._catalogue.holding(forms.ibip) if found is None and forms.rep and forms.ibip else found
 
-    def _urls(self, line: EditionSeries) -> tuple[str, str, str]:
+    def _urls(self, series: EditionSeries) -> tuple[str, str, str]:
         """The URLs of the resource with states, of its time gate and of its time map."""
-        name = str(line.first.main)
+        name = str(series.first.main)
         return f"{self._root}/{name}!", f"{self._base}/-/timegate/{name}", f"{self._base}/-/timemap/{name}"
 
-    def _known(self, line: EditionSeries) -> list[str]:
-        original, gate, times = self._urls(line)
+    def _known(self, series: EditionSeries, of_map: str = "timemap") -> list[str]:
+        """Links to these; `of_map`: the relation of the time map."""
+        original, gate, times = self._urls(series)
         return [
             f'<{visible(original, "<>")}>; rel="original"',
             f'<{visible(gate, "<>")}>; rel="timegate"',
-            f'<{visible(times, "<>")}>; rel="timemap"; type="{LINK_FORMAT}"',
+            f'<{visible(times, "<>")}>; rel="{of_map}"; type="{LINK_FORMAT}"',
         ]
 
-    @staticmethod
-    def _ends(line: EditionSeries) -> list[str]:
-        """The first and the last edition, which may be one."""
-        first, last = line.mementos[0], line.mementos[-1]
-        if first is last:
-            return [_link(first, "first last memento")]
-        return [_link(first, "first memento"), _link(last, "last memento")]
-
-    def _links(self, line: EditionSeries) -> bytes:
-        original, gate, times = self._urls(line)
-        first, last = line.mementos[0], line.mementos[-1]
-        lines = [
-            f'<{visible(original, "<>")}>; rel="original"',
-            f'<{visible(gate, "<>")}>; rel="timegate"',
-            f'<{visible(times, "<>")}>; rel="self"; type="{LINK_FORMAT}"; from="{first.date}"; until="{last.date}"',
-        ]
-        if line.beyond is not None:
-            lines.append(f'<{self._root}/-/timemap/{line.beyond.main}>; rel="timemap"; type="{LINK_FORMAT}"')
-        inner = [_link(each, "memento") for each in line.mementos[1:-1]]
-        ends = self._ends(line)
+    def _links(self, series: EditionSeries) -> bytes:
+        first, last = series.mementos[0], series.mementos[-1]
+        lines = self._known(series, "self")
+        lines[-1] += f'; from="{first.date}"; until="{last.date}"'
+        if series.beyond is not None:
+            lines.append(
+                f'<{self._root}/-/timemap/{series.beyond.main}>; rel="timemap"; type="{LINK_FORMAT}"'
+            )
+        inner = [_link(each, "memento") for each in series.mementos[1:-1]]
+        ends = _ends(series)
         return (",\n".join([*lines, ends[0], *inner, *ends[1:]]) + "\n").encode("ascii")
 
-    def _json(self, line: EditionSeries) -> bytes:
-        original, gate, times = self._urls(line)
-        mementos = [{"datetime": each.date, "uri": each.url} for each in line.mementos]
+    def _json(self, series: EditionSeries) -> bytes:
+        original, gate, times = self._urls(series)
+        mementos = [{"datetime": each.date, "uri": each.url} for each in series.mementos]
         value = {
             "original_uri": original,
             "timegate_uri": gate,
             "timemap_uri": {"link_format": times, "json_format": f"{times}?format=json"},
             "mementos": {"first": mementos[0], "last": mementos[-1], "list": mementos},
-            "beyond": f"{self._root}/-/timemap/{line.beyond.main}" if line.beyond else None,
+            "beyond": f"{self._root}/-/timemap/{series.beyond.main}" if series.beyond else None,
         }
         return json.dumps(value, indent=1).encode()
+
+
+def _ends(series: EditionSeries) -> list[str]:
+    """The first and the last edition, which may be one."""
+    first, last = series.mementos[0], series.mementos[-1]
+    if first is last:
+        return [_link(first, "first last memento")]
+    return [_link(first, "first memento"), _link(last, "last memento")]
 
 
 def _age(holding: Holding) -> int:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
-from ibi.archive.model.formats import OAI_DC
+from ibi.archive.model.access import day_of
 from ibi.archive.model.item import Access
 from ibi.archive.model.timeline import Timeline
 
@@ -13,17 +13,19 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from ibi.archive.model.formats import DescribedItem, Format
-    from ibi.archive.model.item import Holding, MetadataValue, StoredFile
+    from ibi.archive.model.item import Holding, MetadataValue
     from ibi.archive.model.timeline import ItemVersion
     from ibi.archive.pages.signposting import Link
     from ibi.archive.search.search import FacetValue, SearchHit, SearchResults
     from ibi.archive.search.words import SearchQuery
+    from ibi.archive.store.tables.catalogue import Catalogue
     from ibi.archive.store.tables.copies import CopySource
     from ibi.archive.store.tables.history import ItemEvent
     from ibi.archive.store.tables.listings import FixityRecord
     from ibi.archive.store.tables.usage import UsageCounts
     from ibi.errors import IbiError
     from ibi.http.response import Headers
+    from ibi.runtime.settings import ArchiveSettings
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,11 +93,9 @@ USAGE_MARKERS: Final = (b"<!--figures-->", b"<!--/figures-->")
 
 @dataclass(frozen=True, slots=True)
 class FileListPage:
-    """The files of an item (SVC-08): each with its URL. For a linked item no files, but `linked_to`."""
+    """The files of an item (SVC-08); of a linked item, where it lives."""
 
     holding: Holding
-    files: tuple[tuple[StoredFile, str], ...]
-    linked_to: str | None = None
     status: int = 200
     fixity: Mapping[str, FixityRecord] = field(default_factory=dict)
     lang: str = ""
@@ -150,7 +150,6 @@ class ArchivePage:
 
     address: str
     service: str
-    resolver: str
     items: int
     status: int = 200
     place: SiteContext = NO_SITE
@@ -162,22 +161,16 @@ class ArchivePage:
 class NoticePage:
     """A page that explains a refusal, and what a reader can do next.
 
-    `problem`: a sentence of ours, or an error; `details` fill the places of the sentence. `links`: what may help,
-    as pairs of a sentence and a URL; `elsewhere`: the URL at which the resolver looks for an item that is not here.
+    `links`: what may help, as pairs of a sentence and a URL; `elsewhere`: the URL at which the resolver looks for an
+    item that is not here.
     """
 
     status: int
-    problem: IbiError | str
-    details: Mapping[str, object] = field(default_factory=dict)
+    problem: IbiError
     links: tuple[tuple[str, str], ...] = ()
     place: SiteContext = NO_SITE
     elsewhere: str = ""
     lang: str = ""
-
-
-def unknown_kind(_item: DescribedItem) -> str:
-    """What schema.org calls anything."""
-    return "CreativeWork"
 
 
 @dataclass(frozen=True, slots=True)
@@ -188,17 +181,29 @@ class Renderer:
     """(page, language) -> HTML."""
     headers: Callable[[str], tuple[tuple[str, str], ...]]
     """(language) -> what belongs to every page: security policy, language, …"""
-    language: Callable[[str], str]
-    """The header Accept-Language -> one of the languages of the program."""
-    say: Callable[[str], Callable[[str, Mapping[str, object]], str]]
-    """(language) -> its translation of a sentence, whose placeholders are given as a mapping."""
-    formats: tuple[Format, ...] = (OAI_DC,)
+    formats: tuple[Format, ...]
     """The formats in which programs can have the metadata of an item."""
-    kind: Callable[[DescribedItem], str] = unknown_kind
+    kind: Callable[[DescribedItem], str]
     """An item -> the type of schema.org."""
-    qr: Callable[[str], bytes] | None = None
+    qr: Callable[[str], bytes]
     """(URL) -> an SVG image of it that cameras read."""
 
 
 SitePage = FileListPage | ItemPage | MetadataPage | ArchivePage | NoticePage | SearchPage | BrowsePage
 """The pages that a renderer knows."""
+
+
+@dataclass(frozen=True, slots=True)
+class SiteParts:
+    """What all pages of one Archive are made with. `now` gives POSIX seconds."""
+
+    settings: ArchiveSettings
+    catalogue: Catalogue
+    renderer: Renderer
+    now: Callable[[], float]
+    place: SiteContext
+
+    @property
+    def day(self) -> str:
+        """The present day, UTC: "2026-11-22"."""
+        return day_of(self.now())

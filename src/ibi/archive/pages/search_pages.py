@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Final
 from ibi.archive.api import search
 from ibi.archive.model.item_json import timestamp_text
 from ibi.archive.pages.models import BrowsePage, SearchPage
-from ibi.archive.pages.representations import PageResponses
+from ibi.archive.pages.responses import PageResponses
 from ibi.archive.search import feeds
 from ibi.archive.search import search as looking
 from ibi.archive.search.index import entry
@@ -30,6 +30,7 @@ from ibi.http.conditional import http_date, unchanged
 from ibi.http.response import Response
 from ibi.identifier.unwrapping import unwrap
 from ibi.protocol.query_string import read_query
+from ibi.runtime.i18n import say
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -66,24 +67,15 @@ _NEWS_OF: Final = "New and changed items of {address}: {search}"
 
 
 class SearchPages:
-    """The search pages of one Archive. It takes over `index`, and closes it.
-
-    `renderer`: without it, pages are plain text.
-    """
+    """The search pages of one Archive. It takes over `index`, and closes it."""
 
     def __init__(
-        self,
-        place: SiteContext,
-        address: str,
-        catalogue: Catalogue,
-        index: SearchIndex,
-        renderer: Renderer | None,
+        self, place: SiteContext, address: str, catalogue: Catalogue, index: SearchIndex, renderer: Renderer
     ) -> None:
         self._place = place
         self._address = address
         self._catalogue = catalogue
         self.index = index
-        self._renderer = renderer
         self._responses = PageResponses(renderer, place)
         # One thread, so that many searches at once do not take the processor from the readers of items.
         self._thread = ThreadPoolExecutor(1, "finding")
@@ -112,10 +104,8 @@ class SearchPages:
     def _handler(self, path: str, answer: Callable[[Request], Response]) -> Handler:
         async def opened(request: Request, _receive: object) -> Response:
             if not request.reads:
-                refusal = self._responses.refuse(
-                    request, 405, IbiError("only GET and HEAD are understood here")
-                )
-                return refusal.having(("allow", "GET, HEAD"))
+                why = IbiError("only GET and HEAD are understood here")
+                return self._responses.refuse(request, 405, why).having(("allow", "GET, HEAD"))
             if request.path != path and answer != self._sheet:
                 return self._responses.refuse(request, 404, NotHeld("there is no such page here"))
             if self._waiting >= MOST_WAITING:
@@ -134,14 +124,10 @@ class SearchPages:
     def _answer(self, answer: Callable[[Request], Response], request: Request) -> Response:
         try:
             return answer(request)
-        except ParseError as error:
-            return self._responses.refuse(request, 400, error)
-        except NotHeld as error:
-            return self._responses.refuse(request, 404, error)
         except IndexNotReady as error:
             return self._responses.refuse(request, 503, error).having(RETRY_AFTER)
-        except SetupError as error:
-            return self._responses.refuse(request, 503, error)
+        except (ParseError, NotHeld, SetupError) as error:
+            return self._responses.refuse_error(request, error)
 
     def _search(self, request: Request) -> Response:
         """Serve the results of a search or of a list; without a query, the form."""
@@ -150,17 +136,12 @@ class SearchPages:
             return self._responses.page(request, SearchPage(self._place, question))
         found = looking.search(self.index, question)
         leads, meant = self._identifier(question.text)
-        page = SearchPage(
-            self._place,
-            question,
-            found,
-            hits(self._catalogue, found.entries),
-            leads,
-            meant if not found.count else "",
-        )
+        results = hits(self._catalogue, found.entries)
+        suggestion = meant if not found.count else ""
+        page = SearchPage(self._place, question, found, results, leads, suggestion)
+        response = self._responses.page(request, page)
         # Search engines would index endless combinations of words.
-        shown = self._responses.page(request, page)
-        return shown if worth_indexing(question) and found.count else shown.having(_NO_INDEX)
+        return response if worth_indexing(question) and found.count else response.having(_NO_INDEX)
 
     def _identifier(self, text: str) -> tuple[tuple[str, str] | None, str]:
         """The identifier in a text and its URL, and a suggestion for a misspelt one."""
@@ -199,12 +180,11 @@ class SearchPages:
         """Serve what changed last, of all items or of a search, in the reader's language."""
         question = read_search_query(request.query).having()
         if question.is_empty:
-            rows = self.index.rows(looking.NEWS, {"most": feeds.MOST})
-            entries = tuple(map(entry, rows))
+            entries = tuple(map(entry, self.index.rows(looking.NEWS, {"most": feeds.MOST})))
         else:
             entries = looking.newest(self.index, question, feeds.MOST)
         listed = hits(self._catalogue, entries)
-        language = self._responses.language(request)
+        language, _ = self._responses.language(request)
         feed = feeds.Feed(
             base=self._place.base,
             root=self._place.root,
@@ -216,23 +196,23 @@ class SearchPages:
         )
         body = feeds.write_feed(feed, listed)
         newest = timestamp_text(max((each.entry.stamp for each in listed), default=feed.updated))
+        tag = feeds.tag_of(body)
         headers = (
-            ("etag", feeds.tag_of(body)),
+            ("etag", tag),
             ("last-modified", http_date(newest)),
             ("content-language", language),
             ("vary", "Accept-Language"),
             _ASK_AGAIN,
         )
-        if unchanged(request, feeds.tag_of(body), newest):
+        if unchanged(request, tag, newest):
             return Response(304, headers=headers)
         return Response(200, body, f"{feeds.MEDIA_TYPE}; charset=utf-8", headers)
 
     def _title(self, language: str, question: SearchQuery) -> str:
-        say = self._renderer.say(language) if self._renderer else None
         sentence = _NEWS if question.is_empty else _NEWS_OF
         words = (question.text, question.person, str(question.year or ""), question.language, question.kind)
         details = {"address": self._address, "search": ", ".join(filter(None, words))}
-        return say(sentence, details) if say else sentence.format(**details)
+        return say(sentence, language, **details)
 
     def _sitemap(self, _request: Request) -> Response:
         return Response(200, feeds.write_index(self.index, self._place.base), _XML, (_FOR_A_WHILE,))

@@ -52,18 +52,11 @@ class Link(NamedTuple):
     type: str = ""
     profile: str = ""
 
-    def attributes(self) -> dict[str, str]:
-        """The attributes that are known."""
-        return {name: value for name, value in (("type", self.type), ("profile", self.profile)) if value}
-
-    def header(self, anchor: str = "") -> str:
-        """The link as RFC 8288 writes it; `anchor`: its context, if that is not the resource that is served."""
-        return _header(self, anchor)
-
 
 # Many links are those of every item, and those of one item are written twice: in its page and its head.
 @lru_cache(maxsize=1024)
-def _header(link: Link, anchor: str) -> str:
+def header(link: Link, anchor: str = "") -> str:
+    """Write a link as RFC 8288 does; `anchor`: its context, if that is not the resource that is served."""
     words = f'<{_visible(link.target)}>; rel="{link.relation}"'
     if anchor:
         words += f'; anchor="{_visible(anchor)}"'
@@ -142,37 +135,45 @@ class Signposting:
     def linkset(self, holding: Holding, item: DescribedItem | None, day: str, kind: str) -> bytes:
         """All links of an item, of its files and of its metadata, as LINKSET_JSON or LINKSET_TEXT."""
         contexts = [*self._contexts(holding, item, day)]
-        if kind == LINKSET_JSON:
-            sets = [{"anchor": anchor, **_by_relation(links)} for anchor, links in contexts]
-            return f"{json.dumps({'linkset': sets}, indent=1)}\n".encode()
-        lines = [link.header(anchor) for anchor, links in contexts for link in links]
-        return (",\n".join(lines) + "\n").encode("ascii")
+        if kind == LINKSET_TEXT:
+            lines = [header(link, anchor) for anchor, links in contexts for link in links]
+            return (",\n".join(lines) + "\n").encode("ascii")
+        sets = []
+        for anchor, links in contexts:
+            context: dict[str, Any] = {"anchor": anchor}
+            for link in links:
+                attributes = {"type": link.type, "profile": link.profile}
+                known = {name: value for name, value in attributes.items() if value}
+                context.setdefault(link.relation, []).append({"href": link.target, **known})
+            sets.append(context)
+        return f"{json.dumps({'linkset': sets}, indent=1)}\n".encode()
 
     def _contexts(
         self, holding: Holding, item: DescribedItem | None, day: str
     ) -> Iterator[tuple[str, list[Link]]]:
         """Pairs of a context and its links, all as whole URLs."""
+
+        def whole(target: str) -> str:
+            return f"{self.base}{target}" if target.startswith("/") else target
+
+        def context(target: str, links: Iterable[Link]) -> tuple[str, list[Link]]:
+            return whole(target), [link._replace(target=_visible(whole(link.target))) for link in links]
+
         page = self.of_page(holding, item, day, 1 + len(holding.files))
-        yield self._whole(_page(holding)), self._all_whole(page)
+        yield context(_page(holding), page)
         files = [link for link in page if link.relation == "item" and link.target.startswith("/")]
         # A linkset of every file of a large item would take megabytes.
         for link, file in zip(files[:MOST_IN_LINKSET], holding.files, strict=False):
-            yield self._whole(link.target), self._all_whole(self.of_file(holding, file))
+            yield context(link.target, self.of_file(holding, file))
         for link in page:
             if link.relation == "describedby":
-                yield self._whole(link.target), self._all_whole(self.of_metadata(holding))
+                yield context(link.target, self.of_metadata(holding))
 
     def _described_by(self, holding: Holding, item: DescribedItem | None) -> Iterator[Link]:
         if item is not None:
             for each in self.formats:
                 where = f"/-/metadata/{holding.forms.main}?format={each.name}"
                 yield Link(where, "describedby", each.media_types[0], each.profile)
-
-    def _all_whole(self, links: Iterable[Link]) -> list[Link]:
-        return [link._replace(target=_visible(self._whole(link.target))) for link in links]
-
-    def _whole(self, target: str) -> str:
-        return f"{self.base}{target}" if target.startswith("/") else target
 
 
 def in_head(links: Iterable[Link]) -> tuple[Link, ...]:
@@ -188,7 +189,7 @@ def in_head(links: Iterable[Link]) -> tuple[Link, ...]:
         *authors,
         *items[: MOST_IN_HEAD - len(authors)],
     ):
-        length += len(link.header())
+        length += len(header(link))
         if length <= LONGEST_LINKS:
             kept.append(link)
     return tuple(kept)
@@ -196,19 +197,12 @@ def in_head(links: Iterable[Link]) -> tuple[Link, ...]:
 
 def headers(links: Iterable[Link]) -> Headers:
     """Links as the head of an answer has them."""
-    return tuple(("link", link.header()) for link in links)
+    return tuple(("link", header(link)) for link in links)
 
 
 def joined(links: Iterable[Link]) -> tuple[str, str]:
     """Links as one header: proxies that send the file themselves take over only one."""
-    return "link", ", ".join(link.header() for link in links)
-
-
-def _by_relation(links: Iterable[Link]) -> dict[str, list[dict[str, Any]]]:
-    by_relation: dict[str, list[dict[str, Any]]] = {}
-    for link in links:
-        by_relation.setdefault(link.relation, []).append({"href": link.target, **link.attributes()})
-    return by_relation
+    return "link", ", ".join(header(link) for link in links)
 
 
 def _page(holding: Holding) -> str:

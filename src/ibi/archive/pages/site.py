@@ -1,7 +1,7 @@
 """Everything at an Archive's address that is no message of the standard: files, pages, and persistent URLs.
 
     /col/<ibi>/doc/<file>                          a stored file
-    /-/item/<ibi>  /-/metadata/<ibi>               the item and its metadata: `item_page`, formats: `representations`
+    /-/item/<ibi>  /-/metadata/<ibi>               the item and its metadata: `item_page`
     /-/linkset/<ibi>  /-/qr/<ibi>.svg              its links, and its persistent URL for cameras: `item_page`
     /-/files/<ibi>  /-/zip/<ibi>                   its files: `item_page`, `delivery`
     /-/timegate/<ibi>  /-/timemap/<ibi>            its editions in time: `mementos`
@@ -14,20 +14,17 @@ Pages are values; a renderer that `app` gives makes HTML of them. Without it the
 
 from __future__ import annotations
 
-from functools import partial
 from typing import TYPE_CHECKING, Final
 
-from ibi.archive.model.access import withheld_from
 from ibi.archive.model.answer import url_list
 from ibi.archive.model.relations import ItemRelations
-from ibi.archive.pages.delivery import COL, Delivery
+from ibi.archive.pages.delivery import COL, OF_A_FILE, Delivery
 from ibi.archive.pages.handle_records import HandleRecords
 from ibi.archive.pages.item_page import ItemPages, picture_name
 from ibi.archive.pages.mementos import Mementos
-from ibi.archive.pages.models import SiteContext
-from ibi.archive.pages.representations import PageResponses, Representations
+from ibi.archive.pages.models import SiteContext, SiteParts
+from ibi.archive.pages.responses import PageResponses
 from ibi.archive.pages.signposting import joined
-from ibi.archive.preservation.audit import known_fault
 from ibi.errors import HoldingError, NotHeld, ParseError, SetupError
 from ibi.http.response import JSON, PLAIN, Response, redirect
 from ibi.http.well_known import CATALOG, SECURITY, Interface, catalog, security
@@ -43,14 +40,12 @@ from ibi.protocol.vocabulary import ItemState
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from ibi.archive.model.access import Withheld
     from ibi.archive.model.answer import ArchiveIdentity
     from ibi.archive.model.item import Holding
     from ibi.archive.pages.models import Renderer
     from ibi.archive.pages.visits import VisitCounter
     from ibi.archive.store.files import FileStore
     from ibi.archive.store.tables.catalogue import Catalogue
-    from ibi.errors import IbiError
     from ibi.http.request import Request
     from ibi.protocol.relation import Relation
     from ibi.runtime.settings import ArchiveSettings
@@ -64,41 +59,7 @@ _XML: Final = "text/xml"
 _FOR_A_DAY: Final = (("cache-control", "public, max-age=86400"),)
 
 
-class WellKnownResources:
-    """The well-known resources of one Archive. `base` begins its URLs; `now` gives POSIX seconds.
-
-    `search`: whether items can be searched; then there is a sitemap, too.
-    """
-
-    def __init__(
-        self, settings: ArchiveSettings, base: str, now: Callable[[], float], *, search: bool = False
-    ) -> None:
-        self._search = search
-        self._settings = settings
-        self._base = base
-        self._now = now
-
-    def answer(self, path: str) -> Response | None:
-        """Serve the resource of a path; None where there is none."""
-        match path:
-            case "/robots.txt":
-                return Response(200, robots(self._base if self._search else ""), PLAIN, _FOR_A_DAY)
-            case _ if path == SECURITY:
-                return security(self._settings.admin, self._now())
-            case _ if path == CATALOG:
-                return self._catalog()
-            case _:
-                return None
-
-    def _catalog(self) -> Response:
-        base = self._base
-        api = (
-            ("service-desc", f"{base}/-/api/openapi.json", JSON),
-            ("service-meta", f"{base}/-/about", JSON),
-            ("status", f"{base}/-/readyz", PLAIN),
-        )
-        harvest = (("service-desc", f"{base}/-/oai?verb=Identify", _XML),)
-        return catalog(base, [Interface(f"{base}/-/api/", api), Interface(f"{base}/-/oai", harvest)])
+_STAYING: Final = frozenset({"metadata", "linkset", "qr"})  # what is known of a removed item
 
 
 def is_well_known(path: str) -> bool:
@@ -116,10 +77,6 @@ def robots(base: str) -> bytes:
     return "\n".join(["User-agent: *", *rules, *found, ""]).encode()
 
 
-_OF_A_FILE: Final = frozenset({200, 206, 304})
-_STAYING: Final = frozenset({"metadata", "linkset", "qr"})  # what is known of a removed item
-
-
 class Site:
     """Files, pages and persistent URLs of one Archive.
 
@@ -133,7 +90,7 @@ class Site:
         identity: ArchiveIdentity,
         catalogue: Catalogue,
         file_store: FileStore,
-        renderer: Renderer | None,
+        renderer: Renderer,
         now: Callable[[], float],
         *,
         visits: VisitCounter | None = None,
@@ -143,46 +100,33 @@ class Site:
         self._identity = identity
         self._catalogue = catalogue
         self._now = now
-        place = SiteContext(identity.base, settings.resolver, settings.admin, search=search)
-        self._well_known = WellKnownResources(settings, identity.base, now, search=search)
-        self._responses = PageResponses(renderer, place)
-        self._delivery = Delivery(
-            settings,
-            identity.base,
-            file_store,
-            self._responses,
-            now,
-            visits,
-            partial(known_fault, catalogue),
-            catalogue.holding,
-        )
-        self._representations = Representations(
-            settings, identity.base, catalogue.holding, renderer, self._responses, now
-        )
-        self._item_pages = ItemPages(
-            settings, place, catalogue, self._responses, self._delivery, self._representations, renderer, now
-        )
-        self._mementos = Mementos(catalogue, identity.base, place.root)
-        self._handle_records = HandleRecords(settings, catalogue, identity.base, now)
-        ours = {"zip": self._delivery.bundle, **self._mementos.pages}
-        self._pages = self._item_pages.pages(self._withheld, self._mementos.headers) | ours
+        self._place = SiteContext(identity.base, settings.resolver, settings.admin, search=search)
+        parts = SiteParts(settings, catalogue, renderer, now, self._place)
+        self._responses = PageResponses(renderer, self._place)
+        self.refuse = self._responses.refuse
+        """Refuse a request, in the form and language that suit the reader."""
+        self._delivery = Delivery(parts, file_store, self._responses, visits)
+        mementos = Mementos(catalogue, identity.base, self._place.root)
+        pages = ItemPages(parts, self._responses, self._delivery, mementos)
+        self._item_pages = pages
+        self._handle_records = HandleRecords(settings, catalogue, now)
+        self._pages: dict[str, Callable[[Request, Holding], Response]] = {
+            "item": pages.item,
+            "files": self._delivery.listing,
+            "metadata": pages.metadata,
+            "linkset": pages.linkset,
+            "qr": pages.picture,
+            "zip": self._delivery.bundle,
+            "timegate": mementos.gate,
+            "timemap": mementos.map,
+        }
 
     def answer(self, request: Request) -> Response:
         """Answer a request that is no message."""
         try:
             return self._answer(request)
-        except ParseError as error:
-            return self.refuse(request, 400, error)
-        except NotHeld as error:
-            return self.refuse(request, 404, error)
-        except HoldingError as error:
-            return self.refuse(request, 403, error)
-        except SetupError as error:
-            return self.refuse(request, 503, error)
-
-    def refuse(self, request: Request, status: int, why: IbiError) -> Response:
-        """Refuse a request, in the form and language that suit the reader."""
-        return self._responses.refuse(request, status, why)
+        except (ParseError, HoldingError, SetupError) as error:
+            return self._responses.refuse_error(request, error)
 
     def _answer(self, request: Request) -> Response:
         path = request.path
@@ -192,14 +136,34 @@ class Site:
             word, _, name = path.removeprefix("/-/").partition("/")
             # A word without a name is no page, and no persistent URL either.
             if word in self._pages and name:
-                return self._page_of(word, request, self._held(picture_name(name) if word == "qr" else name))
+                holding = self._held(picture_name(name) if word == "qr" else name)
+                if holding.deleted and word not in _STAYING:
+                    return self._delivery.removed(request, holding)
+                return self._pages[word](request, holding)
         elif path == "/":
             return self._item_pages.front(request)
-        elif not is_well_known(path):
+        elif is_well_known(path):
+            return self._well_known(path)
+        else:
             return self._persistent(request)
-        elif (found := self._well_known.answer(path)) is not None:
-            return found
         raise NotHeld("there is no such page here")
+
+    def _well_known(self, path: str) -> Response:
+        base = self._identity.base
+        if path == "/robots.txt":
+            return Response(200, robots(base if self._place.search else ""), PLAIN, _FOR_A_DAY)
+        contact = security(self._settings.admin, self._now()) if path == SECURITY else None
+        if contact is not None:
+            return contact
+        if path != CATALOG:
+            raise NotHeld("there is no such page here")
+        api = (
+            ("service-desc", f"{base}/-/api/openapi.json", JSON),
+            ("service-meta", f"{base}/-/about", JSON),
+            ("status", f"{base}/-/readyz", PLAIN),
+        )
+        harvest = (("service-desc", f"{base}/-/oai?verb=Identify", _XML),)
+        return catalog(base, [Interface(f"{base}/-/api/", api), Interface(f"{base}/-/oai", harvest)])
 
     def _held(self, raw_name: str) -> Holding:
         name = parse_name(unescape(raw_name))
@@ -208,32 +172,24 @@ class Site:
             raise NotHeld("this Archive does not hold {name}", name=name)
         return holding
 
-    def _page_of(self, word: str, request: Request, holding: Holding) -> Response:
-        if holding.deleted and word not in _STAYING:
-            return self._delivery.removed(request, holding)
-        return self._pages[word](request, holding)
-
-    def _withheld(self, request: Request) -> Withheld:
-        """Which items' data this request may not have."""
-        return withheld_from(self._settings.networks, lambda: self._delivery.reader(request), self._now)
-
     def _persistent(self, request: Request) -> Response:
         """Resolve a persistent URL at our own address, or redirect it to the resolver (note 27)."""
         url = PersistentURL.parse(request.path, request.query)
         holding = self._catalogue.holding(url.ibi)
-        record = self._handle_records.inflected(request, url, holding) if url.inflection and holding else None
-        if record is not None:
-            return record
+        if url.inflection and holding is not None:
+            record = self._handle_records.inflected(request, url, holding)
+            if record is not None:
+                return record
         if holding is not None and not holding.deleted:
             metadata = self._as_metadata(request, url, holding)
             if metadata is not None:
                 return metadata
-            found = self._own_answer(request, url)
-            if found is not None:
+            target = self._own_answer(request, url)
+            if target is not None:
                 vary = ("vary", "Accept, Accept-Language")
                 # The link names the item that the URL names; a relation leads to another one.
-                cited = () if url.relation.steps else (self._representations.cite_as(holding),)
-                return redirect(with_query(found, url.foreign_query), vary, *cited)
+                cited = () if url.relation.steps else (self._item_pages.cite_as(holding),)
+                return redirect(with_query(target, url.foreign_query), vary, *cited)
         if self._settings.resolver:
             return redirect(f"{self._settings.resolver.rstrip('/')}{request.target}")
         if holding is None:
@@ -254,7 +210,7 @@ class Site:
             or (url.original_required and there.state is not ItemState.ORIGINAL)
         ):
             return None
-        return self._representations.see_other(request, there)
+        return self._item_pages.see_other(request, there)
 
     def _own_answer(self, request: Request, url: PersistentURL) -> str | None:
         """Where a persistent URL of an item that is held here leads; None if this Archive does not know."""
@@ -264,7 +220,11 @@ class Site:
             verbs = VerbList.of(relation, file_list=url.file_list)
             message = UrlRequest((), url.ibi, url.file_path, verbs)
             answer = url_list(
-                self._catalogue.holding, self._identity, message, "", withheld=self._withheld(request)
+                self._catalogue.holding,
+                self._identity,
+                message,
+                "",
+                withheld=self._delivery.withheld(request),
             )
             chosen = find_wanted(answer, relation, preference, answer.relations())
             if chosen is not None:
@@ -288,7 +248,7 @@ class Site:
         if holding.deleted:
             return self._delivery.removed(request, holding)
         response = self._delivery.file(request, holding, path)
-        if response.status not in _OF_A_FILE:
+        if response.status not in OF_A_FILE:
             return response
-        links = self._representations.signposting.of_file(holding, holding.file(path))
+        links = self._item_pages.signposting.of_file(holding, holding.file(path))
         return response.having(joined(links))

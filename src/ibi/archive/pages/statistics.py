@@ -96,8 +96,11 @@ def usage_json(line: UsageRow) -> dict[str, Any]:
 def routes(catalogue: Catalogue) -> tuple[Route, ...]:
     """The routes of the JSON interface: the statistics of an item, and of all items together."""
 
+    def requested(call: Call) -> Statistics:
+        return Statistics(catalogue, call.query.get("from", ""), call.query.get("to", ""))
+
     def of_item(call: Call, _body: Any) -> Response:
-        statistics = _statistics_for(catalogue, call)
+        statistics = requested(call)
         holding = catalogue.holding(call.name)
         if holding is None:
             raise NotHeld("this Archive does not hold {name}", name=call.name)
@@ -105,7 +108,7 @@ def routes(catalogue: Catalogue) -> tuple[Route, ...]:
         return answer({"ibi": str(holding.forms.main), "months": lines})
 
     def of_all(call: Call, _body: Any) -> Response:
-        return answer({"months": [usage_json(line) for line in _statistics_for(catalogue, call).of_all()]})
+        return answer({"months": [usage_json(line) for line in requested(call).of_all()]})
 
     return (
         Route(
@@ -117,11 +120,6 @@ def routes(catalogue: Catalogue) -> tuple[Route, ...]:
             gives=_REPORT, query=_PERIOD, refusals=(422,),
         ),
     )  # fmt: skip
-
-
-def _statistics_for(catalogue: Catalogue, call: Call) -> Statistics:
-    words = call.query
-    return Statistics(catalogue, words.get("from", ""), words.get("to", ""))
 
 
 def _month(text: str, otherwise: str) -> str:

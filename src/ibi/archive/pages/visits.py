@@ -32,7 +32,7 @@ from ibi.archive.store.tables.usage import UsageCounts
 from ibi.errors import SetupError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
+    from collections.abc import Callable, Iterable
 
     from ibi.archive.model.item import StoredFile
     from ibi.archive.model.url_key import AcknowledgmentCount
@@ -59,7 +59,10 @@ def is_program(agent: str) -> bool:
 def _lists() -> tuple[tuple[str, ...], re.Pattern[str]]:
     """Plain words in lower case, none of which contains another, and one pattern of all other entries."""
     # Most entries are plain words: to search for these as such takes a tenth of the time of one large pattern.
-    listed = set(_listed())
+    crawlers = json.loads((files("crawleruseragents") / "crawler-user-agents.json").read_bytes())
+    listed = {crawler["pattern"] for crawler in crawlers}
+    for name in ("robot.txt", "machine.txt"):
+        listed.update(filter(None, (files("counter_robots") / "data" / name).read_text("utf-8").splitlines()))
     plain = {re.sub(r"\\(.)", r"\1", pattern).lower() for pattern in listed if _PLAIN.fullmatch(pattern)}
     words: list[str] = []
     for word in sorted(plain, key=lambda word: (len(word), word)):
@@ -67,14 +70,6 @@ def _lists() -> tuple[tuple[str, ...], re.Pattern[str]]:
             words.append(word)
     rest = sorted(pattern for pattern in listed if not _PLAIN.fullmatch(pattern))
     return tuple(words), re.compile("|".join(f"(?:{pattern})" for pattern in rest), re.IGNORECASE)
-
-
-def _listed() -> Iterator[str]:
-    """All patterns of both lists."""
-    crawlers = json.loads((files("crawleruseragents") / "crawler-user-agents.json").read_bytes())
-    yield from (crawler["pattern"] for crawler in crawlers)
-    for name in ("robot.txt", "machine.txt"):
-        yield from filter(None, (files("counter_robots") / "data" / name).read_text("utf-8").splitlines())
 
 
 class CountryLookup:
@@ -139,11 +134,6 @@ class ItemVisit:
     moment: float
 
 
-def is_intended(request: Request) -> bool:
-    """Whether a reader has made this request on purpose."""
-    return request.method == "GET" and not request.only_prefetched
-
-
 def is_part_of_a_page(request: Request, file: StoredFile) -> bool:
     """Whether a browser fetches a file only to show a page with it: pictures, styles, scripts, fonts."""
     destination = request.header(b"sec-fetch-dest")
@@ -157,12 +147,8 @@ def is_part_of_a_page(request: Request, file: StoredFile) -> bool:
 
 def count_linked_readers(run: SqlRunner, acknowledgment: AcknowledgmentCount, moment: float) -> None:
     """Count acknowledged readers of a linked item; those of other items are seen here anyway."""
-    usage.count_linked(
-        run,
-        acknowledgment.number,
-        _month(moment),
-        UsageCounts(acknowledgment.readers, acknowledgment.readers),
-    )
+    counts = UsageCounts(acknowledgment.readers, acknowledgment.readers)
+    usage.count_linked(run, acknowledgment.number, _month(moment), counts)
 
 
 class VisitCounter:
@@ -213,8 +199,7 @@ class VisitCounter:
         now = self._now()
         try:
             with self._catalogue.writing() as writer:
-                # A new key each day: hashes of two days cannot be joined, not even by one who has the
-                # database.
+                # A new key each day: hashes of two days cannot be joined, not even by one who has the database.
                 key = usage.key_of_day(writer.run, day_of(now), secrets.token_bytes(32))
                 for (item, month, country), counts in self._counts_by_month(writer.run, key, visits).items():
                     usage.count_visits(writer.run, item, month, country, counts)
@@ -231,10 +216,10 @@ class VisitCounter:
             reader = _fingerprint(key, address, visit.agent)
             if _is_double_click(run, reader, visit):
                 continue
-            looked = _is_first(run, reader, visit, "looked")
-            counts = UsageCounts(1, int(looked))
+            counts = UsageCounts(1, int(_is_first(run, reader, visit, "looked")))
             if visit.fetched:
-                counts = UsageCounts(1, int(looked), 1, int(_is_first(run, reader, visit, "fetched")))
+                first_fetch = _is_first(run, reader, visit, "fetched")
+                counts = counts._replace(requests=1, unique_requests=int(first_fetch))
             place = (visit.item, _month(visit.moment), self._countries.of(address))
             counted[place] = counted[place].plus(counts)
         return counted

@@ -85,11 +85,10 @@ def identity_of(settings: ArchiveSettings) -> ArchiveIdentity:
 class ArchiveService:
     """The ASGI application of one Archive. It takes over `catalogue`, and closes it.
 
-    `now` gives POSIX seconds. `renderer`: without it, pages are plain text; `nonce`: without it,
-    it cannot be proved that a name leads here; `api`: without it, there is nothing below /-/api/; `visits`: the
-    counter of readers, closed with it; `holdings` gives the filter of what is held (note 45), where it is published;
-    `handlers` answer at a word behind "/-/", below it, or at another whole path ("/sitemap.xml");
-    `attestation_key` gives the public key of its receipts, "" while it has written none.
+    `now` gives POSIX seconds. `nonce`: without it, it cannot be proved that a name leads here; `api`: without it, there
+    is nothing below /-/api/; `visits`: the counter of readers, closed with it; `holdings` gives the filter of what is
+    held (note 45), where it is published; `handlers` answer at a word behind "/-/", below it, or at another whole path
+    ("/sitemap.xml"); `attestation_key` gives the public key of its receipts, "" while it has written none.
     """
 
     def __init__(  # noqa: PLR0913 - the parts of an Archive, all of them given
@@ -98,7 +97,7 @@ class ArchiveService:
         catalogue: Catalogue,
         file_store: FileStore,
         now: Callable[[], float],
-        renderer: Renderer | None = None,
+        renderer: Renderer,
         nonce: Nonce | None = None,
         *,
         api: Handler | None = None,
@@ -134,7 +133,7 @@ class ArchiveService:
         self,
         identity: ArchiveIdentity,
         file_store: FileStore,
-        renderer: Renderer | None,
+        renderer: Renderer,
         now: Callable[[], float],
         catalogue: Catalogue,
     ) -> tuple[MessageService, Site]:

@@ -23,23 +23,20 @@ _XSI: Final = "http://www.w3.org/2001/XMLSchema-instance"
 _ATTRIBUTES: Final = {"lang": "{http://www.w3.org/XML/1998/namespace}lang", "rightsUri": "rightsURI"}
 """Attributes that have another name in XML than in JSON."""
 _UNAVAILABLE: Final = ":unav"
-_ACCESS: Final = {
-    Access.OPEN: "info:eu-repo/semantics/openAccess",
-    Access.EMBARGOED: "info:eu-repo/semantics/embargoedAccess",
-    Access.RESTRICTED: "info:eu-repo/semantics/restrictedAccess",
-    Access.CLOSED: "info:eu-repo/semantics/closedAccess",
+SEMANTICS: Final = "info:eu-repo/semantics/"
+ACCESS_RIGHTS: Final = {
+    Access.OPEN: f"{SEMANTICS}openAccess",
+    Access.EMBARGOED: f"{SEMANTICS}embargoedAccess",
+    Access.RESTRICTED: f"{SEMANTICS}restrictedAccess",
+    Access.CLOSED: f"{SEMANTICS}closedAccess",
 }
+"""Who may have the data of an item, in the words of COAR and OpenAIRE."""
 _SINGULAR: Final = {
     "creators": "creator", "titles": "title", "subjects": "subject", "contributors": "contributor",
     "dates": "date", "alternateIdentifiers": "alternateIdentifier", "relatedIdentifiers": "relatedIdentifier",
     "sizes": "size", "formats": "format", "rightsList": "rights", "descriptions": "description",
     "geoLocations": "geoLocation",
 }  # fmt: skip
-_CONTENT: Final = {
-    "titles": "title", "subjects": "subject", "dates": "date", "alternateIdentifiers": "alternateIdentifier",
-    "relatedIdentifiers": "relatedIdentifier", "rightsList": "rights", "descriptions": "description",
-}  # fmt: skip
-"""Which member of an object is the content of its element; the others are attributes."""
 
 
 def write_json(item: ItemRecord) -> bytes:
@@ -67,20 +64,15 @@ def resource(item: ItemRecord) -> ET.Element:
     _add(top, "identifier", item.url, {"identifierType": "PURL"})
     for name, value in _facts(item).items():
         if name == "publisher":
-            _add(top, name, value["name"], {})
+            _add(top, name, value["name"])
         elif name == "types":
-            _add(
-                top,
-                "resourceType",
-                value["resourceType"],
-                {"resourceTypeGeneral": value["resourceTypeGeneral"]},
-            )
+            _add(top, "resourceType", value["resourceType"], _only(value, "resourceTypeGeneral"))
         elif isinstance(value, list):
             group = ET.SubElement(top, name)
             for each in value:
                 _member(group, name, each)
         else:
-            _add(top, name, str(value), {})
+            _add(top, name, str(value))
     return top
 
 
@@ -88,24 +80,24 @@ def _member(group: ET.Element, name: str, each: Any) -> None:
     """One of several values: a text, a text with attributes, or a person or place with elements of its own."""
     element = _SINGULAR[name]
     if isinstance(each, str):
-        _add(group, element, each, {})
-    elif name in _CONTENT:
-        text = each[_CONTENT[name]]
-        _add(group, element, text, {key: value for key, value in each.items() if key != _CONTENT[name]})
+        _add(group, element, each)
+    elif element in each:
+        _add(group, element, each[element], {key: value for key, value in each.items() if key != element})
     elif name == "geoLocations":
-        _add(ET.SubElement(group, element), "geoLocationPlace", each["geoLocationPlace"], {})
+        _add(ET.SubElement(group, element), "geoLocationPlace", each["geoLocationPlace"])
     else:
-        kind = {key: each[key] for key in ("contributorType",) if key in each}
-        made = ET.SubElement(group, element, kind)
-        typed = {key: each[key] for key in ("nameType",) if key in each}
-        _add(made, f"{element}Name", each["name"], typed)
-        for part in ("givenName", "familyName"):
-            if part in each:
-                _add(made, part, each[part], {})
+        person = ET.SubElement(group, element, _only(each, "contributorType"))
+        _add(person, f"{element}Name", each["name"], _only(each, "nameType"))
+        for part, text in _only(each, "givenName", "familyName").items():
+            _add(person, part, text)
 
 
-def _add(parent: ET.Element, name: str, text: str, attributes: Mapping[str, str]) -> None:
-    named = {_ATTRIBUTES.get(key, key): value for key, value in attributes.items()}
+def _only(values: Mapping[str, str], *names: str) -> dict[str, str]:
+    return {name: values[name] for name in names if name in values}
+
+
+def _add(parent: ET.Element, name: str, text: str, attributes: Mapping[str, str] | None = None) -> None:
+    named = {_ATTRIBUTES.get(key, key): value for key, value in (attributes or {}).items()}
     ET.SubElement(parent, name, named).text = text
 
 
@@ -179,7 +171,7 @@ def _related(item: ItemRecord) -> Iterator[dict[str, str]]:
 
 def _rights(item: ItemRecord) -> Iterator[dict[str, str]]:
     if not item.removed:
-        address = _ACCESS[item.access]
+        address = ACCESS_RIGHTS[item.access]
         yield {"rights": address.rpartition("/")[2], "rightsUri": address}
     for words in item.rights:
         yield {"rights": words}

@@ -14,6 +14,7 @@ from ibi.archive.model.item import ELEMENTS, Access
 from ibi.archive.oai.envelope import RecordFormat, xml_text, xml_value
 from ibi.http.request import host_of
 from ibi.web.formats import datacite
+from ibi.web.formats.datacite import ACCESS_RIGHTS, SEMANTICS
 from ibi.web.formats.record import kind_of, record
 
 if TYPE_CHECKING:
@@ -55,13 +56,6 @@ _HEAD: Final = (
     ' xmlns:dc="http://purl.org/dc/elements/1.1/" xmlns:xsi="http://www.w3.org/2001/XMLSchema-instance"'
     ' xsi:schemaLocation="http://www.openarchives.org/OAI/2.0/oai_dc/ http://www.openarchives.org/OAI/2.0/oai_dc.xsd">'
 )
-_SEMANTICS: Final = "info:eu-repo/semantics/"
-_ACCESS: Final = {
-    Access.OPEN: f"{_SEMANTICS}openAccess",
-    Access.EMBARGOED: f"{_SEMANTICS}embargoedAccess",
-    Access.RESTRICTED: f"{_SEMANTICS}restrictedAccess",
-    Access.CLOSED: f"{_SEMANTICS}closedAccess",
-}
 _EMBARGO: Final = "info:eu-repo/date/embargoEnd/"
 _TYPES: Final = {
     "JournalArticle": "article", "Preprint": "preprint", "Book": "book", "BookChapter": "bookPart",
@@ -69,18 +63,8 @@ _TYPES: Final = {
     "Report": "report", "doctoral": "doctoralThesis", "master": "masterThesis", "bachelor": "bachelorThesis",
 }  # fmt: skip
 """Types of the guidelines by genre of a thesis, or by what DataCite calls the kind; everything else is "other"."""
-_KNOWN_TYPES: Final = frozenset(
-    f"{_SEMANTICS}{word}"
-    for word in (
-        *_TYPES.values(),
-        "review",
-        "workingPaper",
-        "annotation",
-        "contributionToPeriodical",
-        "patent",
-        "other",
-    )
-)
+_OTHER_TYPES: Final = ("review", "workingPaper", "annotation", "contributionToPeriodical", "patent", "other")
+_KNOWN_TYPES: Final = frozenset(f"{SEMANTICS}{word}" for word in (*_TYPES.values(), *_OTHER_TYPES))
 
 
 def write(item: DescribedItem) -> str:
@@ -127,7 +111,7 @@ def _types(item: DescribedItem) -> Iterator[Statement]:
     own = next((value for value in values if value in _KNOWN_TYPES), None)
     kind = kind_of(values)
     word = _TYPES.get(kind.genre) or _TYPES.get(kind.datacite, "other")
-    yield own or f"{_SEMANTICS}{word}", None
+    yield own or f"{SEMANTICS}{word}", None
     yield from _statements(item, "type")
 
 
@@ -150,10 +134,11 @@ def _languages(item: DescribedItem) -> Iterator[Statement]:
 def _rights(item: DescribedItem) -> Iterator[Statement]:
     """The access first, then a licence, then words."""
     holding = item.holding
-    yield _ACCESS[holding.access_on(item.day)], None
+    yield ACCESS_RIGHTS[holding.access_on(item.day)], None
     if holding.licence:
         yield holding.licence, None
-    yield from ((words, None) for words in (holding.rights,) if words)
+    if holding.rights:
+        yield holding.rights, None
     yield from _statements(item, "rights")
 
 

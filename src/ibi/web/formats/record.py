@@ -15,9 +15,10 @@ from ibi.archive.model.item import Access
 from ibi.archive.model.record_values import author
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable
 
     from ibi.archive.model.formats import DescribedItem
+    from ibi.archive.model.item import MetadataValue
     from ibi.identifier.forms import IBIForms
 
 
@@ -104,6 +105,7 @@ _DATE: Final = re.compile(r"([0-9]{4})(?:-([0-9]{2})(?:-([0-9]{2}))?)?(?:[T/ ].*
 _DOI: Final = re.compile(
     r"(?:doi:|https?://(?:dx\.)?doi\.org/)?(10\.[0-9]{4,9}/[!-~]+)", re.ASCII | re.IGNORECASE
 )
+_WEB: Final = ("http://", "https://")
 MOST_FILES: Final = 100
 """Files that a format names; the list of an item's files is a page of its own."""
 
@@ -210,14 +212,14 @@ def clean(text: str) -> str:
 def record(item: DescribedItem) -> ItemRecord:
     """Read everything that a format writes about an item."""
     holding = item.holding
-    texts = {name: _texts(item, name) for name in item.metadata}
+    texts = {name: _texts(statements) for name, statements in item.metadata.items()}
 
     def values(name: str) -> tuple[str, ...]:
         return tuple(text.value for text in texts.get(name, ()))
 
     issued = next((day for day in map(_day, values("date")) if day), None)
     language = holding.language or next(iter(values("language")), "")
-    identifiers = values("identifier")
+    dois = [(text, _DOI.fullmatch(text)) for text in values("identifier")]
     return ItemRecord(
         url=item.url,
         names=tuple(map(str, holding.names)),
@@ -229,13 +231,14 @@ def record(item: DescribedItem) -> ItemRecord:
         publisher=next(iter(values("publisher")), item.archive),
         source=next(iter(values("source")), ""),
         issued=issued,
-        year=issued.year if issued else _named_in(item),
+        # The year in which it got its name; that of its last change where the name shows no date.
+        year=issued.year if issued else int((holding.forms.main.date.text or holding.timestamp)[:4]),
         language=language,
         subjects=texts.get("subject", ()),
         descriptions=texts.get("description", ()),
         coverage=values("coverage"),
-        doi=next((found[1] for found in map(_DOI.fullmatch, identifiers) if found), ""),
-        addresses=tuple(filter(_is_address, identifiers)),
+        doi=next((doi[1] for _, doi in dois if doi), ""),
+        addresses=tuple(text for text, doi in dois if not doi and text.lower().startswith(_WEB)),
         rights=tuple(filter(None, (clean(holding.rights), *values("rights")))),
         licence=holding.licence,
         access=holding.access_on(item.day),
@@ -248,22 +251,16 @@ def record(item: DescribedItem) -> ItemRecord:
     )
 
 
-def _texts(item: DescribedItem, name: str) -> tuple[Text, ...]:
-    cleaned = (Text(clean(value), language) for value, language in item.metadata[name])
+def _texts(statements: Iterable[MetadataValue]) -> tuple[Text, ...]:
+    """Clean texts, and drop those that are empty or come twice."""
+    cleaned = (Text(clean(value), language) for value, language in statements)
     return tuple(dict.fromkeys(text for text in cleaned if text.value))
 
 
-def _is_address(text: str) -> bool:
-    return text.lower().startswith(("http://", "https://")) and not _DOI.fullmatch(text)
-
-
-def _titles(titles: Sequence[Text], language: str) -> tuple[Text, ...]:
+def _titles(titles: Iterable[Text], language: str) -> tuple[Text, ...]:
     """Those in the item's language first, otherwise in their order."""
-    return tuple(sorted(titles, key=lambda text: not _is_of(text, language)))
-
-
-def _is_of(text: Text, language: str) -> bool:
-    return (text.language or "").lower().partition("-")[0] == language.lower().partition("-")[0]
+    main = language.lower().partition("-")[0]
+    return tuple(sorted(titles, key=lambda text: (text.language or "").lower().partition("-")[0] != main))
 
 
 def _person(text: str) -> Person:
@@ -292,12 +289,6 @@ def _related(item: DescribedItem) -> Related:
     holding = item.holding
     translations = tuple(Text(at(forms), tag or None) for tag, forms in holding.translations.items())
     return Related(at(holding.next_edition), translations, at(holding.metadata_item))
-
-
-def _named_in(item: DescribedItem) -> int:
-    """The year in which an item got its name; that of its last change where the name shows no date."""
-    when = item.holding.forms.main.date
-    return int((when.text or item.holding.timestamp)[:4])
 
 
 def _files(item: DescribedItem) -> tuple[File, ...]:

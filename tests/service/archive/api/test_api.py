@@ -24,6 +24,7 @@ from ibi.archive.store.tables.copies import CopySource
 from ibi.http.server.service import Service
 from ibi.identifier.forms import IBIForms, parse_ibi, parse_name
 from ibi.protocol.vocabulary import ItemState
+from ibi.web.archive_pages import RENDERER
 from support.archive.api_fixture import (
     BOUNDARY,
     FORM,
@@ -42,7 +43,6 @@ from support.archive.api_fixture import (
     refused,
 )
 from support.archive.archive_fixture import (
-    RENDERER,
     SERVICE,
     WHEN,
     Answer,

@@ -17,11 +17,11 @@ from ibi.archive.service.service import ArchiveService
 from ibi.errors import SetupError
 from ibi.http.server.service import Service
 from ibi.identifier.forms import parse_name
+from ibi.web.archive_pages import RENDERER
 from support.archive.archive_fixture import (
     GONE,
     ITEMS,
     LINKED,
-    RENDERER,
     REP,
     NewArchive,
     Served,

@@ -10,13 +10,11 @@ import pybtex.database
 import pytest
 
 from ibi.archive.model.formats import Format, preferred_format
-from ibi.archive.pages.models import Renderer
 from ibi.archive.service.service import ArchiveService
 from ibi.archive.store.data_directory import DataDirectory
 from ibi.http.server.service import Service
-from ibi.web import archive_pages
+from ibi.web.archive_pages import RENDERER
 from ibi.web.formats import FORMATS
-from ibi.web.rendering import page_headers, page_language, sayer
 from support.archive.archive_fixture import (
     GONE,
     ITEMS,
@@ -30,7 +28,6 @@ from support.archive.archive_fixture import (
 )
 from support.web.html_page import Page
 
-RENDERER = Renderer(archive_pages.render, page_headers, page_language, sayer, FORMATS)
 BROWSER = "text/html,application/xhtml+xml,application/xml;q=0.9,*/*;q=0.8"
 WITH_ITEM = "a.example/b/2013/01.01.00.00"
 RECORD = "a.example/b/2013/02.01.00.00"

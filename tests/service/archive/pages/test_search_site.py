@@ -264,7 +264,7 @@ def test_too_many_searches_at_once_are_told_to_come_later(
     from ibi.archive.pages.models import SiteContext
     from ibi.archive.search.index import SearchIndex
     from ibi.http.request import Request
-    from support.archive.archive_fixture import RENDERER
+    from ibi.web.archive_pages import RENDERER
 
     monkeypatch.setattr(finding_site, "MOST_WAITING", 0)
     search_pages = finding_site.SearchPages(

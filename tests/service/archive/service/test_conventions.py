@@ -24,11 +24,11 @@ from ibi.archive.service.service import ArchiveService
 from ibi.http.limits.token_bucket import NEIGHBOURS
 from ibi.http.server.service import Service
 from ibi.identifier.forms import IBIForms
+from ibi.web.archive_pages import RENDERER
 from support.archive.archive_fixture import (
     GONE,
     LAST,
     LINKED,
-    RENDERER,
     REP,
     SERVICE,
     WHEN,
@@ -67,7 +67,7 @@ def archive_with(make: Callable[..., NewArchive], **settings: Any) -> Iterator[S
     fill(archive)
     assert archive.load(*MORE, file="more.jsonl").added == len(MORE), archive.refused
     seconds = archive.clock.seconds
-    brief = HandleRecords(archive.settings, archive.catalogue, f"http://{address}", seconds)
+    brief = HandleRecords(archive.settings, archive.catalogue, seconds)
     table = (*items.routes(archive.catalogue, seconds), *brief.routes())
     api = Api(openapi.routes(table, "0"), Tokens(archive.data), 1 << 20)
     app = ArchiveService(
@@ -203,7 +203,7 @@ def test_a_circle_of_editions_has_an_end(new_archive: Callable[..., NewArchive])
         )
     holding = archive.catalogue.holding(one.main)
     assert holding is not None
-    line = Mementos(archive.catalogue, "http://b", "http://r").line(holding)
+    line = Mementos(archive.catalogue, "http://b", "http://r").series(holding)
     assert ([each.holding.forms for each in line.mementos], line.beyond) == ([one, two], None)
 
 

@@ -17,6 +17,7 @@ from ibi.protocol.messages import Acknowledgment, UrlRequest
 from ibi.protocol.url_list import UrlList
 from ibi.protocol.verb_list import VerbList
 from ibi.protocol.vocabulary import ContentType, ItemState
+from ibi.web.archive_pages import RENDERER
 from support.archive.archive_fixture import (
     GONE,
     LAST,
@@ -238,7 +239,12 @@ def test_what_is_below_the_interface_for_programs_is_passed_on_whatever_the_meth
     made = listener()
     archive = new_archive(f"127.0.0.1:{made.getsockname()[1]}")
     app = ArchiveService(
-        archive.settings, archive.catalogue, archive.file_store, archive.clock.seconds, api=_echo
+        archive.settings,
+        archive.catalogue,
+        archive.file_store,
+        archive.clock.seconds,
+        RENDERER,
+        api=_echo,
     )
     with serving(archive, made, Service(app, close=app.close)) as served:
         for method in ("GET", "POST", "PUT", "PATCH", "DELETE"):

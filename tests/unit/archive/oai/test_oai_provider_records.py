@@ -12,7 +12,6 @@ from lxml import etree  # type: ignore[import-untyped]  # it has no types
 from ibi.archive.model.formats import DescribedItem
 from ibi.archive.model.item import ELEMENTS, Access, Holding, MetadataValue, StoredFile
 from ibi.archive.oai import envelope
-from ibi.archive.oai.envelope import RecordHeader
 from ibi.identifier.forms import IBIForms
 from ibi.web.formats import oai_dc
 from ibi.web.formats.oai_dc import RECORD_FORMATS, three_letters
@@ -137,10 +136,10 @@ def test_texts_lose_what_xml_cannot_hold_and_nothing_else() -> None:
 @given(st.dictionaries(st.sampled_from(ELEMENTS), st.lists(st.text(max_size=20), max_size=2)))
 @settings(max_examples=60, deadline=None)
 def test_whatever_is_said_makes_a_valid_record(metadata: dict[str, list[str]]) -> None:
-    header = RecordHeader("oai:archive.example:x", 0, ("openaire",), removed=False)
+    header = envelope.header("oai:archive.example:x", 0, ("openaire",), removed=False)
     for format_ in RECORD_FORMATS:
         record = envelope.record(header, format_.write(described(metadata)))
-        inside = envelope.listed("ListRecords", (record,), None)
+        inside = envelope.listed("ListRecords", (record,))
         valid(envelope.document("http://archive.example/-/oai", 0, {"verb": "ListRecords"}, inside))
 
 
