@@ -92,7 +92,7 @@ def _checked(args: argparse.Namespace) -> Sequence[Candidate[Subsystem]]:
     if not Tokens(args.data / FOLDER).all():
         problem = "nobody may mint here yet; make a token: ibi mint token --data {data} --name NAME"
         raise SetupError(problem, data=args.data)
-    # A token that is read on its way lets anybody mint (T15).
+    # Whatever reads a token on its way can mint with it (T15).
     if args.tls_cert is None and not _is_loopback(address_of(args.bind)):
         sentence = (
             "tokens travel unencrypted to {bind}; give --tls-cert and --tls-key, or let a proxy encrypt"
