@@ -290,7 +290,7 @@ class ItemPages:
         last = self._parts.day[:7]
         every = [_months_before(last, back) for back in range(_MONTHS - 1, -1, -1)]
         with self._catalogue.reading() as run:
-            months = by_month(usage.usage_of_item(run, holding.number, "", every[0], last))
+            months = by_month(usage.usage_by_month(run, holding.number, "", every[0], last))
         if not months:
             return ()
         return tuple((month, months.get(month, UsageCounts())) for month in every if month >= min(months))

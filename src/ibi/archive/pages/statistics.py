@@ -60,12 +60,12 @@ class Statistics:
         """The lines of one item."""
         with self._catalogue.reading() as run:
             name = str(holding.forms.main)
-            return usage.usage_of_item(run, holding.number, name, self._first, self._last)
+            return usage.usage_by_month(run, holding.number, name, self._first, self._last)
 
     def of_all(self) -> list[UsageRow]:
         """The lines of all items together."""
         with self._catalogue.reading() as run:
-            return usage.usage_of_all(run, self._first, self._last)
+            return usage.usage_by_month(run, None, "", self._first, self._last)
 
     def of_each(self) -> Iterator[UsageRow]:
         """The lines of every visited item, item by item; read page by page."""

@@ -19,7 +19,7 @@ import fcntl
 import hashlib
 import os
 import stat
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from typing import TYPE_CHECKING, BinaryIO
 
 from ibi.archive.model.file_names import LONGEST_PART, file_parts, media_type
@@ -183,7 +183,7 @@ class FileStore:
         read as it is listed, and a later call continues.
         """
         try:
-            with self._settling():
+            with _locked(self._data / "settle.lock", fcntl.LOCK_EX):
                 while True:
                     # Read before the paths to remove: so those that have to go for these files are among them.
                     staged = catalogue.staged_files()
@@ -204,15 +204,6 @@ class FileStore:
                             writer.record_placed(each)
         except OSError as error:
             raise self._unusable(error) from None
-
-    @contextmanager
-    def _settling(self) -> Iterator[None]:
-        lock = os.open(self._data / "settle.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-        try:
-            fcntl.flock(lock, fcntl.LOCK_EX)
-            yield
-        finally:
-            os.close(lock)
 
     def _place(self, staged: Iterable[ListedFile]) -> None:
         for each in staged:
@@ -289,16 +280,21 @@ class FileStore:
 @contextmanager
 def exclusive_lock(path: Path, taken: SetupError) -> Iterator[None]:
     """Hold a lock file, also while children of this process run. Raises `taken` if another process holds it."""
+    with ExitStack() as held:
+        try:
+            held.enter_context(_locked(path, fcntl.LOCK_EX | fcntl.LOCK_NB))
+        except BlockingIOError:
+            raise taken from None
+        except OSError as error:
+            raise SetupError("{path} cannot be opened: {reason}", path=path, reason=error.strerror) from None
+        yield
+
+
+@contextmanager
+def _locked(path: Path, how: int) -> Iterator[None]:
+    lock = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     try:
-        lock = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-    except OSError as error:
-        raise SetupError("{path} cannot be opened: {reason}", path=path, reason=error.strerror) from None
-    try:
-        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        os.close(lock)
-        raise taken from None
-    try:
+        fcntl.flock(lock, how)
         yield
     finally:
         os.close(lock)

@@ -123,18 +123,10 @@ def count_linked(run: SqlRunner, item: int, month: str, counts: UsageCounts) -> 
     run(_COUNT_LINKED, number=item, month=month, **counts._asdict())
 
 
-def usage_of_item(run: SqlRunner, item: int, name: str, first: str, last: str) -> list[UsageRow]:
-    """Return the figures of an item, from one month to another."""
-    rows = run(_OF_ITEM, item=item, first=first, last=last).fetchall()
-    return [UsageRow(name, row[0], row[1], UsageCounts(*row[2:])) for row in rows]
-
-
-def usage_of_all(run: SqlRunner, first: str, last: str) -> list[UsageRow]:
-    """Return the figures of all items together."""
-    return [
-        UsageRow("", row[0], row[1], UsageCounts(*row[2:]))
-        for row in run(_OF_ALL, first=first, last=last).fetchall()
-    ]
+def usage_by_month(run: SqlRunner, item: int | None, name: str, first: str, last: str) -> list[UsageRow]:
+    """Return the figures of an item, or of all items together (None), from one month to another."""
+    found = run(_OF_ALL if item is None else _OF_ITEM, item=item, first=first, last=last).fetchall()
+    return [UsageRow(name, month, country, UsageCounts(*counts)) for month, country, *counts in found]
 
 
 class UsagePosition(NamedTuple):
