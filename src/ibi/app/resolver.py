@@ -164,6 +164,8 @@ def resolver_service(
 class _Assembly:
     """Makes the service of a resolver for each version of its settings, over stores that stay open."""
 
+    _current: ResolverService  # made before the first request
+
     def __init__(
         self,
         data: Path,
@@ -177,8 +179,7 @@ class _Assembly:
         self._trusted = trusted
         self._listening = listening
         self._pages = site_pages()
-        self._current: ResolverService | None = None
-        self.administration = WithAdministration(self._service, data, stores, settings, trusted)
+        self.administration = WithAdministration(lambda: self._current, data, stores, settings, trusted)
         self._own_pages = WithAssets(self.administration)
         self.counter = AcknowledgmentCounter(stores.metrics)
         stores.metrics.follow(self.counter, lambda: len(stores.registry.archives()), lambda: 0)
@@ -203,17 +204,13 @@ class _Assembly:
         self.fast_path.follow(self._current.cache_policy)
         return self._current
 
-    def _service(self) -> ResolverService:
-        assert self._current is not None  # noqa: S101 - make() runs before the first request
-        return self._current
-
     async def watch(self, settings: ResolverSettings) -> None:
         """Run the duties of the first process: confirmations, mirroring, holdings filters."""
         await asyncio.gather(self._confirm_again(), self._mirror(settings), self._stores.filters.run())
 
     async def _confirm_again(self) -> None:
         """Ask unconfirmed Archives again, by the settings of the moment (T18)."""
-        while self._current is not None:
+        while True:
             await self._current.admission.membership.probation.ask_again()
             await asyncio.sleep(ASK_AGAIN_SECONDS)
 
@@ -241,11 +238,9 @@ def site_pages() -> Pages:
         explanation=resolver_pages.explanation,
         find=resolver_pages.find,
         registration=resolver_pages.registration,
-        headers=_raw_headers,
+        headers=lambda _, language: [
+            (name.encode(), value.encode()) for name, value in page_headers(language)
+        ],
         language=lambda headers: preferred_language(headers.get(b"accept-language", b"").decode("latin-1")),
         say=sayer,
     )
-
-
-def _raw_headers(_content_type: str, language: str) -> list[tuple[bytes, bytes]]:
-    return [(name.encode(), value.encode()) for name, value in page_headers(language)]

@@ -144,16 +144,12 @@ def _fault(text: str) -> ParseError:
     start = 0
     for part, (matches, problem) in zip(parts, _PART_RULES, strict=True):
         if matches(part) is None:
-            at, end = _narrow(part)
+            # At the first character that no label has, or in all of the part.
+            odd = re.search(r"[^A-Za-z0-9.@-]", part)
+            at, end = odd.span() if odd else (0, max(1, len(part)))
             return ParseError(WHAT, text, problem, start + at, start + end)
         start += len(part) + 1
     return ParseError(WHAT, text, "it is not a uniform repository name")
-
-
-def _narrow(part: str) -> tuple[int, int]:
-    """Where in a part the fault lies: at its first character that no label has, or all of it."""
-    odd = re.search(r"[^A-Za-z0-9.@-]", part)
-    return (odd.start(), odd.start() + 1) if odd else (0, max(1, len(part)))
 
 
 _PART_RULES: tuple[tuple[Callable[[str], object], str], ...] = (

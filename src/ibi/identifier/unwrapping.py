@@ -64,12 +64,6 @@ _DEEPEST = 24  # wrappers around wrappers that are told apart
 _STORED = frozenset({"col/", "attachment.cgi/", "displaydoccontent.cgi/"})
 
 
-def head_length(token: str) -> int:
-    """How many characters of known wrapping a text starts with."""
-    match = _HEAD.match(token)
-    return match.end() if match else 0
-
-
 def wrappers_before(text: str) -> list[Wrapper]:
     """The pieces of what stands before an identifier, from left to right."""
     pieces: list[Wrapper] = []
@@ -350,7 +344,8 @@ def _fault(text: str) -> ParseError:
     token = max(
         tokens, key=lambda token: (bool(re.search(r"[/\\]", token[0])), sum(map(str.isdigit, token[0])))
     )
-    skipped = head_length(token[0])
+    wrapped = _HEAD.match(token[0])
+    skipped = wrapped.end() if wrapped else 0
     core = token[0][skipped:].rstrip(".,;)]}*")
     start = token.start() + skipped
     suggestion = likely_spelling(re.split("[!+?]", core)[0]) or likely_spelling(text)

@@ -68,7 +68,11 @@ class MintingService:
         self._choose = choose
         self._under_way: dict[str, tuple[int, int]] = {}  # requests and labels of each client
         self._trouble = ""
-        self._pages: dict[str, Page] = {"/-/healthz": _health, "/-/about": self._about, **pages}
+        self._pages: dict[str, Page] = {
+            "/-/healthz": lambda: Response(200, b'{"status": "ok"}', JSON, NO_STORE),
+            "/-/about": self._about,
+            **pages,
+        }
 
     async def __call__(self, scope: dict[str, Any], receive: Receive, send: Send) -> None:
         """Answer one HTTP request; other kinds of connection are none of ours."""
@@ -208,10 +212,6 @@ class MintingService:
 
 
 _HEADERS: Final = (*NO_STORE, ("vary", "accept"))
-
-
-def _health() -> Response:
-    return Response(200, b'{"status": "ok"}', JSON, NO_STORE)
 
 
 def _later(why: IbiError, seconds: int = LONGEST_WAIT) -> Refusal:

@@ -112,7 +112,7 @@ class PersistentURL(NamedTuple):
 
     @property
     def file_list(self) -> bool:
-        """Whether the list of files is wanted instead of the item."""
+        """Whether the list of files is wanted instead of the item; where its verb stands does not matter (URL-08)."""
         return GET_FILE_LIST in self.verbs.verbs
 
     def __str__(self) -> str:

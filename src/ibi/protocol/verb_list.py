@@ -35,11 +35,6 @@ class VerbList(NamedTuple):
         return cls((*relation.verbs, GET_FILE_LIST) if file_list else relation.verbs)
 
     @property
-    def file_list(self) -> bool:
-        """Whether the list of files is wanted; where the verb stands does not matter (URL-08)."""
-        return GET_FILE_LIST in self.verbs
-
-    @property
     def relation(self) -> Relation:
         """What the other verbs ask for. Raises ParseError where their order means nothing (URL-10, AMB-42)."""
         return Relation.from_verbs([verb for verb in self.verbs if verb != GET_FILE_LIST])
@@ -56,14 +51,8 @@ class VerbList(NamedTuple):
 
 @lru_cache(maxsize=1024)
 def _read(text: str) -> VerbList:
-    words = text.replace("+", " ").split(" ")
-    return VerbList(tuple(_canonical(word) for word in words if word))
-
-
-def _canonical(word: str) -> str:
-    if word == GET_FILE_LIST:
-        return word
-    return parse_verb(word).spelled(1)
+    words = [word for word in text.replace("+", " ").split(" ") if word]
+    return VerbList(tuple(word if word == GET_FILE_LIST else parse_verb(word).spelled(1) for word in words))
 
 
 NO_VERBS: Final = VerbList()

@@ -3,7 +3,7 @@
 import pytest
 
 from ibi.errors import ParseError
-from ibi.protocol.verb_list import VerbList
+from ibi.protocol.verb_list import GET_FILE_LIST, VerbList
 
 
 @pytest.mark.proves("AMB-28")
@@ -17,8 +17,8 @@ def test_blanks_and_plus_signs_separate() -> None:
 def test_where_the_file_list_is_asked_for_does_not_matter() -> None:
     first, last = VerbList.parse("GetFileList GetMetadata"), VerbList.parse("GetMetadata GetFileList")
     assert first.relation == last.relation
-    assert first.file_list
-    assert last.file_list
+    assert GET_FILE_LIST in first.verbs
+    assert GET_FILE_LIST in last.verbs
 
 
 @pytest.mark.proves("URL-09", "AMB-41")

@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 import re
 import time
-from contextlib import closing
+from contextlib import closing, suppress
 from pathlib import Path
 from statistics import median
 from typing import TYPE_CHECKING, Final
@@ -50,8 +50,10 @@ def check_disk(data: Path) -> Iterator[Finding]:
     files = state.f_favail if state.f_files else _FEW_FILES
     yield judge_free_space(state.f_bavail * state.f_frsize, files)
     yield _flush(data)
-    kind = judge_kind(file_system(data, _mounts()))
-    if kind is not None:
+    mounts = ""
+    with suppress(OSError):
+        mounts = _MOUNTS.read_text(encoding="utf-8", errors="surrogateescape")
+    if (kind := judge_kind(file_system(data, mounts))) is not None:
         yield kind
 
 
@@ -103,13 +105,6 @@ def file_system(path: Path, mounts: str) -> str:
             # A later mount hides an earlier one at the same place.
             kinds[mounted_at] = what.split(" ")[0]
     return next((kinds[str(folder)] for folder in folders if str(folder) in kinds), "")
-
-
-def _mounts() -> str:
-    try:
-        return _MOUNTS.read_text(encoding="utf-8", errors="surrogateescape")
-    except OSError:
-        return ""
 
 
 def _flush(data: Path) -> Finding:

@@ -133,7 +133,11 @@ class ArchiveSettings(Settings):
     def __post_init__(self) -> None:
         _check(self.inclusion_request("1").query(), self.aliases)
         for text in (*self.networks, *self.trusted_resolvers, *self.trusted_proxies):
-            _check_network(text)
+            try:
+                ip_network(text)
+            except ValueError as error:
+                problem = "{text} is no address or network: {reason}"
+                raise SetupError(problem, text=text, reason=error) from None
 
     def inclusion_request(self, version: str) -> InclusionRequest:
         """What the Archive says of itself when it switches on; `version` is that of its software."""
@@ -303,10 +307,3 @@ def _check(query: str, addresses: tuple[str, ...]) -> None:
         if error.text == query:
             raise SetupError(error.problem, **error.details) from None
         raise SetupError("{reason}: {text}", reason=error, text=error.text[:_SHOWN]) from None
-
-
-def _check_network(text: str) -> None:
-    try:
-        ip_network(text)
-    except ValueError as error:
-        raise SetupError("{text} is no address or network: {reason}", text=text, reason=error) from None
