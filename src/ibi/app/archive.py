@@ -120,7 +120,7 @@ def archive_service(
         memberships.stop,
         close,
         tls,
-        largest_body=_largest_body(watched.current().settings),
+        largest_body=watched.current().settings.largest_upload + _FORM,
         reload=app.reload,
         at_once=lambda method, target, head, peer: app.current().at_once(method, target, head, peer),
     )
@@ -237,7 +237,7 @@ def archive_api(
         *AccountRoutes(people, tokens, _moment, tuple(Scope)).routes(),
         *more,
     )
-    api = Api(openapi.routes(table, ibi.__version__), tokens, _largest_body(settings), uploads.TUNNEL)
+    api = Api(openapi.routes(table, ibi.__version__), tokens, settings.largest_upload + _FORM, uploads.TUNNEL)
     return api, receiver
 
 
@@ -247,7 +247,7 @@ def _administration(
     """Make the administration at /-/admin, which is to be closed."""
     authentication = Authentication(directory.path, str(settings.service.main), time.time)
     item_store = directory.item_store_over(catalogue, settings)
-    forms = FormHandling(settings, item_store, _largest_body(settings))
+    forms = FormHandling(settings, item_store, settings.largest_upload + _FORM)
     data, uploading = directory.path, _upload_store(directory, settings)
     copier = Copier(item_store, settings.resolver, settings.largest_upload)
     giver = Giver(item_store, data, f"http://{settings.address}")
@@ -270,11 +270,6 @@ def indexer(directory: DataDirectory, catalogue: Catalogue) -> Indexer:
     """Make the indexer, which keeps the search index up to date; it is to be closed."""
     service = str(directory.settings().service.main)
     return Indexer(catalogue, directory.path, time.time, lambda types: kind_of(types).datacite, service)
-
-
-def _largest_body(settings: ArchiveSettings) -> int:
-    """Return the bytes of the largest request that an Archive reads."""
-    return settings.largest_upload + _FORM
 
 
 def _upload_store(directory: DataDirectory, settings: ArchiveSettings) -> uploads.Uploads:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
+from contextlib import closing
 from functools import partial
 from math import ceil
 from typing import TYPE_CHECKING, Final
@@ -74,14 +75,11 @@ def check_resolver(data: Path) -> None:
     ResolverSettings.read(data)
     open_registry(data).close()
     index, evidence = HintCache(data / "hints"), Evidence(data / EVIDENCE_FILE, time.time)
-    try:
+    with closing(index), closing(evidence):
         # Hints are a cache and may be lost, but which Archive showed an original first protects it (T04): the evidence
         # still has that.
         if index.is_empty():
             rebuild_hints(index, evidence.entries())
-    finally:
-        index.close()
-        evidence.close()
 
 
 def _open_stores(data: Path, settings: ResolverSettings, names: Names) -> Stores:

@@ -15,6 +15,7 @@ from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Final
 
 from ibi.errors import SetupError
+from ibi.runtime.durable_files import open_regular
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -64,15 +65,10 @@ class Nonce:
     def answer(self) -> tuple[int, bytes]:
         """Status and plain text for GET /-/nonce: 200 and the nonce, or 404 where there is none or an old one."""
         try:
-            handle = os.open(self._path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+            with open_regular(self._path) as file:
+                text, written = file.read(2 * _BYTES + 1), os.fstat(file.fileno()).st_mtime
         except OSError:
             return _NONE
-        try:
-            text, written = os.read(handle, 2 * _BYTES + 1), os.fstat(handle).st_mtime
-        except OSError:
-            return _NONE
-        finally:
-            os.close(handle)
         fresh = abs(self._now() - written) <= LONGEST_AGE
         return (200, text + b"\n") if fresh and _TEXT.fullmatch(text) else _NONE
 

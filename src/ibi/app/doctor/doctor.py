@@ -13,23 +13,9 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, Final, TypeVar
 
-from ibi.app.doctor import Finding, not_proven, reach
+from ibi.app.doctor import Finding, not_proven, reach, stores
 from ibi.app.doctor.machine import check_clock, check_disk, check_minting
-from ibi.app.doctor.reach import check_certificate, check_certificate_file, https_address
-from ibi.app.doctor.stores import (
-    DirectoryKind,
-    check_database,
-    check_evidence,
-    check_memberships,
-    check_policy,
-    check_service,
-    check_settings,
-    check_subsystems,
-    kinds_of,
-    registered_archives,
-    resolvers_of,
-    subsystems_of,
-)
+from ibi.app.doctor.stores import DirectoryKind
 from ibi.errors import IbiError, SetupError
 from ibi.http.client import AddressPolicy, Client
 from ibi.identifier.dates import TICKS
@@ -37,7 +23,7 @@ from ibi.runtime.nonce import Nonce
 from ibi.runtime.settings import ArchiveSettings, ResolverSettings
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping
+    from collections.abc import Callable, Iterable, Iterator, Mapping
     from pathlib import Path
 
     from ibi.http.client.address import Names
@@ -80,14 +66,14 @@ class Checkup:
     def __init__(
         self, data: Path, machine: Machine, options: CheckupOptions, names: Names | None = None
     ) -> None:
-        self.kinds = kinds_of(data)
+        self.kinds = stores.kinds_of(data)
         if not self.kinds:
             raise SetupError("nothing of ours is in {path}: no Archive, no resolver, no labels", path=data)
         if options.url:
-            https_address(options.url)
+            reach.https_address(options.url)
         self._stored = [kind for kind in self.kinds if kind is not DirectoryKind.MINTING]
         self._data = data
-        self._subsystems = subsystems_of(data, machine)
+        self._subsystems = stores.subsystems_of(data, machine)
         self._machine = machine
         self._options = options
         self._names = names
@@ -108,13 +94,15 @@ class Checkup:
             "certificate": {"": self._certificate},
         }
         if DirectoryKind.RESOLVER in self.kinds:
-            parts["evidence"] = {"": lambda: check_evidence(self._data)}
+            parts["evidence"] = {"": lambda: stores.check_evidence(self._data)}
         return [finding for name, checks in parts.items() for finding in _in_time(name, checks)]
 
-    def _settings(self) -> Iterable[Finding]:
-        found = [finding for kind in self._stored for finding in check_settings(self._data, kind)]
-        found += check_policy(self._data) if DirectoryKind.RESOLVER in self.kinds else []
-        return [*found, *check_subsystems(self._data, self._machine)]
+    def _settings(self) -> Iterator[Finding]:
+        for kind in self._stored:
+            yield from stores.check_settings(self._data, kind)
+        if DirectoryKind.RESOLVER in self.kinds:
+            yield from stores.check_policy(self._data)
+        yield from stores.check_subsystems(self._data, self._machine)
 
     def _minting(self) -> Mapping[str, Check]:
         """Return a check for each subsystem that is listed, or for the one that the directory is."""
@@ -126,14 +114,17 @@ class Checkup:
             for name in self._subsystems
         }
 
-    def _databases(self) -> Iterable[Finding]:
+    def _databases(self) -> Iterator[Finding]:
         seconds = (_SECONDS["database"] - 1) / max(1, len(self._stored))
-        found = [finding for kind in self._stored for finding in check_database(self._data, kind, seconds)]
-        return [*found, *check_service(self._data)] if DirectoryKind.ARCHIVE in self.kinds else found
+        for kind in self._stored:
+            yield from stores.check_database(self._data, kind, seconds)
+        if DirectoryKind.ARCHIVE in self.kinds:
+            yield from stores.check_service(self._data)
 
-    def _network(self, *, served: bool) -> Iterable[Finding]:
-        found = asyncio.run(self._reached(served=served))
-        return [*found, *check_memberships(self._data)] if DirectoryKind.ARCHIVE in self.kinds else found
+    def _network(self, *, served: bool) -> Iterator[Finding]:
+        yield from asyncio.run(self._reached(served=served))
+        if DirectoryKind.ARCHIVE in self.kinds:
+            yield from stores.check_memberships(self._data)
 
     async def _reached(self, *, served: bool) -> list[Finding]:
         """Check all names and peers at once."""
@@ -146,9 +137,9 @@ class Checkup:
             AddressPolicy(allow_private=bool(resolver and resolver.allow_private_archives)), self._names
         )
         parts = [self._proofs(own, self._addresses(archive, resolver))] if served else []
-        parts += [reach.check_resolver(own, url) for url in resolvers_of(self._data)]
+        parts += [reach.check_resolver(own, url) for url in stores.resolvers_of(self._data)]
         if resolver:
-            parts.append(reach.check_archives(strangers, registered_archives(self._data)))
+            parts.append(reach.check_archives(strangers, stores.registered_archives(self._data)))
         try:
             return [finding for part in await asyncio.gather(*parts) for finding in part]
         finally:
@@ -174,16 +165,16 @@ class Checkup:
         except SetupError as error:
             return [_without_nonce(error)]
 
-    def _certificate(self) -> Iterable[Finding]:
-        now, file = self._machine.now() / TICKS, self._options.certificate
-        found = [*check_certificate_file(file, now)] if file is not None else []
-        if not self._options.url:
-            return found
-        try:
-            with self._nonce.published() as nonce:
-                return [*found, *check_certificate(self._options.url, nonce, now)]
-        except SetupError as error:
-            return [*found, _without_nonce(error)]
+    def _certificate(self) -> Iterator[Finding]:
+        now = self._machine.now() / TICKS
+        if self._options.certificate is not None:
+            yield from reach.check_certificate_file(self._options.certificate, now)
+        if self._options.url:
+            try:
+                with self._nonce.published() as nonce:
+                    yield from reach.check_certificate(self._options.url, nonce, now)
+            except SetupError as error:
+                yield _without_nonce(error)
 
 
 def _settings_or_none(kind: type[_Known], data: Path) -> _Known | None:
@@ -198,7 +189,7 @@ def _without_nonce(error: SetupError) -> Finding:
     return not_proven("address", error, "run this as the user of the service")
 
 
-def _in_time(name: str, checks: Mapping[str, Check]) -> Iterable[Finding]:
+def _in_time(name: str, checks: Mapping[str, Check]) -> Iterator[Finding]:
     """Run checks at once, and yield what they find in the time of their part.
 
     `checks` by the name of the subsystem that each looks at; "" where there is only one.
