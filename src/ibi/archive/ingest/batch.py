@@ -6,7 +6,7 @@ without files are inserted together, and all others go through the unit of work 
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, field, fields, replace
 from typing import TYPE_CHECKING, NamedTuple
 
 from ibi.archive.model.file_names import check_names
@@ -52,47 +52,45 @@ class PreparedItem(NamedTuple):
 class ImportBatch:
     """The items of one transaction, until they are in the catalogue."""
 
-    def __init__(self, what: str, origin: str, report: ImportReport) -> None:
-        self.report = report
+    def __init__(self, work: UnitOfWork, items: Sequence[PreparedItem], what: str, origin: str) -> None:
+        """Find which of the names and keys of the items are held already."""
+        self.report = ImportReport()
+        self._work = work
         self._what = what
         self._origin = origin
         self._detail = {"origin": origin} if origin else {}
         self._new: list[PreparedItem] = []
         self._coming: set[str] = set()  # names of the new ones
         self._keys_coming: set[str] = set()
-        self._names: dict[str, int] = {}
-        self._keys: dict[str, int] = {}
-        self._rows: dict[int, Row] = {}
-
-    def look(self, work: UnitOfWork, items: Sequence[PreparedItem]) -> None:
-        """Find which of the names and keys are held already."""
         run = work.writer.run
         batches.prepare(run)
         self._names = batches.numbers_of_names(run, [name for item in items for name in item.names])
         self._keys = batches.numbers_of_keys(run, [item.draft.key for item in items if item.draft.key])
         numbers = {*self._names.values(), *self._keys.values()}
-        self._rows = batches.rows_of(run, numbers) if numbers else {}
+        self._rows: dict[int, Row] = batches.rows_of(run, numbers) if numbers else {}
 
-    def put(self, work: UnitOfWork, item: PreparedItem) -> bool:
+    def put(self, item: PreparedItem) -> bool:
         """Add or change an item; False if its files are not needed. Raises AlreadyHeld, BadItem, HoldingError."""
         key = item.draft.key
         # A record may name an item that stands earlier in the same batch: then that one has to be written first.
         if not self._coming.isdisjoint(item.names) or key in self._keys_coming:
-            self.flush(work)
+            self.flush()
         number = self._number(item)
         if number is None:
-            self._add(work, item)
+            self._add(item)
             return True
-        row = self._rows.get(number) or batches.rows_of(work.writer.run, [number])[number]
+        run = self._work.writer.run
+        row = self._rows.get(number) or batches.rows_of(run, [number])[number]
         if not item.staged and self._is_the_same(row, item):
             self.report.unchanged += 1
             return False
-        return self._change(work, work.writer.run.item_of_row(row), item)
+        return self._change(run.item_of_row(row), item)
 
-    def flush(self, work: UnitOfWork) -> None:
+    def flush(self) -> None:
         """Insert the new items."""
         if not self._new:
             return
+        work = self._work
         event = ItemEvent(work.moment, work.who, self._what, self._detail)
         numbers = batches.add_all(work.writer.run, [(item.holding, item.names) for item in self._new], event)
         for number, item in zip(numbers, self._new, strict=True):
@@ -120,12 +118,12 @@ class ImportBatch:
             raise AlreadyHeld(problem, names=", ".join(str(each.main) for each in forms))
         return next(iter(found), None)
 
-    def _add(self, work: UnitOfWork, item: PreparedItem) -> None:
+    def _add(self, item: PreparedItem) -> None:
         if item.staged or item.holding.next_edition is not None:
-            added = work.add(item.holding, item.staged, self._what, **self._detail)
+            added = self._work.add(item.holding, item.staged, self._what, **self._detail)
             self._note(added.number, item.names, item.draft.key)
         else:
-            work.check_new(item.holding)
+            self._work.check_new(item.holding)
             self._new.append(item)
             self._coming.update(item.names)
             if item.draft.key:
@@ -147,15 +145,18 @@ class ImportBatch:
             described[_TIMESTAMP] = held[_TIMESTAMP]
         return described == list(held)
 
-    def _change(self, work: UnitOfWork, held: Holding, item: PreparedItem) -> bool:
+    def _change(self, held: Holding, item: PreparedItem) -> bool:
         """Change a held item to what its record says, if it came from the same origin; False if nothing changes."""
+        work = self._work
         gone = bool(self._origin) and is_removed(item.draft)
         new = _renewed(held, item)
         differing = _differences(held, new)
         if not differing or (gone and held.deleted):
             self.report.unchanged += 1
             return False
-        if not self._came_from_there(work, held):
+        # Only the repository that an item was added from may change it.
+        first = next(iter(history.events_of(work.writer.run, held.number)), None)
+        if not self._origin or first is None or first.detail != self._detail:
             problem = "{name} is already held, but differs in: {fields}"
             raise AlreadyHeld(problem, name=item.holding.forms.main, fields=", ".join(differing))
         if gone:
@@ -169,11 +170,6 @@ class ImportBatch:
             self.report.changed += 1
         self._note(held.number, item.names, item.draft.key)
         return not gone
-
-    def _came_from_there(self, work: UnitOfWork, held: Holding) -> bool:
-        """Return whether this item was added from the same origin, which may change it then."""
-        first = next(iter(history.events_of(work.writer.run, held.number)), None)
-        return bool(self._origin) and first is not None and first.detail == self._detail
 
 
 _REP, _IBIP, _KEY, _TIMESTAMP = map(rows.ITEM_COLUMNS.index, ("rep", "ibip", "key", "timestamp"))
@@ -200,8 +196,7 @@ def _renewed(held: Holding, item: PreparedItem) -> Holding:
 
 def _differences(held: Holding, described: Holding) -> list[str]:
     """Return the names of the facts that differ."""
-    held = replace(held, files=_placed(held.files))
-    described = replace(described, files=_placed(described.files))
+    held, described = (replace(each, files=_placed(each.files)) for each in (held, described))
     return [
         each.name for each in fields(Holding) if getattr(held, each.name) != getattr(described, each.name)
     ]
@@ -220,6 +215,7 @@ class RefusedRecord(NamedTuple):
     name: str = ""
 
 
+@dataclass(slots=True)
 class RecordIngest:
     """Ingests records into one Archive, in the name of the account `who`; `what` is the event in their history.
 
@@ -228,56 +224,45 @@ class RecordIngest:
     there is changed to what its record says, or removed.
     """
 
-    def __init__(
-        self,
-        item_store: ItemStore,
-        who: str,
-        refused: Callable[[RefusedRecord], None],
-        stage: Callable[[Draft], Iterable[StoredFile]] = lambda _: (),
-        *,
-        what: str = "imported",
-        origin: str = "",
-    ) -> None:
-        self._item_store = item_store
-        self._who = who
-        self._report = refused
-        self._stage = stage
-        self._what = what
-        self._origin = origin
-        self.report = ImportReport()
+    item_store: ItemStore
+    who: str
+    refused: Callable[[RefusedRecord], None]
+    stage: Callable[[Draft], Iterable[StoredFile]] = lambda _: ()
+    what: str = "imported"
+    origin: str = ""
+    report: ImportReport = field(default_factory=ImportReport)
 
     def take(self, records: Sequence[SourceRecord]) -> None:
         """Ingest a batch. Raises SetupError where the Archive cannot be written; then none of it has happened."""
         refusals: list[RefusedRecord] = []
         ready = self._prepared(records, refusals)
         if ready:
-            batch = ImportBatch(self._what, self._origin, ImportReport())
             unneeded: list[StoredFile] = []
-            with self._item_store.unit_of_work(self._who) as work:
-                batch.look(work, ready)
+            with self.item_store.unit_of_work(self.who) as work:
+                batch = ImportBatch(work, ready, self.what, self.origin)
                 for item in ready:
                     try:
-                        if not batch.put(work, item):
+                        if not batch.put(item):
                             unneeded += item.staged
                     except IbiError as error:
                         refusals.append(RefusedRecord(item.record.line, error, item.record.name))
                         unneeded += item.staged
-                batch.flush(work)
+                batch.flush()
             # Not where the transaction failed: it may count after all, and then lists these files.
             for staged in unneeded:
-                self._item_store.file_store.discard(staged)
+                self.item_store.file_store.discard(staged)
             for each in fields(ImportReport):
                 setattr(
                     self.report, each.name, getattr(self.report, each.name) + getattr(batch.report, each.name)
                 )
         self.report.refused += len(refusals)
         for refusal in sorted(refusals, key=lambda refusal: refusal.line):
-            self._report(refusal)
+            self.refused(refusal)
 
     def _prepared(self, records: Sequence[SourceRecord], refusals: list[RefusedRecord]) -> list[PreparedItem]:
         """Return the records that can be ingested, with their names and staged files."""
         named = self._named(records)
-        now = self._item_store.moment
+        now = self.item_store.moment
         ready = []
         for record in records:
             draft = record.draft
@@ -304,10 +289,10 @@ class RecordIngest:
         check_names(draft.files)
         staged: list[StoredFile] = []
         try:
-            staged.extend(self._stage(draft))
+            staged.extend(self.stage(draft))
         except IbiError:
             for file in staged:
-                self._item_store.file_store.discard(file)
+                self.item_store.file_store.discard(file)
             raise
         return tuple(staged)
 
@@ -320,14 +305,14 @@ class RecordIngest:
         }
         if not drafts:
             return {}
-        with self._item_store.catalogue.reading() as run:
+        with self.item_store.catalogue.reading() as run:
             named: dict[str, IBIForms | IbiError] = {**batches.forms_of_keys(run, list(drafts))}
         new = [
             key
             for key, draft in drafts.items()
-            if key not in named and not (self._origin and is_removed(draft))
+            if key not in named and not (self.origin and is_removed(draft))
         ]
         try:
-            return named | dict(zip(new, self._item_store.mint(len(new)), strict=True)) if new else named
+            return named | dict(zip(new, self.item_store.mint(len(new)), strict=True)) if new else named
         except IbiError as error:
             return named | dict.fromkeys(new, error)

@@ -8,7 +8,7 @@ What is deleted in the repository is removed here, and its names stay known.
 from __future__ import annotations
 
 import re
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from email.utils import parsedate_to_datetime
 from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import urlencode
@@ -47,6 +47,7 @@ _DATESTAMP: Final = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}(?:T[0-9]{2}:[0-9]{2}
 _DAY: Final = len("2026-11-21")
 
 
+@dataclass(frozen=True, slots=True)
 class Harvester:
     """Harvests other repositories into one Archive, in the name of the account `who`.
 
@@ -54,21 +55,12 @@ class Harvester:
     so many seconds, where a repository requests that.
     """
 
-    def __init__(
-        self,
-        item_store: ItemStore,
-        downloads: Downloads,
-        who: str,
-        refused: Callable[[RefusedRecord], None],
-        pause: Callable[[float], Awaitable[None]],
-        progress: Callable[[int], None] = lambda _: None,
-    ) -> None:
-        self._item_store = item_store
-        self._downloads = downloads
-        self._who = who
-        self._refused = refused
-        self._pause = pause
-        self._progress = progress
+    item_store: ItemStore
+    downloads: Downloads
+    who: str
+    refused: Callable[[RefusedRecord], None]
+    pause: Callable[[float], Awaitable[None]]
+    progress: Callable[[int], None] = lambda _: None
 
     async def run(
         self, repository: str, part: str = "", since: str = "", metadata_format: str = "oai_dc"
@@ -81,12 +73,12 @@ class Harvester:
         host = CheckedURL.parse(repository).where.host
         if since and not _DATESTAMP.fullmatch(since):
             raise BadItem("{name} is a day such as 2027-01-31", name="--from")
-        with self._item_store.catalogue.reading() as run:
+        with self.item_store.catalogue.reading() as run:
             harvest = copies.harvest_progress(run, repository, part, metadata_format)
         if since:
             harvest = replace(harvest, token="", since=since)
-        ingest = RecordIngest(self._item_store, self._who, self._refused, what="harvested", origin=host)
-        with self._item_store.staging_session():
+        ingest = RecordIngest(self.item_store, self.who, self.refused, what="harvested", origin=host)
+        with self.item_store.staging_session():
             await self._pages(harvest, host, ingest)
         return ingest.report
 
@@ -103,21 +95,21 @@ class Harvester:
                 raise PeerGarbled(problem, code=printable(page.fault), words=printable(page.words))
             ingest.take([_record(each, host) for each in page.records])
             taken += len(page.records)
-            self._progress(taken)
+            self.progress(taken)
             empty = 0 if page.records else empty + 1
             if empty > _MOST_EMPTY or len(page.token) > _LONGEST_TOKEN:
                 raise PeerGarbled("the list of records leads nowhere")
             if page.token and page.token == harvest.token:
                 raise PeerGarbled("the repository gives the same resumption token again and again")
             harvest = _further(harvest, page)
-            with self._item_store.catalogue.writing() as writer:
+            with self.item_store.catalogue.writing() as writer:
                 copies.save_harvest(writer.run, harvest)
             if not harvest.token:
                 return
 
     async def _page(self, url: str) -> RecordPage:
         for _ in range(_MOST_PAUSES):
-            async with self._downloads.get(
+            async with self.downloads.get(
                 url, most_bytes=PAGE_BYTES, seconds=_PAGE_SECONDS, headers={"Accept": "text/xml"}, follow=True
             ) as reply:
                 if reply.status == _OK:
@@ -133,7 +125,7 @@ class Harvester:
                     "the repository asks to wait for {seconds} s; the next run goes on where this one is"
                 )
                 raise PeerSilent(problem, seconds=seconds)
-            await self._pause(seconds)
+            await self.pause(seconds)
         raise PeerSilent(
             "the repository asks to wait again and again; the next run goes on where this one is"
         )

@@ -8,9 +8,13 @@ from __future__ import annotations
 
 import gc
 from contextlib import contextmanager, nullcontext
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
 from ibi.archive.ingest.batch import ImportReport, RecordIngest, RefusedRecord
+from ibi.archive.ingest.sources.records import read_json_lines
+from ibi.archive.ingest.sources.ris import read_ris
+from ibi.archive.ingest.sources.table import read_table
 from ibi.errors import BadItem, IbiError, SetupError
 
 if TYPE_CHECKING:
@@ -25,6 +29,7 @@ if TYPE_CHECKING:
     from ibi.archive.store.tables.catalogue import Catalogue
 
 
+@dataclass(slots=True)
 class DryRun:
     """Checks records as `RecordIngest` does, and changes nothing. `refused` gets every record that would be refused.
 
@@ -32,13 +37,10 @@ class DryRun:
     counts as unchanged, whether or not it differs from what is held.
     """
 
-    def __init__(
-        self, catalogue: Catalogue, refused: Callable[[RefusedRecord], None], look: Callable[[Draft], None]
-    ) -> None:
-        self._catalogue = catalogue
-        self._report = refused
-        self._look = look
-        self.report = ImportReport()
+    catalogue: Catalogue
+    refused: Callable[[RefusedRecord], None]
+    look: Callable[[Draft], None]
+    report: ImportReport = field(default_factory=ImportReport)
 
     def take(self, records: Sequence[SourceRecord]) -> None:
         """Check some records."""
@@ -48,63 +50,43 @@ class DryRun:
                 if isinstance(draft, IbiError):
                     raise draft
                 if draft.files:
-                    self._look(draft)
+                    self.look(draft)
             except IbiError as error:
                 self.report.refused += 1
-                self._report(RefusedRecord(record.line, error, record.name))
+                self.refused(RefusedRecord(record.line, error, record.name))
                 continue
-            if self._is_held(draft):
+            if draft.forms is not None:
+                held = self.catalogue.holding(draft.forms.main)
+            else:
+                held = self.catalogue.holding_by_key(draft.key) if draft.key else None
+            if held is not None:
                 self.report.unchanged += 1
             else:
                 self.report.added += 1
-
-    def _is_held(self, draft: Draft) -> bool:
-        if draft.forms is not None:
-            return self._catalogue.holding(draft.forms.main) is not None
-        return bool(draft.key) and self._catalogue.holding_by_key(draft.key) is not None
 
 
 BATCH: Final = 2000
 """Records in one transaction, at most."""
 
-_BATCH_BYTES: Final = (
-    8 << 20
-    # Of the file, in one transaction: a batch of longest lines would be too much at once.
-)
+# Of the file, in one transaction: a batch of longest lines would be too much at once.
+_BATCH_BYTES: Final = 8 << 20
 _ENDINGS: Final = {".bib": "bibtex", ".bibtex": "bibtex", ".ris": "ris", ".csv": "csv", ".tsv": "csv"}
 
 
-def _json_lines(file: BinaryIO) -> Iterator[SourceRecord]:
-    from ibi.archive.ingest.sources.records import read_json_lines
-
-    return read_json_lines(file)
-
-
 def _bibtex(file: BinaryIO) -> Iterator[SourceRecord]:
+    # Loaded when it is needed: pybtex and its codec take a while.
     from ibi.archive.ingest.sources.bibtex import read_bibtex
 
     return read_bibtex(file)
 
 
-def _ris(file: BinaryIO) -> Iterator[SourceRecord]:
-    from ibi.archive.ingest.sources.ris import read_ris
-
-    return read_ris(file)
-
-
-def _csv(file: BinaryIO) -> Iterator[SourceRecord]:
-    from ibi.archive.ingest.sources.table import read_table
-
-    return read_table(file)
-
-
 IMPORT_FORMATS: Final[dict[str, Callable[[BinaryIO], Iterator[SourceRecord]]]] = {
-    "jsonl": _json_lines,
+    "jsonl": read_json_lines,
     "bibtex": _bibtex,
-    "ris": _ris,
-    "csv": _csv,
+    "ris": read_ris,
+    "csv": read_table,
 }
-"""The formats that can be imported, and their readers, which are loaded when they are needed."""
+"""The formats that can be imported, and their readers."""
 
 
 def format_of(path: Path) -> str:
@@ -112,23 +94,17 @@ def format_of(path: Path) -> str:
     return _ENDINGS.get(path.suffix.lower(), "jsonl")
 
 
+@dataclass(frozen=True, slots=True)
 class FileImporter:
     """Imports files into one Archive, in the name of the account `who`.
 
     `refused` is called with every record that is refused, `progress` with the bytes of the file that have been read.
     """
 
-    def __init__(
-        self,
-        item_store: ItemStore,
-        who: str,
-        refused: Callable[[RefusedRecord], None],
-        progress: Callable[[int], None] = lambda _: None,
-    ) -> None:
-        self._item_store = item_store
-        self._who = who
-        self._refused = refused
-        self._progress = progress
+    item_store: ItemStore
+    who: str
+    refused: Callable[[RefusedRecord], None]
+    progress: Callable[[int], None] = lambda _: None
 
     def run(self, path: Path, form: str | None = None, *, dry: bool = False) -> ImportReport:
         """Import a file in one of IMPORT_FORMATS, by default that of its name; `dry`: only check what could be.
@@ -139,22 +115,22 @@ class FileImporter:
 
         def staged(draft: Draft) -> Iterator[StoredFile]:
             for name, source in draft.files.items():
-                yield self._item_store.file_store.stage(name, _inside(folder, source))
+                yield self.item_store.file_store.stage(name, _inside(folder, source))
 
         def there(draft: Draft) -> None:
             for source in draft.files.values():
                 if not _inside(folder, source).is_file():
                     raise BadItem("{path} does not exist", path=source)
 
-        ingest = RecordIngest(self._item_store, self._who, self._refused, staged)
-        taking = DryRun(self._item_store.catalogue, self._refused, there) if dry else ingest
+        ingest = RecordIngest(self.item_store, self.who, self.refused, staged)
+        taking = DryRun(self.item_store.catalogue, self.refused, there) if dry else ingest
         try:
             with (
                 path.open("rb") as file,
-                nullcontext() if dry else self._item_store.staging_session(),
+                nullcontext() if dry else self.item_store.staging_session(),
                 _many_objects(),
             ):
-                ingest_file(taking, file, form or format_of(path), self._progress)
+                ingest_file(taking, file, form or format_of(path), self.progress)
         except OSError as error:
             reason = error.strerror or error
             raise SetupError("{path}: {reason}", path=error.filename or path, reason=reason) from None

@@ -13,7 +13,7 @@ import hashlib
 import json
 import os
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final
 
 from ibi.archive.model.file_names import file_parts
 from ibi.errors import BadItem, IbiError
@@ -34,21 +34,18 @@ VERSION: Final = 1
 LONGEST: Final = 64 << 20
 """Bytes of the longest receipt that is read: an item may have many files."""
 
-_CHUNK = 1 << 20
 _CREATORS = ("creator", "contributor")
 _TRANSFERS = frozenset({"given", "received", "copied", "refreshed"})
 _ARRIVALS = ("deposited", "imported", "copied", "received")
 
 
-class Issuer(NamedTuple):
-    """The issuing Archive: its service, and the address at which it answers."""
+def receipt(
+    holding: Holding, events: Sequence[ItemEvent], service: IBIForms, address: str, moment: str
+) -> dict[str, Any]:
+    """Make the content of a receipt for an item at a moment ("2026-11-21T10:00:00Z"); `events` is its history.
 
-    service: IBIForms
-    address: str
-
-
-def receipt(holding: Holding, events: Sequence[ItemEvent], issuer: Issuer, moment: str) -> dict[str, Any]:
-    """Make the content of a receipt for an item at a moment ("2026-11-21T10:00:00Z"); `events` is its history."""
+    `service` is the issuing Archive, which answers at `address`.
+    """
     arrival = next((event for event in events if event.what in _ARRIVALS), None)
     metadata = holding.metadata or {}
     return {
@@ -70,7 +67,7 @@ def receipt(holding: Holding, events: Sequence[ItemEvent], issuer: Issuer, momen
             {"name": file.name, "size": file.size, "sha256": file.sha256, "type": file.media_type}
             for file in holding.files
         ],
-        "holder": {"service": _named(issuer.service), "address": issuer.address},
+        "holder": {"service": _named(service), "address": address},
         "transfers": [
             {"moment": event.moment, "who": event.who, "what": event.what, "detail": _plain(event.detail)}
             for event in events
@@ -93,12 +90,6 @@ class Receipt:
     content: Mapping[str, Any]
     key: str
 
-    @property
-    def files(self) -> Sequence[Mapping[str, Any]]:
-        """The attested files: objects of name, size, sha256, type."""
-        files: Sequence[Mapping[str, Any]] = self.content["files"]
-        return files
-
 
 def read_receipt(text: bytes) -> Receipt:
     """Read a receipt and check its signature. Raises BadItem, which says what is wrong with it.
@@ -109,13 +100,10 @@ def read_receipt(text: bytes) -> Receipt:
         value = json.loads(text)
         content, signature = value["receipt"], value["signature"]
         key = content["key"]["public"]
-    except (ValueError, KeyError, TypeError, RecursionError):
-        raise BadItem("this is not a receipt") from None
-    if not (isinstance(signature, str) and isinstance(key, str) and _is_ours(content)):
-        raise BadItem("this is not a receipt")
-    try:
+        if not (isinstance(signature, str) and isinstance(key, str) and _is_ours(content)):
+            raise BadItem("this is not a receipt")
         spelled, message = canonical(value), canonical(content)
-    except RecursionError:
+    except (ValueError, KeyError, TypeError, RecursionError):
         raise BadItem("this is not a receipt") from None
     if spelled + b"\n" != text:
         raise BadItem("the receipt is not spelled as it was issued: it has been changed")
@@ -133,14 +121,16 @@ def is_signed_by(receipt: Receipt, key: str) -> bool:
 
 def compare_files(receipt: Receipt, folder: Path) -> Iterator[tuple[str, IbiError | None]]:
     """Compare a folder with the attested files; yields the name of each, and what is wrong with it or None."""
-    for file in receipt.files:
+    for file in receipt.content["files"]:
         yield file["name"], _fault(folder, file)
 
 
 def _fault(folder: Path, file: Mapping[str, Any]) -> IbiError | None:
     try:
         path = folder.joinpath(*(os.fsdecode(part) for part in file_parts(file["name"])))
-        size, digest = _digest(path)
+        with open_regular(path, follow=True) as opened:
+            digest = hashlib.file_digest(opened, "sha256").hexdigest()  # type: ignore[arg-type]  # it has readinto
+            size = opened.tell()
     except IbiError as error:
         return error
     except FileNotFoundError:
@@ -150,16 +140,6 @@ def _fault(folder: Path, file: Mapping[str, Any]) -> IbiError | None:
     if (size, digest) != (file["size"], file["sha256"]):
         return BadItem("{name} is not the attested file", name=file["name"])
     return None
-
-
-def _digest(path: Path) -> tuple[int, str]:
-    """Return size and SHA-256 of a regular file."""
-    with open_regular(path, follow=True) as file:
-        digest, size = hashlib.sha256(), 0
-        while chunk := file.read(_CHUNK):
-            digest.update(chunk)
-            size += len(chunk)
-    return size, digest.hexdigest()
 
 
 def _is_ours(content: Any) -> bool:

@@ -23,7 +23,7 @@ from ibi.archive.store.tables.rows import ListedFile
 from ibi.errors import BadItem, HoldingError, IbiError, SetupError
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Generator, Iterator
+    from collections.abc import Awaitable, Callable, Generator, Iterator, Sequence
     from pathlib import Path
     from typing import BinaryIO
 
@@ -113,6 +113,15 @@ def fault_of(error: OSError) -> FileFault:
     return FileFault.SIZE if error.errno is None else FileFault.UNREADABLE
 
 
+def opening_fault(file_store: FileStore, listed: ListedFile) -> FileFault | None:
+    """Return what opening a listed file shows to be wrong with it: nothing is read."""
+    try:
+        file_store.open(listed.forms, listed.file).close()
+    except OSError as error:
+        return fault_of(error)
+    return None
+
+
 @dataclass(slots=True)
 class AuditProgress:
     """How far an audit has come: files and bytes read of those that are listed."""
@@ -153,11 +162,13 @@ class Audit:
                     yield from self._one(listed, found)
                     place = place._replace(item=listed.item, name=listed.file.name, done=self.progress.done)
                     if sum(each.listed.file.size for each in found) > _MUCH:
-                        self._write(found, place)
-                self._write(found, place)
+                        _record(self._catalogue, COMMAND, found, place)
+                        found.clear()
+                _record(self._catalogue, COMMAND, found, place)
+                found.clear()
             place = place._replace(ended=True)
         finally:
-            self._write(found, place)
+            _record(self._catalogue, COMMAND, found, place)
 
     def item(self, holding: Holding) -> Iterator[AuditResult]:
         """Read the files of one item."""
@@ -165,7 +176,7 @@ class Audit:
         found: list[AuditResult] = []
         for file in holding.files:
             yield from self._one(ListedFile(holding.number, holding.forms, file), found)
-        self._write(found, None)
+        _record(self._catalogue, COMMAND, found)
 
     def _one(self, listed: ListedFile, found: list[AuditResult]) -> Iterator[AuditResult]:
         before = self.progress.done
@@ -190,14 +201,17 @@ class Audit:
         self.progress.done = before + listed.file.size
         return reading.fault
 
-    def _write(self, found: list[AuditResult], place: AuditPosition | None) -> None:
-        with self._catalogue.writing() as writer:
-            fixity.record_results(writer.run, found)
-            if place is not None:
-                fixity.save_position(writer.run, COMMAND, place)
-                if place.ended:
-                    fixity.forget_unlisted(writer.run)
-        found.clear()
+
+def _record(
+    catalogue: Catalogue, audit: str, found: Sequence[AuditResult], place: AuditPosition | None = None
+) -> None:
+    """Record results, and in the same transaction how far the audit of this name has come."""
+    with catalogue.writing() as writer:
+        fixity.record_results(writer.run, found)
+        if place is not None:
+            fixity.save_position(writer.run, audit, place)
+            if place.ended:
+                fixity.forget_unlisted(writer.run)
 
 
 def still_listed(catalogue: Catalogue, listed: ListedFile) -> ListedFile | None:
@@ -325,31 +339,18 @@ class AuditDuty:
         listed: ListedFile | None = reading.listed
         if reading.fault:
             listed = still_listed(self._catalogue, reading.listed)
-            if listed and not _is_so(self._file_store, listed, reading):
-                # It was moved meanwhile, and is read again in the next audit.
+            # One that could not be opened may have been moved meanwhile; then it is read again in the next audit.
+            unopened = not reading.size and reading.fault in {FileFault.MISSING, FileFault.SIZE}
+            if listed and unopened and opening_fault(self._file_store, listed) != reading.fault:
                 listed = None
         found = [AuditResult(listed, reading.fault, timestamp_text(self._now()))] if listed else []
-        for each, fault, _ in found:
-            if fault:
-                _log.error("%s", fault_message(each, fault))
+        if listed and reading.fault:
+            _log.error("%s", fault_message(listed, reading.fault))
         last = reading.listed
         cost = last.file.size + _OPENING
         after = place._replace(item=last.item, name=last.file.name, done=place.done + cost)
         return self._keep(after, found)
 
     def _keep(self, place: AuditPosition, found: list[AuditResult]) -> AuditPosition:
-        with self._catalogue.writing() as writer:
-            fixity.record_results(writer.run, found)
-            fixity.save_position(writer.run, WALK, place)
-            if place.ended:
-                fixity.forget_unlisted(writer.run)
+        _record(self._catalogue, WALK, found, place)
         return place
-
-
-def _is_so(file_store: FileStore, listed: ListedFile, reading: FileReading) -> bool:
-    """Return whether a file that was missing, or of a wrong size, still is."""
-    if reading.size or reading.fault not in {FileFault.MISSING, FileFault.SIZE}:
-        return True
-    again = FileReading(file_store, listed)
-    again.close()
-    return again.fault == reading.fault

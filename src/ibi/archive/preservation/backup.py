@@ -14,7 +14,6 @@ from __future__ import annotations
 
 import os
 import shutil
-from contextlib import closing
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
@@ -25,20 +24,18 @@ from ibi.archive.preservation.backup_store import (
     DATA,
     FILES,
     BackupStore,
+    catalogue_at,
     copy_hashed,
     digest_of,
     disk_errors,
 )
 from ibi.archive.store import sidecars
 from ibi.archive.store.files import FileStore
-from ibi.archive.store.schema import MIGRATIONS
 from ibi.archive.store.tables import fixity, history
 from ibi.archive.store.tables import sidecars as sidecar_table
-from ibi.archive.store.tables.catalogue import Catalogue
 from ibi.archive.store.tables.consistency import copy_database, settle_copy
 from ibi.archive.store.tables.fixity import AuditPosition, FileFault
 from ibi.errors import IbiError, SetupError
-from ibi.runtime.database import open_engine, upgrade
 from ibi.runtime.durable_files import flush_folder
 from ibi.runtime.settings import ArchiveSettings
 
@@ -46,9 +43,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from pathlib import Path
 
-    from ibi.archive.model.item import Holding, StoredFile
-    from ibi.archive.preservation.backup_store import BackupInfo
+    from ibi.archive.model.item import StoredFile
     from ibi.archive.store.data_directory import DataDirectory
+    from ibi.archive.store.tables.catalogue import Catalogue
     from ibi.archive.store.tables.rows import ListedFile
 
 
@@ -103,7 +100,9 @@ class Backup:
         if self._store.folder.resolve().is_relative_to(self._directory.path.resolve()):
             raise SetupError("{path} is inside of what shall be saved", path=self._store.folder)
         with self._directory.catalogue() as live, self._store.exclusive_lock():
-            self._check_owner(service)
+            for name in self._store.backups()[-1:]:
+                if self._store.about(name).service != service:
+                    raise SetupError("{path} holds the backups of another Archive", path=self._store.folder)
             moment = timestamp_text(self._directory.now())
             part = self._store.folder / ".new.part"
             with disk_errors(self._store.folder):
@@ -126,11 +125,6 @@ class Backup:
                 self._saved.removed = self._store.forget_all_but(keep)
         return self._saved
 
-    def _check_owner(self, service: str) -> None:
-        for name in self._store.backups()[-1:]:
-            if self._store.about(name).service != service:
-                raise SetupError("{path} holds the backups of another Archive", path=self._store.folder)
-
     def _copy(self, live: Catalogue, part: Path) -> None:
         """Copy the catalogue and the files that it lists, as of one moment."""
         for _ in range(_ROUNDS):
@@ -146,21 +140,21 @@ class Backup:
     def _copy_files(self, live: Catalogue, part: Path) -> bool:
         """Copy the listed files; False if one of them is listed no longer."""
         saved = self._saved
-        engine = open_engine(part / CATALOGUE)
-        try:
-            with closing(Catalogue(engine)) as copied, disk_errors(part), (part / FILES).open("w") as lines:
-                saved.items = copied.count()
-                for listed in _all_files(copied):
-                    if not self._take(live, listed):
-                        return False
-                    lines.write(f"{listed.file.sha256} {listed.file.size}\n")
-                    saved.files += 1
-                    saved.bytes += listed.file.size
-                    self._progress(saved.bytes)
-                lines.flush()
-                os.fsync(lines.fileno())
-        finally:
-            engine.dispose()
+        with (
+            catalogue_at(part / CATALOGUE) as copied,
+            disk_errors(part),
+            (part / FILES).open("w") as lines,
+        ):
+            saved.items = copied.count()
+            for listed in _all_files(copied):
+                if not self._take(live, listed):
+                    return False
+                lines.write(f"{listed.file.sha256} {listed.file.size}\n")
+                saved.files += 1
+                saved.bytes += listed.file.size
+                self._progress(saved.bytes)
+            lines.flush()
+            os.fsync(lines.fileno())
         return True
 
     def _take(self, live: Catalogue, listed: ListedFile) -> bool:
@@ -194,11 +188,15 @@ class Backup:
         with disk_errors(target):
             target.mkdir(mode=0o700)
             for path in _others(root):
-                to = target / path.relative_to(root)
-                to.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-                shutil.copy2(path, to, follow_symlinks=False)
-                with to.open("rb") as file:
-                    os.fsync(file.fileno())
+                _copy_flushed(path, target / path.relative_to(root), follow_links=False)
+
+
+def _copy_flushed(path: Path, target: Path, *, follow_links: bool = True) -> None:
+    """Copy a file with its rights, durably. Raises OSError."""
+    target.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+    shutil.copy2(path, target, follow_symlinks=follow_links)
+    with target.open("rb") as file:
+        os.fsync(file.fileno())
 
 
 def _all_files(catalogue: Catalogue) -> Iterator[ListedFile]:
@@ -222,9 +220,6 @@ def _others(root: Path) -> Iterator[Path]:
             yield path
 
 
-_SETTINGS: Final = ArchiveSettings.FILE
-
-
 def verify(store: BackupStore, name: str, progress: Callable[[int], None] = lambda _: None) -> list[IbiError]:
     """Read all of a backup again; returns what is wrong with it. Raises SetupError if it cannot be read at all."""
     about = store.about(name)
@@ -243,96 +238,70 @@ def verify(store: BackupStore, name: str, progress: Callable[[int], None] = lamb
     return problems
 
 
-class Restore:
-    """Restores one backup. `progress` is called with the number of bytes done."""
+def restore(
+    store: BackupStore, name: str, data: Path, progress: Callable[[int], None] = lambda _: None
+) -> list[IbiError]:
+    """Restore a backup into a new directory; returns the files that could not be restored.
 
-    def __init__(
-        self, store: BackupStore, name: str, data: Path, progress: Callable[[int], None] = lambda _: None
-    ) -> None:
-        self._store = store
-        self._from = store.folder / name
-        self._about: BackupInfo = store.about(name)
-        self._data = data
-        self._progress = progress
+    `progress` is called with the number of bytes done. Raises SetupError; then there is no Archive yet.
+    """
+    source = store.folder / name
+    for path, digest in store.about(name).sums.items():
+        if digest_of(source / path) != digest:
+            raise SetupError("{path} is missing from the backup, or damaged", path=path)
+    with disk_errors(data):
+        data.mkdir(parents=True, exist_ok=True)
+        if any(data.iterdir()):
+            raise SetupError("{path} is not empty: an Archive is put back into a new directory", path=data)
+    FileStore(data).create_folders()
+    settings = source / DATA / ArchiveSettings.FILE
+    with disk_errors(data):
+        for file in sorted((source / DATA).rglob("*")):
+            if file.is_file() and file != settings:
+                _copy_flushed(file, data / file.relative_to(source / DATA))
+        shutil.copyfile(source / CATALOGUE, data / CATALOGUE)
+        (data / CATALOGUE).chmod(0o600)
+    with catalogue_at(data / CATALOGUE) as catalogue:
+        problems = list(_put_files(store, catalogue, FileStore(data), progress))
+    os.sync()
+    # Last: without its settings there is no Archive, so an interrupted restoration is never taken for one.
+    with disk_errors(data):
+        _copy_flushed(settings, data / ArchiveSettings.FILE)
+        flush_folder(data)
+    return problems
 
-    def run(self) -> list[IbiError]:
-        """Restore it; returns the files that could not be restored. Raises SetupError; then there is no Archive yet."""
-        self._check_whole()
-        self._begin()
-        self._put(DATA, {_SETTINGS})
-        with disk_errors(self._data):
-            shutil.copyfile(self._from / CATALOGUE, self._data / CATALOGUE)
-            (self._data / CATALOGUE).chmod(0o600)
-        engine = open_engine(self._data / CATALOGUE)
-        try:
-            upgrade(engine, MIGRATIONS)
-            with closing(Catalogue(engine)) as catalogue:
-                problems = list(self._put_files(catalogue))
-        finally:
-            engine.dispose()
-        os.sync()
-        self._put(DATA, set(), only=_SETTINGS)
-        with disk_errors(self._data):
-            flush_folder(self._data)
-        return problems
 
-    def _check_whole(self) -> None:
-        for path, digest in self._about.sums.items():
-            if digest_of(self._from / path) != digest:
-                raise SetupError("{path} is missing from the backup, or damaged", path=path)
+def _put_files(
+    store: BackupStore, catalogue: Catalogue, file_store: FileStore, progress: Callable[[int], None]
+) -> Iterator[IbiError]:
+    """Write every file to its place, with the item.json beside it; the caller flushes all of them at once."""
+    done = 0
+    for holding in catalogue.all():
+        for file in holding.files:
+            if not _put_file(store, file_store.path_of(holding.forms, file), file):
+                problem = "{file} of {name} is not in the backup"
+                yield IbiError(problem, file=file.name, name=holding.forms.main)
+            done += file.size
+            progress(done)
+        with catalogue.reading() as run:
+            wanted = sidecar_table.is_current(run, holding.number) is not None
+            events = history.events_of(run, holding.number)
+        if wanted:
+            path = sidecars.path_of(file_store, holding)
+            with disk_errors(path):
+                path.parent.mkdir(parents=True, exist_ok=True)
+                path.write_bytes(sidecars.sidecar_text(holding, events))
 
-    def _begin(self) -> None:
-        with disk_errors(self._data):
-            self._data.mkdir(parents=True, exist_ok=True)
-            if any(self._data.iterdir()):
-                raise SetupError(
-                    "{path} is not empty: an Archive is put back into a new directory", path=self._data
-                )
-        FileStore(self._data).create_folders()
 
-    def _put(self, folder: str, without: set[str], only: str = "") -> None:
-        """Copy the files of a folder of the backup into the data directory."""
-        root = self._from / folder
-        with disk_errors(self._data):
-            for path in sorted(each for each in root.rglob("*") if each.is_file()):
-                name = path.relative_to(root).as_posix()
-                if name in without or (only and name != only):
-                    continue
-                target = self._data / name
-                target.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-                shutil.copy2(path, target)
-                with target.open("rb") as file:
-                    os.fsync(file.fileno())
-
-    def _put_files(self, catalogue: Catalogue) -> Iterator[IbiError]:
-        """Write every file to its place, with the item.json beside it; the caller flushes all of them at once."""
-        file_store, done = FileStore(self._data), 0
-        for holding in catalogue.all():
-            for file in holding.files:
-                yield from self._put_file(file_store, holding, file)
-                done += file.size
-                self._progress(done)
-            with catalogue.reading() as run:
-                wanted = sidecar_table.is_current(run, holding.number) is not None
-                events = history.events_of(run, holding.number)
-            if wanted:
-                path = sidecars.path_of(file_store, holding)
-                with disk_errors(path):
-                    path.parent.mkdir(parents=True, exist_ok=True)
-                    path.write_bytes(sidecars.sidecar_text(holding, events))
-
-    def _put_file(self, file_store: FileStore, holding: Holding, file: StoredFile) -> Iterator[IbiError]:
-        target = file_store.path_of(holding.forms, file)
-        problem = IbiError("{file} of {name} is not in the backup", file=file.name, name=holding.forms.main)
-        try:
-            reader = self._store.path_of(file.sha256).open("rb")
-        except OSError:
-            yield problem
-            return
-        with reader, disk_errors(target):
-            target.parent.mkdir(parents=True, exist_ok=True)
-            with target.open("xb") as writer:
-                right = copy_hashed(reader, writer) == file.sha256
-            if not right:
-                target.unlink()
-                yield problem
+def _put_file(store: BackupStore, target: Path, file: StoredFile) -> bool:
+    try:
+        reader = store.path_of(file.sha256).open("rb")
+    except OSError:
+        return False
+    with reader, disk_errors(target):
+        target.parent.mkdir(parents=True, exist_ok=True)
+        with target.open("xb") as writer:
+            right = copy_hashed(reader, writer) == file.sha256
+        if not right:
+            target.unlink()
+    return right

@@ -17,17 +17,22 @@ import json
 import os
 import re
 import shutil
-from contextlib import contextmanager, suppress
+from contextlib import closing, contextmanager, suppress
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any, BinaryIO, Final
 
 from ibi.archive.store.files import exclusive_lock
+from ibi.archive.store.schema import MIGRATIONS
+from ibi.archive.store.tables.catalogue import Catalogue
 from ibi.errors import SetupError
+from ibi.runtime.database import open_engine, upgrade
 from ibi.runtime.durable_files import flush_folder
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
     from pathlib import Path
+
+    from sqlalchemy import Engine
 
 CATALOGUE: Final = "catalogue.sqlite"
 DATA: Final = "data"
@@ -73,7 +78,9 @@ class BackupStore:
             with disk_errors(self.folder):
                 self._files.mkdir(exist_ok=True, mode=0o700)
                 for left in self.folder.iterdir():
-                    if left.is_dir() and (left.suffix == ".part" or _half_gone(left)):
+                    # A backup whose removal was interrupted has lost its backup.json first.
+                    half_gone = _MOMENT.fullmatch(left.name) and not (left / ABOUT).exists()
+                    if left.is_dir() and (left.suffix == ".part" or half_gone):
                         shutil.rmtree(left)
                     elif left.suffix == ".part":
                         left.unlink()
@@ -88,18 +95,15 @@ class BackupStore:
     def about(self, name: str) -> BackupInfo:
         """Read the backup.json of a backup."""
         path = self.folder / name / ABOUT
-        about = None
         try:
-            value = json.loads(path.read_bytes())
-            about = BackupInfo(**value)
-            right = about.version == VERSION and all(isinstance(each, str) for each in about.sums.values())
+            about = BackupInfo(**json.loads(path.read_bytes()))
+            if about.version == VERSION and all(isinstance(each, str) for each in about.sums.values()):
+                return about
         except (ValueError, TypeError, AttributeError, RecursionError):
-            right = False
+            pass
         except OSError as error:
             raise SetupError("{path} cannot be read: {reason}", path=path, reason=error.strerror) from None
-        if about is None or not right:
-            raise SetupError("{path} is not a backup of ours, or is damaged", path=path)
-        return about
+        raise SetupError("{path} is not a backup of ours, or is damaged", path=path)
 
     def path_of(self, sha256: str) -> Path:
         """Return the path of the file with this digest."""
@@ -199,6 +203,16 @@ def disk_errors(path: Path) -> Iterator[None]:
         ) from None
 
 
+@contextmanager
+def write_errors(path: Path) -> Iterator[None]:
+    """Turn errors of writing to a path into SetupError."""
+    try:
+        yield
+    except OSError as error:
+        reason = error.strerror or error
+        raise SetupError("{path} cannot be written: {reason}", path=path, reason=reason) from None
+
+
 def copy_hashed(reader: BinaryIO, writer: BinaryIO) -> str:
     """Copy bytes; returns their SHA-256. Raises OSError of the reader, SetupError where they cannot be written."""
     digest = hashlib.sha256()
@@ -218,6 +232,13 @@ def digest_of(path: Path) -> str:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
-def _half_gone(folder: Path) -> bool:
-    """Return whether a folder is a backup whose removal was interrupted."""
-    return bool(_MOMENT.fullmatch(folder.name)) and not (folder / ABOUT).exists()
+@contextmanager
+def catalogue_at(path: Path, prepare: Callable[[Engine, Path], None] = upgrade) -> Iterator[Catalogue]:
+    """Open the catalogue in a file of its own, brought to the present version first; it is closed at the end."""
+    engine = open_engine(path)
+    try:
+        prepare(engine, MIGRATIONS)
+        with closing(Catalogue(engine)) as catalogue:
+            yield catalogue
+    finally:
+        engine.dispose()

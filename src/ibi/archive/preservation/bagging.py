@@ -17,15 +17,17 @@ import shutil
 import zipfile
 from contextlib import contextmanager
 from datetime import datetime
-from typing import TYPE_CHECKING, Any, Final, Protocol
+from functools import partial
+from typing import TYPE_CHECKING, Any, Final
 
 import ibi
 from ibi.archive.model.item_json import write_item
+from ibi.archive.preservation.backup_store import write_errors
 from ibi.errors import SetupError
 from ibi.runtime.durable_files import flush_folder
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Sequence
     from pathlib import Path
 
     from ibi.archive.model.item import Holding, StoredFile
@@ -40,20 +42,13 @@ DECLARATION: Final = "BagIt-Version: 1.0\nTag-File-Character-Encoding: UTF-8\n"
 _CHUNK: Final = 1 << 20
 
 
-class BagSink(Protocol):
-    """The target of a bag: a folder or a zip file."""
-
-    def put(self, path: str, chunks: Iterable[bytes]) -> None:
-        """Write one file of the bag."""
-
-
 def bag_name(holding: Holding) -> str:
     """Return the name of the bag of an item: its name, with "_" for "/"."""
     return holding.forms.main.canonical.replace("/", "_")
 
 
 def write_bag(
-    sink: BagSink,
+    put: Callable[[str, Iterable[bytes]], None],
     file_store: FileStore,
     holding: Holding,
     events: Sequence[ItemEvent],
@@ -62,11 +57,11 @@ def write_bag(
 ) -> None:
     """Write the bag of an item. `source` names the Archive, `moment` the time ("2026-11-21T10:00:00Z").
 
-    Raises SetupError if a file cannot be read, or is not the one that was listed.
+    `put` writes one file (`bag_at`). Raises SetupError if a file cannot be read, or is not the one that was listed.
     """
     paths = payload_paths(holding.files)
     for file in holding.files:
-        sink.put(f"{PAYLOAD}{paths[file.name]}", _checked(file_store, holding, file))
+        put(f"{PAYLOAD}{paths[file.name]}", _checked(file_store, holding, file))
     tags = {
         BAGIT: DECLARATION,
         "bag-info.txt": _info(holding, source, moment),
@@ -78,7 +73,7 @@ def write_bag(
     written = {name: text.encode() for name, text in tags.items()}
     sums = "".join(f"{hashlib.sha256(text).hexdigest()}  {name}\n" for name, text in sorted(written.items()))
     for name, text in (written | {"tagmanifest-sha256.txt": sums.encode()}).items():
-        sink.put(name, [text])
+        put(name, [text])
 
 
 def payload_paths(files: Iterable[StoredFile]) -> dict[str, str]:
@@ -139,63 +134,47 @@ def _info(holding: Holding, source: str, moment: str) -> str:
     return "".join(f"{label}: {' '.join(value.split())}\n" for label, value in lines)
 
 
-class _Folder:
-    """A bag as a folder."""
-
-    def __init__(self, folder: Path) -> None:
-        self._folder = folder
-        (folder / PAYLOAD).mkdir(parents=True)
-
-    def put(self, path: str, chunks: Iterable[bytes]) -> None:
-        """Write and flush a file."""
-        target = self._folder / path
-        target.parent.mkdir(parents=True, exist_ok=True)
-        with target.open("xb") as file:
-            file.writelines(chunks)
-            file.flush()
-            os.fsync(file.fileno())
+def _put_into_folder(folder: Path, path: str, chunks: Iterable[bytes]) -> None:
+    target = folder / path
+    target.parent.mkdir(parents=True, exist_ok=True)
+    with target.open("xb") as file:
+        file.writelines(chunks)
+        file.flush()
+        os.fsync(file.fileno())
 
 
-class _Zip:
-    """A bag as the one folder of a zip file."""
-
-    def __init__(self, package: zipfile.ZipFile, folder: str) -> None:
-        self._package = package
-        self._folder = folder
-        package.mkdir(f"{folder}/{PAYLOAD}")
-
-    def put(self, path: str, chunks: Iterable[bytes]) -> None:
-        """Add a file, compressed."""
-        info = zipfile.ZipInfo(f"{self._folder}/{path}")
-        info.compress_type = zipfile.ZIP_DEFLATED
-        info.external_attr = 0o100644 << 16
-        with self._package.open(info, "w", force_zip64=True) as file:
-            for chunk in chunks:
-                file.write(chunk)
+def _put_into_zip(package: zipfile.ZipFile, folder: str, path: str, chunks: Iterable[bytes]) -> None:
+    info = zipfile.ZipInfo(f"{folder}/{path}")
+    info.compress_type = zipfile.ZIP_DEFLATED
+    info.external_attr = 0o100644 << 16
+    with package.open(info, "w", force_zip64=True) as file:
+        for chunk in chunks:
+            file.write(chunk)
 
 
 @contextmanager
-def bag_at(target: Path) -> Iterator[BagSink]:
+def bag_at(target: Path) -> Iterator[Callable[[str, Iterable[bytes]], None]]:
     """Open a target for a bag: a zip file if the name ends so, else a folder. It appears when it is complete.
 
+    Yields the function that writes one file of the bag: its path, and its bytes piece by piece.
     Raises SetupError where the target exists already, or cannot be written.
     """
     if target.exists() or target.is_symlink():
         raise SetupError("{path} is there already", path=target)
     temporary = target.with_name(f".{target.name}.{os.getpid()}.part")
     try:
-        if target.suffix.lower() == ".zip":
-            with zipfile.ZipFile(temporary, "x", zipfile.ZIP_DEFLATED) as package:
-                yield _Zip(package, target.stem)
-            with temporary.open("rb+") as file:
-                os.fsync(file.fileno())
-        else:
-            yield _Folder(temporary)
-        temporary.rename(target)
-        flush_folder(target.parent)
-    except OSError as error:
-        reason = error.strerror or error
-        raise SetupError("{path} cannot be written: {reason}", path=target, reason=reason) from None
+        with write_errors(target):
+            if target.suffix.lower() == ".zip":
+                with zipfile.ZipFile(temporary, "x", zipfile.ZIP_DEFLATED) as package:
+                    package.mkdir(f"{target.stem}/{PAYLOAD}")
+                    yield partial(_put_into_zip, package, target.stem)
+                with temporary.open("rb+") as file:
+                    os.fsync(file.fileno())
+            else:
+                (temporary / PAYLOAD).mkdir(parents=True)
+                yield partial(_put_into_folder, temporary)
+            temporary.rename(target)
+            flush_folder(target.parent)
     finally:
         if temporary.is_dir():
             shutil.rmtree(temporary, ignore_errors=True)

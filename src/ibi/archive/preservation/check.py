@@ -57,13 +57,8 @@ def check(directory: DataDirectory, machine: Machine) -> Iterator[Difference]:
     except (SetupError, HoldingError, ParseError) as error:
         yield Difference(error, _REBUILD)
     except ROW_ERRORS as error:
-        yield Difference(_damaged(error), _REBUILD)
-
-
-def _damaged(error: Exception) -> IbiError:
-    return IbiError(
-        "the catalogue is damaged: a row of it cannot be read ({reason})", reason=type(error).__name__
-    )
+        problem = "the catalogue is damaged: a row of it cannot be read ({reason})"
+        yield Difference(IbiError(problem, reason=type(error).__name__), _REBUILD)
 
 
 def _minting(directory: DataDirectory, machine: Machine, *, expected: bool) -> Iterator[Difference]:
@@ -100,15 +95,14 @@ def _catalogue(
     for table, lacking in dangling:
         problem = "entries of {table} belong to nothing in {other}"
         yield Difference(IbiError(problem, table=table, other=lacking), _REBUILD)
-    numbers = dict.fromkeys(number for _, number in broken)
+    numbers = {number for _, number in broken}
     following: dict[int, IBIForms] = {}
     spelled: dict[int, IBIForms] = {}
     for holding in catalogue.all():
         yield from _item(catalogue, holding)
-        if holding.number in numbers:
-            spelled[holding.number] = holding.forms
         if holding.next_edition is not None:
             following[holding.number] = holding.next_edition
+        if holding.next_edition is not None or holding.number in numbers:
             spelled[holding.number] = holding.forms
     for rule, number in broken:
         name = spelled[number].main if number in spelled else number

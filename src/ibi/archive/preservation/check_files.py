@@ -6,7 +6,8 @@ import os
 import stat
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from ibi.archive.preservation.audit import fault_message, fault_of, still_listed
+from ibi.archive.preservation.audit import fault_message, opening_fault, still_listed
+from ibi.archive.preservation.backup_store import write_errors
 from ibi.archive.store import sidecars
 from ibi.archive.store.files import exclusive_lock
 from ibi.archive.store.tables import fixity, history
@@ -51,7 +52,7 @@ def check_files(catalogue: Catalogue, directory: DataDirectory) -> Iterator[Diff
     for fault in known:
         if fault.fault not in {fixity.FileFault.MISSING, fixity.FileFault.SIZE}:  # those were seen above
             yield Difference(fault_message(fault.listed, fault.fault), _repair(fault.listed))
-    yield from _Unlisted(catalogue, directory).differences()
+    yield from _Unlisted(catalogue, directory).differences(os.fsencode(directory.path / "col"), ())
 
 
 def _repair(listed: ListedFile) -> IbiError:
@@ -91,21 +92,14 @@ def _unsettled(catalogue: Catalogue, directory: DataDirectory) -> Iterator[Diffe
 def _listed(catalogue: Catalogue, file_store: FileStore, holding: Holding) -> Iterator[Difference]:
     """Check that each file of an item exists, is regular, and has its size."""
     for file in holding.files:
-        listed: ListedFile | None = ListedFile(holding.number, holding.forms, file)
-        fault = fixity.FileFault.MISSING
-        for _ in range(2):
-            # It may have been moved to its place, or replaced, meanwhile.
-            if listed is None:
-                break
-            try:
-                file_store.open(listed.forms, listed.file).close()
-                break
-            except OSError as error:
-                fault = fault_of(error)
-            listed = still_listed(catalogue, listed)
-        else:
-            if listed is not None:
-                yield Difference(fault_message(listed, fault), _repair(listed))
+        listed = ListedFile(holding.number, holding.forms, file)
+        if opening_fault(file_store, listed) is None:
+            continue
+        # It may have been moved to its place, or replaced, meanwhile.
+        again = still_listed(catalogue, listed)
+        fault = opening_fault(file_store, again) if again else None
+        if again and fault and still_listed(catalogue, again):
+            yield Difference(fault_message(again, fault), _repair(again))
 
 
 def _sidecar(catalogue: Catalogue, file_store: FileStore, holding: Holding) -> Iterator[Difference]:
@@ -168,11 +162,8 @@ class _Unlisted:
         self._moment = f"{directory.now():.0f}"
         self._of: tuple[bytes, frozenset[bytes] | None] = (b"", None)
 
-    def differences(self) -> Iterator[Difference]:
-        """Yield every file that is not listed."""
-        yield from self._below(os.fsencode(self._data / "col"), ())
-
-    def _below(self, folder: bytes, above: tuple[bytes, ...]) -> Iterator[Difference]:
+    def differences(self, folder: bytes, above: tuple[bytes, ...]) -> Iterator[Difference]:
+        """Yield every file below a folder that is not listed; `above`: the parts of its path below DIR/col."""
         try:
             entries = sorted(os.scandir(folder), key=lambda entry: entry.name)
         except FileNotFoundError:  # removed meanwhile
@@ -180,8 +171,8 @@ class _Unlisted:
         for entry in entries:
             parts = (*above, entry.name)
             if entry.is_dir(follow_symlinks=False):
-                yield from self._below(entry.path, parts)
-            elif not self._known(parts, again=False) and not self._known(parts, again=True):
+                yield from self.differences(entry.path, parts)
+            elif not self._known(parts):
                 yield from self._unlisted(entry.path, parts)
 
     def _unlisted(self, path: bytes, parts: tuple[bytes, ...]) -> Iterator[Difference]:
@@ -195,34 +186,23 @@ class _Unlisted:
             remedy = IbiError("stop the Archive, and run: ibi archive rebuild")
             yield Difference(IbiError(problem, path=shown), remedy)
             return
-        if self._forgotten(parts):
+        item = _item_parts(parts)
+        beside = self._data.joinpath("col", *map(os.fsdecode, item), sidecars.FILE)
+        if self._item(item) is None and beside.is_file():
             return  # its item.json is told above
         remedy = IbiError("run this with --repair: it is moved to {folder}", folder=LOST)
         problem = "col/{path} is not listed"
-        yield Difference(IbiError(problem, path=shown), remedy, lambda: self._move_to_lost_found(path, parts))
+        target = self._data.joinpath(LOST, self._moment, "col", *map(os.fsdecode, parts))
+        yield Difference(IbiError(problem, path=shown), remedy, lambda: _move(os.fsdecode(path), target))
 
-    def _known(self, parts: tuple[bytes, ...], *, again: bool) -> bool:
+    def _known(self, parts: tuple[bytes, ...]) -> bool:
         """Return whether a file is listed, is the item.json of an item, or is about to be removed."""
-        if again:
-            # It may have changed since the catalogue was read.
-            self._of = (b"", None)
-        names = self._item(parts[: self._depth(parts)])
-        path = b"/".join(parts)
-        if names is not None and path in names:
+        item, path = _item_parts(parts), b"/".join(parts)
+        if path in (self._item(item) or ()):
             return True
-        return again and path in self._catalogue.paths_to_remove()
-
-    def _forgotten(self, parts: tuple[bytes, ...]) -> bool:
-        """Return whether a file belongs to an item that is known by its item.json only."""
-        item = parts[: self._depth(parts)]
-        beside = self._data.joinpath("col", *(os.fsdecode(part) for part in item), sidecars.FILE)
-        return self._item(item) is None and beside.is_file()
-
-    @staticmethod
-    def _depth(parts: tuple[bytes, ...]) -> int:
-        """Return how many parts of a path are the name of an item."""
-        found = (depth for depth in _DEPTHS if len(parts) > depth and parts[depth] == _DOC)
-        return next(found, len(parts) - 1)
+        # It may have changed since the catalogue was read.
+        self._of = (b"", None)
+        return path in (self._item(item) or ()) or path in self._catalogue.paths_to_remove()
 
     def _item(self, parts: tuple[bytes, ...]) -> frozenset[bytes] | None:
         """Return the paths of the item whose folder this is; None if it is no item's."""
@@ -244,16 +224,15 @@ class _Unlisted:
                 paths.add(folder + b"/" + sidecars.FILE.encode())
         return frozenset(paths)
 
-    def _move_to_lost_found(self, path: bytes, parts: tuple[bytes, ...]) -> None:
-        target = self._data.joinpath(LOST, self._moment, "col", *(os.fsdecode(part) for part in parts))
-        _move(os.fsdecode(path), target)
+
+def _item_parts(parts: tuple[bytes, ...]) -> tuple[bytes, ...]:
+    """Return the parts of a path that are the name of an item."""
+    found = (depth for depth in _DEPTHS if len(parts) > depth and parts[depth] == _DOC)
+    return parts[: next(found, len(parts) - 1)]
 
 
 def _move(path: str, target: Path) -> None:
     """Move a file of any kind. Raises SetupError."""
-    try:
+    with write_errors(target):
         target.parent.mkdir(parents=True, exist_ok=True)
         os.rename(path, target)  # noqa: PTH104 - also for names that are no text
-    except OSError as error:
-        reason = error.strerror or error
-        raise SetupError("{path} cannot be written: {reason}", path=target, reason=reason) from None

@@ -48,12 +48,7 @@ SAFE: Final = "/~!$&'()*+,;=:@"
 
 @dataclass(frozen=True, slots=True)
 class PackageLimits:
-    """How much a package may hold.
-
-    `files` counts members of any kind; `size` is the sum of all files in bytes; a package that grows to more than
-    `ratio` times its own size is refused once it has grown beyond `harmless` bytes; `piece` bounds what a library may
-    want to hold in memory at once, such as the list of a zip file.
-    """
+    """How much a package may hold; one that holds or grows to more is refused."""
 
     files: int = 100_000
     """Members of a package, of any kind (threat T23)."""
@@ -154,7 +149,7 @@ class Package:
 
     def _in_folder(self, folder: Path, above: str) -> Iterator[PackageMember | None]:
         for entry in sorted(os.scandir(folder), key=lambda each: each.name):
-            name = _encoded(f"{above}{entry.name}")
+            name = encoded(f"{above}{entry.name}")
             found = entry.stat(follow_symlinks=False)
             if stat.S_ISDIR(found.st_mode):
                 _check_parts(name)
@@ -167,7 +162,7 @@ class Package:
     def _in_zip(self, file: IO[bytes]) -> Iterator[PackageMember | None]:
         with zipfile.ZipFile(_Measured(file, self._limits.piece, self._watch)) as package:
             for info in package.infolist():
-                name = _encoded(info.orig_filename)
+                name = encoded(info.orig_filename)
                 mode = info.external_attr >> 16
                 if info.is_dir():
                     _check_parts(name)
@@ -184,7 +179,7 @@ class Package:
         measured = _Measured(file, _CHUNK, self._watch)
         with tarfile.open(fileobj=measured, mode="r:", errorlevel=2) as package:  # type: ignore[call-overload]  # it reads, seeks and tells: no more is used
             for info in package:
-                name = _encoded(info.name).removeprefix("./")
+                name = encoded(info.name).removeprefix("./")
                 if info.isdir():
                     if name != ".":
                         _check_parts(name)
@@ -238,7 +233,8 @@ def _check_parts(name: str) -> tuple[bytes, ...]:
     return file_parts(name.removesuffix("/"))
 
 
-def _encoded(name: str) -> str:
+def encoded(name: str) -> str:
+    """Return a name of a file percent-encoded, as in a URL."""
     return quote_from_bytes(name.encode("utf-8", "surrogateescape"), safe=SAFE)
 
 

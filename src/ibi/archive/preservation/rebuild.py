@@ -8,21 +8,20 @@ catalogue is kept in lost+found, so nothing is made worse.
 from __future__ import annotations
 
 import os
-from contextlib import closing
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from ibi.archive.model.item import Holding
 from ibi.archive.model.item_json import timestamp_text
+from ibi.archive.preservation.backup_store import CATALOGUE, catalogue_at, write_errors
 from ibi.archive.preservation.check import ROW_ERRORS
 from ibi.archive.preservation.check_files import LOST
-from ibi.archive.store import schema, sidecars
+from ibi.archive.store import sidecars
 from ibi.archive.store.tables import consistency, history
 from ibi.archive.store.tables import sidecars as sidecar_table
-from ibi.archive.store.tables.catalogue import Catalogue
 from ibi.archive.store.tables.consistency import copy_database
 from ibi.errors import AlreadyHeld, IbiError, SetupError
-from ibi.runtime.database import migrate, open_engine, upgrade
+from ibi.runtime.database import migrate, upgrade
 from ibi.runtime.durable_files import flush_folder
 
 if TYPE_CHECKING:
@@ -30,10 +29,9 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from ibi.archive.store.data_directory import DataDirectory
-    from ibi.archive.store.tables.catalogue import CatalogueWriter
+    from ibi.archive.store.tables.catalogue import Catalogue, CatalogueWriter
     from ibi.archive.store.tables.history import ItemEvent
 
-CATALOGUE = "catalogue.sqlite"
 _NEW = "catalogue.new.sqlite"
 _PARTS = ("", "-wal", "-shm")
 
@@ -55,17 +53,11 @@ def rebuild(directory: DataDirectory) -> RebuildResult:
     with directory.serve_lock():
         _remove(new)
         rebuilt = RebuildResult(kept=_copy_sound(directory.path / CATALOGUE, new))
-        engine = open_engine(new)
-        try:
-            (upgrade if rebuilt.kept else migrate)(engine, schema.MIGRATIONS)
-            catalogue = Catalogue(engine)
-            with closing(catalogue):
-                if catalogue.holding(settings.service.main) is None:
-                    moment = timestamp_text(directory.now())
-                    catalogue.put(Holding(forms=settings.service, timestamp=moment, transferable=False))
-                _take_all(catalogue, directory.path / "col", rebuilt)
-        finally:
-            engine.dispose()
+        with catalogue_at(new, upgrade if rebuilt.kept else migrate) as catalogue:
+            if catalogue.holding(settings.service.main) is None:
+                moment = timestamp_text(directory.now())
+                catalogue.put(Holding(forms=settings.service, timestamp=moment, transferable=False))
+            _take_all(catalogue, directory.path / "col", rebuilt)
         _exchange(directory.path, new, lost_found)
         with directory.catalogue() as catalogue:
             directory.file_store().settle(catalogue)
@@ -79,31 +71,19 @@ def _copy_sound(old: Path, new: Path) -> bool:
     """Copy the old catalogue if it is sound; returns whether it is."""
     if not old.exists():
         return False
-    engine = open_engine(old)
     try:
-        upgrade(engine, schema.MIGRATIONS)
-        with closing(Catalogue(engine)) as catalogue, catalogue.reading() as run:
+        with catalogue_at(old) as catalogue, catalogue.reading() as run:
             sound = not consistency.integrity_errors(run) and not consistency.dangling_references(run)
         if sound:
             copy_database(old, new)
-            _read_all(new)
+            with catalogue_at(new) as catalogue:
+                # Every row is read, for the error of a damaged one.
+                for _ in catalogue.all():
+                    pass
     except ROW_ERRORS:
         _remove(new)
         return False
-    finally:
-        engine.dispose()
     return sound
-
-
-def _read_all(path: Path) -> None:
-    """Read all rows of a catalogue, for the error of a damaged one."""
-    engine = open_engine(path)
-    try:
-        with closing(Catalogue(engine)) as catalogue:
-            for _ in catalogue.all():
-                pass
-    finally:
-        engine.dispose()
 
 
 def _take_all(catalogue: Catalogue, root: Path, rebuilt: RebuildResult) -> None:
@@ -159,29 +139,23 @@ def _exchange(data: Path, new: Path, lost_found: Path) -> None:
     """Put the new catalogue into the place of the old one, which is moved to lost+found."""
     for part in reversed(_PARTS):
         _move_to_lost_found(data, f"{CATALOGUE}{part}", lost_found)
-    try:
+    with write_errors(data):
         for part in _PARTS:
             made = new.with_name(f"{new.name}{part}")
             if made.exists():
                 made.rename(data / f"{CATALOGUE}{part}")
         flush_folder(data)
-    except OSError as error:
-        reason = error.strerror or error
-        raise SetupError("{path} cannot be written: {reason}", path=data, reason=reason) from None
 
 
 def _move_to_lost_found(data: Path, name: str, lost_found: Path) -> None:
     """Move a file, or what is in a folder, to lost+found."""
     old = data / name
-    try:
+    with write_errors(lost_found):
         for each in old.iterdir() if old.is_dir() else [old]:
             if each.exists():
                 target = lost_found / each.relative_to(data)
                 target.parent.mkdir(parents=True, exist_ok=True)
                 each.rename(target)
-    except OSError as error:
-        reason = error.strerror or error
-        raise SetupError("{path} cannot be written: {reason}", path=lost_found, reason=reason) from None
 
 
 def _remove(path: Path) -> None:

@@ -11,20 +11,19 @@ import hashlib
 import json
 import re
 import unicodedata
-from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
-from urllib.parse import quote_from_bytes, unquote_to_bytes
+from urllib.parse import unquote_to_bytes
 
 from ibi.archive.model.item_json import read_line
 from ibi.archive.preservation.bagging import BAGIT, METADATA, PAYLOAD
-from ibi.archive.preservation.packages import SAFE, Package, PackageLimits
+from ibi.archive.preservation.packages import Package, PackageLimits, encoded
 from ibi.archive.store.deposit import deposit
 from ibi.errors import BadItem, IbiError, SetupError
 from ibi.protocol.vocabulary import ItemState
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Iterator
     from pathlib import Path
 
     from ibi.archive.model.item import Holding, StoredFile
@@ -71,7 +70,11 @@ def take_bag(item_store: ItemStore, path: Path, who: str, limits: PackageLimits 
         _discard(item_store.file_store, staged, ())
         raise
     try:
-        taken = _taken(item_store, draft, staged, who)
+        if draft.forms is None or draft.facts.get("state", ItemState.ORIGINAL) is ItemState.ORIGINAL:
+            taken = deposit(item_store, draft, staged, who)
+        else:
+            with item_store.unit_of_work(who) as work:
+                taken = work.add(draft.holding(draft.forms, item_store.moment), staged, "imported")
     except IbiError as error:
         # After a SetupError the transaction may count after all, and list these files: the next process cleans up.
         if not isinstance(error, SetupError):
@@ -79,14 +82,6 @@ def take_bag(item_store: ItemStore, path: Path, who: str, limits: PackageLimits 
         raise
     _discard(item_store.file_store, staged, taken.files)
     return taken
-
-
-def _taken(item_store: ItemStore, draft: Draft, staged: list[StoredFile], who: str) -> Holding:
-    """Add an original by a deposit; a copy or a removed item as the bag describes it."""
-    if draft.forms is None or draft.facts.get("state", ItemState.ORIGINAL) is ItemState.ORIGINAL:
-        return deposit(item_store, draft, staged, who)
-    with item_store.unit_of_work(who) as work:
-        return work.add(draft.holding(draft.forms, item_store.moment), staged, "imported")
 
 
 def _discard(file_store: FileStore, staged: list[StoredFile], listed: tuple[StoredFile, ...]) -> None:
@@ -112,7 +107,9 @@ def _read_tags(package: Package) -> _Bag:
             raise BadItem("the tag files of the bag are too long")
         text = b"".join(package.chunks(member, grown))
         bag.tags[_plain(name)] = text
-        digests[_plain(name)] = {each: _hash(each, text) for each in _ALGORITHMS}
+        digests[_plain(name)] = {
+            each: hashlib.new(each, text, usedforsecurity=False).hexdigest() for each in _ALGORITHMS
+        }
     if not _VERSION.match(bag.tags[BAGIT].decode("utf-8", "replace")):
         raise BadItem("{name} names no version of BagIt that is known here", name=BAGIT)
     if bag.tags.get("fetch.txt", b"").strip():
@@ -167,14 +164,11 @@ def _lines(name: str, text: bytes, algorithm: str) -> Iterator[tuple[str, str]]:
         lines = text.decode("utf-8-sig").splitlines()
     except UnicodeDecodeError:
         raise BadItem("{name} is not UTF-8", name=name) from None
-    for line in lines:
+    for line in filter(str.strip, lines):
         match = _LINE.fullmatch(line)
-        if match is None and line.strip():
+        if match is None or len(match[1]) != 2 * _ALGORITHMS[algorithm]:
             raise BadItem("{name} has a line that is none: {line}", name=name, line=line[:80])
-        if match:
-            if len(match[1]) != 2 * _ALGORITHMS[algorithm]:
-                raise BadItem("{name} has a line that is none: {line}", name=name, line=line[:80])
-            yield _normal(_unescaped(match[2]).removeprefix("./")), match[1].lower()
+        yield _normal(_unescaped(match[2]).removeprefix("./")), match[1].lower()
 
 
 def _described(bag: _Bag, package: str) -> tuple[Draft, dict[str, str]]:
@@ -183,7 +177,12 @@ def _described(bag: _Bag, package: str) -> tuple[Draft, dict[str, str]]:
     paths = sorted(next(iter(bag.sums.values())))
     if ours is None:
         return _foreign(bag, package, paths)
-    value = _json(ours)
+    try:
+        value = json.loads(ours)
+    except (ValueError, RecursionError):
+        value = None
+    if not isinstance(value, dict):
+        raise BadItem("{name} is not JSON", name=METADATA)
     value.pop("history", None)
     files = value.get("files", {})
     if not isinstance(files, dict) or not all(_is_path(file) for file in files.values()):
@@ -197,7 +196,7 @@ def _described(bag: _Bag, package: str) -> tuple[Draft, dict[str, str]]:
 
 def _foreign(bag: _Bag, package: str, paths: list[str]) -> tuple[Draft, dict[str, str]]:
     """Return the item of a bag made by other software; its key is the digest of its manifests."""
-    names = {path: _encoded(path.removeprefix(PAYLOAD)) for path in paths}
+    names = {path: encoded(path.removeprefix(PAYLOAD)) for path in paths}
     known_by = hashlib.sha256()
     for algorithm in sorted(bag.sums):
         for path, digest in sorted(bag.sums[algorithm].items()):
@@ -222,16 +221,6 @@ def _draft(value: dict[str, Any]) -> Draft:
         raise BadItem("{name} is not JSON", name=METADATA) from None
 
 
-def _json(text: bytes) -> dict[str, Any]:
-    try:
-        value = json.loads(text)
-    except (ValueError, RecursionError):
-        raise BadItem("{name} is not JSON", name=METADATA) from None
-    if not isinstance(value, dict):
-        raise BadItem("{name} is not JSON", name=METADATA)
-    return value
-
-
 def _is_path(file: Any) -> bool:
     return isinstance(file, dict) and isinstance(file.get("path"), str)
 
@@ -249,37 +238,35 @@ def _take_payload(
         name = missing.pop(path, None)
         if name is None:
             raise BadItem("the package changed while it was read")
-        sums = {algorithm: hashlib.new(algorithm, usedforsecurity=False) for algorithm in bag.sums}
-        with _staging(file_store, name, staged) as take:
-            for chunk in package.chunks(member, grown):
-                take(chunk)
-                for each in sums.values():
-                    each.update(chunk)
-            for algorithm, each in sums.items():
-                if each.hexdigest() != bag.sums[algorithm][path]:
-                    raise BadItem("{name} is not as the manifest of the bag says", name=path)
+        staged.append(_stage(file_store, name, _compared(bag, path, package.chunks(member, grown))))
     if missing:
         raise BadItem("the package changed while it was read")
 
 
-@contextmanager
-def _staging(file_store: FileStore, name: str, staged: list[StoredFile]) -> Iterator[Callable[[bytes], None]]:
-    """Stage one file piece by piece; at the end it is added to `staged`. Raises SetupError."""
+def _compared(bag: _Bag, path: str, chunks: Iterator[bytes]) -> Iterator[bytes]:
+    """Yield the bytes of a payload file. Raises BadItem at their end if they are not as the manifests say."""
+    sums = {algorithm: hashlib.new(algorithm, usedforsecurity=False) for algorithm in bag.sums}
+    for chunk in chunks:
+        yield chunk
+        for each in sums.values():
+            each.update(chunk)
+    for algorithm, each in sums.items():
+        if each.hexdigest() != bag.sums[algorithm][path]:
+            raise BadItem("{name} is not as the manifest of the bag says", name=path)
+
+
+def _stage(file_store: FileStore, name: str, chunks: Iterator[bytes]) -> StoredFile:
     staging = file_store.stage_stream(name)
     try:
-        yield staging.write
-        staged.append(staging.finish())
-    except OSError as error:
+        for chunk in chunks:
+            staging.write(chunk)
+        return staging.finish()
+    except BaseException as error:
         staging.discard()
+        if not isinstance(error, OSError):
+            raise
         reason = error.strerror or error
         raise SetupError("the file {name} cannot be kept: {reason}", name=name, reason=reason) from None
-    except BaseException:
-        staging.discard()
-        raise
-
-
-def _hash(algorithm: str, text: bytes) -> str:
-    return hashlib.new(algorithm, text, usedforsecurity=False).hexdigest()
 
 
 def _plain(name: str) -> str:
@@ -295,7 +282,3 @@ def _normal(path: str) -> str:
 def _unescaped(path: str) -> str:
     """Decode a path of a manifest, in which RFC 8493 escapes line ends and the percent sign."""
     return re.sub("%(0[Aa]|0[Dd]|25)", lambda match: chr(int(match[1], 16)), path)
-
-
-def _encoded(path: str) -> str:
-    return quote_from_bytes(path.encode("utf-8", "surrogateescape"), safe=SAFE)

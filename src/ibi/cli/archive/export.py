@@ -49,7 +49,7 @@ def add(actions: CommandGroup) -> None:
 
 
 def _attest(args: argparse.Namespace) -> int:
-    from ibi.archive.preservation.attestation import Issuer, receipt, sign_receipt
+    from ibi.archive.preservation.attestation import receipt, sign_receipt
     from ibi.runtime.signing import signer
 
     here = directory(args)
@@ -57,8 +57,8 @@ def _attest(args: argparse.Namespace) -> int:
     with here.catalogue() as catalogue:
         holding = held(catalogue, args.ibi)
         events = _history(catalogue, holding)
-    issuer = Issuer(settings.service, settings.address)
-    content = receipt(holding, events, issuer, timestamp_text(here.now()))
+    moment = timestamp_text(here.now())
+    content = receipt(holding, events, settings.service, settings.address, moment)
     text = sign_receipt(content, signer(args.data))
     if args.out is None:
         sys.stdout.buffer.write(text)
@@ -179,8 +179,8 @@ def _write(here: DataDirectory, catalogue: Catalogue, holding: Holding, target: 
 
     settings, events = here.settings(), _history(catalogue, holding)
     source = f"{settings.address} ({settings.service.main})"
-    with bag_at(target) as sink:
-        write_bag(sink, here.file_store(), holding, events, source, timestamp_text(here.now()))
+    with bag_at(target) as put:
+        write_bag(put, here.file_store(), holding, events, source, timestamp_text(here.now()))
 
 
 def _take(args: argparse.Namespace) -> int:

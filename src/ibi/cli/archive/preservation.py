@@ -173,7 +173,7 @@ def _backup(args: argparse.Namespace) -> int:
 
 
 def _restore(args: argparse.Namespace) -> int:
-    from ibi.archive.preservation.backup import Restore
+    from ibi.archive.preservation.backup import restore
     from ibi.archive.preservation.backup_store import BackupStore
 
     store = BackupStore(args.source)
@@ -182,7 +182,7 @@ def _restore(args: argparse.Namespace) -> int:
     if name not in names:
         raise SetupError("there is no backup {name} in {path}", name=name or "-", path=args.source)
     with Progress(args.data.name, store.about(name).bytes) as progress:
-        problems = Restore(store, name, args.data, progress.at).run()
+        problems = restore(store, name, args.data, progress.at)
         with directory_at(args.data).catalogue() as catalogue:
             items = catalogue.count()
     if args.json:

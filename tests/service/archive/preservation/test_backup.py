@@ -18,7 +18,7 @@ from pathlib import Path
 
 import pytest
 
-from ibi.archive.preservation.backup import Backup, BackupResult, Restore, verify
+from ibi.archive.preservation.backup import Backup, BackupResult, restore, verify
 from ibi.archive.preservation.backup_store import BackupStore
 from ibi.archive.preservation.check import check
 from ibi.errors import LostState, SetupError
@@ -44,9 +44,9 @@ def backup(kept: ArchiveFolder, folder: Path, keep: int = 7) -> BackupResult:
     return Backup(kept.directory, BackupStore(folder)).run(keep)
 
 
-def restore(folder: Path, data: Path, name: str = "") -> ArchiveFolder:
+def restored(folder: Path, data: Path, name: str = "") -> ArchiveFolder:
     store = BackupStore(folder)
-    assert Restore(store, name or store.backups()[-1], data).run() == []
+    assert restore(store, name or store.backups()[-1], data) == []
     return ArchiveFolder(data)
 
 
@@ -64,7 +64,7 @@ def test_everything_comes_back(kept: ArchiveFolder, tmp_path: Path) -> None:
         2,
         [],
     )  # two files are the same bytes
-    back = restore(tmp_path / "backups", tmp_path / "new")
+    back = restored(tmp_path / "backups", tmp_path / "new")
     assert back.everything() == kept.everything()
     assert back.path("a.txt").read_bytes() == b"aaaa"
     assert back.path("caf%E9/b").read_bytes() == b"b"
@@ -77,7 +77,7 @@ def test_check_finds_nothing_after_a_restore_but_the_minting_state(
     kept: ArchiveFolder, tmp_path: Path
 ) -> None:
     backup(kept, tmp_path / "backups")
-    back = restore(tmp_path / "backups", tmp_path / "new")
+    back = restored(tmp_path / "backups", tmp_path / "new")
     (sentence,) = differences(back)
     assert "minting state" in sentence
     recover(back.data, this_machine(), moved=True)
@@ -89,7 +89,7 @@ def test_what_came_back_mints_nothing_until_it_is_recovered(kept: ArchiveFolder,
     (before,) = kept.directory.minter()(1)
     backup(kept, tmp_path / "backups")
     (after,) = kept.directory.minter()(1)
-    back = restore(tmp_path / "backups", tmp_path / "new")
+    back = restored(tmp_path / "backups", tmp_path / "new")
     with pytest.raises(LostState):
         list(back.directory.minter()(1))
     with pytest.raises(LostState, match="--moved"):
@@ -106,7 +106,7 @@ def test_the_next_backup_copies_only_what_is_new(kept: ArchiveFolder, tmp_path: 
     kept.put("a.example/b/2020/01.01.00.00", {"new": b"new"})
     saved = backup(kept, tmp_path / "backups")
     assert (saved.files, saved.copied, saved.copied_bytes) == (4, 1, 3)
-    assert restore(tmp_path / "backups", tmp_path / "new").everything() == kept.everything()
+    assert restored(tmp_path / "backups", tmp_path / "new").everything() == kept.everything()
 
 
 def test_an_earlier_backup_can_be_put_back(kept: ArchiveFolder, tmp_path: Path) -> None:
@@ -115,7 +115,7 @@ def test_an_earlier_backup_can_be_put_back(kept: ArchiveFolder, tmp_path: Path) 
     with kept.item_store() as item_store, item_store.unit_of_work(WHO) as work:
         work.remove(work.get(parse_ibi(NAME)), "by mistake")
     backup(kept, tmp_path / "backups")
-    back = restore(tmp_path / "backups", tmp_path / "new", first.name)
+    back = restored(tmp_path / "backups", tmp_path / "new", first.name)
     assert back.everything() == before
     assert back.path("a.txt").read_bytes() == b"aaaa"
 
@@ -127,7 +127,7 @@ def test_old_backups_go_with_the_bytes_that_only_they_had(kept: ArchiveFolder, t
     saved = backup(kept, tmp_path / "backups", keep=1)
     assert (saved.removed, len(BackupStore(tmp_path / "backups").backups())) == (1, 1)
     assert len([path for path in (tmp_path / "backups/files").rglob("*") if path.is_file()]) == 1
-    assert restore(tmp_path / "backups", tmp_path / "new").everything() == kept.everything()
+    assert restored(tmp_path / "backups", tmp_path / "new").everything() == kept.everything()
 
 
 def test_a_damaged_file_is_told_and_no_earlier_backup_goes(kept: ArchiveFolder, tmp_path: Path) -> None:
@@ -144,7 +144,7 @@ def test_a_file_that_was_damaged_since_the_last_backup_is_still_in_the_next(
     backup(kept, tmp_path / "backups")
     flip(kept.path("a.txt"), 0)
     assert backup(kept, tmp_path / "backups").problems == []
-    assert restore(tmp_path / "backups", tmp_path / "new").path("a.txt").read_bytes() == b"aaaa"
+    assert restored(tmp_path / "backups", tmp_path / "new").path("a.txt").read_bytes() == b"aaaa"
 
 
 def test_a_backup_that_is_damaged_is_found_and_told(kept: ArchiveFolder, tmp_path: Path) -> None:
@@ -155,14 +155,14 @@ def test_a_backup_that_is_damaged_is_found_and_told(kept: ArchiveFolder, tmp_pat
     assert listed
     flip(store.path_of(listed.sha256), 1)
     assert len(verify(store, name)) == 2  # it stands for two files
-    problems = Restore(store, name, tmp_path / "new").run()
+    problems = restore(store, name, tmp_path / "new")
     assert sorted(str(problem) for problem in problems) == [
         f"a.txt of {NAME} is not in the backup", f"same.txt of {OTHER} is not in the backup",
     ]  # fmt: skip
     flip(store.folder / name / "catalogue.sqlite", 8 * 5000)
     assert verify(store, name)
     with pytest.raises(SetupError, match="damaged"):
-        Restore(store, name, tmp_path / "another").run()
+        restore(store, name, tmp_path / "another")
     assert not (tmp_path / "another/archive.toml").exists()
 
 
@@ -177,7 +177,7 @@ def test_what_a_backup_says_of_itself_is_checked(kept: ArchiveFolder, tmp_path: 
 def test_nothing_is_put_back_over_something(kept: ArchiveFolder, tmp_path: Path) -> None:
     backup(kept, tmp_path / "backups")
     with pytest.raises(SetupError, match="not empty"):
-        restore(tmp_path / "backups", kept.data)
+        restored(tmp_path / "backups", kept.data)
 
 
 def test_a_backup_is_not_kept_inside_of_what_it_saves(kept: ArchiveFolder) -> None:
@@ -223,7 +223,7 @@ def test_an_interrupted_backup_leaves_the_ones_before_it_whole(kept: ArchiveFold
     saved = backup(kept, folder)
     assert saved.problems == []
     assert list(folder.glob(".*.part")) == []
-    assert restore(folder, tmp_path / "new").everything() == kept.everything()
+    assert restored(folder, tmp_path / "new").everything() == kept.everything()
 
 
 @pytest.mark.long
@@ -254,7 +254,7 @@ def test_a_backup_holds_what_was_acknowledged_before_it_began_while_others_write
             before = list(acknowledged)
             saved = backup(kept, tmp_path / "backups")
             assert saved.problems == []
-            back = restore(tmp_path / "backups", tmp_path / saved.name)
+            back = restored(tmp_path / "backups", tmp_path / saved.name)
             for name in before:
                 held = back.held(name)
                 assert held.deleted or [back.path(file, name).stat().st_size for file in ("x", "y")] == [

@@ -60,8 +60,8 @@ def pack(kept: ArchiveFolder, target: Path, name: str = NAME) -> Path:
     held = kept.held(name)
     with kept.catalogue() as catalogue, catalogue.reading() as run:
         events = history.events_of(run, held.number)
-    with bag_at(target) as sink:
-        write_bag(sink, kept.file_store, held, events, "archive.example", WHEN)
+    with bag_at(target) as put:
+        write_bag(put, kept.file_store, held, events, "archive.example", WHEN)
     return target
 
 

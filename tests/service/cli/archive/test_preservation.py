@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from ibi.archive.preservation.attestation import Issuer, receipt, sign_receipt
+from ibi.archive.preservation.attestation import receipt, sign_receipt
 from ibi.cli import main
 from ibi.runtime.signing import public_key, signer
 from support.archive.preservation_fixture import NAME, OTHER, ArchiveFolder, flip, make_archive
@@ -148,7 +148,7 @@ def test_a_receipt_is_written_and_verified_without_an_archive(
 
 
 def test_a_receipt_cannot_speak_to_the_terminal(kept: ArchiveFolder, ibi: Command, tmp_path: Path) -> None:
-    content = receipt(kept.held(), [], Issuer(kept.directory.settings().service, "x\x1b[2Jy"), "now\n")
+    content = receipt(kept.held(), [], kept.directory.settings().service, "x\x1b[2Jy", "now\n")
     content["files"] = [{"name": "a\x1b[31m", "size": 1, "sha256": "", "type": ""}]
     (tmp_path / "receipt").write_bytes(sign_receipt(content, signer(tmp_path)))
     done = ibi("verify", tmp_path / "receipt", "--files", tmp_path)

@@ -12,7 +12,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ibi.archive.preservation.attestation import (
-    Issuer,
     compare_files,
     is_signed_by,
     read_receipt,
@@ -27,7 +26,7 @@ from ibi.runtime.signing import canonical, is_signed, public_key, signer
 from support.archive.preservation_fixture import NAME, SERVICE, ArchiveFolder, make_archive
 
 WHEN = "2026-11-21T10:00:00Z"
-ISSUER = Issuer(IBIForms.parse(SERVICE), "archive.example")
+ISSUER = (IBIForms.parse(SERVICE), "archive.example")
 
 
 @pytest.fixture(scope="module")
@@ -49,7 +48,7 @@ def text(kept: ArchiveFolder) -> bytes:
     holding = kept.held()
     with kept.catalogue() as catalogue, catalogue.reading() as run:
         events = history.events_of(run, holding.number)
-    return sign_receipt(receipt(holding, events, ISSUER, WHEN), signer(kept.data))
+    return sign_receipt(receipt(holding, events, *ISSUER, WHEN), signer(kept.data))
 
 
 def test_a_receipt_tells_who_gave_what_when_and_who_holds_it(kept: ArchiveFolder, text: bytes) -> None:
@@ -63,7 +62,7 @@ def test_a_receipt_tells_who_gave_what_when_and_who_holds_it(kept: ArchiveFolder
     assert (content["state"], content["licence"]) == ("Original", "https://example.org/by")
     assert content["holder"]["address"] == "archive.example"
     assert content["issued"] == WHEN
-    assert [file["name"] for file in found.files] == ["a%20b.txt", "d/x"]
+    assert [file["name"] for file in found.content["files"]] == ["a%20b.txt", "d/x"]
     assert found.key == public_key(kept.data)
 
 
@@ -74,7 +73,7 @@ def test_what_happened_on_the_way_is_told(kept: ArchiveFolder) -> None:
         ),
         history.ItemEvent("2021-01-01T00:00:00Z", "maria", "edited", {}),
     ]
-    content = receipt(kept.held(), events, ISSUER, WHEN)
+    content = receipt(kept.held(), events, *ISSUER, WHEN)
     assert [each["what"] for each in content["transfers"]] == ["received"]
     assert (content["depositor"], content["deposited"]) == ("peer", "2020-01-01T00:00:00Z")
     assert (
@@ -158,7 +157,7 @@ def test_files_are_compared_with_what_was_attested(text: bytes, tmp_path: Path) 
 
 
 def test_a_receipt_cannot_make_us_look_outside_of_the_folder(kept: ArchiveFolder, tmp_path: Path) -> None:
-    content = receipt(kept.held(), [], ISSUER, WHEN)
+    content = receipt(kept.held(), [], *ISSUER, WHEN)
     content["files"] = [{"name": "../secret", "size": 1, "sha256": "0" * 64, "type": "x"}]
     (tmp_path / "secret").write_bytes(b"x")
     (tmp_path / "files").mkdir()
