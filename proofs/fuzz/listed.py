@@ -26,7 +26,7 @@ EXCEPTIONS: Final = {
     "archive.search.indexing.read_dating": "two numbers in a file of our own; its tests damage it",
     "archive.search.index_writer.IndexState.read": "a row of our own database",
     "archive.membership.joining.Resolvers.read": "runtime.settings.toml_file.Settings.read, which is fuzzed",
-    "archive.membership.networks.MembershipStore.read": "rows of our own database",
+    "archive.membership.membership.MembershipStore.read": "rows of our own database",
     "archive.store.tables.rows.read_item_row": "rows of our own database",
     "minting.order.read_body": "the bytes of a body; LabelOrder.read, which is fuzzed, reads what they hold",
     "resolver.cache.rows.read_redirect": "a row with its checksum, of our own file",

@@ -22,10 +22,11 @@ from ibi.archive.admin.forms import FormHandling, page_error
 from ibi.archive.admin.item_pages import ItemPages
 from ibi.archive.admin.overview import OverviewPages
 from ibi.archive.api import deposits, imports, items, membership, openapi, transfers, uploads
-from ibi.archive.membership import holdings_filter, networks
+from ibi.archive.membership import holdings_filter
+from ibi.archive.membership import membership as resolver_memberships
 from ibi.archive.membership.holdings_filter import HoldingsFilterFile
 from ibi.archive.membership.joining import Resolvers, WatchedArchiveSettings
-from ibi.archive.membership.networks import Memberships, MembershipStore, WantedMemberships
+from ibi.archive.membership.membership import Memberships, MembershipStore, WantedMemberships
 from ibi.archive.membership.notices import ChangeNotifier
 from ibi.archive.model.item_json import timestamp_text
 from ibi.archive.oai.provider import OAI, OaiHandler, OaiProvider
@@ -36,7 +37,7 @@ from ibi.archive.pages.search_pages import SearchPages
 from ibi.archive.pages.visits import VisitCounter
 from ibi.archive.preservation import audit as audit_duty
 from ibi.archive.preservation.audit import AuditDuty
-from ibi.archive.replication import refreshing
+from ibi.archive.replication import copying
 from ibi.archive.replication.copying import Copier
 from ibi.archive.replication.giving import Giver
 from ibi.archive.replication.receiving import Receiver
@@ -302,7 +303,7 @@ def request_exclusions(
     async def request() -> list[MembershipRecord]:
         client = Client(AddressPolicy(allow_private=True))
         try:
-            return await networks.request_exclusions(
+            return await resolver_memberships.request_exclusions(
                 resolvers.wanted(ibi.__version__), urls, client, MembershipStore(catalogue), time.time
             )
         finally:
@@ -330,7 +331,7 @@ def _duties(
     if settings.holdings_filter:
         tasks.append(HoldingsFilterFile(catalogue, directory.path).duty())
     if settings.refresh_hours:
-        tasks.append(refreshing.refresh_task(copier, settings.refresh_hours, time.time))
+        tasks.append(copying.refresh_task(copier, settings.refresh_hours, time.time))
     if settings.audit_days:
         audit = AuditDuty(catalogue, directory.file_store(), time.time, settings.audit_days)
         tasks.append(PeriodicTask("audit", audit_duty.EVERY, audit.portion, close=audit.close))

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from typing import Self
 from urllib.parse import parse_qs, urlsplit
 
-from ibi.archive.membership.networks import Memberships, MembershipStore, WantedMemberships
+from ibi.archive.membership.membership import Memberships, MembershipStore, WantedMemberships
 from ibi.archive.store.tables.memberships import MembershipRecord
 from ibi.http.client import AddressPolicy, Client
 from ibi.protocol.messages import InclusionRequest

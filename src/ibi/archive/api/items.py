@@ -24,7 +24,7 @@ from ibi.api.routes import ROOT, TEXT, Route, answer, explained, in_thread, list
 from ibi.archive.model.access import day_of
 from ibi.archive.model.item import Access
 from ibi.archive.model.item_json import write_item
-from ibi.archive.replication.refreshing import refresh
+from ibi.archive.replication.copying import refresh
 from ibi.archive.store.tables import copies, history
 from ibi.errors import HoldingError, IbiError
 from ibi.http.response import NO_STORE, Response, link

@@ -11,8 +11,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Final
 from urllib.parse import urlsplit
 
-from ibi.archive.membership.membership import resolver_address
-from ibi.archive.membership.networks import WantedMemberships
+from ibi.archive.membership.membership import WantedMemberships, resolver_address
 from ibi.errors import IbiError, ParseError, SetupError
 from ibi.identifier.generator import is_public_ip
 from ibi.identifier.ibip import canonical_ip

@@ -23,7 +23,7 @@ from ibi.protocol.replies import ChangeReceived
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
-    from ibi.archive.membership.networks import MembershipStore, WantedMemberships
+    from ibi.archive.membership.membership import MembershipStore, WantedMemberships
     from ibi.archive.store.tables.catalogue import Catalogue
     from ibi.http.client import Client
     from ibi.identifier.forms import IBI, Name

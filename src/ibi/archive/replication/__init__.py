@@ -3,5 +3,5 @@
 Whatever another Archive sends is checked before it is stored: names, sizes, digests. No item is ever the Original in
 two Archives at the same time.
 
-Entry points: `copying.Copier`, `refreshing.refresh`, `giving.Giver`, `receiving.Receiver`.
+Entry points: `copying.Copier`, `copying.refresh`, `giving.Giver`, `receiving.Receiver`.
 """

@@ -1,8 +1,8 @@
-"""Copies of items whose originals other Archives hold (ARC-02, ARC-04): fetched whole, verified, stored.
+"""Copies of items whose originals other Archives hold (ARC-02, ARC-04): fetched whole, verified, stored, refreshed.
 
 An Archive like this one describes its items under `/-/api/items/`: the copy gets all facts, and every file must have
 the digest of the description. Where nothing describes the item, the copy is the one file that the persistent URL leads
-to.
+to. A copy is made equal to its original again; where that fails, since when it may differ is recorded (ARC-13, CON-07).
 """
 
 from __future__ import annotations
@@ -34,13 +34,22 @@ from ibi.archive.replication.fetching import (
 )
 from ibi.archive.store.tables import copies
 from ibi.archive.store.tables.copies import CopySource
-from ibi.errors import AlreadyHeld, BadItem, HoldingError, PeerError, PeerGarbled, PeerSilent
+from ibi.errors import (
+    AlreadyHeld,
+    BadItem,
+    HoldingError,
+    NotHeld,
+    ParseError,
+    PeerError,
+    PeerGarbled,
+    PeerSilent,
+)
 from ibi.http.client import AddressPolicy
 from ibi.http.client.download import CheckedURL, Downloads
-from ibi.identifier.forms import IBIForms, parse_ibi
+from ibi.identifier.forms import IBIForms, parse_ibi, parse_name
 from ibi.identifier.legacy import LegacyId
 from ibi.protocol.vocabulary import ContentType, ItemState
-from ibi.runtime.tasks import run_to_completion
+from ibi.runtime.tasks import PeriodicTask, run_to_completion
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -72,6 +81,7 @@ class FoundOriginal:
     """Files that were fetched already, because only their bytes show their size and digest."""
 
 
+@dataclass(frozen=True, slots=True)
 class Copier:
     """Makes copies for one Archive, and makes them equal to their originals again.
 
@@ -79,17 +89,14 @@ class Copier:
     file that is taken; `names` stands in for this machine's own look-up of host names.
     """
 
-    def __init__(
-        self, item_store: ItemStore, resolver: str, largest: int, names: Names | None = None
-    ) -> None:
-        self.item_store = item_store
-        self.resolver = resolver
-        self._largest = largest
-        self._names = names
+    item_store: ItemStore
+    resolver: str
+    largest: int
+    names: Names | None = None
 
     def downloads(self, *, private: bool) -> Downloads:
         """A client for downloads; `private`: also from addresses of private networks."""
-        return Downloads(AddressPolicy(allow_private=private), self._names)
+        return Downloads(AddressPolicy(allow_private=private), self.names)
 
     async def copy(self, name: Name, who: str, archive: str = "", *, private: bool = False) -> Holding:
         """Copy an item from the Archive of its original, at this root URL or where the resolver leads.
@@ -97,7 +104,7 @@ class Copier:
         A copy that is stored already is made equal to its original. Raises HoldingError, PeerError, SetupError.
         """
         # Before anything is fetched: an Original of our own is never replaced by a copy.
-        await asyncio.to_thread(self._check_free, name)
+        check_copy(await asyncio.to_thread(self.item_store.catalogue.holding, name))
         async with staging_session(self.item_store), self.downloads(private=private) as downloads:
             if archive:
                 root = CheckedURL.parse(archive).root
@@ -143,7 +150,7 @@ class Copier:
         there = description.holding
         if there is None:
             return None
-        check_acceptable(there, self._largest)
+        check_acceptable(there, self.largest)
         # A copy of a copy could lag behind twice, and its source could go without notice (ARC-13).
         if there.state is not ItemState.ORIGINAL:
             raise HoldingError("{archive} holds only a copy of {name}", archive=root, name=name)
@@ -180,7 +187,7 @@ class Copier:
         headers = {"If-None-Match": tag} if tag else {}
         file_store = self.item_store.file_store
         async with downloads.get(
-            place.url, most_bytes=self._largest, seconds=SLOWEST_SECONDS, headers=headers, follow=True
+            place.url, most_bytes=self.largest, seconds=SLOWEST_SECONDS, headers=headers, follow=True
         ) as reply:
             if reply.status == _NOT_MODIFIED:
                 raise NotModified
@@ -243,11 +250,6 @@ class Copier:
         discard_unused(item_store.file_store, held, staged)
         return held
 
-    def _check_free(self, name: Name) -> None:
-        here = self.item_store.catalogue.holding(name)
-        if here is not None:
-            _check_copy(here)
-
 
 class NotModified(Exception):
     """The original is as it was when it was last compared."""
@@ -260,7 +262,7 @@ def save_copy(
     here = work.find(name)
     if here is None:
         return work.add(replace(copy, files=()), staged, "copied", source=place)
-    _check_copy(here)
+    check_copy(here)
     new = {file.name: file for file in staged}
     wanted = {file.name: file.sha256 for file in copy.files if file.name not in new}
     kept = tuple(file for file in here.files if wanted.get(file.name) == file.sha256)
@@ -287,12 +289,13 @@ def missing_files(wanted: Sequence[StoredFile], here: Sequence[StoredFile]) -> l
     return [file for file in wanted if (file.name, file.size, file.sha256) not in held]
 
 
-def _check_copy(here: Holding) -> None:
-    name = here.forms.main
-    if here.state is ItemState.ORIGINAL:
-        raise AlreadyHeld("{name} is held here as the Original, beside which there is no copy", name=name)
-    if here.deleted:
-        raise HoldingError("{name} was removed on {date}", name=name, date=here.timestamp)
+def check_copy(here: Holding | None) -> None:
+    """Raise HoldingError for an item that is held here and is no copy: an Original, or one that was removed."""
+    if here is not None and here.state is ItemState.ORIGINAL:
+        problem = "{name} is held here as the Original, beside which there is no copy"
+        raise AlreadyHeld(problem, name=here.forms.main)
+    if here is not None and here.deleted:
+        raise HoldingError("{name} was removed on {date}", name=here.forms.main, date=here.timestamp)
 
 
 async def _service(downloads: Downloads, root: str) -> str:
@@ -322,3 +325,100 @@ def _last_modified(reply: Download) -> str:
         return timestamp_text(moment.replace(tzinfo=moment.tzinfo or UTC).timestamp())
     except (ValueError, OverflowError):
         return ""
+
+
+LOOK_SECONDS: Final = 60.0
+"""Seconds between two looks for copies that are due."""
+
+PORTION: Final = 20
+"""Copies that are compared in a row."""
+
+
+async def refresh(copier: Copier, name: Name, who: str) -> CopySource:
+    """Make a copy equal to its original, or record why it may lag behind; return what is known of it then.
+
+    An original that its Archive does not hold any more is searched through the resolver. Raises NotHeld, HoldingError
+    for an item that is no copy, and SetupError.
+    """
+    holding, source = await asyncio.to_thread(_held, copier, name)
+    now = copier.item_store.moment
+    try:
+        async with staging_session(copier.item_store), copier.downloads(private=source.private) as downloads:
+            found = await _find_again(copier, downloads, name, holding, source)
+            await copier.save(downloads, name, found, who)
+            return found.source
+    except NotModified:
+        source = replace(source, checked=now, since="", problem=None)
+    except (PeerError, HoldingError, ParseError) as error:
+        source = replace(source, checked=now, since=source.since or now, problem=error)
+    await asyncio.to_thread(_save, copier, holding, source)
+    return source
+
+
+async def refresh_due(copier: Copier, before: str, who: str) -> None:
+    """Refresh some of the copies that were not compared since this moment, the oldest first."""
+    names = await asyncio.to_thread(_due, copier, before)
+    for name in names:
+        try:
+            await refresh(copier, parse_name(name), who)
+        except HoldingError:
+            # It has been handed over or removed since the list was read.
+            continue
+
+
+def refresh_task(copier: Copier, hours: int, now: Callable[[], float]) -> PeriodicTask:
+    """The task that refreshes the copies of a running Archive: each one after so many hours."""
+
+    async def find_at() -> None:
+        await refresh_due(copier, timestamp_text(now() - hours * 3600), "refresh")
+
+    return PeriodicTask("refresh", LOOK_SECONDS, find_at)
+
+
+def _held(copier: Copier, name: Name) -> tuple[Holding, CopySource]:
+    catalogue = copier.item_store.catalogue
+    holding = catalogue.holding(name)
+    if holding is None:
+        raise NotHeld("{name} is not held here", name=name)
+    with catalogue.reading() as run:
+        source = copies.source_of(run, holding.number)
+    if holding.state is not ItemState.COPY or source is None:
+        raise HoldingError("{name} is no copy that came from another Archive", name=holding.forms.main)
+    return holding, source
+
+
+async def _find_again(
+    copier: Copier, downloads: Downloads, name: Name, holding: Holding, source: CopySource
+) -> FoundOriginal:
+    """Find the original where it was, or else where the resolver leads now. Raises as the first of these does."""
+    if holding.url.startswith(f"{source.place}/"):
+        # After a hand-over the files were left to the Archive of the original: there is nothing to refresh.
+        raise NotModified
+    try:
+        return await _find_there(copier, downloads, name, source)
+    except (PeerError, HoldingError):
+        if not copier.resolver:
+            raise
+        with suppress(PeerError, HoldingError):
+            return await copier.find(downloads, name, private=source.private)
+        raise
+
+
+async def _find_there(copier: Copier, downloads: Downloads, name: Name, source: CopySource) -> FoundOriginal:
+    if not source.archive:
+        place = OriginalLocation(source.url, ())
+        return await copier.find_file(downloads, place, name, source.tag, private=source.private)
+    found = await copier.find_at(downloads, source.archive, name, source.tag, private=source.private)
+    if found is None:
+        raise HoldingError("{archive} no longer has {name}", archive=source.archive, name=name)
+    return found
+
+
+def _save(copier: Copier, holding: Holding, source: CopySource) -> None:
+    with copier.item_store.catalogue.writing() as writer:
+        copies.save_source(writer.run, holding.number, source)
+
+
+def _due(copier: Copier, before: str) -> list[str]:
+    with copier.item_store.catalogue.reading() as run:
+        return copies.due_copies(run, before, PORTION)

@@ -71,8 +71,11 @@ async def fetch_description(
     ) as reply:
         if reply.status != _OK:
             return DescriptionAnswer(reply.status)
-        body = await reply.read()
-        return DescriptionAnswer(_OK, read_description(_parsed(body), name), etag_of(reply.headers))
+        try:
+            value = json.loads(await reply.read())
+        except (ValueError, RecursionError):
+            raise PeerGarbled("the answer is not JSON") from None
+        return DescriptionAnswer(_OK, read_description(value, name), etag_of(reply.headers))
 
 
 def etag_of(headers: Mapping[str, str]) -> str:
@@ -130,12 +133,11 @@ async def stage_file(file_store: FileStore, name: str, chunks: AsyncIterator[byt
         async for chunk in chunks:
             staging.write(chunk)
         return await run_to_completion(staging.finish)
-    except OSError as error:
+    except BaseException as error:
         staging.discard()
+        if not isinstance(error, OSError):
+            raise
         raise SetupError("no file can be kept: {reason}", reason=error.strerror or error) from None
-    except BaseException:
-        staging.discard()
-        raise
 
 
 @asynccontextmanager
@@ -171,18 +173,15 @@ def check_acceptable(holding: Holding, largest: int) -> None:
 
 
 def _described(value: Mapping[str, Any]) -> Holding:
-    files = _manifest(value.get("files", {}))
+    manifest = value.get("files", {})
+    if not isinstance(manifest, dict) or len(manifest) > _MOST_FILES:
+        raise HoldingError("its files are no list of files")
+    files = tuple(_file(name, manifest[name]) for name in sorted(manifest))
     facts = {field: value[field] for field in _TAKEN if field in value}
     draft = read_item({**facts, "files": {file.name: file.sha256 for file in files}})
     if draft.forms is None or draft.timestamp is None:
         raise HoldingError("it lacks a name or a timestamp")
     return draft.holding(draft.forms, draft.timestamp, files)
-
-
-def _manifest(value: Any) -> tuple[StoredFile, ...]:
-    if not isinstance(value, dict) or len(value) > _MOST_FILES:
-        raise HoldingError("its files are no list of files")
-    return tuple(_file(name, value[name]) for name in sorted(value))
 
 
 def _file(name: str, facts: Any) -> StoredFile:
@@ -191,13 +190,6 @@ def _file(name: str, facts: Any) -> StoredFile:
     if type(size) is not int or size < 0 or not isinstance(digest, str) or not _SHA256.fullmatch(digest):
         raise HoldingError("the file {name} has no size and SHA-256", name=name)
     return StoredFile(name, size, digest, media_type(name))
-
-
-def _parsed(body: bytes) -> Any:
-    try:
-        return json.loads(body)
-    except (ValueError, RecursionError):
-        raise PeerGarbled("the answer is not JSON") from None
 
 
 _SECONDS: Final = 20.0

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import secrets
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Final
 
 from ibi.archive.model.handover import (
@@ -48,18 +48,18 @@ _MOST_STEPS: Final = 12  # in a row; the next look goes on from there
 _OK: Final = 200
 
 
+@dataclass(eq=False, slots=True)
 class Giver:
     """Hands originals of one Archive over to the peers that its settings name.
 
     `data` is its data directory, `address` its own root URL; `names` replaces this machine's look-up of host names.
     """
 
-    def __init__(self, item_store: ItemStore, data: Path, address: str, names: Names | None = None) -> None:
-        self.item_store = item_store
-        self._data = data
-        self._address = address
-        self._names = names
-        self._pauses: dict[str, tuple[float, float]] = {}
+    item_store: ItemStore
+    data: Path
+    address: str
+    names: Names | None = None
+    _pauses: dict[str, tuple[float, float]] = field(default_factory=dict)
 
     def offer(self, name: Name, to: str, who: str, *, remove: bool = False) -> OutgoingTransfer:
         """Start the hand-over of an item, or find the one that is under way, in one transaction.
@@ -117,7 +117,7 @@ class Giver:
         word, reply = first_message(giving.stage), None
         try:
             # Peers were chosen by our administrator, so they may be at private addresses.
-            async with Downloads(AddressPolicy(allow_private=True), self._names) as downloads:
+            async with Downloads(AddressPolicy(allow_private=True), self.names) as downloads:
                 for _ in range(_MOST_STEPS):
                     answer = await self._send(downloads, giving, word)
                     reply = answer.reply
@@ -137,7 +137,7 @@ class Giver:
         Raises PeerError where the receiver may have the proof already, and does not answer.
         """
         try:
-            async with Downloads(AddressPolicy(allow_private=True), self._names) as downloads:
+            async with Downloads(AddressPolicy(allow_private=True), self.names) as downloads:
                 answer = await self._send(downloads, giving, GiverMessage.WITHDRAW)
         except PeerError:
             if giving.stage is not GiverStage.OFFERED:
@@ -165,7 +165,7 @@ class Giver:
         if word is GiverMessage.PROPOSE:
             _, holding = await asyncio.to_thread(self.find, giving.id)
             message |= {
-                "address": self._address,
+                "address": self.address,
                 "ibi": str(holding.forms.main),
                 "passage": giving.passage,
                 "seal": proof_digest(giving.proof),
@@ -195,9 +195,8 @@ class Giver:
             if known is None or known.stage is not giving.stage:
                 return known or giving
             held = work.get(parse_name(transfers.main_name(work.writer.run, giving.item)))
-            return self._keep(
-                work, self._stepped(work, replace(known, problem=answer.problem), held, step, answer)
-            )
+            known = replace(known, problem=answer.problem)
+            return self._keep(work, self._stepped(work, known, held, step, answer))
 
     def _stepped(
         self,
@@ -210,7 +209,16 @@ class Giver:
         same = fingerprint(held) == answer.fingerprint
         stage, state = apply_step(giving.stage, step, held.state, transferable=held.transferable, same=same)
         if state is ItemState.COPY is not held.state:
-            self._become_copy(work, giving, held, answer)
+            receiver = {"to": giving.address, "service": answer.service}
+            work.change(held, replace(held, state=state), (), "given", **receiver)
+            source = CopySource(
+                archive=giving.address,
+                service=answer.service,
+                original=held.timestamp,
+                checked=work.moment,
+                private=True,
+            )
+            copies.save_source(work.writer.run, held.number, source)
         elif state is ItemState.ORIGINAL is not held.state:
             work.change(held, replace(held, state=state), (), "returned", by=giving.address)
             copies.forget_source(work.writer.run, held.number)
@@ -225,22 +233,6 @@ class Giver:
             problem = "{name} is no longer an original that can be handed over"
             giving = replace(giving, problem=HoldingError(problem, name=held.forms.main))
         return replace(giving, stage=stage)
-
-    @staticmethod
-    def _become_copy(
-        work: UnitOfWork, giving: OutgoingTransfer, held: Holding, answer: TransferAnswer
-    ) -> None:
-        work.change(
-            held, replace(held, state=ItemState.COPY), (), "given", to=giving.address, service=answer.service
-        )
-        source = CopySource(
-            archive=giving.address,
-            service=answer.service,
-            original=held.timestamp,
-            checked=work.moment,
-            private=True,
-        )
-        copies.save_source(work.writer.run, held.number, source)
 
     def _note(self, giving: OutgoingTransfer, problem: IbiError) -> OutgoingTransfer:
         with self.item_store.unit_of_work(giving.who) as work:
@@ -258,7 +250,7 @@ class Giver:
     def _peer(self, to: str) -> tuple[str, Peer]:
         """A peer with a token, by its name or its root URL. Raises SetupError."""
         root = CheckedURL.parse(to).root if "://" in to else to
-        for name, peer in Peer.read_tables(self._data).items():
+        for name, peer in Peer.read_tables(self.data).items():
             if peer.token and root in {name, peer.address}:
                 return name, peer
         raise SetupError("there is no peer {name} with a token: add it with `ibi archive peer`", name=to)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from hmac import compare_digest
 from typing import TYPE_CHECKING, Any, Final
 
@@ -15,7 +15,7 @@ from ibi.archive.model.handover import (
     proof_digest,
     receiver_action,
 )
-from ibi.archive.replication.copying import discard_unused, missing_files, save_copy
+from ibi.archive.replication.copying import check_copy, discard_unused, missing_files, save_copy
 from ibi.archive.replication.fetching import (
     ANSWER_SECONDS,
     LONGEST_DESCRIPTION,
@@ -56,6 +56,7 @@ MOST_FETCHES: Final = 8
 _OK: Final = 200
 
 
+@dataclass(eq=False, slots=True)
 class Receiver:
     """Takes originals over from other Archives.
 
@@ -63,12 +64,11 @@ class Receiver:
     look-up of host names.
     """
 
-    def __init__(self, item_store: ItemStore, data: Path, largest: int, names: Names | None = None) -> None:
-        self._item_store = item_store
-        self._data = data
-        self._largest = largest
-        self._names = names
-        self._fetches: dict[str, asyncio.Task[None]] = {}
+    item_store: ItemStore
+    data: Path
+    largest: int
+    names: Names | None = None
+    _fetches: dict[str, asyncio.Task[None]] = field(default_factory=dict)
 
     async def answer(self, value: Any, who: str) -> dict[str, Any]:
         """Act on a message of the giver and answer it; `who` is the name of its token.
@@ -82,7 +82,7 @@ class Receiver:
             reply, problem = await self._await_fetch(message, who)
             if reply is ReceiverReply.STAGED:
                 _, reply, stamp = await asyncio.to_thread(self._decide, message, who, fetch_again=False)
-        service = str(self._item_store.service.main)
+        service = str(self.item_store.service.main)
         return {"transfer": message.transfer, "reply": reply.value, "fingerprint": stamp, "problem": problem,
                 "service": service}  # fmt: skip
 
@@ -99,16 +99,18 @@ class Receiver:
         self, message: TransferMessage, who: str, *, fetch_again: bool = True
     ) -> tuple[ReceiverAction, ReceiverReply, str]:
         """Decide on a message and do all that needs no fetching, in one transaction with the journal."""
-        with self._item_store.unit_of_work(who) as work:
+        with self.item_store.unit_of_work(who) as work:
             taking = transfers.incoming(work.writer.run, message.transfer)
             if taking is not None and taking.giver != who:
                 raise HoldingError("this hand-over was begun with another token")
             stage = taking.stage if taking else ReceiverStage.NONE
             held = _copy_of(work, taking)
             stamp = fingerprint(held) if held else ""
-            same = bool(taking) and held is not None and stamp == message.fingerprint == taking.fingerprint  # type: ignore[union-attr]  # bool(taking) says so
-            # In constant time: the proof makes an owner.
-            proven = taking is not None and compare_digest(proof_digest(message.proof), taking.seal)
+            same = proven = False
+            if taking is not None:
+                same = held is not None and stamp == message.fingerprint == taking.fingerprint
+                # In constant time: the proof makes an owner.
+                proven = compare_digest(proof_digest(message.proof), taking.seal)
             deed, reply = receiver_action(stage, message.word, same=same, proven=proven)
             if deed is ReceiverAction.TAKE_OVER and taking is not None and held is not None:
                 self._take_over(work, taking, held)
@@ -120,7 +122,7 @@ class Receiver:
 
     def _take_over(self, work: UnitOfWork, taking: IncomingTransfer, held: Holding) -> None:
         """Become the owner: the Copy becomes the Original, with the history that the giver has sent."""
-        run, ours = work.writer.run, str(self._item_store.service.main)
+        run, ours = work.writer.run, str(self.item_store.service.main)
         known = history.events_of(run, held.number)
         for facts in taking.history:
             event = ItemEvent(**facts)
@@ -138,8 +140,8 @@ class Receiver:
     ) -> None:
         """Store what was fetched as a Copy, unless the hand-over has ended meanwhile."""
         with (
-            self._item_store.unit_of_work(who) as work,
-            discard_on_failure(self._item_store.file_store, staged),
+            self.item_store.unit_of_work(who) as work,
+            discard_on_failure(self.item_store.file_store, staged),
         ):
             taking = transfers.incoming(work.writer.run, message.transfer)
             if taking is not None and taking.stage in {ReceiverStage.OWNED, ReceiverStage.DECLINED}:
@@ -158,7 +160,7 @@ class Receiver:
                 history=fetched.history,
             )
             _keep(work, known, ReceiverStage.STAGED)
-        discard_unused(self._item_store.file_store, held, staged)
+        discard_unused(self.item_store.file_store, held, staged)
 
     # What takes its time
 
@@ -198,10 +200,10 @@ class Receiver:
         root, private = await asyncio.to_thread(self._giver, message, who)
         headers = {PASSAGE: message.passage}
         base = f"{root}/-/api/transfers/{message.transfer}"
-        item_store = self._item_store
+        item_store = self.item_store
         async with (
             staging_session(item_store),
-            Downloads(AddressPolicy(allow_private=private), self._names) as downloads,
+            Downloads(AddressPolicy(allow_private=private), self.names) as downloads,
         ):
             async with downloads.get(
                 base, most_bytes=LONGEST_DESCRIPTION, seconds=ANSWER_SECONDS, headers=headers
@@ -211,9 +213,9 @@ class Receiver:
                         "the giver does not describe it; it answered {status}", status=reply.status
                     )
                 fetched = read_fetched(await reply.read(), message)
-            check_acceptable(fetched.item, self._largest)
+            check_acceptable(fetched.item, self.largest)
             here = await asyncio.to_thread(item_store.catalogue.holding, fetched.item.forms.main)
-            _check_free(here)
+            check_copy(here)
             missing = missing_files(fetched.item.files, here.files if here else ())
             staged = await fetch_files(
                 downloads, item_store.file_store, missing, lambda file: f"{base}/files/{file.name}", headers
@@ -224,18 +226,8 @@ class Receiver:
         """The giver's root URL, and whether it may be a private address."""
         # An address that our administrator gave for this token is believed, a private one too; one that only the
         # message gives must be public, or a giver could have us fetch from our own network.
-        peer = Peer.read_tables(self._data).get(who)
+        peer = Peer.read_tables(self.data).get(who)
         return (peer.address, True) if peer else (CheckedURL.parse(message.address).root, False)
-
-
-def _check_free(here: Holding | None) -> None:
-    if here is None or here.state is ItemState.COPY:
-        return
-    if here.deleted:
-        raise HoldingError("{name} was removed on {date}", name=here.forms.main, date=here.timestamp)
-    raise HoldingError(
-        "{name} is held here as the Original, beside which there is no copy", name=here.forms.main
-    )
 
 
 def _copy_of(work: UnitOfWork, taking: IncomingTransfer | None) -> Holding | None:

@@ -8,7 +8,7 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from ibi.archive.membership import membership, networks
+from ibi.archive.membership import membership
 from ibi.archive.membership.membership import resolver_address
 from ibi.archive.store.tables.memberships import MembershipRecord, MembershipStanding
 from ibi.errors import SetupError
@@ -34,7 +34,7 @@ def fast(monkeypatch: pytest.MonkeyPatch) -> None:
     """Pauses of hundredths of a second."""
     monkeypatch.setattr(membership, "FIRST_PAUSE", 0.01)
     monkeypatch.setattr(membership, "LONGEST_PAUSE", 0.05)
-    monkeypatch.setattr(networks, "LOOK_EVERY", 0.01)
+    monkeypatch.setattr(membership, "LOOK_EVERY", 0.01)
 
 
 @pytest.mark.proves("REG-03", "MSG-20", "REG-01", "ARC-10")

@@ -9,7 +9,7 @@ from contextlib import asynccontextmanager
 import pytest
 
 from ibi.archive.membership import notices
-from ibi.archive.membership.networks import WantedMemberships
+from ibi.archive.membership.membership import WantedMemberships
 from ibi.archive.membership.notices import ChangeNotifier
 from ibi.archive.store.tables import history
 from ibi.archive.store.tables.memberships import MembershipRecord, MembershipStanding

@@ -12,8 +12,7 @@ from pathlib import Path
 import pytest
 
 from ibi.archive.preservation.audit import Audit
-from ibi.archive.preservation.check import check
-from ibi.archive.preservation.check_files import Difference
+from ibi.archive.preservation.check import Difference, check
 from ibi.archive.store import sidecars
 from ibi.identifier.forms import IBIForms, parse_ibi
 from ibi.minting.machine import this_machine

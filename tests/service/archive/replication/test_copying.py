@@ -9,8 +9,7 @@ from typing import Any
 
 import pytest
 
-from ibi.archive.replication.copying import Copier
-from ibi.archive.replication.refreshing import refresh_due
+from ibi.archive.replication.copying import Copier, refresh_due
 from ibi.archive.store.deposit import edit, remove
 from ibi.errors import AlreadyHeld, ForbiddenAddress, HoldingError, PeerGarbled, PeerSilent
 from ibi.identifier.forms import parse_ibi
