@@ -148,15 +148,14 @@ def _settings(options: NewArchiveOptions) -> tuple[ArchiveSettings, list[IbiErro
     try:
         label_generator(settings)
     except (MintingError, ParseError) as error:
+        if not options.service_ibi and isinstance(error, MintingError):
+            problem = (
+                "{reason}; give --mint-host and --mint-ip of your own, or --service-ibi, or --for-trying"
+            )
+            raise MintingNotAllowed(problem, reason=error) from None
         if options.mint_host or options.mint_ip or not options.service_ibi:
-            raise _cannot_mint(error, given=bool(options.service_ibi)) from None
+            problem = "no labels can be made under this name ({reason}): see --mint-host"
+            raise SetupError(problem, reason=error) from None
         warnings.append(IbiError("this Archive will give no labels: {reason}", reason=error))
         settings = replace(settings, mint_host="", mint_ip="")
     return settings, warnings
-
-
-def _cannot_mint(error: IbiError, *, given: bool) -> IbiError:
-    if given or not isinstance(error, MintingError):
-        return SetupError("no labels can be made under this name ({reason}): see --mint-host", reason=error)
-    problem = "{reason}; give --mint-host and --mint-ip of your own, or --service-ibi, or --for-trying"
-    return MintingNotAllowed(problem, reason=error)

@@ -19,7 +19,7 @@ from ibi.errors import SetupError
 from ibi.http.conditional import unchanged
 from ibi.http.response import NO_STORE, PLAIN, Response
 from ibi.protocol.holdings import HoldingsFilter, number_of
-from ibi.runtime.durable_files import flush_folder
+from ibi.runtime.durable_files import replace_file
 from ibi.runtime.tasks import PeriodicTask
 
 if TYPE_CHECKING:
@@ -94,16 +94,7 @@ class HoldingsFilterFile:
         with suppress(FileNotFoundError):
             if self._path.read_bytes() == text:
                 return
-        temporary = self._path.with_name(f"{FILE}.{os.getpid()}.new")
-        try:
-            with temporary.open("wb") as file:
-                file.write(text)
-                file.flush()
-                os.fsync(file.fileno())
-            temporary.replace(self._path)
-        finally:
-            temporary.unlink(missing_ok=True)
-        flush_folder(self._path.parent)
+        replace_file(self._path, text)
         _log.info("the holdings filter tells of %d names now", names)
 
 

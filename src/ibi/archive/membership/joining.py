@@ -114,7 +114,12 @@ class Resolvers:
 def root_url(url: str) -> str:
     """Normalize the root URL of a resolver. Raises SetupError for a URL that is no such root."""
     address = resolver_address(url).lower()
-    if not _has_host_and_port(address):
+    parts = urlsplit(f"//{address}")
+    try:
+        possible = 0 < len(parts.hostname or "") <= LONGEST_HOST and parts.port != 0
+    except ValueError:  # a port that is none
+        possible = False
+    if not possible:
         raise SetupError(
             "the host of a resolver has at most {most} characters, and its port is from 1 to 65535: {url}",
             most=LONGEST_HOST,
@@ -145,15 +150,6 @@ def key_warnings(url: str, key: str) -> list[IbiError]:
             IbiError("the key travels to {resolver} over plain http, where it can be read", resolver=url)
         )
     return found
-
-
-def _has_host_and_port(address: str) -> bool:
-    """Whether the host can exist, and the port if one is given."""
-    parts = urlsplit(f"//{address}")
-    try:
-        return 0 < len(parts.hostname or "") <= LONGEST_HOST and parts.port != 0
-    except ValueError:  # a port that is none
-        return False
 
 
 def _private(url: str) -> bool:

@@ -24,7 +24,7 @@ import asyncio
 import json
 import logging
 import random
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from hashlib import sha256
 from typing import TYPE_CHECKING, Any, Final, Literal
 from urllib.parse import urlsplit
@@ -69,10 +69,6 @@ _log = logging.getLogger(__name__)
 
 class RefusedByResolver(Exception):
     """The resolver refuses this Archive, or this key."""
-
-    def __init__(self) -> None:
-        self.problem = PeerGarbled("it does not know this Archive, or not with this key")
-        super().__init__(str(self.problem))
 
 
 def resolver_address(root: str) -> str:
@@ -186,7 +182,8 @@ class Membership:
     async def _failed(self, error: PeerError | RefusedByResolver) -> None:
         """Record a failure. A resolver that did not reply is taken to be of the opinion it was of before."""
         if isinstance(error, RefusedByResolver):
-            await self._stands(MembershipStanding.REFUSED, error.problem, heard=True)
+            problem = PeerGarbled("it does not know this Archive, or not with this key")
+            await self._stands(MembershipStanding.REFUSED, problem, heard=True)
         else:
             included = self.member.standing.included
             await self._stands(self.member.standing if included else MembershipStanding.WAITING, error)
@@ -236,7 +233,6 @@ SECONDS: Final = 15.0
 """How long a resolver may take; it calls back meanwhile."""
 
 _PATH: Final = "/-/api/keys"
-_ROTATED = 200
 
 
 async def rotate_key(downloads: Downloads, root: str, service_ibi: IBI, nonce: Nonce) -> str:
@@ -245,28 +241,23 @@ async def rotate_key(downloads: Downloads, root: str, service_ibi: IBI, nonce: N
     The Archive must be served. Raises PeerError where the resolver is silent or gives none, SetupError where the
     proof cannot be shown.
     """
-    begun = await _ask(downloads, root, {"service_ibi": str(service_ibi)})
+    begun = await _post(downloads, root, {"service_ibi": str(service_ibi)})
     challenge = begun.get("challenge")
     if not isinstance(challenge, str) or not challenge.isascii():
         raise PeerGarbled("{resolver} gave no challenge", resolver=root)
-    with nonce.published(_proof(challenge, root)):
-        given = await _ask(downloads, root, {"service_ibi": str(service_ibi), "challenge": challenge})
+    # With the resolver's address in it, one in between cannot pass on the challenge of another.
+    proven = f"{challenge} {HostPort.parse(resolver_address(root))}"
+    with nonce.published(sha256(proven.encode()).hexdigest()[:32]):
+        given = await _post(downloads, root, {"service_ibi": str(service_ibi), "challenge": challenge})
     key = given.get("key")
     if not isinstance(key, str) or not is_key(key):
         raise PeerGarbled("{resolver} gave no key", resolver=root)
     return key
 
 
-def _proof(challenge: str, root: str) -> str:
-    """The text that proves that the challenge came from the resolver at this address."""
-    # With the address in it, a resolver in between cannot pass on the challenge of another one.
-    where = str(HostPort.parse(resolver_address(root)))
-    return sha256(f"{challenge} {where}".encode()).hexdigest()[:32]
-
-
-async def _ask(downloads: Downloads, root: str, message: dict[str, str]) -> dict[str, Any]:
+async def _post(downloads: Downloads, root: str, message: dict[str, str]) -> dict[str, Any]:
     reply = await downloads.send("POST", f"{root}{_PATH}", json=message, seconds=SECONDS)
-    if reply.status != _ROTATED:
+    if reply.status != _OK:
         problem = "{resolver} gives no new key: it answered with status {status}"
         raise PeerGarbled(problem, resolver=root, status=reply.status)
     value = reply.json()
@@ -312,6 +303,7 @@ class MembershipStore:
             write(writer.run, value)
 
 
+@dataclass(eq=False, slots=True)
 class Memberships:
     """The memberships of one Archive. It takes over `client`, and closes it.
 
@@ -319,30 +311,23 @@ class Memberships:
     no restart.
     """
 
-    def __init__(
-        self,
-        wanted: Callable[[], WantedMemberships],
-        client: Client,
-        kept: MembershipStore,
-        now: Callable[[], float],
-    ) -> None:
-        self._wanted = wanted
-        self._client = client
-        self._kept = kept
-        self._now = now
-        self._memberships: dict[str, Membership] = {}
-        self._tasks: dict[str, tuple[_Doing, asyncio.Task[None]]] = {}
+    wanted: Callable[[], WantedMemberships]
+    client: Client
+    kept: MembershipStore
+    now: Callable[[], float]
+    _memberships: dict[str, Membership] = field(default_factory=dict)
+    _tasks: dict[str, tuple[_Doing, asyncio.Task[None]]] = field(default_factory=dict)
 
     async def run(self) -> None:
         """Follow the wanted memberships, until cancelled."""
         try:
-            known = await asyncio.to_thread(self._kept.read)
+            known = await asyncio.to_thread(self.kept.read)
         except SetupError as error:
             _log.warning("how this Archive stood at its resolvers is not known: %s", error)
             known = {}
         try:
             while True:
-                self._turn(self._wanted(), known)
+                self._turn(self.wanted(), known)
                 await asyncio.sleep(LOOK_EVERY)
         finally:
             tasks = [task for _, task in self._tasks.values()]
@@ -357,7 +342,7 @@ class Memberships:
 
     async def close(self) -> None:
         """End the connections."""
-        await self._client.close()
+        await self.client.close()
 
     def _turn(self, wanted: WantedMemberships, known: dict[str, MembershipRecord]) -> None:
         """Start the tasks that are wanted and not yet running; stop the others."""
@@ -383,10 +368,10 @@ class Memberships:
         member = before.member if before else known.pop(url, None)
         membership = Membership(
             request,
-            member or MembershipRecord(url, MembershipStanding.WAITING, timestamp_text(int(self._now()))),
-            self._client,
-            self._kept.keep,
-            self._now,
+            member or MembershipRecord(url, MembershipStanding.WAITING, timestamp_text(int(self.now()))),
+            self.client,
+            self.kept.keep,
+            self.now,
         )
         # A changed request does not undo the inclusion that the former one may have brought.
         membership.inclusion_requested |= bool(before and before.inclusion_requested)
@@ -408,7 +393,7 @@ class Memberships:
     async def _leave(self, membership: Membership, *, for_good: bool) -> None:
         await membership.leave()
         if for_good:
-            await self._kept.forget(membership.member.resolver)
+            await self.kept.forget(membership.member.resolver)
 
     def _end(self, url: str) -> None:
         doing = self._tasks.pop(url, None)

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
 from ibi.archive.membership.membership import find_service, resolver_address
@@ -56,6 +57,7 @@ _NOT_NOW: Final = frozenset({403, 429, 503})
 _log = logging.getLogger(__name__)
 
 
+@dataclass(eq=False, slots=True)
 class _Recipient:
     """One resolver, and what it was sent.
 
@@ -63,34 +65,27 @@ class _Recipient:
     go out; `nothing_general_until`: the same of one that anything may have changed.
     """
 
-    def __init__(self, url: str) -> None:
-        self.address = resolver_address(url)
-        self.sent: int | None = None
-        self.silent_until = 0.0
-        self.nothing_general_until = 0.0
-        self.service = ""
-        self.task: asyncio.Task[None] | None = None
+    address: str
+    sent: int | None = None
+    silent_until: float = 0.0
+    nothing_general_until: float = 0.0
+    service: str = ""
+    task: asyncio.Task[None] | None = None
 
 
+@dataclass(eq=False, slots=True)
 class ChangeNotifier:
     """Sends the change notices of one Archive. It takes over `client`, and closes it.
 
     `wanted` gives the memberships of the present settings, `kept` how the Archive stands there.
     """
 
-    def __init__(
-        self,
-        catalogue: Catalogue,
-        wanted: Callable[[], WantedMemberships],
-        kept: MembershipStore,
-        client: Client,
-    ) -> None:
-        self._catalogue = catalogue
-        self._wanted = wanted
-        self._kept = kept
-        self._client = client
-        self._recipients: dict[str, _Recipient] = {}
-        self._problem = ""
+    catalogue: Catalogue
+    wanted: Callable[[], WantedMemberships]
+    kept: MembershipStore
+    client: Client
+    _recipients: dict[str, _Recipient] = field(default_factory=dict)
+    _problem: str = ""
 
     async def run(self) -> None:
         """Look for changes again and again, until cancelled."""
@@ -109,18 +104,18 @@ class ChangeNotifier:
             for task in tasks:
                 task.cancel()
             await asyncio.gather(*tasks, return_exceptions=True)
-            await self._client.close()
+            await self.client.close()
 
     async def _look(self) -> None:
         """Start to send each resolver the notices that it has not had."""
-        wanted = self._wanted()
+        wanted = self.wanted()
         if not wanted.on:
             self._recipients.clear()
             return
         last, included = await asyncio.to_thread(self._read)
         clock = asyncio.get_running_loop().time()
         for url, request in wanted.requests.items():
-            recipient = self._recipients.setdefault(url, _Recipient(url))
+            recipient = self._recipients.setdefault(url, _Recipient(resolver_address(url)))
             # A resolver that comes back after an exclusion has an old cache at best: it starts as a new one.
             if url not in included:
                 recipient.sent = None
@@ -131,9 +126,9 @@ class ChangeNotifier:
 
     def _read(self) -> tuple[int, set[str]]:
         """The number of the last event, and the resolvers that have included this Archive."""
-        with self._catalogue.reading() as run:
+        with self.catalogue.reading() as run:
             last = history.newest_change(run)
-        return last, {url for url, member in self._kept.read().items() if member.standing.included}
+        return last, {url for url, member in self.kept.read().items() if member.standing.included}
 
     async def _send_all(self, recipient: _Recipient, service: IBI, last: int) -> None:
         """Send a resolver the notices up to an event."""
@@ -165,7 +160,7 @@ class ChangeNotifier:
         """The names of what has changed; None for anything."""
         if after is None or last < after:
             return None
-        with self._catalogue.reading() as run:
+        with self.catalogue.reading() as run:
             found = history.changed_names(run, after, last, MOST_NAMES)
         return None if found is None else [parse_name(name) for name in found]
 
@@ -174,19 +169,18 @@ class ChangeNotifier:
         for left in reversed(range(TRIES)):
             try:
                 await self._send_once(recipient, notice)
+                break
             except PeerError as error:
                 recipient.service = ""
                 if not left or isinstance(error, PeerGarbled):
                     raise
                 await asyncio.sleep(_PAUSE)
-            else:
-                return
 
     async def _send_once(self, recipient: _Recipient, notice: ChangeNotification) -> None:
         if not recipient.service:
-            recipient.service = await find_service(self._client, recipient.address, NOTICE_SECONDS)
+            recipient.service = await find_service(self.client, recipient.address, NOTICE_SECONDS)
         target = f"/{recipient.service}?{notice.query()}"
-        reply = await self._client.get(recipient.address, target, NOTICE_SECONDS)
+        reply = await self.client.get(recipient.address, target, NOTICE_SECONDS)
         if reply.status in _NOT_NOW:
             raise PeerError("it answered with status {status}", status=reply.status)
         if reply.status != _OK:

@@ -57,7 +57,11 @@ def change_settings(settings: ArchiveSettings, changes: Mapping[str, Any]) -> Ch
     changed = replace(settings, **values)
     # Before anything is written: an Archive that can mint no labels can take no deposits.
     if any(name.startswith(("mint_", "for_trying")) for name in values):
-        _check_labels(changed)
+        try:
+            label_generator(changed)
+        except (MintingError, ParseError) as error:
+            problem = "no labels can be made under this name ({reason}): see --mint-host"
+            raise SetupError(problem, reason=error) from None
     names = tuple(name for name in values if getattr(settings, name) != getattr(changed, name))
     return ChangedSettings(changed, names, tuple(_notes(settings, changed, names)))
 
@@ -71,11 +75,9 @@ def _aliases(settings: ArchiveSettings, values: Mapping[str, Any]) -> tuple[str,
 
 def _checked(name: str, value: Any) -> Any:
     if name in LARGEST_VALUES:
-        least = int(name in _AT_LEAST_ONE)
-        if not least <= value <= LARGEST_VALUES[name]:
-            raise SetupError(
-                "{name} is a number from {least} to {most}", name=name, least=least, most=LARGEST_VALUES[name]
-            )
+        least, most = int(name in _AT_LEAST_ONE), LARGEST_VALUES[name]
+        if not least <= value <= most:
+            raise SetupError("{name} is a number from {least} to {most}", name=name, least=least, most=most)
         return value
     check = _CHECKS.get(name)
     return check(value) if check else value
@@ -125,32 +127,18 @@ def _accel_prefix(text: str) -> str:
     return text
 
 
-def _check_labels(settings: ArchiveSettings) -> None:
-    try:
-        label_generator(settings)
-    except (MintingError, ParseError) as error:
-        raise SetupError(
-            "no labels can be made under this name ({reason}): see --mint-host", reason=error
-        ) from None
-
-
 def _notes(before: ArchiveSettings, after: ArchiveSettings, names: tuple[str, ...]) -> list[IbiError]:
     found: list[IbiError] = []
     if "address" in names:
         old, new = before.address, after.address
-        found.append(
-            IbiError("links with {old} go on being answered, as long as that name leads here", old=old)
-        )
+        problem = "links with {old} go on being answered, as long as that name leads here"
+        found.append(IbiError(problem, old=old))
         if split_hostport(old)[1] != split_hostport(new)[1]:
-            found.append(
-                IbiError(
-                    "a running server goes on listening where it is; for another port, start it with --bind"
-                )
-            )
+            problem = "a running server goes on listening where it is; for another port, start it with --bind"
+            found.append(IbiError(problem))
         if after.mint_host and "mint_host" not in names:
-            found.append(
-                IbiError("labels are still made under {host}; see --mint-host", host=after.mint_host)
-            )
+            problem = "labels are still made under {host}; see --mint-host"
+            found.append(IbiError(problem, host=after.mint_host))
     if after.largest_upload > before.largest_upload:
         found.append(IbiError("larger files are taken in over HTTP once the Archive is served anew"))
     return found

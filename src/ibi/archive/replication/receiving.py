@@ -197,13 +197,16 @@ class Receiver:
                 del self._fetches[transfer]
 
     async def _fetch(self, message: TransferMessage, who: str) -> None:
-        root, private = await asyncio.to_thread(self._giver, message, who)
+        peer = (await asyncio.to_thread(Peer.read_tables, self.data)).get(who)
+        # An address that our administrator gave for this token is believed, a private one too; one that only the
+        # message gives must be public, or a giver could have us fetch from our own network.
+        root = peer.address if peer else CheckedURL.parse(message.address).root
         headers = {PASSAGE: message.passage}
         base = f"{root}/-/api/transfers/{message.transfer}"
         item_store = self.item_store
         async with (
             staging_session(item_store),
-            Downloads(AddressPolicy(allow_private=private), self.names) as downloads,
+            Downloads(AddressPolicy(allow_private=peer is not None), self.names) as downloads,
         ):
             async with downloads.get(
                 base, most_bytes=LONGEST_DESCRIPTION, seconds=ANSWER_SECONDS, headers=headers
@@ -221,13 +224,6 @@ class Receiver:
                 downloads, item_store.file_store, missing, lambda file: f"{base}/files/{file.name}", headers
             )
             await run_to_completion(self._stage, message, who, root, fetched, staged)
-
-    def _giver(self, message: TransferMessage, who: str) -> tuple[str, bool]:
-        """The giver's root URL, and whether it may be a private address."""
-        # An address that our administrator gave for this token is believed, a private one too; one that only the
-        # message gives must be public, or a giver could have us fetch from our own network.
-        peer = Peer.read_tables(self.data).get(who)
-        return (peer.address, True) if peer else (CheckedURL.parse(message.address).root, False)
 
 
 def _copy_of(work: UnitOfWork, taking: IncomingTransfer | None) -> Holding | None:

@@ -63,7 +63,7 @@ def item_of(kind: str, key: str, fields: Sequence[tuple[str, str]]) -> dict[str,
     raw = {name: " ".join(value.split()) for name, value in reversed(fields)}
     values = {name: plain(value) for name, value in raw.items() if value}
     value: dict[str, Any] = names_in(raw[name].strip("{}") for name in _NAMING if raw.get(name))
-    link = _address(raw.get("url") or raw.get("howpublished", ""))
+    link = web_address(_bare(raw.get("url") or raw.get("howpublished", "")))
     doi = doi_address(_bare(raw.get("doi", "")))
     if link and is_persistent(link):
         value = {**names_in([link]), **value}
@@ -73,10 +73,11 @@ def item_of(kind: str, key: str, fields: Sequence[tuple[str, str]]) -> dict[str,
         value["key"] = key
     if (language := language_of(values.get("language") or values.get("langid", ""))) is not None:
         value["language"] = language
+    numbers = [f"{name.upper()} {values[name]}" for name in ("isbn", "issn") if name in values]
     metadata = {
         "title": [], "creator": _people(raw.get("author", "")), "subject": _subjects(values.get("keywords", "")),
         "contributor": _people(raw.get("editor", "")), "date": _date(values), "type": [kind],
-        "identifier": [each for each in (link, doi, *_numbers(values)) if each],
+        "identifier": [each for each in (link, doi, *numbers) if each],
     }  # fmt: skip
     for element, names in _ELEMENT_FIELDS.items():
         metadata[element] = [values[name] for name in names if name in values][:1]
@@ -97,10 +98,6 @@ def plain(text: str) -> str:
 def _bare(text: str) -> str:
     r"""Strip an address of \url, braces, and the backslashes before characters that LaTeX treats specially."""
     return re.sub(r"\\([_%&#~$])", r"\1", _COMMAND.sub("", text).replace("{", "").replace("}", "")).strip()
-
-
-def _address(text: str) -> str | None:
-    return web_address(_bare(text))
 
 
 def _people(text: str) -> list[str]:
@@ -128,21 +125,14 @@ def _subjects(text: str) -> list[str]:
 
 def _date(values: Mapping[str, str]) -> list[str]:
     """Return the date as ISO 8601 as far as it is known, or as it was written."""
-    date, year, month = (
-        values.get("date", ""),
-        values.get("year", ""),
-        values.get("month", "").lower().strip("."),
-    )
+    date, year = values.get("date", ""), values.get("year", "")
+    if date or not year:
+        return [date] if date else []
+    month = values.get("month", "").lower().strip(".")
     number = int(month) if month.isascii() and month.isdecimal() and len(month) < len("123") else 0
     if number == 0 and len(month) >= len("jan"):
         number = next((n for n, name in enumerate(_MONTHS, 1) if name.startswith(month)), 0)
-    if date or not year:
-        return [date] if date else []
     return [f"{year}-{number:02}" if _YEAR.fullmatch(year) and 1 <= number <= len(_MONTHS) else year]
-
-
-def _numbers(values: Mapping[str, str]) -> list[str]:
-    return [f"{name.upper()} {values[name]}" for name in ("isbn", "issn") if name in values]
 
 
 LONGEST_ENTRY: Final = 1 << 18
@@ -208,16 +198,11 @@ def _entries(first: int, chunk: str, texts: _Strings, lines: TextLines) -> Itera
             value = item_of(command.lower(), key, values)
             yield record(first + parser.begun, key, value, lines.read)
     except (PybtexSyntaxError, BadItem) as error:
-        name = printable(parser.current_entry_key or "")
-        yield SourceRecord(first + parser.begun, name, _fault(error, first), lines.read)
-
-
-def _fault(error: Exception, first: int) -> BadItem:
-    if isinstance(error, BadItem):
-        return error
-    reason = printable(str(error.args[0]))
-    line = first + getattr(error, "lineno", 1) - 1
-    return BadItem("the entry is not BibTeX from line {line} on: {reason}", line=line, reason=reason)
+        fault = error
+        if isinstance(error, PybtexSyntaxError):
+            line, reason = first + getattr(error, "lineno", 1) - 1, printable(str(error.args[0]))
+            fault = BadItem("the entry is not BibTeX from line {line} on: {reason}", line=line, reason=reason)
+        yield SourceRecord(first + parser.begun, printable(parser.current_entry_key or ""), fault, lines.read)
 
 
 class _Entries(LowLevelParser):  # type: ignore[misc]  # pybtex ships no types

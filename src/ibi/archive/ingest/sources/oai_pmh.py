@@ -169,21 +169,17 @@ def item_of(record: OaiRecord, host: str) -> dict[str, Any]:
     value: dict[str, Any] = {"key": record.identifier, "metadata": values}
     if record.datestamp:
         value["timestamp"] = record.datestamp
-    if names := _names(record.identifier, texts):
-        value |= names | {"state": "Copy"}
+    # Its IBIs may stand bare, as persistent URLs, or after oai:host:.
+    own = record.identifier.split(":", 2)[2:] if record.identifier.startswith("oai:") else []
+    names = names_in([*own, *texts], only_names=True)
+    if forms := {form: names[form] for form in ("rep", "ibip") if form in names}:
+        value |= forms | {"state": "Copy"}
     if (url := _landing_page(texts, host)) is not None:
         value["url"] = url
     spoken = (language_of(text) for element, text, _ in record.values if element == "language")
     if (tag := next(filter(None, spoken), None)) is not None:
         value["language"] = tag
     return value
-
-
-def _names(identifier: str, texts: list[str]) -> dict[str, Any]:
-    """Return the IBIs that the record gives as its names: bare, as a persistent URL, or after oai:host:."""
-    own = identifier.split(":", 2)[2:] if identifier.startswith("oai:") else []
-    names = names_in([*own, *texts], only_names=True)
-    return {form: names[form] for form in ("rep", "ibip") if form in names}
 
 
 def _landing_page(texts: list[str], host: str) -> str | None:

@@ -159,23 +159,16 @@ def read_json_lines(file: BinaryIO) -> Iterator[SourceRecord]:
     while line := file.readline(LONGEST_LINE + 1):
         number += 1
         read += len(line)
-        check_encodable = line
+        text = line.removeprefix(codecs.BOM_UTF8) if number == 1 else line
         while len(line) > LONGEST_LINE and not line.endswith(b"\n"):
             line = file.readline(LONGEST_LINE + 1)
             read += len(line)
-        if number == 1:
-            check_encodable = check_encodable.removeprefix(b"\xef\xbb\xbf")
-        if not check_encodable.strip():
+        if not text.strip():
             continue
         draft: Draft | IbiError
         try:
-            draft = read_line(_checked(check_encodable))
+            too_long = BadItem("the line is longer than {limit} bytes", limit=LONGEST_LINE)
+            draft = read_line(text) if len(text) <= LONGEST_LINE else too_long
         except IbiError as error:
             draft = error
         yield SourceRecord(number, "", draft, read)
-
-
-def _checked(line: bytes) -> bytes:
-    if len(line) > LONGEST_LINE:
-        raise BadItem("the line is longer than {limit} bytes", limit=LONGEST_LINE)
-    return line

@@ -135,7 +135,8 @@ def _value(columns: Sequence[ColumnTarget], cells: Sequence[str]) -> dict[str, A
         elif field in _TABLES:
             value.setdefault(field, {})[inner if inner != "-" else ""] = cell.strip()
         elif field == "ibi":
-            value |= _named(cell)
+            # A text without any name is left to the parser, for its error.
+            value |= names_in(_several(cell)) or {"rep": cell.strip()}
         else:
             value[field] = _READ.get(field, str.strip)(cell)
     return value
@@ -143,12 +144,6 @@ def _value(columns: Sequence[ColumnTarget], cells: Sequence[str]) -> dict[str, A
 
 def _several(cell: str) -> list[str]:
     return [each.strip() for each in cell.split(";") if each.strip()]
-
-
-def _named(cell: str) -> dict[str, Any]:
-    """Return the names in a cell of a column `ibi`; a text without any is left to the parser, for its error."""
-    names = names_in(_several(cell))
-    return names or {"rep": cell.strip()}
 
 
 def _truth(cell: str) -> Any:
@@ -166,10 +161,6 @@ def _files(cell: str) -> dict[str, str]:
     return files
 
 
-def _language(cell: str) -> str:
-    return language_of(cell) or cell.strip()
-
-
 def _aliases(cell: str) -> list[str]:
     names = {each: name_in(each) for each in _several(cell)}
     return [str(name) if isinstance(name, LegacyId) else each for each, name in names.items()]
@@ -178,7 +169,7 @@ def _aliases(cell: str) -> list[str]:
 _READ: Final[dict[str, Callable[[str], Any]]] = {
     "aliases": _aliases,
     "files": _files,
-    "language": _language,
+    "language": lambda cell: language_of(cell) or cell.strip(),
     **dict.fromkeys(_TRUTHS, _truth),
 }
 """Fields whose values are more than a text."""
