@@ -53,7 +53,10 @@ def change_settings(settings: ArchiveSettings, changes: Mapping[str, Any]) -> Ch
     values = {name: _checked(name, value) for name, value in changes.items()}
     if "address" in values:
         # Links and persistent URLs in the world name the old address.
-        values["aliases"] = _aliases(settings, values)
+        aliases = [*values.get("aliases", settings.aliases), settings.address]
+        values["aliases"] = tuple(
+            alias for alias in dict.fromkeys(aliases) if alias.lower() != values["address"].lower()
+        )
     changed = replace(settings, **values)
     # Before anything is written: an Archive that can mint no labels can take no deposits.
     if any(name.startswith(("mint_", "for_trying")) for name in values):
@@ -64,13 +67,6 @@ def change_settings(settings: ArchiveSettings, changes: Mapping[str, Any]) -> Ch
             raise SetupError(problem, reason=error) from None
     names = tuple(name for name in values if getattr(settings, name) != getattr(changed, name))
     return ChangedSettings(changed, names, tuple(_notes(settings, changed, names)))
-
-
-def _aliases(settings: ArchiveSettings, values: Mapping[str, Any]) -> tuple[str, ...]:
-    """The aliases, with the address that is given up; never the new address itself."""
-    address = values["address"].lower()
-    kept = [*values.get("aliases", settings.aliases), settings.address]
-    return tuple(alias for alias in dict.fromkeys(kept) if alias.lower() != address)
 
 
 def _checked(name: str, value: Any) -> Any:

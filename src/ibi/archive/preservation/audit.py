@@ -12,7 +12,7 @@ import hashlib
 import logging
 import math
 from contextlib import closing
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Final
 
 from ibi.archive.model.item_json import timestamp_text
@@ -132,29 +132,29 @@ class AuditProgress:
     faults: int = 0
 
 
+@dataclass(eq=False, slots=True)
 class Audit:
     """The audit of one Archive by a command. `now` returns POSIX seconds."""
 
-    def __init__(self, catalogue: Catalogue, file_store: FileStore, now: Callable[[], float]) -> None:
-        self._catalogue = catalogue
-        self._file_store = file_store
-        self._now = now
-        self.progress = AuditProgress()
+    catalogue: Catalogue
+    file_store: FileStore
+    now: Callable[[], float]
+    progress: AuditProgress = field(default_factory=AuditProgress)
 
     def all(self, *, go_on: bool = False) -> Generator[AuditResult, None, None]:
         """Read every listed file, or with `go_on` those that an interrupted audit left; yields each result.
 
         If the generator is closed early, what was found is recorded, and the next audit can continue from there.
         """
-        with self._catalogue.reading() as run:
+        with self.catalogue.reading() as run:
             known = fixity.position_of(run, COMMAND)
             _, self.progress.total = fixity.total(run)
-        place = known if go_on and known and not known.ended else AuditPosition(self._now())
+        place = known if go_on and known and not known.ended else AuditPosition(self.now())
         self.progress.done = place.done
         found: list[AuditResult] = []
         try:
             while True:
-                with self._catalogue.reading() as run:
+                with self.catalogue.reading() as run:
                     page = fixity.next_files(run, place, _PAGE)
                 if not page:
                     break
@@ -162,13 +162,13 @@ class Audit:
                     yield from self._one(listed, found)
                     place = place._replace(item=listed.item, name=listed.file.name, done=self.progress.done)
                     if sum(each.listed.file.size for each in found) > _MUCH:
-                        _record(self._catalogue, COMMAND, found, place)
+                        _record(self.catalogue, COMMAND, found, place)
                         found.clear()
-                _record(self._catalogue, COMMAND, found, place)
+                _record(self.catalogue, COMMAND, found, place)
                 found.clear()
             place = place._replace(ended=True)
         finally:
-            _record(self._catalogue, COMMAND, found, place)
+            _record(self.catalogue, COMMAND, found, place)
 
     def item(self, holding: Holding) -> Iterator[AuditResult]:
         """Read the files of one item."""
@@ -176,24 +176,24 @@ class Audit:
         found: list[AuditResult] = []
         for file in holding.files:
             yield from self._one(ListedFile(holding.number, holding.forms, file), found)
-        _record(self._catalogue, COMMAND, found)
+        _record(self.catalogue, COMMAND, found)
 
     def _one(self, listed: ListedFile, found: list[AuditResult]) -> Iterator[AuditResult]:
         before = self.progress.done
         fault = self._read(listed)
-        again = still_listed(self._catalogue, listed) if fault else listed
+        again = still_listed(self.catalogue, listed) if fault else listed
         if fault and again:
             # It may have been moved to its place while we looked.
             self.progress.done = before
             fault = self._read(again)
         self.progress.files += 1
         if again:
-            found.append(AuditResult(again, fault, timestamp_text(self._now())))
+            found.append(AuditResult(again, fault, timestamp_text(self.now())))
             self.progress.faults += fault is not None
             yield found[-1]
 
     def _read(self, listed: ListedFile) -> FileFault | None:
-        reading = FileReading(self._file_store, listed)
+        reading = FileReading(self.file_store, listed)
         before = self.progress.done
         with closing(reading):
             while reading.more():
@@ -266,6 +266,7 @@ _OPENING: Final = 4096
 _log = logging.getLogger(__name__)
 
 
+@dataclass(eq=False, slots=True)
 class AuditDuty:
     """Reads all stored files of an Archive within `days`; `portion` is called every `EVERY` seconds.
 
@@ -273,37 +274,29 @@ class AuditDuty:
     POSIX seconds; `sleep` takes seconds.
     """
 
-    def __init__(
-        self,
-        catalogue: Catalogue,
-        file_store: FileStore,
-        now: Callable[[], float],
-        days: int,
-        sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
-    ) -> None:
-        self._catalogue = catalogue
-        self._file_store = file_store
-        self._now = now
-        self._seconds = days * _DAY
-        self._sleep = sleep
-        self._reading: FileReading | None = None
+    catalogue: Catalogue
+    file_store: FileStore
+    now: Callable[[], float]
+    days: int
+    sleep: Callable[[float], Awaitable[None]] = asyncio.sleep
+    _reading: FileReading | None = None
 
     async def portion(self) -> None:
         """Read as much as is due by now, and no more than a portion; first write the sidecars that are out of date.
 
         Raises SetupError if the database or the disk refuses.
         """
-        await asyncio.to_thread(write_outdated, self._catalogue, self._file_store)
-        with self._catalogue.reading() as run:
+        await asyncio.to_thread(write_outdated, self.catalogue, self.file_store)
+        with self.catalogue.reading() as run:
             place = fixity.position_of(run, WALK)
             files, size = fixity.total(run)
-        now = self._now()
-        if place is None or (place.ended and now >= place.begun + self._seconds):
+        now, seconds = self.now(), self.days * _DAY
+        if place is None or (place.ended and now >= place.begun + seconds):
             place = self._keep(AuditPosition(now), [])
         elif place.begun > now:
             # Started by a clock that was ahead: it must not delay the audit.
             place = self._keep(place._replace(begun=now), [])
-        share = (now - place.begun) / (self._seconds * _EARLY)
+        share = (now - place.begun) / (seconds * _EARLY)
         due = (size + files * _OPENING) * share if share < 1 else math.inf
         left = PORTION
         while left > 0 and not place.ended and place.done < due:
@@ -320,30 +313,30 @@ class AuditDuty:
         """Read up to so many bytes of the next file; returns how many, and the position after them."""
         reading = self._reading
         if reading is None:
-            with self._catalogue.reading() as run:
+            with self.catalogue.reading() as run:
                 listed = fixity.next_files(run, place, 1)
             if not listed:
                 return 0, self._keep(place._replace(ended=True), [])
-            reading = self._reading = FileReading(self._file_store, listed[0])
+            reading = self._reading = FileReading(self.file_store, listed[0])
         read = 0
         while read < most:
             if not await asyncio.to_thread(reading.more):
                 self._reading = None
                 return read + _OPENING, self._judge(place, reading)
             read += CHUNK
-            await self._sleep(CHUNK / RATE)
+            await self.sleep(CHUNK / RATE)
         return read, place
 
     def _judge(self, place: AuditPosition, reading: FileReading) -> AuditPosition:
         """Record the result of a file."""
         listed: ListedFile | None = reading.listed
         if reading.fault:
-            listed = still_listed(self._catalogue, reading.listed)
+            listed = still_listed(self.catalogue, reading.listed)
             # One that could not be opened may have been moved meanwhile; then it is read again in the next audit.
             unopened = not reading.size and reading.fault in {FileFault.MISSING, FileFault.SIZE}
-            if listed and unopened and opening_fault(self._file_store, listed) != reading.fault:
+            if listed and unopened and opening_fault(self.file_store, listed) != reading.fault:
                 listed = None
-        found = [AuditResult(listed, reading.fault, timestamp_text(self._now()))] if listed else []
+        found = [AuditResult(listed, reading.fault, timestamp_text(self.now()))] if listed else []
         if listed and reading.fault:
             _log.error("%s", fault_message(listed, reading.fault))
         last = reading.listed
@@ -352,5 +345,5 @@ class AuditDuty:
         return self._keep(after, found)
 
     def _keep(self, place: AuditPosition, found: list[AuditResult]) -> AuditPosition:
-        _record(self._catalogue, WALK, found, place)
+        _record(self.catalogue, WALK, found, place)
         return place

@@ -75,37 +75,31 @@ class BackupResult:
     problems: list[IbiError] = field(default_factory=list)
 
 
+@dataclass(slots=True)
 class Backup:
     """Makes one backup. `progress` is called with the number of bytes done."""
 
-    def __init__(
-        self,
-        directory: DataDirectory,
-        store: BackupStore,
-        progress: Callable[[int], None] = lambda _: None,
-    ) -> None:
-        self._directory = directory
-        self._store = store
-        self._file_store: FileStore = directory.file_store()
-        self._progress = progress
-        self._saved = BackupResult()
+    directory: DataDirectory
+    store: BackupStore
+    progress: Callable[[int], None] = lambda _: None
+    _saved: BackupResult = field(default_factory=BackupResult)
 
     def run(self, keep: int) -> BackupResult:
         """Make the backup, and remove all but the newest `keep`. Raises SetupError; then no earlier one has changed.
 
         Files that are damaged here, and are in no earlier backup, are `problems`; then no backup is removed.
         """
-        settings = self._directory.settings()
+        settings = self.directory.settings()
         service = str(settings.service.main)
-        if self._store.folder.resolve().is_relative_to(self._directory.path.resolve()):
-            raise SetupError("{path} is inside of what shall be saved", path=self._store.folder)
-        with self._directory.catalogue() as live, self._store.exclusive_lock():
-            for name in self._store.backups()[-1:]:
-                if self._store.about(name).service != service:
-                    raise SetupError("{path} holds the backups of another Archive", path=self._store.folder)
-            moment = timestamp_text(self._directory.now())
-            part = self._store.folder / ".new.part"
-            with disk_errors(self._store.folder):
+        if self.store.folder.resolve().is_relative_to(self.directory.path.resolve()):
+            raise SetupError("{path} is inside of what shall be saved", path=self.store.folder)
+        with self.directory.catalogue() as live, self.store.exclusive_lock():
+            for name in self.store.backups()[-1:]:
+                if self.store.about(name).service != service:
+                    raise SetupError("{path} holds the backups of another Archive", path=self.store.folder)
+            moment = timestamp_text(self.directory.now())
+            part = self.store.folder / ".new.part"
+            with disk_errors(self.store.folder):
                 part.mkdir(mode=0o700)
             try:
                 self._copy(live, part)
@@ -118,11 +112,11 @@ class Backup:
                     "bytes": self._saved.bytes,
                     "missing": [str(problem) for problem in self._saved.problems],
                 }
-                self._saved.name = self._store.finish(part, about, moment)
+                self._saved.name = self.store.finish(part, about, moment)
             finally:
                 shutil.rmtree(part, ignore_errors=True)
             if not self._saved.problems:
-                self._saved.removed = self._store.forget_all_but(keep)
+                self._saved.removed = self.store.forget_all_but(keep)
         return self._saved
 
     def _copy(self, live: Catalogue, part: Path) -> None:
@@ -131,7 +125,7 @@ class Backup:
             self._saved = BackupResult()
             with disk_errors(part):
                 (part / CATALOGUE).unlink(missing_ok=True)
-            copy_database(self._directory.path / CATALOGUE, part / CATALOGUE)
+            copy_database(self.directory.path / CATALOGUE, part / CATALOGUE)
             if self._copy_files(live, part):
                 settle_copy(part / CATALOGUE)
                 return
@@ -152,7 +146,7 @@ class Backup:
                 lines.write(f"{listed.file.sha256} {listed.file.size}\n")
                 saved.files += 1
                 saved.bytes += listed.file.size
-                self._progress(saved.bytes)
+                self.progress(saved.bytes)
             lines.flush()
             os.fsync(lines.fileno())
         return True
@@ -160,7 +154,7 @@ class Backup:
     def _take(self, live: Catalogue, listed: ListedFile) -> bool:
         """Copy a file into the store unless it is there; False if it is listed no longer."""
         file = listed.file
-        if self._store.has(file.sha256, file.size):
+        if self.store.has(file.sha256, file.size):
             return True
         again: ListedFile | None = listed
         fault = FileFault.MISSING
@@ -168,8 +162,8 @@ class Backup:
             if again is None:
                 return False
             try:
-                with self._file_store.open(again.forms, again.file) as opened:
-                    if self._store.take(opened, file.sha256):
+                with self.directory.file_store().open(again.forms, again.file) as opened:
+                    if self.store.take(opened, file.sha256):
                         self._saved.copied += 1
                         self._saved.copied_bytes += file.size
                         return True
@@ -184,7 +178,7 @@ class Backup:
 
     def _copy_data(self, target: Path) -> None:
         """Copy settings, minting state, tokens, keys, and all else in the data directory, byte for byte."""
-        root = self._directory.path
+        root = self.directory.path
         with disk_errors(target):
             target.mkdir(mode=0o700)
             for path in _others(root):

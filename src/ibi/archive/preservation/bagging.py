@@ -75,13 +75,17 @@ def write_bag(
     paths = payload_paths(holding.files)
     for file in holding.files:
         put(f"{PAYLOAD}{paths[file.name]}", _checked(file_store, holding, file))
+    described: dict[str, Any] = write_item(holding)
+    for name, facts in described.get("files", {}).items():
+        facts["path"] = f"{PAYLOAD}{paths[name]}"
+    described["history"] = [event._asdict() for event in events]
     tags = {
         BAGIT: DECLARATION,
         "bag-info.txt": _info(holding, source, moment),
         "manifest-sha256.txt": "".join(
             f"{file.sha256}  {PAYLOAD}{paths[file.name]}\n" for file in holding.files
         ),
-        METADATA: _metadata(holding, events, paths),
+        METADATA: json.dumps(described, ensure_ascii=False, indent=1) + "\n",
     }
     written = {name: text.encode() for name, text in tags.items()}
     sums = "".join(f"{hashlib.sha256(text).hexdigest()}  {name}\n" for name, text in sorted(written.items()))
@@ -123,14 +127,6 @@ def _checked(file_store: FileStore, holding: Holding, file: StoredFile) -> Itera
         raise SetupError("the file {name} cannot be read: {reason}", name=file.name, reason=reason) from None
     if digest.hexdigest() != file.sha256:
         raise SetupError("the stored file {name} is not the one that was listed", name=file.name)
-
-
-def _metadata(holding: Holding, events: Sequence[ItemEvent], paths: dict[str, str]) -> str:
-    value: dict[str, Any] = write_item(holding)
-    for name, file in value.get("files", {}).items():
-        file["path"] = f"{PAYLOAD}{paths[name]}"
-    value["history"] = [event._asdict() for event in events]
-    return json.dumps(value, ensure_ascii=False, indent=1) + "\n"
 
 
 def _info(holding: Holding, source: str, moment: str) -> str:
@@ -332,34 +328,45 @@ def _lines(name: str, text: bytes, algorithm: str) -> Iterator[tuple[str, str]]:
         match = _LINE.fullmatch(line)
         if match is None or len(match[1]) != 2 * _ALGORITHMS[algorithm]:
             raise BadItem("{name} has a line that is none: {line}", name=name, line=line[:80])
-        yield _normal(_unescaped(match[2]).removeprefix("./")), match[1].lower()
+        # RFC 8493 escapes line ends and the percent sign.
+        path = re.sub("%(0[Aa]|0[Dd]|25)", lambda found: chr(int(found[1], 16)), match[2])
+        yield _normal(path.removeprefix("./")), match[1].lower()
 
 
 def _described(bag: _Bag, package: str) -> tuple[Draft, dict[str, str]]:
     """Return the item of a bag, and the name of each payload file in it. Raises BadItem and ParseError."""
-    ours = bag.tags.get(METADATA)
     paths = sorted(next(iter(bag.sums.values())))
-    if ours is None:
-        return _foreign(bag, package, paths)
+    value, names = _own(bag.tags[METADATA], paths) if METADATA in bag.tags else _foreign(bag, package, paths)
     try:
-        value = json.loads(ours)
+        # As a line of an import is read, with all its checks.
+        return read_line(json.dumps(value).encode()), names
+    except RecursionError:
+        raise BadItem("{name} is not JSON", name=METADATA) from None
+
+
+def _own(text: bytes, paths: list[str]) -> tuple[dict[str, Any], dict[str, str]]:
+    """Return the object of an item that this software described, and the name of each payload file."""
+    try:
+        value = json.loads(text)
     except (ValueError, RecursionError):
         value = None
     if not isinstance(value, dict):
         raise BadItem("{name} is not JSON", name=METADATA)
     value.pop("history", None)
     files = value.get("files", {})
-    if not isinstance(files, dict) or not all(_is_path(file) for file in files.values()):
+    if not isinstance(files, dict) or not all(
+        isinstance(file, dict) and isinstance(file.get("path"), str) for file in files.values()
+    ):
         raise BadItem("{name} does not say where its files are", name=METADATA)
     names = {_normal(file["path"]): name for name, file in files.items()}
     if sorted(names) != paths or len(names) != len(files):
         raise BadItem("{name} and the manifest tell of different files", name=METADATA)
     value["files"] = {name: file["path"] for name, file in files.items()}
-    return _draft(value), names
+    return value, names
 
 
-def _foreign(bag: _Bag, package: str, paths: list[str]) -> tuple[Draft, dict[str, str]]:
-    """Return the item of a bag made by other software; its key is the digest of its manifests."""
+def _foreign(bag: _Bag, package: str, paths: list[str]) -> tuple[dict[str, Any], dict[str, str]]:
+    """Return the same for a bag made by other software; its key is the digest of its manifests."""
     names = {path: encoded(path.removeprefix(PAYLOAD)) for path in paths}
     known_by = hashlib.sha256()
     for algorithm in sorted(bag.sums):
@@ -374,19 +381,7 @@ def _foreign(bag: _Bag, package: str, paths: list[str]) -> tuple[Draft, dict[str
         "metadata": {"title": [title[:_LONGEST_TITLE] or package]},
         "files": {name: path for path, name in names.items()},
     }
-    return _draft(value), names
-
-
-def _draft(value: dict[str, Any]) -> Draft:
-    """Read as a line of an import is read, with all its checks."""
-    try:
-        return read_line(json.dumps(value).encode())
-    except RecursionError:
-        raise BadItem("{name} is not JSON", name=METADATA) from None
-
-
-def _is_path(file: Any) -> bool:
-    return isinstance(file, dict) and isinstance(file.get("path"), str)
+    return value, names
 
 
 def _take_payload(
@@ -441,8 +436,3 @@ def _plain(name: str) -> str:
 def _normal(path: str) -> str:
     """Return the composed spelling of a path: some file systems decompose letters with accents."""
     return unicodedata.normalize("NFC", path)
-
-
-def _unescaped(path: str) -> str:
-    """Decode a path of a manifest, in which RFC 8493 escapes line ends and the percent sign."""
-    return re.sub("%(0[Aa]|0[Dd]|25)", lambda match: chr(int(match[1], 16)), path)

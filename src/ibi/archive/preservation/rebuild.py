@@ -57,7 +57,14 @@ def rebuild(directory: DataDirectory) -> RebuildResult:
                 moment = timestamp_text(directory.now())
                 catalogue.put(Holding(forms=settings.service, timestamp=moment, transferable=False))
             _take_all(catalogue, directory.path / "col", rebuilt)
-        _exchange(directory.path, new, lost_found)
+        for part in reversed(_PARTS):
+            _move_to_lost_found(directory.path, f"{CATALOGUE}{part}", lost_found)
+        with write_errors(directory.path):
+            for part in _PARTS:
+                made = new.with_name(f"{new.name}{part}")
+                if made.exists():
+                    made.rename(directory.path / f"{CATALOGUE}{part}")
+            flush_folder(directory.path)
         with directory.catalogue() as catalogue:
             directory.file_store().settle(catalogue)
             sidecars.write_outdated(catalogue, directory.file_store())
@@ -132,18 +139,6 @@ def _sidecars(folder: Path) -> Iterator[Path]:
             yield here / sidecars.FILE
         if depth >= 4:  # noqa: PLR2004 - the parts of a repository name
             folders.clear()
-
-
-def _exchange(data: Path, new: Path, lost_found: Path) -> None:
-    """Put the new catalogue into the place of the old one, which is moved to lost+found."""
-    for part in reversed(_PARTS):
-        _move_to_lost_found(data, f"{CATALOGUE}{part}", lost_found)
-    with write_errors(data):
-        for part in _PARTS:
-            made = new.with_name(f"{new.name}{part}")
-            if made.exists():
-                made.rename(data / f"{CATALOGUE}{part}")
-        flush_folder(data)
 
 
 def _move_to_lost_found(data: Path, name: str, lost_found: Path) -> None:

@@ -22,6 +22,8 @@ from ibi.archive.model.item import Access, Holding, StoredFile
 from ibi.archive.model.item_json import timestamp_text
 from ibi.archive.replication.fetching import (
     ANSWER_SECONDS,
+    NOT_MODIFIED,
+    NotModified,
     OriginalLocation,
     check_acceptable,
     discard_on_failure,
@@ -42,7 +44,6 @@ from ibi.errors import (
     ParseError,
     PeerError,
     PeerGarbled,
-    PeerSilent,
 )
 from ibi.http.client import AddressPolicy
 from ibi.http.client.download import CheckedURL, Downloads
@@ -60,13 +61,10 @@ if TYPE_CHECKING:
     from ibi.http.client.download import Download
     from ibi.identifier.forms import IBI, Name
 
-API: Final = "/-/api"
 SLOWEST_SECONDS: Final = 24 * 3600.0
 """How long a file of unknown size may take."""
 
-_OK, _NOT_MODIFIED, _GONE = 200, 304, 410
-_PASSING: Final = frozenset({408, 425, 429})
-_ITS_FAULT: Final = 500
+_OK: Final = 200
 _ABOUT_BYTES: Final = 1 << 20
 
 
@@ -138,18 +136,10 @@ class Copier:
 
         Raises HoldingError where it holds no original that others may copy, NotModified, PeerError.
         """
-        description = await fetch_description(
-            downloads, f"{root}{API}/items/{name}", name, {"If-None-Match": tag} if tag else {}
-        )
-        if description.status == _NOT_MODIFIED:
-            raise NotModified
-        if description.status == _GONE:
-            raise HoldingError("{archive} has removed {name}", archive=root, name=name)
-        if description.status in _PASSING or description.status >= _ITS_FAULT:
-            raise PeerSilent("{archive} cannot answer now: {status}", archive=root, status=description.status)
-        there = description.holding
-        if there is None:
+        description = await fetch_description(downloads, root, name, tag)
+        if description is None:
             return None
+        there, tag = description
         check_acceptable(there, self.largest)
         # A copy of a copy could lag behind twice, and its source could go without notice (ARC-13).
         if there.state is not ItemState.ORIGINAL:
@@ -162,7 +152,7 @@ class Copier:
             archive=root,
             service=await _service(downloads, root),
             original=there.timestamp,
-            tag=description.tag,
+            tag=tag,
             checked=self.item_store.moment,
             private=private,
         )
@@ -189,7 +179,7 @@ class Copier:
         async with downloads.get(
             place.url, most_bytes=self.largest, seconds=SLOWEST_SECONDS, headers=headers, follow=True
         ) as reply:
-            if reply.status == _NOT_MODIFIED:
+            if reply.status == NOT_MODIFIED:
                 raise NotModified
             if reply.status != _OK:
                 problem = "the file {name} was not given: the answer was {status}"
@@ -249,10 +239,6 @@ class Copier:
             copies.save_source(work.writer.run, held.number, found.source)
         discard_unused(item_store.file_store, held, staged)
         return held
-
-
-class NotModified(Exception):
-    """The original is as it was when it was last compared."""
 
 
 def save_copy(

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Final
 from ibi.archive.model.file_names import file_parts, media_type
 from ibi.archive.model.item import StoredFile
 from ibi.archive.model.item_json import read_item
-from ibi.errors import BadItem, HoldingError, ParseError, PeerError, PeerGarbled, SetupError
+from ibi.errors import BadItem, HoldingError, ParseError, PeerError, PeerGarbled, PeerSilent, SetupError
 from ibi.http.client.download import CheckedURL
 from ibi.protocol.url_list import UrlList
 from ibi.protocol.vocabulary import REQUIRED_STATE, ItemState
@@ -44,7 +44,11 @@ _BYTES_A_SECOND: Final = 1 << 16
 
 _FIRST_SECONDS: Final = 60.0
 _SHA256 = re.compile(r"[0-9a-f]{64}", re.ASCII)
-_OK: Final = 200
+API: Final = "/-/api"
+NOT_MODIFIED: Final = 304
+_OK, _GONE = 200, 410
+_PASSING: Final = frozenset({408, 425, 429})
+_ITS_FAULT: Final = 500
 _TAKEN: Final = (
     "rep", "ibip", "aliases", "state", "contenttype", "timestamp", "language", "transferable", "url", "target",
     "file_list_public", "next_edition", "translations", "metadata_item", "metadata", "formats", "access", "embargo",
@@ -53,29 +57,34 @@ _TAKEN: Final = (
 """The facts of a description that the copy gets. Its key is left out: it belongs to the depositor over there."""
 
 
-@dataclass(frozen=True, slots=True)
-class DescriptionAnswer:
-    """An answer about an item: the status, the item as it is there (None unless the status is 200), and its ETag."""
-
-    status: int
-    holding: Holding | None = None
-    tag: str = ""
+class NotModified(Exception):
+    """The original is as it was when it was last compared."""
 
 
 async def fetch_description(
-    downloads: Downloads, url: str, name: Name, headers: Mapping[str, str] | None = None
-) -> DescriptionAnswer:
-    """Fetch the description of an item from an Archive. Raises PeerError; a status other than 200 is returned."""
+    downloads: Downloads, root: str, name: Name, tag: str = ""
+) -> tuple[Holding, str] | None:
+    """Fetch the description of an item from the Archive at a root URL, and its ETag; None where there is none.
+
+    Raises HoldingError for an item that was removed, NotModified where its ETag is `tag` still, and PeerError.
+    """
+    url, headers = f"{root}{API}/items/{name}", {"If-None-Match": tag} if tag else {}
     async with downloads.get(
         url, most_bytes=LONGEST_DESCRIPTION, seconds=ANSWER_SECONDS, headers=headers, follow=True
     ) as reply:
+        if reply.status == NOT_MODIFIED:
+            raise NotModified
+        if reply.status == _GONE:
+            raise HoldingError("{archive} has removed {name}", archive=root, name=name)
+        if reply.status in _PASSING or reply.status >= _ITS_FAULT:
+            raise PeerSilent("{archive} cannot answer now: {status}", archive=root, status=reply.status)
         if reply.status != _OK:
-            return DescriptionAnswer(reply.status)
+            return None
         try:
             value = json.loads(await reply.read())
         except (ValueError, RecursionError):
             raise PeerGarbled("the answer is not JSON") from None
-        return DescriptionAnswer(_OK, read_description(value, name), etag_of(reply.headers))
+        return read_description(value, name), etag_of(reply.headers)
 
 
 def etag_of(headers: Mapping[str, str]) -> str:
