@@ -11,8 +11,8 @@ import tarfile
 import zipfile
 from typing import TYPE_CHECKING, Any, Final
 
+from ibi.archive.ingest.harvesting import PageReader, item_of
 from ibi.archive.ingest.sources.bibtex import read_bibtex
-from ibi.archive.ingest.sources.oai_pmh import PageReader, item_of
 from ibi.archive.ingest.sources.records import read_json_lines
 from ibi.archive.ingest.sources.table import read_table
 from ibi.archive.model.file_names import check_names, file_parts
@@ -162,7 +162,7 @@ ITEMS: Final = (
     ),
     Target("archive.ingest.sources.bibtex.read_bibtex", records(read_bibtex), "bytes", corpus.BIBTEX),
     Target("archive.ingest.sources.table.read_table", records(read_table), "bytes", corpus.TABLES),
-    Target("archive.ingest.sources.oai_pmh.PageReader.feed", _page, "bytes", corpus.OAI),
+    Target("archive.ingest.harvesting.PageReader.feed", _page, "bytes", corpus.OAI),
     Target("archive.model.record_values.names_in", _values, seeds=corpus.wild(), rule="prose"),
     Target("archive.preservation.bagging.take_bag", _bag, "bytes", _BAGS, swift=False),
     Target("archive.preservation.packages.Package.names", _package, "bytes", _packed(), swift=False),

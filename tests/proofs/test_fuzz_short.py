@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from ibi.archive.ingest.harvesting import PageReader
 from ibi.archive.ingest.sources.bibtex import read_bibtex
-from ibi.archive.ingest.sources.oai_pmh import PageReader
 from ibi.archive.ingest.sources.table import read_table
 from ibi.archive.model.file_names import file_parts
 from ibi.archive.replication.fetching import OriginalLocation, etag_of, read_description

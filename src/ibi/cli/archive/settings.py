@@ -115,7 +115,7 @@ def add_set(actions: CommandGroup) -> None:
 
 
 def _set(args: argparse.Namespace) -> int:
-    from ibi.archive.membership.settings_changes import change_settings
+    from ibi.archive.membership.founding import change_settings
 
     ours = {"data", "json", "run"}
     given = {name: value for name, value in vars(args).items() if name not in ours}

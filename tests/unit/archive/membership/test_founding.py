@@ -6,9 +6,14 @@ from pathlib import Path
 
 import pytest
 
-from ibi.archive.membership.founding import AnswerChecks, mail_text, register_command
+from ibi.archive.membership.founding import (
+    LARGEST_VALUES,
+    AnswerChecks,
+    change_settings,
+    mail_text,
+    register_command,
+)
 from ibi.archive.membership.joining import LONGEST_HOST, Resolvers, key_warnings, root_url
-from ibi.archive.membership.settings_changes import LARGEST_VALUES, change_settings
 from ibi.errors import IbiError, SetupError
 from ibi.runtime.settings import ArchiveSettings, JoinedResolver
 from support.archive.archive_fixture import settings_for

@@ -2,5 +2,5 @@
 
 They never touch the Archive. A record that cannot be read is returned with its error and harms no other.
 
-Entry points: `records.read_json_lines`, `bibtex.read_bibtex`, `ris.read_ris`, `table.read_table`, `oai_pmh.PageReader`.
+Entry points: `records.read_json_lines`, `bibtex.read_bibtex`, `ris.read_ris`, `table.read_table`.
 """
