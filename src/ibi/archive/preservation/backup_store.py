@@ -25,14 +25,12 @@ from ibi.archive.store.files import exclusive_lock
 from ibi.archive.store.schema import MIGRATIONS
 from ibi.archive.store.tables.catalogue import Catalogue
 from ibi.errors import SetupError
-from ibi.runtime.database import open_engine, upgrade
+from ibi.runtime.database import migrate, open_engine, upgrade
 from ibi.runtime.durable_files import flush_folder
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Iterator
     from pathlib import Path
-
-    from sqlalchemy import Engine
 
 CATALOGUE: Final = "catalogue.sqlite"
 DATA: Final = "data"
@@ -233,11 +231,11 @@ def digest_of(path: Path) -> str:
 
 
 @contextmanager
-def catalogue_at(path: Path, prepare: Callable[[Engine, Path], None] = upgrade) -> Iterator[Catalogue]:
-    """Open the catalogue in a file of its own, brought to the present version first; it is closed at the end."""
+def catalogue_at(path: Path, *, new: bool = False) -> Iterator[Catalogue]:
+    """Open a catalogue in any file, brought to the present version first, or made; it is closed at the end."""
     engine = open_engine(path)
     try:
-        prepare(engine, MIGRATIONS)
+        (migrate if new else upgrade)(engine, MIGRATIONS)
         with closing(Catalogue(engine)) as catalogue:
             yield catalogue
     finally:

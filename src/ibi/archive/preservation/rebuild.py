@@ -20,7 +20,6 @@ from ibi.archive.store.tables import consistency, history
 from ibi.archive.store.tables import sidecars as sidecar_table
 from ibi.archive.store.tables.consistency import copy_database
 from ibi.errors import AlreadyHeld, IbiError, SetupError
-from ibi.runtime.database import migrate, upgrade
 from ibi.runtime.durable_files import flush_folder
 
 if TYPE_CHECKING:
@@ -52,7 +51,7 @@ def rebuild(directory: DataDirectory) -> RebuildResult:
     with directory.serve_lock():
         _remove(new)
         rebuilt = RebuildResult(kept=_copy_sound(directory.path / CATALOGUE, new))
-        with catalogue_at(new, upgrade if rebuilt.kept else migrate) as catalogue:
+        with catalogue_at(new, new=not rebuilt.kept) as catalogue:
             if catalogue.holding(settings.service.main) is None:
                 moment = timestamp_text(directory.now())
                 catalogue.put(Holding(forms=settings.service, timestamp=moment, transferable=False))

@@ -18,9 +18,16 @@ from pybtex.database.input.bibtex import LowLevelParser, month_names
 from pybtex.exceptions import PybtexError
 from pybtex.scanner import PybtexSyntaxError
 
-from ibi.archive.ingest.sources.records import SourceRecord, TextLines, check_encodable, printable, record
+from ibi.archive.ingest.sources.records import (
+    SourceRecord,
+    TextLines,
+    check_encodable,
+    printable,
+    record,
+    reference_object,
+)
 from ibi.archive.model.item_json import LONGEST_LINE
-from ibi.archive.model.record_values import doi_address, is_persistent, language_of, names_in, web_address
+from ibi.archive.model.record_values import doi_address, names_in, web_address
 from ibi.errors import BadItem
 
 if TYPE_CHECKING:
@@ -62,26 +69,21 @@ def item_of(kind: str, key: str, fields: Sequence[tuple[str, str]]) -> dict[str,
     """Make the object of an entry, as in a JSON line. `fields` by names in lower case; the first of a name counts."""
     raw = {name: " ".join(value.split()) for name, value in reversed(fields)}
     values = {name: plain(value) for name, value in raw.items() if value}
-    value: dict[str, Any] = names_in(raw[name].strip("{}") for name in _NAMING if raw.get(name))
+    names = names_in(raw[name].strip("{}") for name in _NAMING if raw.get(name))
     link = web_address(_bare(raw.get("url") or raw.get("howpublished", "")))
     doi = doi_address(_bare(raw.get("doi", "")))
-    if link and is_persistent(link):
-        value = {**names_in([link]), **value}
-    elif link or doi:
-        value["url"] = link or doi
-    if "rep" not in value and "ibip" not in value:
-        value["key"] = key
-    if (language := language_of(values.get("language") or values.get("langid", ""))) is not None:
-        value["language"] = language
     numbers = [f"{name.upper()} {values[name]}" for name in ("isbn", "issn") if name in values]
     metadata = {
         "title": [], "creator": _people(raw.get("author", "")), "subject": _subjects(values.get("keywords", "")),
         "contributor": _people(raw.get("editor", "")), "date": _date(values), "type": [kind],
         "identifier": [each for each in (link, doi, *numbers) if each],
     }  # fmt: skip
-    for element, names in _ELEMENT_FIELDS.items():
-        metadata[element] = [values[name] for name in names if name in values][:1]
-    return value | {"metadata": {element: values for element, values in metadata.items() if values}}
+    for element, sources in _ELEMENT_FIELDS.items():
+        metadata[element] = [values[name] for name in sources if name in values][:1]
+    language = values.get("language") or values.get("langid", "")
+    # Where an entry has a link, its DOI is no second place.
+    value = reference_object(names, [link] if link else [], "" if link else doi or "", language, metadata)
+    return value if "rep" in value or "ibip" in value else value | {"key": key}
 
 
 def plain(text: str) -> str:

@@ -11,10 +11,11 @@ from collections import deque
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from ibi.archive.model.item_json import LONGEST_LINE, Draft, keyed, read_item, read_line
+from ibi.archive.model.record_values import is_persistent, language_of, names_in
 from ibi.errors import BadItem, IbiError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterator, Mapping, Sequence
     from typing import BinaryIO
 
 
@@ -41,6 +42,21 @@ def record(line: int, name: str, value: Mapping[str, Any], read: int) -> SourceR
         return SourceRecord(line, name, keyed(read_item(value), value), read)
     except IbiError as error:
         return SourceRecord(line, name, error, read)
+
+
+def reference_object(
+    names: Mapping[str, Any], links: Sequence[str], doi: str, language: str, metadata: Mapping[str, list[str]]
+) -> dict[str, Any]:
+    """Make the object of a reference, as in a JSON line.
+
+    A persistent URL among its links names the item; the first other one, else that of its DOI, is where it lives.
+    """
+    value: dict[str, Any] = {**names_in(filter(is_persistent, links)), **names}
+    if place := next((link for link in links if not is_persistent(link)), doi):
+        value["url"] = place
+    if (tag := language_of(language)) is not None:
+        value["language"] = tag
+    return value | {"metadata": {element: values for element, values in metadata.items() if values}}
 
 
 def printable(text: str) -> str:

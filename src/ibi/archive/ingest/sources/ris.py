@@ -10,9 +10,9 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Any, Final
 
-from ibi.archive.ingest.sources.records import SourceRecord, TextLines, record
+from ibi.archive.ingest.sources.records import SourceRecord, TextLines, record, reference_object
 from ibi.archive.model.item_json import LONGEST_LINE
-from ibi.archive.model.record_values import doi_address, is_persistent, language_of, names_in, web_address
+from ibi.archive.model.record_values import doi_address, names_in, web_address
 from ibi.errors import BadItem
 
 if TYPE_CHECKING:
@@ -130,12 +130,6 @@ def _item_of(values: Mapping[str, Sequence[str]]) -> dict[str, Any]:
     links = [address for text in _all(values, "UR", "L2") if (address := web_address(text))]
     dois = [address for text in _all(values, "DO", "M3") if (address := doi_address(text))]
     names = names_in(_all(values, "ID", "AN", "C7"), only_names=True)
-    value: dict[str, Any] = {**names_in(filter(is_persistent, links)), **names}
-    places = [link for link in links if not is_persistent(link)] or dois
-    if places:
-        value["url"] = places[0]
-    if (language := language_of(next(iter(values.get("LA", ())), ""))) is not None:
-        value["language"] = language
     metadata: dict[str, list[str]] = {
         "creator": _all(values, "AU", "A1"),
         "contributor": _all(values, "A2", "ED", "A3", "A4"),
@@ -146,7 +140,8 @@ def _item_of(values: Mapping[str, Sequence[str]]) -> dict[str, Any]:
     }
     for element, tags in _ELEMENT_FIELDS.items():
         metadata[element] = _all(values, *tags)[:1]
-    return value | {"metadata": {element: values for element, values in metadata.items() if values}}
+    language = next(iter(values.get("LA", ())), "")
+    return reference_object(names, links, next(iter(dois), ""), language, metadata)
 
 
 def _all(values: Mapping[str, Sequence[str]], *tags: str) -> list[str]:
