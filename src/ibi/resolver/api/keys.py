@@ -14,6 +14,7 @@ from __future__ import annotations
 import asyncio
 import hmac
 import json
+from dataclasses import dataclass
 from functools import partial
 from http import HTTPStatus
 from typing import TYPE_CHECKING, Any, Final
@@ -28,7 +29,7 @@ from ibi.resolver.members.confirmation import CONFIRMATION_SECONDS
 from ibi.resolver.registry.keys import CHALLENGE_SECONDS, is_challenge, new_challenge, proof_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Sequence
 
     from ibi.http.client import Client
     from ibi.http.limits.window import FailureWindows
@@ -49,28 +50,17 @@ _BY_IBI: Final = FailureLimit("new key of", 30, 60.0)
 _BY_SOURCE: Final = FailureLimit("new key from", 10, 60.0)
 
 
+@dataclass(frozen=True, slots=True)
 class KeyRecoveryHandler:
-    """Answers at /-/api/keys. `addresses` are those of this resolver; `now` returns POSIX seconds."""
+    """Answers at /-/api/keys. `_addresses` are those of this resolver; `_now` returns POSIX seconds."""
 
-    def __init__(
-        self,
-        addresses: Iterable[str],
-        registry: Registry,
-        client: Client,
-        throttle: FailureWindows,
-        now: Callable[[], float],
-        evidence: Evidence,
-        mail: MailSender,
-    ) -> None:
-        # The Archive takes the address by which it knows this resolver, never one from the challenge: a hostile
-        # resolver that passes on our challenge gets a proof that is good for that resolver only.
-        self._addresses = [str(HostPort.parse(address)) for address in addresses]
-        self._registry = registry
-        self._client = client
-        self._throttle = throttle
-        self._now = now
-        self._evidence = evidence
-        self._mail = mail
+    _addresses: Sequence[str]
+    _registry: Registry
+    _client: Client
+    _throttle: FailureWindows
+    _now: Callable[[], float]
+    _evidence: Evidence
+    _mail: MailSender
 
     async def answer(self, request: Request, body: bytes) -> Response:
         """Answer a request with this body."""
@@ -140,7 +130,10 @@ class KeyRecoveryHandler:
             reply = await self._client.get(address, PROOF_PATH, CONFIRMATION_SECONDS)
         except PeerError:
             return False
-        shown, proofs = reply.body.strip(), [proof_of(challenge, own).encode() for own in self._addresses]
+        # The Archive takes the address by which it knows this resolver, never one from the challenge: a hostile
+        # resolver that passes on our challenge gets a proof that is good for that resolver only (T15).
+        addresses = [str(HostPort.parse(address)) for address in self._addresses]
+        shown, proofs = reply.body.strip(), [proof_of(challenge, own).encode() for own in addresses]
         return reply.status == HTTPStatus.OK and any(hmac.compare_digest(shown, proof) for proof in proofs)
 
 

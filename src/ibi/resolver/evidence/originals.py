@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from ibi.errors import ParseError
 from ibi.identifier.forms import IBIForms, parse_ibi
 from ibi.resolver.evidence.chain import read_line
-from ibi.resolver.evidence.pages import entry_facts, mentions, read_slice
+from ibi.resolver.evidence.pages import canonical_ibi, entry_facts, mentions, read_slice
 from ibi.resolver.model.alert import Kind
 
 if TYPE_CHECKING:
@@ -119,12 +119,13 @@ def _version(log: Path) -> tuple[int, int, int] | None:
 
 def _read_alerts(log: Path, before: int, at: int) -> AlertsSlice:
     entries, next_at, unread = read_slice(log, is_originals_alert, before, MOST_ALERTS, at=at)
-    items = {canonical for entry in entries if (canonical := _item(entry))}
+    items = {canonical_ibi(str(entry.facts.get("ibi", ""))) for entry in entries} - {""}
     histories = _histories(log, items) if items else {}
     alerts = []
     for alert in entries:
         claimants = tuple(str(alert.facts.get("archives", "")).split())
-        alerts.append(OriginalsAlert(alert, claimants, tuple(histories.get(_item(alert), ()))))
+        item = canonical_ibi(str(alert.facts.get("ibi", "")))
+        alerts.append(OriginalsAlert(alert, claimants, tuple(histories.get(item, ()))))
     return AlertsSlice(alerts, next_at, unread)
 
 
@@ -144,14 +145,6 @@ def _histories(log: Path, items: Iterable[str]) -> dict[str, list[Entry]]:
                     if entry is not None and entry.what in _ABOUT_ORIGINALS and mentions(entry, item):
                         histories[item].append(entry)
     return histories
-
-
-def _item(alert: Entry) -> str:
-    """Return the canonical name of the item of an alert, "" where the log has no name there."""
-    try:
-        return parse_ibi(str(alert.facts.get("ibi", ""))).canonical
-    except ParseError:
-        return ""
 
 
 def rebuild_hints(index: HintCache, entries: Iterable[Entry]) -> int:

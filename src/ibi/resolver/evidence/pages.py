@@ -76,7 +76,7 @@ def entry_filter(what: str, ibi: str) -> Callable[[Entry], bool]:
 def mentions(entry: Entry, canonical: str) -> bool:
     """Whether one of the facts names this item or Archive, in any spelling."""
     texts = (value.split() for value in entry.facts.values() if isinstance(value, str))
-    return any(_canonical(word) == canonical for word in chain.from_iterable(texts) if "/" in word)
+    return any(canonical_ibi(word) == canonical for word in chain.from_iterable(texts) if "/" in word)
 
 
 def entry_facts(entry: Entry) -> dict[str, Any]:
@@ -84,11 +84,12 @@ def entry_facts(entry: Entry) -> dict[str, Any]:
     return {**entry._asdict(), "facts": dict(entry.facts)}
 
 
-def _canonical(word: str) -> str | None:
+def canonical_ibi(text: str) -> str:
+    """Return the canonical spelling of an IBI in a fact, "" for a text that is none."""
     try:
-        return parse_ibi(word).canonical
+        return parse_ibi(text).canonical
     except ParseError:
-        return None
+        return ""
 
 
 def _is_half(line: bytes) -> bool:

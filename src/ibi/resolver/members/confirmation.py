@@ -54,9 +54,7 @@ class ConfirmationClient:
         self._client = client
         self._policy = policy
         self._names = names
-        self._own = {(address.host, address.port) for address in own} | {
-            (plain_ip(str(address.ip)), address.port) for address in own if address.ip is not None
-        }
+        self._own = {(_plain_host(address), address.port) for address in own}
         self._own_ports = {address.port for address in own if address.ip and address.ip.is_unspecified}
         self._service = service
 
@@ -65,14 +63,12 @@ class ConfirmationClient:
         if self._service.names(service_ibi):
             raise ForbiddenAddress("this is the resolver's own service")
         address = HostPort.parse(text)
-        if address.ip is not None:
-            here = address.port in self._own_ports and address.ip.is_loopback
-            if here or (plain_ip(str(address.ip)), address.port) in self._own:
-                raise ForbiddenAddress("this is the resolver's own address")
-            self._policy.check(str(address.ip))
-        # A name is judged by the client when it connects: what it means may change after this check.
-        elif (address.host, address.port) in self._own:
+        here = address.ip is not None and address.ip.is_loopback and address.port in self._own_ports
+        if here or (_plain_host(address), address.port) in self._own:
             raise ForbiddenAddress("this is the resolver's own address")
+        # A name is judged by the client when it connects: what it means may change after this check.
+        if address.ip is not None:
+            self._policy.check(str(address.ip))
 
     async def confirms(self, service_ibi: IBI, address: str, seconds: float = CONFIRMATION_SECONDS) -> bool:
         """Whether an Archive answers `confirmation yes` at an address, as exactly this pair.
@@ -111,12 +107,16 @@ async def ip_addresses(text: str, names: Names) -> frozenset[str]:
     try:
         address = HostPort.parse(text)
         if address.ip is not None:
-            return frozenset({plain_ip(str(address.ip))})
+            return frozenset({_plain_host(address)})
         async with asyncio.timeout(CHECK_SECONDS):
             resolved = await names(address.host, address.port)
     except (ForbiddenAddress, OSError):  # TimeoutError is an OSError
         return frozenset()
     return frozenset(plain_ip(ip) for ip, _ in resolved) - {""}
+
+
+def _plain_host(address: HostPort) -> str:
+    return address.host if address.ip is None else plain_ip(str(address.ip))
 
 
 def same_address(one: str, other: str) -> bool:

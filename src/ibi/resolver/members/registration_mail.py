@@ -14,7 +14,7 @@ from email import policy
 from email.message import EmailMessage
 from email.parser import BytesParser
 from email.utils import parseaddr
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from ibi.errors import ParseError
 from ibi.identifier.forms import parse_ibi
@@ -127,7 +127,5 @@ def _printable(text: str) -> str:
     return "".join(char if char.isprintable() else " " for char in text)[:_LONGEST_SHOWN].strip()
 
 
-def _fault(sentence: str, **details: object) -> ParseError:
-    error = ParseError("registration mail", "", sentence)
-    error.details = details
-    return error
+def _fault(sentence: str, **details: Any) -> ParseError:
+    return ParseError("registration mail", "", sentence, **details)

@@ -79,6 +79,11 @@ class _MetricFamily(NamedTuple):
     kind: str = "counter"
     of_all: bool = False  # a gauge that every process knows whole: the maximum is shown, not the sum
 
+    @property
+    def parts(self) -> tuple[str, ...]:
+        """The names of its numbers: a histogram has its buckets and its sum."""
+        return (*map(str, DURATION_BOUNDS), "more", "sum") if self.kind == "histogram" else self.values
+
 
 _FAMILIES: Final = (
     _MetricFamily(
@@ -119,23 +124,8 @@ _FAMILIES: Final = (
 )
 
 
-def _size(family: _MetricFamily) -> int:
-    """Count the numbers of a family: a histogram has its buckets and its sum."""
-    return len(DURATION_BOUNDS) + 2 if family.kind == "histogram" else len(family.values)
-
-
-def _layout() -> tuple[dict[str, int], list[str]]:
-    """Return where each family begins, and the names of all numbers."""
-    begins: dict[str, int] = {}
-    names: list[str] = []
-    for family in _FAMILIES:
-        begins[family.name] = len(names)
-        parts = family.values if family.kind != "histogram" else (*map(str, DURATION_BOUNDS), "more", "sum")
-        names += [f"{family.name} {part}" for part in parts]
-    return begins, names
-
-
-_BEGINS, _NAMES = _layout()
+_NAMES: Final = [f"{family.name} {part}" for family in _FAMILIES for part in family.parts]
+_BEGINS: Final = {family.name: _NAMES.index(f"{family.name} {family.parts[0]}") for family in _FAMILIES}
 _IN_FLIGHT: Final = _BEGINS["in_flight"]
 _ROUNDS: Final = _BEGINS["rounds_total"]
 _RESOLUTION: Final = _BEGINS["resolution_seconds"]
@@ -274,13 +264,11 @@ class Metrics:
         lines.append(f'ibi_resolver_info{{version="{ibi.__version__}"}} 1')
         return ("\n".join(lines) + "\n").encode()
 
-    def answer(self, request: Request, networks: Sequence[str] = LOOPBACK_NETWORKS) -> Response | None:
+    def answer(self, request: Request, networks: Sequence[str]) -> Response | None:
         """Answer GET /-/metrics; None for clients outside these networks: for them there is no such page."""
-        return (
-            Response(200, self.text(), PROMETHEUS_TEXT, NO_STORE)
-            if _is_inside(request, networks or LOOPBACK_NETWORKS)
-            else None
-        )
+        if not _is_inside(request, networks or LOOPBACK_NETWORKS):
+            return None
+        return Response(200, self.text(), PROMETHEUS_TEXT, NO_STORE)
 
     def close(self) -> None:
         """Add the last counts of the acknowledgment queues, and leave the file."""
@@ -304,7 +292,7 @@ def _lines(family: _MetricFamily, totals: CounterTotals) -> Iterator[str]:
     name, begin = f"ibi_resolver_{family.name}", _BEGINS[family.name]
     yield from _head(family.name, family.help, family.kind)
     if family.kind == "histogram":
-        yield from _histogram(name, totals.sums[begin : begin + _size(family)])
+        yield from _histogram(name, totals.sums[begin : begin + len(family.parts)])
         return
     for index, value in enumerate(family.values, begin):
         numbers = [each[index] for each in totals.running]

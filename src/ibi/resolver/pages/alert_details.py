@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
     from ibi.identifier.forms import Name
+    from ibi.resolver.model.archive import Archive
     from ibi.resolver.model.statements import What
     from ibi.resolver.model.suggestion import ParsedRequest
     from ibi.resolver.pages.explanation import ExplainedRound, Explanation, Statement
@@ -58,13 +59,13 @@ _TOMORROW: Final = 86_400  # seconds
 class ResponsibleArchives:
     """The included Archives, by the names of their services and by the prefixes of these."""
 
-    def __init__(self, archives: Iterable[Responsible] = ()) -> None:
+    def __init__(self, archives: Iterable[Archive] = ()) -> None:
         self._by_name: dict[str, Responsible] = {}
         self._by_prefix: dict[str, list[Responsible]] = {}
         for each in archives:
-            known = each if is_mail(each.mail) else each._replace(mail="")
-            self._by_name[each.service_ibi] = known
-            prefix = each.service_ibi.lower().rsplit("/", 2 if "." in each.service_ibi else 1)[0]
+            mail = each.admin_mail if is_mail(each.admin_mail) else ""
+            known = self._by_name[each.name] = Responsible(each.name, each.address, mail)
+            prefix = each.name.lower().rsplit("/", 2 if "." in each.name else 1)[0]
             self._by_prefix.setdefault(prefix, []).append(known)
 
     def of(self, alert: Alert, name: Name) -> tuple[Responsible, ...]:

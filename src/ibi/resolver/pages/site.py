@@ -15,7 +15,6 @@ from ibi.protocol.persistent_url import PersistentURL
 from ibi.protocol.query_string import read_query
 from ibi.resolver.members.status import STATUS_SECONDS
 from ibi.resolver.model.alert import Alert, Kind, in_english
-from ibi.resolver.model.suggestion import Responsible
 from ibi.resolver.pages.alert_details import ResponsibleArchives, with_responses, with_suggestions
 from ibi.resolver.pages.explanation import Explanation
 from ibi.resolver.pages.programs import ProgramRequest, program_pages, program_request
@@ -202,9 +201,7 @@ class Site:
         included = self._registry.archives()
         if included is not self._included:
             self._included = included
-            self._responsibles = ResponsibleArchives(
-                Responsible(str(each.service_ibi), each.address, each.admin_mail) for each in included
-            )
+            self._responsibles = ResponsibleArchives(included)
         return with_suggestions(alert, self._responsibles, self._now())
 
     def _home(self, request: Request, status: NetworkStatus) -> Response:
