@@ -209,7 +209,7 @@ class _Assembly:
     async def _confirm_again(self) -> None:
         """Ask unconfirmed Archives again, by the settings of the moment (T18)."""
         while True:
-            await self._current.admission.membership.probation.ask_again()
+            await self._current.membership.probation.ask_again()
             await asyncio.sleep(ASK_AGAIN_SECONDS)
 
     async def _mirror(self, settings: ResolverSettings) -> None:

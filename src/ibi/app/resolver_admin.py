@@ -74,7 +74,7 @@ class WithAdministration:
         authentication = Authentication(data, str(now.service.main), time.time)
         end_sessions = authentication.sessions.end_all
         people = AccountManager(authentication.accounts, (Role.ADMINISTRATOR,), _moment, end_sessions)
-        registrar = Registrar(stores.registry, evidence, lambda: current().admission.mail, now.service)
+        registrar = Registrar(stores.registry, evidence, lambda: current().mail, now.service)
         log = data / EVIDENCE_FILE
         alerts = OriginalsAlerts(log)
         pages = administration.AdministrationPages(registrar, alerts, self._members, log, data, evidence)

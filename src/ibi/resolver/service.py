@@ -1,7 +1,7 @@
 """The resolver service (R15 chapter 8): a bare ASGI application, and what answers which path.
 
     /J8LNKB5R7W/3FUQHC5?servicesubject=...    Archives switch on and off: `members.membership`
-    /-/register  /-/api/keys                  Archives apply, and get new keys: `pages.admission`
+    /-/register  /-/api/keys                  Archives apply, and get new keys: `pages.registration`, `api.keys`
     /-/explain/...                            how a resolution comes about: `handlers`
     /-/api/handles/...  /-/timemap/...        the same in the manner of other systems: `pages.programs`
     /-/...  /  /robots.txt  /favicon.ico      pages of its own: `pages.site` (note 13)
@@ -25,15 +25,19 @@ from ibi.http.response import JSON, NO_STORE, PLAIN, Response, pairs
 from ibi.protocol.messages import ChangeNotification, ExclusionRequest, InclusionRequest, read_request
 from ibi.protocol.persistent_url import PersistentURL
 from ibi.protocol.replies import RequestError
+from ibi.resolver.api import keys
+from ibi.resolver.api.keys import KeyRecoveryHandler
 from ibi.resolver.cache_policy import CachePolicy
 from ibi.resolver.handlers import EXPLAIN, Handlers
-from ibi.resolver.members.membership import REFUSED, MemberReply
+from ibi.resolver.members.confirmation import ConfirmationClient
+from ibi.resolver.members.membership import REFUSED, MemberReply, Membership
 from ibi.resolver.members.notices import ChangeNotices
 from ibi.resolver.members.status import NetworkMonitor
 from ibi.resolver.model.alert import Alert, Kind
 from ibi.resolver.model.hops import NO_HOPS, Hops
-from ibi.resolver.pages.admission import PATHS, Admission
+from ibi.resolver.pages import registration
 from ibi.resolver.pages.programs import ProgramRequest
+from ibi.resolver.pages.registration import RegistrationHandler, receive_form
 from ibi.resolver.pages.site import Pages, Site
 from ibi.resolver.resolve.breaker import CircuitBreakers
 from ibi.resolver.resolve.policy import Policy
@@ -145,7 +149,8 @@ class ResolverService:
         self._site = Site(
             settings, stores.registry, pages, stores.readiness, publisher, now=knows.now, network=self.network
         )
-        self.admission = _admission(settings, stores, outgoing, own, self._site)
+        self.mail = outgoing.mail
+        self.membership, self._forms = _members(settings, stores, outgoing, own, self._site)
         resolver = _resolver(settings, stores, outgoing.client, self._breakers)
         self._notices = ChangeNotices(archives, knows.cache, stores.names)
         upstream = _upstream(settings, outgoing, own) if settings.upstream else None
@@ -195,7 +200,8 @@ class ResolverService:
         """Deliver the acknowledgments that wait, then end every connection to the outside; the stores stay open."""
         await self._outgoing.acknowledgments.close()
         self._stores.metrics.leave(self._outgoing.acknowledgments)
-        await self.admission.close()
+        await self.membership.probation.close()
+        await asyncio.to_thread(self.mail.close)
         await self._outgoing.client.close()
         await self._outgoing.upstream.close()
 
@@ -206,12 +212,12 @@ class ResolverService:
             return Response(*self._nonce.answer(), PLAIN, NO_STORE)
         if len(request.path) + len(request.query) > LONGEST_URL:
             return self._site.alert(request, Alert(Kind.TOO_LONG))
-        if not request.reads and request.path not in PATHS:
+        if not request.reads and request.path not in self._forms:
             return self._site.alert(request, Alert(Kind.WRONG_METHOD))
         if not request.names(self._hosts):
             return self._site.alert(request, Alert(Kind.WRONG_HOST))
-        if request.path in PATHS:
-            return await self.admission.answer(request, receive)
+        if request.path in self._forms:
+            return await self._answer_form(request, receive)
         if request.path.startswith(EXPLAIN):
             return await self._handlers.explain(request)
         if request.path.startswith(("/-/", "/.well-known/")) or request.path in self._site.paths:
@@ -225,6 +231,13 @@ class ResolverService:
         if hops is None or (hops is not NO_HOPS and hops.loops(self._names)):
             return self._site.alert(request, Alert(Kind.LOOP))
         return await self._handlers.redirect(request)
+
+    async def _answer_form(self, request: Request, receive: Callable[[], Awaitable[Any]]) -> Response:
+        # Read here for all: every client may send one, so its limit is far below that of the server.
+        body = b"" if request.reads else await receive_form(receive)
+        if body is None:
+            return Response(413, b"the body of the request is too large\n", PLAIN, NO_STORE)
+        return await self._forms[request.path].answer(request, body)
 
     async def _for_machines(self, request: Request) -> Response | None:
         """What other programs read; None for any other page."""
@@ -274,7 +287,7 @@ class ResolverService:
         return await self._member(message, request.source)
 
     async def _member(self, request: InclusionRequest | ExclusionRequest, source: str) -> MemberReply:
-        outcome = await self.admission.membership.answer(request, source)
+        outcome = await self.membership.answer(request, source)
         service = request.service_ibi.canonical
         if outcome.status == _OK and isinstance(request, InclusionRequest):
             self._breakers.heard(service, asyncio.get_running_loop().time())
@@ -291,22 +304,23 @@ class ResolverService:
         return bare and self._settings.service.names(url.ibi)
 
 
-def _admission(
+def _members(
     settings: ResolverSettings, stores: Stores, outgoing: Outgoing, own: frozenset[HostPort], site: Site
-) -> Admission:
-    return Admission(
-        settings,
-        stores.registry,
-        outgoing.client,
-        outgoing.addresses,
-        own,
-        site,
-        names=stores.names,
-        now=stores.knowledge.now,
-        throttle=stores.throttle,
-        evidence=stores.knowledge.evidence,
-        mail=outgoing.mail,
-    )
+) -> tuple[Membership, dict[str, RegistrationHandler | KeyRecoveryHandler]]:
+    """Make what decides about members, and the handlers of the paths that take a body."""
+    registry, throttle, client, mail = stores.registry, stores.throttle, outgoing.client, outgoing.mail
+    evidence, now = stores.knowledge.evidence, stores.knowledge.now
+    addresses = [settings.address, *settings.aliases]
+    confirmation = ConfirmationClient(client, outgoing.addresses, stores.names, own, settings.service)
+    # The standard moves an Archive by its key alone; `strict` keeps to its letter (threat T17).
+    guarded = settings.policy != "strict"
+    membership = Membership(registry, confirmation, throttle, evidence, mail, now, guarded=guarded)
+    return membership, {
+        registration.PATH: RegistrationHandler(
+            settings, registry, confirmation, throttle, evidence, mail, site
+        ),
+        keys.PATH: KeyRecoveryHandler(addresses, registry, client, throttle, now, evidence, mail),
+    }
 
 
 def _resolver(

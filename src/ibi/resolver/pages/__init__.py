@@ -2,5 +2,5 @@
 
 Handlers read a request, call what decides, and answer; what a page shows is a value, which `ibi.web` writes as HTML.
 
-Entry points: `site.Site`, `admission.Admission`, `registration.RegistrationHandler`, `administration`, `programs`.
+Entry points: `site.Site`, `registration.RegistrationHandler`, `administration`, `programs`.
 """
