@@ -173,7 +173,6 @@ class Choice(NamedTuple):
 
 @render.register
 def _(page: SearchPage, language: str) -> bytes:
-    """Write a search, or a list, and its results."""
     question, found = page.question, page.found
     narrowed = [name for name in _FACETS if getattr(question, name)]
     facets = found.facets.items() if found else ()
@@ -202,8 +201,6 @@ def _(page: SearchPage, language: str) -> bytes:
 
 @render.register
 def _(page: BrowsePage, language: str) -> bytes:
-    """Write the lists through which every item can be reached."""
-
     def choices(what: str, values: Sequence[FacetValue]) -> list[Choice]:
         names = [(each.label or each.value, each.items) for each in values]
         return [
@@ -231,7 +228,6 @@ def _(page: BrowsePage, language: str) -> bytes:
 
 
 def _row(result: SearchHit, language: str, lang: str) -> dict[str, object]:
-    """Write one item of a list for the template."""
     entry = result.entry
     title = best_value(result.titles, language)
     known_kind = entry.kind in KIND_NAMES and entry.kind != "Other"

@@ -197,7 +197,6 @@ class Delivery:
 
 
 def _why_withheld(access: Access) -> str:
-    """Why a reader may not have the data of an item."""
     if access is Access.EMBARGOED:
         return "the data of {name} are under embargo; from {date} (UTC) on everybody may have them"
     if access is Access.RESTRICTED:

@@ -252,7 +252,6 @@ class FileResponses:
         return response
 
     def _type(self, file: StoredFile, opened: BinaryIO) -> str:
-        """The Content-Type of a file."""
         # Found out once for each digest: bytes never change under their digest.
         known = self._types.get((file.sha256, file.media_type))
         if known is not None:

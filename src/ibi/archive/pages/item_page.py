@@ -302,7 +302,6 @@ def _months_before(month: str, count: int) -> str:
 
 
 def _at(holding: Holding, name: str) -> str:
-    """The path of the metadata of an item in a format."""
     return with_query(f"/-/metadata/{holding.forms.main}", f"format={name}")
 
 

@@ -189,7 +189,6 @@ class Mementos:
 
 
 def _ends(series: EditionSeries) -> list[str]:
-    """The first and the last edition, which may be one."""
     first, last = series.mementos[0], series.mementos[-1]
     if first is last:
         return [_link(first, "first last memento")]

@@ -50,8 +50,16 @@ class SiteContext:
 NO_SITE: Final = SiteContext()
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SitePage:
+    """Any page. `lang`: what its links to others carry where the reader has chosen the language, "?lang=pt-BR"."""
+
+    status: int = 200
+    lang: str = ""
+
+
 @dataclass(frozen=True, slots=True)
-class SearchPage:
+class SearchPage(SitePage):
     """The search form, and the results below it; `found` is None for an empty query.
 
     `leads`: an identifier in the text and its URL; `meant`: a suggestion for a misspelt one.
@@ -63,12 +71,10 @@ class SearchPage:
     results: tuple[SearchHit, ...] = ()
     leads: tuple[str, str] | None = None
     meant: str = ""
-    status: int = 200
-    lang: str = ""
 
 
 @dataclass(frozen=True, slots=True)
-class BrowsePage:
+class BrowsePage(SitePage):
     """Lists by which all items can be reached.
 
     `letter`: whose people are listed in `people`, "" for the beginning; `after`: the key of the last of them, where
@@ -83,8 +89,6 @@ class BrowsePage:
     letter: str = ""
     people: tuple[FacetValue, ...] = ()
     after: str = ""
-    status: int = 200
-    lang: str = ""
 
 
 USAGE_MARKERS: Final = (b"<!--figures-->", b"<!--/figures-->")
@@ -92,17 +96,15 @@ USAGE_MARKERS: Final = (b"<!--figures-->", b"<!--/figures-->")
 
 
 @dataclass(frozen=True, slots=True)
-class FileListPage:
+class FileListPage(SitePage):
     """The files of an item (SVC-08); of a linked item, where it lives."""
 
     holding: Holding
-    status: int = 200
     fixity: Mapping[str, FixityRecord] = field(default_factory=dict)
-    lang: str = ""
 
 
 @dataclass(frozen=True, slots=True)
-class ItemPage:
+class ItemPage(SitePage):
     """All that the Archive shows of an item.
 
     `url`: where it can be read (None if only this page stands for it); `related`: the metadata item, as pairs of
@@ -118,7 +120,6 @@ class ItemPage:
     place: SiteContext = NO_SITE
     related: tuple[tuple[str, str], ...] = ()
     access: Access = Access.OPEN
-    status: int = 200
     source: CopySource | None = None
     described: DescribedItem | None = None
     formats: Mapping[str, str] = field(default_factory=dict)
@@ -129,36 +130,31 @@ class ItemPage:
     figures: tuple[tuple[str, UsageCounts], ...] = ()
     links: tuple[Link, ...] = ()
     heads: Headers = ()
-    lang: str = ""
 
 
 @dataclass(frozen=True, slots=True)
-class MetadataPage:
+class MetadataPage(SitePage):
     """The metadata of an item, to be read by people; `formats`: where other formats are, by name."""
 
     holding: Holding
     metadata: Mapping[str, tuple[MetadataValue, ...]]
     formats: Mapping[str, str]
-    status: int = 200
     links: tuple[Link, ...] = ()
-    lang: str = ""
 
 
 @dataclass(frozen=True, slots=True)
-class ArchivePage:
+class ArchivePage(SitePage):
     """The front page of an Archive: who it is, how much it holds, and what came last."""
 
     address: str
     service: str
     items: int
-    status: int = 200
     place: SiteContext = NO_SITE
     newest: tuple[Holding, ...] = ()
-    lang: str = ""
 
 
 @dataclass(frozen=True, slots=True)
-class NoticePage:
+class NoticePage(SitePage):
     """A page that explains a refusal, and what a reader can do next.
 
     `links`: what may help, as pairs of a sentence and a URL; `elsewhere`: the URL at which the resolver looks for an
@@ -170,7 +166,6 @@ class NoticePage:
     links: tuple[tuple[str, str], ...] = ()
     place: SiteContext = NO_SITE
     elsewhere: str = ""
-    lang: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -187,10 +182,6 @@ class Renderer:
     """An item -> the type of schema.org."""
     qr: Callable[[str], bytes]
     """(URL) -> an SVG image of it that cameras read."""
-
-
-SitePage = FileListPage | ItemPage | MetadataPage | ArchivePage | NoticePage | SearchPage | BrowsePage
-"""The pages that a renderer knows."""
 
 
 @dataclass(frozen=True, slots=True)
