@@ -6,7 +6,7 @@ A page model of `ibi.archive.pages.models` becomes bytes here; nothing is looked
 from __future__ import annotations
 
 from functools import singledispatch
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Final
 from urllib.parse import urlencode
 
 from ibi.archive.model.item import ELEMENTS, MetadataValue
@@ -163,14 +163,6 @@ def _titled(holding: Holding, language: str) -> dict[str, str]:
     return {"title": item_page.short_title(holding, language), "title_language": known or ""}
 
 
-class Choice(NamedTuple):
-    """Something to choose: what it is called, how many items it has, where it leads."""
-
-    label: str
-    items: int
-    path: str
-
-
 @render.register
 def _(page: SearchPage, language: str) -> bytes:
     question, found = page.question, page.found
@@ -201,11 +193,10 @@ def _(page: SearchPage, language: str) -> bytes:
 
 @render.register
 def _(page: BrowsePage, language: str) -> bytes:
-    def choices(what: str, values: Sequence[FacetValue]) -> list[Choice]:
-        names = [(each.label or each.value, each.items) for each in values]
+    def choices(what: str, values: Sequence[FacetValue]) -> list[tuple[str, int, str]]:
+        named = [(each.label or each.value, each.items) for each in values]
         return [
-            Choice(_label(what, name, language), items, link("search", **{what: name}))
-            for name, items in names
+            (_label(what, name, language), items, link("search", **{what: name})) for name, items in named
         ]
 
     def link(where: str, **words: str) -> str:
@@ -220,7 +211,7 @@ def _(page: BrowsePage, language: str) -> bytes:
         kinds=choices("kind", page.kinds),
         people=choices("person", page.people),
         letters=[
-            Choice(each.value.upper(), each.items, link("browse", letter=each.value)) for each in page.letters
+            (each.value.upper(), each.items, link("browse", letter=each.value)) for each in page.letters
         ],
         more=link("browse", letter=page.letter, after=page.after) if page.after else "",
         kept_query=urlencode({"letter": page.letter}) if page.letter else "",
@@ -253,13 +244,15 @@ def _chosen(what: str, page: SearchPage, language: str) -> dict[str, str]:
     return {"head": say(HEADS[what], language), "label": label, "path": _path(without, page.lang)}
 
 
-def _facet(what: str, values: Sequence[FacetValue], page: SearchPage, language: str) -> list[Choice]:
-    """List the values by which a search can be narrowed down further."""
+def _facet(
+    what: str, values: Sequence[FacetValue], page: SearchPage, language: str
+) -> list[tuple[str, int, str]]:
+    """List what a search can be narrowed down by: what it is called, how many items it has, where it leads."""
     choices = []
     for each in values:
         narrower = page.question.having(**{what: int(each.value) if what == "year" else each.value})
         label = _label(what, each.label or each.value, language)
-        choices.append(Choice(label, each.items, _path(narrower, page.lang)))
+        choices.append((label, each.items, _path(narrower, page.lang)))
     return choices
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from functools import lru_cache
 from html import escape
 from typing import TYPE_CHECKING, Any, Final
 
@@ -178,7 +177,7 @@ def best(
     if len(statements) <= 1:
         return statements[0] if statements else None
     by_language = {statement.language: statement for statement in reversed(statements)}
-    chosen = _preference(language).choose([tag for tag in by_language if tag])
+    chosen = LanguagePreference.parse(language).choose([tag for tag in by_language if tag])
     return by_language[chosen] if chosen else statements[0]
 
 
@@ -190,11 +189,6 @@ def labelled(formats: Mapping[str, str]) -> list[tuple[str, str]]:
         for name, url in formats.items()
         if name != CITATION.name
     ]
-
-
-@lru_cache(maxsize=16)
-def _preference(language: str) -> LanguagePreference:
-    return LanguagePreference.parse(language)
 
 
 def _language_of(statement: MetadataValue | None) -> str:

@@ -62,11 +62,6 @@ _FOR_A_DAY: Final = (("cache-control", "public, max-age=86400"),)
 _STAYING: Final = frozenset({"metadata", "linkset", "qr"})  # what is known of a removed item
 
 
-def is_well_known(path: str) -> bool:
-    """Whether a path is that of a well-known resource, and no persistent URL."""
-    return path.startswith("/.well-known/") or path in _FIXED
-
-
 def robots(base: str) -> bytes:
     """Write robots.txt: pages of items, files and the sitemap are allowed, expensive pages are not.
 
@@ -142,7 +137,7 @@ class Site:
                 return self._pages[word](request, holding)
         elif path == "/":
             return self._item_pages.front(request)
-        elif is_well_known(path):
+        elif path.startswith("/.well-known/") or path in _FIXED:
             return self._well_known(path)
         else:
             return self._persistent(request)
