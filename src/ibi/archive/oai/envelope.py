@@ -16,7 +16,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
 
     from ibi.archive.model.formats import DescribedItem
-    from ibi.archive.oai.request import RecordSet
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,11 +99,10 @@ def formats(known: Iterable[RecordFormat]) -> str:
     return listed("ListMetadataFormats", lines)
 
 
-def sets(parts: Iterable[RecordSet]) -> str:
-    """Write the sets."""
+def sets(known: Iterable[tuple[str, str]]) -> str:
+    """Write the sets: setSpec and name of each."""
     lines = (
-        f"<set><setSpec>{each.spec}</setSpec><setName>{xml_text(each.name)}</setName></set>\n"
-        for each in parts
+        f"<set><setSpec>{spec}</setSpec><setName>{xml_text(name)}</setName></set>\n" for spec, name in known
     )
     return listed("ListSets", lines)
 

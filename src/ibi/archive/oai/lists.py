@@ -15,7 +15,7 @@ from __future__ import annotations
 import hmac
 from base64 import urlsafe_b64decode, urlsafe_b64encode
 from dataclasses import astuple, dataclass, replace
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Final
 
 from ibi.archive.oai.envelope import resumption
 from ibi.archive.oai.request import RESUMED, OaiError, index_key, no_format
@@ -103,14 +103,6 @@ _MOST_SIZES: Final = 64
 _NOT_OURS: Final = "this is no resumptionToken of this repository, or it has expired"
 
 
-class ListPage(NamedTuple):
-    """One page of a list: its entries, in which format, and its resumptionToken as XML ("": it is all of the list)."""
-
-    entries: list[IndexEntry]
-    prefix: str
-    ending: str
-
-
 class RecordLists:
     """The lists of one index. `service`: number of the Archive's own service item, which is never listed."""
 
@@ -120,8 +112,11 @@ class RecordLists:
         self._service = service
         self._sizes: dict[tuple[int | None, str, int | None, int | None], int] = {}
 
-    def page(self, request: OaiRequest, prefixes: Container[str]) -> ListPage:
-        """Find the page that is requested. Raises OaiError."""
+    def page(self, request: OaiRequest, prefixes: Container[str]) -> tuple[list[IndexEntry], str, str]:
+        """Find the page that is requested: its entries, in which format, and its resumptionToken as XML.
+
+        That is "" where the page is all of the list. Raises OaiError.
+        """
         position = self._position(request, prefixes)
         first, last, part = position.first, position.last, index_key(position.part)
         most = RECORDS if request.verb == "ListRecords" else HEADERS
@@ -133,7 +128,7 @@ class RecordLists:
         if not entries:
             raise OaiError("noRecordsMatch", "there are no records that were changed then, or in this set")
         if not more and not position.cursor:
-            return ListPage(entries, position.prefix, "")
+            return entries, position.prefix, ""
         size = position.size or max(self._size(position, part or ""), len(entries))
         token, expires = "", 0
         if more:
@@ -142,7 +137,7 @@ class RecordLists:
                 position, stamp=end.stamp, number=end.number, cursor=cursor, size=size, expires=expires
             )
             token = self._tokens.write(following)
-        return ListPage(entries, position.prefix, resumption(token, position.cursor, size, expires))
+        return entries, position.prefix, resumption(token, position.cursor, size, expires)
 
     def _position(self, request: OaiRequest, prefixes: Container[str]) -> ListPosition:
         """Where the page begins: the position of a token, or the beginning of a new list."""

@@ -138,15 +138,15 @@ class OaiProvider:
         return envelope.listed("GetRecord", (self._record(entry, holding, format_),))
 
     def _list(self, request: OaiRequest) -> str:
-        page = self._lists.page(request, self._formats)
+        entries, prefix, ending = self._lists.page(request, self._formats)
         write = self._header
         if request.verb == "ListRecords":
-            write = partial(self._record, format_=self._formats[page.prefix])
+            write = partial(self._record, format_=self._formats[prefix])
         # Read together: one look-up for each record would take most of the time.
         with self._catalogue.reading() as run:
-            held = listings.holdings(run, [entry.number for entry in page.entries])
-        lines = (write(entry, held[entry.number]) for entry in page.entries if entry.number in held)
-        return envelope.listed(request.verb, lines, page.ending)
+            held = listings.holdings(run, [entry.number for entry in entries])
+        lines = (write(entry, held[entry.number]) for entry in entries if entry.number in held)
+        return envelope.listed(request.verb, lines, ending)
 
     def _item(self, identifier: str) -> tuple[Holding, IndexEntry]:
         """Find the item of an identifier of ours, and its entry. Raises OaiError."""

@@ -14,7 +14,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Final
 
 from ibi.errors import ParseError
 from ibi.protocol.query_string import read_query
@@ -147,48 +147,40 @@ def _shown(text: str) -> str:
     return "".join(char if " " <= char <= "~" else "?" for char in text[:_SHOWN])
 
 
-class RecordSet(NamedTuple):
-    """One set. `spec`: its setSpec; `name`: for people; `key`: what the index calls this part."""
-
-    spec: str
-    name: str
-    key: str
-
-
-_OPEN: Final = (
-    RecordSet("openaccess", "Open access", "access:open"),
-    RecordSet("openaire", "OpenAIRE", "access:open"),
-    RecordSet("driver", "Open Access DRIVERset", "access:open"),
-)
-_DATA: Final = RecordSet("openaire_data", "OpenAIRE: data sets", "kind:Dataset")
+_SETS: Final = {
+    "openaccess": ("Open access", "access:open"),
+    "openaire": ("OpenAIRE", "access:open"),
+    "driver": ("Open Access DRIVERset", "access:open"),
+    "openaire_data": ("OpenAIRE: data sets", "kind:Dataset"),
+}
+"""The sets that aggregators ask for, by setSpec: what people call each, and what the index calls this part."""
 _BY: Final = {"kind": "Kind", "language": "Language"}
 _BETWEEN: Final = "-"
 """No colon: it would make a set of everything that has a kind (2.6)."""
 
 
-def known_sets(values: Mapping[str, Collection[str]]) -> Iterator[RecordSet]:
-    """All sets; `values`: the kinds and languages in the index."""
-    yield from (*_OPEN, _DATA)
+def known_sets(values: Mapping[str, Collection[str]]) -> Iterator[tuple[str, str]]:
+    """Yield setSpec and name of all sets; `values`: the kinds and languages in the index."""
+    yield from ((spec, name) for spec, (name, _) in _SETS.items())
     for what, name in _BY.items():
-        for value in sorted(values.get(what, {})):
-            yield RecordSet(f"{what}{_BETWEEN}{value}", f"{name}: {value}", f"{what}:{value}")
+        yield from (
+            (f"{what}{_BETWEEN}{value}", f"{name}: {value}") for value in sorted(values.get(what, ()))
+        )
 
 
 def index_key(spec: str) -> str | None:
     """The key of a set in the index, or that of all records for ""; None for a set that cannot exist."""
     if not spec:
         return "data"
-    fixed = next((part.key for part in (*_OPEN, _DATA) if part.spec == spec), None)
-    if fixed is not None:
-        return fixed
+    if spec in _SETS:
+        return _SETS[spec][1]
     what, _, value = spec.partition(_BETWEEN)
     return f"{what}:{value}" if what in _BY and value else None
 
 
 def specs_of(kind: str, language: str, *, is_open: bool) -> tuple[str, ...]:
     """The sets that an item of this kind and language is in."""
-    specs = [part.spec for part in _OPEN] if is_open else []
-    if f"kind:{kind}" == _DATA.key:
-        specs.append(_DATA.spec)
+    keys = {f"kind:{kind}", "access:open" if is_open else ""}
+    specs = [spec for spec, (_, key) in _SETS.items() if key in keys]
     specs += [f"{what}{_BETWEEN}{value}" for what, value in (("kind", kind), ("language", language)) if value]
     return tuple(specs)

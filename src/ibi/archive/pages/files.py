@@ -270,8 +270,7 @@ def _whole_or_part(
     try:
         wanted = part(request, f'"{file.sha256}"', file.size)
     except Unsatisfiable:
-        headers = (*headers, ("content-range", f"bytes */{file.size}"))
-        return Response(416, headers=headers)
+        return Response(416, headers=(*headers, ("content-range", f"bytes */{file.size}")))
     if wanted is None:
         headers = (*headers, ("content-digest", _digest(file)))
         return Response(200, content_type=kind, headers=headers, file=opened, size=file.size)

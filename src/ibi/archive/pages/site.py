@@ -9,7 +9,7 @@
     /robots.txt  /.well-known/...                  well-known resources
     anything else                                  a persistent URL: here if held, else at the resolver (note 27)
 
-Pages are values; a renderer that `app` gives makes HTML of them. Without it they are plain text.
+Pages are values; a renderer that `app` gives makes HTML of them.
 """
 
 from __future__ import annotations

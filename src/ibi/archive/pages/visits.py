@@ -90,17 +90,14 @@ class CountryLookup:
 
                 self._reader = maxminddb.open_database(self._path)
             found = self._reader.get(address)
-        except (OSError, ValueError) as error:  # ValueError: no address, or an odd one for this database
-            return self._give_up(error) if self._reader is None else ""
         except Exception as error:  # noqa: BLE001 - InvalidDatabaseError and whatever a damaged file makes of itself
-            return self._give_up(error)
+            # No address, or an odd one for this database: the next one may be known.
+            if self._reader is None or not isinstance(error, OSError | ValueError):
+                _log.warning("countries are not told any more: %s: %s", self._path, error)
+                self._path = ""
+            return ""
         code = ((found or {}).get("country") or {}).get("iso_code") if isinstance(found, dict) else None
         return code if isinstance(code, str) and _COUNTRY.fullmatch(code) else ""
-
-    def _give_up(self, error: Exception) -> str:
-        _log.warning("countries are not told any more: %s: %s", self._path, error)
-        self._path = ""
-        return ""
 
 
 COUNT_AFTER: Final = 1.0
