@@ -13,6 +13,7 @@ import json
 from email.utils import formatdate, parsedate_to_datetime
 from typing import TYPE_CHECKING, Final, NamedTuple
 
+from ibi.archive.model.relations import held_by
 from ibi.archive.store.tables import listings
 from ibi.errors import NotHeld, ParseError
 from ibi.http.response import JSON, NO_STORE, Response, visible
@@ -110,7 +111,7 @@ class Mementos:
         with self._catalogue.reading() as run:
             while waiting and len(editions) <= MOST_EDITIONS:
                 for forms in listings.earlier(run, waiting.pop().forms, _EARLIER):
-                    before = self._held(forms)
+                    before = held_by(self._catalogue.holding, forms)
                     if before is not None and before.number not in numbers:
                         numbers.add(before.number)
                         editions.append(before)
@@ -128,7 +129,7 @@ class Mementos:
         editions, numbers = [holding], {holding.number}
         following = holding.next_edition
         while following is not None and len(editions) < MOST_EDITIONS:
-            after = self._held(following)
+            after = held_by(self._catalogue.holding, following)
             if after is None:
                 return editions, following
             # A circle of editions, which only a mistake can make, must not hang the page.
@@ -144,10 +145,6 @@ class Mementos:
         if not series.mementos:
             raise NotHeld("this Archive does not hold {name}", name=holding.forms.main)
         return series
-
-    def _held(self, forms: IBIForms) -> Holding | None:
-        found = self._catalogue.holding(forms.main)
-        return self._catalogue.holding(forms.ibip) if found is None and forms.rep and forms.ibip else found
 
     def _urls(self, series: EditionSeries) -> tuple[str, str, str]:
         """The URLs of the resource with states, of its time gate and of its time map."""
