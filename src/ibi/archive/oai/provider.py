@@ -152,6 +152,7 @@ class OaiProvider:
         """Find the item of an identifier of ours, and its entry. Raises OaiError."""
         unknown = OaiError("idDoesNotExist", "there is no record of this identifier here")
         start = f"oai:{self._domain}:"
+        # Domains compare without regard to case.
         if identifier[: len(start)].lower() != start:
             raise unknown
         try:

@@ -153,6 +153,7 @@ class HandleRecords:
 
     def _walk(self, holding: Holding) -> ItemRelations:
         """The relations of an item as an unknown reader sees them."""
+        # Caches keep the records, so these hold what every reader may have (SVC-10).
         withheld = withheld_from(self._settings.networks, lambda: None, self._now)
         return ItemRelations(self._catalogue.holding, self._base, holding, withheld)
 

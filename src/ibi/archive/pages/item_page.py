@@ -133,6 +133,7 @@ class ItemPages:
     def picture(self, request: Request, holding: Holding) -> Response:
         """The persistent URL of an item for cameras, as an SVG image."""
         body = self._draw(f"{self._place.root}/{holding.forms.main}")
+        # Opened by itself an SVG is a document, and could run scripts with the rights of this address (note 32).
         policy = ("content-security-policy", "default-src 'none'; style-src 'unsafe-inline'; sandbox")
         return tagged(request, body, _SVG, _A_DAY, policy)
 

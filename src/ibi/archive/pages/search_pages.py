@@ -231,4 +231,5 @@ def worth_indexing(question: SearchQuery) -> bool:
 
 
 def _decoded(text: str) -> str:
+    # A query is read byte by byte, and readers type UTF-8.
     return text.encode("latin-1").decode("utf-8", "replace")

@@ -218,6 +218,7 @@ def _linksets(holding: Holding) -> tuple[Link, Link]:
 
 
 def _licence(holding: Holding) -> tuple[Link, ...]:
+    # Words such as "all rights reserved" name a licence, too, but are no target of a link.
     of_the_web = holding.licence.lower().startswith(("http://", "https://"))
     return (Link(holding.licence, "license"),) if of_the_web else ()
 
