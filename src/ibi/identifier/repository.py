@@ -52,6 +52,11 @@ class UniformRepositoryName(TimeOrdered):
         set_canonical(name, text.lower())
         return name
 
+    @classmethod
+    def make(cls, host: str, port: int, ticks: int) -> UniformRepositoryName:
+        """The name born at a host and port for a date that the distributor gave (Algorithms 1 to 3)."""
+        return cls.known(f"{rep_prefix(host, port)}/{rep_suffix(ticks)}")
+
     @property
     def path(self) -> tuple[str, str, str, str]:
         """The four parts, usable as four nested directories (GEN-11)."""
@@ -97,14 +102,51 @@ class UniformRepositoryName(TimeOrdered):
         return f"{self.word}.{self.subdomain}".lower()
 
     @property
+    def year(self) -> str:
+        """Four digits or more."""
+        return self.path[2]
+
+    @property
+    def month(self) -> str:
+        """Two digits, which need not be a month (AMB-13)."""
+        return self._field(0)
+
+    @property
+    def day(self) -> str:
+        """Two digits."""
+        return self._field(1)
+
+    @property
+    def hour(self) -> str:
+        """Two digits."""
+        return self._field(2)
+
+    @property
+    def minute(self) -> str:
+        """Two digits."""
+        return self._field(3)
+
+    @property
+    def second(self) -> str | None:
+        """Two digits, or None where the name stops at the minute."""
+        return self._field(4) or None
+
+    @property
+    def fraction(self) -> str:
+        """The digits after the second, as they stand; "" if none."""
+        return self._field(5)
+
+    @property
     def date(self) -> LabelDate:
-        """The moment of naming, in UTC (GEN-17); its digits need not be a date (AMB-13)."""
-        _, _, year, rest = self.path
-        month, day, hour, minute, second, fraction = (*rest.split("."), "", "")[:6]
-        seconds = None
-        if len(year) == len("9999"):
-            seconds = posix_seconds(int(year), int(month), int(day), int(hour), int(minute), int(second or 0))
-        return LabelDate(seconds, fraction, shows_seconds=second != "")
+        """The moment of naming, in UTC (GEN-17)."""
+        numbers = [self.month, self.day, self.hour, self.minute, self.second or "00"]
+        calendar = len(self.year) == len("9999")
+        seconds = posix_seconds(int(self.year), *map(int, numbers)) if calendar else None
+        return LabelDate(seconds, self.fraction, shows_seconds=self.second is not None)
+
+    def _field(self, index: int) -> str:
+        fields = self.path[3].split(".")
+        return fields[index] if index < len(fields) else ""
 
 
 def rep_prefix(host: str, port: int = DEFAULT_PORT) -> str:

@@ -19,6 +19,8 @@ def test_a_name_tells_its_parts() -> None:
     assert name.path == ("sid.inpe.br", "mtc-m18@80", "2009", "02.16.17.46")
     assert (name.subdomain, name.word, name.separator, name.port) == ("sid.inpe.br", "mtc-m18", "@", 80)
     assert name.host == "mtc-m18.sid.inpe.br"
+    assert (name.year, name.month, name.day, name.hour, name.minute) == ("2009", "02", "16", "17", "46")
+    assert (name.second, name.fraction) == (None, "")
     assert name.date.text == "2009-02-16T17:46:00Z"
     assert name.date.precision == 60
 
@@ -26,7 +28,7 @@ def test_a_name_tells_its_parts() -> None:
 def test_a_name_without_a_port_says_so() -> None:
     name = UniformRepositoryName.parse("sid.inpe.br/mtc-m19/2013/09.04.12.27.57.05")
     assert (name.word, name.separator, name.port) == ("mtc-m19", "", None)
-    assert (name.date.text, name.date.precision) == ("2013-09-04T12:27:57.05Z", 0.01)
+    assert (name.second, name.fraction, name.date.precision) == ("57", "05", 0.01)
 
 
 @pytest.mark.proves("GEN-13")
@@ -146,4 +148,6 @@ def test_a_suffix_shows_as_little_as_it_can_and_keeps_leading_zeros() -> None:
 
 @pytest.mark.proves("GEN-12")
 def test_made_names_have_a_point_before_the_port() -> None:
-    assert rep_prefix("mtc-m18.sid.inpe.br", 8080) == "sid.inpe.br/mtc-m18.8080"
+    assert str(UniformRepositoryName.make("mtc-m18.sid.inpe.br", 8080, 1234806360 * TICKS)).startswith(
+        "sid.inpe.br/mtc-m18.8080/"
+    )
