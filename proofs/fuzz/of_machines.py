@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING, Any, Final
 from ibi.accounts.tokens import Tokens, scopes_of
 from ibi.api.bodies import Refusal
 from ibi.http.client import HostPort
+from ibi.http.client.connection import SharedState
 from ibi.http.client.download import Answer, CheckedURL
-from ibi.http.client.response import ReplyParser, UnfinishedBytes
+from ibi.http.client.response import ReplyParser
 from ibi.http.request import Request, host_of
 from ibi.http.response import visible
 from ibi.minting.order import LabelOrder
@@ -48,7 +49,7 @@ def _answers(text: bytes) -> None:
     """Answers as they come over one connection, in pieces of any size: those that are taken are the same."""
     taken = []
     for size in (1, 7, 1 << 16):
-        held = UnfinishedBytes()
+        held = SharedState()
         answers, found = ReplyParser(16 * 1024, 4 * 1024, held), []
         for at in range(0, min(len(text), 3000 * size), size):
             answers.feed(text[at : at + size])
@@ -62,7 +63,7 @@ def _answers(text: bytes) -> None:
                 break
         answers.end()
         answers.drop()
-        _demand(not held.bytes)
+        _demand(not held.unfinished)
         taken.append(found[0] if found else None)
     _demand(len({(each.status, each.body) for each in taken if each is not None}) < 2)
 

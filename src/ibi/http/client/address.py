@@ -8,11 +8,11 @@ below. Neither is trusted alone.
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import ipaddress
 import re
 import socket
 import threading
+from concurrent.futures import Future
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import TYPE_CHECKING
@@ -45,18 +45,15 @@ _NUMBERS = re.compile(r"[0-9.]+", re.ASCII)
 # Ports where something other than a Web server listens: browsers' own list, then databases, queues and control
 # planes, which would take a request for commands or give away what they hold.
 _BAD_PORTS = frozenset(
-    map(
-        int,
-        re.findall(
-            r"[0-9]+",
-            "1 7 9 11 13 15 17 19 20 21 22 23 25 37 42 43 53 69 77 79 87 95 101 102 103 104 109 110 111 113 115 117"
-            " 119 123 135 137 138 139 143 161 179 389 427 445 465 512 513 514 515 526 530 531 532 540 548 554 556 563"
-            " 587 601 636 989 990 993 995 1719 1720 1723 2049 3659 4045 4190 5060 5061 6000 6566 6665 6666 6667 6668"
-            " 6669 6679 6697 10080"
-            " 1433 1434 1521 2181 2375 2376 2379 2380 3306 3389 5432 5672 5984 6379 6380 6432 9042 9092 9200 9300 10250"
-            " 10255 11211 15672 16379 26257 26379 27017 27018 27019 28015 33060",
-        ),
-    )
+    int(port)
+    for port in (
+        "1 7 9 11 13 15 17 19 20 21 22 23 25 37 42 43 53 69 77 79 87 95 101 102 103 104 109 110 111 113 115 117"
+        " 119 123 135 137 138 139 143 161 179 389 427 445 465 512 513 514 515 526 530 531 532 540 548 554 556 563"
+        " 587 601 636 989 990 993 995 1719 1720 1723 2049 3659 4045 4190 5060 5061 6000 6566 6665 6666 6667 6668"
+        " 6669 6679 6697 10080"
+        " 1433 1434 1521 2181 2375 2376 2379 2380 3306 3389 5432 5672 5984 6379 6380 6432 9042 9092 9200 9300 10250"
+        " 10255 11211 15672 16379 26257 26379 27017 27018 27019 28015 33060"
+    ).split()
 )
 
 
@@ -181,20 +178,15 @@ class AddressPolicy:
             return "it is reserved, or hides another address"
         if not ip.is_global or ip.is_multicast:
             return "it is not public"
-        return _guarded(self._guard, ip)
+        try:
+            self._guard.check_address(ip)
+        except SSRFGuardError as refusal:
+            return str(refusal)
+        return None
 
 
 def _within(ip: IPAddress, networks: Sequence[IPNetwork]) -> bool:
-    return any(ip.version == network.version and ip in network for network in networks)
-
-
-def _guarded(guard: Policy, ip: IPAddress) -> str | None:
-    """Return the reason of the second table against an address, or None."""
-    try:
-        guard.check_address(ip)
-    except SSRFGuardError as refusal:
-        return str(refusal)
-    return None
+    return any(ip in network for network in networks)
 
 
 def _carried(ip: IPAddress) -> IPAddress:
@@ -213,29 +205,17 @@ def _carried(ip: IPAddress) -> IPAddress:
 
 async def system_names(host: str, port: int) -> list[tuple[str, int]]:
     """Look up the addresses of a host with the resolver of this machine. Raises OSError when there are none."""
-    loop = asyncio.get_running_loop()
-    answer: asyncio.Future[list[tuple[str, int]]] = loop.create_future()
-
-    def settle(found: list[tuple[str, int]] | OSError) -> None:
-        if answer.cancelled():
-            return
-        if isinstance(found, OSError):
-            answer.set_exception(found)
-        else:
-            answer.set_result(found)
+    answer: Future[list[tuple[str, int]]] = Future()
+    answer.set_running_or_notify_cancel()  # the caller may give up; then the thread still ends in good order
 
     def look() -> None:
         try:
-            found_all = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, proto=socket.IPPROTO_TCP)
-            found: list[tuple[str, int]] | OSError = list(
-                dict.fromkeys((str(p[0]), int(p[1])) for *_, p in found_all)
-            )
+            found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, proto=socket.IPPROTO_TCP)
+            answer.set_result(list(dict.fromkeys((str(place[0]), int(place[1])) for *_, place in found)))
         except (OSError, UnicodeError) as error:
-            found = error if isinstance(error, OSError) else OSError(str(error))
-        with contextlib.suppress(RuntimeError):  # the loop has ended meanwhile
-            loop.call_soon_threadsafe(settle, found)
+            answer.set_exception(error if isinstance(error, OSError) else OSError(str(error)))
 
     # A thread of its own, which nothing waits for at the end: in a pool, a name server that never answers would hold up
     # every other name, and the end of the process.
     threading.Thread(target=look, name=f"name {host}", daemon=True).start()
-    return await answer
+    return await asyncio.wrap_future(answer)

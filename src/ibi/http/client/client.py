@@ -170,9 +170,8 @@ class Client:
     def _connected(self, outgoing: OutgoingRequest, task: asyncio.Task[Connection]) -> None:
         outgoing.connecting = None
         if task.cancelled():
-            outgoing.end(
-                PeerSilent("this client is closed")
-            )  # no-op if it has ended, and cancelled this itself
+            # Nothing happens where it has ended, and cancelled this itself.
+            outgoing.end(PeerSilent("this client is closed"))
         elif (error := task.exception()) is None:
             connection = task.result()
             if outgoing.ended:

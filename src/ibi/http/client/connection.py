@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Protocol, cast
 
 from ibi.errors import PeerSilent
 from ibi.http.client.cpu_budget import LARGE, CpuBudget
-from ibi.http.client.response import NONE, InternedReplies, ReplyParser, UnfinishedBytes, too_large
+from ibi.http.client.response import NONE, InternedReplies, ReplyParser, too_large
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -31,10 +31,10 @@ class ReplyConsumer(Protocol):
 
 
 class SharedState:
-    """What all connections of one client share."""
+    """What all connections of one client share. `unfinished`: bytes of answers that have not come whole."""
 
     def __init__(self) -> None:
-        self.unfinished = UnfinishedBytes()
+        self.unfinished = 0
         self.interned = InternedReplies()
         self.cpu_budget = CpuBudget()
 
@@ -54,7 +54,7 @@ class Connection(asyncio.Protocol):
         shared: SharedState,
     ) -> None:
         self.peer = peer
-        self._answer = ReplyParser(*limits, shared.unfinished)
+        self._answer = ReplyParser(*limits, shared)
         self._interned = shared.interned
         self._cpu_budget = shared.cpu_budget
         self._lost = lost
@@ -107,9 +107,7 @@ class Connection(asyncio.Protocol):
         if answer.received + len(data) <= LARGE:
             answer.feed(data)
             self._finish_if_whole(data)
-        elif self._cpu_budget.grants():
-            self._cpu_budget.spend(self._parse, data)
-        elif self._transport is not None:
+        elif not self._cpu_budget.spend(self._parse, data) and self._transport is not None:
             self._transport.pause_reading()
             self.is_waiting = True
             self._cpu_budget.queue(self._parse_in_turn, data, started=bool(answer.received))

@@ -41,18 +41,17 @@ class CpuBudget:
         self.waiting = 0
         """Bytes of pieces in it."""
 
-    def grants(self) -> bool:
-        """Whether a piece may be parsed now, by `spend`; else it has to `queue`."""
-        return self._left > 0
-
-    def spend(self, parse: Callable[[bytes | None], None], data: bytes | None) -> None:
-        """Parse a piece in the time of this turn."""
+    def spend(self, parse: Callable[[bytes | None], None], data: bytes | None) -> bool:
+        """Parse a piece in the time of this turn; False where none is left: then it has to `queue`."""
+        if self._left <= 0:
+            return False
         if not self._ticking:
             self._ticking = True
             asyncio.get_running_loop().call_soon(self._tick)
         before = self._clock()
         parse(data)
         self._left -= self._clock() - before
+        return True
 
     def queue(self, parse: Callable[[bytes | None], None], data: bytes, *, started: bool) -> None:
         """Have `parse` called with a piece to which nothing was granted, when it is its turn.

@@ -238,7 +238,10 @@ class Downloads:
                 if not (follow and reply.status in _REDIRECTS and "location" in reply.headers):
                     yield Download(reply, place, most_bytes, deadline)
                     return
-                further = CheckedURL.parse(_joined(str(place), reply.headers["location"]))
+                try:
+                    further = CheckedURL.parse(urljoin(str(place), reply.headers["location"]))
+                except ValueError:
+                    raise PeerGarbled("the redirect leads to no URL") from None
             if place.secure and not further.secure:
                 raise ForbiddenAddress("a redirect from https to http is not followed")
             sent = sent if (further.where, further.secure) == (place.where, place.secure) else {}
@@ -283,13 +286,6 @@ class Downloads:
             yield reply
         finally:
             reply.close()  # what was not read to its end cannot be used again
-
-
-def _joined(base: str, location: str) -> str:
-    try:
-        return urljoin(base, location)
-    except ValueError:
-        raise PeerGarbled("the redirect leads to no URL") from None
 
 
 @contextmanager

@@ -47,12 +47,6 @@ class ClientLimits:
     """Seconds without use after which a connection is not used again."""
 
 
-def _retrieve(task: asyncio.Task[list[tuple[str, int]]]) -> None:
-    """Take the exception of a look-up that nothing awaits any more, which asyncio would log."""
-    if not task.cancelled():
-        task.exception()
-
-
 class ConnectionPool:
     """The connection pool of one client: its destinations, as long as they are needed, and all open connections."""
 
@@ -147,7 +141,8 @@ class ConnectionPool:
             return [(str(destination.where.ip), destination.where.port)]
         if destination.lookup is None:
             destination.lookup = asyncio.create_task(self._look_up(destination))
-            destination.lookup.add_done_callback(_retrieve)
+            # asyncio would log the exception of a look-up that nothing awaits any more.
+            destination.lookup.add_done_callback(lambda task: task.cancelled() or task.exception())
         lookup = destination.lookup
         try:
             return await asyncio.shield(lookup)

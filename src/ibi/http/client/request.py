@@ -11,11 +11,11 @@ import asyncio
 import re
 from collections import deque
 from dataclasses import dataclass, field
-from importlib.metadata import PackageNotFoundError, version
-from typing import TYPE_CHECKING, Final, NewType, Protocol
+from typing import TYPE_CHECKING, Final, NewType
 
 from msgspec import Struct
 
+import ibi
 from ibi.errors import PeerError, PeerSilent, QueryNotSent
 from ibi.http.client.response import too_large
 
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from ibi.http.client.address import HostPort
+    from ibi.http.client.client import Client
     from ibi.http.client.connection import Connection
     from ibi.http.client.response import Reply
 
@@ -47,7 +48,7 @@ def head_of(where: HostPort) -> bytes:
     lines = [
         " HTTP/1.1",
         f"Host: {where}",
-        f"User-Agent: {_USER_AGENT}",
+        f"User-Agent: ibi/{ibi.__version__}",
         "Accept: text/plain, */*;q=0.1",
         "Accept-Encoding: identity",
         "Connection: keep-alive",
@@ -87,17 +88,9 @@ def written(target: Target, end: bytes, longest: int) -> bytes:
     return b"GET " + path + query + end
 
 
-def _user_agent() -> str:
-    try:
-        return f"ibi/{version('ibi')}"
-    except PackageNotFoundError:
-        return "ibi"
-
-
 _BAD_TARGET = "a target starts with '/' and has only visible ASCII characters, not too many"
 USUAL = more_of((), LOOP_NAME)
 """What stands there in a request without headers of its own."""
-_USER_AGENT = _user_agent()
 
 NO_SLOT: Final = 0
 AT_DESTINATION: Final = 1
@@ -151,16 +144,6 @@ class Destination:
     lookup: asyncio.Task[list[tuple[str, int]]] | None = None
 
 
-class Sender(Protocol):
-    """What a request must know of its client, which imports this module."""
-
-    def connect(self, outgoing: OutgoingRequest) -> None:
-        """Make a connection for a request."""
-
-    def finish(self, outgoing: OutgoingRequest, connection: Connection | None) -> None:
-        """Take back the slots and the connection of a request that has ended."""
-
-
 class Deadline:
     """The moment until which answers are awaited, `seconds` from now; one timer for all requests sent under it.
 
@@ -209,7 +192,7 @@ class OutgoingRequest(Struct, eq=False):
     `is_fresh`: whether its connection was made for it.
     """
 
-    client: Sender
+    client: Client
     destination: Destination
     message: bytes
     deadline: Deadline

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from ibi.errors import PeerError
+    from ibi.http.client.connection import SharedState
 
 
 MOST_CHUNKS = 1_024
@@ -63,13 +64,6 @@ def _media_type(value: bytes) -> bytes:
     return value.partition(b";")[0].strip().lower()
 
 
-class UnfinishedBytes:
-    """How many bytes of unfinished answers there are, of all connections that share this."""
-
-    def __init__(self) -> None:
-        self.bytes = 0
-
-
 class ReplyParser:
     """Parses the answers of one connection, one after the other; httptools calls its methods.
 
@@ -77,8 +71,8 @@ class ReplyParser:
     whole, `kept_alive` without `surplus` says that the connection may carry another request.
     """
 
-    def __init__(self, head_limit: int, body_limit: int, unfinished: UnfinishedBytes) -> None:
-        self._unfinished = unfinished
+    def __init__(self, head_limit: int, body_limit: int, shared: SharedState) -> None:
+        self._shared = shared
         self._head_limit = head_limit
         self._body_limit = body_limit
         self._parser = httptools.HttpResponseParser(self)
@@ -97,7 +91,7 @@ class ReplyParser:
     def take(self, peer: str) -> Reply:
         """Return the whole answer; nothing of it stays here, and what comes is the next one."""
         reply = Reply(self._status, self._headers, bytes(self._body), peer)
-        self._unfinished.bytes -= self._size
+        self._shared.unfinished -= self._size
         self._next()
         return reply
 
@@ -120,20 +114,21 @@ class ReplyParser:
         try:
             self._parser.feed_data(data)
         except (httptools.HttpParserError, httptools.HttpParserUpgrade) as error:
+            # The words of the parser in ASCII, without braces, which messages fill in.
+            text = str(error) or type(error).__name__
+            reason = "".join(c if " " <= c <= "~" and c not in "{}" else "?" for c in text)[:120]
             if self.complete:
                 self.surplus = True
             elif self.refusal is None:
-                self.refusal = PeerGarbled("the answer is not HTTP: {reason}", reason=_plain(error))
+                self.refusal = PeerGarbled("the answer is not HTTP: {reason}", reason=reason)
         if self.complete or self.refusal is not None:
             return
         if not self._head_done and self.received > self._head_limit:
             self.refusal = PeerGarbled(
                 "the head of the answer is longer than {limit} bytes", limit=self._head_limit
             )
-        elif (
-            self.received > self._head_limit + 2 * self._body_limit
-        ):  # chunk sizes and trailers are bytes too
-            self._refuse_size()
+        elif self.received > self._head_limit + 2 * self._body_limit:
+            self._refuse_size()  # chunk sizes and trailers are bytes, too
 
     def end(self) -> None:
         """End the answer: no more bytes will come."""
@@ -195,10 +190,10 @@ class ReplyParser:
         else:
             self._body = bytearray(self._body + data)
         self._size += len(data)
-        self._unfinished.bytes += len(data)
+        self._shared.unfinished += len(data)
         if self._size > self._body_limit:
             self._refuse_size()
-        elif self._unfinished.bytes > MOST_HELD and self._size > SMALL:
+        elif self._shared.unfinished > MOST_HELD and self._size > SMALL:
             self.refusal = too_large()
         if self.refusal is not None:
             self.drop()
@@ -212,7 +207,7 @@ class ReplyParser:
 
     def drop(self) -> None:
         """Drop what has come of the body."""
-        self._unfinished.bytes -= self._size
+        self._shared.unfinished -= self._size
         self._size = 0
         self._body = b""
 
@@ -226,12 +221,6 @@ class ReplyParser:
 def too_large() -> ResponseNotRead:
     """Return why an answer was not read here, though it is not too large by itself."""
     return ResponseNotRead("too many large answers are coming in at once")
-
-
-def _plain(error: Exception) -> str:
-    """Return the words of the parser in ASCII, without braces, which messages fill in."""
-    text = str(error) or type(error).__name__
-    return "".join(c if " " <= c <= "~" and c not in "{}" else "?" for c in text)[:120]
 
 
 LONGEST: Final = 1_024

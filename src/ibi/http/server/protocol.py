@@ -22,16 +22,16 @@ from __future__ import annotations
 
 import sys
 import termios
-from collections.abc import Callable
 from fcntl import ioctl
 from itertools import chain
 from typing import TYPE_CHECKING, Final
 
-import uvicorn
-from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol, RequestResponseCycle
+from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
 
 if TYPE_CHECKING:
     import asyncio
+
+    from ibi.http.server.service import Config
 
 HEAD_BYTES = 16 * 1024
 """The longest request line and headers together; more is answered with 431."""
@@ -73,42 +73,6 @@ class Head(list[tuple[bytes, bytes]]):
 Answer = tuple[int, bytes]
 """The status and the rest of an answer: header lines, an empty line, the body."""
 
-AtOnce = Callable[[bytes, bytes, Head, str], Answer | None]
-"""In: the method, GET or HEAD; the target as it came; the headers; the address of the client ("" where there is none).
-Out: the answer; None: the application answers."""
-
-Again = Callable[[bytes, Head], Answer | None]
-"""In: a target as it came in a GET, and headers that `AtOnce` has seen. Out: what it gave for this very target, if that
-still holds; None: it is asked again. The target may be anything: it is compared, and not read."""
-
-
-class Config(uvicorn.Config):
-    """uvicorn's configuration, and what the protocol must know of its service.
-
-    `largest_body`: bytes that the body of a method that writes may have, 0 where there is none.
-    """
-
-    largest_body: int = 0
-    at_once: AtOnce | None = None
-    again: Again | None = None
-    stopping = False
-    leads_of: object = None  # the default headers in `leads`; uvicorn makes others each second, for the date
-    leads: dict[int, bytes]
-
-    def stop(self) -> None:
-        """Leave everything that comes from now on to the application."""
-        self.stopping, self.at_once, self.again = True, None, None
-
-    def lead(self, status: int, default_headers: list[tuple[bytes, bytes]]) -> bytes:
-        """Return the status line and the headers that every answer begins with, made once for each second."""
-        if default_headers is not self.leads_of:
-            self.leads_of, self.leads = default_headers, {}
-        lead = self.leads.get(status)
-        if lead is None:
-            lines = (b"%b: %b\r\n" % header for header in default_headers)
-            lead = self.leads[status] = b"".join((STATUS_LINE[status], *lines))
-        return lead
-
 
 class Protocol(HttpToolsProtocol):
     """One connection. uvicorn's protocol by itself waits for ever for an endless request."""
@@ -116,9 +80,8 @@ class Protocol(HttpToolsProtocol):
     config: Config
     headers: list[tuple[bytes, bytes]]
     _peer = ""  # the address of the client
-    _timer: asyncio.TimerHandle | None = (
-        None  # the end of waiting for a request, or of one more second of a body
-    )
+    # The end of waiting for a request, or of one more second of a body.
+    _timer: asyncio.TimerHandle | None = None
     _close_after = False  # whether the answer under way is the last one
     _refused = False  # whether what comes now is dropped
 
@@ -141,9 +104,7 @@ class Protocol(HttpToolsProtocol):
     # Requests like the one before
     _tail = b""  # what came behind the target of the last plain request, byte for byte
     _head: Head  # its head
-    _repeatable = (
-        False  # whether nothing but requests like that has come since, and all of them were answered
-    )
+    _repeatable = False  # whether nothing but requests like that has come since, all of them answered
     _answered_at = 0.0  # when the last answer to such a request was given
 
     # The connection
@@ -277,7 +238,8 @@ class Protocol(HttpToolsProtocol):
             return
         largest = self.config.largest_body
         large = largest and self.parser.get_method() in _WRITING
-        if large and self._announced() > largest:
+        promised = [value for name, value in self.headers if name == b"content-length"] if large else []
+        if promised and promised[0].isdigit() and int(promised[0]) > largest:
             self._refuse(_TOO_LARGE, "the body of the request is too large")
             return
         super().on_headers_complete()
@@ -343,11 +305,6 @@ class Protocol(HttpToolsProtocol):
         cycle: RequestResponseCycle | None = self.cycle
         idle = cycle is None or cycle.response_complete
         return idle and not self.flow.write_paused and not self.transport.is_closing()
-
-    def _announced(self) -> int:
-        """Return the size of the body as the head promises it; 0 where it does not."""
-        length = next((value for name, value in self.headers if name == b"content-length"), b"0")
-        return int(length) if length.isdigit() else 0
 
     # A large body
 

@@ -1,7 +1,7 @@
 """Serve ASGI applications with uvicorn: several services in one event loop, from listening to the last connection.
 
 uvicorn's own access log does not exist: the query strings of inclusion requests carry keys (REG-08) and those of URL
-requests the addresses of readers. Ours, in `access_log`, has neither.
+requests the addresses of readers. Ours, `AccessLog`, has neither, nor the address of the client (threat T28).
 """
 
 from __future__ import annotations
@@ -10,19 +10,29 @@ import asyncio
 import contextlib
 import logging
 import socket
-from collections.abc import Awaitable, Callable, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Final
 
 import uvicorn
+from uvicorn.protocols.http.httptools_impl import STATUS_LINE
 
 from ibi.errors import SetupError
-from ibi.http.server.protocol import Again, AtOnce, Config, Protocol
+from ibi.http.server.protocol import Answer, Head, Protocol
+from ibi.runtime.logging import FACTS
 
 for _name in ("uvicorn.error", "python_multipart"):
     logging.getLogger(_name).setLevel(logging.ERROR)  # what strangers send need not be logged
 
 Hook = Callable[[], Awaitable[None]]
+
+AtOnce = Callable[[bytes, bytes, Head, str], Answer | None]
+"""In: the method, GET or HEAD; the target as it came; the headers; the address of the client ("" where there is none).
+Out: the answer; None: the application answers."""
+
+Again = Callable[[bytes, Head], Answer | None]
+"""In: a target as it came in a GET, and headers that `AtOnce` has seen. Out: what it gave for this very target, if that
+still holds; None: it is asked again. The target may be anything: it is compared, and not read."""
 
 IDLE_SECONDS = 20
 """How long a connection may stay open between two requests."""
@@ -34,6 +44,9 @@ CLOSE_SECONDS = 3.5
 """How long the hooks `close` may take: a resolver sends its last acknowledgments."""
 
 _PASSED = "fd://"
+_FAILED: Final = 500  # what uvicorn answers when an application fails
+
+_access_log = logging.getLogger("ibi.access")
 
 
 @dataclass(frozen=True)
@@ -62,6 +75,34 @@ class Service:
     """Answers GET and HEAD where that needs no waiting; without it, `app` answers all of them."""
     again: Again | None = None
     """Gives an answer of `at_once` to a GET once more."""
+
+
+class Config(uvicorn.Config):
+    """uvicorn's configuration, and what the protocol must know of its service.
+
+    `largest_body`: bytes that the body of a method that writes may have, 0 where there is none.
+    """
+
+    largest_body: int = 0
+    at_once: AtOnce | None = None
+    again: Again | None = None
+    stopping = False
+    leads_of: object = None  # the default headers in `leads`; uvicorn makes others each second, for the date
+    leads: dict[int, bytes]
+
+    def stop(self) -> None:
+        """Leave everything that comes from now on to the application."""
+        self.stopping, self.at_once, self.again = True, None, None
+
+    def lead(self, status: int, default_headers: list[tuple[bytes, bytes]]) -> bytes:
+        """Return the status line and the headers that every answer begins with, made once for each second."""
+        if default_headers is not self.leads_of:
+            self.leads_of, self.leads = default_headers, {}
+        lead = self.leads.get(status)
+        if lead is None:
+            lines = (b"%b: %b\r\n" % header for header in default_headers)
+            lead = self.leads[status] = b"".join((STATUS_LINE[status], *lines))
+        return lead
 
 
 class _Server(uvicorn.Server):
@@ -218,3 +259,39 @@ async def _all_within(seconds: float, hooks: Sequence[Hook | None]) -> None:
         for task in late:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
+
+
+class AccessLog:
+    """An ASGI application around another one, which writes a line for each request, where the operator asks for it.
+
+    A line has method, path, status, seconds and bytes of the body.
+    """
+
+    def __init__(self, app: Any) -> None:
+        self._app = app
+
+    async def __call__(
+        self, scope: Mapping[str, Any], receive: Any, send: Callable[[dict[str, Any]], Awaitable[None]]
+    ) -> None:
+        """Answer one request and log it."""
+        loop = asyncio.get_running_loop()
+        started, status, size = loop.time(), _FAILED, 0
+
+        async def counting(message: dict[str, Any]) -> None:
+            nonlocal status, size
+            status = message.get("status", status)
+            size += len(message.get("body", b""))
+            await send(message)
+
+        try:
+            await self._app(scope, receive, counting)
+        finally:
+            facts = {
+                "method": scope["method"],
+                "path": scope["raw_path"].partition(b"?")[0].decode("latin-1"),
+                "status": status,
+                "seconds": round(loop.time() - started, 6),
+                "bytes": 0 if scope["method"] == "HEAD" else size,
+            }
+            line = "%(method)s %(path)s %(status)d %(seconds).6f s %(bytes)d bytes"
+            _access_log.info(line, facts, extra={FACTS: facts})

@@ -14,8 +14,7 @@ from typing import TYPE_CHECKING, Final
 import uvloop
 
 from ibi.errors import SetupError
-from ibi.http.server.access_log import AccessLog
-from ibi.http.server.service import CLOSE_SECONDS, STOPPING_SECONDS, listen, run
+from ibi.http.server.service import CLOSE_SECONDS, STOPPING_SECONDS, AccessLog, listen, run
 
 if TYPE_CHECKING:
     import socket
@@ -118,6 +117,8 @@ async def _until_signal(
     longest = STOPPING_SECONDS + max(service.drain_seconds for service in services) + CLOSE_SECONDS
 
     def end() -> None:
+        if life is not None:
+            loop.remove_reader(life)  # its end can be read for ever
         if not stop.is_set():
             stop.set()
             _exit_within(longest + _SLACK_SECONDS)
@@ -125,7 +126,7 @@ async def _until_signal(
     for name in _STOPPING:
         loop.add_signal_handler(name, end)
     if life is not None:
-        _at_the_end_of(life, loop, end)
+        loop.add_reader(life, end)
     reloads = [service.reload for service in services if service.reload]
     if reloads:
         loop.add_signal_handler(signal.SIGHUP, lambda: [reload() for reload in reloads])
@@ -150,14 +151,6 @@ def _exit_within(seconds: float) -> None:
     timer = threading.Timer(seconds, exit_now)
     timer.daemon = True
     timer.start()
-
-
-def _at_the_end_of(life: int, loop: asyncio.AbstractEventLoop, stop: Callable[[], None]) -> None:
-    def ended() -> None:
-        loop.remove_reader(life)
-        stop()
-
-    loop.add_reader(life, ended)
 
 
 def tune_garbage_collection() -> None:

@@ -111,7 +111,7 @@ def test_large_answers_that_come_at_once_are_taken_apart_a_few_in_each_turn_of_t
                 served = sum(query.served for query in queries)
                 assert 0 <= served - before <= 4
             assert MANY / 4 <= turns + 1 <= MANY
-            assert (shared.unfinished.bytes, shared.cpu_budget.waiting) == (0, 0)
+            assert (shared.unfinished, shared.cpu_budget.waiting) == (0, 0)
             assert not any(query.line.paused or query.line.ended for query in queries)
             await asyncio.sleep(0)
 
@@ -136,7 +136,7 @@ def test_a_large_answer_in_small_pieces_comes_in_its_turn_too() -> None:
                     paused += query.line.paused
             await asyncio.sleep(0)
         assert paused > MANY
-        assert (shared.unfinished.bytes, shared.cpu_budget.waiting) == (0, 0)
+        assert (shared.unfinished, shared.cpu_budget.waiting) == (0, 0)
 
     asyncio.run(main())
 
@@ -172,7 +172,7 @@ def test_an_answer_whose_query_has_gone_is_dropped() -> None:
         for _ in range(MANY):
             await asyncio.sleep(0)
         assert not any(query.served for query in gone)
-        assert (shared.unfinished.bytes, shared.cpu_budget.waiting) == (0, 0)
+        assert (shared.unfinished, shared.cpu_budget.waiting) == (0, 0)
 
     asyncio.run(main())
 
@@ -241,7 +241,7 @@ def test_where_too_much_waits_large_answers_are_refused_in_their_turn_and_no_pee
         refused = [query for query in queries if not query.served]
         assert all(isinstance(query.outcome, ResponseNotRead) and query.line.ended for query in refused)
         assert len(queries) // 3 < len(refused) < 2 * len(queries) // 3
-        assert (shared.unfinished.bytes, shared.cpu_budget.waiting) == (0, 0)
+        assert (shared.unfinished, shared.cpu_budget.waiting) == (0, 0)
 
     asyncio.run(main())
 

@@ -141,7 +141,7 @@ def _play(interned: InternedReplies, script: Script) -> list[Outcome]:
         outcomes.append((*cast("Outcome", request.outcome), whole, line.ended))
         if line.ended or connection.closed:
             connection, line = _open(shared)
-    assert not shared.unfinished.bytes
+    assert not shared.unfinished
     return outcomes
 
 
