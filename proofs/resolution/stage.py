@@ -10,8 +10,8 @@ from unittest.mock import patch
 
 from ibi.http.request import Request
 from ibi.resolver.acknowledgments.queue import AcknowledgmentQueue
-from ibi.resolver.cache.answers import AnswerEntry
 from ibi.resolver.cache.hints import HolderHint
+from ibi.resolver.cache.rows import CachedAnswer
 from ibi.resolver.resolve import resolver as driver
 from ibi.resolver.resolve.breaker import CircuitBreakers
 from ibi.resolver.resolve.learning import Knowledge
@@ -67,16 +67,16 @@ class Memory:
 
     def __init__(self, clock: Clock) -> None:
         self._now = clock
-        self._answers: dict[tuple[str, str], AnswerEntry] = {}
+        self._answers: dict[tuple[str, str], CachedAnswer] = {}
 
-    def answer(self, archive: str, question: str) -> AnswerEntry | None:
+    def answer(self, archive: str, question: str) -> CachedAnswer | None:
         """What an Archive answered, also if that is stale."""
         kept = self._answers.get((archive, question))
         if kept is None or not kept.heard - 60 <= self._now() < kept.fresh_until + STALE:
             return None
         return kept
 
-    def answers(self, archives: Sequence[str], question: str) -> dict[str, AnswerEntry]:
+    def answers(self, archives: Sequence[str], question: str) -> dict[str, CachedAnswer]:
         """What each of these answered, of those of whom something is kept."""
         found = ((archive, self.answer(archive, question)) for archive in archives)
         return {archive: kept for archive, kept in found if kept is not None}
@@ -84,7 +84,9 @@ class Memory:
     def put(self, archive: str, question: str, body: bytes, seconds: float, since: int = 0) -> None:
         """Keep an answer."""
         del since
-        self._answers[archive, question] = AnswerEntry(body, self._now(), self._now() + seconds)
+        self._answers[archive, question] = CachedAnswer(
+            body, self._now(), self._now() + seconds, self._now() + seconds + STALE
+        )
 
     def snapshot(self) -> int:
         """Nothing is ever forgotten here."""

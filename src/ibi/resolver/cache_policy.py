@@ -17,9 +17,8 @@ from ibi.http.request import Request
 from ibi.protocol.messages import read_request
 from ibi.protocol.url_list import UrlList
 from ibi.resolver.acknowledgments.counter import outcome_number
-from ibi.resolver.cache import rows
-from ibi.resolver.cache.redirects import Source
-from ibi.resolver.cache.rows import BY_LANGUAGE, CachedAnswer
+from ibi.resolver.cache.redirects import BY_LANGUAGE, Source
+from ibi.resolver.cache.rows import archive_key, key_of, question
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Sequence
@@ -37,7 +36,7 @@ if TYPE_CHECKING:
 
 
 _DIGEST_BYTES: Final = 8
-_UNSEEN: Final = -1
+_NEVER_READ: Final = -1
 _NO_CLIENT: Final = ("0.0.0.0",)  # noqa: S104 - a placeholder: the address of a reader is never written down
 
 
@@ -77,7 +76,7 @@ class CachePolicy:
         self._registry = registry
         self._knowledge = knowledge
         self._archives: Sequence[Archive] | None = None
-        self.seen = _UNSEEN
+        self.generation_read = _NEVER_READ
         """The generation of the registry when it was read last."""
         self.by_name: dict[str, Archive] = {}
         """The included Archives, by the names of their services as they are spelled."""
@@ -86,7 +85,9 @@ class CachePolicy:
 
     def refresh(self) -> None:
         """Read again which Archives are included."""
-        self.seen = self._registry_generation.current  # before reading: a change meanwhile is seen next time
+        self.generation_read = (
+            self._registry_generation.current
+        )  # before reading: a change meanwhile is seen next time
         archives = self._registry.archives()
         if archives is not self._archives:
             self._archives = archives
@@ -106,7 +107,7 @@ class CachePolicy:
 
     def snapshot(self) -> PolicySnapshot:
         """Take this before a resolution begins, for `offer`."""
-        if self.generation[0] != self.seen:
+        if self.generation[0] != self.generation_read:
             self.refresh()
         return PolicySnapshot(self._knowledge.now(), self.digest)
 
@@ -121,7 +122,7 @@ class CachePolicy:
         by_language: bool,
     ) -> None:
         """Put a redirect that rests on nothing but cached answers into the redirect cache. Returns at once."""
-        if self.generation[0] != self.seen:
+        if self.generation[0] != self.generation_read:
             self.refresh()
         target = request.target.encode("latin-1")
         if not _is_plain(target) or since.digest != self.digest:
@@ -145,13 +146,11 @@ class CachePolicy:
         """The answer of an Archive to a query, if it was cached before that was asked and still is."""
         if archive.name not in self.by_name:
             return None
-        question = rows.question(query)
-        kept = self._knowledge.cache.answer(archive.service, question)
+        text = question(query)
+        kept = self._knowledge.cache.answer(archive.service, text)
         if kept is None or kept.heard > since.now or kept.fresh_until <= since.now:
             return None
-        return Source(
-            rows.key_of(archive.service, question), CachedAnswer(kept.body, kept.heard, kept.fresh_until, 0.0)
-        )
+        return Source(key_of(archive.service, text), kept)
 
 
 def _is_plain(target: bytes) -> bool:
@@ -160,7 +159,7 @@ def _is_plain(target: bytes) -> bool:
 
 def _contains(decision: Redirect, sources: Sequence[Source]) -> bool:
     """Whether the chosen answer is one of these."""
-    prefix = rows.archive_key(decision.archive.service)
+    prefix = archive_key(decision.archive.service)
     try:
         return any(
             source.key.startswith(prefix) and UrlList.read(source.answer.body) == decision.answer

@@ -7,13 +7,14 @@ nothing: a resolution decided the redirect, and a `CachePolicy` says for which c
 from __future__ import annotations
 
 import logging
+import time
 from typing import TYPE_CHECKING, Final
+
+from msgspec import Struct
 
 from ibi.http.client_address import list_addresses
 from ibi.http.request import Request, joined_headers
-from ibi.resolver.cache import rows
-from ibi.resolver.cache.redirects import InProcessCache, RecentRedirect
-from ibi.resolver.cache.rows import BY_LANGUAGE
+from ibi.resolver.cache.redirects import BY_LANGUAGE, acknowledgment_of, fresh_until
 from ibi.resolver.model.hops import Hops
 from ibi.runtime.generation_counter import UNKNOWN
 
@@ -22,8 +23,7 @@ if TYPE_CHECKING:
 
     from ibi.http.server.protocol import Answer, Head
     from ibi.resolver.acknowledgments.counter import AcknowledgmentCounter, CountedRedirect
-    from ibi.resolver.cache.redirects import RedirectCache
-    from ibi.resolver.cache.rows import CachedRedirect
+    from ibi.resolver.cache.redirects import CachedRedirect, RedirectCache
     from ibi.resolver.cache_policy import CachePolicy
 
 
@@ -33,6 +33,69 @@ LOOK_EVERY: Final = 0.5
 _FOUND: Final = 302
 
 _log = logging.getLogger("ibi.resolver.fast_path")
+
+
+MOST_BYTES: Final = 96 * 1024 * 1024
+"""Bytes that targets and their redirects take in one process, some 100,000 of them; what comes then is not put in."""
+
+FULL_SECONDS: Final = 60.0
+"""How long it stays as it is when it is full, before it is emptied: readers ask for other things after a while."""
+
+_OVERHEAD: Final = 450  # bytes that an entry takes in memory besides
+
+
+class RecentRedirect(Struct, eq=False):
+    """An answer, and all that must be unchanged for it to be sent once more. There may be many: it is small.
+
+    `key` of the redirect, `outcome` and `check` as it is counted. `policy` by which it was cached, with its `digest` at
+    that time. `language`: the Accept-Language that it is for, None where it is for any. `state` of the cache file.
+    `since`, `until`: POSIX seconds.
+    """
+
+    answer: Answer
+    key: bytes
+    outcome: int
+    check: int
+    policy: object
+    digest: bytes
+    language: bytes | None
+    state: int
+    since: float
+    until: float
+
+
+class InProcessCache:
+    """The recent redirects of one process."""
+
+    def __init__(self) -> None:
+        self._entries: dict[bytes, RecentRedirect] = {}
+        self.get = self._entries.get
+        """The redirect that was given for a target."""
+        self._bytes = 0
+        self._full_until = 0.0  # by the monotonic clock; 0 while it is not full
+
+    def put(self, target: bytes, redirect: RecentRedirect) -> None:
+        """Put a redirect in unless the cache is full; empty the cache when it has been full for a while."""
+        before = self._entries.get(target)
+        grown = _size(target, redirect) - (_size(target, before) if before else 0)
+        if self._bytes + grown > MOST_BYTES:
+            # The oldest is not dropped: a client that asks for more names in turn than fit would find none.
+            now = time.monotonic()
+            self._full_until = self._full_until or now + FULL_SECONDS
+            if now < self._full_until:
+                return
+            self._entries.clear()
+            self._bytes, self._full_until, grown = 0, 0.0, _size(target, redirect)
+        self._bytes += grown
+        self._entries[target] = redirect
+
+    def __len__(self) -> int:
+        return len(self._entries)
+
+
+def _size(target: bytes, redirect: RecentRedirect) -> int:
+    """Return the bytes that an entry takes; the key holds the target, too."""
+    return 2 * len(target) + len(redirect.answer[1]) + _OVERHEAD
 
 
 class FastPathClient:
@@ -68,19 +131,19 @@ class FastPath:
     ) -> None:
         self.redirects = redirects
         self._find = redirects.find
-        self._shown = redirects.shown
+        self._file_numbers = redirects.file_numbers
         self._counter = counter
         self.now = now
         self._recent = InProcessCache()
         self.policy: CachePolicy | None = None
-        self.looked = 0.0
+        self.refreshed_at = 0.0
         """When the settings were read last (POSIX seconds)."""
         self.reload: Callable[[], object] = lambda: None
 
     def follow(self, policy: CachePolicy | None) -> None:
         """Use this policy from now on; without one, the application answers everything."""
         self.policy = policy
-        self.looked = 0.0
+        self.refreshed_at = 0.0
 
     def at_once(self, method: bytes, target: bytes, head: Head, peer: str) -> Answer | None:
         """Return the redirect for a GET or HEAD, if one is cached for this client (see `http.server.protocol`)."""
@@ -115,9 +178,9 @@ class FastPath:
         policy, state = client.policy, self.redirects.state() if often else UNKNOWN
         if state != UNKNOWN:
             language = None if key == policy.digest + target else client.language
-            until = rows.fresh_until(row)
+            until = fresh_until(row)
             recent = RecentRedirect(
-                answer, key, outcome, check, policy, policy.digest, language, state, self.looked, until
+                answer, key, outcome, check, policy, policy.digest, language, state, self.refreshed_at, until
             )
             self._recent.put(target, recent)
         return answer
@@ -141,9 +204,9 @@ class FastPath:
             or not client.admitted
             or not (recent.language is None or recent.language == client.language)
             or not recent.since <= now < recent.until
-            or not 0 <= now - self.looked < LOOK_EVERY
-            or self._shown[1] != recent.state
-            or policy.generation[0] != policy.seen
+            or not 0 <= now - self.refreshed_at < LOOK_EVERY
+            or self._file_numbers[1] != recent.state
+            or policy.generation[0] != policy.generation_read
             or policy.digest != recent.digest
             or policy.refuses(client.origin)
         ):
@@ -157,15 +220,15 @@ class FastPath:
         self, target: bytes, head: Head, peer: str
     ) -> tuple[CachedRedirect, bytes, FastPathClient] | None:
         now = self.now()
-        if not 0 <= now - self.looked < LOOK_EVERY:
-            self.looked = now
+        if not 0 <= now - self.refreshed_at < LOOK_EVERY:
+            self.refreshed_at = now
             self.reload()
             if self.policy is not None:
                 self.policy.refresh()
         policy = self.policy
         if policy is None:
             return None
-        if policy.generation[0] != policy.seen:
+        if policy.generation[0] != policy.generation_read:
             policy.refresh()
         key = policy.digest + target
         found = self._find(key, now)
@@ -182,7 +245,7 @@ class FastPath:
         return None if found is None else (found, key, client)
 
     def _begin(self, key: bytes, row: bytes, check: int, client: FastPathClient) -> CountedRedirect | None:
-        written = rows.acknowledgment_of(row)
+        written = acknowledgment_of(row)
         if written is None:
             return None
         service, _, query = written.decode("ascii").partition(" ")

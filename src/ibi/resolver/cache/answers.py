@@ -7,20 +7,19 @@ bears the number from before it was asked for, and is dropped where the other on
 
 from __future__ import annotations
 
-import struct
-from contextlib import suppress
+from functools import partial
 from typing import TYPE_CHECKING, Final, NamedTuple
-
-import lmdb
 
 from ibi.resolver.cache import rows
 from ibi.resolver.cache.redirects import RedirectCache
-from ibi.resolver.cache.rows import CachedAnswer, Counts, Snapshot
-from ibi.resolver.cache.store import SharedFile, WriteBehind
+from ibi.resolver.cache.rows import CachedAnswer, Snapshot
+from ibi.resolver.cache.store import FAULTS, SharedFile, WriteBehind
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from pathlib import Path
+
+    import lmdb
 
     from ibi.resolver.cache.store import Opened
 
@@ -37,16 +36,7 @@ _NO_ARCHIVE = ""  # stands for the Archive where none had the item
 
 # Seconds from the future that are believed: what is younger was kept before the clock was set back.
 _CLOCK_BACK = 60.0
-_FAULTS = (lmdb.Error, struct.error)
 _NEVER = Snapshot(-1, -1)
-
-
-class AnswerEntry(NamedTuple):
-    """An answer, the moment it was kept, and the one until which it may be used as it is (POSIX seconds)."""
-
-    body: bytes
-    heard: float
-    fresh_until: float
 
 
 class _PendingAnswer(NamedTuple):
@@ -78,60 +68,51 @@ class AnswerCache:
         self.redirects = RedirectCache(self._file, most_bytes)
         """Redirects that were made of these answers, each as long as all of them may be used as they are."""
         self._sweep_position = b""  # where the next sweep begins
-        self._behind: WriteBehind[_PendingAnswer] = WriteBehind(
-            "memory", self._write, self._tend, lambda _, new: new
-        )
+        self._behind: WriteBehind[_PendingAnswer] = WriteBehind("memory", self._write, self._tend)
 
     @property
     def dropped(self) -> int:
         """How many answers this process could not keep: too many at once, forgotten meanwhile, or no file."""
         return self._behind.dropped
 
-    def answer(self, archive: str, question: str) -> AnswerEntry | None:
+    def answer(self, archive: str, question: str) -> CachedAnswer | None:
         """What an Archive answered, if it is kept; past its `fresh_until` only for when that Archive is silent."""
         key = rows.key_of(archive, question)
         later = self._behind.pending(key)  # before the file: it may be written meanwhile
         opened = self._file.opened
-        if opened is None or self._file.sign.numbers[0] != opened.epoch:
+        if opened is None or self._file.counter.numbers[0] != opened.epoch:
             return None
         try:
             with opened.environment.begin() as transaction:
                 return self._kept(transaction, opened, key, later)
-        except _FAULTS:  # the thread that writes will meet it too, and mend it
+        except FAULTS:  # the thread that writes will meet it too, and mend it
             return None
 
-    def answers(self, archives: Sequence[str], question: str) -> dict[str, AnswerEntry]:
+    def answers(self, archives: Sequence[str], question: str) -> dict[str, CachedAnswer]:
         """What each of these answered, as `answer`, if anything is kept: one look at the file for all of them."""
-        keys = dict(zip(archives, rows.keys_of(archives, question), strict=True))
-        waiting = [
-            self._behind.pending(key) for key in keys.values()
-        ]  # before the file: it may be written meanwhile
+        rest = rows.key_of("", question)[rows.DIGEST :]
+        keys = [rows.archive_key(archive) + rest for archive in archives]
+        waiting = [self._behind.pending(key) for key in keys]  # before the file: it may be written meanwhile
         opened = self._file.opened
-        if opened is None or self._file.sign.numbers[0] != opened.epoch:
+        if opened is None or self._file.counter.numbers[0] != opened.epoch:
             return {}
-        found = dict[str, AnswerEntry]()
         try:
             with opened.environment.begin() as transaction:
-                for (archive, key), later in zip(keys.items(), waiting, strict=True):
-                    kept = self._kept(transaction, opened, key, later)
-                    if kept is not None:
-                        found[archive] = kept
-        except _FAULTS:  # the thread that writes will meet it too, and mend it
+                kept = [self._kept(transaction, opened, *each) for each in zip(keys, waiting, strict=True)]
+        except FAULTS:  # the thread that writes will meet it too, and mend it
             return {}
-        return found
+        return {archive: each for archive, each in zip(archives, kept, strict=True) if each is not None}
 
     def _kept(
         self, transaction: lmdb.Transaction[bytes], opened: Opened, key: bytes, later: _PendingAnswer | None
-    ) -> AnswerEntry | None:
+    ) -> CachedAnswer | None:
         """What is kept under a key, where `later` waits to be written."""
         counts = rows.counts(transaction, opened, key)
         if later is not None and not later.since.precedes(opened, counts):
             kept: CachedAnswer | None = later.answer
         else:
             kept = rows.read_answer(transaction, opened, key, counts.generation)
-        if kept is not None and kept.heard - _CLOCK_BACK <= self._now() < kept.until:
-            return AnswerEntry(kept.body, kept.heard, kept.fresh_until)
-        return None
+        return kept if kept is not None and kept.heard - _CLOCK_BACK <= self._now() < kept.until else None
 
     def snapshot(self) -> Snapshot:
         """To be taken before Archives are asked, for `put`: of what was forgotten meanwhile nothing is kept."""
@@ -140,8 +121,8 @@ class AnswerCache:
             return _NEVER
         try:
             with opened.environment.begin() as transaction:
-                return rows.snapshot(transaction, opened)
-        except _FAULTS:
+                return Snapshot(opened.epoch, transaction.id())
+        except FAULTS:
             return _NEVER
 
     def put(
@@ -179,11 +160,11 @@ class AnswerCache:
             self._file.mend(anew=True)  # others may still be able to read it
             return
         try:
-            with opened.writing(self._file.sign) as transaction:
+            with opened.writing(self._file.counter) as transaction:
                 for archive, name in changes:
                     rows.forget(transaction, opened, archive, name)
             opened.environment.sync()
-        except _FAULTS as error:  # what cannot be forgotten in part is forgotten as a whole
+        except FAULTS as error:  # what cannot be forgotten in part is forgotten as a whole
             self._file.mend(error, anew=True)
 
     def is_not_known(self, question: str) -> bool:
@@ -194,10 +175,6 @@ class AnswerCache:
         """Keep for so many seconds that no Archive has what this asks for. Returns at once."""
         self.put(_NO_ARCHIVE, question, b"", seconds, since)
 
-    def forget_not_known(self, name: str | None) -> None:
-        """Some Archive may have this item now; with None, any item. It may wait for a disk, as `forget`."""
-        self.forget(_NO_ARCHIVE, name)
-
     def close(self) -> None:
         """Write what waits, and give the file back."""
         self._behind.close()
@@ -206,32 +183,21 @@ class AnswerCache:
 
     def _write(self, batch: dict[bytes, _PendingAnswer]) -> int:
         """Write a batch; how many of it were written. Runs in the thread that writes."""
-        if self._file.replaced():
-            self._file.mend()
-        opened = self._file.opened
-        if opened is None:
-            return 0
+        return self._file.write(partial(self._put_all, batch), rows.evict)
+
+    def _put_all(
+        self, batch: dict[bytes, _PendingAnswer], transaction: lmdb.Transaction[bytes], opened: Opened
+    ) -> int:
         written = 0
-        try:
-            with opened.writing(self._file.sign) as transaction:
-                cursor = transaction.cursor(opened.tables[0])
-                for key in sorted(batch):
-                    counts: Counts = rows.counts(transaction, opened, key)
-                    if not batch[key].since.precedes(opened, counts):
-                        rows.undo(transaction, opened, key)
-                        rows.write_answer(cursor, key, batch[key].answer, counts.generation)
-                        written += 1
-                if opened.used(transaction, 0, 1) > self._most:
-                    rows.evict(cursor)
-        except (
-            lmdb.MapFullError
-        ):  # a reader holds its transaction so long that no page comes free: evict, if that can be done
-            with suppress(lmdb.Error), opened.writing(self._file.sign) as transaction:
-                rows.evict(transaction.cursor(opened.tables[0]))
-            return 0
-        except _FAULTS as error:
-            self._file.mend(error)
-            return 0
+        cursor = transaction.cursor(opened.tables[0])
+        for key in sorted(batch):
+            counts = rows.counts(transaction, opened, key)
+            if not batch[key].since.precedes(opened, counts):
+                rows.undo(transaction, opened, key)
+                rows.write_answer(cursor, key, batch[key].answer, counts.generation)
+                written += 1
+        if opened.used(transaction, 0, 1) > self._most:
+            rows.evict(transaction, opened)
         return written
 
     def _tend(self) -> None:
@@ -245,7 +211,7 @@ class AnswerCache:
             with opened.environment.begin() as transaction:
                 over, self._sweep_position = rows.find_over(transaction, opened, self._sweep_position, now)
             if over:
-                with opened.writing(self._file.sign) as transaction:
+                with opened.writing(self._file.counter) as transaction:
                     rows.clear(transaction, opened, over, now)
-        except _FAULTS as error:
+        except FAULTS as error:
             self._file.mend(error)

@@ -6,7 +6,6 @@ the kernel's; a process of its own keeps what it has not yet written, and the na
 
 from __future__ import annotations
 
-import os
 import struct
 from contextlib import suppress
 from hashlib import blake2b
@@ -14,7 +13,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 import lmdb
 
-from ibi.resolver.cache.store import SharedFile, WriteBehind
+from ibi.resolver.cache.store import FAULTS, SharedFile, WriteBehind, drop_stretch
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -28,6 +27,7 @@ MOST_BYTES: Final = 1024 * 1024 * 1024
 _ROW = struct.Struct(">II")  # the numbers of the hint and of the original; 0: none
 _NUMBER = struct.Struct(">I")
 _NOTHING = bytes(_ROW.size)
+_KEY_BYTES: Final = 12
 _DROPPED_AT_ONCE = 20_000  # many more than come in a batch
 
 
@@ -140,11 +140,12 @@ class HintCache:
                 numbers = _ROW.unpack(row)
                 for number in numbers:
                     if number not in known:
-                        known[number] = _text(transaction.get(_NUMBER.pack(number), db=services))
+                        service = transaction.get(_NUMBER.pack(number), db=services)
+                        known[number] = None if service is None else service.decode("utf-8", "replace")
                 return HolderHint(known[numbers[0]], known[numbers[1]])
             finally:
                 transaction.abort()
-        except (lmdb.Error, struct.error):  # the thread that writes will meet it too, and mend it
+        except FAULTS:  # the thread that writes will meet it too, and mend it
             return HolderHint(None, None)
 
     def _known(self, opened: Opened) -> _ServiceNumbers:
@@ -164,11 +165,10 @@ class HintCache:
             news = self._news(opened, batch)
             if news:
                 self._put(opened, news)
-        except (
-            lmdb.MapFullError
-        ):  # a reader holds its transaction so long that no page comes free: evict, if that can be done
+        # A reader holds its transaction so long that no page comes free: drop some, if that can be done.
+        except lmdb.MapFullError:
             with suppress(lmdb.Error), opened.environment.begin(write=True) as transaction:
-                _drop(transaction.cursor(opened.tables[0]))
+                drop_stretch(transaction.cursor(opened.tables[0]), _KEY_BYTES, _DROPPED_AT_ONCE)
             return 0
         except lmdb.Error as error:
             self._file.mend(error)
@@ -183,7 +183,7 @@ class HintCache:
             for note in batch.values():
                 for service in (note.hint, note.original):
                     if service not in numbers and service is not None:
-                        found = transaction.get(_digest(service), db=services)
+                        found = transaction.get(_key(service), db=services)
                         if found is not None:
                             numbers[service] = _NUMBER.unpack(found)[0]
             return {
@@ -205,7 +205,7 @@ class HintCache:
             for key in sorted(news):
                 transaction.put(key, _row(transaction.get(key, _NOTHING), news[key], numbers))
             if opened.used(transaction) > self._most:
-                _drop(transaction.cursor(hints))
+                drop_stretch(transaction.cursor(hints), _KEY_BYTES, _DROPPED_AT_ONCE)
         known.numbers.update(fresh)  # only now is it certain that they are theirs
 
 
@@ -221,7 +221,7 @@ def _row(row: bytes, note: _HintChange, numbers: dict[str | None, int]) -> bytes
 
 def _number(transaction: lmdb.Transaction[bytes], services: lmdb._Database, service: str) -> int:
     """The number of a service IBI, a new one if need be. Numbers are never given back."""
-    key = _digest(service)
+    key = _key(service)
     found = transaction.get(key, db=services)
     if found is None:
         found = _NUMBER.pack(transaction.stat(services)["entries"] // 2 + 1)
@@ -230,24 +230,5 @@ def _number(transaction: lmdb.Transaction[bytes], services: lmdb._Database, serv
     return int(_NUMBER.unpack(found)[0])
 
 
-def _drop(cursor: lmdb.Cursor[bytes]) -> None:
-    """Drop a stretch of hints that begins anywhere: keys are digests, so this is any hints, and empties whole pages."""
-    if not cursor.set_range(os.urandom(_KEY_BYTES)):
-        cursor.first()
-    for _ in range(_DROPPED_AT_ONCE):
-        if not cursor.delete() and not cursor.first():
-            return
-
-
-_KEY_BYTES: Final = 12
-
-
 def _key(canonical: str) -> bytes:
     return blake2b(canonical.encode(), digest_size=_KEY_BYTES).digest()
-
-
-_digest = _key
-
-
-def _text(name: bytes | None) -> str | None:
-    return None if name is None else name.decode("utf-8", "replace")

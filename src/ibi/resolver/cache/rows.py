@@ -1,31 +1,21 @@
-"""The rows of the answer cache: answers, redirects made of them, counts of what was forgotten; how all are cleared.
+"""The rows of the answer cache: answers, and counts of what was forgotten; how they are cleared, with their redirects.
 
 A row of an answer is named by the digests of Archive, name and question, and a number: a body lies in several rows, so
 that none needs more than one page, and pages that come free can be used for anything. Everything here happens in a
 transaction of the caller and may raise lmdb.Error, and struct.error where a row is not one.
-
-A redirect is one row, read with one look-up (threats T20, T35):
-
-    head        a checksum, when its answers were heard and may no longer be used, how it came about, how many Archives
-    Archives    12 bytes that stand for one, and the generation under which its answers are kept
-    answer      the rest of the response: header lines and an empty line
-    acknowledgment      a checksum, and the acknowledgment to be sent for it; empty where there is no URL key
-
-A row with the outcome BY_LANGUAGE is no redirect: its key is to be looked up again, with the Accept-Language.
 """
 
 from __future__ import annotations
 
-import os
 import struct
 from functools import lru_cache
 from hashlib import blake2b
 from typing import TYPE_CHECKING, Final, NamedTuple
 from zlib import crc32
 
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+from ibi.resolver.cache.store import drop_stretch
 
+if TYPE_CHECKING:
     import lmdb
 
     from ibi.protocol.messages import UrlRequest
@@ -88,11 +78,6 @@ def archive_key(archive: str) -> bytes:
     return blake2b(archive.encode(), digest_size=DIGEST).digest()
 
 
-def name_key(archive: str, name: str) -> bytes:
-    """What the rows begin with that are about one name. A name has no blank in it; what follows one is not read."""
-    return archive_key(archive) + blake2b(name.partition(" ")[0].encode(), digest_size=DIGEST).digest()
-
-
 def key_of(archive: str, question: str) -> bytes:
     """The key of an answer: digests of the Archive, of the name (the question's first word) and of the question."""
     text = question.encode()
@@ -100,21 +85,10 @@ def key_of(archive: str, question: str) -> bytes:
     return archive_key(archive) + name + blake2b(text, digest_size=DIGEST).digest()
 
 
-def keys_of(archives: Sequence[str], question: str) -> list[bytes]:
-    """The keys of what these Archives answered, as `key_of`."""
-    rest = key_of("", question)[DIGEST:]
-    return [archive_key(archive) + rest for archive in archives]
-
-
 def counts(transaction: lmdb.Transaction[bytes], opened: Opened, key: bytes) -> Counts:
     """The counts of an Archive; `key` is its own, or that of one of its answers."""
     row = transaction.get(key[:DIGEST], db=opened.tables[1])
     return Counts(opened.epoch, 0) if row is None else Counts(*_COUNTS.unpack(row))
-
-
-def snapshot(transaction: lmdb.Transaction[bytes], opened: Opened) -> Snapshot:
-    """The moment that a transaction which reads is of."""
-    return Snapshot(opened.epoch, transaction.id())
 
 
 def read_answer(
@@ -130,9 +104,8 @@ def read_answer(
         return None
     start = _HEAD.size + _CHECKSUM.size
     more = range(1, min(-(-(start + length) // _ROW_BYTES), 256))
-    body = b"".join([row, *(transaction.get(key + bytes([number]), b"", db=answers) for number in more)])[
-        start:
-    ]
+    parts = [transaction.get(key + bytes([number]), b"", db=answers) for number in more]
+    body = b"".join([row, *parts])[start:]
     checksum = _CHECKSUM.unpack_from(row, _HEAD.size)[0]
     if len(body) != length or checksum != crc32(body, crc32(row[: _HEAD.size])):
         return None
@@ -160,17 +133,19 @@ def same(
 def write_answer(cursor: lmdb.Cursor[bytes], key: bytes, answer: CachedAnswer, generation: int) -> None:
     """Put an answer in the place of an earlier one."""
     _delete(cursor, key)
-    for number, row in enumerate(_rows(answer, generation)):
-        cursor.put(key + bytes([number]), row)
+    head = _HEAD.pack(answer.heard, answer.fresh_until, answer.until, generation, len(answer.body))
+    whole = head + _CHECKSUM.pack(crc32(answer.body, crc32(head))) + answer.body
+    for number, start in enumerate(range(0, len(whole), _ROW_BYTES)):
+        cursor.put(key + bytes([number]), whole[start : start + _ROW_BYTES])
 
 
 def forget(transaction: lmdb.Transaction[bytes], opened: Opened, archive: str, name: str | None) -> None:
-    """Forget what an Archive said, all of it or about one name."""
+    """Forget what an Archive said, all of it or about one name; what follows a blank in a name is not read."""
     key = archive_key(archive)
     generation = counts(transaction, opened, key).generation
+    about = key_of(archive, name or "")[: 2 * DIGEST]
     if name is None or not (
-        _delete(transaction.cursor(opened.tables[0]), name_key(archive, name))
-        and undo(transaction, opened, name_key(archive, name))
+        _delete(transaction.cursor(opened.tables[0]), about) and undo(transaction, opened, about)
     ):
         generation += 1
     transaction.put(key, _COUNTS.pack(generation, transaction.id()), db=opened.tables[1])
@@ -222,22 +197,12 @@ def clear(transaction: lmdb.Transaction[bytes], opened: Opened, over: list[bytes
             _delete(cursor, key)
 
 
-def evict(cursor: lmdb.Cursor[bytes]) -> None:
+def evict(transaction: lmdb.Transaction[bytes], opened: Opened) -> None:
     """Drop a stretch of answers that begins anywhere, and ends with a whole one."""
-    if not cursor.set_range(os.urandom(_KEY)):
-        cursor.first()
-    for _ in range(_DROPPED_AT_ONCE):
-        if not cursor.delete() and not cursor.first():
-            return
+    cursor = transaction.cursor(opened.tables[0])
+    drop_stretch(cursor, _KEY, _DROPPED_AT_ONCE)
     while cursor.key() and cursor.key()[_KEY] != 0:
         cursor.delete()
-
-
-def _rows(answer: CachedAnswer, generation: int) -> Iterator[bytes]:
-    head = _HEAD.pack(answer.heard, answer.fresh_until, answer.until, generation, len(answer.body))
-    whole = head + _CHECKSUM.pack(crc32(answer.body, crc32(head))) + answer.body
-    for start in range(0, len(whole), _ROW_BYTES):
-        yield whole[start : start + _ROW_BYTES]
 
 
 def _delete(cursor: lmdb.Cursor[bytes], begin: bytes) -> bool:
@@ -248,65 +213,3 @@ def _delete(cursor: lmdb.Cursor[bytes], begin: bytes) -> bool:
             return True
         cursor.delete()
     return not cursor.key().startswith(begin)
-
-
-LONGEST_KEY: Final = 500
-"""Bytes of a key; LMDB takes a few more."""
-
-ARCHIVE: Final = struct.Struct(">12sQ")
-"""What stands for an Archive (`memory_rows.archive_key`), and the generation of its answers."""
-
-BY_LANGUAGE: Final = 255
-"""The outcome number of a row that is only a hint."""
-
-_REDIRECT_CHECKSUM: Final = struct.Struct(">I")
-_REDIRECT_HEAD: Final = struct.Struct(
-    ">IddBBH"
-)  # checksum, heard, fresh until, outcome, Archives, bytes of the answer
-
-CachedRedirect = tuple[bytes, int, int, bytes]
-"""A redirect that may be given: the answer, its outcome number for the metrics, what tells it from others of its
-target, and its row. A tuple and no class: one is made for each that is given."""
-
-
-def write_redirect(
-    heard: float,
-    fresh_until: float,
-    outcome: int,
-    archives: Sequence[tuple[bytes, int]],
-    answer: bytes,
-    acknowledgment: bytes,
-) -> bytes:
-    """The row of a redirect."""
-    middle = b"".join(ARCHIVE.pack(*each) for each in archives) + answer
-    head = _REDIRECT_HEAD.pack(0, heard, fresh_until, outcome, len(archives), len(answer))[
-        _REDIRECT_CHECKSUM.size :
-    ]
-    checksum = _REDIRECT_CHECKSUM.pack(crc32(head + middle))
-    return b"".join((checksum, head, middle, _REDIRECT_CHECKSUM.pack(crc32(acknowledgment)), acknowledgment))
-
-
-def read_redirect(row: bytes, now: float, latest: float) -> tuple[CachedRedirect, bytes] | None:
-    """A redirect that is fresh `now`, and what it depends on: its Archives, each as `ARCHIVE`; None where it is none.
-
-    What was heard after the moment `latest` is not believed. Raises struct.error for what is no row.
-    """
-    checksum, heard, fresh_until, outcome, archives, length = _REDIRECT_HEAD.unpack_from(row)
-    start = _REDIRECT_HEAD.size + ARCHIVE.size * archives
-    end = start + length
-    if now >= fresh_until or heard > latest or crc32(row[_REDIRECT_CHECKSUM.size : end]) != checksum:
-        return None
-    return (row[start:end], outcome, checksum, row), row[_REDIRECT_HEAD.size : start]
-
-
-def fresh_until(row: bytes) -> float:
-    """The moment until which the redirect of a row may be given (POSIX seconds)."""
-    return float(_REDIRECT_HEAD.unpack_from(row)[2])
-
-
-def acknowledgment_of(row: bytes) -> bytes | None:
-    """The acknowledgment that belongs to a redirect; None where it cannot be read."""
-    archives, length = _REDIRECT_HEAD.unpack_from(row)[4:]
-    start = _REDIRECT_HEAD.size + ARCHIVE.size * archives + length
-    acknowledgment = row[start + _REDIRECT_CHECKSUM.size :]
-    return acknowledgment if _REDIRECT_CHECKSUM.unpack_from(row, start)[0] == crc32(acknowledgment) else None

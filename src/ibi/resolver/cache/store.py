@@ -18,6 +18,7 @@ import shutil
 import struct
 import threading
 from contextlib import contextmanager, suppress
+from functools import partial
 from itertools import islice
 from typing import TYPE_CHECKING, Final, Generic, TypeVar
 
@@ -37,6 +38,9 @@ _log = logging.getLogger("ibi.resolver.cache.store")
 
 SPARE: Final = 64 * 1024 * 1024
 """Bytes that a file may take beyond what is kept in it: space for the pages that are being replaced."""
+
+FAULTS: Final = (lmdb.Error, struct.error)
+"""What reading or writing may raise: the file, or a row of it, is not what it should be."""
 
 _READERS = 1_024  # processes at once, each with its few threads
 _EPOCH = b"epoch"
@@ -71,22 +75,18 @@ class Opened:
                 transaction.put(_EPOCH, secrets.randbits(62).to_bytes(8, "big"), db=self._about)
             self.epoch = int.from_bytes(transaction.get(_EPOCH, b"", db=self._about), "big")
 
-    def state(self, transaction: lmdb.Transaction[bytes]) -> int:
-        """The state of the file that a transaction reads, or writes: no other state of any file has this number."""
-        return self.epoch + transaction.id()
-
     @contextmanager
-    def writing(self, sign: GenerationCounter) -> Iterator[lmdb.Transaction[bytes]]:
+    def writing(self, counter: GenerationCounter) -> Iterator[lmdb.Transaction[bytes]]:
         """A transaction that writes. Before its changes can be seen, all processes see its state as the second number.
 
-        So what was found in a state that is still shown is what would be found now. Each leaves another state, even
-        one that changes nothing: else the sign would show one that never comes. Raises lmdb.Error.
+        So what was found in a state that is still the second number is what would be found now. Each leaves another
+        state, even one that changes nothing: else the counter would have one that never comes. Raises lmdb.Error.
         """
         with self.environment.begin(write=True) as transaction:
             yield transaction
-            state = self.state(transaction)
+            state = self.epoch + transaction.id()  # no other state of any file has this number
             transaction.put(_WRITTEN, state.to_bytes(8, "big"), db=self._about)
-            sign.numbers[1] = state
+            counter.numbers[1] = state
 
     def used(self, transaction: lmdb.Transaction[bytes], *numbers: int) -> int:
         """How many bytes the pages of these tables take, or of all of them, as the transaction sees them."""
@@ -98,9 +98,9 @@ class Opened:
 class SharedFile:
     """One LMDB file, as a folder with its lock. To be opened after a fork, and once in a process.
 
-    `opened` is None while the file cannot be used; then nothing is remembered, and `mend` tries again. `sign` shows
-    all processes the epoch of the file that is the right one now: it changes before anything is forgotten elsewhere.
-    Its second number is the state that the last transaction leaves that was begun with `writing`.
+    `opened` is None while the file cannot be used; then nothing is remembered, and `mend` tries again. `counter` has
+    the epoch of the file that is the right one now, for all processes: it changes before anything is forgotten
+    elsewhere. Its second number is the state that the last transaction leaves that was begun with `writing`.
     Raises SetupError where the folder cannot be used at all.
     """
 
@@ -113,11 +113,36 @@ class SharedFile:
         self.opened: Opened | None = None
         try:
             make_folder(path.parent)
-            self.sign = GenerationCounter(path.with_name(f"{path.name}.door"), 2)
+            self.counter = GenerationCounter(path.with_name(f"{path.name}.door"), 2)
             with self._open_lock():
                 self.opened = self._open_or_begin_anew()
         except (OSError, lmdb.Error) as error:
             raise SetupError("{path} cannot be used: {reason}", path=path, reason=error) from None
+
+    def write(
+        self,
+        work: Callable[[lmdb.Transaction[bytes], Opened], int],
+        drop: Callable[[lmdb.Transaction[bytes], Opened], None],
+    ) -> int:
+        """Have `work` write in one transaction, and return what it returns: how many entries it has written.
+
+        Where that fails, nothing was written. Of a full file, some is dropped by `drop`.
+        """
+        if self.replaced():
+            self.mend()
+        opened = self.opened
+        if opened is None:
+            return 0
+        try:
+            with opened.writing(self.counter) as transaction:
+                return work(transaction, opened)
+        # A reader holds its transaction so long that no page comes free: drop some, if that can be done.
+        except lmdb.MapFullError:
+            with suppress(lmdb.Error), opened.writing(self.counter) as transaction:
+                drop(transaction, opened)
+        except FAULTS as error:
+            self.mend(error)
+        return 0
 
     def replaced(self) -> bool:
         """Whether another process moved aside the file that is open here."""
@@ -146,9 +171,8 @@ class SharedFile:
                 with self._open_lock():
                     if old is not None:
                         old.environment.close()
-                    same = (
-                        old is None or self._inode() == old.inode
-                    )  # otherwise another process has repaired it already
+                    # Otherwise another process has repaired it already.
+                    same = old is None or self._inode() == old.inode
                     if same and self._path.exists() and (anew or isinstance(error, _DAMAGE)):
                         self._rename_damaged(error)
                     self.opened = self._open_or_begin_anew()
@@ -191,7 +215,7 @@ class SharedFile:
             self._check_length(environment)
             environment.reader_check()
             opened = Opened(environment, self._tables, self._inode())
-            self.sign.set(opened.epoch)
+            self.counter.set(opened.epoch)
             return opened  # noqa: TRY300 - closed where any of it fails
         except BaseException:
             environment.close()
@@ -211,8 +235,8 @@ class SharedFile:
             raise lmdb.CorruptedError("the file is too short")
 
     def _rename_damaged(self, error: Exception | None) -> None:
-        self.sign.numbers[1] = UNKNOWN
-        self.sign.set(UNKNOWN)
+        self.counter.numbers[1] = UNKNOWN
+        self.counter.set(UNKNOWN)
         damaged = self._path.with_name(f"{self._path.name}.damaged")
         shutil.rmtree(damaged, ignore_errors=True)  # of several only the last is kept: disks have an end
         self._path.rename(damaged)
@@ -248,6 +272,16 @@ MOST_WAITING: Final = 20_000
 MOST_WAITING_BYTES: Final = 16 * 1024 * 1024
 """So many bytes wait at most; what comes then is dropped."""
 
+
+def drop_stretch(cursor: lmdb.Cursor[bytes], key_bytes: int, rows: int) -> None:
+    """Drop so many rows from anywhere on: keys are digests, so these are any rows, and whole pages come free."""
+    if not cursor.set_range(os.urandom(key_bytes)):
+        cursor.first()
+    for _ in range(rows):
+        if not cursor.delete() and not cursor.first():
+            return
+
+
 _TEND = 1.0  # seconds between two looks at what needs tending
 _LAST_WORDS = 10.0  # seconds for what is waiting at the end
 
@@ -266,7 +300,7 @@ class WriteBehind(Generic[_Value]):
         name: str,
         write: Callable[[dict[bytes, _Value]], int],
         tend: Callable[[], None],
-        merge: Callable[[_Value, _Value], _Value],
+        merge: Callable[[_Value, _Value], _Value] = lambda _, new: new,
     ) -> None:
         self._write = write
         self._tend = tend
@@ -333,7 +367,10 @@ class WriteBehind(Generic[_Value]):
             since += BETWEEN if self._some.wait(_TEND) else _TEND
             batch = self._take()
             if batch:
-                self._written(batch)
+                written = self._guarded(partial(self._write, batch)) or 0
+                with self._lock:
+                    self._writing = {}
+                    self.dropped += len(batch) - written
             elif self._ended:
                 return
             if since >= _TEND:
@@ -344,9 +381,8 @@ class WriteBehind(Generic[_Value]):
     def _take(self) -> dict[bytes, _Value]:
         with self._lock:
             keys = list(islice(self._waiting, BATCH))
-            self._writing = {
-                key: self._waiting[key][0] for key in keys
-            }  # first: a reader finds it in one of them
+            # First: a reader finds it in one of them.
+            self._writing = {key: self._waiting[key][0] for key in keys}
             self._bytes -= sum(self._waiting.pop(key)[1] for key in keys)
             if not self._ended:
                 if not self._waiting:
@@ -355,20 +391,9 @@ class WriteBehind(Generic[_Value]):
                     self._many.clear()
         return self._writing
 
-    def _written(self, batch: dict[bytes, _Value]) -> None:
-        written = 0
-
-        def write() -> None:
-            nonlocal written
-            written = self._write(batch)
-
-        self._guarded(write)
-        with self._lock:
-            self._writing = {}
-            self.dropped += len(batch) - written
-
-    def _guarded(self, work: Callable[[], None]) -> None:
+    def _guarded(self, work: Callable[[], int | None]) -> int | None:
         try:
-            work()
+            return work()
         except Exception:  # noqa: BLE001 - a fault here must not end all remembering
             _log.exception("what was to be remembered could not be written")
+            return None

@@ -14,7 +14,7 @@ from lmdb.verify import verify
 
 from ibi.resolver.cache import rows as memory_rows
 from ibi.resolver.cache import store
-from ibi.resolver.cache.answers import LONGEST_BODY, STALE_SECONDS, AnswerCache, AnswerEntry
+from ibi.resolver.cache.answers import LONGEST_BODY, STALE_SECONDS, AnswerCache
 from support.resolver.clock import BEGIN, Clock
 from support.resolver.shared_files import (
     HOLDS_THE_LOCK,
@@ -91,11 +91,15 @@ def test_an_answer_is_fresh_and_then_stale_and_then_over(
     memory.put(A, QUESTION, b"x", 60.0)
     if written:
         settle(memory)
-    assert memory.answer(A, QUESTION) == AnswerEntry(b"x", BEGIN, BEGIN + 60)
+    assert memory.answer(A, QUESTION) == memory_rows.CachedAnswer(
+        b"x", BEGIN, BEGIN + 60, BEGIN + 60 + STALE_SECONDS
+    )
     assert memory.answer(B, QUESTION) is None
     assert memory.answer(A, "item/1 getUrl y.pdf") is None
     clock.now += 60 + STALE_SECONDS - 1
-    assert memory.answer(A, QUESTION) == AnswerEntry(b"x", BEGIN, BEGIN + 60)
+    assert memory.answer(A, QUESTION) == memory_rows.CachedAnswer(
+        b"x", BEGIN, BEGIN + 60, BEGIN + 60 + STALE_SECONDS
+    )
     clock.now += 1
     assert memory.answer(A, QUESTION) is None
 
@@ -264,10 +268,10 @@ def test_a_negative_answer_is_cached_for_its_seconds_and_until_it_is_deleted(
     settle(memory)
     memory.forget(A, None)
     assert memory.is_not_known(QUESTION)
-    memory.forget_not_known("item/1")
+    memory.forget_changed(B, ["item/1"])
     assert not memory.is_not_known(QUESTION)
     assert memory.is_not_known("item/2 ")
-    memory.forget_not_known(None)
+    memory.forget_changed(B, [None])
     assert not memory.is_not_known("item/2 ")
     snapshot = memory.snapshot()
     memory.put_not_known(QUESTION, 60.0, snapshot)

@@ -215,12 +215,12 @@ def test_a_redirect_may_be_given_again_only_while_no_process_has_written(
     assert found(memory, clock) == b"an answer"
     state = memory.redirects.state()
     assert state != UNKNOWN
-    assert memory.redirects.shown[1] == state
+    assert memory.redirects.file_numbers[1] == state
     memory.forget(B, None)
-    assert memory.redirects.shown[1] != state
+    assert memory.redirects.file_numbers[1] != state
     assert memory.redirects.state() == UNKNOWN
     assert found(memory, clock) == b"an answer"
-    assert memory.redirects.state() == memory.redirects.shown[1]
+    assert memory.redirects.state() == memory.redirects.file_numbers[1]
 
 
 def test_a_write_of_another_process_is_shown_before_it_returns(
@@ -249,21 +249,21 @@ def test_a_writer_that_is_killed_before_its_commit_leaves_no_redirect_to_be_give
     state = memory.redirects.state()
     opened = memory._file.opened
     assert opened is not None
-    with suppress(lmdb.Error), opened.writing(memory._file.sign) as transaction:
+    with suppress(lmdb.Error), opened.writing(memory._file.counter) as transaction:
         transaction.drop(opened.tables[0])
         raise lmdb.Error("killed")  # nothing was shown yet
     assert memory.redirects.state() == state
     transaction = opened.environment.begin(
         write=True
     )  # killed when it was shown, and nothing can be seen yet
-    memory._file.sign.numbers[1] = opened.state(transaction)
+    memory._file.counter.numbers[1] = opened.epoch + transaction.id()
     transaction.abort()
     for _ in range(2):
         assert found(memory, clock) == b"an answer"
         assert memory.redirects.state() == UNKNOWN
     memory.forget(B, None)  # bears the number that was shown for nothing
     assert found(memory, clock) == b"an answer"
-    assert memory.redirects.state() == memory.redirects.shown[1]
+    assert memory.redirects.state() == memory.redirects.file_numbers[1]
 
 
 def test_what_comes_when_there_are_enough_of_an_answer_takes_the_place_of_another(
