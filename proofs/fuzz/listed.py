@@ -33,7 +33,7 @@ EXCEPTIONS: Final = {
     "resolver.evidence.originals.OriginalsAlerts.read": "lines of our own log; chain.read_line is fuzzed",
     "resolver.evidence.pages.read_slice": "lines of our own log; chain.read_line is fuzzed",
     "resolver.model.suggestion.parse_request": "protocol.persistent_url.PersistentURL.from_text, which is fuzzed",
-    "resolver.resolve.pacing.AnswerReader.read": "protocol.url_list.UrlList.read, which is fuzzed, in small steps",
+    "resolver.resolve.answer_reader.AnswerReader.read": "protocol.url_list.UrlList.read, in small steps",
     "resolver.cache.rows.read_answer": "a row with its checksum, of our own file",
     "accounts.forms.read_expired_form": "a form over HTTP, which requests are tried with (P-F2)",
     "accounts.forms.read_fields": "a form over HTTP, which requests are tried with (P-F2)",

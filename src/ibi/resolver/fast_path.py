@@ -21,7 +21,7 @@ from ibi.runtime.generation_counter import UNKNOWN
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
-    from ibi.http.server.protocol import Answer, Head
+    from ibi.http.server.config import Answer, Head
     from ibi.resolver.acknowledgments.counter import AcknowledgmentCounter, CountedRedirect
     from ibi.resolver.cache.redirects import CachedRedirect, RedirectCache
     from ibi.resolver.cache_policy import CachePolicy

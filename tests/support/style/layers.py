@@ -61,7 +61,6 @@ PURE = (
     "resolver.resolve.policy",
     "resolver.resolve.resolution",
     "resolver.resolve.selection",
-    "resolver.resolve.trace",
 )
 
 FOLDERS_WITHOUT_CIRCLES = ("", "archive", "resolver")

@@ -35,7 +35,7 @@ PASSED_ON = frozenset(
     "minting/service.py minting/state.py resolver/api/administration.py resolver/members/mail.py "
     "resolver/members/status.py resolver/model/alert.py resolver/model/suggestion.py "
     "resolver/model/statements.py resolver/pages/explanation.py resolver/pages/programs.py "
-    "resolver/pages/registration.py resolver/resolve/queries.py resolver/resolve/trace.py "
+    "resolver/pages/registration.py resolver/resolve/queries.py "
     "runtime/i18n.py runtime/settings/__init__.py runtime/settings/toml_file.py web/archive_pages.py web/item_page.py "
     "web/rendering.py web/resolver_pages.py".split()
 )

@@ -20,7 +20,7 @@ from ibi.resolver.pages.alert_details import MOST_NAMED, MOST_ROUNDS
 from ibi.resolver.pages.explanation import Explanation
 from ibi.resolver.resolve.policy import Policy
 from ibi.resolver.resolve.resolution import Redirect
-from ibi.resolver.resolve.trace import Step, Trace
+from ibi.resolver.resolve.resolver import Step, Trace
 from ibi.web.resolver_pages import MOST_OPEN, WRAPPER_NAMES, alert, explanation, find, home
 from support.resolver.resolution import archive_of
 from support.web.html_page import Page

@@ -6,14 +6,14 @@ import asyncio
 from typing import TYPE_CHECKING, Protocol, cast
 
 from ibi.errors import PeerSilent
-from ibi.http.client.cpu_budget import LARGE, CpuBudget
-from ibi.http.client.response import NONE, InternedReplies, ReplyParser, too_large
+from ibi.http.client.cpu_budget import LARGE
+from ibi.http.client.response import NONE, ReplyParser, too_large
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from ibi.errors import PeerError
-    from ibi.http.client.response import Reply
+    from ibi.http.client.response import Reply, SharedState
 
 
 class StaleConnection(Exception):
@@ -28,15 +28,6 @@ class ReplyConsumer(Protocol):
 
     def replace_connection(self) -> None:
         """Send the request again: the connection was kept from before, and had been closed (StaleConnection)."""
-
-
-class SharedState:
-    """What all connections of one client share. `unfinished`: bytes of answers that have not come whole."""
-
-    def __init__(self) -> None:
-        self.unfinished = 0
-        self.interned = InternedReplies()
-        self.cpu_budget = CpuBudget()
 
 
 class Connection(asyncio.Protocol):

@@ -15,8 +15,9 @@ from typing import TYPE_CHECKING
 
 from ibi.errors import ForbiddenAddress, PeerSilent
 from ibi.http.client.address import HostPort
-from ibi.http.client.connection import Connection, SharedState
+from ibi.http.client.connection import Connection
 from ibi.http.client.request import USUAL, Destination, Slots, head_of
+from ibi.http.client.response import SharedState
 
 if TYPE_CHECKING:
     from ibi.http.client.address import AddressPolicy, Names

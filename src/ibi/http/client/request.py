@@ -11,7 +11,7 @@ import asyncio
 import re
 from collections import deque
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Final, NewType
+from typing import TYPE_CHECKING, Final, NewType, Protocol
 
 from msgspec import Struct
 
@@ -23,7 +23,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from ibi.http.client.address import HostPort
-    from ibi.http.client.client import Client
     from ibi.http.client.connection import Connection
     from ibi.http.client.response import Reply
 
@@ -144,6 +143,16 @@ class Destination:
     lookup: asyncio.Task[list[tuple[str, int]]] | None = None
 
 
+class Sender(Protocol):
+    """What a request must know of its client, which imports this module."""
+
+    def connect(self, outgoing: OutgoingRequest) -> None:
+        """Make a connection for a request."""
+
+    def finish(self, outgoing: OutgoingRequest, connection: Connection | None) -> None:
+        """Take back the slots and the connection of a request that has ended."""
+
+
 class Deadline:
     """The moment until which answers are awaited, `seconds` from now; one timer for all requests sent under it.
 
@@ -192,7 +201,7 @@ class OutgoingRequest(Struct, eq=False):
     `is_fresh`: whether its connection was made for it.
     """
 
-    client: Client
+    client: Sender
     destination: Destination
     message: bytes
     deadline: Deadline

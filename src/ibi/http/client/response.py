@@ -18,12 +18,12 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 import httptools
 
 from ibi.errors import PeerGarbled, ResponseNotRead
+from ibi.http.client.cpu_budget import CpuBudget
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from ibi.errors import PeerError
-    from ibi.http.client.connection import SharedState
 
 
 MOST_CHUNKS = 1_024
@@ -245,3 +245,12 @@ class InternedReplies:
             if len(self._known) >= MOST:
                 self._known.clear()
             self._known[data] = reply
+
+
+class SharedState:
+    """What all connections of one client share. `unfinished`: bytes of answers that have not come whole."""
+
+    def __init__(self) -> None:
+        self.unfinished = 0
+        self.interned = InternedReplies()
+        self.cpu_budget = CpuBudget()

@@ -3,5 +3,5 @@
 It never decides what is answered, and knows neither Archive nor resolver.
 
 Entry points: `service.Service` and `service.run` (several services in one event loop), `workers.serve` (one process
-or several, until a signal), `service.AtOnce` (the hook of the fast path).
+or several, until a signal), `config.AtOnce` (the hook of the fast path).
 """

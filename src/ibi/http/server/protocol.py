@@ -26,12 +26,14 @@ from fcntl import ioctl
 from itertools import chain
 from typing import TYPE_CHECKING, Final
 
-from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
+from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol, RequestResponseCycle
+
+from ibi.http.server.config import Head
 
 if TYPE_CHECKING:
     import asyncio
 
-    from ibi.http.server.service import Config
+    from ibi.http.server.config import Answer, Config
 
 HEAD_BYTES = 16 * 1024
 """The longest request line and headers together; more is answered with 431."""
@@ -59,19 +61,6 @@ _TARGET: Final = bytes(range(0x21, 0x7F)).replace(b"#", b"")
 # Bytes of framing that an honest client may send for one byte of a chunked body; more counts as too long.
 _CHUNK_FRAMING: Final = 8
 _TOO_LARGE: Final = 413
-
-
-class Head(list[tuple[bytes, bytes]]):
-    """The headers of a request, names in lower case.
-
-    `parsed` belongs to the service: what it has found out about these headers, for the next request with the same.
-    """
-
-    parsed: object = None
-
-
-Answer = tuple[int, bytes]
-"""The status and the rest of an answer: header lines, an empty line, the body."""
 
 
 class Protocol(HttpToolsProtocol):
@@ -210,9 +199,9 @@ class Protocol(HttpToolsProtocol):
             self._declined = True  # it would be declined again
             return False
         status, rest = answer
-        # `config.lead`, inlined for nearly all answers: this is the way of most readers (decision 0025).
+        # `_lead`, inlined for nearly all answers: this is the way of most readers (decision 0025).
         known = config.leads.get(status) if config.leads_of is self.server_state.default_headers else None
-        self.transport.write((known or config.lead(status, self.server_state.default_headers)) + rest)
+        self.transport.write((known or self._lead(status)) + rest)
         self._answered_at = self.loop.time()
         return True
 
@@ -267,7 +256,7 @@ class Protocol(HttpToolsProtocol):
             self._stop_waiting()
             self._received = 0
             self._answered += 1
-            self._unsent += self.config.lead(status, self.server_state.default_headers) + rest
+            self._unsent += self._lead(status) + rest
             self.on_response_complete()
             return
         if self._refused:
@@ -356,6 +345,17 @@ class Protocol(HttpToolsProtocol):
         # An answer that began before the service stopped could not say that it was the last one.
         if self.config.stopping and not self.transport.is_closing() and self._is_at_rest():
             self._wait_for_last_request()
+
+    def _lead(self, status: int) -> bytes:
+        """Return the status line and the headers that every answer begins with, made once for each second."""
+        config, headers = self.config, self.server_state.default_headers
+        if headers is not config.leads_of:
+            config.leads_of, config.leads = headers, {}
+        lead = config.leads.get(status)
+        if lead is None:
+            lines = (b"%b: %b\r\n" % header for header in headers)
+            lead = config.leads[status] = b"".join((STATUS_LINE[status], *lines))
+        return lead
 
     def send_400_response(self, msg: str) -> None:
         """Refuse what is no HTTP, after the answers to what was."""

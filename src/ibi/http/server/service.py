@@ -15,24 +15,16 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 import uvicorn
-from uvicorn.protocols.http.httptools_impl import STATUS_LINE
 
 from ibi.errors import SetupError
-from ibi.http.server.protocol import Answer, Head, Protocol
+from ibi.http.server.config import Again, AtOnce, Config
+from ibi.http.server.protocol import Protocol
 from ibi.runtime.logging import FACTS
 
 for _name in ("uvicorn.error", "python_multipart"):
     logging.getLogger(_name).setLevel(logging.ERROR)  # what strangers send need not be logged
 
 Hook = Callable[[], Awaitable[None]]
-
-AtOnce = Callable[[bytes, bytes, Head, str], Answer | None]
-"""In: the method, GET or HEAD; the target as it came; the headers; the address of the client ("" where there is none).
-Out: the answer; None: the application answers."""
-
-Again = Callable[[bytes, Head], Answer | None]
-"""In: a target as it came in a GET, and headers that `AtOnce` has seen. Out: what it gave for this very target, if that
-still holds; None: it is asked again. The target may be anything: it is compared, and not read."""
 
 IDLE_SECONDS = 20
 """How long a connection may stay open between two requests."""
@@ -75,34 +67,6 @@ class Service:
     """Answers GET and HEAD where that needs no waiting; without it, `app` answers all of them."""
     again: Again | None = None
     """Gives an answer of `at_once` to a GET once more."""
-
-
-class Config(uvicorn.Config):
-    """uvicorn's configuration, and what the protocol must know of its service.
-
-    `largest_body`: bytes that the body of a method that writes may have, 0 where there is none.
-    """
-
-    largest_body: int = 0
-    at_once: AtOnce | None = None
-    again: Again | None = None
-    stopping = False
-    leads_of: object = None  # the default headers in `leads`; uvicorn makes others each second, for the date
-    leads: dict[int, bytes]
-
-    def stop(self) -> None:
-        """Leave everything that comes from now on to the application."""
-        self.stopping, self.at_once, self.again = True, None, None
-
-    def lead(self, status: int, default_headers: list[tuple[bytes, bytes]]) -> bytes:
-        """Return the status line and the headers that every answer begins with, made once for each second."""
-        if default_headers is not self.leads_of:
-            self.leads_of, self.leads = default_headers, {}
-        lead = self.leads.get(status)
-        if lead is None:
-            lines = (b"%b: %b\r\n" % header for header in default_headers)
-            lead = self.leads[status] = b"".join((STATUS_LINE[status], *lines))
-        return lead
 
 
 class _Server(uvicorn.Server):

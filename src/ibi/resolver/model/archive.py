@@ -1,9 +1,11 @@
-"""What the registry knows of an Archive, and what an Archive answers to a query (RES-04); values."""
+"""What the registry knows of Archives, and what an Archive answers to a query (RES-04); values."""
 
 from __future__ import annotations
 
+from collections import defaultdict
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from hashlib import sha256
 from typing import TYPE_CHECKING, Final, Literal
 
 from msgspec import Struct
@@ -12,7 +14,7 @@ from ibi.identifier.forms import IBI, parse_ibi
 from ibi.protocol.url_list import UrlList
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Mapping
     from typing import Any
 
     from ibi.errors import IbiError
@@ -45,6 +47,35 @@ class Archive:
     def __post_init__(self) -> None:
         object.__setattr__(self, "service", self.service_ibi.canonical)
         object.__setattr__(self, "name", str(self.service_ibi))
+
+
+@dataclass(frozen=True, slots=True)
+class Members:
+    """The included Archives, in the order in which a look-up needs them; made once per version of the registry."""
+
+    regular: tuple[Archive, ...]
+    probationary: tuple[Archive, ...]
+    """On probation: asked like the others, but not waited for (threat T18)."""
+    by_service: dict[str, Archive]
+    by_prefix: dict[str, tuple[Archive, ...]]
+    version: str
+    """Stands for these Archives and no others, whatever process they are known to."""
+
+    @classmethod
+    def of(cls, archives: Iterable[Archive], *, probation: bool) -> Members:
+        """From the included Archives; without `probation`, all are regular."""
+        every = tuple(archives)
+        regular = tuple(archive for archive in every if archive.confirmed or not probation)
+        prefixes: dict[str, list[Archive]] = defaultdict(list)
+        for archive in every:
+            prefixes[archive.service_ibi.prefix.lower()].append(archive)
+        return cls(
+            regular,
+            tuple(archive for archive in every if probation and not archive.confirmed),
+            {archive.service: archive for archive in every},
+            {prefix: tuple(found) for prefix, found in prefixes.items()},
+            sha256(" ".join(archive.service for archive in every).encode()).hexdigest()[:16],
+        )
 
 
 @dataclass(frozen=True, slots=True)

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from ibi.protocol.url_list import UrlList
     from ibi.resolver.model.alert import Say
     from ibi.resolver.model.archive import ArchiveResponse
-    from ibi.resolver.resolve.trace import Step, Trace
+    from ibi.resolver.resolve.resolver import Step, Trace
 
 StatementKind = Literal["url list", "nothing known", "silent"]
 

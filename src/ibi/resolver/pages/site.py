@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from ibi.resolver.registry.published_list import Publisher
     from ibi.resolver.registry.registry import Registry
     from ibi.resolver.resolve.resolution import Redirect, Redirected
-    from ibi.resolver.resolve.trace import Trace
+    from ibi.resolver.resolve.resolver import Trace
     from ibi.runtime.settings import ResolverSettings
 
 

@@ -18,19 +18,16 @@ Without likely holders, for an original, or in the strict policy, all are asked 
 
 from __future__ import annotations
 
-from collections import defaultdict
-from dataclasses import dataclass
-from hashlib import sha256
-from typing import TYPE_CHECKING, Final, Literal, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Final, Literal, NamedTuple
 
 from ibi.errors import IbiError
 from ibi.identifier.legacy import LegacyId
+from ibi.resolver.model.archive import Members
 from ibi.resolver.resolve.selection import host_of_url, is_safe_url
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Callable, Iterable, Sequence
 
-    from ibi.identifier.forms import Name
     from ibi.protocol.messages import UrlRequest
     from ibi.protocol.url_list import UrlList
     from ibi.resolver.model.archive import Archive
@@ -43,81 +40,11 @@ Why = Literal["hint", "filter", "prefix", "everybody"]
 """What made the first ones likely."""
 
 
-@dataclass(frozen=True, slots=True)
-class Members:
-    """The included Archives, in the order in which a look-up needs them; made once per version of the registry."""
-
-    regular: tuple[Archive, ...]
-    probationary: tuple[Archive, ...]
-    """On probation: asked like the others, but not waited for (threat T18)."""
-    by_service: dict[str, Archive]
-    by_prefix: dict[str, tuple[Archive, ...]]
-    version: str
-    """Stands for these Archives and no others, whatever process they are known to."""
-    spelled: tuple[str, ...]
-    """The regular ones, as their services are spelled."""
-
-    @classmethod
-    def of(cls, archives: Iterable[Archive], *, probation: bool) -> Members:
-        """From the included Archives; without `probation`, all are regular."""
-        every = tuple(archives)
-        regular = tuple(archive for archive in every if archive.confirmed or not probation)
-        prefixes: dict[str, list[Archive]] = defaultdict(list)
-        for archive in every:
-            prefixes[archive.service_ibi.prefix.lower()].append(archive)
-        return cls(
-            regular,
-            tuple(archive for archive in every if probation and not archive.confirmed),
-            {archive.service_ibi.canonical: archive for archive in every},
-            {prefix: tuple(found) for prefix, found in prefixes.items()},
-            sha256(" ".join(archive.service_ibi.canonical for archive in every).encode()).hexdigest()[:16],
-            tuple(str(archive.service_ibi) for archive in regular),
-        )
-
-
 class Plan(NamedTuple):
     """Who is asked at once, and why these. When they do not settle it, all others are asked."""
 
     first: tuple[Archive, ...]
     why: Why = "everybody"
-
-
-class Filters(Protocol):
-    """What Archives publish about what they hold, so that they need not be asked for what they do not."""
-
-    @property
-    def published(self) -> Sequence[object]:
-        """The filters that are known; empty where no Archive publishes one."""
-
-    def refresh(self) -> None:
-        """See whether there are new ones."""
-
-    def may_hold(self, canonical: str) -> Sequence[str]:
-        """The canonical service IBIs of those whose own filter says that they may hold the item of this name."""
-
-
-def ask_all(members: Members) -> Plan:
-    """The plan of the standard: all at once (RES-04)."""
-    return Plan(members.regular)
-
-
-def likely_first(members: Members, name: Name, hinted: Sequence[str], filters: Filters | None) -> Plan:
-    """The likely holders of an item first. `hinted`: canonical service IBIs."""
-    found = _known(members, hinted) if hinted else ()
-    if found:
-        return Plan(found, "hint")
-    if filters is not None and filters.published:
-        found = _known(members, filters.may_hold(name.canonical))
-        if 0 < len(found) <= MOST_LIKELY:
-            return Plan(found, "filter")
-    found = members.by_prefix.get(name.prefix.lower(), ())
-    if 0 < len(found) <= MOST_LIKELY:
-        return Plan(found, "prefix")
-    return ask_all(members)
-
-
-def _known(members: Members, services: Iterable[str]) -> tuple[Archive, ...]:
-    return tuple([members.by_service[service] for service in services if service in members.by_service])
 
 
 class Difference(NamedTuple):
@@ -170,14 +97,31 @@ class Policy:
         members: Members,
         request: UrlRequest,
         hinted: Sequence[str],
-        filters: Filters | None,
+        may_hold: Callable[[str], Sequence[str]] | None,
         *,
         original_required: bool,
     ) -> Plan:
-        """Whom to ask first. Where the original is required, every answer counts, so all are asked at once."""
+        """Return the Archives to ask first.
+
+        `hinted`: canonical service IBIs; `may_hold` returns those whose filter says that they may hold the item of a
+        canonical name, None where no Archive publishes a filter.
+        """
+        # Where the original is required, every answer counts (RES-08); the standard asks all at once (RES-04).
         if self.strict or original_required:
-            return ask_all(members)
-        return likely_first(members, request.ibi, hinted, filters)
+            return Plan(members.regular)
+        known = members.by_service
+        likely = tuple([known[service] for service in hinted if service in known])
+        if likely:
+            return Plan(likely, "hint")
+        if may_hold is not None:
+            published = may_hold(request.ibi.canonical)
+            likely = tuple([known[service] for service in published if service in known])
+            if 0 < len(likely) <= MOST_LIKELY:
+                return Plan(likely, "filter")
+        likely = members.by_prefix.get(request.ibi.prefix.lower(), ())
+        if 0 < len(likely) <= MOST_LIKELY:
+            return Plan(likely, "prefix")
+        return Plan(members.regular)
 
     def disbelief(self, archive: Archive, request: UrlRequest, answer: UrlList) -> IbiError | None:
         """Why a non-empty answer is not taken for one, None if it is (threat T08)."""

@@ -7,6 +7,8 @@ or a required state (RES-02, RES-03).
 from __future__ import annotations
 
 import asyncio
+import math
+from collections import deque
 from functools import partial
 from typing import TYPE_CHECKING, Final, cast
 
@@ -18,7 +20,7 @@ from ibi.http.limits.fair_queue import FairQueue
 from ibi.protocol.url_list import UrlList
 from ibi.resolver.cache.rows import question
 from ibi.resolver.model.archive import NOT_KNOWN, ArchiveResponse
-from ibi.resolver.resolve.pacing import AnswerReader, LoopLag, Pacer, body_of, reuse_seconds
+from ibi.resolver.resolve.answer_reader import AnswerReader, body_of, reuse_seconds
 from ibi.resolver.resolve.policy import MOST_LIKELY
 
 if TYPE_CHECKING:
@@ -34,6 +36,98 @@ if TYPE_CHECKING:
 
 PER_ARCHIVE: Final = 3.0
 """Seconds for the whole answer of one Archive (docs/threats.md)."""
+
+
+A_TURN: Final = 32
+"""Queries that go out at a time."""
+
+REST: Final = 0.001
+"""Seconds until the next ones go, while others are there."""
+
+
+class Pacer:
+    """The queries of all rounds that ask every Archive: a few are sent, then the loop does what else is ready (T29).
+
+    To send a query takes some hundredths of a millisecond. While a round waits for likely holders, the loop has a
+    millisecond in between: however many rounds a flood begins, they then take about half of the process.
+
+    `go` is called with those whose turn it is; `others` tells whether a round waits whose queries are not among them.
+    """
+
+    def __init__(self, go: Callable[[Sequence[_OutgoingQuery]], None], others: Callable[[], bool]) -> None:
+        self._go = go
+        self._others = others
+        self._line: deque[_OutgoingQuery] = deque()
+        self._left = A_TURN
+        self._ticking = False
+
+    def add(self, steps: Iterable[_OutgoingQuery]) -> None:
+        """Send them when it is their turn, which may be at once."""
+        if not self._ticking:
+            self._ticking = True
+            asyncio.get_running_loop().call_soon(self._tick)
+        self._line.extend(steps)
+        self._let_go()
+
+    def _let_go(self) -> None:
+        line = self._line
+        turn = [line.popleft() for _ in range(min(self._left, len(line)))]
+        self._left -= len(turn)
+        if turn:
+            self._go(turn)
+
+    def _tick(self) -> None:
+        self._left = A_TURN
+        try:
+            self._let_go()
+        finally:  # whatever became of these, the next ones have their turn
+            self._ticking = self._left < A_TURN
+            if self._ticking and self._others():
+                asyncio.get_running_loop().call_later(REST, self._tick)
+            elif self._ticking:
+                asyncio.get_running_loop().call_soon(self._tick)
+
+
+_LATE: Final = 0.25  # seconds: when this loop was so late, a time-out says nothing of the Archive
+
+
+class LoopLag:
+    """Whether the event loop has been late: then time-outs come of this machine, and no Archive is to blame (T37).
+
+    It beats while `wanted` returns true, and stops at the first beat at which it does not.
+    """
+
+    def __init__(self, wanted: Callable[[], bool]) -> None:
+        self._wanted = wanted
+        self.beat: asyncio.TimerHandle | None = None
+        """The next beat; None while it has stopped."""
+        self._late_at = -math.inf
+
+    def begin(self) -> None:
+        """Beat from now on; what came before does not count."""
+        # To be called only where it has stopped or its beat is overdue, so that most queries cost no call.
+        if self.beat is not None:
+            self.beat.cancel()
+        self._next()
+
+    def was_late(self, since: float) -> bool:
+        """Whether it has been late since a time of the loop."""
+        self._feel()
+        return self._late_at >= since
+
+    def _next(self) -> None:
+        self.beat = asyncio.get_running_loop().call_later(_LATE, self._again)
+
+    def _again(self) -> None:
+        self._feel()
+        self.beat = None
+        if self._wanted():
+            self._next()
+
+    def _feel(self) -> None:
+        now = asyncio.get_running_loop().time()
+        if self.beat is not None and now > self.beat.when() + _LATE:
+            self._late_at = now
 
 
 class QueryBatch:

@@ -1,6 +1,7 @@
 """Resolve persistent URLs: ask Archives in rounds until the pure machine decides (R15 chapter 8, RES-04).
 
 All rounds share one deadline. It is the same in both policies, so no Archive can tell by it which one asks (note 8).
+How a resolution went is a `Trace`, read by pages only: limits, metrics and caches look at the outcome.
 """
 
 from __future__ import annotations
@@ -10,24 +11,28 @@ from contextlib import aclosing
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final, Literal
 
-from msgspec import Struct
+from msgspec import Struct, field
 
+from ibi.protocol import vocabulary as say
 from ibi.protocol.language import LanguagePreference
 from ibi.protocol.messages import UrlRequest
+from ibi.protocol.url_list import UrlList
+from ibi.protocol.vocabulary import ItemState
 from ibi.resolver.model.alert import Alert, Coverage, Kind
+from ibi.resolver.model.archive import NOT_KNOWN
 from ibi.resolver.resolve.learning import NO_HINT
 from ibi.resolver.resolve.resolution import Redirect, Resolution
 from ibi.resolver.resolve.round import Round, Terms, Times
-from ibi.resolver.resolve.trace import Step, Trace
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from ibi.http.request import Request
     from ibi.protocol.persistent_url import PersistentURL
-    from ibi.resolver.model.archive import Archive
+    from ibi.resolver.cache.filters import HoldingsFilters
+    from ibi.resolver.model.archive import Archive, ArchiveResponse, Members
     from ibi.resolver.resolve.learning import Knowledge
-    from ibi.resolver.resolve.policy import Filters, Members, Policy
+    from ibi.resolver.resolve.policy import Policy
     from ibi.resolver.resolve.queries import Queries
     from ibi.resolver.resolve.resolution import Decision, Redirected
 
@@ -44,6 +49,52 @@ LOOK_EVERY: Final = 0.5
 
 Hint = Literal["none", "right", "wrong"]
 """Whether the Archives that were asked first knew the item; "none": all were asked at once."""
+
+
+First = Literal["hint", "filter", "prefix", "everybody", "memory"]
+"""Why the first Archives of a round were asked first; "memory": none was asked, the negative cache answered."""
+
+
+_SUMMARIES: Final[dict[ItemState | None, UrlList]] = {
+    None: UrlList({say.TIMESTAMP: ""}),  # known, without a state
+    **{state: UrlList({say.STATE: state}) for state in ItemState},
+}
+
+
+class Step(Struct, eq=False):
+    """One round: what was asked, of which Archives (in order), and their responses (in order).
+
+    `began`: time of the event loop. `negatives`: where none was asked, the Archives that the negative cache stands for.
+    """
+
+    query: UrlRequest
+    first: First
+    began: float
+    negatives: Sequence[Archive] = ()
+    queried: Sequence[Archive] = ()
+    responses: list[ArchiveResponse] = field(default_factory=list)
+
+    def forget_answers(self) -> None:
+        """Keep of each answer only the state it gave: explanations in full are rare, answers are large (threat T10)."""
+        for response in self.responses:
+            answer = response.answer
+            if answer is not None and answer is not NOT_KNOWN:
+                response.answer = _SUMMARIES[answer.state]
+
+
+class Trace(Struct, eq=False):
+    """How one resolution went.
+
+    `url`: the persistent URL as a whole (note 16). `in_full`: whether a page will show what Archives answered.
+    `milliseconds`: how long the Archives took in all.
+    """
+
+    url: str
+    policy: Policy
+    original_required: bool
+    in_full: bool = False
+    steps: list[Step] = field(default_factory=list)
+    milliseconds: int = 0
 
 
 class Outcome(Struct, eq=False):
@@ -82,7 +133,7 @@ class Resolver:
         policy: Policy,
         times: Times,
         knowledge: Knowledge,
-        filters: Filters | None = None,
+        filters: HoldingsFilters | None = None,
         generation: Sequence[int] | None = None,
     ) -> None:
         self._queries = queries
@@ -114,7 +165,9 @@ class Resolver:
         began, snapshot = clock(), self._knowledge.cache.snapshot()
         reuse = policy.remembers and not url.original_required
         trace = Trace(persistent, policy, original_required=url.original_required, in_full=in_full)
-        preference = _preference(request) if url.relation.steps else NO_PREFERENCE
+        # Languages are parsed only where the URL leaves a choice: in a relation.
+        languages = request.header(b"accept-language") if url.relation.steps else ""
+        preference = LanguagePreference.parse(languages) if languages else NO_PREFERENCE
         resolution = Resolution(url, persistent, request.addresses, preference, policy)
         query = resolution.query
         if reuse and self._knowledge.is_not_known(query, members.version):
@@ -134,9 +187,8 @@ class Resolver:
         trace.milliseconds = round((clock() - began) * 1000)
         if isinstance(decision, Alert):
             if reuse and resolution.rounds == 1 and members is self._members():
-                self._knowledge.put_not_known(
-                    decision, query, members.version, self._times.negative, snapshot
-                )
+                seconds = self._times.negative
+                self._knowledge.put_not_known(decision, query, members.version, seconds, snapshot)
             decision = self._record(decision, url)
         hint: Hint = "none" if rounds[0].first == "everybody" else "right" if rounds[0].hit else "wrong"
         return Outcome(decision, trace, rounds, sum([each.sent for each in rounds]), hint)
@@ -151,9 +203,9 @@ class Resolver:
         hint = knowledge.hints.of(query.ibi.canonical) if policy.remembers else NO_HINT
         resolution.expect(hint.original if hint.original in members.by_service else None)
         hinted = [service for service in dict.fromkeys((hint.original, hint.hint)) if service]
-        plan = policy.plan(
-            members, query, hinted, self._filters, original_required=resolution.original_required
-        )
+        filters = self._filters
+        may_hold = filters.may_hold if filters is not None and filters.published else None
+        plan = policy.plan(members, query, hinted, may_hold, original_required=resolution.original_required)
         step = Step(query, plan.why, asyncio.get_running_loop().time())
         trace.steps.append(step)
         round_ = Round(self._queries, self._times, self._members, plan, query, terms)
@@ -225,9 +277,3 @@ class Resolver:
 
     def _expire_members(self) -> None:
         self._is_current = False
-
-
-def _preference(request: Request) -> LanguagePreference:
-    """The languages that a reader prefers; to be parsed only where the URL leaves a choice: in a relation."""
-    header = request.headers.get(b"accept-language")
-    return LanguagePreference.parse(header.decode("latin-1")) if header else NO_PREFERENCE

@@ -23,8 +23,8 @@ if TYPE_CHECKING:
     from ibi.http.limits.fair_queue import QueuedRound
     from ibi.protocol.messages import UrlRequest
     from ibi.resolver.cache.rows import Snapshot
-    from ibi.resolver.model.archive import Archive
-    from ibi.resolver.resolve.policy import Members, Plan, Why
+    from ibi.resolver.model.archive import Archive, Members
+    from ibi.resolver.resolve.policy import Plan, Why
     from ibi.resolver.resolve.queries import Queries
 
 READING: Final = 0.2

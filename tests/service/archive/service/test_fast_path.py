@@ -15,7 +15,8 @@ from typing import Any
 import pytest
 
 from ibi.app.archive import archive_service
-from ibi.http.server.protocol import MOST_PER_TURN, Answer
+from ibi.http.server.config import Answer
+from ibi.http.server.protocol import MOST_PER_TURN
 from ibi.http.server.service import Service
 from ibi.runtime.settings import ArchiveSettings
 from support.cli.archive_commands import ibi, make_archive

@@ -8,10 +8,10 @@ from typing import Any, cast
 import pytest
 
 from ibi.errors import PeerError, ResponseNotRead
-from ibi.http.client.connection import Connection, SharedState
+from ibi.http.client.connection import Connection
 from ibi.http.client.cpu_budget import A_TURN, LARGE, MOST_WAITING, CpuBudget
 from ibi.http.client.request import BOTH, Deadline, OutgoingRequest
-from ibi.http.client.response import Reply
+from ibi.http.client.response import Reply, SharedState
 from support.http_answers import answer
 
 BODY = 200_000

@@ -9,7 +9,7 @@ import pytest
 
 from ibi.http.limits import fair_queue
 from ibi.http.limits.fair_queue import ROUNDS_AT_ONCE, FairQueue
-from ibi.resolver.resolve.pacing import LoopLag
+from ibi.resolver.resolve.queries import LoopLag
 from support.resolver.running_resolver import until
 
 

@@ -14,7 +14,7 @@ from ibi.http.server.service import Service, listen, run
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
-    from ibi.http.server.protocol import Answer
+    from ibi.http.server.config import Answer
 
 _REDIRECT = 302, b"location: /there\r\ncontent-length: 0\r\n\r\n"
 

@@ -18,10 +18,10 @@ from ibi.protocol.messages import UrlRequest
 from ibi.protocol.verb_list import VerbList
 from ibi.resolver.cache.answers import AnswerCache
 from ibi.resolver.metrics.metrics import Metrics
-from ibi.resolver.model.archive import Archive, ArchiveResponse
+from ibi.resolver.model.archive import Archive, ArchiveResponse, Members
+from ibi.resolver.resolve.answer_reader import AnswerReader
 from ibi.resolver.resolve.breaker import CircuitBreakers
-from ibi.resolver.resolve.pacing import AnswerReader
-from ibi.resolver.resolve.policy import Members, ask_all
+from ibi.resolver.resolve.policy import Plan
 from ibi.resolver.resolve.queries import Queries
 from ibi.resolver.resolve.round import READING, Round, Terms, Times
 from support.clock import run_with_false_clock
@@ -55,7 +55,7 @@ async def ask_them(
         deadline = asyncio.get_running_loop().time() + overall
         terms = Terms(deadline, memory.snapshot(), wait_for_all=wait_for_all, client="192.0.2.1")
         round_ = Round(
-            queries, Times(per_archive=per_archive), lambda: members, ask_all(members), REQUEST, terms
+            queries, Times(per_archive=per_archive), lambda: members, Plan(members.regular), REQUEST, terms
         )
         try:
             async with aclosing(round_.responses()) as responses:

@@ -15,9 +15,9 @@ from ibi.protocol.verb_list import VerbList
 from ibi.resolver.cache.answers import AnswerCache
 from ibi.resolver.cache.rows import Snapshot
 from ibi.resolver.metrics.metrics import Metrics
-from ibi.resolver.model.archive import Archive
+from ibi.resolver.model.archive import Archive, Members
 from ibi.resolver.resolve.breaker import FAILURES, CircuitBreakers
-from ibi.resolver.resolve.policy import Members, ask_all
+from ibi.resolver.resolve.policy import Plan
 from ibi.resolver.resolve.queries import Queries
 from ibi.resolver.resolve.round import Round, Terms, Times
 from support.clock import run_with_false_clock
@@ -48,7 +48,7 @@ def round_of_all(asking: Queries, archives: Sequence[Archive], number: int, left
     item = parse_ibi(f"example.org/a/2020/01.02.00.{number:02}")
     query = UrlRequest(("192.0.2.1",), item, verbs=VerbList(()))
     terms = Terms(asyncio.get_running_loop().time() + left, Snapshot(-1, -1), client=f"192.0.2.{number}")
-    return Round(asking, TIMES, lambda: members, ask_all(members), query, terms)
+    return Round(asking, TIMES, lambda: members, Plan(members.regular), query, terms)
 
 
 async def finish(held: Round) -> None:

@@ -19,7 +19,7 @@ from ibi.resolver.model.statements import WORDS, silence
 from ibi.resolver.pages.alert_details import MOST_NAMED, MOST_ROUNDS, with_responses
 from ibi.resolver.pages.explanation import Explanation
 from ibi.resolver.resolve.policy import Policy
-from ibi.resolver.resolve.trace import Step, Trace
+from ibi.resolver.resolve.resolver import Step, Trace
 from support.resolver.one_item import DELETED, IBI, M16C, M16D, URL, body, item, m16c, m16d, play
 from support.resolver.resolution import archive_of
 from support.resolver.running_resolver import Running

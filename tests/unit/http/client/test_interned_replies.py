@@ -10,9 +10,9 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from ibi.errors import PeerError
-from ibi.http.client.connection import Connection, SharedState
+from ibi.http.client.connection import Connection
 from ibi.http.client.cpu_budget import CpuBudget
-from ibi.http.client.response import LONGEST, LONGEST_BODY, MOST, InternedReplies, Reply
+from ibi.http.client.response import LONGEST, LONGEST_BODY, MOST, InternedReplies, Reply, SharedState
 from support.http_answers import LIES, answer
 
 if TYPE_CHECKING:

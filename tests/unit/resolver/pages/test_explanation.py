@@ -15,7 +15,7 @@ from ibi.resolver.model.alert import Alert, Kind, in_english
 from ibi.resolver.model.archive import ArchiveResponse
 from ibi.resolver.pages.explanation import Explanation
 from ibi.resolver.resolve.policy import Policy
-from ibi.resolver.resolve.trace import Step, Trace
+from ibi.resolver.resolve.resolver import Step, Trace
 from support.resolver.resolution import archive_of
 
 REQUEST = UrlRequest(("192.0.2.1",), parse_ibi("example.org/a/2020/01.02.00.00"), verbs=VerbList(()))

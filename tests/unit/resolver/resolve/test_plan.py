@@ -2,32 +2,34 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import pytest
 
 from ibi.identifier.forms import parse_ibi
 from ibi.protocol.messages import UrlRequest
-from ibi.resolver.model.archive import Archive
-from ibi.resolver.resolve.policy import MOST_LIKELY, Members, Policy, ask_all, likely_first
+from ibi.resolver.model.archive import Archive, Members
+from ibi.resolver.resolve.policy import MOST_LIKELY, Plan, Policy
 from support.resolver.resolution import archive_of
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from ibi.identifier.forms import Name
 
 ITEM = parse_ibi("example.org/a@80/2020/01.02.00.00")
 
 
-class Published:
+def published(*services: str) -> Callable[[str], Sequence[str]]:
     """What some Archives publish about what they hold."""
+    return lambda canonical: services if canonical == ITEM.canonical else ()
 
-    def __init__(self, *services: str) -> None:
-        self.services = services
 
-    @property
-    def published(self) -> tuple[str, ...]:
-        return self.services
-
-    def refresh(self) -> None:
-        pass
-
-    def may_hold(self, canonical: str) -> tuple[str, ...]:
-        return self.services if canonical == ITEM.canonical else ()
+def likely_first(
+    members: Members, name: Name, hinted: Sequence[str], may_hold: Callable[[str], Sequence[str]] | None
+) -> Plan:
+    request = UrlRequest(("192.0.2.1",), name)
+    return Policy().plan(members, request, hinted, may_hold, original_required=False)
 
 
 A = archive_of("example.org/A@80/2019/01.01.00.00")
@@ -43,7 +45,8 @@ def service(found: Archive) -> str:
 
 @pytest.mark.proves("RES-04")
 def test_all_archives_are_asked_at_once_and_those_on_probation_are_not_waited_for() -> None:
-    plan = ask_all(MEMBERS)
+    request = UrlRequest(("192.0.2.1",), ITEM)
+    plan = Policy(strict=True).plan(MEMBERS, request, (), None, original_required=False)
     assert (plan.first, plan.why) == ((A, B, C), "everybody")
 
 
@@ -58,19 +61,19 @@ def test_a_hint_may_lead_to_an_archive_on_probation() -> None:
 
 
 def test_without_a_hint_those_come_first_who_publish_that_they_may_hold_it() -> None:
-    plan = likely_first(MEMBERS, ITEM, [], Published(service(B)))
+    plan = likely_first(MEMBERS, ITEM, [], published(service(B)))
     assert (plan.first, plan.why) == ((B,), "filter")
 
 
 def test_filters_that_match_too_many_archives_are_not_used() -> None:
     many = [archive_of(f"many.example/m{n}/2019/01.01.00.00") for n in range(MOST_LIKELY + 1)]
-    plan = likely_first(Members.of(many, probation=True), ITEM, [], Published(*map(service, many)))
+    plan = likely_first(Members.of(many, probation=True), ITEM, [], published(*map(service, many)))
     assert (plan.first, plan.why) == (tuple(many), "everybody")
 
 
 @pytest.mark.proves("GEN-05")
 def test_then_the_archive_whose_service_shares_the_prefix_whatever_its_case() -> None:
-    plan = likely_first(MEMBERS, ITEM, [], Published())
+    plan = likely_first(MEMBERS, ITEM, [], published())
     assert (plan.first, plan.why) == ((A,), "prefix")
 
 
@@ -84,7 +87,7 @@ def test_without_a_likely_archive_all_are_asked() -> None:
 def test_hints_count_neither_for_originals_nor_in_the_strict_policy(policy: Policy, required: bool) -> None:
     members = policy.members((A, B, C, NEW))
     request = UrlRequest(("192.0.2.1",), ITEM)
-    plan = policy.plan(members, request, [service(C)], Published(service(B)), original_required=required)
+    plan = policy.plan(members, request, [service(C)], published(service(B)), original_required=required)
     assert (plan.first, plan.why) == (members.regular, "everybody")
 
 

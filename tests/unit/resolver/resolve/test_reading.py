@@ -8,8 +8,8 @@ import pytest
 
 from ibi.errors import ParseError, QueryNotSent, ResponseNotRead
 from ibi.protocol.url_list import UrlList
-from ibi.resolver.resolve import pacing
-from ibi.resolver.resolve.pacing import MOST_READ, MOST_UNREAD, AnswerReader
+from ibi.resolver.resolve import answer_reader
+from ibi.resolver.resolve.answer_reader import MOST_READ, MOST_UNREAD, AnswerReader
 
 LONG = b"\r\n".join(b"p%05d %s" % (number, b"v" * 40) for number in range(4_000))
 SHORT = b"state Original\r\nurl http://a.example/x"
@@ -48,7 +48,7 @@ def test_a_list_of_few_pairs_weighs_what_its_words_do(body: bytes) -> None:
 
 
 def test_a_short_answer_of_many_pairs_is_a_long_list_too(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(pacing, "MOST_READ", 1)
+    monkeypatch.setattr(answer_reader, "MOST_READ", 1)
     many = b" ".join(b"%x v" % number for number in range(300))
     with pytest.raises(QueryNotSent):
         AnswerReader().at_once(many)

@@ -1,0 +1,48 @@
+"""What a connection must know of its service: the hooks of the fast path, the largest body, whether it stops."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import uvicorn
+
+
+class Head(list[tuple[bytes, bytes]]):
+    """The headers of a request, names in lower case.
+
+    `parsed` belongs to the service: what it has found out about these headers, for the next request with the same.
+    """
+
+    parsed: object = None
+
+
+Answer = tuple[int, bytes]
+"""The status and the rest of an answer: header lines, an empty line, the body."""
+
+AtOnce = Callable[[bytes, bytes, Head, str], Answer | None]
+"""In: the method, GET or HEAD; the target as it came; the headers; the address of the client ("" where there is none).
+Out: the answer; None: the application answers."""
+
+Again = Callable[[bytes, Head], Answer | None]
+"""In: a target as it came in a GET, and headers that `AtOnce` has seen. Out: what it gave for this very target, if that
+still holds; None: it is asked again. The target may be anything: it is compared, and not read."""
+
+
+class Config(uvicorn.Config):
+    """uvicorn's configuration, and what the protocol must know of its service.
+
+    `largest_body`: bytes that the body of a method that writes may have, 0 where there is none.
+    """
+
+    largest_body: int = 0
+    at_once: AtOnce | None = None
+    again: Again | None = None
+    stopping = False
+    # The status lines and headers that answers begin with, by status, and the default headers that these were made of:
+    # uvicorn makes others each second, for the date.
+    leads: dict[int, bytes]
+    leads_of: object = None
+
+    def stop(self) -> None:
+        """Leave everything that comes from now on to the application."""
+        self.stopping, self.at_once, self.again = True, None, None
