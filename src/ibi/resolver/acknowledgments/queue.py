@@ -15,7 +15,6 @@ import secrets
 from collections import Counter, deque
 from contextlib import suppress
 from dataclasses import replace
-from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from msgspec import Struct, field
@@ -24,7 +23,7 @@ from ibi.errors import PeerError, PeerGarbled
 from ibi.http.client import Deadline
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Iterator
 
     from ibi.http.client import Client, OutgoingRequest, Reply
     from ibi.protocol.messages import Acknowledgment
@@ -56,101 +55,76 @@ class PendingAcknowledgment(Struct, eq=False):
         return replace(self.acknowledgment, count=self.readers, event=str(secrets.randbelow(10**20)))
 
 
-class AcknowledgmentSender:
-    """Sends what `take` returns until it returns None, then calls `finished`; each reply may take `seconds` in all.
+class AcknowledgmentSender(Struct, eq=False):
+    """Sends what waits in the queue of one Archive, one after the other, to its registered base URL (AMB-54).
 
-    `ended` is called with the result of each: "" when it was delivered, else the reason. Any reply under status 200
-    will do: the notice says nothing (MSG-27). They go to the Archive's registered base URL (AMB-54).
+    Any reply under status 200 will do: the notice says nothing (MSG-27).
     """
 
-    __slots__ = (
-        "_client",
-        "_ended",
-        "_finished",
-        "_no_pauses",
-        "_pauses",
-        "_pending",
-        "_request",
-        "_seconds",
-        "_take",
-        "_target",
-        "_timer",
-    )
+    owner: AcknowledgmentQueue
+    queue: ArchiveQueue
+    timer: asyncio.Handle | None = None
+    request: OutgoingRequest | None = None
+    pending: PendingAcknowledgment | None = None
+    target: str = ""
+    pauses: Iterator[float] = iter(())
+    no_pauses: bool = False
 
-    def __init__(
-        self,
-        client: Client,
-        seconds: float,
-        take: Callable[[], PendingAcknowledgment | None],
-        ended: Callable[[PendingAcknowledgment, str], None],
-        finished: Callable[[AcknowledgmentSender], None],
-    ) -> None:
-        self._client = client
-        self._seconds = seconds
-        self._take = take
-        self._ended = ended
-        self._finished = finished
-        self._pending: PendingAcknowledgment | None = None
-        self._target = ""
-        self._pauses: Iterator[float] = iter(())
-        self._request: OutgoingRequest | None = None
-        self._no_pauses = False
-        # not before the reader has the redirect
-        self._timer: asyncio.Handle | None = asyncio.get_running_loop().call_soon(self._go_on)
+    def __post_init__(self) -> None:
+        """Begin soon: not before the reader has the redirect."""
+        self.timer = asyncio.get_running_loop().call_soon(self._go_on)
 
     def skip_pauses(self) -> None:
         """Make no pauses from now on."""
-        self._no_pauses = True
-        if self._timer is not None:
-            self._timer.cancel()
+        self.no_pauses = True
+        if self.timer is not None:
+            self.timer.cancel()
             self._go_on()
 
     def give_up(self) -> None:
         """Send no more, and do not wait for the reply under way."""
-        if self._timer is not None:
-            self._timer.cancel()
-        if self._request is not None:
-            self._request.give_up()
+        if self.timer is not None:
+            self.timer.cancel()
+        if self.request is not None:
+            self.request.give_up()
 
     def _go_on(self) -> None:
         """Send the one that failed again, or the next one, until a request is under way."""
-        self._timer = self._request = None
+        self.timer = self.request = None
         sent = False
         try:
-            while not sent and (self._pending is not None or self._begin()):
+            while not sent and (self.pending is not None or self._begin()):
                 sent = self._send()
-        except BaseException:
-            self._finished(self)
-            raise
-        if not sent:
-            self._finished(self)
+        finally:
+            if not sent:
+                self.owner.finished(self)
 
     def _begin(self) -> bool:
         """Take the next one; False where there is none."""
-        pending = self._pending = self._take()
+        pending = self.pending = self.owner.take(self.queue)
         if pending is None:
             return False
         message = pending.acknowledgment if pending.batch_key is None else pending.batched()
-        self._target = f"/{pending.archive.name}?{message.query()}"
-        self._pauses = iter(_PAUSES if message.event else ())
+        self.target = f"/{pending.archive.name}?{message.query()}"
+        self.pauses = iter(_PAUSES if message.event else ())
         return True
 
     def _send(self) -> bool:
         """Send it; whether a request is under way, or a pause after which it is sent again."""
-        pending = self._pending
+        pending = self.pending
         if pending is None:
             return False
         try:
-            self._request = self._client.ask(
-                pending.archive.address, self._target, Deadline(self._seconds), self._on_reply
-            )
+            deadline = Deadline(self.owner.seconds)
+            address = pending.archive.address
+            self.request = self.owner.client.ask(address, self.target, deadline, self._on_reply)
         except PeerError as error:
             return self._failed(pending, error)
         return True
 
     def _on_reply(self, outcome: Reply | PeerError) -> None:
         """Take the reply, or the error, and go on."""
-        pending = self._pending
+        pending = self.pending
         if pending is None:
             return
         if isinstance(outcome, PeerError):
@@ -160,22 +134,22 @@ class AcknowledgmentSender:
             waits = self._failed(pending, problem)
         else:
             waits = False
-            self._pending = None
-            self._ended(pending, "")
+            self.pending = None
+            self.owner.ended(pending, "")
         if not waits:
             self._go_on()
 
     def _failed(self, pending: PendingAcknowledgment, error: PeerError) -> bool:
         """Note that it was not delivered; whether it is sent again after a pause that begins now."""
-        pause = next(self._pauses, None)
+        pause = next(self.pauses, None)
         if pause is None:
-            self._pending = None
-            self._ended(pending, "garbled" if isinstance(error, PeerGarbled) else "silent")
+            self.pending = None
+            self.owner.ended(pending, "garbled" if isinstance(error, PeerGarbled) else "silent")
             return False
-        if self._no_pauses:
+        if self.no_pauses:
             return False
-        self._request = None
-        self._timer = asyncio.get_running_loop().call_later(pause, self._go_on)
+        self.request = None
+        self.timer = asyncio.get_running_loop().call_later(pause, self._go_on)
         return True
 
 
@@ -195,9 +169,10 @@ OLDEST: Final = 600.0
 """Seconds after which an acknowledgment is not worth sending: its URL key is no longer known (note 1)."""
 
 
-class _ArchiveQueue(Struct, eq=False):
+class ArchiveQueue(Struct, eq=False):
     """The acknowledgments to one Archive: being batched, waiting for a sender; and how many senders are at work."""
 
+    address: str
     batch: list[PendingAcknowledgment] = field(default_factory=list)
     readers: int = 0  # of the batch
     timer: asyncio.TimerHandle | None = None
@@ -224,12 +199,13 @@ class AcknowledgmentQueue:
         deadline: float = PER_ARCHIVE,
     ) -> None:
         """`most`: acknowledgments that wait, for how many readers each may be; `deadline` in seconds."""
-        self._client = client
+        self.client = client
         self._most = most
         self._most_per_archive = most_per_archive
         self._at_once = at_once
-        self._deadline = deadline
-        self._queues: dict[str, _ArchiveQueue] = {}
+        self.seconds = deadline
+        """For the whole reply of an Archive."""
+        self._queues: dict[str, ArchiveQueue] = {}
         self._held = 0
         self._senders: set[AcknowledgmentSender] = set()
         self._closing = False
@@ -240,11 +216,11 @@ class AcknowledgmentQueue:
 
     def acknowledge(self, archive: Archive, acknowledgment: Acknowledgment) -> None:
         """Send it when there is a moment; return at once. When too many wait already, it is dropped and counted."""
-        queue = self._queues.get(archive.address, _ArchiveQueue())
+        queue = self._queues.get(archive.address) or ArchiveQueue(archive.address)
         pending = self._admit(queue, archive, acknowledgment)
         if pending is not None:
             queue.waiting.append(pending)
-            self._start_sender(archive.address, queue)
+            self._start_sender(queue)
 
     def acknowledge_cached(
         self, archive: Archive, acknowledgment: Acknowledgment, readers: int = 1, since: float | None = None
@@ -258,7 +234,7 @@ class AcknowledgmentQueue:
         while readers > MOST_READERS:
             self.acknowledge_cached(archive, acknowledgment, MOST_READERS, since)
             readers -= MOST_READERS
-        queue = self._queues.get(archive.address, _ArchiveQueue())
+        queue = self._queues.get(archive.address) or ArchiveQueue(archive.address)
         key = (str(archive.service_ibi), acknowledgment.url_key, acknowledgment.url)
         pending = queue.not_sent.get(key)
         if pending is not None and pending.readers + readers <= MOST_READERS and not self._closing:
@@ -272,7 +248,7 @@ class AcknowledgmentQueue:
             queue.not_sent[key] = pending
             queue.batch.append(pending)
         if not pending.due:
-            self._batch(archive.address, queue, readers)
+            self._batch(queue, readers)
 
     def has_capacity(self, archive: Archive) -> bool:
         """Whether a caller that can wait may call `acknowledge_cached`: half of the queue is for those who cannot."""
@@ -287,8 +263,8 @@ class AcknowledgmentQueue:
     async def close(self, grace: float = PER_ARCHIVE) -> None:
         """Take no more, deliver what is waiting for `grace` seconds at most, then drop the rest."""
         self._closing = True
-        for address, queue in list(self._queues.items()):
-            self._flush(address, queue)
+        for queue in list(self._queues.values()):
+            self._flush(queue)
         for sender in list(self._senders):
             sender.skip_pauses()
         if self._senders:
@@ -302,11 +278,9 @@ class AcknowledgmentQueue:
         self.dropped = +self.dropped
         self._queues.clear()
 
-    # -- queueing and batching ----------------------------------------------------------------------------------
-
     def _admit(
         self,
-        queue: _ArchiveQueue,
+        queue: ArchiveQueue,
         archive: Archive,
         acknowledgment: Acknowledgment,
         batch_key: BatchKey | None = None,
@@ -319,24 +293,22 @@ class AcknowledgmentQueue:
         if self._held >= self._most or len(queue.batch) + len(queue.waiting) >= self._most_per_archive:
             self.dropped["too many waiting"] += readers
             return None
-        self._queues[archive.address] = queue
+        self._queues[queue.address] = queue
         self.queued += readers
         self._held += 1
-        return PendingAcknowledgment(
-            archive, acknowledgment, asyncio.get_running_loop().time(), batch_key, readers
-        )
+        now = asyncio.get_running_loop().time()
+        return PendingAcknowledgment(archive, acknowledgment, now, batch_key, readers)
 
-    def _batch(self, address: str, queue: _ArchiveQueue, readers: int) -> None:
+    def _batch(self, queue: ArchiveQueue, readers: int) -> None:
         """Count more readers in the batch; it is sent a second after its first reader, or when it is full."""
         queue.readers += readers
         if queue.readers >= MOST_BATCHED:
-            self._flush(address, queue)
+            self._flush(queue)
         elif queue.timer is None:
             loop = asyncio.get_running_loop()
-            queue.timer = loop.call_later(BATCH_SECONDS, self._flush, address, queue)
+            queue.timer = loop.call_later(BATCH_SECONDS, self._flush, queue)
 
-    def _flush(self, address: str, queue: _ArchiveQueue) -> None:
-        """Send the batch."""
+    def _flush(self, queue: ArchiveQueue) -> None:
         if queue.timer is not None:
             queue.timer.cancel()
             queue.timer = None
@@ -346,18 +318,17 @@ class AcknowledgmentQueue:
         queue.batch.clear()
         queue.readers = 0
         for _ in range(min(len(queue.waiting), self._at_once)):
-            self._start_sender(address, queue)
+            self._start_sender(queue)
 
-    # -- sending -----------------------------------------------------------------------------------------------
-
-    def _start_sender(self, address: str, queue: _ArchiveQueue) -> None:
+    def _start_sender(self, queue: ArchiveQueue) -> None:
         if queue.senders < self._at_once:
             queue.senders += 1
             self._idle.clear()
-            take, finished = partial(self._next, queue), partial(self._finished, address, queue)
-            self._senders.add(AcknowledgmentSender(self._client, self._deadline, take, self._ended, finished))
+            self._senders.add(AcknowledgmentSender(self, queue))
 
-    def _next(self, queue: _ArchiveQueue) -> PendingAcknowledgment | None:
+    # What senders call
+
+    def take(self, queue: ArchiveQueue) -> PendingAcknowledgment | None:
         """The next acknowledgment of one queue that is young enough to send, or None."""
         oldest = asyncio.get_running_loop().time() - OLDEST
         while queue.waiting:
@@ -367,10 +338,10 @@ class AcknowledgmentQueue:
             self._held -= 1
             if pending.since >= oldest:
                 return pending
-            self._ended(pending, "too old")
+            self.ended(pending, "too old")
         return None
 
-    def _ended(self, pending: PendingAcknowledgment, problem: str) -> None:
+    def ended(self, pending: PendingAcknowledgment, problem: str) -> None:
         """Count how one ended: "" when it was delivered, else the reason."""
         if problem:
             self.dropped[problem] += pending.readers
@@ -378,11 +349,12 @@ class AcknowledgmentQueue:
             self.delivered += pending.readers
         self.queued -= pending.readers
 
-    def _finished(self, address: str, queue: _ArchiveQueue, sender: AcknowledgmentSender) -> None:
-        """Note that a sender has sent all that waited in a queue."""
+    def finished(self, sender: AcknowledgmentSender) -> None:
+        """Note that a sender has sent all that waited in its queue."""
         self._senders.discard(sender)
+        queue = sender.queue
         queue.senders -= 1
         if not (queue.senders or queue.batch or queue.waiting):
-            self._queues.pop(address, None)
+            self._queues.pop(queue.address, None)
         if not self._senders:
             self._idle.set()

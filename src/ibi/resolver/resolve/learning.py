@@ -23,7 +23,6 @@ if TYPE_CHECKING:
 
     from ibi.identifier.forms import Name
     from ibi.protocol.messages import UrlRequest
-    from ibi.protocol.url_list import UrlList
     from ibi.resolver.cache.answers import AnswerCache
     from ibi.resolver.cache.hints import HintCache
     from ibi.resolver.cache.rows import Snapshot
@@ -124,8 +123,11 @@ def _informative(
         heard = [each for each in responses if each.archive is decision.archive]
         chosen = heard[0] if heard else None
     else:
-        known = (each for each in responses if each.answer is not None and each.answer.pairs)
-        chosen = next((each for each in known if _state(each.answer) is not ItemState.DELETED), None)
+        chosen = None
+        for each in responses:
+            if each.answer is not None and each.answer.pairs and each.answer.state is not ItemState.DELETED:
+                chosen = each
+                break
     if chosen is None or chosen.answer is None:
         return None
     # The strict policy believes whatever is answered; nothing is learned from what the hardened one would not.
@@ -145,10 +147,6 @@ def _gave_up(former: str, responses: Sequence[ArchiveResponse], included: Collec
         and each.answer.state is not ItemState.ORIGINAL
         for each in responses
     )
-
-
-def _state(answer: UrlList | None) -> ItemState | None:
-    return answer.state if answer is not None else None
 
 
 def _forms(name: Name) -> IBIForms | None:

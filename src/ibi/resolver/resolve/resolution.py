@@ -214,16 +214,14 @@ class Resolution:
             if not self._policy.leads(claim.archive, claim.found.entry.url):
                 return self._alert(Kind.UNSAFE_URL, [claim.archive])
             return self._redirect(*claim, complete=not self._silent)
-        further = self._further(living) if may_go_on and offers and self._policy.looks_further else None
-        if further is not None:
-            return further
+        if may_go_on and offers and self._policy.looks_further:
+            for heard in living:  # what is said of the item under its own name
+                further = self._lead(_answer(heard))
+                if further is not None:
+                    return further
         if offers:
             return self._alert(Kind.NO_ORIGINAL, [offer.archive for offer in offers])
         return None
-
-    def _further(self, living: list[ArchiveResponse]) -> UrlRequest | None:
-        """Where the wanted item is offered, but not as the original: what is said of it under its own name."""
-        return next((again for heard in living if (again := self._lead(_answer(heard))) is not None), None)
 
     def _found(self, answer: UrlList) -> WantedEntry | None:
         return offered(answer, self._relation, self._preference)
@@ -304,7 +302,9 @@ class Resolution:
     def _alert(self, kind: Kind, archives: list[Archive]) -> Alert:
         queried = len(self._answered | self._silent.keys())
         cause = kind  # what it would be if all had answered
-        if kind is not Kind.SUSPECT_ORIGINALS and (self._silent or not queried) and not self._removed(kind):
+        # The known holder may say that the item was removed, whoever is silent (note 6).
+        removed = kind is Kind.DELETED and any(heard.archive.service == self._holder for heard in self._heard)
+        if kind is not Kind.SUSPECT_ORIGINALS and (self._silent or not queried) and not removed:
             kind = Kind.INCOMPLETE
         answers = [_answer(heard) for heard in self._heard]
         others = alternatives(answers, self._url, self._persistent)
@@ -319,11 +319,6 @@ class Resolution:
             proposals=tuple(others.values()) if cause is Kind.NOT_FOUND else (),
             known=self._known,
         )
-
-    def _removed(self, kind: Kind) -> bool:
-        """Whether the one who may say so says that the item was removed: the known holder (note 6)."""
-        by = {heard.archive.service for heard in self._heard}
-        return kind is Kind.DELETED and self._holder in by
 
 
 def _answer(response: ArchiveResponse) -> UrlList:

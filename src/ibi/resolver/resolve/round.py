@@ -146,7 +146,8 @@ class Round:
                 self._note(response)
                 yield response
             if self._probationary and not await self._something(until):
-                self._give_up_probationary()
+                late = PeerSilent("it has not confirmed its inclusion, and has not answered yet")
+                self._end_waiting(self._probationary, self._probationary_inbox, late)
 
     def hurry(self) -> None:
         """Wait for the known holder of the original for `grace` seconds more, and for no other Archive."""
@@ -158,11 +159,10 @@ class Round:
             return True
         return self._hurry_at < inf and not self._inbox and self._clock() >= self._hurry_at
 
-    def _give_up_probationary(self) -> None:
-        late = PeerSilent("it has not confirmed its inclusion, and has not answered yet")
-        now, archives = self._clock(), self._probationary.values()
-        self._probationary_inbox.extend(_error(archive, late, now) for archive in archives)
-        self._probationary.clear()
+    def _end_waiting(self, waiting: dict[str, Archive], inbox: list[ArchiveResponse], why: IbiError) -> None:
+        now = self._clock()
+        inbox.extend(ArchiveResponse(archive, None, why, now) for archive in waiting.values())
+        waiting.clear()
 
     def _note(self, response: ArchiveResponse) -> None:
         if self.hit is None:
@@ -171,11 +171,6 @@ class Round:
             self.silent.append(response.archive)
         elif response.answer.pairs and response.source != "stale":
             self._known = True
-
-    def _unheard(self) -> list[Archive]:
-        """The regular Archives that have not answered yet, be it that they are still to be asked."""
-        later = [] if self._widened else [one for one in self._members().regular if one not in self.queried]
-        return [*self._waiting.values(), *later]
 
     def _widen(self) -> None:
         """Ask all the others when it is this reader's turn."""
@@ -211,13 +206,8 @@ class Round:
         if not archives:
             return
         left = self._terms.deadline - self._clock()
-        batch = QueryBatch(
-            self.query,
-            self._text,
-            min(self._times.per_archive, left),
-            self._put,
-            self._terms.snapshot,
-        )
+        seconds = min(self._times.per_archive, left)
+        batch = QueryBatch(self.query, self._text, seconds, self._put, self._terms.snapshot)
         batch.use_cache, batch.share, batch.paced = use_cache, self._terms.reuse, self._widened
         # Less than half of its time says nothing of an Archive (T37).
         batch.judged = left >= self._times.per_archive / 2
@@ -236,10 +226,8 @@ class Round:
             if waiting and self._terms.wait_for_all:
                 return
         elif self._probationary.pop(service, None) is not None:
-            if response.source == "breaker":
-                self.queried.remove(
-                    response.archive
-                )  # an open circuit of a probationary Archive counts neither way
+            if response.source == "breaker":  # an open circuit of a probationary Archive counts neither way
+                self.queried.remove(response.archive)
                 return
             self._probationary_inbox.append(response)
         if self._wake is not None:
@@ -250,13 +238,15 @@ class Round:
         now = self._clock()
         if now >= self._stale_at:
             self._stale_at = inf
-            self._inbox.extend(self._queries.stale([*self.silent, *self._unheard()], self.query))
+            later = (
+                [] if self._widened else [one for one in self._members().regular if one not in self.queried]
+            )
+            unheard = [*self.silent, *self._waiting.values(), *later]
+            self._inbox.extend(self._queries.stale(unheard, self.query))
         elif now < self._phase_end:
             return
         elif self._widened:
-            late = too_large()
-            self._inbox.extend(_error(archive, late, now) for archive in self._waiting.values())
-            self._waiting.clear()
+            self._end_waiting(self._waiting, self._inbox, too_large())
         elif self._widening:
             self.refused = True
         elif self._queries.was_late(self._phase_end - self._times.hedge):
@@ -283,10 +273,6 @@ class Round:
         wake, self._wake = self._wake, None
         if wake is not None and not wake.done():
             wake.set_result(True)
-
-
-def _error(archive: Archive, error: IbiError, at: float) -> ArchiveResponse:
-    return ArchiveResponse(archive, None, error, at)
 
 
 def _time_is_up(wake: asyncio.Future[bool]) -> None:

@@ -42,13 +42,6 @@ _HERE: Final = TRIAL_DOMAINS - {"example", "test", "invalid"}
 """Names that lead to this machine or this network."""
 
 
-def living_relations(
-    archive: Archive, answer: UrlList, leads: Callable[[Archive, str | None], bool]
-) -> list[Relation]:
-    """The relations for which an answer offers a living item at a URL that a reader may be sent to: `leads` tells."""
-    return [relation for relation in answer.offered() if leads(archive, answer.url(relation))]
-
-
 def offered(answer: UrlList, relation: Relation, preference: LanguagePreference) -> WantedEntry | None:
     """What is wanted, if an answer offers it; whether a reader may be sent there is not asked."""
     if relation.steps:
@@ -66,7 +59,8 @@ def satisfying(
 ) -> WantedEntry | None:
     """What is wanted, if an answer offers it at a URL that a reader may be sent to: `leads` tells."""
     if relation.steps:
-        return find_wanted(answer, relation, preference, living_relations(archive, answer, leads))
+        living = [each for each in answer.offered() if leads(archive, answer.url(each))]
+        return find_wanted(answer, relation, preference, living)
     found = offered(answer, relation, preference)
     return found if found is not None and leads(archive, found.entry.url) else None
 

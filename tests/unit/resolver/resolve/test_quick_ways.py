@@ -15,7 +15,7 @@ from ibi.protocol.query_string import _PLAIN, escape
 from ibi.protocol.relation import ITEM, Relation
 from ibi.protocol.url_list import UrlList, find_wanted, relations_of
 from ibi.resolver.model.archive import Archive
-from ibi.resolver.resolve.selection import living_relations, offered, satisfying
+from ibi.resolver.resolve.selection import offered, satisfying
 from support.oracles.attempts import attempt
 from support.oracles.texts import BODIES, MANY, hostile
 
@@ -113,6 +113,6 @@ def test_the_item_itself_is_found_as_anything_else_is(pairs: PairList, languages
         assert offered(answer, relation, preference) == find_wanted(
             answer, relation, preference, UrlList(pairs).offered()
         )
-        living = living_relations(archive, answer, leads)
+        living = [each for each in answer.offered() if leads(archive, answer.url(each))]
         found = satisfying(archive, answer, relation, preference, leads)
         assert found == find_wanted(answer, relation, preference, living)

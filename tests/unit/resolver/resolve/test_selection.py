@@ -17,7 +17,6 @@ from ibi.resolver.resolve.selection import (
     MOST_ALTERNATIVES,
     alternatives,
     is_safe_url,
-    living_relations,
     next_requests,
     removed_on,
 )
@@ -30,7 +29,7 @@ HOLDER = Archive(SERVICE, "a.example")
 
 
 def choose(answer: UrlList, modifier: str, header: str = "") -> str | None:
-    usable = living_relations(HOLDER, answer, Policy().leads)
+    usable = [each for each in answer.offered() if Policy().leads(HOLDER, answer.url(each))]
     found = find_wanted(answer, Relation.from_modifier(modifier), LanguagePreference.parse(header), usable)
     return found.entry.url if found else None
 
