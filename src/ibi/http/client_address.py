@@ -43,7 +43,9 @@ def read_addresses(peer: str, forwarded: str, proxies: Sequence[IPNetwork]) -> t
     """
     found: list[str] = []
     for text in (peer, *reversed(forwarded.split(","))) if forwarded else (peer,):
-        address = _address(_without_port(text.strip()))
+        # Some proxies write brackets and a port: they belong to a connection, not to an address.
+        match = _WITH_PORT.fullmatch(text.strip())
+        address = _address((match[1] or match[2]) if match else text.strip())
         if address is None:
             break  # what cannot be read vouches for nothing further left
         if not _within(address, proxies):
@@ -104,12 +106,6 @@ def is_loopback(host: str) -> bool:
     """Whether a text names this very machine."""
     address = _address(host)
     return host == "localhost" or (address is not None and address.is_loopback)
-
-
-def _without_port(text: str) -> str:
-    """Take off the port and the brackets that some proxies write: they belong to a connection, not to an address."""
-    match = _WITH_PORT.fullmatch(text)
-    return (match[1] or match[2]) if match else text
 
 
 # The same few proxies and readers come again and again: to read an address costs 2 us, to look it up 0.1.

@@ -100,7 +100,7 @@ class ReloadingApp(Generic[_S, _A]):
         self._make = make
         self._settings = current_settings()
         self._running = _Running(make(self._settings))
-        self._looked = 0.0
+        self._checked_at = 0.0
         self._old: set[asyncio.Task[None]] = set()
 
     async def __call__(
@@ -110,8 +110,7 @@ class ReloadingApp(Generic[_S, _A]):
         send: Callable[[dict[str, Any]], Awaitable[None]],
     ) -> None:
         """Answer one request by the settings of now."""
-        if asyncio.get_running_loop().time() - self._looked >= LOOK_EVERY:
-            self.current()
+        self.current()
         running = self._running
         running.in_flight += 1
         try:
@@ -125,8 +124,8 @@ class ReloadingApp(Generic[_S, _A]):
         """The application for the settings of now; good until the event loop goes on."""
         # Looking at the files for each request would cost a few system calls; twice a second is what users notice.
         now = asyncio.get_running_loop().time()
-        if now - self._looked >= LOOK_EVERY:
-            self._looked = now
+        if now - self._checked_at >= LOOK_EVERY:
+            self._checked_at = now
             self.reload()
         return self._running.app
 

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import logging
 import struct
-from contextlib import contextmanager
 from hashlib import blake2b
 from typing import TYPE_CHECKING, Final, NamedTuple
 
@@ -18,7 +17,7 @@ from ibi.errors import SetupError
 from ibi.runtime.durable_files import make_folder
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable
     from pathlib import Path
 
 MOST_NAMES: Final = 20_000
@@ -76,25 +75,20 @@ class FailureWindows:
 
     def failed(self, limit: FailureLimit, name: str) -> None:
         """Count a failure."""
-        with self._writing() as transaction:
-            key = _key(limit, name)
-            known = transaction.get(key)
-            if known is None and transaction.stat()["entries"] >= MOST_NAMES:
-                _drop_oldest(transaction)
-            times = [*self._recent(known, limit), self._now()]
-            transaction.put(key, _packed(times[-limit.most :]))
+        key = _key(limit, name)
+        try:
+            with self._env.begin(write=True) as transaction:
+                known = transaction.get(key)
+                if known is None and transaction.stat()["entries"] >= MOST_NAMES:
+                    _drop_oldest(transaction)
+                times = [*self._recent(known, limit), self._now()][-limit.most :]
+                transaction.put(key, struct.pack(f"{len(times)}d", *times))
+        except lmdb.Error as error:
+            _log.error("a failed attempt was not counted: %s", error)
 
     def close(self) -> None:
         """Close the file."""
         self._env.close()
-
-    @contextmanager
-    def _writing(self) -> Iterator[lmdb.Transaction]:
-        try:
-            with self._env.begin(write=True) as transaction:
-                yield transaction
-        except lmdb.Error as error:
-            _log.error("a failed attempt was not counted: %s", error)
 
     def _recent(self, packed: bytes | memoryview | None, limit: FailureLimit) -> list[float]:
         """Return the failures that still count; times to come are those of a clock that was set back."""
@@ -107,12 +101,7 @@ def _key(limit: FailureLimit, name: str) -> bytes:
     return blake2b(f"{limit.kind} {name}".encode("utf-8", "replace"), digest_size=16).digest()
 
 
-def _packed(times: list[float]) -> bytes:
-    return struct.pack(f"{len(times)}d", *times)
-
-
 def _drop_oldest(transaction: lmdb.Transaction) -> None:
-    found = sorted((value[-_TIME_BYTES:], key) for key, value in transaction.cursor())
-    found.sort(key=lambda pair: struct.unpack("d", pair[0]))
-    for _, key in found[: len(found) - _KEPT]:
+    found = [(struct.unpack("d", value[-_TIME_BYTES:]), key) for key, value in transaction.cursor()]
+    for _, key in sorted(found)[: len(found) - _KEPT]:
         transaction.delete(key)

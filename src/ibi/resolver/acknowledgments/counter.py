@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter, deque
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from itertools import islice
 from typing import TYPE_CHECKING, Final, cast
 
@@ -54,28 +54,19 @@ def outcome_number(rounds: int, hint: str) -> int:
     return HINTS.index(hint) * _ROUNDS + min(rounds, _ROUNDS - 1)
 
 
+@dataclass(slots=True, eq=False)
 class CountedRedirect:
     """A redirect, and how many `readers` got it since it was acknowledged last.
 
     `archive` is None where there is none to acknowledge it to. `addresses` are those of the first reader.
     """
 
-    __slots__ = ("acknowledgment", "addresses", "archive", "check", "readers", "since")
-
-    def __init__(
-        self,
-        check: int,
-        archive: Archive | None,
-        acknowledgment: str | Acknowledgment,
-        addresses: tuple[str, ...],
-        since: float,
-    ) -> None:
-        self.check = check
-        self.archive = archive
-        self.acknowledgment = acknowledgment
-        self.addresses = addresses
-        self.since = since
-        self.readers = 0
+    check: int
+    archive: Archive | None
+    acknowledgment: str | Acknowledgment
+    addresses: tuple[str, ...]
+    since: float
+    readers: int = 0
 
     def message(self) -> Acknowledgment:
         """The acknowledgment to be sent."""

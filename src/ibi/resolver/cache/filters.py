@@ -56,7 +56,6 @@ _LOOK_EVERY = 1.0
 _YOUNG: Final = 2.0  # seconds in which a folder may change again without looking changed
 _OK, _NOT_MODIFIED, _UNAVAILABLE = 200, 304, 503
 _TAG = re.compile(rb'(?:W/)?"[\x21\x23-\x7e]{0,100}"')
-_LONGEST_LINE: Final = 2048
 
 _log = logging.getLogger("ibi.resolver.cache.filters")
 
@@ -97,8 +96,8 @@ class HoldingsFilters:
         self._kept: dict[str, _Kept] = {}  # by the names of the files
         self.published: tuple[tuple[str, Bloom], ...] = ()
         """The filters that are known; empty where no Archive publishes one."""
-        self._seen: int | None = None
-        self._looked = 0.0
+        self._folder_changed_at: int | None = None
+        self._refreshed_at = 0.0
         self._loading = threading.Lock()
         self._due: dict[str, float] = {}
         self._busy: dict[str, asyncio.Task[None]] = {}
@@ -112,8 +111,8 @@ class HoldingsFilters:
 
     def refresh(self) -> None:
         """Read the filters again in a thread, if another process has fetched new ones; looks once in _LOOK_EVERY."""
-        if abs(self._now() - self._looked) >= _LOOK_EVERY:
-            self._looked = self._now()
+        if abs(self._now() - self._refreshed_at) >= _LOOK_EVERY:
+            self._refreshed_at = self._now()
             if self._changed() and not self._loading.locked():
                 threading.Thread(target=self._look, name="filters", daemon=True).start()
 
@@ -131,9 +130,9 @@ class HoldingsFilters:
             changed = self._folder.stat().st_mtime_ns
         except OSError:
             return False
-        before, self._seen = self._seen, changed
+        before, self._folder_changed_at = self._folder_changed_at, changed
         if abs(self._now() - changed / 1e9) < _YOUNG:
-            self._seen = None
+            self._folder_changed_at = None
         return changed != before
 
     def _look(self) -> None:

@@ -163,13 +163,13 @@ class NetworkMonitor:
 
     def _member(self, archive: Archive, heard_at: Mapping[str, float], loop_time: float) -> MemberStatus:
         name, now = archive.service_ibi.canonical, self._now()
-        answered = self._health.last_heard(name)
+        answered = self._health.heard_at.get(name)
         # Two clocks: the registry has POSIX seconds, the circuit breaker the time of the loop, which no clock change
         # moves.
         heard = heard_at.get(name)
         if answered is not None:
             heard = max(heard_at.get(name, -inf), now - (loop_time - answered))
-        trouble = self._health.trouble(name)
+        trouble = self._health.troubled.get(name)
         standing: Standing = "heard" if heard is not None and now - heard <= LATELY_SECONDS else "not asked"
         return MemberStatus(
             str(archive.service_ibi),

@@ -28,24 +28,27 @@ SOON: Final = 1.0
 """Seconds after which a sleeping Archive is tried again while more than half of all sleep."""
 
 
-@dataclass(frozen=True, slots=True)
-class CircuitState:
-    """What is known of an Archive that failed and has not been heard since.
+@dataclass(slots=True)
+class Circuit:
+    """What is known of an Archive that failed and has not been heard since; only the breakers change it.
 
     `failures`: how many in a row; `why`: the reason of the last one, if it was told; `until`: it sleeps, or slept,
     until that moment (0 where it never did).
     """
 
-    failures: int
-    why: IbiError | None
-    until: float
+    failures: int = 0
+    why: IbiError | None = None
+    until: float = 0.0
+    pauses: int = 0  # how many in a row
+    tried: float = 0.0
+    probed: bool = False  # one query was let through and has not ended yet
 
 
 class CircuitBreakers:
     """The Archives that failed since they were last heard. `now` is always in seconds that never go back."""
 
     def __init__(self) -> None:
-        self.troubled: dict[str, _Circuit] = {}
+        self.troubled: dict[str, Circuit] = {}
         """The state of the Archives that failed and have not answered since; while empty, `begin` is not needed."""
         self.heard_at: dict[str, float] = {}
         """When each Archive was last heard. Of one without trouble, this is all that is to be noted."""
@@ -76,7 +79,7 @@ class CircuitBreakers:
 
     def failed(self, name: str, now: float, why: IbiError | None = None) -> None:
         """It gave no answer that counts. A query sent before the breaker opened, which fails later, adds no pause."""
-        troubled = self.troubled.setdefault(name, _Circuit())
+        troubled = self.troubled.setdefault(name, Circuit())
         troubled.failures += 1
         troubled.why = why or troubled.why
         if troubled.probed or (not troubled.pauses and troubled.failures >= FAILURES):
@@ -87,15 +90,6 @@ class CircuitBreakers:
     def open_until(self, now: float) -> dict[str, float]:
         """The Archives that sleep now, and until when."""
         return {name: troubled.until for name, troubled in self.troubled.items() if now < troubled.until}
-
-    def last_heard(self, name: str) -> float | None:
-        """When an Archive was last heard; None if it never was."""
-        return self.heard_at.get(name)
-
-    def trouble(self, name: str) -> CircuitState | None:
-        """What is held against an Archive; None where there is nothing."""
-        found = self.troubled.get(name)
-        return CircuitState(found.failures, found.why, found.until) if found else None
 
     def forget(self, included: Collection[str]) -> None:
         """Keep only what is known of these, who are all: an Archive that comes back later begins well."""
@@ -108,13 +102,3 @@ class CircuitBreakers:
         if self._counted[0] != now:
             self._counted = (now, 2 * len(self.open_until(now)) > self._members > 0)
         return self._counted[1]
-
-
-@dataclass(slots=True)
-class _Circuit:
-    failures: int = 0
-    why: IbiError | None = None
-    pauses: int = 0  # how many pauses in a row
-    until: float = 0.0
-    tried: float = 0.0
-    probed: bool = False  # one query was let through and has not ended yet

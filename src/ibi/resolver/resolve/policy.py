@@ -22,15 +22,14 @@ from typing import TYPE_CHECKING, Final, Literal, NamedTuple
 
 from ibi.errors import IbiError
 from ibi.identifier.legacy import LegacyId
-from ibi.resolver.model.archive import Members
 from ibi.resolver.resolve.selection import host_of_url, is_safe_url
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
+    from collections.abc import Callable, Sequence
 
     from ibi.protocol.messages import UrlRequest
     from ibi.protocol.url_list import UrlList
-    from ibi.resolver.model.archive import Archive
+    from ibi.resolver.model.archive import Archive, Members
 
 
 MOST_LIKELY: Final = 4
@@ -87,10 +86,6 @@ class Policy:
         """Whether an item that is offered, but not as the original, is asked for by its own name before an alert."""
         self.remembers = not strict
         """Whether answers, absence and holders are remembered from one resolution to the next."""
-
-    def members(self, archives: Iterable[Archive]) -> Members:
-        """Who may be asked, and who is on probation."""
-        return Members.of(archives, probation=not self.strict)
 
     def plan(
         self,

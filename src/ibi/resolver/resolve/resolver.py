@@ -19,7 +19,7 @@ from ibi.protocol.messages import UrlRequest
 from ibi.protocol.url_list import UrlList
 from ibi.protocol.vocabulary import ItemState
 from ibi.resolver.model.alert import Alert, Coverage, Kind
-from ibi.resolver.model.archive import NOT_KNOWN
+from ibi.resolver.model.archive import NOT_KNOWN, Members
 from ibi.resolver.resolve.learning import NO_HINT
 from ibi.resolver.resolve.resolution import Redirect, Resolution
 from ibi.resolver.resolve.round import Round, Terms, Times
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from ibi.http.request import Request
     from ibi.protocol.persistent_url import PersistentURL
     from ibi.resolver.cache.filters import HoldingsFilters
-    from ibi.resolver.model.archive import Archive, ArchiveResponse, Members
+    from ibi.resolver.model.archive import Archive, ArchiveResponse
     from ibi.resolver.resolve.learning import Knowledge
     from ibi.resolver.resolve.policy import Policy
     from ibi.resolver.resolve.queries import Queries
@@ -142,10 +142,10 @@ class Resolver:
         self._times = times
         self._knowledge = knowledge
         self._filters = filters
-        self._seen: Sequence[Archive] | None = None
-        self._known_members = policy.members(())
+        self._included: Sequence[Archive] | None = None
+        self._known_members = Members.of((), probation=not policy.strict)
         self._generation = generation
-        self._seen_number = -1
+        self._generation_read = -1
         self._is_current = False
 
     async def resolve(
@@ -260,8 +260,8 @@ class Resolver:
         """The included Archives as they are now."""
         # One read of shared memory, or a look once in a turn of the event loop, however many readers share the turn.
         number = self._generation[0] if self._generation is not None else 0
-        if not self._is_current or number != self._seen_number:
-            self._is_current, self._seen_number = True, number
+        if not self._is_current or number != self._generation_read:
+            self._is_current, self._generation_read = True, number
             loop = asyncio.get_running_loop()
             if self._generation is None:
                 loop.call_soon(self._expire_members)
@@ -270,8 +270,9 @@ class Resolver:
             if self._filters is not None:
                 self._filters.refresh()
             archives = self._archives()
-            if archives is not self._seen:
-                self._seen, self._known_members = archives, self._policy.members(archives)
+            if archives is not self._included:
+                self._included = archives
+                self._known_members = Members.of(archives, probation=not self._policy.strict)
                 self._queries.keep_to(self._known_members.by_service)
         return self._known_members
 

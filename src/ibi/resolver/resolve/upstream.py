@@ -60,19 +60,9 @@ class UpstreamAnswer:
     title: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class Unheard:
-    """Nothing that counts: it could not be asked, was silent, or said what makes no sense. It proves nothing."""
-
-    why: IbiError
-
-
-@dataclass(frozen=True, slots=True)
-class Nothing:
-    """It has nothing to add, for the request came by it: what is known here decides."""
-
-
-Answer = Redirected | UpstreamAnswer | Unheard | Nothing
+Answer = Redirected | UpstreamAnswer | IbiError | None
+"""An error: it could not be asked, was silent, or said what makes no sense; it proves nothing. None: it has nothing to
+add, for the request came by it; what is known here decides."""
 
 
 class Upstream:
@@ -125,13 +115,13 @@ class Upstream:
         seen = Hops.read(hops)
         onward = seen.onward(self._name) if seen is not None else None
         if onward is None:
-            return Unheard(QueryNotSent("the request has come by too many resolvers already"))
+            return QueryNotSent("the request has come by too many resolvers already")
         if seconds <= 0:
-            return Unheard(QueryNotSent("no time was left to ask it"))
+            return QueryNotSent("no time was left to ask it")
         clock = asyncio.get_running_loop().time
         until = self._health.begin(self._address, clock())
         if until is not None:
-            return Unheard(QueryNotSent("it did not answer lately, and is left alone for a while"))
+            return QueryNotSent("it did not answer lately, and is left alone for a while")
         try:
             reply = await self._client.get(
                 self._address,
@@ -143,7 +133,7 @@ class Upstream:
             answer = self._read(reply)
         except PeerError as error:
             self._health.failed(self._address, clock(), error)
-            return Unheard(error)
+            return error
         self._health.heard(self._address, clock())
         return answer
 
@@ -165,11 +155,11 @@ class Upstream:
         )
         if isinstance(answer, Redirected):
             return answer
-        if isinstance(answer, Nothing):
+        if answer is None:
             return alert
-        if isinstance(answer, Unheard):
+        if isinstance(answer, IbiError):
             coverage = alert.round or Coverage(0)
-            silent = (*coverage.silent, (self._root, answer.why))
+            silent = (*coverage.silent, (self._root, answer))
             return replace(alert, kind=Kind.INCOMPLETE, round=Coverage(coverage.queried + 1, silent))
         kind = _ELSEWHERE.get(answer.status, Kind.INCOMPLETE)
         unsure = kind is Kind.NOT_FOUND and alert.kind is Kind.INCOMPLETE
@@ -180,14 +170,14 @@ class Upstream:
         if reply.status in _REDIRECTS:
             location = reply.headers.get(b"location", b"").decode("latin-1")
             if not is_safe_url(location, allow_private=self._private_urls):
-                return Unheard(PeerGarbled("it gave an address that is not safe to follow"))
+                return PeerGarbled("it gave an address that is not safe to follow")
             if self._leads_here(location):
-                return Unheard(PeerGarbled("it leads back to this resolver"))
+                return PeerGarbled("it leads back to this resolver")
             return Redirected(location)
         if reply.status in ALERT_STATUSES:
             return UpstreamAnswer(reply.status, _title(reply))
         if reply.status == _LOOP:
-            return Nothing()
+            return None
         raise PeerGarbled("the answer has the status {status}", status=reply.status)
 
     def _leads_here(self, url: str) -> bool:

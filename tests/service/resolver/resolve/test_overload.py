@@ -65,9 +65,9 @@ def test_silence_in_less_than_half_the_time_is_not_held_against_an_archive() -> 
             async with questions(client, health) as asking:
                 for number in range(2 * FAILURES):
                     await finish(round_of_all(asking, archives, number, left=1.0))
-                assert health.trouble(service) is None
+                assert health.troubled.get(service) is None
                 await finish(round_of_all(asking, archives, 30, left=5.0))
-                trouble = health.trouble(service)
+                trouble = health.troubled.get(service)
                 assert trouble is not None
                 assert trouble.failures == 1
 

@@ -7,7 +7,7 @@ from itertools import pairwise
 import pytest
 
 from ibi.errors import IbiError
-from ibi.resolver.resolve.breaker import FAILURES, LONGEST_PAUSE, PAUSE, SOON, CircuitBreakers, CircuitState
+from ibi.resolver.resolve.breaker import FAILURES, LONGEST_PAUSE, PAUSE, SOON, Circuit, CircuitBreakers
 
 
 def open_breaker(name: str = "a", now: float = 0.0) -> CircuitBreakers:
@@ -21,7 +21,7 @@ def test_an_archive_never_heard_of_is_asked() -> None:
     health = CircuitBreakers()
     assert health.begin("a", 0.0) is None
     assert health.open_until(0.0) == {}
-    assert health.trouble("a") is None
+    assert health.troubled.get("a") is None
 
 
 def test_the_fifth_failure_in_a_row_puts_an_archive_to_sleep() -> None:
@@ -98,7 +98,7 @@ def test_requests_under_way_that_fail_later_do_not_lengthen_the_pause() -> None:
     for _ in range(32):
         health.failed("a", 10.0)
     assert health.open_until(10.0) == {"a": 40.0}
-    trouble = health.trouble("a")
+    trouble = health.troubled.get("a")
     assert trouble is not None
     assert trouble.failures == 32
 
@@ -115,7 +115,7 @@ def test_the_last_reason_and_the_number_of_failures_are_remembered() -> None:
     health.failed("a", 1.0, early)
     health.failed("a", 2.0, late)
     health.failed("a", 3.0)
-    assert health.trouble("a") == CircuitState(3, late, 0.0)
+    assert health.troubled["a"] == Circuit(3, late, 0.0)
 
 
 def test_archives_that_are_no_longer_included_are_forgotten() -> None:

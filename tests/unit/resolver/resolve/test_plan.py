@@ -85,14 +85,14 @@ def test_without_a_likely_archive_all_are_asked() -> None:
 @pytest.mark.proves("RES-08")
 @pytest.mark.parametrize(("policy", "required"), [(Policy(), True), (Policy(strict=True), False)])
 def test_hints_count_neither_for_originals_nor_in_the_strict_policy(policy: Policy, required: bool) -> None:
-    members = policy.members((A, B, C, NEW))
+    members = Members.of((A, B, C, NEW), probation=not policy.strict)
     request = UrlRequest(("192.0.2.1",), ITEM)
     plan = policy.plan(members, request, [service(C)], published(service(B)), original_required=required)
     assert (plan.first, plan.why) == (members.regular, "everybody")
 
 
 def test_the_strict_policy_knows_no_probation() -> None:
-    members = Policy(strict=True).members((A, NEW))
+    members = Members.of((A, NEW), probation=False)
     assert (members.regular, members.probationary) == ((A, NEW), ())
 
 
