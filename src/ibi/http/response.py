@@ -191,7 +191,6 @@ async def send_all(
 
 
 async def _gone(receive: Callable[[], Awaitable[Any]]) -> None:
-    """Wait until the client has gone away."""
     while (await receive())["type"] != "http.disconnect":
         pass
 

@@ -158,7 +158,6 @@ def _is_plain(target: bytes) -> bool:
 
 
 def _contains(decision: Redirect, sources: Sequence[Source]) -> bool:
-    """Whether the chosen answer is one of these."""
     prefix = archive_key(decision.archive.service)
     try:
         return any(

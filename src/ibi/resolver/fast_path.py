@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
     from ibi.http.server.config import Answer, Head
-    from ibi.resolver.acknowledgments.counter import AcknowledgmentCounter, CountedRedirect
+    from ibi.resolver.acknowledgments.counter import AcknowledgmentCounter
     from ibi.resolver.cache.redirects import CachedRedirect, RedirectCache
     from ibi.resolver.cache_policy import CachePolicy
 
@@ -169,9 +169,16 @@ class FastPath:
         counter, answer = self._counter, (_FOUND, rest)
         counted, often = counter.counted.get(key), key in counter.counted
         if counted is None or counted.check != check:
-            counted = self._begin(key, row, check, client)
-        if counted is None:
-            return None
+            written = acknowledgment_of(row)
+            if written is None:
+                return None
+            service, _, query = written.decode("ascii").partition(" ")
+            archive = client.policy.by_name.get(service)
+            if archive is None and query:
+                return None
+            counted = counter.begin(key, check, archive, query, client.addresses)
+            if counted is None:
+                return None
         counted.readers += 1
         counter.redirects += 1
         counter.outcomes[outcome] += 1
@@ -243,13 +250,3 @@ class FastPath:
             key = b"%b\n%b" % (key, client.language)
             found = self._find(key, now)
         return None if found is None else (found, key, client)
-
-    def _begin(self, key: bytes, row: bytes, check: int, client: FastPathClient) -> CountedRedirect | None:
-        written = acknowledgment_of(row)
-        if written is None:
-            return None
-        service, _, query = written.decode("ascii").partition(" ")
-        archive = client.policy.by_name.get(service)
-        if archive is None and query:
-            return None
-        return self._counter.begin(key, check, archive, query, client.addresses)

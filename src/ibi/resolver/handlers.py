@@ -101,9 +101,9 @@ class Handlers:
             decision.url,
             link(persistent, "cite-as"),
             *([("vary", "Accept-Language")] if by_language else []),
-            afterwards=None
-            if request.method != "GET"
-            else self._acknowledge(decision, prefetched=prefetched),
+            afterwards=self._acknowledge(decision, prefetched=prefetched)
+            if request.method == "GET"
+            else None,
         )
         if policy is None or before is None or isinstance(decision, Redirected):
             return response
@@ -171,15 +171,12 @@ class Handlers:
         try:
             outcome = await self._resolver.resolve(url, persistent, request, client, in_full=in_full)
             if isinstance(outcome.decision, Alert):
-                alert = replace(outcome.decision, contact=self._settings.admin)
-                left = began + self._settings.overall_seconds - clock()
-                outcome.decision = (
-                    alert
-                    if self._upstream is None
-                    else await self._upstream.complete(
+                alert = outcome.decision = replace(outcome.decision, contact=self._settings.admin)
+                if self._upstream is not None:
+                    left = began + self._settings.overall_seconds - clock()
+                    outcome.decision = await self._upstream.complete(
                         alert, url, request, looks_only=looks_only, seconds=left
                     )
-                )
             if outcome.cost:  # nothing, where no Archive was asked
                 self._budget.spend(client, clock())
         finally:

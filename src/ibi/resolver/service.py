@@ -240,7 +240,6 @@ class ResolverService:
         return await self._forms[request.path].answer(request, body)
 
     async def _for_machines(self, request: Request) -> Response | None:
-        """What other programs read; None for any other page."""
         if request.path == "/-/metrics":
             return self._stores.metrics.answer(request, self._settings.metrics_networks)
         if request.path == "/-/registry" and self._publisher is not None:

@@ -138,7 +138,6 @@ def _split(text: str) -> tuple[str, str, str]:
 
 
 def _literal(host: str) -> IPAddress | None:
-    """Read a host that is an address; None for a name, and for what is neither."""
     try:
         if host.startswith("[") and host.endswith("]") and "%" not in host:
             return ipaddress.IPv6Address(host[1:-1])
@@ -167,7 +166,6 @@ class AddressPolicy:
             raise ForbiddenAddress("the address {ip} must not be contacted: {reason}", ip=ip, reason=reason)
 
     def _judge(self, text: str) -> str | None:
-        """Return why an address must not be contacted, or None."""
         try:
             ip = _carried(ipaddress.ip_address(text))
         except ValueError:

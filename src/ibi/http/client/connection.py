@@ -116,7 +116,6 @@ class Connection(asyncio.Protocol):
             consumer.end(too_large())
 
     def _parse_in_turn(self, data: bytes | None) -> None:
-        """Parse a piece that had to wait for its turn."""
         self.is_waiting = False
         if not self.closed and self._transport is not None:  # else the request was given up
             self._transport.resume_reading()

@@ -69,7 +69,6 @@ class CpuBudget:
         queue.append((parse, data))
 
     def _tick(self) -> None:
-        """Begin another turn of the loop."""
         # Scheduled before anything is parsed: what waits here goes on before what arrives meanwhile.
         self._left = A_TURN
         if not (self._started or self._unstarted):

@@ -290,7 +290,6 @@ class Downloads:
 
 @contextmanager
 def _plain_faults(host: str) -> Iterator[None]:
-    """Raise our errors for those of aiohttp."""
     try:
         yield
     except TimeoutError as error:
@@ -307,6 +306,5 @@ def _plain_faults(host: str) -> Iterator[None]:
 
 
 def _shown(reason: str) -> str:
-    """Return the first line of a foreign text, in ASCII."""
     line = reason.partition("\n")[0].rstrip(": ")
     return "".join(char if " " <= char <= "~" else "?" for char in line)[:120]

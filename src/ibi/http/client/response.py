@@ -79,7 +79,6 @@ class ReplyParser:
         self._next()
 
     def _next(self) -> None:
-        """Begin with the next answer."""
         self.received = self._size = self._chunks = self._lines = 0
         self._until_close = self.kept_alive = self._head_done = False
         self._status = 0

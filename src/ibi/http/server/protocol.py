@@ -321,7 +321,6 @@ class Protocol(HttpToolsProtocol):
             self._refuse(408, "the request did not arrive in time")
 
     def _wait(self) -> None:
-        """Refuse the request if it has not come in time."""
         why = "the request did not arrive in time"
         self._timer = self.loop.call_later(REQUEST_SECONDS, self._refuse, 408, why)
 

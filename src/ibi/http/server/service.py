@@ -207,7 +207,6 @@ def _raise_first(serving: Sequence[asyncio.Future[None]]) -> None:
 
 
 async def _stopped(stop: asyncio.Event, serving: Sequence[asyncio.Future[None]]) -> None:
-    """Wait until `stop` is set, or until a server ends by itself."""
     waiting = asyncio.ensure_future(stop.wait())
     events: list[asyncio.Future[Any]] = [waiting, *serving]
     await asyncio.wait(events, return_when=asyncio.FIRST_COMPLETED)

@@ -129,9 +129,7 @@ class AcknowledgmentCounter:
     def count_cached(self, archive: Archive, message: Acknowledgment) -> bool:
         """Count one more reader of a cached answer; False where too many redirects are counted already."""
         key = f"{archive.service_ibi} {message.url_key} {message.url}".encode()
-        given = self.counted.get(key)
-        if given is None:
-            given = self.begin(key, 0, archive, message, message.client_addresses)
+        given = self.counted.get(key) or self.begin(key, 0, archive, message, message.client_addresses)
         if given is None:
             return False
         given.readers += 1
@@ -190,7 +188,6 @@ class AcknowledgmentCounter:
         return sum(count for _, count in reported)
 
     def _refresh_archives(self) -> None:
-        """Read again which Archives are included."""
         archives = self._included()
         if archives is not self._archives:
             self._archives = archives

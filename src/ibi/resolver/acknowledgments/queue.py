@@ -50,10 +50,6 @@ class PendingAcknowledgment(Struct, eq=False):
     readers: int = 1
     due: bool = False
 
-    def batched(self) -> Acknowledgment:
-        """The acknowledgment for all its readers, with an id of its own, so that the Archive counts it once."""
-        return replace(self.acknowledgment, count=self.readers, event=str(secrets.randbelow(10**20)))
-
 
 class AcknowledgmentSender(Struct, eq=False):
     """Sends what waits in the queue of one Archive, one after the other, to its registered base URL (AMB-54).
@@ -104,7 +100,11 @@ class AcknowledgmentSender(Struct, eq=False):
         pending = self.pending = self.owner.take(self.queue)
         if pending is None:
             return False
-        message = pending.acknowledgment if pending.batch_key is None else pending.batched()
+        message = pending.acknowledgment
+        if (
+            pending.batch_key is not None
+        ):  # for all its readers, with an id, so that the Archive counts it once
+            message = replace(message, count=pending.readers, event=str(secrets.randbelow(10**20)))
         self.target = f"/{pending.archive.name}?{message.query()}"
         self.pauses = iter(_PAUSES if message.event else ())
         return True
@@ -127,17 +127,14 @@ class AcknowledgmentSender(Struct, eq=False):
         pending = self.pending
         if pending is None:
             return
-        if isinstance(outcome, PeerError):
-            waits = self._failed(pending, outcome)
-        elif outcome.status != _OK:
-            problem = PeerGarbled("the answer has the status {status}", status=outcome.status)
-            waits = self._failed(pending, problem)
-        else:
-            waits = False
+        if not isinstance(outcome, PeerError) and outcome.status != _OK:
+            outcome = PeerGarbled("the answer has the status {status}", status=outcome.status)
+        if not isinstance(outcome, PeerError):
             self.pending = None
             self.owner.ended(pending, "")
-        if not waits:
-            self._go_on()
+        elif self._failed(pending, outcome):
+            return
+        self._go_on()
 
     def _failed(self, pending: PendingAcknowledgment, error: PeerError) -> bool:
         """Note that it was not delivered; whether it is sent again after a pause that begins now."""

@@ -174,7 +174,8 @@ class HoldingsFilters:
                         task = asyncio.create_task(self._refresh(name, archive, places))
                         self._busy[name] = task
                 for name in self._kept.keys() - included.keys():
-                    self._drop(name)
+                    with suppress(OSError):
+                        (self._folder / name).unlink()
                 self._due = {name: due for name, due in self._due.items() if name in included}
                 await asyncio.sleep(_LOOK_EVERY)
         finally:
@@ -183,7 +184,6 @@ class HoldingsFilters:
             await asyncio.gather(*self._busy.values(), return_exceptions=True)
 
     async def _refresh(self, name: str, archive: Archive, places: asyncio.Semaphore) -> None:
-        """Look at the filter of one Archive."""
         seconds = EVERY
         try:
             async with places:
@@ -193,7 +193,8 @@ class HoldingsFilters:
         except (IbiError, OSError) as error:
             level = logging.DEBUG if isinstance(error, _NoFilter) else logging.WARNING
             _log.log(level, "the holdings filter of %s is not used: %s", archive.service_ibi, error)
-            self._drop(name)
+            with suppress(OSError):
+                (self._folder / name).unlink()
             seconds = ALONE_SECONDS
         finally:
             self._due[name] = asyncio.get_running_loop().time() + seconds
@@ -223,10 +224,6 @@ class HoldingsFilters:
             await asyncio.to_thread(self._keep, name, line, reply.body)
         elif reply.status != _NOT_MODIFIED or not known:
             raise _NoFilter("it answered with status {status}", status=reply.status)
-
-    def _drop(self, name: str) -> None:
-        with suppress(OSError):
-            (self._folder / name).unlink()
 
     def _keep(self, name: str, line: bytes, text: bytes) -> None:
         """Try a filter, and put it into the folder for all processes. Raises ParseError, PeerGarbled, OSError."""

@@ -251,7 +251,6 @@ class SharedFile:
 
     @contextmanager
     def _open_lock(self) -> Iterator[None]:
-        """Hold the lock under which the file is opened or renamed."""
         handle = os.open(self._path.with_name(f"{self._path.name}.door"), os.O_RDWR | os.O_CREAT, 0o600)
         try:
             fcntl.flock(handle, fcntl.LOCK_EX)

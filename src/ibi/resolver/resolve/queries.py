@@ -253,7 +253,8 @@ class Queries:
             error: IbiError = QueryNotSent("no time was left to ask it")
             batch.deliver(ArchiveResponse(archive, None, error, batch.began))
             return True
-        if shared is not None and _join(shared.get(archive.service), archive, batch):
+        in_flight = shared.get(archive.service) if shared is not None else None
+        if in_flight is not None and _join(in_flight, archive, batch):
             return True
         if not self._breaker.troubled or self._breaker.begin(archive.service, batch.began) is None:
             return False
@@ -312,7 +313,6 @@ class Queries:
             self._succeed(outgoing, reply, answer)
 
     async def _read(self, outgoing: _OutgoingQuery, reply: Reply) -> None:
-        """Read a long answer when it is its turn."""
         try:
             answer = await self._reading.read(reply.body)
         except (PeerError, ParseError) as error:
@@ -371,9 +371,9 @@ class Queries:
             deliver(ArchiveResponse(response.archive, response.answer, response.error, response.at))
 
 
-def _join(outgoing: _OutgoingQuery | None, archive: Archive, batch: QueryBatch) -> bool:
+def _join(outgoing: _OutgoingQuery, archive: Archive, batch: QueryBatch) -> bool:
     """Join a query in flight (singleflight), if it asks the same address and has time enough."""
-    if outgoing is None or outgoing.archive.address != archive.address:
+    if outgoing.archive.address != archive.address:
         return False
     if not outgoing.batch.deadline.lasts(batch.deadline.seconds / 2):
         return False

@@ -257,7 +257,6 @@ class Resolver:
         return alert
 
     def _members(self) -> Members:
-        """The included Archives as they are now."""
         # One read of shared memory, or a look once in a turn of the event loop, however many readers share the turn.
         number = self._generation[0] if self._generation is not None else 0
         if not self._is_current or number != self._generation_read:

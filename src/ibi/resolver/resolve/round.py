@@ -173,7 +173,6 @@ class Round:
             self._known = True
 
     def _widen(self) -> None:
-        """Ask all the others when it is this reader's turn."""
         if self._widening:
             return
         self._widening, self._phase_end = True, self._terms.deadline
