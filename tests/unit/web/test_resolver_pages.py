@@ -168,9 +168,9 @@ def _trace() -> Trace:
 
 def test_an_explanation_of_a_redirect_tells_each_round_and_the_reason() -> None:
     trace = _trace()
-    chosen, step = archive_of(ARCHIVE), trace.steps[0]
+    chosen = archive_of(ARCHIVE)
     found = WantedEntry(ITEM, Entry())
-    decision = Redirect("http://a/b", chosen, found, None, step.query, UrlList({}), complete=True)
+    decision = Redirect("http://a/b", chosen, found, None, UrlList({}), complete=True)
     page = Page(explanation(Explanation(decision, trace), "pt-BR"))
     assert "http://a/b" in page.links
     assert {"Rodada 1", "conhece o item", "4 ms", "GetLastEdition", "não foi esperado"} <= page.words

@@ -115,8 +115,13 @@ def address_of(bind: str) -> str:
     if not bind.startswith(_PASSED):
         return bind
     listener = _passed(bind)
-    host, port = listener.getsockname()[:2]
+    address = _host_port(listener)
     listener.detach()
+    return address
+
+
+def _host_port(listener: socket.socket) -> str:
+    host, port = listener.getsockname()[:2]
     return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
 
 
@@ -160,11 +165,6 @@ def server_of(service: Service) -> uvicorn.Server:
     return _Server(config)
 
 
-def _url(service: Service, listener: socket.socket) -> str:
-    host, port = listener.getsockname()[:2]
-    return f"{'https' if service.tls else 'http'}://{f'[{host}]' if ':' in host else host}:{port}"
-
-
 async def run(
     services: Sequence[Service],
     listeners: Sequence[socket.socket],
@@ -178,7 +178,8 @@ async def run(
     """
     servers = [server_of(service) for service in services]
     pairs = list(zip(servers, listeners, strict=True))
-    urls = [_url(service, listener) for service, listener in zip(services, listeners, strict=True)]
+    schemes = ["https" if service.tls else "http" for service in services]
+    urls = [f"{scheme}://{_host_port(each)}" for scheme, each in zip(schemes, listeners, strict=True)]
     serving = [asyncio.ensure_future(server.serve(sockets=[listener])) for server, listener in pairs]
     hooks: list[asyncio.Future[None]] = []
     try:

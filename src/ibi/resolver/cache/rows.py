@@ -116,18 +116,10 @@ def same(
     transaction: lmdb.Transaction[bytes], opened: Opened, key: bytes, answer: CachedAnswer
 ) -> int | None:
     """The generation under which this very answer is kept and not forgotten; None where it is not."""
-    row = transaction.get(key + b"\0", db=opened.tables[0])
-    if row is None:
-        return None
-    head = row[: _HEAD.size]
-    heard, fresh, _, born, length = _HEAD.unpack(head)
-    if (heard, fresh, length) != (answer.heard, answer.fresh_until, len(answer.body)):
-        return None
-    checksum = _CHECKSUM.unpack_from(row, _HEAD.size)[0]
-    known = (
-        checksum == crc32(answer.body, crc32(head)) and born == counts(transaction, opened, key).generation
-    )
-    return int(born) if known else None
+    generation = counts(transaction, opened, key).generation
+    kept = read_answer(transaction, opened, key, generation)
+    known = kept is not None and (kept.body, kept.heard, kept.fresh_until) == answer[:3]
+    return generation if known else None
 
 
 def write_answer(cursor: lmdb.Cursor[bytes], key: bytes, answer: CachedAnswer, generation: int) -> None:

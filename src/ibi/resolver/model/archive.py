@@ -117,7 +117,6 @@ class RegisteredArchive:
     """When it was last heard, to the minute."""
     confirmed_address: str | None = None
     """Where it confirmed last."""
-    confirmed_at: str | None = None
     move_allowed: bool = False
     """Whether the administrator lets it move once, whatever its old address says."""
     move: Move | None = None
@@ -168,7 +167,6 @@ def registered_archive(row: Mapping[str, Any], move: Move | None = None) -> Regi
         source=row["source"],
         heard_at=row["heard_at"],
         confirmed_address=row["confirmed_address"],
-        confirmed_at=row["confirmed_at"],
         move_allowed=bool(row["move_allowed"]),
         move=move,
         change=row["change"],

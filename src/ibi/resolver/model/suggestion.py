@@ -5,7 +5,6 @@ What the URL asks for, in words; other links; likely typos; a contact.
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from urllib.parse import quote
@@ -121,7 +120,6 @@ def parse_request(url: str) -> ParsedRequest | None:
 LONGEST_URL: Final = 600
 """Characters of a persistent URL in a prepared letter: mail programs cut longer ones."""
 
-_MAIL: Final = re.compile(r"[A-Za-z0-9.!#$%&'*+/=?^_`{|}~-]{1,64}@[A-Za-z0-9.-]{1,255}")
 _SAFE: Final = "@.-_~+"
 
 
@@ -199,8 +197,3 @@ class Suggestions:
         subject = f"{title}: {self.parsed.ibi}"
         to = ",".join(quote(each, safe=_SAFE) for each in self.to)
         return f"mailto:{to}?subject={quote(subject, safe='')}&body={quote(body, safe='')}"
-
-
-def is_mail(text: str) -> bool:
-    """Whether a text can stand as the one address of a letter."""
-    return _MAIL.fullmatch(text) is not None

@@ -8,13 +8,14 @@ from itertools import count
 from typing import TYPE_CHECKING, Final
 
 from ibi.errors import IbiError
+from ibi.http.well_known import mail_url
 from ibi.identifier.ibip import EPOCH, IBIp
 from ibi.identifier.legacy import LegacyId
 from ibi.protocol.relation import Kind as StepKind
 from ibi.protocol.relation import Step
 from ibi.resolver.model.alert import Alert, Kind
 from ibi.resolver.model.statements import WORDS, ArchiveStatement, RoundStatements, Statements, silence
-from ibi.resolver.model.suggestion import Responsible, SuggestedLink, Suggestions, is_mail, parse_request
+from ibi.resolver.model.suggestion import Responsible, SuggestedLink, Suggestions, parse_request
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -63,7 +64,7 @@ class ResponsibleArchives:
         self._by_name: dict[str, Responsible] = {}
         self._by_prefix: dict[str, list[Responsible]] = {}
         for each in archives:
-            mail = each.admin_mail if is_mail(each.admin_mail) else ""
+            mail = each.admin_mail if mail_url(each.admin_mail) else ""
             known = self._by_name[each.name] = Responsible(each.name, each.address, mail)
             prefix = each.name.lower().rsplit("/", 2 if "." in each.name else 1)[0]
             self._by_prefix.setdefault(prefix, []).append(known)
@@ -141,7 +142,7 @@ def _to(alert: Alert, concerned: tuple[Responsible, ...]) -> tuple[str, ...]:
     """Return the mail addresses for a report: first of those that can put it right."""
     if not alert.investigated and alert.kind is not Kind.NO_TRANSLATION:
         return ()
-    own = [alert.contact] if is_mail(alert.contact) else []
+    own = [alert.contact] if mail_url(alert.contact) else []
     theirs = [each.mail for each in concerned if each.mail]
     first, second = (theirs, own) if alert.kind in _OF_ARCHIVES else (own, theirs)
     return tuple(dict.fromkeys((*first, *second)))[:MOST_RESPONSIBLE]

@@ -73,7 +73,7 @@ DIFFERENCES: Final = (
 class Policy:
     """One of the two policies. `private_urls`: whether a redirect may lead to an address that is not public."""
 
-    __slots__ = ("differences", "looks_further", "name", "private_urls", "remembers", "strict")
+    __slots__ = ("differences", "name", "private_urls", "remembers", "strict")
 
     def __init__(self, strict: bool = False, private_urls: bool = False) -> None:  # noqa: FBT001, FBT002 - settings
         self.strict = strict
@@ -82,8 +82,6 @@ class Policy:
         """As the command line calls it."""
         self.differences = () if strict else DIFFERENCES
         """What it does beyond the letter of the standard."""
-        self.looks_further = not strict
-        """Whether an item that is offered, but not as the original, is asked for by its own name before an alert."""
         self.remembers = not strict
         """Whether answers, absence and holders are remembered from one resolution to the next."""
 

@@ -47,7 +47,7 @@ MAX_ROUNDS: Final = 32
 class Redirect(NamedTuple):
     """Send the reader to `url`; then acknowledge it to `archive`, if that gave a URL key.
 
-    `request`: the query; `answer`: what the Archive answered. `complete`: whether all had answered when an original was
+    `answer`: what the Archive answered. `complete`: whether all had answered when an original was
     chosen among all answers. `preferred`: to a faster answer, since this Archive is known to hold the original.
     `again`: from the cache, and still fresh. `stale`: from the cache, and expired; used because its Archive is silent,
     and not acknowledged.
@@ -57,7 +57,6 @@ class Redirect(NamedTuple):
     archive: Archive
     found: WantedEntry
     acknowledgment: Acknowledgment | None
-    request: UrlRequest
     answer: UrlList
     complete: bool
     preferred: bool = False
@@ -214,8 +213,8 @@ class Resolution:
             if not self._policy.leads(claim.archive, claim.found.entry.url):
                 return self._alert(Kind.UNSAFE_URL, [claim.archive])
             return self._redirect(*claim, complete=not self._silent)
-        if may_go_on and offers and self._policy.looks_further:
-            for heard in living:  # what is said of the item under its own name
+        if may_go_on and offers and not self._policy.strict:
+            for heard in living:  # the item may be asked for by its own name before an alert (note 7)
                 further = self._lead(_answer(heard))
                 if further is not None:
                     return further
@@ -287,7 +286,7 @@ class Resolution:
             )
         foreign = self._url.foreign_query
         location = with_query(url, foreign) if foreign else url
-        return Redirect(location, archive, found, acknowledgment, self.query, answer, complete)
+        return Redirect(location, archive, found, acknowledgment, answer, complete)
 
     def _kind(self, living: list[ArchiveResponse]) -> Kind:
         """Why there is no redirect, as far as that is known (RES-13, note 6)."""
