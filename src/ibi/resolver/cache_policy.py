@@ -65,7 +65,6 @@ class CachePolicy:
         trusted: Sequence[IPv4Network | IPv6Network],
         refuses: Callable[[str], bool],
     ) -> None:
-        self._registry_generation = generation
         self.generation = generation.numbers
         """The first of these is the generation of the registry now."""
         self.hosts = hosts
@@ -85,9 +84,7 @@ class CachePolicy:
 
     def refresh(self) -> None:
         """Read again which Archives are included."""
-        self.generation_read = (
-            self._registry_generation.current
-        )  # before reading: a change meanwhile is seen next time
+        self.generation_read = self.generation[0]  # before reading: a change meanwhile is seen next time
         archives = self._registry.archives()
         if archives is not self._archives:
             self._archives = archives

@@ -91,9 +91,9 @@ class FailureWindows:
         self._env.close()
 
     def _recent(self, packed: bytes | memoryview | None, limit: FailureLimit) -> list[float]:
-        """Return the failures that still count; times to come are those of a clock that was set back."""
         now = self._now()
         times = struct.unpack(f"{len(packed) // _TIME_BYTES}d", packed) if packed else ()
+        # Times to come are those of a clock that was set back.
         return [time for time in times if now - limit.seconds < time <= now]
 
 

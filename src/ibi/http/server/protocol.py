@@ -146,20 +146,16 @@ class Protocol(HttpToolsProtocol):
         self._received += len(data)
         super().data_received(data)
         if self._received and not self.transport.is_closing():
-            self._limit_request()
+            more = 0 if self._body_bytes is None else _CHUNK_FRAMING * self._body_bytes
+            if self._received > HEAD_BYTES + more:
+                self._refuse(431, "the request is too long")
+            elif self._timer is None:  # a request that came as a whole never had one
+                self._wait()
         self._declined = False
         if self._unsent:
             self._flush()
         if alone and self._begun == self._answered == 1 and not self._reading:
             self._learn(data)
-
-    def _limit_request(self) -> None:
-        """Refuse the request that is coming in if it is too long; else see that it does not take for ever."""
-        more = 0 if self._body_bytes is None else _CHUNK_FRAMING * self._body_bytes
-        if self._received > HEAD_BYTES + more:
-            self._refuse(431, "the request is too long")
-        elif self._timer is None:  # a request that came as a whole never had one
-            self._wait()
 
     def _flush(self) -> None:
         unsent, self._unsent = self._unsent, b""

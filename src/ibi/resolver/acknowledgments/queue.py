@@ -123,7 +123,6 @@ class AcknowledgmentSender(Struct, eq=False):
         return True
 
     def _on_reply(self, outcome: Reply | PeerError) -> None:
-        """Take the reply, or the error, and go on."""
         pending = self.pending
         if pending is None:
             return

@@ -155,7 +155,6 @@ class HintCache:
         return services
 
     def _write(self, batch: dict[bytes, _HintChange]) -> int:
-        """Write a batch; how many of it were written. Runs in the thread that writes."""
         if self._file.replaced():
             self._file.mend()
         opened = self._file.opened

@@ -144,7 +144,6 @@ class RedirectCache:
         self._behind.close()
 
     def _write(self, batch: dict[bytes, _PendingRedirect]) -> int:
-        """Write those whose answers are still kept; how many. Runs in the thread that writes."""
         return self._file.write(partial(self._put_all, batch), _clear)
 
     def _put_all(

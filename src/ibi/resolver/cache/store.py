@@ -166,6 +166,8 @@ class SharedFile:
         What another thread reads at this moment ends with an lmdb.Error.
         """
         with self._mending:
+            if error is None and not anew and self.opened is not None and not self.replaced():
+                return  # another thread has followed already
             old, self.opened = self.opened, None
             try:
                 with self._open_lock():

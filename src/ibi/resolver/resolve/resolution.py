@@ -156,7 +156,6 @@ class Resolution:
         return None
 
     def _hear_error(self, response: ArchiveResponse) -> Redirect | None:
-        """Take note that an Archive gave no answer that could be read or believed."""
         archive, error = response.archive, response.error
         self._silent[archive.service] = archive.name, cast("IbiError", error)
         if archive.service == self._awaited:
