@@ -30,11 +30,6 @@ if TYPE_CHECKING:
 LOOK_EVERY: Final = 0.5
 """Seconds after which the settings, and a registry changed by other programs, are read again."""
 
-_FOUND: Final = 302
-
-_log = logging.getLogger("ibi.resolver.fast_path")
-
-
 MOST_BYTES: Final = 96 * 1024 * 1024
 """Bytes that targets and their redirects take in one process, some 100,000 of them; what comes then is not put in."""
 
@@ -42,6 +37,9 @@ FULL_SECONDS: Final = 60.0
 """How long it stays as it is when it is full, before it is emptied: readers ask for other things after a while."""
 
 _OVERHEAD: Final = 450  # bytes that an entry takes in memory besides
+_FOUND: Final = 302
+
+_log = logging.getLogger("ibi.resolver.fast_path")
 
 
 class RecentRedirect(Struct, eq=False):

@@ -47,13 +47,11 @@ BY_LANGUAGE: Final = 255
 """The outcome number of a row that is only a hint."""
 
 _DIGEST = 8
-_ARCHIVE: Final = struct.Struct(
-    ">12sQ"
-)  # `rows.archive_key`, and the generation of the answers of that Archive
+# `rows.archive_key`, and the generation of the answers of that Archive.
+_ARCHIVE: Final = struct.Struct(">12sQ")
 _CHECKSUM: Final = struct.Struct(">I")
-_HEAD: Final = struct.Struct(
-    ">IddBBH"
-)  # checksum, heard, fresh until, outcome, Archives, bytes of the answer
+# Checksum, heard, fresh until, outcome, Archives, bytes of the answer.
+_HEAD: Final = struct.Struct(">IddBBH")
 
 CachedRedirect = tuple[bytes, int, int, bytes]
 """A redirect that may be given: the answer, its outcome number for the metrics, what tells it from others of its

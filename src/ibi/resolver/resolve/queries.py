@@ -57,21 +57,21 @@ class Pacer:
     def __init__(self, go: Callable[[Sequence[_OutgoingQuery]], None], others: Callable[[], bool]) -> None:
         self._go = go
         self._others = others
-        self._line: deque[_OutgoingQuery] = deque()
+        self._waiting: deque[_OutgoingQuery] = deque()
         self._left = A_TURN
         self._ticking = False
 
-    def add(self, steps: Iterable[_OutgoingQuery]) -> None:
+    def add(self, queries: Iterable[_OutgoingQuery]) -> None:
         """Send them when it is their turn, which may be at once."""
         if not self._ticking:
             self._ticking = True
             asyncio.get_running_loop().call_soon(self._tick)
-        self._line.extend(steps)
+        self._waiting.extend(queries)
         self._let_go()
 
     def _let_go(self) -> None:
-        line = self._line
-        turn = [line.popleft() for _ in range(min(self._left, len(line)))]
+        waiting = self._waiting
+        turn = [waiting.popleft() for _ in range(min(self._left, len(waiting)))]
         self._left -= len(turn)
         if turn:
             self._go(turn)
@@ -108,21 +108,18 @@ class LoopLag:
         # To be called only where it has stopped or its beat is overdue, so that most queries cost no call.
         if self.beat is not None:
             self.beat.cancel()
-        self._next()
+        self.beat = asyncio.get_running_loop().call_later(_LATE, self._again)
 
     def was_late(self, since: float) -> bool:
         """Whether it has been late since a time of the loop."""
         self._feel()
         return self._late_at >= since
 
-    def _next(self) -> None:
-        self.beat = asyncio.get_running_loop().call_later(_LATE, self._again)
-
     def _again(self) -> None:
         self._feel()
         self.beat = None
         if self._wanted():
-            self._next()
+            self.begin()
 
     def _feel(self) -> None:
         now = asyncio.get_running_loop().time()
@@ -337,9 +334,8 @@ class Queries:
     def _fail(self, outgoing: _OutgoingQuery, error: PeerError | ParseError) -> None:
         garbled, why = isinstance(error, PeerGarbled), cast("IbiError", error)
         if isinstance(error, ParseError):
-            reason = IbiError(
-                error.problem, **error.details
-            )  # without the answer, which the error holds (T10)
+            # Without the answer, which the error holds (T10).
+            reason = IbiError(error.problem, **error.details)
             garbled, why = True, IbiError("the answer is not a pair list: {reason}", reason=reason)
         why.with_traceback(None)  # kept for as long as the Archive is in trouble
         batch, now = outgoing.batch, outgoing.batch.deadline.now()
