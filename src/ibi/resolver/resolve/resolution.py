@@ -300,7 +300,7 @@ class Resolution:
     def _alert(self, kind: Kind, archives: list[Archive]) -> Alert:
         queried = len(self._answered | self._silent.keys())
         cause = kind  # what it would be if all had answered
-        # The known holder may say that the item was removed, whoever is silent (note 6).
+        # The known holder may say that the item was removed, however many Archives are silent (note 6).
         removed = kind is Kind.DELETED and any(heard.archive.service == self._holder for heard in self._heard)
         if kind is not Kind.SUSPECT_ORIGINALS and (self._silent or not queried) and not removed:
             kind = Kind.INCOMPLETE
