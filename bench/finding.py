@@ -26,9 +26,8 @@ from bench.importing import taken_in
 from ibi.app.archive import indexer
 from ibi.archive.search import feeds
 from ibi.archive.search import search as looking
-from ibi.archive.search.index import SearchIndex
+from ibi.archive.search.index import FILE, IndexNotReady, SearchIndex
 from ibi.archive.search.search import hits
-from ibi.archive.search.tables import FILE, IndexNotReady
 from ibi.archive.search.words import SearchQuery
 from ibi.archive.store.data_directory import DataDirectory
 from ibi.minting.machine import this_machine

@@ -20,7 +20,6 @@ TARGETS: Final = {
 """By name."""
 
 EXCEPTIONS: Final = {
-    "archive.admin.forms.read_with_files": "a form over HTTP, which requests are tried with (P-F2)",
     "archive.api.received_files.read_file": "takes whatever bytes come for the content of a file",
     "archive.store.sidecars.read_file": "the bytes of a file",
     "archive.search.indexing.read_dating": "two numbers in a file of our own; its tests damage it",

@@ -5,12 +5,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final
 
 from ibi.accounts.tokens import Tokens, scopes_of
-from ibi.api.bodies import Refusal
 from ibi.http.client import HostPort
 from ibi.http.client.download import Answer, CheckedURL
 from ibi.http.client.response import ReplyParser, SharedState
 from ibi.http.request import Request, host_of
-from ibi.http.response import visible
+from ibi.http.response import Refusal, visible
 from ibi.minting.order import LabelOrder
 from ibi.minting.state import StateRecord
 from ibi.runtime.logging import scrubbed

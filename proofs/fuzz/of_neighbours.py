@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
-from ibi.api.bodies import Refusal, read_json
+from ibi.api.bodies import read_json
 from ibi.archive.api.received_files import FormReader
 from ibi.archive.model.url_key import UrlKeys
 from ibi.archive.pages.statistics import _month
@@ -20,6 +20,7 @@ from ibi.archive.store.tables.rows import read_problem, write_problem
 from ibi.errors import BadItem
 from ibi.http.conditional import Unsatisfiable, part, unchanged
 from ibi.http.request import Request
+from ibi.http.response import Refusal
 from ibi.identifier.forms import parse_ibi
 from ibi.protocol.messages import Acknowledgment, read_request
 from ibi.runtime.signing import Signer, canonical
@@ -193,7 +194,6 @@ TALK: Final = (
         "bytes",
         corpus.FORM,
         refuses=_REFUSAL,
-        also=frozenset({"archive.api.received_files.read_form"}),
     ),
     Target(
         "archive.api.received_files.Form",

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from typing import Final
 
-from ibi.api.bodies import BodyFields, Refusal, json_object, read_json
+from ibi.api.bodies import BodyFields, json_object, read_json
 from ibi.archive.ingest.sources.ris import read_ris
 from ibi.archive.oai.lists import ListPosition, ResumptionTokens
 from ibi.archive.oai.request import OaiError, read_request
 from ibi.archive.search.words import SearchQuery, match_expression
 from ibi.archive.search.words import read_search_query as read_search
 from ibi.http.handle_records import WantedValues
+from ibi.http.response import Refusal
 from ibi.resolver.evidence.pages import entry_filter
 from ibi.resolver.members.settings_changes import COMMAND_SETTINGS, checked_setting
 from proofs.fuzz.of_archives import records

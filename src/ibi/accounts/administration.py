@@ -23,18 +23,18 @@ from ibi.accounts.layout import (
     AccountsPage,
     Form,
     Layout,
-    NotFound,
     NoticePage,
     PageHandler,
     PageRequest,
     SignInPage,
+    no_such_page,
     query_of,
 )
-from ibi.accounts.sign_in import Authentication, Denied
+from ibi.accounts.sign_in import Authentication
 from ibi.accounts.tokens import Scope
 from ibi.errors import IbiError, SetupError
 from ibi.http.request import ClientGone
-from ibi.http.response import HTML, NO_STORE, Response
+from ibi.http.response import HTML, NO_STORE, Refusal, Response
 from ibi.protocol.language import LanguagePreference
 from ibi.runtime.i18n import LANGUAGES
 from ibi.runtime.tasks import run_to_completion
@@ -82,8 +82,8 @@ class Administration:
         handlers: Mapping[str, PageHandler],
         render: Callable[[Layout, str], bytes],
         client_of: Callable[[Request], Client],
-        problem_of: Callable[[Exception], Problem | None],
         address: str,
+        problem_of: Callable[[Exception], Problem | None] = lambda _: None,
         read_form: Callable[
             [Request, Receive, Check], AbstractAsyncContextManager[Form]
         ] = form_without_files,
@@ -104,7 +104,9 @@ class Administration:
             return Response(400)  # which is not read
         except asyncio.CancelledError:
             # The server stops and waits no longer; a page is better than a connection that breaks.
-            problem: Exception = Denied(503, IbiError("this server is stopping; ask again later"), 10)
+            problem: Exception = Refusal(
+                503, IbiError("this server is stopping; ask again later"), ("retry-after", "11")
+            )
         except Exception as error:  # noqa: BLE001 - judged below; a fault of ours must not show itself
             problem = error
         return await self._problem_page(request, Layout(), problem)
@@ -116,8 +118,7 @@ class Administration:
     async def _answer(self, request: Request, receive: Receive) -> Response:
         if request.method not in {"GET", "HEAD", "POST"}:
             why = IbiError("only {methods} are understood here", methods="GET, HEAD, POST")
-            page = await self._page(request, Layout(status=405, problem=why))
-            return page.having(("allow", "GET, HEAD, POST"))
+            raise Refusal(405, why, ("allow", "GET, HEAD, POST"))
         # Before anything of the request is done: a form of another site must not even sign a user in or out.
         if not request.reads:
             self._authentication.check_origin(request)
@@ -136,8 +137,8 @@ class Administration:
         """A page for a user who is signed in."""
         handler = self._handlers.get(word)
         if handler is None:
-            error = NotFound("there is no such page here")
-            return await self._problem_page(page_request.request, Layout(signed=page_request.signed), error)
+            layout = Layout(signed=page_request.signed)
+            return await self._problem_page(page_request.request, layout, no_such_page())
         if not page_request.may(handler.scope):
             why = IbiError("your account is not for this; ask an administrator")
             return await self._page(
@@ -202,7 +203,7 @@ class Administration:
         password = next(iter(form.many("password")), "")
         try:
             signed, cookies = await self._authentication.sign_in(request, client, form.one("name"), password)
-        except Denied as denied:
+        except Refusal as denied:
             return await self._problem_page(request, Layout(page), denied)
         kept = [("set-cookie", cookie) for cookie in cookies]
         if page.kept:
@@ -250,27 +251,25 @@ class Administration:
     async def _problem_page(
         self, request: Request, layout: Layout, error: Exception, *, tell_all: bool = False
     ) -> Response:
-        """A page with what went wrong. `tell_all`: also what is wrong with a setting, to administrators."""
-        status, why, headers = self._judged(error, tell_all=tell_all)
-        page = await self._page(request, replace(layout, status=status, problem=why))
-        return page.having(*headers)
+        """A page with what went wrong; a fault of the server is logged in full and not shown.
 
-    def _judged(self, error: Exception, *, tell_all: bool) -> Problem:
-        """Status, sentence and headers for an error; a fault of the server is logged in full and not shown."""
-        if isinstance(error, Denied):
-            headers = (("retry-after", str(int(error.wait) + 1)),) if error.wait else ()
-            return error.status, error.why, headers
-        if isinstance(error, NotFound):
-            return 404, error, ()
+        `tell_all`: also what is wrong with a setting is shown, to administrators.
+        """
         found = self._problem_of(error)
-        if found is not None:
-            return found
-        if isinstance(error, IbiError) and (tell_all or not isinstance(error, SetupError)):
-            return 422, error, ()
-        exc_info = None if isinstance(error, IbiError) else error
-        _log.error("a request could not be answered: %s", error, exc_info=exc_info)
-        why = IbiError("this server cannot answer now; try again later")
-        return 503, why, (("retry-after", "10"),)
+        if isinstance(error, Refusal):
+            found = error.status, error.why, error.headers
+        elif (
+            found is None and isinstance(error, IbiError) and (tell_all or not isinstance(error, SetupError))
+        ):
+            found = 422, error, ()
+        elif found is None:
+            exc_info = None if isinstance(error, IbiError) else error
+            _log.error("a request could not be answered: %s", error, exc_info=exc_info)
+            why = IbiError("this server cannot answer now; try again later")
+            found = 503, why, (("retry-after", "10"),)
+        status, problem, headers = found
+        page = await self._page(request, replace(layout, status=status, problem=problem))
+        return page.having(*headers)
 
     async def _page(self, request: Request, layout: Layout) -> Response:
         """Render a layout; no cache may keep the page, no other site frame it or add a script to it."""
@@ -281,30 +280,28 @@ class Administration:
         whole = replace(layout, nonce=nonce, address=self._address)
         loop = asyncio.get_running_loop()
         body = await loop.run_in_executor(_RENDERING, self._render, whole, language)
-        return Response(layout.status, body, HTML, (*_headers(nonce), ("content-language", language)))
+        policy = (
+            f"default-src 'none'; style-src 'self'; script-src 'nonce-{nonce}'; connect-src 'self'; "
+            "img-src 'self' data:; form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
+        )
+        headers = (
+            ("content-security-policy", policy),
+            # With "no-referrer", browsers would send forms with `Origin: null`, and check_origin would refuse them.
+            ("referrer-policy", "same-origin"),
+            ("x-frame-options", "DENY"),
+            ("cross-origin-opener-policy", "same-origin"),
+            ("cross-origin-resource-policy", "same-origin"),
+            ("x-robots-tag", "noindex, nofollow"),
+            ("vary", "Cookie, Accept-Language"),
+            *NO_STORE,
+            ("content-language", language),
+        )
+        return Response(layout.status, body, HTML, headers)
 
 
 async def _in_thread(function: Callable[..., _T], *args: Any, **named: Any) -> _T:
     """Run a function that may wait in a thread; a cancelled caller waits for it, since it may be changing something."""
     return await run_to_completion(partial(function, *args, **named), threads=_THREADS)
-
-
-def _headers(nonce: str) -> Headers:
-    policy = (
-        f"default-src 'none'; style-src 'self'; script-src 'nonce-{nonce}'; connect-src 'self'; img-src 'self' data:; "
-        "form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
-    )
-    return (
-        ("content-security-policy", policy),
-        # With "no-referrer", browsers would send forms with `Origin: null`, and check_origin would refuse them.
-        ("referrer-policy", "same-origin"),
-        ("x-frame-options", "DENY"),
-        ("cross-origin-opener-policy", "same-origin"),
-        ("cross-origin-resource-policy", "same-origin"),
-        ("x-robots-tag", "noindex, nofollow"),
-        ("vary", "Cookie, Accept-Language"),
-        *NO_STORE,
-    )
 
 
 def _place(path: str) -> tuple[str, str]:
@@ -335,7 +332,7 @@ class AccountPages:
         }
 
     def _set_password(self, page_request: PageRequest, form: Form) -> str:
-        """Set another password; every session of the account ends, this one too. Raises Denied, IbiError."""
+        """Set another password; every session of the account ends, this one too. Raises Refusal, IbiError."""
         now, new = (next(iter(form.many(name)), "") for name in ("password", "new_password"))
         if form.many("again_password") != [new]:
             raise IbiError("the two passwords differ; nothing was changed")

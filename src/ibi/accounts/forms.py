@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import json
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import parse_qsl
 
@@ -16,10 +17,10 @@ from python_multipart.exceptions import FormParserError
 from python_multipart.multipart import parse_options_header
 
 from ibi.accounts.layout import Form
-from ibi.accounts.sign_in import Denied
 from ibi.errors import IbiError
 from ibi.http.multipart import PartReader
 from ibi.http.request import ClientGone
+from ibi.http.response import Refusal
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Sequence
@@ -28,7 +29,7 @@ if TYPE_CHECKING:
 
     Receive = Callable[[], Awaitable[Any]]
     Check = Callable[[str], None]
-    """Given the token of a form, raises Denied unless it is of this session."""
+    """Given the token of a form, raises Refusal unless it is of this session."""
     Typed = tuple[tuple[str, str], ...]
 
 
@@ -53,15 +54,15 @@ def media_type_of(request: Request) -> str:
     return request.header(b"content-type").partition(";")[0].strip().lower()
 
 
-def unreadable() -> Denied:
+def unreadable() -> Refusal:
     """The error for a form that no browser can have made of our page."""
-    return Denied(400, IbiError("the form cannot be read; open the page again and repeat it"))
+    return Refusal(400, IbiError("the form cannot be read; open the page again and repeat it"))
 
 
 async def read_fields(request: Request, receive: Receive, check: Check) -> Form:
-    """A form without files; `check` is given its token. Raises Denied and ClientGone."""
+    """A form without files; `check` is given its token. Raises Refusal and ClientGone."""
     if media_type_of(request) != URLENCODED:
-        raise Denied(415, IbiError("this is not the form of this page; open the page again"))
+        raise Refusal(415, IbiError("this is not the form of this page; open the page again"))
     raw, more = bytearray(), True
     while more:
         message = await receive()
@@ -70,19 +71,15 @@ async def read_fields(request: Request, receive: Receive, check: Check) -> Form:
         raw += message.get("body", b"")
         more = message.get("more_body", False)
         if len(raw) > LONGEST_FIELDS:
-            raise Denied(413, IbiError("the texts of the form are too long"))
+            raise Refusal(413, IbiError("the texts of the form are too long"))
     try:
-        pairs = await asyncio.get_running_loop().run_in_executor(PARSING, _pairs, raw)
+        parse = partial(parse_qsl, keep_blank_values=True, errors="strict", max_num_fields=MOST_FIELDS)
+        pairs = await asyncio.get_running_loop().run_in_executor(PARSING, parse, raw.decode("ascii"))
     except ValueError:
         raise unreadable() from None
     form = Form(unix_lines(pairs))
     check(form.one(TOKEN))
     return form
-
-
-def _pairs(raw: bytes | bytearray) -> list[tuple[str, str]]:
-    """The fields of a form without files. Raises ValueError for what is none."""
-    return parse_qsl(raw.decode("ascii"), keep_blank_values=True, errors="strict", max_num_fields=MOST_FIELDS)
 
 
 def unix_lines(fields: list[tuple[str, str]]) -> list[tuple[str, str]]:
@@ -91,7 +88,7 @@ def unix_lines(fields: list[tuple[str, str]]) -> list[tuple[str, str]]:
 
 
 async def read_expired_form(request: Request, receive: Receive) -> Typed | None:
-    """The texts of a form but its passwords; None if they are too long to be kept. Raises Denied and ClientGone."""
+    """The texts of a form but its passwords; None if they are too long to be kept. Raises Refusal and ClientGone."""
     if media_type_of(request) == MULTIPART:
         fields = await _texts_of(request, receive)
     else:
@@ -133,19 +130,15 @@ async def _texts_of(request: Request, receive: Receive) -> Sequence[tuple[str, s
             if left < 0:
                 return None
             await loop.run_in_executor(PARSING, texts.write, piece)
-    except _TooMany:
+    except Refusal:
         return None
     except FormParserError:
         return ()
     return None if texts.left < 0 else unix_lines(texts.fields)
 
 
-class _TooMany(Exception):
-    """A form has more parts than any of ours: each of them costs processor time."""
-
-
 class _Texts(PartReader):
-    """Collects the text parts of a form. Raises FormParserError; when fed, _TooMany, too."""
+    """Collects the text parts of a form. Raises FormParserError; when fed, Refusal, too."""
 
     def __init__(self, content_type: str) -> None:
         super().__init__(parse_options_header(content_type)[1].get(b"boundary", b""))
@@ -158,7 +151,8 @@ class _Texts(PartReader):
     def _part(self, kind: bytes, options: dict[bytes, bytes]) -> None:
         self._parts += 1
         if self._parts > MOST_FIELDS:
-            raise _TooMany
+            # More than any of ours: each of them costs processor time (threat T12).
+            raise unreadable()
         # A part with the name of a file is a file, whatever its type says; one without a disposition has no name.
         is_text = bool(kind) and b"filename" not in options
         self._name = options.get(b"name", b"").decode("utf-8", "replace") if is_text else None

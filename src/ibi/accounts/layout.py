@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
 from ibi.errors import IbiError, ParseError
+from ibi.http.response import Refusal
 from ibi.identifier.forms import parse_name
 from ibi.protocol.query_string import read_query, unescape
 
@@ -72,12 +73,13 @@ def query_of(request: Request) -> Mapping[str, str]:
         return {}
 
 
-class NotFound(IbiError):
-    """There is no such page."""
+def no_such_page() -> Refusal:
+    """The refusal of an address that no page has."""
+    return Refusal(404, IbiError("there is no such page here"))
 
 
 def _no_form(_page_request: PageRequest, _form: Form) -> Any:
-    raise NotFound("there is no such page here")
+    raise no_such_page()
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,12 +108,10 @@ class SignInPage:
     """Whether a password may be typed here: not where it would travel in the open."""
 
 
-@dataclass(frozen=True, slots=True)
 class NoticePage:
     """A page with nothing but what its layout shows: a problem, or a notice."""
 
 
-@dataclass(frozen=True, slots=True)
 class AccountPage:
     """One's own account: its password, and its sessions."""
 
@@ -134,7 +134,7 @@ class Layout:
     `here`: the word of the page in its address; `nonce`: by which the policy allows the script of the page.
     """
 
-    page: Any = NoticePage()
+    page: Any = NoticePage()  # noqa: RUF009 - it has no state
     status: int = 200
     signed: SignedInUser | None = None
     problem: IbiError | None = None

@@ -70,11 +70,10 @@ _CLEAR_ALL: Final = "DELETE FROM attempt WHERE name = ?"
 
 
 class Session(NamedTuple):
-    """One session: its account, its password (`stamp`, see Account), and when it started, in POSIX seconds."""
+    """One session: its account, and its password (`stamp`, see Account)."""
 
     account: str
     stamp: str
-    started_at: float
 
 
 class AttemptLimit(NamedTuple):
@@ -120,7 +119,14 @@ class Sessions:
     def find(self, session: str) -> Session | None:
         """The session of an id, None if it is none or has ended. Notes that it is in use."""
         now, hashed = self._now(), _hash(session)
-        row = self._row(_FIND, hashed)
+        self._make()
+        try:
+            # Read without waiting for any writer.
+            with closing(self._engine.raw_connection()) as connection:
+                row = connection.cursor().execute(_FIND, (hashed,)).fetchone()
+        except (DatabaseError, self._engine.dialect.loaded_dbapi.Error) as error:
+            problem = "the database {path} cannot be used: {reason}"
+            raise SetupError(problem, path=self._path, reason=error) from None
         if row is None:
             return None
         account, stamp, begun, seen = row
@@ -131,7 +137,7 @@ class Sessions:
         if now - seen >= _NOTE_EVERY:
             with self._writing() as run:
                 run.exec_driver_sql(_SEEN, (now, hashed))
-        return Session(account, stamp, begun)
+        return Session(account, stamp)
 
     def end(self, session: str) -> None:
         """End a session; one that has ended may be ended again."""
@@ -170,16 +176,6 @@ class Sessions:
         values = (name, now - limit.seconds, now, limit.most)
         moments = [row[0] for row in run.exec_driver_sql(_TRIED, values)]
         return max(moments[-1] + limit.seconds - now, _A_MOMENT) if len(moments) >= limit.most else 0.0
-
-    def _row(self, statement: str, *values: Any) -> Any:
-        """One row, read without waiting for any writer."""
-        self._make()
-        try:
-            with closing(self._engine.raw_connection()) as connection:
-                return connection.cursor().execute(statement, values).fetchone()
-        except (DatabaseError, self._engine.dialect.loaded_dbapi.Error) as error:
-            problem = "the database {path} cannot be used: {reason}"
-            raise SetupError(problem, path=self._path, reason=error) from None
 
     def _writing(self) -> Any:
         self._make()

@@ -27,6 +27,7 @@ from ibi.errors import IbiError
 from ibi.http.client_address import is_loopback
 from ibi.http.limits.token_bucket import client_key
 from ibi.http.request import host_of
+from ibi.http.response import Refusal
 from ibi.runtime.json_list import LONGEST_NAME
 
 if TYPE_CHECKING:
@@ -69,16 +70,6 @@ _OF_PROXIES: Final = (
 _DIGITS: Final = 8
 _LONGEST_ID: Final = 64
 _LONGEST_TYPED: Final = 4 * LONGEST_NAME  # cut before it is normalised, which takes long for long texts
-
-
-class Denied(Exception):
-    """A request that is denied: the status, why, and after how many seconds it may be tried again (0: never)."""
-
-    def __init__(self, status: int, why: IbiError, wait: float = 0.0) -> None:
-        super().__init__(str(why))
-        self.status = status
-        self.why = why
-        self.wait = wait
 
 
 class Client(NamedTuple):
@@ -131,12 +122,12 @@ class Authentication:
     async def sign_in(
         self, request: Request, client: Client, name: str, password: str
     ) -> tuple[SignedInUser, tuple[str, ...]]:
-        """Sign in: a new session, whatever there was before, and each Set-Cookie. Raises Denied, SetupError."""
+        """Sign in: a new session, whatever there was before, and each Set-Cookie. Raises Refusal, SetupError."""
         self.check_transport(client)
         name = normalize("NFKC", name[:_LONGEST_TYPED]).strip().lower()[: LONGEST_NAME + 1]
         self._refuse_when_busy()
         account = await asyncio.to_thread(self.accounts.find, name)
-        device = device_of(_cookies(request).get(self._name(client, known=True), ""), account)
+        device = _device_of(_cookies(request).get(self._name(client, known=True), ""), account)
         source = client_key(client.address or "")
         limits: tuple[tuple[AttemptLimit, str], ...] = (
             (_OF_ONE, f"{name} {source}"), (_OF_NETWORK, source), (_OF_ACCOUNT, name),
@@ -148,7 +139,7 @@ class Authentication:
         # An unknown account costs the same time as a wrong password, or the time would give names away.
         right = await self._checked(account.hash if account else decoy_hash(), password)
         if account is None or not right:
-            raise Denied(403, IbiError("the name or the password is wrong; look at both and try again"))
+            raise Refusal(403, IbiError("the name or the password is wrong; look at both and try again"))
         await asyncio.to_thread(self.sessions.clear, attempt, *limits[0])
         # A new id at every sign-in: one that was planted in the browser before is worth nothing.
         before = _cookies(request).get(self._name(client))
@@ -156,17 +147,19 @@ class Authentication:
             await asyncio.to_thread(self.sessions.end, before)
         session = await asyncio.to_thread(self.sessions.start, account.name, account.stamp)
         signed = SignedInUser(account.name, account.role, _form_token(session), session)
-        known = self._set(client, device_cookie(device, account), int(BROWSER_KNOWN), known=True)
+        device = device or secrets.token_hex(_BYTES)
+        cookie = f"{device}.{_seal(device, account)}"
+        known = self._set(client, cookie, int(BROWSER_KNOWN), known=True)
         return signed, (known, self._set(client, session, int(ABSOLUTE)))
 
     def check_password(self, signed: SignedInUser, client: Client, password: str) -> None:
-        """Ask the user for the password once more. Waits, slow on purpose. Raises Denied, SetupError."""
+        """Ask the user for the password once more. Waits, slow on purpose. Raises Refusal, SetupError."""
         name = signed.name.lower()
         limits = ((_OF_ONE, f"{name} {client_key(client.address or '')}"), (_OF_ACCOUNT, name))
         attempt = self._attempt(limits)
         account = self.accounts.find(signed.name)
         if account is None or not _CHECKING.submit(is_hash_of, account.hash, password).result():
-            raise Denied(403, IbiError("this is not your present password"))
+            raise Refusal(403, IbiError("this is not your present password"))
         self.sessions.clear(attempt, *limits[0])
 
     def sign_out(self, signed: SignedInUser, client: Client, *, everywhere: bool) -> str:
@@ -179,43 +172,41 @@ class Authentication:
 
     @staticmethod
     def check_transport(client: Client) -> None:
-        """Refuse a password where others could read it on its way. Raises Denied."""
+        """Refuse a password where others could read it on its way. Raises Refusal."""
         if not (client.secure or client.local):
             problem = (
                 "signing in needs https: open this page by an address that begins with https, "
                 "or ask whoever runs the server to provide one"
             )
-            raise Denied(403, IbiError(problem))
+            raise Refusal(403, IbiError(problem))
 
     @staticmethod
     def check_origin(request: Request) -> None:
-        """Refuse what another site has sent, and what does not name its sender. Raises Denied."""
+        """Refuse what another site has sent, and what does not name its sender. Raises Refusal."""
         site, origin = request.header(b"sec-fetch-site"), request.header(b"origin")
         ours = _netloc(origin) == request.header(b"host").lower() != "" if origin else bool(site)
         if not ours or site not in {"", "same-origin"}:
-            raise Denied(
-                403, IbiError("this form was not sent from a page of ours; open the page again and repeat it")
-            )
+            problem = "this form was not sent from a page of ours; open the page again and repeat it"
+            raise Refusal(403, IbiError(problem))
 
     @staticmethod
     def check_form(signed: SignedInUser, token: str) -> None:
-        """Refuse a form that belongs to no page of this session. Raises Denied."""
+        """Refuse a form that belongs to no page of this session. Raises Refusal."""
         if not compare_digest(signed.token.encode(), token.encode("utf-8", "replace")):
-            raise Denied(
-                403, IbiError("this form belongs to an earlier session; open the page again and repeat it")
-            )
+            problem = "this form belongs to an earlier session; open the page again and repeat it"
+            raise Refusal(403, IbiError(problem))
 
     def _attempt(self, limits: Sequence[tuple[AttemptLimit, str]]) -> SignInAttempt:
-        """Count an attempt under these limits. Raises Denied where one is reached."""
+        """Count an attempt under these limits. Raises Refusal where one is reached."""
         attempt = self.sessions.attempt(limits)
         if attempt.wait:
             minutes = int(attempt.wait // 60) + 1
             why = IbiError("too many attempts; wait {minutes} minutes, then try again", minutes=minutes)
-            raise Denied(429, why, attempt.wait)
+            raise Refusal(429, why, ("retry-after", str(int(attempt.wait) + 1)))
         return attempt
 
     async def _checked(self, kept: str, password: str) -> bool:
-        """Compare a password, two at a time. Raises Denied where too many wait already."""
+        """Compare a password, two at a time. Raises Refusal where too many wait already."""
         self._refuse_when_busy()
         self._waiting += 1
         try:
@@ -224,9 +215,10 @@ class Authentication:
             self._waiting -= 1
 
     def _refuse_when_busy(self) -> None:
-        """Refuse a sign-in while too many wait, before anything is counted. Raises Denied."""
+        """Refuse a sign-in while too many wait, before anything is counted. Raises Refusal."""
         if self._waiting >= MOST_WAITING:
-            raise Denied(503, IbiError("too many people are signing in just now; try again in a moment"), 5.0)
+            why = IbiError("too many people are signing in just now; try again in a moment")
+            raise Refusal(503, why, ("retry-after", "6"))
 
     def _name(self, client: Client, *, known: bool = False) -> str:
         cookie = f"{self._cookie}-known" if known else self._cookie
@@ -251,18 +243,12 @@ def client_of(request: Request, address: str | None, *, proxied: bool) -> Client
     return Client(address, https, direct and here)
 
 
-def device_of(cookie: str, account: Account | None) -> str:
+def _device_of(cookie: str, account: Account | None) -> str:
     """The number of a browser in which this account has signed in before; "" of any other."""
     if account is None or not _COOKIE.fullmatch(cookie):
         return ""
     device, seal = cookie.split(".")
-    return device if hmac.compare_digest(seal, _seal(device, account)) else ""
-
-
-def device_cookie(device: str, account: Account) -> str:
-    """The cookie of a browser in which this account has just signed in; `device` "" gives it a new number."""
-    device = device or secrets.token_hex(_BYTES)
-    return f"{device}.{_seal(device, account)}"
+    return device if compare_digest(seal, _seal(device, account)) else ""
 
 
 def _seal(device: str, account: Account) -> str:

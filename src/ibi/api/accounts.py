@@ -1,10 +1,6 @@
 """Accounts of people and tokens of programs over HTTP, for programs whose own token is an administrator's.
 
-GET    /-/api/accounts                      POST {"name", "role"}: a new one; the answer has its password
-PATCH  /-/api/accounts/<name>  {"role"}     DELETE
-POST   /-/api/accounts/<name>/password      another password, this once
-GET    /-/api/tokens                        POST {"name", "scopes"}: a new one, which is shown this once
-DELETE /-/api/tokens/<name>
+A password that is made and a new token are in one answer, and never again.
 """
 
 from __future__ import annotations
@@ -13,10 +9,10 @@ from typing import TYPE_CHECKING, Any, Final
 
 from ibi.accounts.people import Account, AccountManager, account_facts
 from ibi.accounts.tokens import Scope
-from ibi.api.bodies import BodyFields, Refusal
+from ibi.api.bodies import BodyFields
 from ibi.api.routes import MOMENT, TEXT, Route, answer, explained, list_of, record
 from ibi.errors import IbiError, NotHeld
-from ibi.http.response import Response
+from ibi.http.response import Refusal, Response
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

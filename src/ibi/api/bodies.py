@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from ibi.errors import IbiError
 from ibi.http.request import ClientGone
+from ibi.http.response import Refusal
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
@@ -37,17 +38,11 @@ _SCHEMAS: Final[Mapping[type, Mapping[str, Any]]] = {
     bool: {"type": "boolean"},
     list: {"type": "array", "items": _TEXT, "maxItems": MOST_TEXTS},
 }
-
-
-class Refusal(Exception):
-    """A request that is refused: the status, why, further headers, and further members of the problem."""
-
-    def __init__(self, status: int, why: IbiError, *headers: tuple[str, str], **members: Any) -> None:
-        super().__init__(str(why))
-        self.status = status
-        self.why = why
-        self.headers = headers
-        self.members = members
+_MEANT: Final = {
+    str: "{name} is a text in quotes",
+    bool: "{name} is true or false",
+    list: "{name} is a list of texts",
+}
 
 
 class Body:
@@ -109,7 +104,7 @@ def read_json(body: bytes | bytearray) -> Any:
     """Read a JSON value: UTF-8, whole characters, finite numbers, no name twice in an object. Raises Refusal (400)."""
     try:
         value = json.loads(
-            body.decode(), object_pairs_hook=_once, parse_constant=_no_number, parse_float=_finite
+            body.decode(), object_pairs_hook=_once, parse_constant=_finite, parse_float=_finite
         )
         # Half a character (a lone surrogate) can be written in JSON, but no file and no database takes it.
         json.dumps(value, ensure_ascii=False).encode()
@@ -131,10 +126,6 @@ def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     if len(value) < len(pairs):
         raise Refusal(400, IbiError("a name stands twice in one object"))
     return value
-
-
-def _no_number(text: str) -> float:
-    raise ValueError(text)
 
 
 def _finite(text: str) -> float:
@@ -183,17 +174,12 @@ class BodyFields:
 
 def _check(name: str, value: Any, kind: type) -> None:
     """Refuse a value of another type, or one that is too long."""
-    if kind is bool and not isinstance(value, bool):
-        raise _refused("{name} is true or false", name)
-    if kind is list:
-        if not isinstance(value, list) or len(value) > MOST_TEXTS:
-            raise _refused("{name} is a list of texts", name)
-        for each in value:
-            _check(name, each, str)
-    if kind is str and not isinstance(value, str):
-        raise _refused("{name} is a text in quotes", name)
+    if not isinstance(value, kind) or (isinstance(value, list) and len(value) > MOST_TEXTS):
+        raise _refused(_MEANT[kind], name)
     if isinstance(value, str) and len(value) > LONGEST_MEMBER:
         raise _refused("{name} is too long", name)
+    for each in value if isinstance(value, list) else ():
+        _check(name, each, str)
 
 
 def _refused(problem: str, name: str) -> Refusal:

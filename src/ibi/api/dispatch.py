@@ -6,11 +6,12 @@ import asyncio
 import errno
 import json
 import logging
+from collections import Counter
 from contextlib import contextmanager
 from http import HTTPStatus
 from typing import TYPE_CHECKING, Any, Final
 
-from ibi.api.bodies import Body, Refusal
+from ibi.api.bodies import Body
 from ibi.api.routes import ROOT, Call, language_of
 from ibi.errors import (
     AlreadyHeld,
@@ -26,7 +27,7 @@ from ibi.errors import (
     SetupError,
 )
 from ibi.http.request import ClientGone
-from ibi.http.response import NO_STORE, PROBLEM, Response
+from ibi.http.response import NO_STORE, PROBLEM, Refusal, Response
 from ibi.runtime.i18n import say
 
 if TYPE_CHECKING:
@@ -62,7 +63,7 @@ class Api:
         self._tokens = tokens
         self._largest = largest
         self._tunnel = tunnel
-        self._in_flight: dict[str, int] = {}
+        self._in_flight: Counter[str] = Counter()  # by the names of tokens, which are few
         table: dict[str, tuple[re.Pattern[str], dict[str, Route]]] = {}
         # Fixed words before places, which would match them, too.
         for route in sorted(routes, key=lambda each: -each.plain):
@@ -86,9 +87,8 @@ class Api:
             return Response(400)  # which is not read
         except asyncio.CancelledError:
             # The server stops and waits no longer; on its own, uvicorn would answer 500.
-            return _problem(
-                request, Refusal(503, IbiError("this server is stopping; ask again later"), _LATER)
-            )
+            why = IbiError("this server is stopping; ask again later")
+            return _problem(request, Refusal(503, why, _LATER))
         except Exception as error:  # noqa: BLE001 - a fault of ours must neither look like an answer nor show itself
             return _problem(request, _fault(error))
 
@@ -141,16 +141,14 @@ class Api:
     @contextmanager
     def _counted(self, token: Token) -> Iterator[None]:
         """Count a request while it lasts. Raises Refusal (429) for one too many."""
-        if self._in_flight.get(token.name, 0) >= MOST_REQUESTS:
+        if self._in_flight[token.name] >= MOST_REQUESTS:
             why = IbiError("too much is asked for at a time under this token; wait for what is under way")
             raise Refusal(429, why, ("retry-after", "1"))
-        self._in_flight[token.name] = self._in_flight.get(token.name, 0) + 1
+        self._in_flight[token.name] += 1
         try:
             yield
         finally:
-            left = self._in_flight.pop(token.name) - 1
-            if left:
-                self._in_flight[token.name] = left
+            self._in_flight[token.name] -= 1
 
 
 def _refusal(error: IbiError) -> Refusal:
@@ -168,9 +166,8 @@ def minting_refusal(error: MintingError) -> Refusal:
     # Why is in the log alone: the sentences of these errors name files and clocks of the server.
     if isinstance(error, MintingNotAllowed):
         _log.error("%s", error)
-        return Refusal(
-            503, IbiError("this Archive has no name to mint under; its administrator can give it one")
-        )
+        why = IbiError("this Archive has no name to mint under; its administrator can give it one")
+        return Refusal(503, why)
     _log.error("no label can be given: %s", error)
     return Refusal(503, IbiError("no label can be given now; ask again later"), _LATER)
 

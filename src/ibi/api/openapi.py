@@ -11,7 +11,7 @@ from ibi.http.response import PROBLEM
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from ibi.api.routes import Route, Schema
+    from ibi.api.routes import Route
 
 PATH: Final = "/openapi.json"
 """Where a description is, below the root of the interface."""
@@ -73,9 +73,6 @@ _PLACES: Final[Mapping[str, Mapping[str, Any]]] = {
     "word": IBI | {"name": "word", "description": "a name without slashes"},
 }  # fmt: skip
 
-TOKEN: Final = {"token": {"type": "http", "scheme": "bearer"}}
-"""The one way in which programs authenticate themselves."""
-
 
 def status_response(status: int) -> dict[str, Any]:
     """A response that is described by its status alone."""
@@ -106,7 +103,10 @@ def document(
         "info": {"title": title, "version": version, "description": text},
         "servers": [{"url": server}],
         "paths": dict(found),
-        "components": {"schemas": dict(schemas), "securitySchemes": TOKEN},
+        "components": {
+            "schemas": dict(schemas),
+            "securitySchemes": {"token": {"type": "http", "scheme": "bearer"}},
+        },
     }
 
 
@@ -119,8 +119,11 @@ def _operation(route: Route, problem: str) -> dict[str, Any]:
         "security": [{}, {"token": []}] if route.scope is None else [{"token": [route.scope.value]}],
         "responses": _responses(route, problem),
     }
-    parameters = [_parameter(name, "query", schema) for name, schema in route.query.items()]
-    parameters += [_parameter(name, "header", schema) for name, schema in route.headers.items()]
+    parameters = [
+        {"name": name, "in": where, "schema": dict(schema)}
+        for where, schemas in (("query", route.query), ("header", route.headers))
+        for name, schema in schemas.items()
+    ]
     if parameters:
         operation["parameters"] = parameters
     bodies = {**({_JSON: route.takes} if route.takes is not None else {}), **route.other_bodies}
@@ -153,7 +156,3 @@ def _response(route: Route, status: int, problem: str) -> dict[str, Any]:
         if status in route.says:
             response["content"][_JSON] = {"schema": dict(route.says[status])}
     return response
-
-
-def _parameter(name: str, where: str, schema: Schema) -> dict[str, Any]:
-    return {"name": name, "in": where, "schema": dict(schema)}

@@ -28,9 +28,8 @@ from dataclasses import dataclass, field
 from functools import lru_cache, partial
 from typing import TYPE_CHECKING, Any, Final, ParamSpec, TypeVar
 
-from ibi.api.bodies import Refusal
 from ibi.errors import IbiError, ParseError, SetupError
-from ibi.http.response import JSON, NO_STORE, Response
+from ibi.http.response import JSON, NO_STORE, Refusal, Response
 from ibi.identifier.forms import parse_name
 from ibi.protocol.language import LanguagePreference
 from ibi.protocol.query_string import read_query, unescape
@@ -103,10 +102,9 @@ class Call:
         """The words of the query, decoded. Raises Refusal (400), also for a word that stands twice."""
         try:
             pairs = list(read_query(self.request.query)) if self.request.query else []
+            words = {name: value.encode("latin-1").decode() for name, value in pairs}
         except ParseError as error:
             raise Refusal(400, error) from None
-        try:
-            words = {name: value.encode("latin-1").decode() for name, value in pairs}
         except UnicodeDecodeError:
             raise Refusal(400, IbiError("the query is not UTF-8")) from None
         # Of two values, a proxy and this service might each take another one.

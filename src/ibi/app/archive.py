@@ -17,10 +17,9 @@ from ibi.accounts.sign_in import Authentication
 from ibi.accounts.tokens import Scope, Tokens
 from ibi.api.accounts import AccountRoutes
 from ibi.api.dispatch import Api
-from ibi.archive.admin.exchange import ExchangePages
 from ibi.archive.admin.forms import FormHandling, page_error
 from ibi.archive.admin.item_pages import ItemPages
-from ibi.archive.admin.overview import OverviewPages
+from ibi.archive.admin.overview import ArchivePages
 from ibi.archive.api import deposits, imports, items, membership, openapi, transfers, uploads
 from ibi.archive.membership import holdings_filter
 from ibi.archive.membership import membership as resolver_memberships
@@ -28,6 +27,7 @@ from ibi.archive.membership.holdings_filter import HoldingsFilterFile
 from ibi.archive.membership.joining import Resolvers, WatchedArchiveSettings
 from ibi.archive.membership.membership import Memberships, MembershipStore, WantedMemberships
 from ibi.archive.membership.notices import ChangeNotifier
+from ibi.archive.model.access import day_of
 from ibi.archive.model.item_json import timestamp_text
 from ibi.archive.oai.provider import OAI, OaiHandler, OaiProvider
 from ibi.archive.pages import statistics
@@ -224,15 +224,16 @@ def archive_api(
     receiver = Receiver(item_store, data, settings.largest_upload)
     copier = Copier(item_store, settings.resolver, settings.largest_upload)
     people, tokens = AccountManager(Accounts(data), tuple(Role), _moment), Tokens(data)
+    view = items.ItemView(catalogue, lambda: day_of(time.time()))
     table = (
-        *items.routes(catalogue, time.time),
+        *view.routes(),
         *deposits.Deposits(item_store, uploading).routes(),
-        *uploads.UploadHandlers(uploading).routes(),
+        *uploading.routes(),
         *statistics.routes(catalogue),
         *HandleRecords(settings, catalogue, time.time).routes(),
         *transfers.peer_routes(giver, receiver),
         imports.Imports(item_store, uploading).route(),
-        *items.CopyService(copier).routes(time.time),
+        *items.CopyService(copier).routes(view),
         *transfers.HandOvers(giver, data).routes(),
         *membership.Membership(data, catalogue).routes(),
         *AccountRoutes(people, tokens, _moment, tuple(Scope)).routes(),
@@ -254,17 +255,21 @@ def _administration(
     giver = Giver(item_store, data, f"http://{settings.address}")
     end_sessions = authentication.sessions.end_all
     people = AccountManager(authentication.accounts, tuple(Role), _moment, end_sessions)
-    exchange = ExchangePages(
-        items.CopyService(copier), transfers.HandOvers(giver, data), imports.Imports(item_store, uploading)
+    archive_pages = ArchivePages(
+        membership.Membership(data, catalogue),
+        items.CopyService(copier),
+        transfers.HandOvers(giver, data),
+        imports.Imports(item_store, uploading),
+        settings.audit_days,
+        _moment,
     )
     handlers = {
-        **OverviewPages(data, catalogue, settings.audit_days, _moment).handlers(),
+        **archive_pages.handlers(),
         **ItemPages(item_store, uploading, settings).handlers(),
-        **exchange.handlers(),
         **AccountPages(authentication, people).handlers(),
     }
     render, address = administration_pages.render, settings.address
-    return Administration(authentication, handlers, render, forms.caller, page_error, address, forms.take)
+    return Administration(authentication, handlers, render, forms.caller, address, page_error, forms.take)
 
 
 def indexer(directory: DataDirectory, catalogue: Catalogue) -> Indexer:
@@ -317,7 +322,8 @@ def _transfer_tasks(
 ) -> list[PeriodicTask]:
     """Make the task that goes on with transfers of originals to other Archives."""
     item_store = directory.item_store_over(catalogue, settings)
-    return [transfers.transfer_task(Giver(item_store, directory.path, f"http://{settings.address}", names))]
+    giver = Giver(item_store, directory.path, f"http://{settings.address}", names)
+    return [PeriodicTask("hand-overs", transfers.EVERY_SECONDS, giver.advance_all)]
 
 
 def _duties(

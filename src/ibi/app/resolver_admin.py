@@ -12,7 +12,6 @@ from ibi.accounts.people import AccountManager, Role
 from ibi.accounts.sign_in import Authentication, client_of
 from ibi.accounts.tokens import Scope, Tokens
 from ibi.api.accounts import AccountRoutes
-from ibi.api.bodies import Refusal
 from ibi.api.dispatch import Api
 from ibi.api.openapi import PATH
 from ibi.api.routes import ROOT as API
@@ -37,8 +36,7 @@ if TYPE_CHECKING:
 
     from ibi.accounts.sign_in import Client
     from ibi.api.routes import Call
-    from ibi.errors import IbiError
-    from ibi.http.response import Headers, Response
+    from ibi.http.response import Response
     from ibi.resolver.members.status import MemberStatus, NetworkStatus
     from ibi.resolver.service import ResolverService, Stores
     from ibi.runtime.settings import ResolverSettings
@@ -80,7 +78,7 @@ class WithAdministration:
         pages = administration.AdministrationPages(registrar, alerts, self._members, log, data, evidence)
         handlers = pages.handlers() | AccountPages(authentication, people).handlers()
         self._pages = Administration(
-            authentication, handlers, resolver_pages.render, self._caller, _error_response, now.address
+            authentication, handlers, resolver_pages.render, self._caller, now.address
         )
         tokens = Tokens(data)
         self._table = (
@@ -132,11 +130,6 @@ class WithAdministration:
         proxied = in_networks(request.peer, tuple(map(str, self._trusted)))
         addresses = list_addresses(request.peer, request.header(b"x-forwarded-for"), self._trusted)
         return client_of(request, addresses[-1], proxied=proxied)
-
-
-def _error_response(error: Exception) -> tuple[int, IbiError, Headers] | None:
-    """Return status, reason and headers of an error that a page shows; None for others."""
-    return (error.status, error.why, error.headers) if isinstance(error, Refusal) else None
 
 
 def _moment() -> str:

@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO, Final
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator
 
+    from ibi.errors import IbiError
     from ibi.http.request import Request
 
     Send = Callable[[dict[str, Any]], Awaitable[None]]
@@ -42,6 +43,17 @@ _NEVER_CACHED: Final[Headers] = (*NO_STORE, ("x-robots-tag", "noindex, nofollow"
 _SEVERAL: Final = frozenset({"link", "set-cookie"})
 _BODILESS: Final = frozenset({204, 304})
 _VISIBLE = re.compile(r"[!-~]*", re.ASCII).fullmatch
+
+
+class Refusal(Exception):
+    """A request that is refused: the status, why, further headers, and further members of a problem in JSON."""
+
+    def __init__(self, status: int, why: IbiError, *headers: tuple[str, str], **members: Any) -> None:
+        super().__init__(str(why))
+        self.status = status
+        self.why = why
+        self.headers = headers
+        self.members = members
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,8 +11,9 @@ import json
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
-from ibi.api.bodies import Body, Refusal
+from ibi.api.bodies import Body
 from ibi.errors import IbiError
+from ibi.http.response import Refusal
 from ibi.identifier.dates import TICKS, date_text, fraction_digits
 from ibi.minting.batcher import LONGEST_WAIT
 

@@ -15,11 +15,10 @@ import logging
 from contextlib import ExitStack, contextmanager
 from typing import TYPE_CHECKING, Any, Final
 
-from ibi.api.bodies import Refusal
 from ibi.api.routes import language_of
 from ibi.errors import ClockError, IbiError, LostState, MintingError, SetupError
 from ibi.http.request import ClientGone, Request
-from ibi.http.response import JSON, NO_STORE, PLAIN, PROBLEM, Response
+from ibi.http.response import JSON, NO_STORE, PLAIN, PROBLEM, Refusal, Response
 from ibi.identifier.dates import granularity_text
 from ibi.minting.batcher import LONGEST_WAIT, STALL_SECONDS, Busy
 from ibi.minting.order import MOST_LABELS, LabelOrder, read_body, write_labels

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 from ibi.accounts import layout
 from ibi.accounts.forms import packed
 from ibi.accounts.tokens import Scope
-from ibi.archive.admin import exchange, item_pages, overview
+from ibi.archive.admin import item_pages, overview
 from ibi.archive.model.item import Access
 from ibi.archive.preservation.status import STANDINGS
 from ibi.runtime import i18n
@@ -30,9 +30,9 @@ TEMPLATES: Final = (
     (item_pages.ItemFormPage, "admin_form.html"),
     (item_pages.FilesPage, "admin_files.html"),
     (item_pages.DeletePage, "admin_delete.html"),
-    (exchange.CopyPage, "admin_copy.html"),
-    (exchange.TransferPage, "admin_transfer.html"),
-    (exchange.ImportPage, "admin_import.html"),
+    (overview.CopyPage, "admin_copy.html"),
+    (overview.TransferPage, "admin_transfer.html"),
+    (overview.ImportPage, "admin_import.html"),
     (overview.MembershipPage, "admin_membership.html"),
     (overview.StatisticsPage, "admin_statistics.html"),
     (overview.AuditPage, "admin_audit.html"),

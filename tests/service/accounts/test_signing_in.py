@@ -23,6 +23,7 @@ from ibi.accounts.sessions import ABSOLUTE, IDLE, MOST_SESSIONS, AttemptLimit, S
 from ibi.accounts.sign_in import Authentication, client_of
 from ibi.errors import IbiError, ParseError, SetupError
 from ibi.http.request import Request
+from ibi.http.response import Refusal
 from support.archive.administration_fixture import PASSWORD, Librarian, administered_archive
 from support.archive.administration_fixture import AdministeredArchive as Served
 
@@ -158,7 +159,7 @@ def test_wrong_passwords_from_everywhere_do_not_close_a_known_browser(tmp_path: 
         known = await tried(PASSWORD, 0)
         assert known.startswith("__Host-ibi-")
         for number in range(sign_in.WRONG_FOR_ACCOUNT):
-            with pytest.raises(sign_in.Denied, match="is wrong"):
+            with pytest.raises(Refusal, match="is wrong"):
                 await tried("wrong", number)
         name, _, value = known.partition("=")
         device, _, seal = value.partition(".")
@@ -170,11 +171,11 @@ def test_wrong_passwords_from_everywhere_do_not_close_a_known_browser(tmp_path: 
             f"{name}={value}0",
         ]
         for cookie in forged:
-            with pytest.raises(sign_in.Denied, match="too many attempts"):
+            with pytest.raises(Refusal, match="too many attempts"):
                 await tried(PASSWORD, 200, cookie)
         assert await tried(PASSWORD, 200, known) == known
         made.accounts.set_password("ana", "another good password")
-        with pytest.raises(sign_in.Denied, match="too many attempts"):
+        with pytest.raises(Refusal, match="too many attempts"):
             await tried("another good password", 200, known)
 
     asyncio.run(main())
@@ -486,11 +487,11 @@ def test_a_wrong_present_password_counts_wherever_it_comes_from_and_makes_nothin
     signed = sign_in.SignedInUser("ana", Role.DEPOSITOR, "", "")
     for number in range(sign_in.WRONG_FOR_ACCOUNT):
         clock.now += 20
-        with pytest.raises(sign_in.Denied, match="not your present"):
+        with pytest.raises(Refusal, match="not your present"):
             made.check_password(
                 signed, sign_in.Client(f"192.0.2.{number}", secure=True, local=False), "wrong"
             )
-    with pytest.raises(sign_in.Denied, match="too many attempts") as refused:
+    with pytest.raises(Refusal, match="too many attempts") as refused:
         made.check_password(signed, sign_in.Client("198.51.100.1", secure=True, local=False), PASSWORD)
     assert refused.value.status == 429
     clock.now += sign_in.LONG_WHILE
@@ -651,7 +652,6 @@ def test_a_page_that_takes_long_to_render_does_not_hold_up_others(tmp_path: Path
             {},
             render,
             lambda request: client_of(request, None, proxied=False),
-            lambda _: None,
             "here",
         )
         page = asyncio.create_task(made.answer(Request("PUT", "/-/admin", "", {}), asyncio.Event().wait))

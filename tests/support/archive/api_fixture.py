@@ -10,8 +10,10 @@ from typing import Any
 
 from ibi.accounts.tokens import Scope, Tokens
 from ibi.api.dispatch import Api
-from ibi.archive.api import deposits, items, openapi, uploads
+from ibi.archive.api import deposits, openapi, uploads
+from ibi.archive.api.items import ItemView
 from ibi.archive.api.uploads import Uploads
+from ibi.archive.model.access import day_of
 from ibi.archive.service.service import ArchiveService
 from ibi.http.server.service import Service
 from ibi.web.archive_pages import RENDERER
@@ -67,9 +69,9 @@ def api_of(archive: NewArchive, largest: int = LARGEST) -> Api:
     """The JSON interface of an Archive."""
     under_way = Uploads(archive.data / "uploads", archive.clock.seconds, largest)
     table = (
-        *items.routes(archive.catalogue, archive.clock.seconds),
+        *ItemView(archive.catalogue, lambda: day_of(archive.clock.seconds())).routes(),
         *deposits.Deposits(archive.item_store, under_way).routes(),
-        *uploads.UploadHandlers(under_way).routes(),
+        *under_way.routes(),
     )
     return Api(openapi.routes(table, "0"), Tokens(archive.data), largest + (1 << 20), uploads.TUNNEL)
 

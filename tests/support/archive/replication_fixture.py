@@ -16,6 +16,7 @@ from ibi.accounts.tokens import Scope, Tokens
 from ibi.api.dispatch import Api
 from ibi.archive.api import items
 from ibi.archive.api.transfers import peer_routes
+from ibi.archive.model.access import day_of
 from ibi.archive.model.item import Holding
 from ibi.archive.model.item_json import read_item
 from ibi.archive.replication.copying import Copier, refresh
@@ -139,7 +140,7 @@ class Archive:
         receiver = Receiver(item_store, self.data, LARGEST)
         tables = (
             *peer_routes(Giver(item_store, self.data, self.root), receiver),
-            *items.routes(catalogue, directory.now),
+            *items.ItemView(catalogue, lambda: day_of(directory.now())).routes(),
         )
         api = Api(tables, Tokens(self.data), LARGEST)
         app = ArchiveService(

@@ -110,12 +110,11 @@ def _watched(patch: pytest.MonkeyPatch) -> tuple[list[Written], dict[str, set[st
             pages: Any,
             render: Any,
             client_of: Any,
-            problem_of: Any,
             address: str,
             *more: Any,
         ) -> None:
             words[address] = set(pages)
-            super().__init__(users, pages, render, client_of, problem_of, address, *more)
+            super().__init__(users, pages, render, client_of, address, *more)
 
     patch.setattr(administration_pages, "html", seen)
     patch.setattr(archive_app, "Administration", Watched)

@@ -10,12 +10,12 @@ from typing import Any
 import pytest
 
 from ibi.accounts.tokens import Scope, Tokens
-from ibi.api.bodies import LONGEST_MEMBER, MOST_TEXTS, BodyFields, Refusal
+from ibi.api.bodies import LONGEST_MEMBER, MOST_TEXTS, BodyFields
 from ibi.api.dispatch import Api
 from ibi.api.routes import Route, answer, explained
 from ibi.errors import SetupError
 from ibi.http.request import Request
-from ibi.http.response import Response
+from ibi.http.response import Refusal, Response
 
 SHAPE = BodyFields({"name": str}, {"sure": False, "hosts": [], "key": ""})
 

@@ -2,5 +2,5 @@
 
 They never change anything by themselves: what is typed goes the way of the JSON interface.
 
-Entry points: `item_pages`, `exchange`, `overview`.
+Entry points: `item_pages.ItemPages`, `overview.ArchivePages`.
 """

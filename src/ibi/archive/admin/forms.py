@@ -14,7 +14,7 @@ from ibi.accounts.forms import LONGEST_FIELDS, MOST_FIELDS, TOKEN, unix_lines, u
 from ibi.accounts.layout import Form
 from ibi.accounts.sign_in import client_of
 from ibi.accounts.tokens import Token
-from ibi.api.bodies import Body, Refusal
+from ibi.api.bodies import Body
 from ibi.api.dispatch import minting_refusal
 from ibi.api.routes import Call
 from ibi.archive.api import received_files
@@ -22,6 +22,7 @@ from ibi.archive.api.received_files import staged_files
 from ibi.errors import Conflict, IbiError, MintingError, NotHeld, PeerError
 from ibi.http.client_address import in_networks
 from ibi.http.request import ClientGone
+from ibi.http.response import Refusal
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -39,19 +40,6 @@ if TYPE_CHECKING:
 
 MOST_PARTS: Final = MOST_FIELDS + received_files.MOST_FILES
 """Parts of one form, also empty ones: each of them costs time."""
-
-
-async def read_with_files(
-    body: Body, content_type: str, file_store: FileStore, files: Files, check: Check
-) -> Form:
-    """Read a form; its files go into staging and into `files`.
-
-    Raises Denied, Refusal, BadItem, SetupError, and ClientGone.
-    """
-    form = _PageFormReader(content_type, file_store, files, check)
-    await form.receive(body)
-    form.check_token()
-    return Form(unix_lines(form.fields), files)
 
 
 class _PageFormReader(received_files.FormReader):
@@ -127,19 +115,23 @@ class FormHandling:
 
     @asynccontextmanager
     async def take(self, request: Request, receive: Receive, check: Check) -> AsyncIterator[Form]:
-        """Read a form, with its files in staging; those that no item lists at the end are discarded."""
-        body = Body(request, receive, self._largest)
-        kind = request.header(b"content-type")
+        """Read a form, with its files in staging; those that no item lists at the end are discarded.
+
+        Raises Refusal, BadItem, SetupError, and ClientGone.
+        """
+        kind, file_store = request.header(b"content-type"), self._item_store.file_store
         async with staged_files(self._item_store) as files:
-            yield await read_with_files(body, kind, self._item_store.file_store, files, check)
+            form = _PageFormReader(kind, file_store, files, check)
+            await form.receive(Body(request, receive, self._largest))
+            form.check_token()
+            yield Form(unix_lines(form.fields), files)
 
 
 def page_error(error: Exception) -> tuple[int, IbiError, Headers] | None:
     """The status, sentence and headers for an error of the JSON interface at a page; None for other errors."""
     if isinstance(error, MintingError):
-        error = minting_refusal(error)
-    if isinstance(error, Refusal):
-        return error.status, error.why, error.headers
+        refusal = minting_refusal(error)
+        return refusal.status, refusal.why, refusal.headers
     status = next((status for kind, status in _STATUS if isinstance(error, kind)), 0)
     return (status, error, ()) if status and isinstance(error, IbiError) else None
 

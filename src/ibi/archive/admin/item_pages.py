@@ -107,22 +107,16 @@ def values_of(holding: Holding, *, leaving: Sequence[str] = ()) -> Values:
 
 def differences(form: Form, holding: Holding) -> dict[str, str]:
     """Of each field that differs from the form, the present value of the item, as one text."""
-    now = values_of(holding)
-    found: dict[str, str] = {}
-    for name, value in changes_from_form(form, holding).items():
-        names = [name] if name != "metadata" else _differing(value, holding)
-        found |= {each: "; ".join(text for text, _ in now.get(each, ())) for each in names}
-    return found
-
-
-def _differing(metadata: Mapping[str, Any] | None, holding: Holding) -> list[str]:
-    """The fields of Dublin Core that differ between metadata and an item."""
-    old, new = write_item(holding).get("metadata", {}), metadata or {}
-    return [
-        f"{DUBLIN_CORE}{element}"
-        for element in ELEMENTS
-        if [_stripped(each) for each in old.get(element, [])] != new.get(element, [])
-    ]
+    now, changes = values_of(holding), changes_from_form(form, holding)
+    names = [name for name in changes if name != "metadata"]
+    if "metadata" in changes:
+        old, new = write_item(holding).get("metadata", {}), changes["metadata"] or {}
+        names += [
+            f"{DUBLIN_CORE}{element}"
+            for element in ELEMENTS
+            if [_stripped(each) for each in old.get(element, [])] != new.get(element, [])
+        ]
+    return {name: "; ".join(text for text, _ in now.get(name, ())) for name in names}
 
 
 def _statements(form: Form, element: str) -> list[Any]:

@@ -1,34 +1,41 @@
-"""Administration pages for the Archive itself: overview, statistics, audit, memberships, tokens."""
+"""Administration pages besides those of items: the Archive itself, its tokens, and its exchange with others.
+
+An import is a dry run first, and the same import after a confirmation.
+"""
 
 from __future__ import annotations
 
 import shutil
-from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Final
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
 
-from ibi.accounts.layout import ROOT, PageHandler
+from ibi.accounts.layout import ROOT, Form, PageHandler
 from ibi.accounts.tokens import Scope, Tokens
-from ibi.archive.membership.founding import register_command
-from ibi.archive.membership.joining import Resolvers, root_url
+from ibi.archive.ingest.importing import IMPORT_FORMATS, format_of
+from ibi.archive.membership.joining import Resolvers
 from ibi.archive.model.item_json import timestamp_text
 from ibi.archive.pages.statistics import Statistics
 from ibi.archive.preservation.audit import WALK
 from ibi.archive.store.tables import fixity, history, listings, memberships, transfers
 from ibi.errors import BadItem
 from ibi.identifier.forms import parse_name
-from ibi.runtime.settings import settings_lock
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
-    from pathlib import Path
 
-    from ibi.accounts.layout import Form, PageRequest
+    from ibi.accounts.layout import PageRequest
     from ibi.accounts.tokens import Token
+    from ibi.archive.api.imports import Imports
+    from ibi.archive.api.items import CopyService
+    from ibi.archive.api.membership import Membership
+    from ibi.archive.api.transfers import HandOvers
+    from ibi.archive.ingest.batch import ImportReport, RefusedRecord
     from ibi.archive.model.item import Holding
-    from ibi.archive.store.tables.catalogue import Catalogue
     from ibi.archive.store.tables.fixity import KnownFault
     from ibi.archive.store.tables.memberships import MembershipRecord
     from ibi.archive.store.tables.usage import UsageRow
+    from ibi.errors import IbiError
     from ibi.runtime.settings import ArchiveSettings
 
 
@@ -36,6 +43,7 @@ _RECENT: Final = 20
 _MOST_NAMES: Final = 8  # of one item
 _MOST_FAULTS: Final = 1000
 _MONTHS: Final = 36
+_LONGEST_NAME: Final = 200
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,21 +109,70 @@ class TokensPage:
     scopes: tuple[str, ...] = ()
 
 
-class OverviewPages:
-    """The pages of the Archive itself. `moment` gives the time, as tokens record when they were made."""
+@dataclass(frozen=True, slots=True)
+class CopyPage:
+    """The form that takes a copy: the typed values, and the resolver that can be asked."""
 
-    def __init__(self, data: Path, catalogue: Catalogue, audit_days: int, moment: Callable[[], str]) -> None:
-        self._data = data
-        self._catalogue = catalogue
+    ibi: str = ""
+    archive: str = ""
+    resolver: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class TransferPage:
+    """The form that hands an original over to one of the `peers`; without an item, what is under way."""
+
+    holding: Holding | None
+    peers: Mapping[str, str]
+    under_way: Sequence[Mapping[str, Any]]
+
+
+@dataclass(frozen=True, slots=True)
+class ImportPage:
+    """The form for an import, the result of a dry run, or that of the import.
+
+    `report`: numbers by the words added, unchanged and refused; `refused`: the first records that were not taken, each
+    as line, name and reason; `upload`: the file that waits for a confirmation, `name`: its name at the client.
+    """
+
+    report: Mapping[str, int] = field(default_factory=dict)
+    refused: Sequence[tuple[int, str, IbiError]] = ()
+    upload: str = ""
+    name: str = ""
+    kind: str = ""
+    done: bool = False
+
+
+class ArchivePages:
+    """The pages besides those of items. `moment` gives the time, as tokens record when they were made."""
+
+    def __init__(
+        self,
+        membership: Membership,
+        copies: CopyService,
+        hand_overs: HandOvers,
+        imports: Imports,
+        audit_days: int,
+        moment: Callable[[], str],
+    ) -> None:
+        self._data = membership.data
+        self._catalogue = membership.catalogue
+        self._membership = membership
+        self._copies = copies
+        self._hand_overs = hand_overs
+        self._imports = imports
         self._audit_days = audit_days
-        self._tokens = Tokens(data)
+        self._tokens = Tokens(membership.data)
         self._moment = moment
 
     def handlers(self) -> dict[str, PageHandler]:
         """The handler of each page, by the word in its address."""
         return {
             "": PageHandler(Scope.READ, self._overview),
-            "membership": PageHandler(Scope.ADMIN, self._membership, self._change_membership),
+            "copy": PageHandler(Scope.TRANSFER, self._copy_form, self._copy),
+            "transfer": PageHandler(Scope.TRANSFER, self._transfer_form, self._transfer),
+            "import": PageHandler(Scope.ADMIN, self._import_form, self._import, files=True),
+            "membership": PageHandler(Scope.ADMIN, self._membership_form, self._change_membership),
             "statistics": PageHandler(Scope.READ, self._statistics),
             "audit": PageHandler(Scope.READ, self._audit),
             "tokens": PageHandler(Scope.ADMIN, self._tokens_form, self._change_tokens),
@@ -163,7 +220,7 @@ class OverviewPages:
             faults = fixity.faults(run, _MOST_FAULTS)
         return AuditPage(self._health(), faults, self._audit_days)
 
-    def _membership(self, _visit: PageRequest, typed: Form | None) -> MembershipPage:
+    def _membership_form(self, _visit: PageRequest, typed: Form | None) -> MembershipPage:
         """How the Archive stands at each of its resolvers."""
         resolvers = Resolvers.read(self._data)
         with self._catalogue.reading() as run:
@@ -173,28 +230,72 @@ class OverviewPages:
 
     def _change_membership(self, visit: PageRequest, form: Form) -> MembershipPage | str:
         """Switch on or off, join or leave; the running Archive follows within a second."""
-        with settings_lock(self._data):
-            resolvers = Resolvers.read(self._data)
-            match form.one("what"):
-                case "on" | "off" as word:
-                    resolvers.switching(on=word == "on").write(self._data)
-                    return f"{ROOT}/membership?done=switched-{word}"
-                case "leave":
-                    resolvers.leaving(form.one("url")).write(self._data)
-                    return f"{ROOT}/membership?done=left"
-                case "join":
-                    joined = resolvers.joining(form.one("url"), form.one("key") or None, also=True)
-                    joined.write(self._data)
-                case _:
-                    raise BadItem("this is not the form of this page; open the page again")
-        url = root_url(form.one("url"))
-        key = joined.keys[url]
-        command = register_command(joined.settings.service, key)
-        return replace(self._membership(visit, None), joined=url, key=key, command=command)
+        match form.one("what"):
+            case "on" | "off" as word:
+                self._membership.switch(on=word == "on")
+                return f"{ROOT}/membership?done=switched-{word}"
+            case "leave":
+                self._membership.leave(form.one("url"))
+                return f"{ROOT}/membership?done=left"
+            case "join":
+                joined = self._membership.join(form.one("url"), form.one("key"), also=True)
+                page = self._membership_form(visit, None)
+                return replace(page, joined=joined.url, key=joined.key, command=joined.command)
+        raise BadItem("this is not the form of this page; open the page again")
+
+    def _copy_form(self, _visit: PageRequest, typed: Form | None) -> CopyPage:
+        typed = typed or Form()
+        return CopyPage(typed.one("ibi"), typed.one("archive"), self._copies.copier.resolver)
+
+    def _copy(self, visit: PageRequest, form: Form) -> str:
+        """Take a copy of an item whose original another Archive holds."""
+        if not form.one("ibi"):
+            raise BadItem("say which item: paste its name or its persistent URL")
+        # Only an administrator may have this machine fetch from a private network.
+        private = visit.may(Scope.ADMIN) and form.one("private") == "yes"
+        holding = self._copies.take(form.one("ibi"), form.one("archive"), visit.signed.name, private=private)
+        return f"{ROOT}/items/{holding.forms.main}?done=copied"
+
+    def _transfer_form(self, visit: PageRequest, _typed: Form | None) -> TransferPage:
+        """The peers that the item may go to, and the hand-overs that are under way."""
+        catalogue = self._hand_overs.giver.item_store.catalogue
+        holding = catalogue.held(visit.name) if visit.rest else None
+        return TransferPage(holding, self._hand_overs.peers(), self._hand_overs.open())
+
+    def _transfer(self, visit: PageRequest, form: Form) -> str:
+        """Start a hand-over, with which the running Archive goes on by itself; or take an item back."""
+        if form.one("cancel"):
+            self._hand_overs.cancel(form.one("cancel"))
+            return f"{ROOT}/transfer?done=taken-back"
+        to = form.one("to")
+        if to not in self._hand_overs.peers():
+            raise BadItem("choose the Archive that the item goes to")
+        if form.one("sure") != "yes":
+            raise BadItem("tick that you mean it: the other Archive will hold the original")
+        remove = form.one("remove") == "yes"
+        self._hand_overs.giver.offer(visit.name, to, visit.signed.name, remove=remove)
+        return f"{ROOT}/transfer?done=offered"
+
+    def _import_form(self, _visit: PageRequest, typed: Form | None) -> ImportPage:
+        return ImportPage(kind=typed.one("kind") if typed else "")
+
+    def _import(self, visit: PageRequest, form: Form) -> ImportPage:
+        """Do a dry run of a new file, or import the one that had it."""
+        who = visit.signed.name
+        if form.one("upload"):
+            name = form.one("name")[:_LONGEST_NAME]
+            kind = _kind(form.one("kind"), name)
+            return _page(*self._imports.take(who, form.one("upload"), kind), "", name, kind)
+        if len(form.files) != 1:
+            raise BadItem("choose one file with records: JSON lines, BibTeX, RIS or CSV")
+        name, file = next(iter(form.files.items()))
+        kind = _kind(form.one("kind"), name)
+        with self._imports.kept(who, file, name[:_LONGEST_NAME]) as upload:
+            return _page(*self._imports.try_out(who, upload, kind), upload, name, kind)
 
     def _tokens_form(self, _visit: PageRequest, typed: Form | None) -> TokensPage:
-        name, scopes = (typed.one("name"), tuple(typed.many("scope"))) if typed else ("", ())
-        return TokensPage(self._tokens.all(), name=name, scopes=scopes)
+        typed = typed or Form()
+        return TokensPage(self._tokens.all(), name=typed.one("name"), scopes=tuple(typed.many("scope")))
 
     def _change_tokens(self, visit: PageRequest, form: Form) -> TokensPage | str:
         """Make a token, which is shown now and never again; or revoke one."""
@@ -207,3 +308,16 @@ class OverviewPages:
             raise BadItem("tick what the token is good for")
         made = self._tokens.make(form.one("name"), self._moment(), scopes)
         return replace(self._tokens_form(visit, None), made=made, name=form.one("name"))
+
+
+def _kind(chosen: str, name: str) -> str:
+    return chosen if chosen in IMPORT_FORMATS else format_of(Path(name))
+
+
+def _page(
+    report: ImportReport, refused: Sequence[RefusedRecord], upload: str, name: str, kind: str
+) -> ImportPage:
+    """The page with the report; `upload`: the file that waits for a confirmation, "" after the import."""
+    counts = {"added": report.added, "unchanged": report.unchanged, "refused": report.refused}
+    reasons = [(each.line, each.name, each.why) for each in refused]
+    return ImportPage(counts, reasons, upload, name, kind, done=not upload)

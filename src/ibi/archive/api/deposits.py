@@ -1,11 +1,5 @@
 """Items over HTTP: deposit, edit and removal for those who have a token for it.
 
-POST   /-/api/items                            a new original: JSON, or a form with JSON and files
-PATCH  /-/api/items/<ibi>                      facts, as in JSON lines; null takes one away
-PUT    /-/api/items/<ibi>/files/<name>         a file, new or in the place of another
-DELETE /-/api/items/<ibi>/files/<name>
-DELETE /-/api/items/<ibi>?reason=…             for ever; its name, date and reason stay
-
 Requests may be repeated: under one Idempotency-Key the same content gives the same item, and another content none. The
 content stands as digests in the first event of an item's history, so that a repeated request is recognised after the
 item was edited, too. An older item without digests takes every request for the same.
@@ -19,7 +13,7 @@ from hashlib import sha256
 from typing import TYPE_CHECKING, Any, Final
 
 from ibi.accounts.tokens import Scope
-from ibi.api.bodies import Refusal, json_object, read_json
+from ibi.api.bodies import json_object, read_json
 from ibi.api.routes import (
     BINARY,
     TEXT,
@@ -34,9 +28,9 @@ from ibi.api.routes import (
 from ibi.archive.api.items import ItemView, removal_notice, timestamp_of
 from ibi.archive.api.received_files import (
     MOST_FILES,
+    FormReader,
     keep_on_database_error,
     read_file,
-    read_form,
     release_listed,
     staged_files,
 )
@@ -44,6 +38,7 @@ from ibi.archive.model.item_json import read_item, read_mapping, read_text
 from ibi.archive.store.deposit import ItemPlacement, deposit, edit, remove
 from ibi.archive.store.tables import history
 from ibi.errors import AlreadyHeld, BadItem, Conflict, IbiError, NotHeld
+from ibi.http.response import Refusal
 from ibi.identifier.forms import parse_name
 
 if TYPE_CHECKING:
@@ -185,10 +180,12 @@ class Deposits:
         value = None if call.body.kind == _FORM else json_object(await call.body.json())
         async with staged_files(self._item_store) as files:
             if value is None:
-                item = await read_form(call, self._item_store.file_store, files)
-                if item is None:
+                kind = call.request.header(b"content-type")
+                form = FormReader(kind, self._item_store.file_store, files)
+                await form.receive(call.body)
+                if form.item is None:
                     raise Refusal(422, IbiError("the form has no part {name}", name="item"))
-                value = json_object(read_json(item))
+                value = json_object(read_json(form.item))
             return await in_changing_thread(self._take_and_answer, call, value, files)
 
     def _take_and_answer(self, call: Call, value: dict[str, Any], files: Files) -> Response:

@@ -1,24 +1,21 @@
 """Files of records over HTTP and for pages: a dry run first, or the import at once.
 
-POST /-/api/imports?format=csv&dry=yes     the file is the body; the report, and `upload`: where the file waits
-POST /-/api/imports?upload=<id>            import what had a dry run, or a file that came as an upload
-
-The file waits among the uploads of its token, for a day. Records that name files are refused: what lies beside the file
-is not on this machine.
+After a dry run the file waits among the uploads of its token, for a day, and is imported by its id there. Records that
+name files are refused: what lies beside the file is not on this machine.
 """
 
 from __future__ import annotations
 
 from contextlib import contextmanager, suppress
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NoReturn
 
 from ibi.accounts.tokens import Scope
-from ibi.api.bodies import Refusal
 from ibi.api.routes import BINARY, COUNT, TEXT, TRUTH, Route, answer, in_changing_thread, list_of, record
 from ibi.archive.api.received_files import read_file, staged_files
 from ibi.archive.ingest.batch import ImportReport, RecordIngest, RefusedRecord
 from ibi.archive.ingest.importing import IMPORT_FORMATS, DryRun, ingest_file
 from ibi.errors import BadItem, IbiError, NotHeld
+from ibi.http.response import Refusal
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -30,7 +27,9 @@ if TYPE_CHECKING:
     from ibi.archive.store.item_store import ItemStore
     from ibi.http.response import Response
 
-    Do = Callable[[str, str, str], "ImportResult"]
+    ImportResult = tuple[ImportReport, list[RefusedRecord]]
+    """The report of an import or a dry run, and the first refused records."""
+    Do = Callable[[str, str, str], ImportResult]
 
 LARGEST_IMPORT: Final = 256 << 20
 """Bytes of a file of records over HTTP; the command takes larger ones."""
@@ -58,13 +57,6 @@ _REPORT: Final = record(
     refusals=list_of(_REFUSAL, maxItems=MOST_SHOWN),
     upload={"type": "string", "description": "after a dry run: the file, to be taken in with ?upload="},
 )
-
-
-class ImportResult(NamedTuple):
-    """The result of an import or a dry run: its report, and the first refused records."""
-
-    report: ImportReport
-    refused: list[RefusedRecord]
 
 
 class Imports:
@@ -104,12 +96,12 @@ class Imports:
         dry_run = DryRun(self.item_store.catalogue, _first(refused), _no_files)
         with self._uploads.whole(upload, who) as path, path.open("rb") as file:
             ingest_file(dry_run, file, kind)
-        return ImportResult(dry_run.report, refused)
+        return dry_run.report, refused
 
     def take(self, who: str, upload: str, kind: str) -> ImportResult:
         """Import the records of a file, and delete it. Raises NotHeld, Refusal, BadItem, SetupError."""
         refused: list[RefusedRecord] = []
-        ingest = RecordIngest(self.item_store, who, _first(refused), _none_staged)
+        ingest = RecordIngest(self.item_store, who, _first(refused), _no_files)
         with (
             self._uploads.whole(upload, who) as path,
             path.open("rb") as file,
@@ -117,7 +109,7 @@ class Imports:
         ):
             ingest_file(ingest, file, kind)
         self._uploads.delete(upload, who)
-        return ImportResult(ingest.report, refused)
+        return ingest.report, refused
 
     def route(self) -> Route:
         """The route of imports."""
@@ -180,10 +172,5 @@ def _first(refused: list[RefusedRecord]) -> Any:
     return lambda each: refused.append(each) if len(refused) < MOST_SHOWN else None
 
 
-def _no_files(_draft: Draft) -> None:
+def _no_files(_draft: Draft) -> NoReturn:
     raise BadItem("a record names files; deposit it by itself, or use the command: ibi archive import")
-
-
-def _none_staged(draft: Draft) -> Iterator[StoredFile]:
-    _no_files(draft)
-    yield from ()

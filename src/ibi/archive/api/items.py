@@ -1,11 +1,7 @@
-"""Items over HTTP, as programs read and copy them. Reading is open to all: copies are made from it (note 29).
+"""Items over HTTP, as programs read, find and copy them. Reading is open to all: copies are made from it (note 29).
 
-GET /-/api/items?after=…&limit=…      page by page, in the order of their names
-GET /-/api/items/<ibi>                one; with the scope `read`, its history too
-GET /-/api/items/<ibi>/history
-
-POST /-/api/copies                    {"ibi", "archive", "private"}: take a copy, or make it equal to its original
-POST /-/api/items/<ibi>/refresh       make a copy equal to its original, or record how far it may lag behind
+A copy is taken, or made equal to its original, at the request of a program or on a page. A search takes the same query
+as the page for people.
 """
 
 from __future__ import annotations
@@ -19,15 +15,30 @@ from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import urlencode
 
 from ibi.accounts.tokens import Scope
-from ibi.api.bodies import BodyFields, Refusal
-from ibi.api.routes import ROOT, TEXT, Route, answer, explained, in_thread, list_of, record, ref
-from ibi.archive.model.access import day_of
+from ibi.api.bodies import BodyFields
+from ibi.api.routes import (
+    COUNT,
+    MOMENT,
+    ROOT,
+    TEXT,
+    TRUTH,
+    Route,
+    answer,
+    explained,
+    in_thread,
+    list_of,
+    record,
+    ref,
+)
 from ibi.archive.model.item import Access
 from ibi.archive.model.item_json import write_item
 from ibi.archive.replication.copying import refresh
-from ibi.archive.store.tables import copies, history
-from ibi.errors import HoldingError, IbiError
-from ibi.http.response import NO_STORE, Response, link
+from ibi.archive.search.index import IndexNotReady
+from ibi.archive.search.search import FACETS, hits, search
+from ibi.archive.search.words import LONGEST_TEXT, MOST_PAGES, NAMES, path_with_query, search_query
+from ibi.archive.store.tables import copies, history, listings
+from ibi.errors import HoldingError, IbiError, ParseError
+from ibi.http.response import NO_STORE, Refusal, Response, link
 from ibi.identifier.unwrapping import unwrap
 from ibi.protocol.vocabulary import ItemState
 
@@ -37,6 +48,7 @@ if TYPE_CHECKING:
     from ibi.api.routes import Call
     from ibi.archive.model.item import Holding
     from ibi.archive.replication.copying import Copier
+    from ibi.archive.search.index import SearchIndex
     from ibi.archive.store.tables.catalogue import Catalogue
 
 
@@ -47,27 +59,6 @@ _USUAL_ITEMS: Final = 50
 _LONGEST_AFTER: Final = 512
 _DIGEST: Final = 16  # hexadecimal digits of the second half of an ETag
 _FILES: Final = ("files", "target")
-
-
-def routes(catalogue: Catalogue, now: Callable[[], float]) -> tuple[Route, ...]:
-    """The routes that read items. `now` gives POSIX seconds."""
-    view = ItemView(catalogue, lambda: day_of(now()))
-    query = {
-        "after": {"type": "string", "maxLength": _LONGEST_AFTER},
-        "limit": {"type": "integer", "minimum": 1, "maximum": MOST_ITEMS, "default": _USUAL_ITEMS},
-    }
-    page = record("next", items=list_of(ref("item")), next=TEXT)
-    return (
-        Route("GET", "/items", None, in_thread(view.page), "the items, page by page", gives=page, query=query),
-        Route(
-            "GET", "/items/<ibi>", None, in_thread(view.one), "an item", gives=ref("item"),
-            refusals=(304, 404, 410), headers={"if-none-match": TEXT},
-        ),
-        Route(
-            "GET", "/items/<ibi>/history", Scope.READ, in_thread(view.history),
-            "what happened to an item", gives=record(history=ref("history")), refusals=(404,),
-        ),
-    )  # fmt: skip
 
 
 def timestamp_of(etag: str) -> str:
@@ -101,8 +92,26 @@ class ItemView:
         location = f"{ROOT}/items/{holding.forms.main}"
         return answer(value, status, ("etag", _etag(holding, value)), ("location", location))
 
-    def page(self, call: Call, _value: Any) -> Response:
-        """Answer with a page of items, and the URL of the next page."""
+    def routes(self) -> tuple[Route, ...]:
+        """The routes that read items."""
+        query = {
+            "after": {"type": "string", "maxLength": _LONGEST_AFTER},
+            "limit": {"type": "integer", "minimum": 1, "maximum": MOST_ITEMS, "default": _USUAL_ITEMS},
+        }
+        page = record("next", items=list_of(ref("item")), next=TEXT)
+        return (
+            Route("GET", "/items", None, in_thread(self._page), "the items, page by page", gives=page, query=query),
+            Route(
+                "GET", "/items/<ibi>", None, in_thread(self._one), "an item", gives=ref("item"),
+                refusals=(304, 404, 410), headers={"if-none-match": TEXT},
+            ),
+            Route(
+                "GET", "/items/<ibi>/history", Scope.READ, in_thread(self._history),
+                "what happened to an item", gives=record(history=ref("history")), refusals=(404,),
+            ),
+        )  # fmt: skip
+
+    def _page(self, call: Call, _value: Any) -> Response:
         query = call.query
         after, limit = query.get("after", ""), query.get("limit", str(_USUAL_ITEMS))
         # int() takes other digits than ASCII, and any number of them.
@@ -120,7 +129,7 @@ class ItemView:
         value["next"] = f"{ROOT}/items?{words}"
         return answer(value, 200, link(value["next"], "next"))
 
-    def one(self, call: Call, _value: Any) -> Response:
+    def _one(self, call: Call, _value: Any) -> Response:
         """Answer with an item, or 304 where the client has it."""
         holding = self.held(call)
         value = self._facts(holding, call)
@@ -130,7 +139,7 @@ class ItemView:
             return Response(304, headers=(("etag", etag), *NO_STORE))
         return answer(value, 200, ("etag", etag))
 
-    def history(self, call: Call, _value: Any) -> Response:
+    def _history(self, call: Call, _value: Any) -> Response:
         """Answer with the history of an item, also of a removed one."""
         holding = self._catalogue.held(call.name)
         with self._catalogue.reading() as run:
@@ -192,9 +201,8 @@ class CopyService:
         with _slot():
             return asyncio.run(self.copier.copy(name, who, archive, private=private))
 
-    def routes(self, now: Callable[[], float]) -> tuple[Route, ...]:
-        """The routes of copies. `now` gives POSIX seconds."""
-        view = ItemView(self.copier.item_store.catalogue, lambda: day_of(now()))
+    def routes(self, view: ItemView) -> tuple[Route, ...]:
+        """The routes of copies."""
 
         def take(call: Call, value: Any) -> Response:
             fields = _COPY.read(value)
@@ -232,3 +240,89 @@ def _slot() -> Iterator[None]:
         yield
     finally:
         _AT_ONCE.release()
+
+
+_WORDS: Final = {"type": "string", "maxLength": LONGEST_TEXT}
+_QUERY: Final[dict[str, dict[str, Any]]] = {
+    "text": _WORDS,
+    "person": _WORDS,
+    "year": {"type": "integer", "minimum": 1, "maximum": 9999},
+    "language": {"type": "string", "pattern": "^[A-Za-z]{2}(-[A-Za-z]{2})?$"},
+    "kind": {"type": "string", "pattern": "^[A-Za-z]+$"},
+    "page": {"type": "integer", "minimum": 1, "maximum": MOST_PAGES, "default": 1},
+    "before": COUNT,
+}
+_ITEM: Final = record(
+    ibi=TEXT,
+    title=TEXT,
+    people=list_of(TEXT),
+    year={"type": ["integer", "null"]},
+    language={"type": ["string", "null"]},
+    kind=TEXT,
+    state={"enum": ["Original", "Copy"]},
+    timestamp=MOMENT,
+    page=TEXT,
+)
+_FACET: Final = list_of(record(value=TEXT, items=COUNT))
+_RESULTS: Final = record(
+    "next",
+    count=COUNT,
+    more={"type": "boolean", "description": "whether there are more than were counted"},
+    items=list_of(_ITEM),
+    facets={"type": "object", "properties": dict.fromkeys(FACETS, _FACET)},
+    exact={"type": "boolean", "description": "whether the facets count all that was found"},
+    next={"type": "string", "description": "where the next items are, if there are any"},
+)
+_PROGRESS: Final = record(ready=TRUTH, through=COUNT, items=COUNT)
+
+
+def search_routes(index: SearchIndex, catalogue: Catalogue) -> tuple[Route, ...]:
+    """The routes of searches and of the index's progress."""
+
+    def find(call: Call, _value: Any) -> Response:
+        return _found(index, catalogue, call)
+
+    def progress(_call: Call, _value: Any) -> Response:
+        """`ready`: whether lists and searches are answered; `through` of how many `items` are in the index."""
+        with catalogue.reading() as run:
+            items = listings.position(run).items
+        try:
+            through = index.through()
+        except IndexNotReady:
+            return answer({"ready": False, "through": 0, "items": items})
+        return answer({"ready": True, "through": through, "items": items})
+
+    return (
+        Route(
+            "GET", "/search", None, in_thread(find), "items, by words, person, year, language and kind",
+            gives=_RESULTS, query=_QUERY,
+        ),
+        Route(
+            "GET", "/index", Scope.READ, in_thread(progress), "how far the index for searching is", gives=_PROGRESS
+        ),
+    )  # fmt: skip
+
+
+def _found(index: SearchIndex, catalogue: Catalogue, call: Call) -> Response:
+    try:
+        found = search(
+            index, search_query({name: value for name, value in call.query.items() if name in NAMES})
+        )
+    except ParseError as error:
+        raise Refusal(400, error) from None
+    except IndexNotReady as error:
+        raise Refusal(503, error, ("retry-after", "5")) from None
+    value: dict[str, Any] = {
+        "count": found.count,
+        "more": found.many,
+        "items": [each.facts() for each in hits(catalogue, found.entries)],
+        "facets": {
+            what: [{"value": each.value, "items": each.items} for each in values]
+            for what, values in found.facets.items()
+        },
+        "exact": found.exact,
+    }
+    if found.next is None:
+        return answer(value)
+    value["next"] = path_with_query(f"{ROOT}/search", found.next)
+    return answer(value, 200, link(value["next"], "next"))

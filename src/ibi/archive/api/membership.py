@@ -1,28 +1,22 @@
-"""The membership of an Archive over HTTP, and its state. Changes take effect in the running Archive within a second.
+"""The membership of an Archive over HTTP and for pages, and its state.
 
-GET    /-/api/membership                   how it stands at each of its resolvers
-POST   /-/api/membership                   {"resolver", "key", "also"}: join one; the answer has its key, this once
-PATCH  /-/api/membership                   {"switched_on"}: take part, or only answer at its own address
-DELETE /-/api/membership?resolver=…        leave one
-
-GET /-/api/state     what `ibi archive show` prints: counts, resolvers, hand-overs, copies, the disk
-GET /-/api/audit     how far the audit of the stored files is, and the damaged ones
+Changes take effect in the running Archive within a second.
 """
 
 from __future__ import annotations
 
 import shutil
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from ibi.accounts.tokens import Scope
-from ibi.api.bodies import BodyFields, Refusal
+from ibi.api.bodies import BodyFields
 from ibi.api.routes import COUNT, TEXT, TRUTH, Route, answer, explained, in_thread, list_of, record
 from ibi.archive.membership.founding import register_command
 from ibi.archive.membership.joining import Resolvers, key_warnings, root_url
 from ibi.archive.preservation.status import MOST_FAULTS, identity, of_audit, of_fault, of_resolvers, sections
 from ibi.archive.store.tables import fixity
 from ibi.errors import IbiError
-from ibi.http.response import Response
+from ibi.http.response import Refusal, Response
 from ibi.runtime.settings import settings_lock
 
 if TYPE_CHECKING:
@@ -67,12 +61,21 @@ _AUDIT: Final = record(
 )  # fmt: skip
 
 
+class JoinedResolver(NamedTuple):
+    """A resolver that was joined, the key for it, and the command for its administrator."""
+
+    url: str
+    service: str
+    key: str
+    command: str
+
+
 class Membership:
     """The membership and the state of the Archive in a data directory, whose settings are read at each request."""
 
     def __init__(self, data: Path, catalogue: Catalogue) -> None:
-        self._data = data
-        self._catalogue = catalogue
+        self.data = data
+        self.catalogue = catalogue
 
     def routes(self) -> tuple[Route, ...]:
         """The routes of both."""
@@ -100,45 +103,55 @@ class Membership:
             ),
         )  # fmt: skip
 
+    def join(self, url: str, key: str, *, also: bool) -> JoinedResolver:
+        """Join a resolver, beside the present ones if `also`; without a key one is made. Raises SetupError."""
+        with settings_lock(self.data):
+            # Read under the lock: a command may have changed the settings meanwhile.
+            joined = Resolvers.read(self.data).joining(url, key or None, also=also)
+            joined.write(self.data)
+        root, service = root_url(url), joined.settings.service
+        key = joined.keys[root]
+        return JoinedResolver(root, str(service.main), key, register_command(service, key))
+
+    def switch(self, *, on: bool) -> Resolvers:
+        """Take part, or only answer at its own address. Raises SetupError."""
+        with settings_lock(self.data):
+            switched = Resolvers.read(self.data).switching(on=on)
+            switched.write(self.data)
+        return switched
+
+    def leave(self, url: str) -> None:
+        """Leave a resolver. Raises SetupError."""
+        with settings_lock(self.data):
+            Resolvers.read(self.data).leaving(url).write(self.data)
+
     def _show(self, call: Call, _value: Any) -> Response:
-        return self._standing(Resolvers.read(self._data), call)
+        return self._standing(Resolvers.read(self.data), call)
 
     def _join(self, call: Call, value: Any) -> Response:
-        """Join a resolver; answer with the key and the command for its administrator."""
         fields = _JOIN.read(value)
-        with settings_lock(self._data):
-            # Read under the lock: a command may have changed the settings meanwhile.
-            before = Resolvers.read(self._data)
-            joined = before.joining(fields["resolver"], fields["key"] or None, also=fields["also"])
-            joined.write(self._data)
-        url = root_url(fields["resolver"])
-        key, service = joined.keys[url], joined.settings.service
+        joined = self.join(fields["resolver"], fields["key"], also=fields["also"])
         facts = {
-            "resolver": url,
-            "service": str(service.main),
-            "key": key,
-            "command": register_command(service, key),
-            "warnings": [call.say(warning) for warning in key_warnings(url, key)],
+            "resolver": joined.url,
+            "service": joined.service,
+            "key": joined.key,
+            "command": joined.command,
+            "warnings": [call.say(warning) for warning in key_warnings(joined.url, joined.key)],
         }
         return answer(facts, 201)
 
     def _switch(self, call: Call, value: Any) -> Response:
-        fields = _SWITCH.read(value)
-        with settings_lock(self._data):
-            switched = Resolvers.read(self._data).switching(on=fields["switched_on"])
-            switched.write(self._data)
-        return self._standing(switched, call)
+        return self._standing(self.switch(on=_SWITCH.read(value)["switched_on"]), call)
 
     def _leave(self, call: Call, _value: Any) -> Response:
         url = call.query.get("resolver", "")
         if not url:
             raise Refusal(422, IbiError("the field {name} is missing", name="resolver"))
-        with settings_lock(self._data):
-            Resolvers.read(self._data).leaving(url).write(self._data)
+        self.leave(url)
         return Response(204)
 
     def _standing(self, resolvers: Resolvers, call: Call) -> Response:
-        with self._catalogue.reading() as run:
+        with self.catalogue.reading() as run:
             listed = of_resolvers(run, resolvers, call.say)
         settings = resolvers.settings
         facts = {"service": str(settings.service.main), "address": settings.address,
@@ -146,15 +159,15 @@ class Membership:
         return answer(facts)
 
     def _state(self, call: Call, _value: Any) -> Response:
-        resolvers = Resolvers.read(self._data)
-        with self._catalogue.reading() as run:
+        resolvers = Resolvers.read(self.data)
+        with self.catalogue.reading() as run:
             count, size = fixity.total(run)
             facts = identity(resolvers.settings) | sections(run, resolvers, call.say)
-        files = {"count": count, "bytes": size, "free": shutil.disk_usage(self._data).free}
+        files = {"count": count, "bytes": size, "free": shutil.disk_usage(self.data).free}
         return answer(facts | {"files": files})
 
     def _audit(self, call: Call, _value: Any) -> Response:
-        days = Resolvers.read(self._data).settings.audit_days
-        with self._catalogue.reading() as run:
+        days = Resolvers.read(self.data).settings.audit_days
+        with self.catalogue.reading() as run:
             damaged = [of_fault(known) for known in fixity.faults(run, MOST_FAULTS)]
             return answer({"days": days, **of_audit(run, call.say), "damaged": damaged})

@@ -151,11 +151,6 @@ DOCUMENTED_ROUTES: Final = (
 )  # fmt: skip
 
 
-def describe_routes() -> dict[str, dict[str, Any]]:
-    """Describe them as paths of an OpenAPI document; below the root of the server, not below /-/api."""
-    return {route.path: {"servers": [{"url": "/"}], "get": _operation(route)} for route in DOCUMENTED_ROUTES}
-
-
 def _operation(route: DocumentedRoute) -> dict[str, Any]:
     of_item = "{ibi}" in route.path
     statuses = {400, 429, 503, *((404, 410) if of_item else ()), *route.others}
@@ -179,11 +174,15 @@ def routes(others: Sequence[Route], version: str) -> tuple[Route, ...]:
         return answer(described)
 
     own = Route("GET", PATH, None, act, "this description", gives={"type": "object", "required": ["openapi"]})
+    # Below the root of the server, not below /-/api.
+    documented = {
+        route.path: {"servers": [{"url": "/"}], "get": _operation(route)} for route in DOCUMENTED_ROUTES
+    }
     described = document(
         "An Archive of identified items",
         "Items, and the administration of the Archive: what librarians do on pages, for programs.",
         version,
-        paths((*others, own)) | describe_routes(),
+        paths((*others, own)) | documented,
         SCHEMAS,
     )
     return (*others, own)

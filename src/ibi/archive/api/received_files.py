@@ -18,11 +18,12 @@ from urllib.parse import quote
 from python_multipart.exceptions import FormParserError
 from python_multipart.multipart import parse_options_header
 
-from ibi.api.bodies import LONGEST_JSON, Refusal
+from ibi.api.bodies import LONGEST_JSON
 from ibi.api.routes import in_changing_thread, in_reading_thread
 from ibi.archive.model.item import StoredFile
 from ibi.errors import IbiError, SetupError
 from ibi.http.multipart import PartReader
+from ibi.http.response import Refusal
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterator
@@ -143,10 +144,17 @@ Files = dict[str, StoredFile]
 async def staged_files(item_store: ItemStore) -> AsyncIterator[Files]:
     """Open a staging session. Files that are still in the dict at the end were not listed: they are discarded."""
     stack, files = ExitStack(), Files()
+
+    def discard() -> None:
+        for file in files.values():
+            # The next session clears away what cannot be deleted now.
+            with suppress(OSError):
+                item_store.file_store.discard(file)
+
     try:
         await in_changing_thread(stack.enter_context, item_store.staging_session())
         # Before the session ends: afterwards another process may clear staging.
-        stack.callback(_discard, item_store.file_store, files)
+        stack.callback(discard)
         yield files
     finally:
         await in_changing_thread(stack.close)
@@ -172,13 +180,6 @@ def release_listed(files: Files, holding: Holding) -> None:
             del files[name]
 
 
-async def read_form(call: Call, file_store: FileStore, files: Files) -> bytes | None:
-    """Read a form to its end; return its part `item`. Raises Refusal, BadItem, SetupError, ClientGone, OSError."""
-    form = FormReader(call.request.header(b"content-type"), file_store, files)
-    await form.receive(call.body)
-    return form.item
-
-
 async def read_file(
     call: Call, file_store: FileStore, name: str, files: Files, longest: int | None = None
 ) -> None:
@@ -194,10 +195,3 @@ async def read_file(
     finally:
         if name not in files:
             await in_reading_thread(staging.discard)
-
-
-def _discard(file_store: FileStore, files: Files) -> None:
-    for file in files.values():
-        # The next session clears away what cannot be deleted now.
-        with suppress(OSError):
-            file_store.discard(file)

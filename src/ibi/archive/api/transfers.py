@@ -1,15 +1,7 @@
 """Hand-overs over HTTP and for pages (AMB-24, note 29). The running Archive advances them by itself.
 
-GET    /-/api/hand-overs           those that are under way, and the peers that items may go to
-POST   /-/api/hand-overs           {"ibi", "to", "remove"}: start one
-GET    /-/api/hand-overs/<id>      how far one is
-DELETE /-/api/hand-overs/<id>      take the item back, unless the other Archive is the owner by now
-
-Between the two Archives:
-
-POST /-/api/transfers                         a message of the giver; with a token that may transfer
-GET  /-/api/transfers/<id>                    the item that is handed over, whatever access others have to it
-GET  /-/api/transfers/<id>/files/<file>       a file of it; both with the passage that the giver sent to the receiver
+Between the two Archives, the giver sends messages under a token that may transfer; the receiver gets the item and its
+files, whatever access others have to it, with the passage that the giver sent it.
 """
 
 from __future__ import annotations
@@ -30,7 +22,6 @@ from ibi.errors import HoldingError, NotHeld, SetupError
 from ibi.http.response import NO_STORE, Response
 from ibi.identifier.forms import parse_name
 from ibi.runtime.settings import Peer
-from ibi.runtime.tasks import PeriodicTask
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -159,7 +150,7 @@ def peer_routes(giver: Giver, receiver: Receiver) -> tuple[Route, ...]:
         return answer(await receiver.answer(await call.body.json(), call.token_name))
 
     async def describe(call: Call) -> Response:
-        return answer(await asyncio.to_thread(_describe, giver, call))
+        return await asyncio.to_thread(_describe, giver, call)
 
     async def send_file(call: Call) -> Response:
         return await asyncio.to_thread(_file, giver, call)
@@ -180,11 +171,6 @@ def peer_routes(giver: Giver, receiver: Receiver) -> tuple[Route, ...]:
     )  # fmt: skip
 
 
-def transfer_task(giver: Giver) -> PeriodicTask:
-    """The task that advances open hand-overs, also those that were interrupted."""
-    return PeriodicTask("hand-overs", EVERY_SECONDS, giver.advance_all)
-
-
 def _open_to(giver: Giver, call: Call) -> Holding:
     """The item of an open hand-over. Raises NotHeld for a client without its passage."""
     giving, holding = giver.find(call.values["word"])
@@ -195,16 +181,17 @@ def _open_to(giver: Giver, call: Call) -> Holding:
     return holding
 
 
-def _describe(giver: Giver, call: Call) -> dict[str, Any]:
+def _describe(giver: Giver, call: Call) -> Response:
     holding = _open_to(giver, call)
     with giver.item_store.catalogue.reading() as run:
         events = history.events_of(run, holding.number)
-    return {
+    facts = {
         "item": write_item(holding),
         "fingerprint": fingerprint(holding),
         "service": str(giver.item_store.service.main),
         "history": [event._asdict() for event in events],
     }
+    return answer(facts)
 
 
 def _file(giver: Giver, call: Call) -> Response:

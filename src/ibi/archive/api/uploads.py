@@ -1,10 +1,5 @@
 """Uploads that can be resumed: tus 1.0.0 with its extensions creation, expiration and termination.
 
-    POST   /-/api/uploads          Upload-Length: 1000              201, Location
-    HEAD   /-/api/uploads/<id>                                      how far it is: Upload-Offset
-    PATCH  /-/api/uploads/<id>     Upload-Offset: 0, and bytes      204, Upload-Offset
-    DELETE /-/api/uploads/<id>                                      204
-
 A complete upload becomes a file of an item when the item is deposited with `uploads`, or when it is put into one.
 
 On disk they survive a restart, and a kill at any instant:
@@ -13,7 +8,7 @@ On disk they survive a restart, and a kill at any instant:
     DIR/uploads/<id>.part    the bytes that came; their number is where the client goes on
 
 An upload belongs to the token that began it. It expires a day after its last bytes came. A request that works on one
-holds a lock on its bytes, so two never write at once, in whichever process. `Uploads` may wait for the disk.
+holds a lock on its bytes, so two never write at once, in whichever process.
 """
 
 from __future__ import annotations
@@ -29,10 +24,9 @@ from email.utils import formatdate
 from typing import TYPE_CHECKING, Any, Final
 
 from ibi.accounts.tokens import Scope
-from ibi.api.bodies import Refusal
 from ibi.api.routes import BINARY, COUNT, ROOT, TEXT, Route, in_reading_thread
 from ibi.errors import HoldingError, IbiError, NotHeld
-from ibi.http.response import NO_STORE, Response
+from ibi.http.response import NO_STORE, Refusal, Response
 from ibi.runtime.durable_files import flush_folder, make_folder
 
 if TYPE_CHECKING:
@@ -51,6 +45,17 @@ MOST_LARGEST: Final = 4
 
 _ID = re.compile(r"[0-9a-f]{32}")
 
+VERSION: Final = "1.0.0"
+"""Of the tus protocol."""
+TUNNEL: Final = "/uploads/"
+"""The paths of uploads, whose PATCH and DELETE may come as POST: some networks let no other method through."""
+LONGEST_METADATA: Final = 2048
+"""Characters of Upload-Metadata, which is stored and sent back."""
+
+_BYTES: Final = "application/offset+octet-stream"
+_TUS: Final = (("tus-resumable", VERSION), *NO_STORE)
+_HEADERS: Final = {"tus-resumable": {"type": "string", "enum": [VERSION]}}
+
 
 @dataclass(frozen=True, slots=True)
 class Upload:
@@ -65,7 +70,10 @@ class Upload:
 
 
 class Uploads:
-    """The uploads of one Archive. `largest`: bytes of one upload; `now` gives POSIX seconds."""
+    """The uploads of one Archive, on disk and over HTTP. `largest`: bytes of one upload; `now` gives POSIX seconds.
+
+    What is public may wait for the disk, so it belongs into a thread.
+    """
 
     def __init__(self, folder: Path, now: Callable[[], float], largest: int) -> None:
         self._folder = folder
@@ -119,11 +127,11 @@ class Uploads:
     def writing(self, upload: str, token: str) -> Iterator[UploadWriter]:
         """Lock an upload, to add bytes. Raises NotHeld, Refusal (409, 410), OSError."""
         with self._found_and_locked(upload, token) as (handle, found):
-            writing = UploadWriter(handle, found, self._touch)
             try:
-                yield writing
+                yield UploadWriter(handle, found)
             finally:
-                writing.flush()
+                os.fsync(handle)
+                self._touch(handle)
 
     @contextmanager
     def whole(self, upload: str, token: str) -> Iterator[Path]:
@@ -144,6 +152,90 @@ class Uploads:
         if self._folder.exists():
             with self._locked(self._folder / "lock"):
                 self._expire()
+
+    def routes(self) -> tuple[Route, ...]:
+        """The routes of uploads."""
+        refused = (410, 412)
+        return (
+            Route("OPTIONS", "/uploads", None, self._options, "what this server understands of tus", status=204),
+            Route(
+                "POST", "/uploads", Scope.DEPOSIT, self._start, "begin an upload that can be resumed", status=201,
+                refusals=(412, 413, 429, 507),
+                headers={**_HEADERS, "upload-length": COUNT, "upload-metadata": TEXT},
+            ),
+            Route(
+                "HEAD", "/uploads/<word>", Scope.DEPOSIT, self._find, "how far an upload is", refusals=refused,
+                headers=_HEADERS,
+            ),
+            Route(
+                "PATCH", "/uploads/<word>", Scope.DEPOSIT, self._add, "bring more bytes of an upload", status=204,
+                refusals=(*refused, 409, 411, 413, 415, 507), headers={**_HEADERS, "upload-offset": COUNT},
+                other_bodies={_BYTES: BINARY},
+            ),
+            Route(
+                "DELETE", "/uploads/<word>", Scope.DEPOSIT, self._delete, "give an upload up", status=204,
+                refusals=(*refused, 409), headers=_HEADERS,
+            ),
+        )  # fmt: skip
+
+    async def _options(self, _call: Call) -> Response:
+        supported = (
+            ("tus-version", VERSION),
+            ("tus-extension", "creation,expiration,termination"),
+            ("tus-max-size", str(self.largest)),
+        )
+        return Response(204, headers=(*_TUS, *supported))
+
+    async def _start(self, call: Call) -> Response:
+        _check_version(call)
+        length = _number(call, b"upload-length", "Upload-Length")
+        if length > self.largest:
+            problem = "an upload may have at most {most} bytes"
+            raise Refusal(413, IbiError(problem, most=self.largest), *_TUS)
+        metadata = call.request.header(b"upload-metadata")
+        if len(metadata) > LONGEST_METADATA or not metadata.isprintable():
+            raise Refusal(400, IbiError("Upload-Metadata is a short printable text"), *_TUS)
+        # Bytes come with PATCH alone: a body is refused here.
+        async for _ in call.body.pieces(0):
+            pass
+        found = await in_reading_thread(self.start, call.token_name, length, metadata)
+        location = ("location", f"{ROOT}/uploads/{found.id}")
+        return Response(201, headers=(location, *_state_headers(found)))
+
+    async def _find(self, call: Call) -> Response:
+        _check_version(call)
+        found = await in_reading_thread(self.find, call.values["word"], call.token_name)
+        metadata = (("upload-metadata", found.metadata),) if found.metadata else ()
+        return Response(
+            200, headers=(*_state_headers(found), ("upload-length", str(found.length)), *metadata)
+        )
+
+    async def _add(self, call: Call) -> Response:
+        """Add bytes to an upload; what comes before the client disconnects is kept."""
+        _check_version(call)
+        if call.body.kind != _BYTES:
+            raise Refusal(415, IbiError("the body must be {kind}", kind=_BYTES), *_TUS)
+        call.body.check_announced(*_TUS)
+        offset = _number(call, b"upload-offset", "Upload-Offset")
+        stack = ExitStack()
+        try:
+            writing = await in_reading_thread(
+                stack.enter_context, self.writing(call.values["word"], call.token_name)
+            )
+            found = writing.found
+            if offset != found.offset:
+                why = IbiError("the upload goes on at {offset}", offset=found.offset)
+                raise Refusal(409, why, ("upload-offset", str(found.offset)), *_TUS)
+            async for piece in call.body.pieces(found.length - found.offset):
+                await in_reading_thread(writing.write, piece)
+        finally:
+            await in_reading_thread(stack.close)
+        return Response(204, headers=_state_headers(replace(found, offset=writing.offset)))
+
+    async def _delete(self, call: Call) -> Response:
+        _check_version(call)
+        await in_reading_thread(self.delete, call.values["word"], call.token_name)
+        return Response(204, headers=_TUS)
 
     def _expire(self) -> None:
         for upload in self._ids():
@@ -204,9 +296,8 @@ class Uploads:
 class UploadWriter:
     """Writes into an upload; `found`: the upload when it was locked."""
 
-    def __init__(self, handle: int, found: Upload, touch: Callable[[int], None]) -> None:
+    def __init__(self, handle: int, found: Upload) -> None:
         self._handle = handle
-        self._touch = touch
         self.found = found
         self.offset = found.offset
 
@@ -219,119 +310,10 @@ class UploadWriter:
             self.offset += written
             left = left[written:]
 
-    def flush(self) -> None:
-        """Flush what came to disk."""
-        os.fsync(self._handle)
-        self._touch(self._handle)
 
-
-VERSION: Final = "1.0.0"
-"""Of the tus protocol."""
-TUNNEL: Final = "/uploads/"
-"""The paths of uploads, whose PATCH and DELETE may come as POST: some networks let no other method through."""
-LONGEST_METADATA: Final = 2048
-"""Characters of Upload-Metadata, which is stored and sent back."""
-
-_BYTES: Final = "application/offset+octet-stream"
-_TUS: Final = (("tus-resumable", VERSION), *NO_STORE)
-_HEADERS: Final = {"tus-resumable": {"type": "string", "enum": [VERSION]}}
-
-
-class UploadHandlers:
-    """Answers the requests of tus to the uploads of one Archive."""
-
-    def __init__(self, uploads: Uploads) -> None:
-        self._uploads = uploads
-
-    def routes(self) -> tuple[Route, ...]:
-        """The routes of uploads."""
-        refused = (410, 412)
-        return (
-            Route("OPTIONS", "/uploads", None, self._options, "what this server understands of tus", status=204),
-            Route(
-                "POST", "/uploads", Scope.DEPOSIT, self._start, "begin an upload that can be resumed", status=201,
-                refusals=(412, 413, 429, 507),
-                headers={**_HEADERS, "upload-length": COUNT, "upload-metadata": TEXT},
-            ),
-            Route(
-                "HEAD", "/uploads/<word>", Scope.DEPOSIT, self._find, "how far an upload is", refusals=refused,
-                headers=_HEADERS,
-            ),
-            Route(
-                "PATCH", "/uploads/<word>", Scope.DEPOSIT, self._add, "bring more bytes of an upload", status=204,
-                refusals=(*refused, 409, 411, 413, 415, 507), headers={**_HEADERS, "upload-offset": COUNT},
-                other_bodies={_BYTES: BINARY},
-            ),
-            Route(
-                "DELETE", "/uploads/<word>", Scope.DEPOSIT, self._delete, "give an upload up", status=204,
-                refusals=(*refused, 409), headers=_HEADERS,
-            ),
-        )  # fmt: skip
-
-    async def _options(self, _call: Call) -> Response:
-        supported = (
-            ("tus-version", VERSION),
-            ("tus-extension", "creation,expiration,termination"),
-            ("tus-max-size", str(self._uploads.largest)),
-        )
-        return Response(204, headers=(*_TUS, *supported))
-
-    async def _start(self, call: Call) -> Response:
-        _check_version(call)
-        length = _number(call, b"upload-length", "Upload-Length")
-        if length > self._uploads.largest:
-            problem = "an upload may have at most {most} bytes"
-            raise Refusal(413, IbiError(problem, most=self._uploads.largest), *_TUS)
-        metadata = call.request.header(b"upload-metadata")
-        if len(metadata) > LONGEST_METADATA or not metadata.isprintable():
-            raise Refusal(400, IbiError("Upload-Metadata is a short printable text"), *_TUS)
-        # Bytes come with PATCH alone: a body is refused here.
-        async for _ in call.body.pieces(0):
-            pass
-        found = await in_reading_thread(self._uploads.start, call.token_name, length, metadata)
-        location = ("location", f"{ROOT}/uploads/{found.id}")
-        return Response(201, headers=(location, *_state_headers(found)))
-
-    async def _find(self, call: Call) -> Response:
-        _check_version(call)
-        found = await in_reading_thread(self._uploads.find, call.values["word"], call.token_name)
-        metadata = (("upload-metadata", found.metadata),) if found.metadata else ()
-        return Response(
-            200, headers=(*_state_headers(found), ("upload-length", str(found.length)), *metadata)
-        )
-
-    async def _add(self, call: Call) -> Response:
-        """Add bytes to an upload; what comes before the client disconnects is kept."""
-        _check_version(call)
-        if call.body.kind != _BYTES:
-            raise Refusal(415, IbiError("the body must be {kind}", kind=_BYTES), *_TUS)
-        call.body.check_announced(*_TUS)
-        offset = _number(call, b"upload-offset", "Upload-Offset")
-        stack = ExitStack()
-        try:
-            writing = await in_reading_thread(
-                stack.enter_context, self._uploads.writing(call.values["word"], call.token_name)
-            )
-            found = writing.found
-            if offset != found.offset:
-                why = IbiError("the upload goes on at {offset}", offset=found.offset)
-                raise Refusal(409, why, ("upload-offset", str(found.offset)), *_TUS)
-            async for piece in call.body.pieces(found.length - found.offset):
-                await in_reading_thread(writing.write, piece)
-        finally:
-            await in_reading_thread(stack.close)
-        return Response(204, headers=_state_headers(found, writing.offset))
-
-    async def _delete(self, call: Call) -> Response:
-        _check_version(call)
-        await in_reading_thread(self._uploads.delete, call.values["word"], call.token_name)
-        return Response(204, headers=_TUS)
-
-
-def _state_headers(found: Upload, offset: int | None = None) -> tuple[tuple[str, str], ...]:
-    at = found.offset if offset is None else offset
-    expires = formatdate(found.expires, usegmt=True)
-    return (("upload-offset", str(at)), ("upload-expires", expires), *_TUS)
+def _state_headers(upload: Upload) -> tuple[tuple[str, str], ...]:
+    expires = formatdate(upload.expires, usegmt=True)
+    return (("upload-offset", str(upload.offset)), ("upload-expires", expires), *_TUS)
 
 
 def _check_version(call: Call) -> None:

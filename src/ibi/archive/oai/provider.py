@@ -12,7 +12,7 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
-from ibi.api.bodies import Body, Refusal
+from ibi.api.bodies import Body
 from ibi.api.routes import in_reading_thread
 from ibi.archive.model.access import day_of
 from ibi.archive.model.formats import DescribedItem, described
@@ -25,7 +25,7 @@ from ibi.archive.search.search import facet_values
 from ibi.archive.store.tables import listings
 from ibi.errors import IbiError, NotHeld, ParseError, SetupError
 from ibi.http.request import ClientGone, host_of
-from ibi.http.response import NO_STORE, PLAIN, Response
+from ibi.http.response import NO_STORE, PLAIN, Refusal, Response
 from ibi.identifier.forms import parse_name
 from ibi.protocol.query_string import MAX_QUERY
 from ibi.protocol.vocabulary import ContentType

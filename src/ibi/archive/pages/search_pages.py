@@ -15,15 +15,14 @@ import re
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Final
 
-from ibi.archive.api import search
+from ibi.archive.api import items
 from ibi.archive.model.item_json import timestamp_text
 from ibi.archive.pages.models import BrowsePage, SearchPage
 from ibi.archive.pages.responses import PageResponses
 from ibi.archive.search import feeds
 from ibi.archive.search import search as looking
-from ibi.archive.search.index import entry
+from ibi.archive.search.index import IndexNotReady, entry
 from ibi.archive.search.search import hits, page_of
-from ibi.archive.search.tables import IndexNotReady
 from ibi.archive.search.words import fold, path_with_query, read_search_query
 from ibi.errors import IbiError, NotHeld, ParseError, SetupError
 from ibi.http.conditional import http_date, unchanged
@@ -94,7 +93,7 @@ class SearchPages:
 
     def routes(self) -> tuple[Route, ...]:
         """The routes of the JSON interface."""
-        return search.routes(self.index, self._catalogue)
+        return items.search_routes(self.index, self._catalogue)
 
     async def close(self) -> None:
         """Close the thread and the index."""

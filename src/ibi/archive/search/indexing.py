@@ -24,16 +24,14 @@ from __future__ import annotations
 import asyncio
 import fcntl
 import json
-import os
 import sqlite3
 import threading
-from contextlib import contextmanager
 from datetime import datetime
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from ibi.archive.model.access import day_of
 from ibi.archive.model.item import Access
-from ibi.archive.search import tables
+from ibi.archive.search import index
 from ibi.archive.search.index_writer import EntryUpdate, IndexState, IndexTransaction
 from ibi.archive.search.words import words_of
 from ibi.archive.store.tables import listings
@@ -44,7 +42,7 @@ from ibi.runtime.durable_files import replace_file
 from ibi.runtime.tasks import PeriodicTask, run_to_completion
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
+    from collections.abc import Callable, Iterable
     from pathlib import Path
 
     from ibi.archive.store.tables.catalogue import Catalogue
@@ -62,10 +60,6 @@ class DatingBounds(NamedTuple):
 
     earliest: int
     lag: int
-
-    def not_before(self, changed_at: int) -> int:
-        """Return a stamp that is not earlier than the one that a lost index gave to this change."""
-        return max(changed_at + self.lag, self.earliest)
 
 
 def read_dating(folder: Path) -> DatingBounds | None:
@@ -124,8 +118,8 @@ class Indexer:
         service: str = "",
     ) -> None:
         self._catalogue = catalogue
-        self._path = folder / tables.FILE
-        self._note = folder / tables.NOTE
+        self._path = folder / index.FILE
+        self._note = folder / index.NOTE
         self._now = now
         self._kind_of = kind_of
         self._service = service
@@ -155,21 +149,21 @@ class Indexer:
 
     def anew(self) -> None:
         """Discard the index: the next portion starts a new one."""
-        tables.request_rebuild(self._path)
+        index.request_rebuild(self._path)
 
     def portion(self) -> bool:
         """Write one portion; False when there is nothing to write. Raises SetupError."""
         try:
-            with self._using, _exclusive(self._path.with_name(LOCK)):
+            with self._using, index.locked(self._path.with_name(LOCK), fcntl.LOCK_EX):
                 return self._portion()
         except sqlite3.Error as error:
             self.close()
-            if not tables.is_damage(error):
-                raise tables.unusable(self._path, error) from None
+            if not index.is_damage(error):
+                raise index.unusable(self._path, error) from None
             self.anew()
             return True
         except OSError as error:
-            raise tables.unusable(self._path, error) from None
+            raise index.unusable(self._path, error) from None
 
     async def _update_in_turns(self) -> None:
         """Write portion after portion, until the index is up to date."""
@@ -201,7 +195,7 @@ class Indexer:
             day_of(self._now()), 1
         ):
             return False
-        with tables.transaction(database):
+        with index.transaction(database):
             self._step(database, state, position)
         return True
 
@@ -229,7 +223,9 @@ class Indexer:
         def stamp(update: EntryUpdate) -> int:
             """Return the second before whose end the entry is read; in a rebuilt index not before the lost one's."""
             present = int(self._now()) + 1
-            return present if before is None else min(before.not_before(update.changed_at), present)
+            if before is None:
+                return present
+            return min(max(update.changed_at + before.lag, before.earliest), present)
 
         lag = transaction.put(updates, stamp, building=building)
         if not building:
@@ -318,30 +314,19 @@ class Indexer:
         """Return the connection to the index; one to be rebuilt, or of another version, is removed first."""
         if self._note.exists():
             self.close()
-            tables.remove(self._path)
+            index.remove(self._path)
             self._note.unlink(missing_ok=True)
         if self._database is not None and (
             not self._path.exists() or self._path.stat().st_ino != self._inode
         ):
             self.close()
         if self._database is None:
-            if not tables.is_of_this_version(self._path):
-                tables.remove(self._path)
-            self._database = tables.open_to_write(self._path)
+            if not index.is_of_this_version(self._path):
+                index.remove(self._path)
+            self._database = index.open_to_write(self._path)
             self._inode = self._path.stat().st_ino
         return self._database
 
 
 def _seconds(timestamp: str) -> int:
     return int(datetime.fromisoformat(timestamp).timestamp())
-
-
-@contextmanager
-def _exclusive(path: Path) -> Iterator[None]:
-    """Wait for the lock of all writers, and hold it. Raises OSError."""
-    lock = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-    try:
-        fcntl.flock(lock, fcntl.LOCK_EX)
-        yield
-    finally:
-        os.close(lock)

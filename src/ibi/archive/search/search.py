@@ -50,18 +50,10 @@ _ENTRIES: Final = f"SELECT {COLUMNS} FROM entry WHERE number IN (SELECT value FR
 _COUNTED: Final = (
     "SELECT year, language, kind, people FROM entry WHERE number IN (SELECT value FROM json_each(:numbers))"
 )
-_KNOWN: Final = "SELECT 1 FROM facet WHERE what = 'person' AND value = :value"
 _ITEMS_OF: Final = "SELECT items FROM facet WHERE what = :what AND value = :value"
-_BY_VALUE: Final = (
-    "SELECT value, label, items FROM facet WHERE what = :what AND value > '' ORDER BY value LIMIT :most"
-)
-_BACKWARDS: Final = (
-    "SELECT value, label, items FROM facet WHERE what = :what AND value > '' ORDER BY value DESC LIMIT :most"
-)
-_MOST_FIRST: Final = (
-    "SELECT value, label, items FROM facet WHERE what = :what AND value > ''"
-    " ORDER BY items DESC, value LIMIT :most"
-)
+_LISTED: Final = "SELECT value, label, items FROM facet WHERE what = :what AND value > '' ORDER BY"
+_ORDERS: Final = {"year": "value DESC", "letter": "value"}
+_MOST_FIRST: Final = "items DESC, value"
 _PEOPLE: Final = (
     "SELECT value, label, items FROM facet WHERE what = 'person' AND value >= :letter AND value > :after"
     # The last character of all: no further letter.
@@ -185,7 +177,7 @@ def facet_values(index: SearchIndex, what: str, most: int) -> list[FacetValue]:
     `what`: "year", the last one first; "letter" that names of people begin with, in order; "language" or "kind", the
     most frequent first.
     """
-    statement = {"year": _BACKWARDS, "letter": _BY_VALUE}.get(what, _MOST_FIRST)
+    statement = f"{_LISTED} {_ORDERS.get(what, _MOST_FIRST)} LIMIT :most"
     return [FacetValue(*row) for row in index.rows(statement, {"what": what, "most": most})]
 
 
@@ -197,7 +189,7 @@ def people(index: SearchIndex, letter: str, after: str, most: int) -> list[Facet
 def _is_known(index: SearchIndex, person: str) -> bool:
     """Return whether a person is listed under exactly this name; a single word may be part of many names."""
     key = fold(person) if person else ""
-    return " " in key and bool(index.rows(_KNOWN, {"value": key}))
+    return " " in key and bool(index.rows(_ITEMS_OF, {"what": "person", "value": key}))
 
 
 def _newest_first(

@@ -111,15 +111,13 @@ def facet_word(what: str, value: str) -> str:
 
 def facet_words(words: ItemWords) -> str:
     """Return the words by which lists find an item."""
-    words_of_facets = [
-        facet_word("kind", words.kind),
-        *(facet_word("person", fold(person)) for person in words.people),
+    facets = [
+        ("kind", words.kind),
+        *(("person", fold(person)) for person in words.people),
+        ("year", str(words.year or "")),
+        ("language", words.language),
     ]
-    if words.year:
-        words_of_facets.append(facet_word("year", str(words.year)))
-    if words.language:
-        words_of_facets.append(facet_word("language", words.language))
-    return " ".join(words_of_facets)
+    return " ".join(facet_word(what, value) for what, value in facets if value)
 
 
 def _plain(text: str) -> str:

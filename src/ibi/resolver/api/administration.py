@@ -14,10 +14,10 @@ from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, Any, Final
 
 from ibi.accounts.tokens import Scope
-from ibi.api.bodies import BodyFields, Refusal, json_object
+from ibi.api.bodies import BodyFields, json_object
 from ibi.api.routes import Route, answer, explained, in_reading_thread, language_of
 from ibi.errors import IbiError
-from ibi.http.response import Response
+from ibi.http.response import Refusal, Response
 from ibi.identifier.forms import IBIForms, parse_ibi
 from ibi.protocol.query_string import unescape
 from ibi.resolver.api.openapi import TEXT, object_schema

@@ -15,10 +15,9 @@ from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import urlencode
 
 from ibi.accounts.tokens import Scope
-from ibi.api.bodies import Refusal
 from ibi.api.routes import ROOT, Route, answer, explained
 from ibi.errors import IbiError, ParseError
-from ibi.http.response import link
+from ibi.http.response import Refusal, link
 from ibi.resolver.api.openapi import COUNT, TEXT, object_schema
 from ibi.resolver.evidence.chain import Anchor
 from ibi.resolver.evidence.originals import alert_facts

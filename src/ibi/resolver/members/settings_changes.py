@@ -9,8 +9,8 @@ from dataclasses import dataclass, replace
 from ipaddress import ip_network
 from typing import TYPE_CHECKING, Any, Final
 
-from ibi.api.bodies import Refusal
 from ibi.errors import IbiError, ParseError, SetupError
+from ibi.http.response import Refusal
 from ibi.protocol.messages import split_hostport
 from ibi.resolver.members.mail import is_recipient
 from ibi.runtime.settings import ResolverSettings, settings_lock

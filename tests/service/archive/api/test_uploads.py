@@ -17,10 +17,10 @@ from pathlib import Path
 import pytest
 
 from ibi.accounts.tokens import Scope
-from ibi.api.bodies import Refusal
 from ibi.archive.api import uploads
 from ibi.archive.api.uploads import LIFETIME, Uploads
 from ibi.errors import NotHeld
+from ibi.http.response import Refusal
 from support.archive.api_fixture import (
     BYTES,
     LARGEST,

@@ -18,7 +18,7 @@ from oaipmh_scythe.models import Header, Identify, MetadataFormat, Record, Set
 from ibi.archive.ingest.batch import ImportReport
 from ibi.archive.ingest.harvesting import Harvester
 from ibi.archive.oai.provider import OAI
-from ibi.archive.search import tables
+from ibi.archive.search import index as index_module
 from ibi.cli import main
 from ibi.http.client.address import AddressPolicy
 from ibi.http.client.download import Downloads
@@ -185,7 +185,7 @@ def test_while_the_index_is_made_harvesters_are_asked_to_come_again(
     with serving_repository(new_archive) as (held, served):
         held.indexer.close()
         held.index.close()
-        tables.remove(Path(held.index.path))
+        index_module.remove(Path(held.index.path))
         answer = served.get(f"{OAI}?verb=ListRecords&metadataPrefix=oai_dc")
         assert (answer.status, answer.headers["retry-after"]) == (503, "10")
         held.look()

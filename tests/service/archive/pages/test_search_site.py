@@ -15,7 +15,8 @@ import pytest
 
 from ibi.app.archive import archive_service, indexer
 from ibi.archive.pages import search_pages as finding_site
-from ibi.archive.search import feeds, tables
+from ibi.archive.search import feeds
+from ibi.archive.search import index as index_module
 from ibi.archive.store.data_directory import DataDirectory
 from ibi.archive.store.deposit import edit
 from ibi.identifier.forms import parse_ibi
@@ -251,7 +252,7 @@ def test_while_the_index_is_made_a_search_says_so(
 
 def test_a_damaged_index_comes_back_by_itself(new_archive: Callable[..., NewArchive]) -> None:
     with running(new_archive, item(1, "Water")) as served:
-        path = served.archive.data / tables.FILE
+        path = served.archive.data / index_module.FILE
         path.with_name(f"{path.name}.aside").write_bytes(b"this is no database\n" * 1000)
         path.with_name(f"{path.name}.aside").replace(path)
         until(served, "/-/search?text=water", lambda answer: len(links(answer)) == 1)
@@ -287,7 +288,7 @@ def test_a_backup_leaves_the_index_out(archive: NewArchive) -> None:
     making = indexer(_directory(archive), archive.catalogue)
     making.bring_up_to_date()
     making.close()
-    assert (archive.data / tables.FILE).exists()
+    assert (archive.data / index_module.FILE).exists()
     assert not [path for path in _others(archive.data) if path.name.startswith("finding.")]
 
 

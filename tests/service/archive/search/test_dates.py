@@ -9,10 +9,10 @@ from dataclasses import dataclass, field
 
 import pytest
 
-from ibi.archive.search import indexing, tables
-from ibi.archive.search.index import SearchIndex
+from ibi.archive.search import index as index_module
+from ibi.archive.search import indexing
+from ibi.archive.search.index import FILE, IndexNotReady, SearchIndex
 from ibi.archive.search.indexing import DatingBounds, Indexer, read_dating
-from ibi.archive.search.tables import FILE, IndexNotReady
 from ibi.archive.store.deposit import edit
 from ibi.identifier.forms import parse_ibi
 from support.archive.archive_fixture import NOW, NewArchive
@@ -178,7 +178,7 @@ def test_another_catalogue_in_the_place_of_the_first_is_told_anew(
         size = index.size(None, None, "")
     passes(archive, 86_400)
     indexer.close()
-    database = tables.open_to_write(archive.data / FILE)
+    database = index_module.open_to_write(archive.data / FILE)
     database.execute("UPDATE state SET last_name = 'another.example/w/2020/01.01.00.00'")
     database.close()
     indexer.bring_up_to_date()

@@ -15,11 +15,11 @@ from pathlib import Path
 import pytest
 
 from ibi.archive.model.item import Holding
-from ibi.archive.search import indexing, tables
-from ibi.archive.search.index import IndexEntry, SearchIndex
+from ibi.archive.search import index as index_module
+from ibi.archive.search import indexing
+from ibi.archive.search.index import FILE, VERSION, IndexEntry, IndexNotReady, SearchIndex
 from ibi.archive.search.indexing import Indexer
 from ibi.archive.search.search import facet_values
-from ibi.archive.search.tables import FILE, VERSION, IndexNotReady
 from ibi.archive.store.deposit import edit
 from ibi.archive.store.tables import listings
 from ibi.identifier.forms import parse_ibi
@@ -239,7 +239,7 @@ def _older(path: Path) -> None:
 
 
 def _requested(path: Path) -> None:
-    tables.request_rebuild(path)
+    index_module.request_rebuild(path)
 
 
 @pytest.mark.parametrize("spoil", [_lost, _cut, _garbage, _older, _requested])
@@ -350,7 +350,7 @@ from pathlib import Path
 from ibi.archive.search.index import SearchIndex
 from ibi.archive.search.words import search_query
 from ibi.archive.search.search import search
-from ibi.archive.search.tables import IndexNotReady
+from ibi.archive.search.index import IndexNotReady
 index, most = SearchIndex(Path(sys.argv[1])), 0
 print("ready", flush=True)
 while most < int(sys.argv[2]):
@@ -419,7 +419,7 @@ _WAITING_READER = """
 import sys
 from pathlib import Path
 from ibi.archive.search.index import SearchIndex
-from ibi.archive.search.tables import IndexNotReady
+from ibi.archive.search.index import IndexNotReady
 index = SearchIndex(Path(sys.argv[1]))
 print("ready", flush=True)
 while not Path(sys.argv[2]).exists():
@@ -432,7 +432,7 @@ print("done")
 
 
 def test_who_reads_while_the_index_is_put_into_its_place_finds_it_whole_or_not_at_all(tmp_path: Path) -> None:
-    path, end = tmp_path / tables.FILE, tmp_path / "end"
+    path, end = tmp_path / index_module.FILE, tmp_path / "end"
     command = [sys.executable, "-c", _WAITING_READER, str(tmp_path), str(end)]
     readers = [subprocess.Popen(command, stdout=subprocess.PIPE) for _ in range(2)]
     try:
@@ -440,9 +440,9 @@ def test_who_reads_while_the_index_is_put_into_its_place_finds_it_whole_or_not_a
             assert reader.stdout is not None
             assert reader.stdout.readline() == b"ready\n"
         for _ in range(40):
-            with closing(tables.open_to_write(path)) as database:
+            with closing(index_module.open_to_write(path)) as database:
                 database.execute("INSERT INTO state VALUES (0, 0, '', 0, 0, 0)")
-            tables.remove(path)
+            index_module.remove(path)
         end.touch()
         assert [reader.communicate(timeout=60)[0] for reader in readers] == [b"done\n"] * 2
     finally:

@@ -17,6 +17,7 @@ from openapi_spec_validator import OpenAPIV31SpecValidator
 from ibi.accounts.tokens import Tokens
 from ibi.api.dispatch import Api
 from ibi.archive.api import items, openapi
+from ibi.archive.model.access import day_of
 from ibi.archive.model.item import Holding
 from ibi.archive.pages.handle_records import HandleRecords
 from ibi.archive.pages.mementos import Mementos
@@ -68,7 +69,7 @@ def archive_with(make: Callable[..., NewArchive], **settings: Any) -> Iterator[S
     assert archive.load(*MORE, file="more.jsonl").added == len(MORE), archive.refused
     seconds = archive.clock.seconds
     brief = HandleRecords(archive.settings, archive.catalogue, seconds)
-    table = (*items.routes(archive.catalogue, seconds), *brief.routes())
+    table = (*items.ItemView(archive.catalogue, lambda: day_of(seconds())).routes(), *brief.routes())
     api = Api(openapi.routes(table, "0"), Tokens(archive.data), 1 << 20)
     app = ArchiveService(
         archive.settings, archive.catalogue, archive.file_store, seconds, RENDERER, api=api.answer

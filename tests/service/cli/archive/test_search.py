@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from ibi.archive.search.tables import FILE
+from ibi.archive.search.index import FILE
 from ibi.archive.store.data_directory import DataDirectory
 from ibi.minting.machine import this_machine
 from support.archive.archive_fixture import settings_for
