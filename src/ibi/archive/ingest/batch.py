@@ -195,7 +195,6 @@ def _renewed(held: Holding, item: PreparedItem) -> Holding:
 
 
 def _differences(held: Holding, described: Holding) -> list[str]:
-    """Return the names of the facts that differ."""
     held, described = (replace(each, files=_placed(each.files)) for each in (held, described))
     return [
         each.name for each in fields(Holding) if getattr(held, each.name) != getattr(described, each.name)

@@ -167,13 +167,11 @@ def _record(each: OaiRecord, host: str) -> SourceRecord:
     name = printable(each.identifier)
     if not each.identifier:
         return SourceRecord(0, name, BadItem("the record has no identifier"), 0)
-    value: dict[str, Any]
     if each.deleted:
-        value = {"key": each.identifier, "state": "Deleted"}
-    else:
-        value = item_of(each, host)
-        if "url" not in value:
-            return SourceRecord(0, name, BadItem("the record does not say where the item lives"), 0)
+        return record(0, name, {"key": each.identifier, "state": "Deleted"}, 0)
+    value = item_of(each, host)
+    if "url" not in value:
+        return SourceRecord(0, name, BadItem("the record does not say where the item lives"), 0)
     return record(0, name, value, 0)
 
 

@@ -87,7 +87,6 @@ class HoldingsFilterFile:
         return page
 
     def _write(self, names: int, bloom: Bloom) -> None:
-        """Write the filter to its file."""
         saved = bloom.save_bytes()
         text = HoldingsFilter(names, int.from_bytes(saved[:8], "little"), saved[8:]).text()
         # The same filter again would get another ETag, and every resolver would fetch it once more.

@@ -85,6 +85,7 @@ def resolver_address(root: str) -> str:
     return host
 
 
+@dataclass(eq=False, slots=True)
 class Membership:
     """The membership of one Archive at one resolver.
 
@@ -92,23 +93,20 @@ class Membership:
     saved. `keep` saves it as it is now; `now` gives POSIX seconds.
     """
 
-    def __init__(
-        self,
-        request: InclusionRequest,
-        member: MembershipRecord,
-        client: Client,
-        keep: Callable[[MembershipRecord], Awaitable[None]],
-        now: Callable[[], float],
-    ) -> None:
-        self.request = request
-        self.member = member
-        self._address = resolver_address(member.resolver)
-        self._client = client
-        self._keep = keep
-        self._now = now
-        self._service = ""
-        self.inclusion_requested = member.standing.included
-        """Whether the resolver may have included the Archive."""
+    request: InclusionRequest
+    member: MembershipRecord
+    client: Client
+    keep: Callable[[MembershipRecord], Awaitable[None]]
+    now: Callable[[], float]
+    _address: str = field(init=False)
+    _service: str = ""
+    inclusion_requested: bool = field(init=False)
+    """Whether the resolver may have included the Archive."""
+
+    def __post_init__(self) -> None:
+        """Raise SetupError for a membership whose resolver has no address."""
+        self._address = resolver_address(self.member.resolver)
+        self.inclusion_requested = self.member.standing.included
 
     async def stay(self) -> None:
         """Request inclusion until it is granted, and again every minute, for ever."""
@@ -167,11 +165,11 @@ class Membership:
     async def _ask(self, query: str, seconds: float) -> bytes:
         """Send a message to the resolver's service; return the body of its reply."""
         # Looked up again after every failure: another resolver may have been put at this address.
-        service = self._service or await find_service(self._client, self._address, seconds)
+        service = self._service or await find_service(self.client, self._address, seconds)
         self._service = ""
         # Set before the request goes out: a reply that is lost may have been an inclusion.
         self.inclusion_requested = True
-        reply = await self._client.get(self._address, f"/{service}?{query}", seconds)
+        reply = await self.client.get(self._address, f"/{service}?{query}", seconds)
         if reply.status == _FORBIDDEN:
             raise RefusedByResolver
         if reply.status != _OK:
@@ -192,7 +190,7 @@ class Membership:
         self, standing: MembershipStanding, problem: IbiError | None = None, *, heard: bool = False
     ) -> None:
         """Save how the Archive stands; log it where it is news."""
-        before, moment = self.member, timestamp_text(int(self._now()))
+        before, moment = self.member, timestamp_text(int(self.now()))
         heard = heard or problem is None
         self.member = MembershipRecord(
             before.resolver,
@@ -209,7 +207,7 @@ class Membership:
             _log.log(level, "%s at %s: %s%s", self.request.service_ibi, before.resolver, standing, reason)
         if news or heard:
             try:
-                await self._keep(self.member)
+                await self.keep(self.member)
             except SetupError as error:
                 _log.warning("%s at %s was not noted: %s", self.request.service_ibi, before.resolver, error)
 
@@ -279,15 +277,15 @@ class WantedMemberships:
     on: bool
 
 
+@dataclass(eq=False, slots=True)
 class MembershipStore:
     """The table of memberships, written in threads: the event loop does not wait for the disk."""
 
-    def __init__(self, catalogue: Catalogue) -> None:
-        self._catalogue = catalogue
+    catalogue: Catalogue
 
     def read(self) -> dict[str, MembershipRecord]:
         """Read all memberships, by the root URLs of the resolvers. Raises SetupError."""
-        with self._catalogue.reading() as run:
+        with self.catalogue.reading() as run:
             return memberships.all_memberships(run)
 
     async def keep(self, member: MembershipRecord) -> None:
@@ -299,7 +297,7 @@ class MembershipStore:
         await asyncio.to_thread(self._write, memberships.forget, resolver)
 
     def _write(self, write: Callable[[SqlRunner, Any], None], value: Any) -> None:
-        with self._catalogue.writing() as writer:
+        with self.catalogue.writing() as writer:
             write(writer.run, value)
 
 

@@ -77,8 +77,11 @@ class FileReading:
         self._file: BinaryIO | None = None
         try:
             self._file = file_store.open(listed.forms, listed.file)
+        except (FileNotFoundError, NotADirectoryError):
+            self.fault = FileFault.MISSING
         except OSError as error:
-            self.fault = fault_of(error)
+            # An error without a number comes from FileStore.open itself: the size is not the listed one.
+            self.fault = FileFault.SIZE if error.errno is None else FileFault.UNREADABLE
 
     def more(self) -> bool:
         """Read the next piece; False at the end, when `fault` is known."""
@@ -105,21 +108,11 @@ class FileReading:
             self._file = None
 
 
-def fault_of(error: OSError) -> FileFault:
-    """Return the fault for the error of opening a listed file."""
-    if isinstance(error, FileNotFoundError | NotADirectoryError):
-        return FileFault.MISSING
-    # An error without a number comes from FileStore.open itself: the size is not the listed one.
-    return FileFault.SIZE if error.errno is None else FileFault.UNREADABLE
-
-
 def opening_fault(file_store: FileStore, listed: ListedFile) -> FileFault | None:
     """Return what opening a listed file shows to be wrong with it: nothing is read."""
-    try:
-        file_store.open(listed.forms, listed.file).close()
-    except OSError as error:
-        return fault_of(error)
-    return None
+    reading = FileReading(file_store, listed)
+    reading.close()
+    return reading.fault
 
 
 @dataclass(slots=True)
@@ -328,7 +321,6 @@ class AuditDuty:
         return read, place
 
     def _judge(self, place: AuditPosition, reading: FileReading) -> AuditPosition:
-        """Record the result of a file."""
         listed: ListedFile | None = reading.listed
         if reading.fault:
             listed = still_listed(self.catalogue, reading.listed)
