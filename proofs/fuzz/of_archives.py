@@ -100,7 +100,7 @@ def _package(text: bytes) -> Any:
     path = folder() / "package"
     path.write_bytes(text)
     package = Package(path, PackageLimits())
-    return package.names(), [sum(map(len, package.chunks(member, [0]))) for member in package.members()]
+    return package.names(), [sum(map(len, package.chunks(member))) for member in package.members()]
 
 
 def _packed() -> tuple[str, ...]:

@@ -256,7 +256,7 @@ def _read_tags(package: Package) -> _Bag:
     """Read and check the tag files: the first pass. Raises BadItem."""
     names = package.names()
     bag = _Bag(_base(names))
-    read, grown = 0, [0]
+    read = 0
     digests: dict[str, dict[str, str]] = {}
     for member in package.members():
         name = member.name.removeprefix(bag.base)
@@ -265,7 +265,7 @@ def _read_tags(package: Package) -> _Bag:
         read += member.size
         if read > _MOST_OF_TAGS:
             raise BadItem("the tag files of the bag are too long")
-        text = b"".join(package.chunks(member, grown))
+        text = b"".join(package.chunks(member))
         bag.tags[_plain(name)] = text
         digests[_plain(name)] = {
             each: hashlib.new(each, text, usedforsecurity=False).hexdigest() for each in _ALGORITHMS
@@ -388,7 +388,6 @@ def _take_payload(
     package: Package, bag: _Bag, names: dict[str, str], file_store: FileStore, staged: list[StoredFile]
 ) -> None:
     """Stage the payload, compared with the manifests: the second pass. Adds to `staged`. Raises BadItem, SetupError."""
-    grown = [0]
     missing = dict(names)
     for member in package.members():
         path = _plain(member.name.removeprefix(bag.base))
@@ -397,7 +396,7 @@ def _take_payload(
         name = missing.pop(path, None)
         if name is None:
             raise BadItem("the package changed while it was read")
-        staged.append(_stage(file_store, name, _compared(bag, path, package.chunks(member, grown))))
+        staged.append(_stage(file_store, name, _compared(bag, path, package.chunks(member))))
     if missing:
         raise BadItem("the package changed while it was read")
 

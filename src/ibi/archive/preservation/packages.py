@@ -77,10 +77,11 @@ class Package:
         self._path = path
         self._limits = limits
         self._packed = 0 if path.is_dir() else path.stat().st_size
+        self._grown = 0
 
     def members(self) -> Iterator[PackageMember]:
         """Yield the regular files, each checked before. Raises BadItem."""
-        count, declared = 0, 0
+        count = declared = self._grown = 0
         with self._readable():
             for member in self._raw():
                 count += 1
@@ -103,14 +104,14 @@ class Package:
         check_names(names)
         return names
 
-    def chunks(self, member: PackageMember, grown: list[int]) -> Iterator[bytes]:
-        """Yield the bytes of a member; `grown` has, as its one number, the bytes unpacked so far in this pass."""
+    def chunks(self, member: PackageMember) -> Iterator[bytes]:
+        """Yield the bytes of a member. What one pass over `members` unpacks is counted together (threat T23)."""
         with self._readable(), member.open() as opened:
             size = 0
             while chunk := opened.read(_CHUNK):
                 size += len(chunk)
-                grown[0] += len(chunk)
-                self._watch(grown[0])
+                self._grown += len(chunk)
+                self._watch(self._grown)
                 yield chunk
         if size != member.size:
             raise BadItem("{name} has not the size that the package says", name=member.name)
