@@ -153,10 +153,7 @@ _log = logging.getLogger(__name__)
 
 @dataclass(eq=False, slots=True)
 class Probation:
-    """Checks what Archives should confirm by themselves, and records when each was last heard.
-
-    `now` returns POSIX seconds.
-    """
+    """Checks what Archives should confirm by themselves, and records when each was last heard, in POSIX seconds."""
 
     _registry: Registry
     _confirmation: ConfirmationClient

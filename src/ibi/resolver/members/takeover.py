@@ -41,14 +41,11 @@ _log = logging.getLogger(__name__)
 
 @dataclass(eq=False, slots=True)
 class TakeoverGuard:
-    """Decides whether an Archive that asks with the right key may answer at another address than before.
-
-    `now` returns POSIX seconds.
-    """
+    """Decides whether an Archive that asks with the right key may answer at another address than before."""
 
     _registry: Registry
     _confirmation: ConfirmationClient
-    _now: Callable[[], float]
+    _now: Callable[[], float]  # POSIX seconds
     _evidence: Evidence
     _mail: MailSender
 

@@ -179,32 +179,36 @@ def with_responses(alert: Alert, explanation: Explanation) -> Alert:
     return replace(alert, statements=Statements(tuple(shown)))
 
 
-def _most_informative(responses: list[list[ArchiveStatement]]) -> list[set[int]]:
-    """Return the indexes of those that are named, for each round."""
+def _most_informative(responses: list[list[ArchiveStatement]]) -> list[list[ArchiveStatement]]:
+    """Return those of each round that are named, the most informative first."""
     ranked = sorted(
         (_RANKS[each.what], each.archive, number, index)
         for number, of_round in enumerate(responses)
         for index, each in enumerate(of_round)
     )
-    named: list[set[int]] = [set() for _ in responses]
+    named: list[list[ArchiveStatement]] = [[] for _ in responses]
     for *_, number, index in ranked[:MOST_NAMED]:
-        named[number].add(index)
+        named[number].append(responses[number][index])
     return named
 
 
 def _shown_round(
-    number: int, explained: ExplainedRound, responses: list[ArchiveStatement], named: set[int], ignorant: int
+    number: int,
+    explained: ExplainedRound,
+    responses: list[ArchiveStatement],
+    named: list[ArchiveStatement],
+    ignorant: int,
 ) -> RoundStatements:
-    """Make a round of which those at these indexes are named, and the others counted."""
-    shown = [each for index, each in enumerate(responses) if index in named]
-    counts: Counter[What] = Counter(each.what for index, each in enumerate(responses) if index not in named)
+    """Make a round in which the others than the named ones are counted."""
+    counts: Counter[What] = Counter(each.what for each in responses)
+    counts.subtract(each.what for each in named)
     counts[_NOTHING] += ignorant
     return RoundStatements(
         number,
         explained.ibi,
         explained.verbs,
         explained.file_path,
-        tuple(sorted(shown, key=lambda each: (_RANKS[each.what], each.archive))),
+        tuple(named),
         tuple((what, counts[what]) for what in WORDS if counts[what]),
     )
 

@@ -233,7 +233,7 @@ def _round(explained: ExplainedRound, say: Say) -> dict[str, Any]:
                 "address": statement.address,
                 "said": statement.kind,
                 "milliseconds": statement.milliseconds,
-                "why": _why(statement, say),
+                "why": say(statement.why.problem, statement.why.details) if statement.why else "",
                 "again": statement.again,
                 "pairs": {
                     name: value if isinstance(value, str) else list(value)
@@ -243,10 +243,6 @@ def _round(explained: ExplainedRound, say: Say) -> dict[str, Any]:
             for statement in explained.statements
         ],
     }
-
-
-def _why(statement: Statement, say: Say) -> str:
-    return "" if statement.why is None else say(statement.why.problem, statement.why.details)
 
 
 def _line(statement: Statement, say: Say) -> str:

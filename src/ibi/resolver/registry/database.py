@@ -1,7 +1,4 @@
-"""The tables of the registry, and how several threads and processes read and write them at once.
-
-Migrations of the tables are in `migrations`.
-"""
+"""The tables of the registry, and how several threads and processes read and write them at once."""
 
 from __future__ import annotations
 
