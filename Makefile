@@ -27,6 +27,7 @@ format:  ## put the code into shape
 docs:  ## write the generated parts of the documents anew
 	.venv/bin/python tools/coverage_table.py
 	.venv/bin/python tools/limits_table.py
+	.venv/bin/python tools/reference_pages.py
 
 count:  ## count the modules, functions and calls that a cold click and a urlRequest cost; LIST=1 names them (half a minute)
 	. tools/environment.sh && environment requirements/dev.txt && exec "$$bin/python" tools/count_functions.py $(if $(LIST),--list)

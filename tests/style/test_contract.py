@@ -5,15 +5,13 @@ from __future__ import annotations
 import argparse
 import json
 import re
-from collections.abc import Iterator
-
-import pytest
+import runpy
+from dataclasses import fields
 
 from ibi.archive.model.item_json import _FIELDS
-from ibi.cli import _parser
-from ibi.cli.common import Parser
 from ibi.cli.inspect import inspect
 from ibi.resolver.model.alert import STATUS
+from ibi.runtime.settings import ResolverSettings
 from support.style.layers import ROOT, modules
 
 REFERENCE = ROOT / "docs/reference"
@@ -29,21 +27,8 @@ SERVICES = (
 )
 
 
-def _commands(
-    parser: argparse.ArgumentParser, name: str = "ibi"
-) -> Iterator[tuple[str, argparse.ArgumentParser]]:
-    """("ibi archive init", its parser) for every command that does something."""
-    subparsers = [action for action in parser._actions if isinstance(action, argparse._SubParsersAction)]
-    if not subparsers:
-        yield name, parser
-    for word, child in parser.words.items() if isinstance(parser, Parser) else ():
-        yield from _commands(child, f"{name} {word}")
-    for action in subparsers:
-        for word, child in action.choices.items():
-            yield from _commands(child, f"{name} {word}")
-
-
-COMMANDS = dict(_commands(_parser()))
+TOOL = runpy.run_path(str(ROOT / "tools/reference_pages.py"))
+COMMANDS: dict[str, argparse.ArgumentParser] = dict(TOOL["commands"]())
 SECTIONS = dict(
     re.findall(r"^## `(ibi [a-z -]+)`\n(.*?)(?=^## |\Z)", COMMANDS_PAGE, re.MULTILINE | re.DOTALL)
 )
@@ -61,50 +46,58 @@ def _names(text: str, head: str) -> list[str]:
     return [name for cells in _table(text, head) for name in re.findall(r"`([^`]+)`", cells[0])]
 
 
-def _arguments(parser: argparse.ArgumentParser) -> dict[str, bool]:
-    """Every argument of a command, by its longest option or its metavar, and whether it must be given."""
-    return {
-        max(action.option_strings, key=len) if action.option_strings else str(action.metavar): action.required
-        for action in parser._actions
-        if not isinstance(action, argparse._HelpAction)
-    }
-
-
 def test_the_contract_links_to_every_page_that_promises_something() -> None:
     contract = (ROOT / "docs/contract.md").read_text(encoding="utf-8")
-    assert set(re.findall(r"\(reference/([a-z]+)\.md\)", contract)) == {*PROMISED, "limits"}
+    assert set(re.findall(r"\(reference/([a-z]+)\.md\)", contract)) == {*PROMISED, "limits", "routes"}
 
 
 def test_the_page_has_a_section_for_every_command_and_for_no_other() -> None:
     assert sorted(SECTIONS) == sorted(COMMANDS)
 
 
-@pytest.mark.parametrize("name", COMMANDS)
-def test_the_page_lists_every_argument_of_a_command_and_no_other(name: str) -> None:
-    rows = _table(SECTIONS[name], "argument")
-    listed = {found: "**" in cells[0] for cells in rows for found in re.findall(r"`([^`]+)`", cells[0])}
-    assert listed == _arguments(COMMANDS[name])
+def test_what_the_pages_take_from_the_program_is_current() -> None:
+    pages = TOOL["pages"]()
+    assert {path.name for path in pages} == {"commands.md", "settings.md", "routes.md"}
+    assert [path.name for path, text in pages.items() if path.read_text(encoding="utf-8") != text] == [], (
+        "run: make docs"
+    )
+
+
+def test_a_table_of_arguments_says_what_must_be_given_what_may_be_and_by_default() -> None:
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--at", required=True, metavar="HOST[:PORT]", help="where; as --to has it")
+    parser.add_argument("--to", choices=("a", "b"), default="a", help="one (default: %(default)s)")
+    parser.add_argument("name", metavar="NAME", help="yes|no")
+    assert TOOL["table_of_arguments"](parser).splitlines()[2:] == [
+        "| **`NAME`** | yes\\|no |",
+        "| **`--at` `HOST[:PORT]`** | where; as `--to` has it |",
+        "| `--to` | one: `a`, `b`; by default `a` |",
+    ]
+
+
+def test_every_argument_says_what_it_is_for() -> None:
+    silent = [
+        (name, action.dest)
+        for name, parser in COMMANDS.items()
+        for action in TOOL["arguments"](parser)
+        if not action.help
+    ]
+    assert silent == []
+
+
+def test_every_setting_has_its_row() -> None:
+    table = TOOL["table_of_settings"](ResolverSettings)
+    listed = dict(re.findall(r"^\| `(\w+)` \| ([^|]*) \|", table, re.MULTILINE))
+    assert list(listed) == [field.name for field in fields(ResolverSettings)]
+    assert listed["connect_seconds"] == "`1.0`"
 
 
 def test_every_option_in_the_text_exists_somewhere() -> None:
-    known = {name for parser in COMMANDS.values() for name in _arguments(parser)}
+    known = {
+        option for parser in COMMANDS.values() for each in parser._actions for option in each.option_strings
+    }
     text = "".join((REFERENCE / f"{name}.md").read_text(encoding="utf-8") for name in PROMISED)
-    assert set(re.findall(r"--[a-z][a-z-]*", text)) - known == {"--help", "--version"}
-
-
-@pytest.mark.parametrize(
-    "option", ["--bind", "--workers", "--port", "--mint-ip-port", "--granularity", "--policy"]
-)
-def test_a_default_that_the_page_gives_is_true(option: str) -> None:
-    checked = 0
-    for name, parser in COMMANDS.items():
-        for action in parser._actions:
-            row = re.search(rf"^\| [^|]*`{option}`[^|]* \| (.*) \|$", SECTIONS[name], re.MULTILINE)
-            if option in action.option_strings and action.default not in {None, argparse.SUPPRESS}:
-                assert row, f"{name} {option}"
-                assert re.search(rf"\b{re.escape(str(action.default))}\b", row[1])
-                checked += 1
-    assert checked
+    assert set(re.findall(r"--[a-z][a-z-]*", text)) - known == {"--version"}
 
 
 def test_the_fields_of_an_item_are_those_that_are_read() -> None:
