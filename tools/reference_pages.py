@@ -77,8 +77,8 @@ def _cell(text: str) -> str:
 def _argument(action: argparse.Action) -> str:
     value = "" if action.nargs == 0 else str(action.metavar or "")
     name = max(action.option_strings, key=len) if action.option_strings else value
-    said = f"`{name}`" + (f" `{_cell(value)}`" if value and action.option_strings else "")
-    return f"**{said}**" if action.required and action.nargs != "?" else said
+    shown = f"`{name}`" + (f" `{_cell(value)}`" if value and action.option_strings else "")
+    return f"**{shown}**" if action.required and action.nargs != "?" else shown
 
 
 def _meaning(action: argparse.Action) -> str:
@@ -100,15 +100,18 @@ def table_of_arguments(parser: argparse.ArgumentParser) -> str:
 
 def table_of_settings(settings: Any) -> str:
     """The table of the settings in one file, with their defaults; what is said of each is its docstring."""
-    said: dict[str, str] = {}
-    body = ast.parse(inspect.getsource(settings)).body[0].body  # type: ignore[attr-defined]
-    for field, text in pairwise(body):
-        if isinstance(field, ast.AnnAssign) and isinstance(text, ast.Expr):
-            said[ast.unparse(field.target)] = " ".join(inspect.cleandoc(ast.literal_eval(text.value)).split())
+    meanings: dict[str, str] = {}
+    [made] = ast.parse(inspect.getsource(settings)).body
+    body = made.body if isinstance(made, ast.ClassDef) else []
+    for stated, text in pairwise(body):
+        if isinstance(stated, ast.AnnAssign) and isinstance(text, ast.Expr):
+            meanings[ast.unparse(stated.target)] = " ".join(
+                inspect.cleandoc(ast.literal_eval(text.value)).split()
+            )
     rows = []
     for field in fields(settings):
         default = "" if field.default is MISSING else f"`{json.dumps(field.default)}`"
-        rows.append(f"| `{field.name}` | {default} | {_cell(said.get(field.name, ''))} |\n")
+        rows.append(f"| `{field.name}` | {default} | {_cell(meanings.get(field.name, ''))} |\n")
     return "| setting | default | meaning |\n|---|---|---|\n" + "".join(rows)
 
 
@@ -141,21 +144,25 @@ def _members(content: dict[str, Any]) -> str:
 def _routes(document: dict[str, Any]) -> Iterator[str]:
     below = document["servers"][0]["url"].rstrip("/")
     found = [
-        (f"{method.upper()} {below}{path}", told)
+        (f"{method.upper()} {below}{path}", operation)
         for path, operations in document["paths"].items()
-        for method, told in operations.items()
-        if isinstance(told, dict)  # the list beside them holds the parameters of the path
+        for method, operation in operations.items()
+        if isinstance(operation, dict)  # the list beside them holds the parameters of the path
     ]
-    always = set[str].intersection(*(set(told["responses"]) for _, told in found))
+    always = set[str].intersection(*(set(operation["responses"]) for _, operation in found))
     yield f"Every route may also answer {', '.join(sorted(always))}.\n\n"
     yield "| request | scope | what it does | takes | status |\n|---|---|---|---|---|\n"
-    for request, told in found:
-        scopes = {scope for way in told.get("security", ()) for scope in way.get("token", ())}
-        query = " ".join(f"`{each['name']}`" for each in told.get("parameters", ()) if each["in"] == "query")
-        takes = "; ".join(filter(None, (query, _members(told.get("requestBody", {}).get("content", {})))))
+    for request, operation in found:
+        scopes = {scope for way in operation.get("security", ()) for scope in way.get("token", ())}
+        query = " ".join(
+            f"`{each['name']}`" for each in operation.get("parameters", ()) if each["in"] == "query"
+        )
+        takes = "; ".join(
+            filter(None, (query, _members(operation.get("requestBody", {}).get("content", {}))))
+        )
         scope = ", ".join(f"`{each}`" for each in sorted(scopes))
-        statuses = ", ".join(status for status in told["responses"] if status not in always)
-        yield f"| `{request}` | {scope} | {_cell(told.get('summary', ''))} | {_cell(takes)} | {statuses} |\n"
+        statuses = ", ".join(status for status in operation["responses"] if status not in always)
+        yield f"| `{request}` | {scope} | {_cell(operation.get('summary', ''))} | {_cell(takes)} | {statuses} |\n"
 
 
 def pages() -> dict[Path, str]:

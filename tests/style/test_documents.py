@@ -47,6 +47,42 @@ def _prose(path: Path) -> str:
     return re.sub(r"^```.*?^```", "", path.read_text(encoding="utf-8"), flags=re.MULTILINE | re.DOTALL)
 
 
+GENERATED = {"docs/reference/limits.md", "docs/reference/routes.md", "docs/standard/coverage.md"}
+_SENTENCE_END = re.compile(r"[a-z0-9)x][.?!]\)? +(?=[A-Z\[x(])")
+
+
+def _crowded(line: str) -> bool:
+    """Whether a second sentence begins on a line of prose; tables and code are no prose."""
+    if line.startswith(("|", "    ", "#")):
+        return False
+    return bool(_SENTENCE_END.search(re.sub(r"`[^`]*`", "x", re.sub(r"^\s*(?:[-*+]|\d+\.)\s", "", line))))
+
+
+def test_each_sentence_of_a_page_has_a_line_of_its_own() -> None:
+    pages = [path for path in _walk(ROOT) if path.suffix == ".md" and _name(path) not in GENERATED]
+    found = [
+        f"{_name(path)}: {line}"
+        for path in pages
+        if not _name(path).startswith("bench/")
+        for line in _prose(path).splitlines()
+        if _crowded(line)
+    ]
+    assert found == [], "a change of one sentence should be a change of one line"
+
+
+@pytest.mark.parametrize(
+    ("line", "crowded"),
+    [
+        ("One sentence. Another one.", True),
+        ("- It ends with `code`. `ibi` goes on.", True),
+        ("1. `ibi up` starts it, e.g. here: one line.", False),
+        ("| One. Two. | of a table |", False),
+    ],
+)
+def test_a_second_sentence_on_a_line_is_seen(line: str, crowded: bool) -> None:
+    assert _crowded(line) is crowded
+
+
 # ---- the map
 
 PATH_NAMED = re.compile(r"`([\w.-]+(?:/[\w.-]*)+|[\w-]+\.(?:py|md|toml|sh|tsv|txt))`")
