@@ -45,7 +45,7 @@ def one(tmp_path: Path) -> Iterator[FastPathResolver]:
 def test_the_answers_of_both_paths_cannot_be_told_apart() -> None:
     report = fast_path.prove(Scale.SHORT, SEED)
     assert report.broken == []
-    assert report.counts["given by the lane"] > 100
+    assert report.counts["given by the fast path"] > 100
     assert report.counts["declined by it"] > 100
     assert report.counts["given once more"] > 10
 
