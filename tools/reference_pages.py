@@ -82,7 +82,9 @@ def _argument(action: argparse.Action) -> str:
 
 
 def _meaning(action: argparse.Action) -> str:
-    text = re.sub(r" \(default: %\(default\)s\)", "", action.help or "")
+    text = action.help or ""
+    if action.default:
+        text = re.sub(r" \(default: .*?\)$", "", text.replace("%(default)s", str(action.default)))
     text = re.sub(r"`[^`]*`|--[a-z][a-z-]*", lambda found: f"`{found[0].strip('`')}`", text)
     if action.choices:
         one_of = ", ".join(f"`{each}`" for each in action.choices)

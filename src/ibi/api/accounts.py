@@ -72,7 +72,7 @@ class AccountRoutes:
                 "POST", "/tokens", self._make, "make a token, which is told this once",
                 takes=_NEW_TOKEN.schema, gives=record(**token, token=TEXT), status=201, refusals=new,
             ),
-            _route("DELETE", "/tokens/<word>", self._revoke, "let nobody use a token any more", refusals=one),
+            _route("DELETE", "/tokens/<word>", self._revoke, "revoke a token", refusals=one),
         )  # fmt: skip
 
     def _all_accounts(self, _call: Call, _value: Any) -> Response:

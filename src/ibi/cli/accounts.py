@@ -91,7 +91,7 @@ _ACCOUNT_WORDS: Final = {
     "add": (
         _add,
         "make an account; its password is asked, or made and printed once",
-        "what is written down beside what its owner does",
+        "its name: letters, digits, dots, hyphens and underlines",
     ),
     "list": (_list, "the accounts, their roles, and since when", ""),
     "remove": (_remove, "let nobody sign in with an account any more", "the account"),

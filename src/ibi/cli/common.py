@@ -178,7 +178,7 @@ def tls_files(args: Namespace) -> tuple[str, str] | None:
 
 def add_logging(parser: ArgumentParser) -> None:
     """Add what every server takes for its log."""
-    forms, text = logging.FORMS, "how events are written on stderr"
+    forms, text = logging.FORMS, "how events are written on stderr, a line each"
     argument(parser, "--log-format", text, choices=forms, default=forms[0])
     flag(parser, "--access-log", "write a line for each request: no query, and no address of who asked")
 

@@ -45,7 +45,7 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
         help="read an IBI or a persistent URL, offline",
         description="Print all that can be read from an IBI or a persistent URL, or from a text around one. Offline.",
     )
-    text = "an IBI, a persistent URL, a citation; - reads lines from stdin"
+    text = "an IBI, a persistent URL, a citation; several may be given; - reads lines from stdin"
     argument(parser, "texts TEXT", text, nargs="+")
     flag(parser, "--json", "one JSON document a line")
     parser.set_defaults(run=run)

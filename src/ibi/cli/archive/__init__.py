@@ -39,10 +39,10 @@ def _add_serve(actions: CommandGroup) -> None:
     text = f"where to listen (default: {_BIND}); once for each Archive, in their order"
     argument(serve, "--bind HOST:PORT", text, action="append")
     argument(serve, "--workers N", "processes that share the work", type=workers, default=1)
-    text = "a proxy in front whose X-Forwarded-For is believed; may be repeated"
+    text = "a network of proxies whose X-Forwarded-For is believed, besides those of the settings; may be repeated"
     argument(serve, "--trusted-proxy CIDR", text, action="append", default=[])
     add_tls(serve)
-    text = "where to listen without TLS besides, for resolvers; once for each Archive"
+    text = "where to listen without TLS besides, for resolvers, which ask Archives over http; once for each Archive"
     argument(serve, "--plain-bind HOST:PORT", text, action="append", default=[])
     add_logging(serve)
 

@@ -29,17 +29,17 @@ _LISTING: Final = "items.jsonl"
 def add(actions: CommandGroup) -> None:
     """Add the subcommands."""
     attest = actions.add("attest", "write a signed receipt about an item, to be checked offline", _attest)
-    argument(attest, "ibi IBI")
+    argument(attest, "ibi IBI", "one of its names")
     argument(attest, "--out FILE", "where to write it (default: stdout)", type=Path)
     verify = actions.add("verify", "check a receipt, offline and without an Archive", _verify, has_data=False)
     argument(verify, "receipt RECEIPT", "the file", type=Path)
-    argument(verify, "--key KEY", "the Archive's key, as it tells it at /-/about")
-    argument(verify, "--files DIR", "compare the attested files with these", type=Path)
+    argument(verify, "--key KEY", "the Archive's key as its operators publish it: 64 hexadecimal digits")
+    argument(verify, "--files DIR", "a folder whose files are compared with the attested ones", type=Path)
     flag(verify, "--json", "one JSON document")
     export = actions.add("export", "write an item, or all items, as BagIt bags", _export)
     argument(export, "ibi IBI", "the item", nargs="?")
-    flag(export, "--all", "every item, one bag each, and a list of them")
-    text = "a folder that is not there yet, or a file .zip; with --all a folder for the bags"
+    flag(export, "--all", "every item, one bag each, and a list of them; in place of IBI")
+    text = "a folder that is not there yet, or a file .zip; with --all an empty or absent folder"
     argument(export, "--to PATH", text, type=Path, required=True)
     flag(export, "--zip", "with --all: each bag as a zip file")
     take = actions.add("import-bag", "take in a BagIt bag as an item: a folder, a zip or a tar file", _take)

@@ -40,12 +40,12 @@ def add(actions: CommandGroup) -> None:
     argument(parser, "--mint-port P", "and its port (default: that of the address)", type=port)
     argument(parser, "--mint-ip A", "the IP address in new IBIps (default: --ip)")
     argument(parser, "--mint-ip-port P", "and its port (default: 800)", type=port, default=800)
-    text = "seconds between labels: 60, 1, 0.1, … or auto (default)"
+    text = "seconds between labels at the finest: 60, 1, 0.1, … or auto (default)"
     argument(parser, "--granularity S", text, default="auto")
-    flag(parser, "--for-trying", "mint under names and addresses that nobody owns")
+    flag(parser, "--for-trying", "mint under names and addresses that no one owns")
     argument(parser, "--admin MAIL", "the administrator's mail address", default="")
     argument(parser, "--platform-software IBI", "the IBI of the software, if it has one")
-    argument(parser, "--resolver URL", "the root of the resolver to take part in", default="")
+    argument(parser, "--resolver URL", "the root URL of the resolver to take part in", default="")
     argument(parser, "--key", "the registration key; without it, a strong one is made")
     flag(parser, "--json", "one JSON document")
     parser.set_defaults(wrong=parser.error)

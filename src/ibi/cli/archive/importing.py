@@ -60,14 +60,14 @@ last part of its path. A column language is the item's, metadata.language is Dub
 def add(actions: CommandGroup) -> None:
     """Add the subcommands."""
     fill = actions.add("import", "take in items from JSON lines, BibTeX, RIS or CSV", _import, epilog=_FIELDS)
-    argument(fill, "file FILE", "an item a line, an entry or a row", type=Path)
-    text = "the format of the file (default: as the end of its name tells)"
+    argument(fill, "file FILE", "the file: an item a line, an entry or a row", type=Path)
+    text = "the format of the file; without it, as the end of its name tells, else JSON lines"
     argument(fill, "--format", text, choices=("jsonl", "bibtex", "ris", "csv"))
     flag(fill, "--dry-run", "only say what would come of it; nothing is taken in")
     harvest = actions.add("harvest", "take in another repository's records by OAI-PMH", _harvest)
     argument(harvest, "url URL", "the base URL of the OAI-PMH repository")
     argument(harvest, "--set S", "only the records of this set", default="")
-    text = "only what is new or changed since (default: since the last harvest)"
+    text = "only what is new or changed since: 2026-01-31, or a datestamp; without it, since the last harvest"
     argument(harvest, "--from DATE", text, dest="since", default="")
     text = "the metadata format, which must have Dublin Core in it (default: oai_dc)"
     argument(harvest, "--prefix P", text, default="oai_dc")

@@ -42,7 +42,7 @@ def add(actions: CommandGroup) -> None:
     join = actions.add("join", "name a resolver that the Archive takes part in", _join)
     leave = actions.add("leave", "take part at a resolver no more", _leave)
     for parser in (join, leave):
-        argument(parser, "--resolver URL", "the root of the resolver: http://host[:port]", required=True)
+        argument(parser, "--resolver URL", "the root URL of the resolver: http://host[:port]", required=True)
     argument(join, "--key", "the registration key agreed with it, if it is a new one")
     flag(join, "--also", "besides the others; without it, in the place of the first one")
     flag(join, "--json", "one JSON document")

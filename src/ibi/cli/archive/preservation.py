@@ -32,8 +32,8 @@ def add(actions: CommandGroup) -> None:
     flag(audit, "--continue", "go on where the last audit was interrupted", dest="go_on")
     flag(audit, "--json", "one JSON document")
     repair = actions.add("repair", "put the bytes of a damaged file back: the same ones, or nothing", _repair)
-    argument(repair, "ibi IBI")
-    argument(repair, "file FILE", "its name in the item, percent-encoded")
+    argument(repair, "ibi IBI", "one of its names")
+    argument(repair, "file FILE", "the file's name in the item, percent-encoded")
     argument(repair, "--from PATH", "a file with the same bytes", dest="source", type=Path, required=True)
     check = actions.add("check", "see whether the Archive is whole", _check)
     flag(check, "--repair", "settle what is safe to settle; what is listed is never removed")
@@ -47,7 +47,7 @@ def add(actions: CommandGroup) -> None:
     flag(backup, "--json", "one JSON document")
     restore = actions.add("restore", "put an Archive back from a backup into a new directory", _restore)
     argument(restore, "--from FOLDER", "where backups are kept", dest="source", type=Path, required=True)
-    argument(restore, "--backup NAME", "which one (default: the newest)", default="")
+    argument(restore, "--backup NAME", "which one, by its name; without it, the newest", default="")
     flag(restore, "--json", "one JSON document")
 
 

@@ -42,7 +42,7 @@ def add_search(actions: CommandGroup) -> None:
     argument(search, "--year YEAR", "of this year only", default="")
     argument(search, "--language TAG", "in this language only: pt", default="")
     argument(search, "--kind KIND", "of this kind only: Dissertation", default="")
-    argument(search, "--page N", "further results: 2, 3, ...", default="1")
+    argument(search, "--page N", "further results: 2, 3, up to 50, twenty a page", default="1")
     flag(search, "--json", "one JSON object a line")
     actions.add("index", "make the index for searching anew", _index)
 
@@ -122,7 +122,7 @@ def add_statistics(actions: CommandGroup) -> None:
     """Add the subcommand."""
     text = "show how often items were visited, by month"
     parser = actions.add("statistics", text, _statistics, _STATISTICS_EPILOG)
-    argument(parser, "ibi IBI", "of this item only", nargs="?")
+    argument(parser, "ibi IBI", "of this item only, under any of its names", nargs="?")
     argument(parser, "--from MONTH", "the first month: 2026-01", dest="first", default="")
     argument(parser, "--to MONTH", "the last month: 2026-12", dest="last", default="")
     form = parser.add_mutually_exclusive_group()

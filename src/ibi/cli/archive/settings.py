@@ -76,11 +76,11 @@ _LISTS: Final = {
     "--network CIDR": ("networks", "a network whose readers may have what is restricted"),
     "--trusted-resolver CIDR": (
         "trusted_resolvers",
-        "a resolver whose word about readers' addresses is believed",
+        "the network of a resolver whose word about readers' addresses is believed",
     ),
     "--trusted-proxy CIDR": (
         "trusted_proxies",
-        "a proxy before this Archive whose X-Forwarded-For is believed",
+        "the network of a proxy whose X-Forwarded-For is believed",
     ),
 }
 _LIMITS: Final[_Readers] = {
@@ -93,10 +93,10 @@ _LIMITS: Final[_Readers] = {
     "--refresh-hours N": (_number, "how often copies are compared with their originals; 0: only on demand"),
     "--page-burst N": (_number, "how many pages about items one reader may have at once"),
     "--costly-burst N": (_number, "how many searches, feeds and the like one reader may have at once"),
-    "--page-rate N": (_rate, "pages about items a second that one reader may have; 0: nobody is limited"),
+    "--page-rate N": (_rate, "pages about items a second that one reader may have; 0: no limit"),
     "--costly-rate N": (_rate, "searches, feeds and the like a second that one reader may have; 0: no limit"),
     "--filter-answers yes|no": (_truth, "whether answers hold only what a request needs"),
-    "--for-trying yes|no": (_truth, "whether labels may be made under names that nobody owns"),
+    "--for-trying yes|no": (_truth, "whether labels may be minted under names that no one owns"),
 }
 
 
@@ -136,7 +136,7 @@ def _set(args: argparse.Namespace) -> int:
 def add_rotate_key(actions: CommandGroup) -> None:
     """Add the subcommand."""
     rotate = actions.add("rotate-key", "get a new key from a resolver; the old one is void", _rotate)
-    argument(rotate, "--resolver URL", "the root of the resolver; without it, the first one")
+    argument(rotate, "--resolver URL", "the root URL of the resolver; without it, the first one")
 
 
 def _rotate(args: argparse.Namespace) -> int:
@@ -197,7 +197,7 @@ def add_token(actions: CommandGroup) -> None:
     what = parser.add_mutually_exclusive_group(required=True)
     argument(what, "--name NAME", "make a token under this name; it is shown only now")
     flag(what, "--list", "the names of the tokens, what each may do, and since when")
-    argument(what, "--revoke NAME", "let nobody use this token any more")
+    argument(what, "--revoke NAME", "refuse this token from now on")
     argument(parser, "--scope SCOPES", "with --name: such as read,deposit", default="")
     flag(parser, "--json", "one JSON document")
 

@@ -66,14 +66,14 @@ def add_subsystem(
     ):
         text = f"the port of the {whose} (default: %(default)s)"
         argument(parser, usage, text, action=Noted, type=port, default=usual)
-    text = "under a name or address that nobody owns"
+    text = "under a name or address that no one owns"
     argument(parser, "--for-trying", text, action=Noted, nargs=0, const=True, default=False)
-    text = "60, 1, 0.1, 0.01 ..., or auto: the coarsest that keeps up (default: %(default)s)"
+    text = "60, 1, 0.1, 0.01 … seconds, or auto: the coarsest that keeps up (default: %(default)s)"
     usage = f"{_GRANULARITY} SECONDS"
     argument(parser, usage, text, action=Noted, type=_granularity, default=usual_granularity)
-    text = "how far the clock may go back before it is called faulty (default: %(default)s)"
+    text = "how many seconds the clock may go back before it is called faulty (default: %(default)s)"
     argument(parser, "--clock-back SECONDS", text, type=_clock_back, default="2")
-    flag(parser, "--synchronised", "only while somebody keeps the clock of this machine right")
+    flag(parser, "--synchronised", "only while a service keeps the clock of this machine right")
 
 
 def _granularity(text: str) -> str:

@@ -32,9 +32,9 @@ def add_word(mint: Parser) -> None:
     parser = mint.add_word("recover", "repair a state of minting that is lost, damaged, old or copied")
     argument(parser, "--data DIR", "where the last date was kept", type=Path, required=True)
     argument(parser, "--subsystem NAME", "this one only of those that DIR/subsystems.toml lists")
-    text = "a text with labels that were given; none of them comes again"
+    text = "a text file with labels that were given, bare or in links; none of them comes again"
     argument(parser, "--given FILE", text, type=Path)
-    flag(parser, "--moved", "the directory was moved here, and nobody else mints from it any more")
+    flag(parser, "--moved", "the directory was moved here, and no other machine mints from it any more")
     flag(parser, "--accept-clock", "the clock of this machine is right, although it has leapt")
     parser.set_defaults(run=run)
 

@@ -43,7 +43,7 @@ def add_parser(commands: argparse._SubParsersAction[Parser]) -> None:
     what = parser.add_mutually_exclusive_group(required=True)
     argument(what, "--name NAME", "make a token under this name; it is shown only now")
     flag(what, "--list", "the names of the tokens, and when they were made")
-    argument(what, "--revoke NAME", "let nobody mint with this token any more")
+    argument(what, "--revoke NAME", "give no label for this token any more")
     parser.set_defaults(run=run_token)
 
 

@@ -39,8 +39,8 @@ def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) ->
     parser = commands.add_parser("resolver", help="make and run a resolver of persistent URLs")
     actions = CommandGroup(parser, "ACTION", "the resolver's data directory", described=False)
     init = actions.add("init", "make a resolver", _init)
-    argument(init, "--address HOST[:PORT]", "where readers reach it", required=True)
-    text = "another name under which it answers"
+    argument(init, "--address HOST[:PORT]", "where readers reach it, host[:port]", required=True)
+    text = "another name under which it answers; may be repeated"
     argument(init, "--alias HOST[:PORT]", text, action="append", default=[])
     argument(init, "--service-ibi IBI", "the IBI of its service; without it, one is minted")
     argument(init, "--policy", "how answers are judged", choices=("hardened", "strict"), default="hardened")
@@ -50,7 +50,7 @@ def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) ->
     serve = actions.add("serve", "run the resolver", _serve)
     argument(serve, "--bind HOST:PORT", "where to listen", default="127.0.0.1:8080")
     argument(serve, "--workers N", "processes that share the work", type=workers, default=1)
-    text = "proxies whose X-Forwarded-For is believed; they are left out of the list of addresses"
+    text = "an address or network of proxies whose X-Forwarded-For is believed; may be repeated"
     argument(serve, "--trusted-proxy CIDR", text, type=_network, action="append", default=[])
     add_tls(serve)
     add_logging(serve)

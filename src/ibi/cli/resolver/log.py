@@ -36,7 +36,7 @@ def add(actions: CommandGroup) -> None:
     argument(show, "--ibi IBI", "only those about this item or this Archive")
     last = number(_MOST_SHOWN, "a number of entries")
     argument(show, "--last N", "only the last so many of them", type=last)
-    flag(show, "--head", "only number and hash of the last entry, to be kept elsewhere")
+    flag(show, "--head", "only the number and the hash of the last entry, NUMBER:HASH, to be kept elsewhere")
     flag(show, "--json", "one JSON object a line")
 
 

@@ -35,7 +35,7 @@ def add(actions: CommandGroup) -> None:
     argument(who, "--from-mail FILE", text)
     argument(register, "--key", "its registration key; without it, a strong one is made and printed once")
     argument(register, "--mail ADDRESS", "the mail address of its administrator", default="")
-    text = "redirects lead to these hosts only"
+    text = "redirects to its items lead to these hosts only; several may be given"
     argument(register, "--url-host HOST", text, nargs="+", action="extend", default=[])
     flag(register, "--json", "one JSON document")
     unregister = actions.add("unregister", "forget an Archive", _decide)
@@ -181,9 +181,9 @@ def _decide(args: argparse.Namespace) -> int:
 def add_lists(actions: CommandGroup) -> None:
     """Add `export-registry` and `import-registry`."""
     export = actions.add("export-registry", "write the signed list of the included Archives", _export)
-    argument(export, "file FILE", "where to write it; - is the standard output")
+    argument(export, "file FILE", "where to write it; - is the standard output, and then no key is printed")
     take = actions.add("import-registry", "ask the Archives of another resolver too", _import)
-    argument(take, "list LIST", "a file, its URL, or the root URL of the resolver", nargs="?")
+    argument(take, "list LIST", "the list: a file, its URL, or the root URL of a resolver", nargs="?")
     text = "its key: 64 digits, as it tells it at /-/about"
     argument(take, "--key PUBLICKEY", text, required=True)
     flag(take, "--forget", "ask none of the Archives that came with its lists any more")

@@ -109,12 +109,12 @@ def add(actions: CommandGroup) -> None:
     removed = words.add("remove", "let nobody use a token any more", _remove)
     for parser in (made, listed, removed):
         flag(parser, "--json", "one JSON document")
-    argument(made, "name NAME", "what the evidence calls its owner")
-    argument(made, "--scope SCOPES", "what it is good for: read, or admin", required=True)
+    argument(made, "name NAME", "what it is called; the evidence calls its owner so")
+    argument(made, "--scope SCOPES", "what it is good for", required=True)
     argument(removed, "name NAME", "the token")
     text = "change settings; a running resolver follows within a second"
     changing = actions.add("set", text, _set, _SETTINGS)
     changing.description = text
-    text = "a setting and what it shall be; several may be given"
+    text = "a setting and what it shall be; several may be given, one after the other"
     argument(changing, "words KEY VALUE", text, nargs="+")
     flag(changing, "--json", "one JSON document with what has changed")
