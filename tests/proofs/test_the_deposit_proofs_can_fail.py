@@ -72,14 +72,14 @@ BROKEN = {
         UnitOfWork.change = eager
         """,
     "the link to a new edition is a change of its own": """
-        def later(work, before, new):
-            later.owed = (before, new)
-        follow, deposit._follow = deposit._follow, later
+        def later(work, held, **links):
+            later.owed = (held.forms.main, links)
+        link, deposit._link = deposit._link, later
         deposited = deposit.deposit
         def twice(item_store, *what, **more):
             added = deposited(item_store, *what, **more)
             with item_store.unit_of_work("second") as work:
-                follow(work, later.owed[0], added)
+                link(work, work.get(later.owed[0]), **later.owed[1])
             return added
         deposit.deposit = twice
         """,
