@@ -139,7 +139,7 @@ class Administration:
         if handler is None:
             layout = Layout(signed=page_request.signed)
             return await self._problem_page(page_request.request, layout, no_such_page())
-        if not page_request.may(handler.scope):
+        if not page_request.signed.role.may(handler.scope):
             why = IbiError("your account is not for this; ask an administrator")
             return await self._page(
                 page_request.request, Layout(status=403, signed=page_request.signed, problem=why)
@@ -218,7 +218,7 @@ class Administration:
         handler = self._handlers.get(word)
         page_request = PageRequest(request, signed, client, rest)
         # Another user may have signed in than the one who filled in the form.
-        if handler is None or not page_request.may(handler.scope):
+        if handler is None or not page_request.signed.role.may(handler.scope):
             return Response(303, headers=(("location", ROOT), *NO_STORE))
         return await self._show(page_request, handler, word, Form(page.kept))
 

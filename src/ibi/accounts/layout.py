@@ -59,10 +59,6 @@ class PageRequest:
         """The words of the query, decoded; {} for a query that is none."""
         return query_of(self.request)
 
-    def may(self, scope: Scope) -> bool:
-        """Whether the user may do this."""
-        return self.signed.role.may(scope)
-
 
 def query_of(request: Request) -> Mapping[str, str]:
     """The words of a query, decoded; {} for a query that is none."""

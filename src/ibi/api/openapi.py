@@ -60,10 +60,7 @@ STATUSES: Final[Mapping[int, Mapping[str, str]]] = {
 """What a status means at either service."""
 
 _JSON: Final = "application/json"
-_GOOD: Final = range(200, 300)
-_BODILESS: Final = frozenset({303, 304})
 _USUAL: Final = (400, 401, 408, 414, 421, 429, 431, 503)
-_OF_ALL_WRITING: Final = (413, 415)
 _BEFORE_ROUTING: Final = frozenset({400, 408, 413, 414, 421, 431, 503})
 """Statuses that are also answered before the interface is reached, and then as plain text, not as a problem."""
 _PLACE = re.compile(r"<([a-z]+)>")
@@ -140,16 +137,16 @@ def _responses(route: Route, problem: str) -> dict[str, Any]:
     if _PLACE.search(route.pattern):
         statuses.add(404)
     if route.method not in {"GET", "HEAD", "OPTIONS"}:
-        statuses.update(_OF_ALL_WRITING)
+        statuses.update((413, 415))
     return {str(status): _response(route, status, problem) for status in sorted(statuses)}
 
 
 def _response(route: Route, status: int, problem: str) -> dict[str, Any]:
     response: dict[str, Any] = status_response(status)
-    if status in _GOOD:
+    if status in range(200, 300):
         if route.gives is not None:
             response["content"] = {_JSON: {"schema": dict(route.gives)}}
-    elif status not in _BODILESS and route.method != "HEAD":
+    elif status not in {303, 304} and route.method != "HEAD":
         response["content"] = {PROBLEM: {"schema": {"$ref": f"#/components/schemas/{problem}"}}}
         if status in _BEFORE_ROUTING:
             response["content"]["text/plain"] = {"schema": {"type": "string"}}

@@ -252,7 +252,7 @@ class ArchivePages:
         if not form.one("ibi"):
             raise BadItem("say which item: paste its name or its persistent URL")
         # Only an administrator may have this machine fetch from a private network.
-        private = visit.may(Scope.ADMIN) and form.one("private") == "yes"
+        private = visit.signed.role.may(Scope.ADMIN) and form.one("private") == "yes"
         holding = self._copies.take(form.one("ibi"), form.one("archive"), visit.signed.name, private=private)
         return f"{ROOT}/items/{holding.forms.main}?done=copied"
 

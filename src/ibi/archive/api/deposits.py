@@ -69,7 +69,6 @@ LONGEST_REASON: Final = 4000
 """Characters of the reason of a removal."""
 
 _FORM: Final = "multipart/form-data"
-_DAY: Final = len("2026-11-21")
 _IF_MATCH: Final = {"if-match": TEXT}
 
 
@@ -80,7 +79,7 @@ class Deposits:
         self._item_store = item_store
         self._catalogue = item_store.catalogue
         self._uploads = uploads
-        self._view = ItemView(item_store.catalogue, lambda: item_store.moment[:_DAY])
+        self._view = ItemView(item_store.catalogue, lambda: item_store.moment.partition("T")[0])
 
     def routes(self) -> tuple[Route, ...]:
         """The routes that change items."""

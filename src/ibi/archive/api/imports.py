@@ -47,14 +47,13 @@ _KINDS: Final = {
 }
 """The formats by the media types of bodies."""
 _YES: Final = {"enum": ["yes", "no"]}
-_REFUSAL: Final = record("line", "record", line=COUNT, record=TEXT, problem=TEXT)
 _REPORT: Final = record(
     "upload",
     dry=TRUTH,
     added=COUNT,
     unchanged=COUNT,
     refused=COUNT,
-    refusals=list_of(_REFUSAL, maxItems=MOST_SHOWN),
+    refusals=list_of(record("line", "record", line=COUNT, record=TEXT, problem=TEXT), maxItems=MOST_SHOWN),
     upload={"type": "string", "description": "after a dry run: the file, to be taken in with ?upload="},
 )
 

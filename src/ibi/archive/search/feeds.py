@@ -119,7 +119,6 @@ _PAGES: Final = (
     f"SELECT name, {_MOMENT} FROM entry"  # noqa: S608 - our own words
     " WHERE number > :after AND number <= :last AND shown ORDER BY number"
 )
-_SPACE: Final = 'xmlns="http://www.sitemaps.org/schemas/sitemap/0.9"'
 
 
 def write_index(index: SearchIndex, base: str) -> bytes:
@@ -145,4 +144,6 @@ def write_sheet(index: SearchIndex, base: str, number: int) -> bytes | None:
 
 
 def _document(root: str, lines: list[str]) -> bytes:
-    return "\n".join([_HEAD, f"<{root} {_SPACE}>", *lines, f"</{root}>", ""]).encode("utf-8", "replace")
+    return "\n".join(
+        [_HEAD, f'<{root} xmlns="http://www.sitemaps.org/schemas/sitemap/0.9">', *lines, f"</{root}>", ""]
+    ).encode("utf-8", "replace")

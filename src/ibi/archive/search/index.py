@@ -66,8 +66,6 @@ _TABLES: Final = (
     last_name TEXT NOT NULL, told INTEGER NOT NULL, told_items INTEGER, again INTEGER)""",
 )
 _VERSION: Final = "PRAGMA user_version"
-_SET_VERSION: Final = f"PRAGMA user_version = {VERSION}"
-_ONLY_READ: Final = "PRAGMA query_only = ON"
 
 
 class IndexNotReady(SetupError):
@@ -84,7 +82,7 @@ def _open_to_read(path: Path) -> sqlite3.Connection:
             raise IndexNotReady
         database = _connect(path)
         try:
-            database.execute(_ONLY_READ)
+            database.execute("PRAGMA query_only = ON")
             ours = database.execute(_VERSION).fetchone()[0] == VERSION
             ready = database.execute(_READY).fetchone() if ours else None
         except BaseException:
@@ -97,8 +95,13 @@ def _open_to_read(path: Path) -> sqlite3.Connection:
 
 
 def open_to_write(path: Path) -> sqlite3.Connection:
-    """Open a connection that writes; the file is made if there is none. Raises sqlite3.Error."""
-    if not path.exists():
+    """Open a connection that writes; an empty file is made if there is none of this version. Raises sqlite3.Error."""
+    ours = False
+    if path.exists():
+        with closing(_connect(path)) as database:
+            ours = database.execute(_VERSION).fetchone()[0] == VERSION
+    if not ours:
+        remove(path)
         _make(path)
     return _connect(path)
 
@@ -113,7 +116,7 @@ def _make(path: Path) -> None:
         with transaction(database):
             for table in _TABLES:
                 database.execute(table)
-            database.execute(_SET_VERSION)
+            database.execute(f"PRAGMA user_version = {VERSION}")
     temporary.rename(path)
 
 
@@ -128,14 +131,6 @@ def transaction(database: sqlite3.Connection) -> Iterator[None]:
         if database.in_transaction:
             database.execute("ROLLBACK")
         raise
-
-
-def is_of_this_version(path: Path) -> bool:
-    """Return whether there is an index of this version, by its first page. Raises sqlite3.DatabaseError."""
-    if not path.exists():
-        return False
-    with closing(_connect(path)) as database:
-        return bool(database.execute(_VERSION).fetchone()[0] == VERSION)
 
 
 def remove(path: Path) -> None:

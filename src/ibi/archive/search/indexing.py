@@ -321,8 +321,6 @@ class Indexer:
         ):
             self.close()
         if self._database is None:
-            if not index.is_of_this_version(self._path):
-                index.remove(self._path)
             self._database = index.open_to_write(self._path)
             self._inode = self._path.stat().st_ino
         return self._database
