@@ -52,8 +52,7 @@ _COUNTED: Final = (
 )
 _ITEMS_OF: Final = "SELECT items FROM facet WHERE what = :what AND value = :value"
 _LISTED: Final = "SELECT value, label, items FROM facet WHERE what = :what AND value > '' ORDER BY"
-_ORDERS: Final = {"year": "value DESC", "letter": "value"}
-_MOST_FIRST: Final = "items DESC, value"
+_LATEST_FIRST, _BY_LETTER, _MOST_FIRST = "value DESC", "value", "items DESC, value"
 _PEOPLE: Final = (
     "SELECT value, label, items FROM facet WHERE what = 'person' AND value >= :letter AND value > :after"
     # The last character of all: no further letter.
@@ -177,7 +176,8 @@ def facet_values(index: SearchIndex, what: str, most: int) -> list[FacetValue]:
     `what`: "year", the last one first; "letter" that names of people begin with, in order; "language" or "kind", the
     most frequent first.
     """
-    statement = f"{_LISTED} {_ORDERS.get(what, _MOST_FIRST)} LIMIT :most"
+    order = _LATEST_FIRST if what == "year" else _BY_LETTER if what == "letter" else _MOST_FIRST
+    statement = f"{_LISTED} {order} LIMIT :most"
     return [FacetValue(*row) for row in index.rows(statement, {"what": what, "most": most})]
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from ibi.archive.store.tables.rows import read_record, upsert, write_record
+from ibi.archive.store.tables.rows import record_values, upsert, write_record
 
 if TYPE_CHECKING:
     from ibi.archive.store.tables.catalogue import SqlRunner
@@ -83,7 +83,7 @@ def source_of(run: SqlRunner, item: int) -> CopySource | None:
     row = run(_SOURCE, item=item).fetchone()
     if row is None:
         return None
-    values = read_record(_COLUMNS, row)
+    values = record_values(_COLUMNS, row)
     return CopySource(**values | {"compared": bool(values["compared"]), "private": bool(values["private"])})
 
 

@@ -175,7 +175,7 @@ def write_record(record: DataclassInstance) -> dict[str, Any]:
     return values | {"problem": write_problem(values["problem"])} if "problem" in values else values
 
 
-def read_record(columns: str, row: Sequence[Any]) -> dict[str, Any]:
+def record_values(columns: str, row: Sequence[Any]) -> dict[str, Any]:
     """Return the values of a row by the names of their columns; a problem is read from its JSON."""
     values = dict(zip(columns.split(", "), row, strict=True))
     return values | {"problem": read_problem(values["problem"])} if "problem" in values else values

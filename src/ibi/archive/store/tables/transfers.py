@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from ibi.archive.model.handover import GiverStage, ReceiverStage
-from ibi.archive.store.tables.rows import read_record, upsert, write_record
+from ibi.archive.store.tables.rows import record_values, upsert, write_record
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -116,13 +116,13 @@ def incoming(run: SqlRunner, transfer: str) -> IncomingTransfer | None:
     row = run(_TAKING_OF, id=transfer).fetchone()
     if row is None:
         return None
-    values = read_record(_TAKING, row)
+    values = record_values(_TAKING, row)
     values |= {"history": json.loads(values["history"]), "stage": ReceiverStage(values["stage"])}
     return IncomingTransfer(**values)
 
 
 def _giving(row: Sequence[Any]) -> OutgoingTransfer:
-    values = read_record(_GIVING, row)
+    values = record_values(_GIVING, row)
     return OutgoingTransfer(
         **values | {"remove": bool(values["remove"]), "stage": GiverStage(values["stage"])}
     )
