@@ -1,5 +1,5 @@
 # Short names for what is done often. `./try.sh` and `./test.sh` do the same on a machine without make.
-.PHONY: help try test quick test-313 docs format lock count bench bench-full bench-against proofs
+.PHONY: help try test quick test-313 docs messages format lock count bench bench-full bench-against proofs
 
 help:  ## show this list
 	@grep -hE '^[a-z0-9-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
@@ -28,6 +28,9 @@ docs:  ## write the generated parts of the documents anew
 	.venv/bin/python tools/coverage_table.py
 	.venv/bin/python tools/limits_table.py
 	.venv/bin/python tools/reference_pages.py
+
+messages:  ## compile the Portuguese catalogue after a change of its sentences
+	.venv/bin/python -m babel.messages.frontend compile -D ibi -d src/ibi/runtime/locale
 
 count:  ## count the modules, functions and calls that a cold click and a urlRequest cost; LIST=1 names them (half a minute)
 	. tools/environment.sh && environment requirements/dev.txt && exec "$$bin/python" tools/count_functions.py $(if $(LIST),--list)
