@@ -72,9 +72,9 @@ HEADINGS: Final = {
     "": "Overview",
     "items": "Items",
     "deposit": "Deposit",
-    "import": "Import",
     "copy": "Take a copy",
     "transfer": "Hand-overs",
+    "import": "Import",
     "statistics": "Statistics",
     "audit": "Audit",
     "membership": "Networks",
@@ -82,23 +82,18 @@ HEADINGS: Final = {
     "accounts": "Accounts",
     "account": "My account",
 }
-"""The pages of the menu, by the word in their address, and their headings."""
+"""The pages of the menu in its order, by the word in their address, and their headings."""
 
 NEEDED: Final = {
-    "": Scope.READ,
-    "items": Scope.READ,
     "deposit": Scope.DEPOSIT,
     "copy": Scope.TRANSFER,
     "transfer": Scope.TRANSFER,
     "import": Scope.ADMIN,
-    "statistics": Scope.READ,
-    "audit": Scope.READ,
     "membership": Scope.ADMIN,
     "tokens": Scope.ADMIN,
     "accounts": Scope.ADMIN,
-    "account": Scope.READ,
 }
-"""What an account must be good for to find a page in the menu, in the order of the menu."""
+"""What an account must be good for to find a page in the menu; for any other page it is reading."""
 
 ACCESS: Final = {
     Access.OPEN: "Everybody may have the files",
@@ -178,7 +173,7 @@ def render(frame: Layout, language: str) -> bytes:
         dict(TEMPLATES)[type(frame.page)],
         frame,
         language,
-        {word: (HEADINGS[word], scope) for word, scope in NEEDED.items()},
+        {word: (heading, NEEDED.get(word, Scope.READ)) for word, heading in HEADINGS.items()},
         program="ibi archive",
         wrong=field if field in {*FIELD_NAMES, "reason"} else f"dc.{field}" if field in ELEMENT_NAMES else "",
         titled=lambda holding: short_title(holding, language),

@@ -10,7 +10,7 @@ from markupsafe import Markup
 
 from ibi.archive.model.item import Access, MetadataValue
 from ibi.archive.model.record_values import author
-from ibi.protocol.language import LanguagePreference
+from ibi.archive.search.feeds import best_value
 from ibi.runtime.i18n import say
 from ibi.web.formats import CITATION, FORMATS, citation, embedded
 from ibi.web.formats.citation import STYLES
@@ -26,7 +26,6 @@ if TYPE_CHECKING:
     from ibi.archive.pages.models import ItemPage
     from ibi.archive.pages.signposting import Link
     from ibi.archive.store.tables.usage import UsageCounts
-    from ibi.web.formats.record import ItemRecord
 
 
 def link_elements(links: Iterable[Link]) -> Markup:
@@ -140,7 +139,17 @@ def _cited(page: ItemPage, language: str) -> dict[str, Any]:
     """Write what is known of an item for those who cite it, and for programs; nothing of one without metadata."""
     if page.described is None:
         return {"record": None, "citations": (), "references": (), "tags": "", "json_ld": ""}
-    known, day_of_visit = _short(record(page.described)), page.described.day
+    item, day_of_visit = record(page.described), page.described.day
+    # What stands inside the page: enough to cite the item, and never more than a page holds.
+    known = replace(
+        item,
+        titles=_quoted(item.titles[:_MOST_TITLES]),
+        creators=item.creators[: embedded.MOST],
+        contributors=item.contributors[:MOST_PEOPLE],
+        subjects=item.subjects[:_MOST_SUBJECTS],
+        descriptions=_quoted(item.descriptions[:2]),
+        files=item.files[:MOST_FILES],
+    )
     return {
         "record": known,
         "citations": [(name.upper(), write(known, language, day_of_visit)) for name, write in STYLES.items()],
@@ -173,12 +182,7 @@ def best(
     metadata: Mapping[str, tuple[MetadataValue, ...]], element: str, language: str
 ) -> MetadataValue | None:
     """Choose the value of a Dublin Core element in the language that suits the reader best; None without values."""
-    statements = metadata.get(element, ())
-    if len(statements) <= 1:
-        return statements[0] if statements else None
-    by_language = {statement.language: statement for statement in reversed(statements)}
-    chosen = LanguagePreference.parse(language).choose([tag for tag in by_language if tag])
-    return by_language[chosen] if chosen else statements[0]
+    return best_value(metadata.get(element, ()), language)
 
 
 def labelled(formats: Mapping[str, str]) -> list[tuple[str, str]]:
@@ -202,19 +206,6 @@ def _cut(text: str, longest: int) -> str:
 def _people(metadata: Mapping[str, tuple[MetadataValue, ...]], element: str) -> list[Author]:
     authors = (author(clean(statement.value)) for statement in metadata.get(element, ()))
     return [each for each in dict.fromkeys(authors) if each.name]
-
-
-def _short(item: ItemRecord) -> ItemRecord:
-    """Shorten a record to what stands inside the page: enough to cite it, and never more than a page holds."""
-    return replace(
-        item,
-        titles=_quoted(item.titles[:_MOST_TITLES]),
-        creators=item.creators[: embedded.MOST],
-        contributors=item.contributors[:MOST_PEOPLE],
-        subjects=item.subjects[:_MOST_SUBJECTS],
-        descriptions=_quoted(item.descriptions[:2]),
-        files=item.files[:MOST_FILES],
-    )
 
 
 def _quoted(texts: Iterable[Text]) -> tuple[Text, ...]:

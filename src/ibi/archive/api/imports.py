@@ -71,15 +71,6 @@ class Imports:
 
         `metadata`: that of the upload. Raises BadItem, Refusal, SetupError.
         """
-        upload = self._keep(who, file, metadata)
-        try:
-            yield upload
-        except BaseException:
-            with suppress(NotHeld, Refusal):
-                self._uploads.delete(upload, who)
-            raise
-
-    def _keep(self, who: str, file: StoredFile, metadata: str) -> str:
         if file.size > LARGEST_IMPORT:
             raise BadItem("the file is too large for this page; use the command: ibi archive import")
         upload = self._uploads.start(who, file.size, metadata).id
@@ -87,7 +78,12 @@ class Imports:
         with source, self._uploads.writing(upload, who) as writing:
             while piece := source.read(_CHUNK):
                 writing.write(piece)
-        return upload
+        try:
+            yield upload
+        except BaseException:
+            with suppress(NotHeld, Refusal):
+                self._uploads.delete(upload, who)
+            raise
 
     def try_out(self, who: str, upload: str, kind: str) -> ImportResult:
         """Do a dry run of a file, which goes on waiting. Raises NotHeld, Refusal, BadItem, SetupError."""

@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import threading
 from contextlib import contextmanager
+from functools import partial
 from hashlib import sha256
 from itertools import islice
 from typing import TYPE_CHECKING, Any, Final
@@ -279,9 +280,6 @@ _PROGRESS: Final = record(ready=TRUTH, through=COUNT, items=COUNT)
 def search_routes(index: SearchIndex, catalogue: Catalogue) -> tuple[Route, ...]:
     """The routes of searches and of the index's progress."""
 
-    def find(call: Call, _value: Any) -> Response:
-        return _found(index, catalogue, call)
-
     def progress(_call: Call, _value: Any) -> Response:
         """`ready`: whether lists and searches are answered; `through` of how many `items` are in the index."""
         with catalogue.reading() as run:
@@ -294,8 +292,8 @@ def search_routes(index: SearchIndex, catalogue: Catalogue) -> tuple[Route, ...]
 
     return (
         Route(
-            "GET", "/search", None, in_thread(find), "items, by words, person, year, language and kind",
-            gives=_RESULTS, query=_QUERY,
+            "GET", "/search", None, in_thread(partial(_found, index, catalogue)),
+            "items, by words, person, year, language and kind", gives=_RESULTS, query=_QUERY,
         ),
         Route(
             "GET", "/index", Scope.READ, in_thread(progress), "how far the index for searching is", gives=_PROGRESS
@@ -303,7 +301,7 @@ def search_routes(index: SearchIndex, catalogue: Catalogue) -> tuple[Route, ...]
     )  # fmt: skip
 
 
-def _found(index: SearchIndex, catalogue: Catalogue, call: Call) -> Response:
+def _found(index: SearchIndex, catalogue: Catalogue, call: Call, _value: Any) -> Response:
     try:
         found = search(
             index, search_query({name: value for name, value in call.query.items() if name in NAMES})

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Final
 from unicodedata import normalize
 from urllib.parse import unquote_to_bytes
 
+from ibi.archive.api.items import removal_notice
 from ibi.archive.model.access import may_read, withheld_from
 from ibi.archive.model.item import Access
 from ibi.archive.pages.bundle import Bundles
@@ -40,7 +41,7 @@ OF_A_FILE: Final = frozenset({200, 206, 304})
 """What a file is served with: whole, in part, or known to the reader already."""
 
 _TRIES: Final = 5  # for a file that is replaced again and again while it is opened
-_HELP: Final = {"about": "What is known about this item"}
+_HELP: Final = "What is known about this item"
 
 
 class Delivery:
@@ -57,7 +58,7 @@ class Delivery:
         self._settings = parts.settings
         self._base = parts.place.base
         # Looked up again for each file, so that a replaced one is never served as the old one.
-        opener = FileOpener(file_store, parts.catalogue.holding)
+        opener = FileOpener(file_store, parts.catalogue.held)
         self._files = FileResponses(file_store, opener, parts.settings.accel_prefix)
         self._bundles = Bundles(file_store, opener)
         self._responses = responses
@@ -85,11 +86,7 @@ class Delivery:
         """Serve what is left of a removed item: a page, or one sentence for programs."""
         if request.form == "html":
             return self._responses.page(request, ItemPage(holding, None, self._parts.place, status=410))
-        problem = (
-            "{name} was removed on {date}: {reason}" if holding.reason else "{name} was removed on {date}"
-        )
-        why = HoldingError(problem, name=holding.forms.main, date=holding.timestamp, reason=holding.reason)
-        return self._responses.refuse(request, 410, why)
+        return self._responses.refuse(request, 410, removal_notice(holding))
 
     def _as_listed(self, request: Request, holding: Holding, give: Callable[[Holding], Response]) -> Response:
         """Serve from an item; where a file was replaced meanwhile, again from the item as it is listed by then."""
@@ -165,7 +162,7 @@ class Delivery:
         why = HoldingError(_why_withheld(access), name=holding.forms.main, date=holding.embargo)
         page = "metadata" if holding.metadata is not None else "item"
         about = f"{self._base}/-/{page}/{holding.forms.main}"
-        return self._responses.refuse(request, 403, why, (_HELP["about"], about))
+        return self._responses.refuse(request, 403, why, (_HELP, about))
 
     def _kept(self, holding: Holding) -> str:
         return PUBLIC if holding.access_on(self._parts.day) is Access.OPEN else PRIVATE

@@ -15,7 +15,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 from urllib.parse import quote
 
-from ibi.errors import NotHeld, SetupError
+from ibi.errors import SetupError
 from ibi.http.conditional import Unsatisfiable, http_date, part, unchanged
 from ibi.http.response import Response
 
@@ -146,7 +146,7 @@ class FileReplaced(Exception):
 
 
 class FileOpener:
-    """Opens files of items, and only those that are listed. `listed` looks an item up.
+    """Opens files of items, and only those that are listed. `listed` looks an item up, or raises NotHeld.
 
     A name leads to other bytes once its file is replaced, which may happen between the look-up of the item and the
     opening of the file. So the item is looked up once more when the file is open. This is enough, because a new version
@@ -159,7 +159,7 @@ class FileOpener:
       replaced, and came back, between the two look-ups.
     """
 
-    def __init__(self, file_store: FileStore, listed: Callable[[Name], Holding | None]) -> None:
+    def __init__(self, file_store: FileStore, listed: Callable[[Name], Holding]) -> None:
         self._file_store = file_store
         self._listed = listed
 
@@ -195,8 +195,6 @@ class FileOpener:
     ) -> None:
         """Raise FileReplaced unless what was opened, or could not be, is what is listed by now."""
         now = self._listed(holding.forms.main)
-        if now is None:
-            raise NotHeld("this Archive does not hold {name}", name=holding.forms.main)
         listed = {file.name: file for file in now.files}
         for file, handle in zip(files, opened, strict=False):
             is_named = os.fstat(handle.fileno()).st_nlink > 0

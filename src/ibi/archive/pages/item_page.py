@@ -289,17 +289,13 @@ class ItemPages:
     def _figures(self, holding: Holding) -> tuple[tuple[str, UsageCounts], ...]:
         """Visits by month, every one from the first with any to the present one; () where there are none at all."""
         last = self._parts.day[:7]
-        every = [_months_before(last, back) for back in range(_MONTHS - 1, -1, -1)]
+        present = int(last[:4]) * 12 + int(last[5:]) - 1
+        every = [f"{n // 12:04}-{n % 12 + 1:02}" for n in range(present - _MONTHS + 1, present + 1)]
         with self._catalogue.reading() as run:
             months = by_month(usage.usage_by_month(run, holding.number, "", every[0], last))
         if not months:
             return ()
         return tuple((month, months.get(month, UsageCounts())) for month in every if month >= min(months))
-
-
-def _months_before(month: str, count: int) -> str:
-    number = int(month[:4]) * 12 + int(month[5:]) - 1 - count
-    return f"{number // 12:04}-{number % 12 + 1:02}"
 
 
 def _at(holding: Holding, name: str) -> str:

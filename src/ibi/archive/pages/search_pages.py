@@ -184,34 +184,25 @@ class SearchPages:
             entries = looking.newest(self.index, question, feeds.MOST)
         listed = hits(self._catalogue, entries)
         language, _ = self._responses.language(request)
+        title = _NEWS if question.is_empty else _NEWS_OF
+        words = (question.text, question.person, str(question.year or ""), question.language, question.kind)
         feed = feeds.Feed(
             base=self._place.base,
             root=self._place.root,
             path=path_with_query("/-/feed", question),
             page=path_with_query("/-/search", question) if not question.is_empty else "/",
-            title=self._title(language, question),
+            title=say(title, language, address=self._address, search=", ".join(filter(None, words))),
             language=language,
             updated=self.index.earliest() or 0,
         )
         body = feeds.write_feed(feed, listed)
         newest = timestamp_text(max((each.entry.stamp for each in listed), default=feed.updated))
         tag = feeds.tag_of(body)
-        headers = (
-            ("etag", tag),
-            ("last-modified", http_date(newest)),
-            ("content-language", language),
-            ("vary", "Accept-Language"),
-            _ASK_AGAIN,
-        )
+        of_text = (("content-language", language), ("vary", "Accept-Language"), _ASK_AGAIN)
+        headers = (("etag", tag), ("last-modified", http_date(newest)), *of_text)
         if unchanged(request, tag, newest):
             return Response(304, headers=headers)
         return Response(200, body, f"{feeds.MEDIA_TYPE}; charset=utf-8", headers)
-
-    def _title(self, language: str, question: SearchQuery) -> str:
-        sentence = _NEWS if question.is_empty else _NEWS_OF
-        words = (question.text, question.person, str(question.year or ""), question.language, question.kind)
-        details = {"address": self._address, "search": ", ".join(filter(None, words))}
-        return say(sentence, language, **details)
 
     def _sitemap(self, _request: Request) -> Response:
         return Response(200, feeds.write_index(self.index, self._place.base), _XML, (_FOR_A_WHILE,))

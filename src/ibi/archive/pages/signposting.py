@@ -94,6 +94,8 @@ class Signposting:
         `day` ("2026-11-22", UTC): the day that embargoes are compared with.
         """
         kind = self.kind(item) if item is not None else "CreativeWork"
+        creators = item.metadata.get("creator", ()) if item is not None else ()
+        authors = dict.fromkeys(author(statement.value).url for statement in creators)
         return (
             self.cite_as(holding),
             *_linksets(holding),
@@ -101,7 +103,7 @@ class Signposting:
             Link(f"{_SCHEMA}{kind}", "type"),
             *_licence(holding),
             *self._described_by(holding, item),
-            *_authors(item),
+            *(Link(url, "author") for url in authors if url),
             *islice(_items(holding, day), most),
         )
 
@@ -221,12 +223,6 @@ def _licence(holding: Holding) -> tuple[Link, ...]:
     # Words such as "all rights reserved" name a licence, too, but are no target of a link.
     of_the_web = holding.licence.lower().startswith(("http://", "https://"))
     return (Link(holding.licence, "license"),) if of_the_web else ()
-
-
-def _authors(item: DescribedItem | None) -> Iterator[Link]:
-    creators = item.metadata.get("creator", ()) if item is not None else ()
-    urls = (author(statement.value).url for statement in creators)
-    yield from (Link(url, "author") for url in dict.fromkeys(urls) if url)
 
 
 def _items(holding: Holding, day: str) -> Iterator[Link]:

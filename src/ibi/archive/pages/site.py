@@ -131,7 +131,9 @@ class Site:
             word, _, name = path.removeprefix("/-/").partition("/")
             # A word without a name is no page, and no persistent URL either.
             if word in self._pages and name:
-                holding = self._held(picture_name(name) if word == "qr" else name)
+                holding = self._catalogue.held(
+                    parse_name(unescape(picture_name(name) if word == "qr" else name))
+                )
                 if holding.deleted and word not in _STAYING:
                     return self._delivery.removed(request, holding)
                 return self._pages[word](request, holding)
@@ -159,13 +161,6 @@ class Site:
         )
         harvest = (("service-desc", f"{base}/-/oai?verb=Identify", _XML),)
         return catalog(base, [Interface(f"{base}/-/api/", api), Interface(f"{base}/-/oai", harvest)])
-
-    def _held(self, raw_name: str) -> Holding:
-        name = parse_name(unescape(raw_name))
-        holding = self._catalogue.holding(name)
-        if holding is None:
-            raise NotHeld("this Archive does not hold {name}", name=name)
-        return holding
 
     def _persistent(self, request: Request) -> Response:
         """Resolve a persistent URL at our own address, or redirect it to the resolver (note 27)."""

@@ -80,9 +80,11 @@ def tag_of(body: bytes) -> str:
 
 def best_value(statements: Sequence[MetadataValue], language: str) -> MetadataValue | None:
     """Return the value that suits a reader of a language best; None if there is none."""
+    if len(statements) <= 1:
+        return statements[0] if statements else None
     by_language = {each.language: each for each in reversed(statements)}
     chosen = LanguagePreference.parse(language).choose([tag for tag in by_language if tag])
-    return by_language[chosen] if chosen else statements[0] if statements else None
+    return by_language[chosen] if chosen else statements[0]
 
 
 def _entry(feed: Feed, result: SearchHit) -> str:

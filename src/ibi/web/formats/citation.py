@@ -11,7 +11,7 @@ import re
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from ibi.web.formats.record import Day, ItemRecord, Person
 
@@ -91,8 +91,12 @@ def apa(item: ItemRecord, language: str, _day: str) -> str:
 def abnt(item: ItemRecord, language: str, day: str) -> str:
     """By ABNT NBR 6023:2018; `day` is that of the reader's visit, which an address wants with it: "2026-11-22"."""
     words = _WORDS[language]
-    authors = "; ".join(map(_abnt_name, item.creators[: 1 if len(item.creators) > _MOST_IN_ABNT else None]))
-    if len(item.creators) > _MOST_IN_ABNT:
+    many = len(item.creators) > _MOST_IN_ABNT
+    authors = "; ".join(
+        f"{person.family.upper()}, {person.given}" if person.family else person.name.upper()
+        for person in item.creators[: 1 if many else None]
+    )
+    if many:
         authors += " et al."
     title = item.title if authors else _raised(item.title)
     year, month, today = map(int, day.split("-"))
@@ -130,22 +134,14 @@ def _apa_date(day: Day | None, words: _Words) -> str:
     return f"{day.year}, " + (words.apa_day.format(month=month, day=day.day) if day.day else month)
 
 
-def _abnt_name(person: Person) -> str:
-    return f"{person.family.upper()}, {person.given}" if person.family else person.name.upper()
-
-
-def _abnt_date(day: Day | None, words: _Words) -> str:
-    if day is None:
-        return "[s. d.]"
-    month = words.short_months[day.month - 1] if day.month else ""
-    return " ".join(filter(None, (str(day.day or ""), month, str(day.year))))
-
-
 def _abnt_place(item: ItemRecord, words: _Words) -> str:
     """Where it came out and when; Dublin Core knows no place, which ABNT wants said."""
-    when = _abnt_date(item.issued, words)
+    year = when = "[s. d.]"
+    if item.issued is not None:
+        year = str(item.issued.year)
+        month = words.short_months[item.issued.month - 1] if item.issued.month else ""
+        when = " ".join(filter(None, (str(item.issued.day or ""), month, year)))
     if item.kind.genre in words.theses:
-        year = str(item.issued.year) if item.issued else when
         return f"{_ended(year)} {words.theses[item.kind.genre]} {_DASH} {item.publisher}, [s. l.], {_ended(year)}"
     if item.source:
         return f"{item.source}, {_ended(when)}"
@@ -248,29 +244,23 @@ def _tex(text: str) -> str:
 
 def write_ris(item: ItemRecord) -> bytes:
     """The item as one RIS reference."""
-    lines = (f"{tag}  - {value}".rstrip(" ") if value else "" for tag, value in _fields(item))
-    return "".join(f"{line}\r\n" for line in (*filter(None, lines), "ER  - ")).encode("utf-8", "replace")
-
-
-def _fields(item: ItemRecord) -> Iterator[tuple[str, str]]:
-    yield "TY", item.kind.ris
-    yield "TI", item.title
-    for person in item.creators:
-        yield "AU", person.name
-    for person in item.contributors:
-        yield "A2", person.name
-    if item.issued:
-        yield "PY", f"{item.issued.year:04}"
-        yield "DA", "/".join(f"{part:02}" if part else "" for part in (*item.issued, 0))
-    yield "PB", item.publisher
-    yield "T2", item.source
-    for text in item.subjects:
-        yield "KW", text.value
-    for text in item.descriptions:
-        yield "AB", text.value
-    yield "LA", item.language
-    yield "DO", item.doi
-    yield "UR", item.url
-    yield "ID", item.names[0]
-    if item.removed:
-        yield "N1", f"removed on {item.updated[:10]}"
+    issued = item.issued
+    fields = {
+        "TY": [item.kind.ris],
+        "TI": [item.title],
+        "AU": [person.name for person in item.creators],
+        "A2": [person.name for person in item.contributors],
+        "PY": [f"{issued.year:04}"] if issued else [],
+        "DA": ["/".join(f"{part:02}" if part else "" for part in (*issued, 0))] if issued else [],
+        "PB": [item.publisher],
+        "T2": [item.source],
+        "KW": [text.value for text in item.subjects],
+        "AB": [text.value for text in item.descriptions],
+        "LA": [item.language],
+        "DO": [item.doi],
+        "UR": [item.url],
+        "ID": [item.names[0]],
+        "N1": [f"removed on {item.updated[:10]}"] if item.removed else [],
+    }
+    lines = [f"{tag}  - {value}".rstrip(" ") for tag, values in fields.items() for value in values if value]
+    return "".join(f"{line}\r\n" for line in (*lines, "ER  - ")).encode("utf-8", "replace")

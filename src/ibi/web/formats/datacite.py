@@ -104,6 +104,11 @@ def _add(parent: ET.Element, name: str, text: str, attributes: Mapping[str, str]
 def _facts(item: ItemRecord) -> dict[str, Any]:
     """What both say, under the names that the JSON has; lists that would be empty are left out."""
     kind = item.kind
+    names = [
+        *((name, "IBI") for name in item.names),
+        *([(item.doi, "DOI")] if item.doi else []),
+        *((address, "URL") for address in item.addresses),
+    ]
     facts: dict[str, Any] = {
         "creators": [_person(person) for person in item.creators] or [{"name": _UNAVAILABLE}],
         "titles": [{"title": text.value, **_lang(text.language)} for text in item.titles],
@@ -114,7 +119,10 @@ def _facts(item: ItemRecord) -> dict[str, Any]:
         "contributors": [{**_person(person), "contributorType": "Other"} for person in item.contributors],
         "dates": list(_dates(item)),
         "language": item.language if _is_tag(item.language) else "",
-        "alternateIdentifiers": list(_other_names(item)),
+        "alternateIdentifiers": [
+            {"alternateIdentifier": name, "alternateIdentifierType": kind_of_name}
+            for name, kind_of_name in names
+        ],
         "relatedIdentifiers": list(_related(item)),
         "sizes": [f"{file.size} B" for file in item.files],
         "formats": list(dict.fromkeys(file.media_type for file in item.files)),
@@ -146,15 +154,6 @@ def _dates(item: ItemRecord) -> Iterator[dict[str, str]]:
         yield {"date": item.embargo, "dateType": "Available"}
     why = {"dateInformation": item.reason} if item.removed and item.reason else {}
     yield {"date": item.updated, "dateType": "Withdrawn" if item.removed else "Updated", **why}
-
-
-def _other_names(item: ItemRecord) -> Iterator[dict[str, str]]:
-    for name in item.names:
-        yield {"alternateIdentifier": name, "alternateIdentifierType": "IBI"}
-    if item.doi:
-        yield {"alternateIdentifier": item.doi, "alternateIdentifierType": "DOI"}
-    for address in item.addresses:
-        yield {"alternateIdentifier": address, "alternateIdentifierType": "URL"}
 
 
 def _related(item: ItemRecord) -> Iterator[dict[str, str]]:

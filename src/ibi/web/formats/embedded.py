@@ -7,13 +7,11 @@ ends a script element. Google Scholar, Zotero and the like read tags: citation_t
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 from ibi.archive.model.item import Access
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from ibi.web.formats.record import File, ItemRecord, Person
 
 
@@ -23,13 +21,8 @@ _FILES: Final = {"Dataset": "distribution"}
 
 def write(item: ItemRecord, indent: int | None = 1) -> bytes:
     """The item as a JSON-LD document, in UTF-8; for a page, without `indent`."""
-    known = {name: value for name, value in _facts(item).items() if value not in ("", [], None)}
-    return json.dumps(known, ensure_ascii=False, indent=indent).translate(_IN_PAGES).encode()
-
-
-def _facts(item: ItemRecord) -> dict[str, Any]:
     kind = item.kind.schema
-    return {
+    facts = {
         "@context": "https://schema.org",
         "@type": kind,
         "@id": item.url,
@@ -55,6 +48,8 @@ def _facts(item: ItemRecord) -> dict[str, Any]:
         "workTranslation": [{"@id": text.value} for text in item.related.translations],
         "subjectOf": [{"@id": item.related.metadata_item}] if item.related.metadata_item else [],
     }
+    known = {name: value for name, value in facts.items() if value not in ("", [], None)}
+    return json.dumps(known, ensure_ascii=False, indent=indent).translate(_IN_PAGES).encode()
 
 
 def _file(file: File, kind: str) -> dict[str, str]:
@@ -97,25 +92,25 @@ _INSIDE: Final = {
 
 def tags(item: ItemRecord, page: str) -> list[tuple[str, str]]:
     """(name, content) of each tag, in order. `page`: the URL of the page that they stand in."""
-    return [(name, content) for name, content in _tags(item, page) if content]
-
-
-def _tags(item: ItemRecord, page: str) -> Iterator[tuple[str, str]]:
-    yield "citation_title", item.title
+    authors = []
     for person in item.creators[:MOST]:
-        yield "citation_author", person.name
+        authors.append(("citation_author", person.name))
         if person.orcid:
-            yield "citation_author_orcid", f"https://orcid.org/{person.orcid}"
-    yield "citation_publication_date", str(item.issued).replace("-", "/") if item.issued else ""
-    yield _PUBLISHED_BY.get(item.kind.csl, "citation_publisher"), item.publisher
-    yield _INSIDE.get(item.kind.csl, ""), item.source if item.kind.csl in _INSIDE else ""
-    yield "citation_language", item.language
-    yield "citation_doi", item.doi
-    for text in item.subjects[:MOST]:
-        yield "citation_keywords", text.value
-    yield "citation_abstract_html_url", page
-    yield "citation_public_url", item.url
-    for file in item.files:
-        if file.media_type.startswith("application/pdf"):
-            yield "citation_pdf_url", file.url
-            return
+            authors.append(("citation_author_orcid", f"https://orcid.org/{person.orcid}"))
+    named = [
+        ("citation_title", item.title),
+        *authors,
+        ("citation_publication_date", str(item.issued).replace("-", "/") if item.issued else ""),
+        (_PUBLISHED_BY.get(item.kind.csl, "citation_publisher"), item.publisher),
+        (_INSIDE.get(item.kind.csl, ""), item.source if item.kind.csl in _INSIDE else ""),
+        ("citation_language", item.language),
+        ("citation_doi", item.doi),
+        *(("citation_keywords", text.value) for text in item.subjects[:MOST]),
+        ("citation_abstract_html_url", page),
+        ("citation_public_url", item.url),
+        (
+            "citation_pdf_url",
+            next((f.url for f in item.files if f.media_type.startswith("application/pdf")), ""),
+        ),
+    ]
+    return [(name, content) for name, content in named if content]

@@ -18,7 +18,7 @@ from ibi.web.formats.datacite import ACCESS_RIGHTS, SEMANTICS
 from ibi.web.formats.record import kind_of, record
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterable, Sequence
     from xml.etree.ElementTree import Element
 
     from ibi.archive.model.formats import DescribedItem
@@ -69,18 +69,14 @@ _KNOWN_TYPES: Final = frozenset(f"{SEMANTICS}{word}" for word in (*_TYPES.values
 
 def write(item: DescribedItem) -> str:
     """The item as one element oai_dc:dc, which declares its namespaces and its schema."""
-    more = {
-        "identifier": _identifiers(item),
-        "type": _types(item),
-        "date": _dates(item),
-        "language": _languages(item),
-        "rights": _rights(item),
-        "format": _formats(item),
-    }
+    before, after = _before(item), _after(item)
     lines = [_HEAD]
     for name in ELEMENTS:
-        own = ((value, language) for value, language in item.metadata.get(name, ()))
-        for value, language in dict.fromkeys(more.get(name) or own):
+        own: Iterable[Statement] = item.metadata.get(name, ())
+        if name == "language":
+            own = ((three_letters(value.strip()), None) for value, _ in own)
+        first, last = ([(value, None) for value in more.get(name, ())] for more in (before, after))
+        for value, language in dict.fromkeys((*first, *own, *last)):
             text = xml_text(value).strip()
             if text:
                 tag = f" xml:lang={xml_value(language)}" if language else ""
@@ -88,66 +84,36 @@ def write(item: DescribedItem) -> str:
     return "".join((*lines, "</oai_dc:dc>"))
 
 
-def _statements(item: DescribedItem, name: str) -> Iterable[Statement]:
-    return item.metadata.get(name, ())
+def _before(item: DescribedItem) -> dict[str, Sequence[str]]:
+    """What aggregators look for, by element; an empty value is left out.
 
-
-def _identifiers(item: DescribedItem) -> Iterator[Statement]:
-    """The persistent URL first, which people are sent to; then the text itself, where it is open."""
-    yield item.url, None
+    The persistent URL, then the text itself where it is open; a type of the guidelines; the access, then a licence.
+    """
     holding = item.holding
+    access = holding.access_on(item.day)
     file = holding.target_file
-    if holding.access_on(item.day) is Access.OPEN:
-        if file is not None:
-            yield f"{item.base}/col/{holding.forms.main}/doc/{file.name}", None
-        elif holding.url:
-            yield holding.url, None
-    yield from _statements(item, "identifier")
-
-
-def _types(item: DescribedItem) -> Iterator[Statement]:
-    """A type of the guidelines first; it may stand in the item already, in other places than the first."""
-    values = [value.strip() for value, _ in _statements(item, "type")]
-    own = next((value for value in values if value in _KNOWN_TYPES), None)
-    kind = kind_of(values)
+    address = f"{item.base}/col/{holding.forms.main}/doc/{file.name}" if file else holding.url
+    types = [value.strip() for value, _ in item.metadata.get("type", ())]
+    kind = kind_of(types)
     word = _TYPES.get(kind.genre) or _TYPES.get(kind.datacite, "other")
-    yield own or f"{SEMANTICS}{word}", None
-    yield from _statements(item, "type")
+    return {
+        "identifier": (item.url, address if access is Access.OPEN else ""),
+        # A type of the guidelines may stand in the item already, in other places than the first.
+        "type": (next((value for value in types if value in _KNOWN_TYPES), f"{SEMANTICS}{word}"),),
+        "language": (three_letters(holding.language or ""),),
+        "rights": (ACCESS_RIGHTS[access], holding.licence, holding.rights),
+    }
 
 
-def _dates(item: DescribedItem) -> Iterator[Statement]:
-    """When it came out; the day on which an embargo ends; of an item without a date, the year in its name."""
-    yield from _statements(item, "date")
-    if "date" not in item.metadata:
-        yield (item.holding.forms.main.date.text or item.holding.timestamp)[:4], None
-    if item.holding.access_on(item.day) is Access.EMBARGOED:
-        yield f"{_EMBARGO}{item.holding.embargo}", None
-
-
-def _languages(item: DescribedItem) -> Iterator[Statement]:
-    if item.holding.language:
-        yield three_letters(item.holding.language), None
-    for value, _ in _statements(item, "language"):
-        yield three_letters(value.strip()), None
-
-
-def _rights(item: DescribedItem) -> Iterator[Statement]:
-    """The access first, then a licence, then words."""
+def _after(item: DescribedItem) -> dict[str, Sequence[str]]:
+    """Without a date, the year in the name; the day on which an embargo ends; media types of the readers' files."""
     holding = item.holding
-    yield ACCESS_RIGHTS[holding.access_on(item.day)], None
-    if holding.licence:
-        yield holding.licence, None
-    if holding.rights:
-        yield holding.rights, None
-    yield from _statements(item, "rights")
-
-
-def _formats(item: DescribedItem) -> Iterator[Statement]:
-    """The depositor's values, and the media types of the files that all readers may see."""
-    holding = item.holding
-    yield from _statements(item, "format")
-    if holding.file_list_public and holding.access_on(item.day) is Access.OPEN:
-        yield from ((file.media_type.partition(";")[0], None) for file in holding.files)
+    access = holding.access_on(item.day)
+    undated = "date" not in item.metadata
+    year = (holding.forms.main.date.text or holding.timestamp)[:4] if undated else ""
+    embargo = f"{_EMBARGO}{holding.embargo}" if access is Access.EMBARGOED else ""
+    files = holding.files if holding.file_list_public and access is Access.OPEN else ()
+    return {"date": (year, embargo), "format": [file.media_type.partition(";")[0] for file in files]}
 
 
 _WRAPPED: Final = (
