@@ -30,9 +30,10 @@ traced = pytest.mark.skipif(bool(why_not()), reason="processes may not be traced
 _HEAD = """
 import fcntl, os
 from dataclasses import replace
-from ibi.archive.store import deposit
+from ibi.archive.store import deposit, files
 from ibi.archive.store.item_store import UnitOfWork
 from ibi.archive.store.files import FileStore
+from ibi.runtime import durable_files
 storing = FileStore.__init__
 def remember(self, data):
     storing(self, data)
@@ -91,7 +92,10 @@ BROKEN = {
         fcntl.flock = lambda *what: None
         """,
     "it is not said clearly": """
-        FileStore._unusable = lambda self, error: RuntimeError("what is this?")
+        class Unclear(RuntimeError):
+            def __init__(self, problem, **details):
+                super().__init__("what is this?")
+        files.SetupError = durable_files.SetupError = Unclear
         """,
 }
 

@@ -15,6 +15,7 @@ from sqlalchemy.exc import DatabaseError
 
 from ibi.errors import SetupError
 from ibi.runtime.database import open_engine, transaction
+from ibi.runtime.durable_files import setup_errors
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -185,12 +186,8 @@ class Sessions:
         """Make the tables where they are missing or another version's; a second process finds them made."""
         if self._made:
             return
-        try:
+        with setup_errors("the database {path} cannot be used: {reason}", path=self._path):
             self._path.touch(mode=0o600)
-        except OSError as error:
-            raise SetupError(
-                "the database {path} cannot be used: {reason}", path=self._path, reason=error.strerror
-            ) from None
         with transaction(self._engine) as run:
             if run.exec_driver_sql("PRAGMA user_version").scalar_one() != _VERSION:
                 for statement in _TABLES:

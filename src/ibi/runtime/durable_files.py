@@ -1,23 +1,53 @@
-"""Files and names that are still there after a power cut, and files that are safe to open.
+"""Files and names that are still there after a power cut, lock files, and files that are safe to open.
 
-Everything here raises OSError.
+Everything here raises OSError, which `setup_errors` turns into SetupError.
 """
 
 from __future__ import annotations
 
 import errno
+import fcntl
 import os
 import secrets
 import stat
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING
 
+from ibi.errors import SetupError
+
 if TYPE_CHECKING:
+    from collections.abc import Iterator
     from pathlib import Path
     from typing import BinaryIO
 
 
 _UNABLE = frozenset({errno.EINVAL, errno.ENOTSUP})
+
+
+@contextmanager
+def setup_errors(problem: str, *, under: Path | None = None, **details: object) -> Iterator[None]:
+    """Raise SetupError for an OSError: a sentence of these details and of the `{reason}`.
+
+    With `under`, its `{path}` is the file that the error names, or `under` where it names none.
+    """
+    try:
+        yield
+    except OSError as error:
+        if under is not None:
+            details["path"] = error.filename or under
+        raise SetupError(problem, **details, reason=error.strerror or error) from None
+
+
+@contextmanager
+def locked_file(path: Path, how: int = fcntl.LOCK_EX) -> Iterator[None]:
+    """Hold a lock file, made where there is none; `how` is that of `fcntl.flock`."""
+    # Opened anew each time: a lock belongs to the open file, so that also threads and forks exclude each other.
+    handle = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    try:
+        fcntl.flock(handle, how)
+        yield
+    finally:
+        os.close(handle)
 
 
 def make_folder(folder: Path) -> None:

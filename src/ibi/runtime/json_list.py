@@ -9,15 +9,13 @@ running service sees a change when it looks for a row the next time.
 
 from __future__ import annotations
 
-import fcntl
 import json
-import os
 import re
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Final, Generic, Protocol, TypeVar
 
 from ibi.errors import SetupError
-from ibi.runtime.durable_files import make_folder, replace_file
+from ibi.runtime.durable_files import locked_file, make_folder, replace_file, setup_errors
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -74,7 +72,7 @@ class JsonList(Generic[RowT]):
         except FileNotFoundError:
             return ()
         except (OSError, UnicodeDecodeError) as error:
-            raise self._unusable("{path} cannot be read: {reason}", error) from None
+            raise self._unreadable(error) from None
 
     def find(self, key: str) -> RowT | None:
         """The row of a key; None if there is none. Looks whether the file has changed."""
@@ -84,7 +82,7 @@ class JsonList(Generic[RowT]):
         except FileNotFoundError:
             return None
         except OSError as error:
-            raise self._unusable("{path} cannot be read: {reason}", error) from None
+            raise self._unreadable(error) from None
         if seen != self._seen:
             self._known = {self._key(row): row for row in self.all()}
             # Taken before reading, so that a change in between is seen the next time.
@@ -94,20 +92,13 @@ class JsonList(Generic[RowT]):
     @contextmanager
     def changing(self) -> Iterator[list[RowT]]:
         """All rows, to be changed in place; then written, unless there was an error. One change at a time."""
-        try:
+        with setup_errors("{path} cannot be written: {reason}", path=self._path):
             make_folder(self._path.parent)
-            flags = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC
             # A file of its own: the list is replaced, and a lock on the old file would exclude none of the new one.
-            lock = os.open(self._path.with_suffix(".lock"), flags, 0o600)
-            try:
-                fcntl.flock(lock, fcntl.LOCK_EX)
+            with locked_file(self._path.with_suffix(".lock")):
                 rows = list(self.all())
                 yield rows
                 self._write(rows)
-            finally:
-                os.close(lock)
-        except OSError as error:
-            raise self._unusable("{path} cannot be written: {reason}", error) from None
 
     def _write(self, rows: Sequence[RowT]) -> None:
         written = [{name: value for name, value in row._asdict().items() if value != ()} for row in rows]
@@ -127,6 +118,6 @@ class JsonList(Generic[RowT]):
         problem = "{path} is damaged: put it back from a backup, or remove it and make anew what it held"
         raise SetupError(problem, path=self._path) from None
 
-    def _unusable(self, problem: str, error: OSError | UnicodeDecodeError) -> SetupError:
+    def _unreadable(self, error: OSError | UnicodeDecodeError) -> SetupError:
         reason = error.strerror if isinstance(error, OSError) else error
-        return SetupError(problem, path=self._path, reason=reason or error)
+        return SetupError("{path} cannot be read: {reason}", path=self._path, reason=reason or error)

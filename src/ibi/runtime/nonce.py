@@ -14,8 +14,7 @@ import secrets
 from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Final
 
-from ibi.errors import SetupError
-from ibi.runtime.durable_files import open_regular
+from ibi.runtime.durable_files import open_regular, setup_errors
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -46,15 +45,14 @@ class Nonce:
         """
         nonce = nonce or secrets.token_hex(_BYTES)
         temporary = self._directory / f"{_FILE}.{os.getpid()}.new"
-        try:
-            self._write(temporary, nonce)
-            temporary.replace(self._path)
-        except OSError as error:
-            with suppress(OSError):
-                temporary.unlink(missing_ok=True)
-            raise SetupError(
-                "{path} cannot be written: {reason}", path=self._path, reason=error.strerror
-            ) from None
+        with setup_errors("{path} cannot be written: {reason}", path=self._path):
+            try:
+                self._write(temporary, nonce)
+                temporary.replace(self._path)
+            except OSError:
+                with suppress(OSError):
+                    temporary.unlink(missing_ok=True)
+                raise
         try:
             yield nonce
         finally:

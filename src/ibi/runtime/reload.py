@@ -11,6 +11,7 @@ import logging
 from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
 
 from ibi.errors import IbiError
+from ibi.runtime.tasks import cancel_tasks
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Sequence
@@ -131,9 +132,7 @@ class ReloadingApp(Generic[_S, _A]):
 
     async def close(self) -> None:
         """Close the application, and those before it that still finish requests."""
-        for task in self._old:
-            task.cancel()
-        await asyncio.gather(*self._old, return_exceptions=True)
+        await cancel_tasks(self._old)
         await self._running.app.close()
 
     def reload(self) -> None:

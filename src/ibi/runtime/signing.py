@@ -21,7 +21,7 @@ from cryptography.exceptions import InvalidSignature
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
 
 from ibi.errors import BadItem, SetupError
-from ibi.runtime.durable_files import flush_folder
+from ibi.runtime.durable_files import flush_folder, setup_errors
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -54,12 +54,10 @@ class Signer:
 def signer(data: Path) -> Signer:
     """The signer of a data directory; its key is made here if there is none yet. Raises SetupError."""
     path = data / FILE
-    try:
+    with setup_errors("{path} cannot be used: {reason}", path=path):
         if not path.exists():
             _make(path)
         return _read(path)
-    except OSError as error:
-        raise SetupError("{path} cannot be used: {reason}", path=path, reason=error.strerror) from None
 
 
 def public_key(data: Path) -> str:

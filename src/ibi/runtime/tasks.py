@@ -9,12 +9,12 @@ from __future__ import annotations
 import asyncio
 import logging
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final, TypeVar, TypeVarTuple
+from typing import TYPE_CHECKING, Any, Final, TypeVar, TypeVarTuple
 
 from ibi.errors import IbiError
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Sequence
+    from collections.abc import Awaitable, Callable, Iterable, Sequence
     from concurrent.futures import Executor
 
 
@@ -99,6 +99,14 @@ class PeriodicTasks:
         if self._complaints.get(task.name) != problem:
             self._complaints[task.name] = problem
             _log.warning("%s: %s", task.name, problem, exc_info=fault)
+
+
+async def cancel_tasks(tasks: Iterable[asyncio.Future[Any]]) -> None:
+    """Cancel tasks, and wait until each has ended."""
+    cancelled = list(tasks)
+    for task in cancelled:
+        task.cancel()
+    await asyncio.gather(*cancelled, return_exceptions=True)
 
 
 async def run_to_completion(

@@ -19,7 +19,7 @@ ERRORS = {
     for name, kind in vars(errors).items()
     if isinstance(kind, type) and issubclass(kind, errors.IbiError)
 }
-SAYERS = {"say", "tell", "_"}
+SAYERS = {"say", "tell", "_", "setup_errors"}
 FINDINGS = {"ok", "warning", "fault", "not_proven"}
 """What makes a finding of the doctor: of its name, a sentence or an error, and a remedy."""
 
@@ -36,7 +36,8 @@ PASSED_ON = frozenset(
     "resolver/members/status.py resolver/model/alert.py resolver/model/suggestion.py "
     "resolver/model/statements.py resolver/pages/explanation.py resolver/pages/programs.py "
     "resolver/pages/registration.py resolver/resolve/queries.py "
-    "runtime/i18n.py runtime/settings/__init__.py runtime/settings/toml_file.py web/archive_pages.py web/item_page.py "
+    "runtime/durable_files.py runtime/i18n.py runtime/settings/__init__.py runtime/settings/toml_file.py "
+    "web/archive_pages.py web/item_page.py "
     "web/rendering.py web/resolver_pages.py".split()
 )
 """Modules that pass on the sentences of other modules."""

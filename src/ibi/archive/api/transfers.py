@@ -18,9 +18,10 @@ from ibi.archive.model.item_json import write_item
 from ibi.archive.preservation.status import of_giving, of_transfers
 from ibi.archive.replication.receiving import PASSAGE
 from ibi.archive.store.tables import history, transfers
-from ibi.errors import HoldingError, NotHeld, SetupError
+from ibi.errors import HoldingError, NotHeld
 from ibi.http.response import NO_STORE, Response
 from ibi.identifier.forms import parse_name
+from ibi.runtime.durable_files import setup_errors
 from ibi.runtime.settings import Peer
 
 if TYPE_CHECKING:
@@ -199,11 +200,8 @@ def _file(giver: Giver, call: Call) -> Response:
     file = holding.file(call.values["file"])
     if file is None:
         raise NotHeld("{name} has no such file", name=holding.forms.main)
-    try:
+    with setup_errors("the file {name} cannot be read: {reason}", name=file.name):
         opened = giver.item_store.file_store.open(holding.forms, file)
-    except OSError as error:
-        reason = error.strerror or error
-        raise SetupError("the file {name} cannot be read: {reason}", name=file.name, reason=reason) from None
     return Response(
         200, content_type="application/octet-stream", headers=NO_STORE, file=opened, size=file.size
     )

@@ -27,7 +27,7 @@ from ibi.accounts.tokens import Scope
 from ibi.api.routes import BINARY, COUNT, ROOT, TEXT, Route, in_reading_thread
 from ibi.errors import HoldingError, IbiError, NotHeld
 from ibi.http.response import NO_STORE, Refusal, Response
-from ibi.runtime.durable_files import flush_folder, make_folder
+from ibi.runtime.durable_files import flush_folder, locked_file, make_folder
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -84,7 +84,7 @@ class Uploads:
         """Start an upload. Raises Refusal (429), OSError."""
         # Its whole length counts from the start: so the limit holds when all uploads of the token are complete.
         make_folder(self._folder)
-        with self._locked(self._folder / "lock"):
+        with locked_file(self._folder / "lock"):
             self._expire()
             # Under the lock, so that two requests of one token cannot both have the last free place.
             mine = [each for each in map(self._as_started, self._ids()) if each and each.token == token]
@@ -150,7 +150,7 @@ class Uploads:
     def expire(self) -> None:
         """Delete expired uploads. Raises OSError."""
         if self._folder.exists():
-            with self._locked(self._folder / "lock"):
+            with locked_file(self._folder / "lock"):
                 self._expire()
 
     def routes(self) -> tuple[Route, ...]:
@@ -242,7 +242,7 @@ class Uploads:
             with suppress(FileNotFoundError, NotHeld, Refusal):
                 expired = self._part(upload).stat().st_mtime + LIFETIME <= self._now()
                 if expired or self._as_started(upload) is None:
-                    with self._locked(self._part(upload), wait=False):
+                    with self._locked(upload):
                         self._remove(upload)
 
     def _ids(self) -> list[str]:
@@ -260,7 +260,7 @@ class Uploads:
     @contextmanager
     def _found_and_locked(self, upload: str, token: str) -> Iterator[tuple[int, Upload]]:
         self.find(upload, token)
-        with self._locked(self._part(upload), wait=False) as handle:
+        with self._locked(upload) as handle:
             # Found again under the lock: bytes may have come since.
             yield handle, self.find(upload, token)
 
@@ -278,14 +278,13 @@ class Uploads:
         return self._folder / f"{upload}.json"
 
     @contextmanager
-    def _locked(self, path: Path, *, wait: bool = True) -> Iterator[int]:
-        create = os.O_CREAT if wait else 0
+    def _locked(self, upload: str) -> Iterator[int]:
         try:
-            handle = os.open(path, os.O_RDWR | os.O_APPEND | os.O_CLOEXEC | create, 0o600)
+            handle = os.open(self._part(upload), os.O_RDWR | os.O_APPEND | os.O_CLOEXEC)
         except FileNotFoundError:
             raise NotHeld("there is no such upload") from None
         try:
-            fcntl.flock(handle, fcntl.LOCK_EX if wait else fcntl.LOCK_EX | fcntl.LOCK_NB)
+            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
             yield handle
         except BlockingIOError:
             raise Refusal(409, HoldingError("another request is at work on this upload")) from None

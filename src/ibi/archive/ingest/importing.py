@@ -15,7 +15,8 @@ from ibi.archive.ingest.batch import ImportReport, RecordIngest, RefusedRecord
 from ibi.archive.ingest.sources.records import read_json_lines
 from ibi.archive.ingest.sources.ris import read_ris
 from ibi.archive.ingest.sources.table import read_table
-from ibi.errors import BadItem, IbiError, SetupError
+from ibi.errors import BadItem, IbiError
+from ibi.runtime.durable_files import setup_errors
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -124,16 +125,13 @@ class FileImporter:
 
         ingest = RecordIngest(self.item_store, self.who, self.refused, staged)
         taking = DryRun(self.item_store.catalogue, self.refused, there) if dry else ingest
-        try:
-            with (
-                path.open("rb") as file,
-                nullcontext() if dry else self.item_store.staging_session(),
-                _many_objects(),
-            ):
-                ingest_file(taking, file, form or format_of(path), self.progress)
-        except OSError as error:
-            reason = error.strerror or error
-            raise SetupError("{path}: {reason}", path=error.filename or path, reason=reason) from None
+        with (
+            setup_errors("{path}: {reason}", under=path),
+            path.open("rb") as file,
+            nullcontext() if dry else self.item_store.staging_session(),
+            _many_objects(),
+        ):
+            ingest_file(taking, file, form or format_of(path), self.progress)
         return taking.report
 
 

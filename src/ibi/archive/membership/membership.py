@@ -37,6 +37,7 @@ from ibi.http.client import HostPort
 from ibi.identifier.forms import parse_ibi
 from ibi.protocol.messages import ExclusionRequest, is_key
 from ibi.protocol.replies import ExclusionStatus, InclusionStatus
+from ibi.runtime.tasks import cancel_tasks
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Iterable
@@ -328,11 +329,8 @@ class Memberships:
                 self._turn(self.wanted(), known)
                 await asyncio.sleep(LOOK_EVERY)
         finally:
-            tasks = [task for _, task in self._tasks.values()]
-            for task in tasks:
-                task.cancel()
             # Awaited, so that none writes into a catalogue that is closed next.
-            await asyncio.gather(*tasks, return_exceptions=True)
+            await cancel_tasks(task for _, task in self._tasks.values())
 
     async def stop(self) -> None:
         """Request exclusion at every resolver, once and concurrently; the Archive stops whatever they reply."""

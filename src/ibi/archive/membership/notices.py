@@ -20,6 +20,7 @@ from ibi.errors import ParseError, PeerError, PeerGarbled, SetupError
 from ibi.identifier.forms import parse_name
 from ibi.protocol.messages import MOST_CHANGED, ChangeNotification
 from ibi.protocol.replies import ChangeReceived
+from ibi.runtime.tasks import cancel_tasks
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -100,10 +101,7 @@ class ChangeNotifier:
                     self._problem = str(error)
                 await asyncio.sleep(LOOK_EVERY)
         finally:
-            tasks = [recipient.task for recipient in self._recipients.values() if recipient.task is not None]
-            for task in tasks:
-                task.cancel()
-            await asyncio.gather(*tasks, return_exceptions=True)
+            await cancel_tasks(each.task for each in self._recipients.values() if each.task is not None)
             await self.client.close()
 
     async def _look(self) -> None:

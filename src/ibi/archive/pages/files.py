@@ -15,9 +15,9 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 from urllib.parse import quote
 
-from ibi.errors import SetupError
 from ibi.http.conditional import Unsatisfiable, http_date, part, unchanged
 from ibi.http.response import Response
+from ibi.runtime.durable_files import setup_errors
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -179,15 +179,13 @@ class FileOpener:
 
     def _open_all(self, holding: Holding, files: Sequence[StoredFile], opened: list[BinaryIO]) -> None:
         for file in files:
-            try:
-                opened.append(self._file_store.open(holding.forms, file))
-            except OSError as error:
-                # It may be missing because it was replaced meanwhile.
-                self._check_listed(holding, files, opened)
-                reason = error.strerror or error
-                raise SetupError(
-                    "the file {name} cannot be read: {reason}", name=file.name, reason=reason
-                ) from None
+            with setup_errors("the file {name} cannot be read: {reason}", name=file.name):
+                try:
+                    opened.append(self._file_store.open(holding.forms, file))
+                except OSError:
+                    # It may be missing because it was replaced meanwhile.
+                    self._check_listed(holding, files, opened)
+                    raise
         self._check_listed(holding, files, opened)
 
     def _check_listed(

@@ -17,7 +17,7 @@ import json
 import os
 import re
 import shutil
-from contextlib import closing, contextmanager, suppress
+from contextlib import AbstractContextManager, closing, contextmanager, suppress
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any, BinaryIO, Final
 
@@ -26,7 +26,7 @@ from ibi.archive.store.schema import MIGRATIONS
 from ibi.archive.store.tables.catalogue import Catalogue
 from ibi.errors import SetupError
 from ibi.runtime.database import migrate, open_engine, upgrade
-from ibi.runtime.durable_files import flush_folder
+from ibi.runtime.durable_files import flush_folder, setup_errors
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -93,14 +93,13 @@ class BackupStore:
     def about(self, name: str) -> BackupInfo:
         """Read the backup.json of a backup."""
         path = self.folder / name / ABOUT
-        try:
+        with (
+            setup_errors("{path} cannot be read: {reason}", path=path),
+            suppress(ValueError, TypeError, AttributeError, RecursionError),
+        ):
             about = BackupInfo(**json.loads(path.read_bytes()))
             if about.version == VERSION and all(isinstance(each, str) for each in about.sums.values()):
                 return about
-        except (ValueError, TypeError, AttributeError, RecursionError):
-            pass
-        except OSError as error:
-            raise SetupError("{path} cannot be read: {reason}", path=path, reason=error.strerror) from None
         raise SetupError("{path} is not a backup of ours, or is damaged", path=path)
 
     def path_of(self, sha256: str) -> Path:
@@ -189,26 +188,9 @@ class BackupStore:
         return len(gone)
 
 
-@contextmanager
-def disk_errors(path: Path) -> Iterator[None]:
+def disk_errors(path: Path) -> AbstractContextManager[None]:
     """Turn errors of the disk under a path into SetupError."""
-    try:
-        yield
-    except OSError as error:
-        reason = error.strerror or error
-        raise SetupError(
-            "{path} cannot be used: {reason}", path=error.filename or path, reason=reason
-        ) from None
-
-
-@contextmanager
-def write_errors(path: Path) -> Iterator[None]:
-    """Turn errors of writing to a path into SetupError."""
-    try:
-        yield
-    except OSError as error:
-        reason = error.strerror or error
-        raise SetupError("{path} cannot be written: {reason}", path=path, reason=reason) from None
+    return setup_errors("{path} cannot be used: {reason}", under=path)
 
 
 def copy_hashed(reader: BinaryIO, writer: BinaryIO) -> str:
@@ -216,11 +198,8 @@ def copy_hashed(reader: BinaryIO, writer: BinaryIO) -> str:
     digest = hashlib.sha256()
     while chunk := reader.read(_CHUNK):
         digest.update(chunk)
-        try:
+        with setup_errors("no file can be kept in {path}: {reason}", path=writer.name):
             writer.write(chunk)
-        except OSError as error:
-            problem = "no file can be kept in {path}: {reason}"
-            raise SetupError(problem, path=writer.name, reason=error.strerror) from None
     return digest.hexdigest()
 
 

@@ -30,12 +30,11 @@ from urllib.parse import unquote_to_bytes
 
 import ibi
 from ibi.archive.model.item_json import read_line, write_item
-from ibi.archive.preservation.backup_store import write_errors
 from ibi.archive.preservation.packages import Package, PackageLimits, encoded
 from ibi.archive.store.deposit import deposit
 from ibi.errors import BadItem, IbiError, SetupError
 from ibi.protocol.vocabulary import ItemState
-from ibi.runtime.durable_files import flush_folder
+from ibi.runtime.durable_files import flush_folder, setup_errors
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -117,14 +116,13 @@ def _readable(file: StoredFile) -> str | None:
 
 def _checked(file_store: FileStore, holding: Holding, file: StoredFile) -> Iterator[bytes]:
     digest = hashlib.sha256()
-    try:
-        with file_store.open(holding.forms, file) as opened:
-            while chunk := opened.read(_CHUNK):
-                digest.update(chunk)
-                yield chunk
-    except OSError as error:
-        reason = error.strerror or error
-        raise SetupError("the file {name} cannot be read: {reason}", name=file.name, reason=reason) from None
+    with (
+        setup_errors("the file {name} cannot be read: {reason}", name=file.name),
+        file_store.open(holding.forms, file) as opened,
+    ):
+        while chunk := opened.read(_CHUNK):
+            digest.update(chunk)
+            yield chunk
     if digest.hexdigest() != file.sha256:
         raise SetupError("the stored file {name} is not the one that was listed", name=file.name)
 
@@ -172,7 +170,7 @@ def bag_at(target: Path) -> Iterator[Callable[[str, Iterable[bytes]], None]]:
         raise SetupError("{path} is there already", path=target)
     temporary = target.with_name(f".{target.name}.{os.getpid()}.part")
     try:
-        with write_errors(target):
+        with setup_errors("{path} cannot be written: {reason}", path=target):
             if target.suffix.lower() == ".zip":
                 with zipfile.ZipFile(temporary, "x", zipfile.ZIP_DEFLATED) as package:
                     package.mkdir(f"{target.stem}/{PAYLOAD}")
@@ -415,16 +413,14 @@ def _compared(bag: _Bag, path: str, chunks: Iterator[bytes]) -> Iterator[bytes]:
 
 def _stage(file_store: FileStore, name: str, chunks: Iterator[bytes]) -> StoredFile:
     staging = file_store.stage_stream(name)
-    try:
-        for chunk in chunks:
-            staging.write(chunk)
-        return staging.finish()
-    except BaseException as error:
-        staging.discard()
-        if not isinstance(error, OSError):
+    with setup_errors("the file {name} cannot be kept: {reason}", name=name):
+        try:
+            for chunk in chunks:
+                staging.write(chunk)
+            return staging.finish()
+        except BaseException:
+            staging.discard()
             raise
-        reason = error.strerror or error
-        raise SetupError("the file {name} cannot be kept: {reason}", name=name, reason=reason) from None
 
 
 def _plain(name: str) -> str:

@@ -12,7 +12,6 @@ from contextlib import closing
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from ibi.archive.preservation.audit import fault_message, opening_fault, still_listed
-from ibi.archive.preservation.backup_store import write_errors
 from ibi.archive.store import sidecars
 from ibi.archive.store.files import exclusive_lock
 from ibi.archive.store.tables import consistency, fixity, history
@@ -22,6 +21,7 @@ from ibi.errors import BadItem, HoldingError, IbiError, LostState, ParseError, S
 from ibi.identifier.forms import parse_ibi
 from ibi.minting.state import FOLDER, StateFiles
 from ibi.protocol.vocabulary import ItemState
+from ibi.runtime.durable_files import setup_errors
 from ibi.runtime.settings import ArchiveSettings, JoinedResolver, Peer
 
 if TYPE_CHECKING:
@@ -369,6 +369,6 @@ def _item_parts(parts: tuple[bytes, ...]) -> tuple[bytes, ...]:
 
 def _move(path: str, target: Path) -> None:
     """Move a file of any kind. Raises SetupError."""
-    with write_errors(target):
+    with setup_errors("{path} cannot be written: {reason}", path=target):
         target.parent.mkdir(parents=True, exist_ok=True)
         os.rename(path, target)  # noqa: PTH104 - also for names that are no text

@@ -13,14 +13,14 @@ from typing import TYPE_CHECKING
 
 from ibi.archive.model.item import Holding
 from ibi.archive.model.item_json import timestamp_text
-from ibi.archive.preservation.backup_store import CATALOGUE, catalogue_at, write_errors
+from ibi.archive.preservation.backup_store import CATALOGUE, catalogue_at
 from ibi.archive.preservation.check import LOST, ROW_ERRORS
 from ibi.archive.store import sidecars
 from ibi.archive.store.tables import consistency, history
 from ibi.archive.store.tables import sidecars as sidecar_table
 from ibi.archive.store.tables.consistency import copy_database
 from ibi.errors import AlreadyHeld, IbiError, SetupError
-from ibi.runtime.durable_files import flush_folder
+from ibi.runtime.durable_files import flush_folder, setup_errors
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -58,7 +58,7 @@ def rebuild(directory: DataDirectory) -> RebuildResult:
             _take_all(catalogue, directory.path / "col", rebuilt)
         for part in reversed(_PARTS):
             _move_to_lost_found(directory.path, f"{CATALOGUE}{part}", lost_found)
-        with write_errors(directory.path):
+        with setup_errors("{path} cannot be written: {reason}", path=directory.path):
             for part in _PARTS:
                 made = new.with_name(f"{new.name}{part}")
                 if made.exists():
@@ -143,7 +143,7 @@ def _sidecars(folder: Path) -> Iterator[Path]:
 def _move_to_lost_found(data: Path, name: str, lost_found: Path) -> None:
     """Move a file, or what is in a folder, to lost+found."""
     old = data / name
-    with write_errors(lost_found):
+    with setup_errors("{path} cannot be written: {reason}", path=lost_found):
         for each in old.iterdir() if old.is_dir() else [old]:
             if each.exists():
                 target = lost_found / each.relative_to(data)

@@ -15,10 +15,11 @@ from typing import TYPE_CHECKING, Any, Final
 from ibi.archive.model.file_names import file_parts, media_type
 from ibi.archive.model.item import StoredFile
 from ibi.archive.model.item_json import read_item
-from ibi.errors import BadItem, HoldingError, ParseError, PeerError, PeerGarbled, PeerSilent, SetupError
+from ibi.errors import BadItem, HoldingError, ParseError, PeerError, PeerGarbled, PeerSilent
 from ibi.http.client.download import CheckedURL
 from ibi.protocol.url_list import UrlList
 from ibi.protocol.vocabulary import REQUIRED_STATE, ItemState
+from ibi.runtime.durable_files import setup_errors
 from ibi.runtime.tasks import run_to_completion
 
 if TYPE_CHECKING:
@@ -138,15 +139,14 @@ async def fetch_files(
 async def stage_file(file_store: FileStore, name: str, chunks: AsyncIterator[bytes]) -> StoredFile:
     """Write one file into staging, chunk by chunk. Raises PeerError, SetupError, BadItem for its name."""
     staging: StagingFile = file_store.stage_stream(name)
-    try:
-        async for chunk in chunks:
-            staging.write(chunk)
-        return await run_to_completion(staging.finish)
-    except BaseException as error:
-        staging.discard()
-        if not isinstance(error, OSError):
+    with setup_errors("no file can be kept: {reason}"):
+        try:
+            async for chunk in chunks:
+                staging.write(chunk)
+            return await run_to_completion(staging.finish)
+        except BaseException:
+            staging.discard()
             raise
-        raise SetupError("no file can be kept: {reason}", reason=error.strerror or error) from None
 
 
 @asynccontextmanager

@@ -35,7 +35,7 @@ from ibi.http.client.download import CheckedURL, Downloads
 from ibi.identifier.forms import parse_name
 from ibi.protocol.vocabulary import ItemState
 from ibi.runtime.settings import Peer
-from ibi.runtime.tasks import run_to_completion
+from ibi.runtime.tasks import cancel_tasks, run_to_completion
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -88,10 +88,7 @@ class Receiver:
 
     async def close(self) -> None:
         """Cancel the fetches; their givers will propose them again."""
-        tasks = list(self._fetches.values())
-        for task in tasks:
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
+        await cancel_tasks(self._fetches.values())
 
     # What is done in a transaction
 

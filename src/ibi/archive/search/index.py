@@ -20,6 +20,7 @@ from contextlib import closing, contextmanager, nullcontext, suppress
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from ibi.errors import SetupError
+from ibi.runtime.durable_files import locked_file
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -77,7 +78,7 @@ class IndexNotReady(SetupError):
 
 def _open_to_read(path: Path) -> sqlite3.Connection:
     """Open a connection that only reads, for any thread. Raises IndexNotReady without a whole index of this version."""
-    with locked(path.with_name(_LOCK), fcntl.LOCK_SH):
+    with locked_file(path.with_name(_LOCK), fcntl.LOCK_SH):
         if not path.exists():
             raise IndexNotReady
         database = _connect(path)
@@ -135,7 +136,7 @@ def transaction(database: sqlite3.Connection) -> Iterator[None]:
 
 def remove(path: Path) -> None:
     """Remove the index with its log; a process that has it open can read on. Raises OSError."""
-    with locked(path.with_name(_LOCK), fcntl.LOCK_EX):
+    with locked_file(path.with_name(_LOCK)):
         for ending in ("-wal", "-shm", ""):
             path.with_name(f"{path.name}{ending}").unlink(missing_ok=True)
 
@@ -161,17 +162,6 @@ def unusable(path: Path, error: sqlite3.Error | OSError) -> SetupError:
     """Return the error for a file that cannot be used now."""
     reason = error.strerror or error if isinstance(error, OSError) else error
     return SetupError("the database {path} cannot be used: {reason}", path=path, reason=reason)
-
-
-@contextmanager
-def locked(path: Path, how: int) -> Iterator[None]:
-    """Wait for a lock file, and hold it. Raises OSError."""
-    handle = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-    try:
-        fcntl.flock(handle, how)
-        yield
-    finally:
-        os.close(handle)
 
 
 def _connect(path: Path) -> sqlite3.Connection:

@@ -22,7 +22,6 @@ earliest date from then on. It is in no backup: a restored one may be older than
 from __future__ import annotations
 
 import asyncio
-import fcntl
 import json
 import sqlite3
 import threading
@@ -38,7 +37,7 @@ from ibi.archive.store.tables import listings
 from ibi.identifier.forms import IBIForms
 from ibi.protocol import vocabulary
 from ibi.protocol.vocabulary import ContentType
-from ibi.runtime.durable_files import replace_file
+from ibi.runtime.durable_files import locked_file, replace_file
 from ibi.runtime.tasks import PeriodicTask, run_to_completion
 
 if TYPE_CHECKING:
@@ -154,7 +153,7 @@ class Indexer:
     def portion(self) -> bool:
         """Write one portion; False when there is nothing to write. Raises SetupError."""
         try:
-            with self._using, index.locked(self._path.with_name(LOCK), fcntl.LOCK_EX):
+            with self._using, locked_file(self._path.with_name(LOCK)):
                 return self._portion()
         except sqlite3.Error as error:
             self.close()

@@ -21,6 +21,7 @@ from ibi.identifier.generator import LabelGenerator
 from ibi.minting import Subsystem, WaitingRoom
 from ibi.minting.subsystem import granularity_of
 from ibi.runtime.database import migrate, open_engine, upgrade
+from ibi.runtime.durable_files import setup_errors
 from ibi.runtime.settings import ArchiveSettings
 
 if TYPE_CHECKING:
@@ -54,12 +55,8 @@ class DataDirectory:
             raise SetupError("there is already an Archive in {path}", path=self.path)
         if (self.path / _CATALOGUE).exists():
             raise SetupError("{path} holds files of an Archive without its settings", path=self.path)
-        try:
+        with setup_errors("{path} cannot be made: {reason}", path=self.path):
             self.path.mkdir(parents=True, exist_ok=True)
-        except OSError as error:
-            raise SetupError(
-                "{path} cannot be made: {reason}", path=self.path, reason=error.strerror
-            ) from None
         # The waiting room refuses a directory with other files in it, so it has to come first (decision 0009).
         with WaitingRoom(self.path, self._machine):
             pass
@@ -81,12 +78,8 @@ class DataDirectory:
         The service is an original that must stay (ARC-11). Without settings there is no Archive: so an interrupted
         creation is never taken for a complete one.
         """
-        try:
+        with setup_errors("{path} cannot be made: {reason}", under=self.path):
             self.file_store().create_folders()
-        except OSError as error:
-            raise SetupError(
-                "{path} cannot be made: {reason}", path=error.filename, reason=error.strerror
-            ) from None
         engine = open_engine(self.path / _CATALOGUE)
         migrate(engine, schema.MIGRATIONS)
         engine.dispose()

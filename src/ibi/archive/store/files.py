@@ -25,7 +25,7 @@ from typing import TYPE_CHECKING, BinaryIO
 from ibi.archive.model.file_names import LONGEST_PART, file_parts, media_type
 from ibi.archive.model.item import StoredFile
 from ibi.errors import BadItem, SetupError
-from ibi.runtime.durable_files import flush_folder
+from ibi.runtime.durable_files import flush_folder, locked_file, setup_errors
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from ibi.identifier.forms import IBIForms
 
 _CHUNK = 1 << 20
+_NOT_KEPT = "no file can be kept in {path}: {reason}"
 _OUR_DISK = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EFBIG})
 _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 
@@ -90,11 +91,9 @@ class FileStore:
         Several processes may hold it at once. One that finds no other, at its start or end, cleans up what an
         interruption has left.
         """
-        try:
+        with setup_errors(_NOT_KEPT, path=self._data):
             self.create_folders()
             lock = os.open(self._data / "ingest.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-        except OSError as error:
-            raise self._unusable(error) from None
         try:
             self._clean_up_if_alone(lock, catalogue)
             fcntl.flock(lock, fcntl.LOCK_SH)
@@ -126,7 +125,8 @@ class FileStore:
             except OSError as error:
                 staging.discard()
                 if error.errno in _OUR_DISK:
-                    raise self._unusable(error) from None
+                    reason = error.strerror or error
+                    raise SetupError(_NOT_KEPT, path=self._data, reason=reason) from None
                 raise BadItem("{path} cannot be read: {reason}", path=source, reason=error.strerror) from None
             except BaseException:
                 staging.discard()
@@ -135,10 +135,8 @@ class FileStore:
     def stage_stream(self, name: str) -> StagingFile:
         """Start a file that comes piece by piece. Raises BadItem for its name, SetupError if the disk refuses."""
         file_parts(name)
-        try:
+        with setup_errors(_NOT_KEPT, path=self._data):
             return StagingFile(self._staging, name)
-        except OSError as error:
-            raise self._unusable(error) from None
 
     def discard(self, staged: StoredFile) -> None:
         """Delete a staged file that was not listed."""
@@ -182,28 +180,25 @@ class FileStore:
         One process at a time; interrupted, it can be repeated. Raises SetupError, after which everything can still be
         read as it is listed, and a later call continues.
         """
-        try:
-            with _locked(self._data / "settle.lock", fcntl.LOCK_EX):
-                while True:
-                    # Read before the paths to remove: so those that have to go for these files are among them.
-                    staged = catalogue.staged_files()
-                    # Removed first, for a file may come where a folder was.
-                    while paths := catalogue.paths_to_remove():
-                        for path in paths:
-                            self._remove(path)
-                        with catalogue.writing() as writer:
-                            for path in paths:
-                                writer.cancel_removal(path)
-                    if not staged:
-                        break
-                    # Read again: another process may have replaced some of them since, and their bytes be gone.
-                    now = set(catalogue.staged_files())
-                    self._place(staged := [each for each in staged if each in now])
+        with setup_errors(_NOT_KEPT, path=self._data), locked_file(self._data / "settle.lock"):
+            while True:
+                # Read before the paths to remove: so those that have to go for these files are among them.
+                staged = catalogue.staged_files()
+                # Removed first, for a file may come where a folder was.
+                while paths := catalogue.paths_to_remove():
+                    for path in paths:
+                        self._remove(path)
                     with catalogue.writing() as writer:
-                        for each in staged:
-                            writer.record_placed(each)
-        except OSError as error:
-            raise self._unusable(error) from None
+                        for path in paths:
+                            writer.cancel_removal(path)
+                if not staged:
+                    break
+                # Read again: another process may have replaced some of them since, and their bytes be gone.
+                now = set(catalogue.staged_files())
+                self._place(staged := [each for each in staged if each in now])
+                with catalogue.writing() as writer:
+                    for each in staged:
+                        writer.record_placed(each)
 
     def _place(self, staged: Iterable[ListedFile]) -> None:
         for each in staged:
@@ -241,7 +236,7 @@ class FileStore:
         except BlockingIOError:
             return
         self.settle(catalogue)
-        try:
+        with setup_errors(_NOT_KEPT, path=self._data):
             if left := list(self._staging.iterdir()):
                 # SQLite reports a transaction whose flush failed as such, but would replay its log after a crash, and
                 # list files that are gone. An empty change is committed, so that the log no longer ends with it.
@@ -250,8 +245,6 @@ class FileStore:
                     writer.cancel_removal(b"")
             for each in left:
                 each.unlink()
-        except OSError as error:
-            raise self._unusable(error) from None
 
     @contextmanager
     def _folder(self, parts: list[bytes], *, create: bool = False) -> Iterator[int]:
@@ -271,33 +264,17 @@ class FileStore:
         finally:
             os.close(at)
 
-    def _unusable(self, error: OSError) -> SetupError:
-        return SetupError(
-            "no file can be kept in {path}: {reason}", path=self._data, reason=error.strerror or error
-        )
-
 
 @contextmanager
 def exclusive_lock(path: Path, taken: SetupError) -> Iterator[None]:
     """Hold a lock file, also while children of this process run. Raises `taken` if another process holds it."""
     with ExitStack() as held:
-        try:
-            held.enter_context(_locked(path, fcntl.LOCK_EX | fcntl.LOCK_NB))
-        except BlockingIOError:
-            raise taken from None
-        except OSError as error:
-            raise SetupError("{path} cannot be opened: {reason}", path=path, reason=error.strerror) from None
+        with setup_errors("{path} cannot be opened: {reason}", path=path):
+            try:
+                held.enter_context(locked_file(path, fcntl.LOCK_EX | fcntl.LOCK_NB))
+            except BlockingIOError:
+                raise taken from None
         yield
-
-
-@contextmanager
-def _locked(path: Path, how: int) -> Iterator[None]:
-    lock = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-    try:
-        fcntl.flock(lock, how)
-        yield
-    finally:
-        os.close(lock)
 
 
 def _open_regular(path: Path) -> BinaryIO:

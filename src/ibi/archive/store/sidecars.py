@@ -22,8 +22,8 @@ from typing import TYPE_CHECKING, Any, Final
 from ibi.archive.model.item import StoredFile
 from ibi.archive.model.item_json import read_item, write_item
 from ibi.archive.store.tables import history, sidecars
-from ibi.errors import BadItem, SetupError
-from ibi.runtime.durable_files import flush_folder, open_regular
+from ibi.errors import BadItem
+from ibi.runtime.durable_files import flush_folder, open_regular, setup_errors
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -123,7 +123,7 @@ def read_file(path: Path) -> bytes:
 
 def _keep(path: Path, text: bytes) -> None:
     temporary = path.with_name(f".{path.name}.new")
-    try:
+    with setup_errors("{path} cannot be written: {reason}", path=path):
         missing = [each for each in path.parents if not each.exists()]
         path.parent.mkdir(parents=True, exist_ok=True)
         # What an interruption has left; no other process writes it now.
@@ -137,6 +137,3 @@ def _keep(path: Path, text: bytes) -> None:
         flush_folder(path.parent)
         for each in missing:
             flush_folder(each.parent)
-    except OSError as error:
-        reason = error.strerror or error
-        raise SetupError("{path} cannot be written: {reason}", path=path, reason=reason) from None

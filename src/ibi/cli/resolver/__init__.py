@@ -27,6 +27,7 @@ from ibi.identifier.generator import LabelGenerator, is_public_ip
 from ibi.identifier.ibip import IBIp, canonical_ip
 from ibi.protocol.messages import split_hostport
 from ibi.runtime import logging
+from ibi.runtime.durable_files import setup_errors
 from ibi.runtime.settings import ResolverSettings
 
 if TYPE_CHECKING:
@@ -83,10 +84,8 @@ def _init(args: argparse.Namespace) -> int:
         policy=args.policy,
         allow_private_archives=args.allow_private_archives,
     )
-    try:
+    with setup_errors("{path} cannot be made: {reason}", path=data):
         data.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise SetupError("{path} cannot be made: {reason}", path=data, reason=error.strerror) from None
     open_registry(data, new=True).close()
     # Last: a directory with settings is a resolver, and must be a whole one.
     settings.write(data)

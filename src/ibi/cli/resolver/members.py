@@ -11,17 +11,17 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ibi.cli.common import argument, flag, tell
-from ibi.errors import ForbiddenAddress, SetupError
+from ibi.errors import SetupError
 from ibi.identifier.forms import parse_ibi
+from ibi.runtime.durable_files import setup_errors
 from ibi.runtime.i18n import say
 from ibi.runtime.settings import ResolverSettings
 
 if TYPE_CHECKING:
     import argparse
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterator
 
     from ibi.cli.common import CommandGroup
-    from ibi.http.client import HostPort
     from ibi.resolver.members.registrar import Registrar
     from ibi.resolver.members.registration_mail import RegistrationMail
 
@@ -104,17 +104,13 @@ def _from_mail(args: argparse.Namespace) -> RegistrationMail:
 
     if args.key:
         raise SetupError("the key is in the mail; --key cannot be given besides")
-    try:
+    with setup_errors("{path} cannot be read: {reason}", path=args.from_mail):
         # A byte more than the longest mail shows that one is too long, however long it is (T10).
         if args.from_mail == "-":
             raw = sys.stdin.buffer.read(LONGEST_MAIL + 1)
         else:
             with Path(args.from_mail).open("rb") as file:
                 raw = file.read(LONGEST_MAIL + 1)
-    except OSError as error:
-        raise SetupError(
-            "{path} cannot be read: {reason}", path=args.from_mail, reason=error.strerror
-        ) from None
     read = read_registration(raw)
     tell("the mail names the Archive {ibi}", ibi=read.service_ibi)
     if read.sender or read.subject:
@@ -212,6 +208,7 @@ def _import(args: argparse.Namespace) -> int:
     from ibi.app.resolver import open_registry
     from ibi.resolver.registry.mirror import apply_list
     from ibi.resolver.registry.published_list import RegistryList, read_list
+    from ibi.resolver.service import host_ports
 
     settings = ResolverSettings.read(args.data)
     if args.forget == (args.list is not None):
@@ -222,7 +219,7 @@ def _import(args: argparse.Namespace) -> int:
         if args.forget:
             found = RegistryList("", registry.mirrored_at(key), ())
         else:
-            own = _host_ports((settings.address, *settings.aliases))
+            own = host_ports((settings.address, *settings.aliases))
             found = read_list(_text(args.list), key, time.time(), own)
         done = apply_list(registry, found, key)
     counts = {
@@ -250,11 +247,8 @@ def _text(source: str) -> bytes:
 
     if source.lower().startswith(("http://", "https://")):
         return asyncio.run(_fetched(source))
-    try:
-        with Path(source).open("rb") as file:
-            return file.read(LONGEST_LIST + 1)
-    except OSError as error:
-        raise SetupError("{path} cannot be read: {reason}", path=source, reason=error.strerror) from None
+    with setup_errors("{path} cannot be read: {reason}", path=source), Path(source).open("rb") as file:
+        return file.read(LONGEST_LIST + 1)
 
 
 async def _fetched(url: str) -> bytes:
@@ -265,15 +259,3 @@ async def _fetched(url: str) -> bytes:
     # The administrator of this resolver gives the URL, so it may be at any address.
     async with Downloads(AddressPolicy(allow_private=True)) as downloads:
         return await fetch_list(downloads, url)
-
-
-def _host_ports(addresses: Iterable[str]) -> list[HostPort]:
-    from ibi.http.client import HostPort
-
-    found = []
-    for address in addresses:
-        try:
-            found.append(HostPort.parse(address))
-        except ForbiddenAddress:
-            continue  # no Archive is there either
-    return found

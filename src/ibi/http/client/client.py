@@ -24,6 +24,7 @@ from ibi.http.client.request import (
     too_many,
     written,
 )
+from ibi.runtime.tasks import cancel_tasks
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -129,10 +130,7 @@ class Client:
         waiting, lookups = self._pool.end()
         for outgoing in (*waiting, *self._slots.waiting):
             outgoing.end(PeerSilent("this client is closed"))
-        tasks = [*self._tasks, *lookups]
-        for task in tasks:
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
+        await cancel_tasks([*self._tasks, *lookups])
         await self._pool.close_connections()
 
     # The way of a request: a slot of its destination, one of all, a connection; and back

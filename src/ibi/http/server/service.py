@@ -20,6 +20,7 @@ from ibi.errors import SetupError
 from ibi.http.server.config import Again, AtOnce, Config
 from ibi.http.server.protocol import Protocol
 from ibi.runtime.logging import FACTS
+from ibi.runtime.tasks import cancel_tasks
 
 for _name in ("uvicorn.error", "python_multipart"):
     logging.getLogger(_name).setLevel(logging.ERROR)  # what strangers send need not be logged
@@ -190,9 +191,7 @@ async def run(
         hooks = [asyncio.ensure_future(service.started()) for service in services if service.started]
         await _stopped(stop, serving)
     finally:
-        for hook in hooks:
-            hook.cancel()
-        await asyncio.gather(*hooks, return_exceptions=True)
+        await cancel_tasks(hooks)
         last_hooks = [hook for service in services for hook in (service.stopping, service.draining)]
         await _all_within(STOPPING_SECONDS, last_hooks)
         for server in servers:

@@ -24,6 +24,7 @@ from ibi.errors import IbiError, PeerError, PeerGarbled, PeerSilent, SetupError
 from ibi.http.client import ClientLimits
 from ibi.protocol.holdings import LONGEST, PATH, HoldingsFilter, number_of
 from ibi.runtime.durable_files import make_folder
+from ibi.runtime.tasks import cancel_tasks
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -179,9 +180,7 @@ class HoldingsFilters:
                 self._due = {name: due for name, due in self._due.items() if name in included}
                 await asyncio.sleep(_LOOK_EVERY)
         finally:
-            for task in self._busy.values():
-                task.cancel()
-            await asyncio.gather(*self._busy.values(), return_exceptions=True)
+            await cancel_tasks(self._busy.values())
 
     async def _refresh(self, name: str, archive: Archive, places: asyncio.Semaphore) -> None:
         seconds = EVERY

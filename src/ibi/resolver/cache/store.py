@@ -10,7 +10,6 @@ Writes go behind: one thread takes what was put, in batches; what exceeds the li
 
 from __future__ import annotations
 
-import fcntl
 import logging
 import os
 import secrets
@@ -26,7 +25,7 @@ import lmdb
 from lmdb.verify import VerifyError, verify
 
 from ibi.errors import SetupError
-from ibi.runtime.durable_files import flush_folder, make_folder
+from ibi.runtime.durable_files import flush_folder, locked_file, make_folder
 from ibi.runtime.generation_counter import UNKNOWN, GenerationCounter
 
 if TYPE_CHECKING:
@@ -107,14 +106,15 @@ class SharedFile:
     def __init__(self, path: Path, most_bytes: int, tables: Sequence[str]) -> None:
         self._path = path
         self._data = path / "data.mdb"
+        self._lock_file = path.with_name(f"{path.name}.door")
         self._map = most_bytes + SPARE
         self._tables = tables
         self._mending = threading.Lock()
         self.opened: Opened | None = None
         try:
             make_folder(path.parent)
-            self.counter = GenerationCounter(path.with_name(f"{path.name}.door"), 2)
-            with self._open_lock():
+            self.counter = GenerationCounter(self._lock_file, 2)
+            with locked_file(self._lock_file):
                 self.opened = self._open_or_begin_anew()
         except (OSError, lmdb.Error) as error:
             raise SetupError("{path} cannot be used: {reason}", path=path, reason=error) from None
@@ -170,7 +170,7 @@ class SharedFile:
                 return  # another thread has followed already
             old, self.opened = self.opened, None
             try:
-                with self._open_lock():
+                with locked_file(self._lock_file):
                     if old is not None:
                         old.environment.close()
                     # Otherwise another process has repaired it already.
@@ -250,15 +250,6 @@ class SharedFile:
             return self._data.stat().st_ino
         except OSError:
             return 0
-
-    @contextmanager
-    def _open_lock(self) -> Iterator[None]:
-        handle = os.open(self._path.with_name(f"{self._path.name}.door"), os.O_RDWR | os.O_CREAT, 0o600)
-        try:
-            fcntl.flock(handle, fcntl.LOCK_EX)
-            yield
-        finally:
-            os.close(handle)
 
 
 BATCH: Final = 1_000

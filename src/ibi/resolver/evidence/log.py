@@ -25,7 +25,6 @@ from __future__ import annotations
 import logging
 import threading
 from collections import OrderedDict, deque
-from contextlib import contextmanager
 from datetime import UTC, datetime
 from functools import lru_cache
 from math import inf
@@ -34,6 +33,7 @@ from typing import TYPE_CHECKING, Final
 from ibi.errors import SetupError
 from ibi.resolver.evidence.chain import Anchor, Entry, LogVerification, NewEntry, read_line
 from ibi.resolver.evidence.files import EvidenceFiles
+from ibi.runtime.durable_files import setup_errors
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -105,7 +105,7 @@ class Evidence:
         Flushes to disk: not for an event loop.
         """
         new = _new_entry(self._now(), what, facts)
-        with self._explained("{path} cannot be written: {reason}"):
+        with setup_errors("{path} cannot be written: {reason}", under=self._files.path):
             self._files.append([new])
 
     def note(self, what: str, **facts: str | int) -> None:
@@ -152,7 +152,7 @@ class Evidence:
 
     def lines(self) -> Iterator[bytes]:
         """Read the lines of the log as they are. Raises SetupError."""
-        with self._explained(_UNREADABLE):
+        with setup_errors(_UNREADABLE, under=self._files.path):
             yield from self._files.lines()
 
     def entries(self) -> Iterator[Entry]:
@@ -161,12 +161,12 @@ class Evidence:
 
     def verify(self, since: Anchor | None = None) -> LogVerification:
         """Check whether the log is as it was written, with the entry `since` in it. Raises SetupError."""
-        with self._explained(_UNREADABLE):
+        with setup_errors(_UNREADABLE, under=self._files.path):
             return self._files.verify(since)
 
     def head(self) -> Anchor:
         """Return the number and hash of the last entry, to be stored elsewhere. Raises SetupError."""
-        with self._explained(_UNREADABLE):
+        with setup_errors(_UNREADABLE, under=self._files.path):
             head = self._files.head()
         if head is None:
             problem = "{path} is missing or damaged, so nobody can tell whether the last entries are there"
@@ -213,14 +213,6 @@ class Evidence:
                 failing = False
                 with self._changed:
                     self._lost_unrecorded -= lost
-
-    @contextmanager
-    def _explained(self, problem: str) -> Iterator[None]:
-        try:
-            yield
-        except OSError as error:
-            path = error.filename or self._files.path
-            raise SetupError(problem, path=path, reason=error.strerror) from None
 
 
 def _new_entry(now: float, what: str, facts: Mapping[str, str | int]) -> NewEntry:

@@ -17,6 +17,7 @@ from ibi.errors import ForbiddenAddress, ParseError, PeerError, SetupError
 from ibi.http.client import HostPort
 from ibi.protocol.messages import ConfirmationRequest
 from ibi.protocol.replies import Confirmation
+from ibi.runtime.tasks import cancel_tasks
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -196,10 +197,7 @@ class Probation:
 
     async def close(self) -> None:
         """Cancel the checks under way, and write when Archives were last heard."""
-        checks = list(self._checks)
-        for task in checks:
-            task.cancel()
-        await asyncio.gather(*checks, return_exceptions=True)
+        await cancel_tasks(self._checks)
         await self._write()
 
     async def _ask(self, archive: Archive) -> None:

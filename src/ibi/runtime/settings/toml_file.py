@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final, Self
 
 from ibi.errors import ParseError, SetupError
 from ibi.identifier.forms import IBIForms
-from ibi.runtime.durable_files import replace_file
+from ibi.runtime.durable_files import replace_file, setup_errors
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -122,11 +122,9 @@ def _read_toml(path: Path) -> dict[str, Any]:
 
 
 def _write_file(path: Path, text: str) -> None:
-    try:
+    with setup_errors("{path} cannot be written: {reason}", path=path):
         path.parent.mkdir(parents=True, exist_ok=True)
         replace_file(path, text.encode())
-    except OSError as error:
-        raise SetupError("{path} cannot be written: {reason}", path=path, reason=error.strerror) from None
 
 
 def _toml(value: object) -> str:
