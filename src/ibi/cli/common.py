@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any, Self
 from ibi.errors import IbiError, SetupError
 from ibi.identifier.repository import LAST_PORT
 from ibi.runtime import logging
+from ibi.runtime.durable_files import setup_errors
 from ibi.runtime.i18n import printable, say
 from ibi.runtime.settings import SubsystemSettings
 
@@ -167,12 +168,9 @@ def tls_files(args: Namespace) -> tuple[str, str] | None:
         return None
     if args.tls_cert is None or args.tls_key is None:
         raise SetupError("--tls-cert and --tls-key belong together")
-    try:
+    problem = "the certificate {cert} with the key {key} cannot be used: {reason}"
+    with setup_errors(problem, cert=args.tls_cert, key=args.tls_key):
         ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER).load_cert_chain(args.tls_cert, args.tls_key)
-    except (OSError, ssl.SSLError) as error:
-        problem = "the certificate {cert} with the key {key} cannot be used: {reason}"
-        reason = error.strerror or error
-        raise SetupError(problem, cert=args.tls_cert, key=args.tls_key, reason=reason) from None
     return str(args.tls_cert), str(args.tls_key)
 
 

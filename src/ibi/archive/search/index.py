@@ -20,7 +20,7 @@ from contextlib import closing, contextmanager, nullcontext, suppress
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from ibi.errors import SetupError
-from ibi.runtime.durable_files import locked_file
+from ibi.runtime.durable_files import locked_file, setup_errors
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -357,10 +357,8 @@ class SearchIndex:
         if self._database is not None and file == self._file:
             return self._database
         self.close()
-        try:
+        with setup_errors("the database {path} cannot be used: {reason}", path=self.path):
             self._database = _open_to_read(self.path)
-        except OSError as error:
-            raise unusable(self.path, error) from None
         self._file = file
         return self._database
 
