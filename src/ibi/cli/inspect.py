@@ -17,6 +17,7 @@ from ibi.identifier.repository import DEFAULT_PORT, UniformRepositoryName
 from ibi.identifier.unwrapping import MAX_TEXT, Unwrapped, unwrap
 from ibi.protocol.persistent_url import PersistentURL
 from ibi.runtime.i18n import say
+from ibi.runtime.logging import escaped
 
 if TYPE_CHECKING:
     import argparse
@@ -224,7 +225,7 @@ def _for_people(found: Inspection) -> str:
     titles = [say(title) for title, _ in rows]
     width = max(map(len, titles))
     return "\n".join(
-        f"{title:<{width}}  {_printable(value)}" for title, (_, value) in zip(titles, rows, strict=True)
+        f"{title:<{width}}  {escaped(value)}" for title, (_, value) in zip(titles, rows, strict=True)
     )
 
 
@@ -238,8 +239,3 @@ def _url_rows(facts: dict[str, Any]) -> Iterator[tuple[str, str]]:
         ("for the item", facts["foreign_query"]),
     )
     return ((title, value) for title, value in rows if value)
-
-
-def _printable(text: str) -> str:
-    """Without characters that would move the cursor or change colours."""
-    return "".join(char if char.isprintable() else char.encode("unicode_escape").decode() for char in text)

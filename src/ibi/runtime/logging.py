@@ -72,7 +72,7 @@ def scrubbed(text: str) -> str:
     text = _MAYBE_ADDRESSES.sub(_without_addresses, text)
     if len(text) > LONGEST:
         text = f"{text[:LONGEST]}..."
-    return text if text.isprintable() else "".join(map(_visible, text))
+    return text if text.isprintable() else escaped(text)
 
 
 def _without_addresses(match: re.Match[str]) -> str:
@@ -93,8 +93,9 @@ def _is_strange(text: str) -> bool:
     return not (address.is_loopback or address.is_unspecified)
 
 
-def _visible(char: str) -> str:
-    return char if char.isprintable() else char.encode("unicode_escape").decode("ascii")
+def escaped(text: str) -> str:
+    """Escape characters that would move the cursor or change colours."""
+    return "".join(char if char.isprintable() else char.encode("unicode_escape").decode() for char in text)
 
 
 class TextLines(logging.Formatter):

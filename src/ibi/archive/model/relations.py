@@ -61,12 +61,6 @@ class RelationTarget(NamedTuple):
             return ContentType.METADATA
         return self.holding.content_type
 
-    def is_same(self, other: RelationTarget) -> bool:
-        """Return whether both lead a reader to the same thing, by whichever names."""
-        mine, theirs = self.holding, other.holding
-        same = mine is not None and theirs is not None and mine.forms.shares(theirs.forms)
-        return same and (self.format, self.page) == (other.format, other.page)
-
 
 class EditionChain(NamedTuple):
     """The later editions of an item.
