@@ -168,7 +168,7 @@ def _(page: SearchPage, language: str) -> bytes:
     question, found = page.question, page.found
     narrowed = [name for name in _FACETS if getattr(question, name)]
     facets = found.facets.items() if found else ()
-    is_list = not question.text and question.conditions == 1
+    is_list = worth_indexing(question)
     return html(
         "search.html",
         language,

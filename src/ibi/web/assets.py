@@ -50,16 +50,16 @@ class Asset(NamedTuple):
 @cache
 def assets() -> dict[str, Asset]:
     """Read all assets, by their names."""
-    return {path.name: _asset(path) for path in sorted(_HERE.iterdir()) if path.suffix in _SUFFIXES}
-
-
-def _asset(path: Path) -> Asset:
-    body = path.read_bytes()
-    digest = hashlib.sha256(body)
-    address = f"{STATIC}{digest.hexdigest()[:_DIGITS]}/{path.name}"
-    kind = guess_type(path.name)[0] or ""
-    content_type = f"{kind}; charset=utf-8" if kind.startswith("text/") else kind
-    return Asset(body, content_type, address, f"sha256-{b64encode(digest.digest()).decode()}")
+    found = {}
+    for path in sorted(each for each in _HERE.iterdir() if each.suffix in _SUFFIXES):
+        body = path.read_bytes()
+        digest = hashlib.sha256(body)
+        address = f"{STATIC}{digest.hexdigest()[:_DIGITS]}/{path.name}"
+        kind = guess_type(path.name)[0] or ""
+        content_type = f"{kind}; charset=utf-8" if kind.startswith("text/") else kind
+        integrity = f"sha256-{b64encode(digest.digest()).decode()}"
+        found[path.name] = Asset(body, content_type, address, integrity)
+    return found
 
 
 class WithAssets:

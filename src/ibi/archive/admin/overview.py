@@ -240,7 +240,7 @@ class ArchivePages:
             case "join":
                 joined = self._membership.join(form.one("url"), form.one("key"), also=True)
                 page = self._membership_form(visit, None)
-                return replace(page, joined=joined.url, key=joined.key, command=joined.command)
+                return replace(page, joined=joined.resolver, key=joined.key, command=joined.command)
         raise BadItem("this is not the form of this page; open the page again")
 
     def _copy_form(self, _visit: PageRequest, typed: Form | None) -> CopyPage:

@@ -62,9 +62,9 @@ _AUDIT: Final = record(
 
 
 class JoinedResolver(NamedTuple):
-    """A resolver that was joined, the key for it, and the command for its administrator."""
+    """The URL of a resolver that was joined, the key for it, and the command for its administrator."""
 
-    url: str
+    resolver: str
     service: str
     key: str
     command: str
@@ -131,14 +131,8 @@ class Membership:
     def _join(self, call: Call, value: Any) -> Response:
         fields = _JOIN.read(value)
         joined = self.join(fields["resolver"], fields["key"], also=fields["also"])
-        facts = {
-            "resolver": joined.url,
-            "service": joined.service,
-            "key": joined.key,
-            "command": joined.command,
-            "warnings": [call.say(warning) for warning in key_warnings(joined.url, joined.key)],
-        }
-        return answer(facts, 201)
+        warnings = [call.say(warning) for warning in key_warnings(joined.resolver, joined.key)]
+        return answer({**joined._asdict(), "warnings": warnings}, 201)
 
     def _switch(self, call: Call, value: Any) -> Response:
         return self._standing(self.switch(on=_SWITCH.read(value)["switched_on"]), call)

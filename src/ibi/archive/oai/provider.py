@@ -177,15 +177,15 @@ class OaiProvider:
         return envelope.header(identifier, entry.stamp, specs, removed=holding.deleted)
 
     def _record(self, entry: IndexEntry, holding: Holding, format_: RecordFormat) -> str:
-        metadata = "" if holding.deleted else format_.write(self._described(holding))
-        return envelope.record(self._header(entry, holding), metadata)
-
-    def _described(self, holding: Holding) -> DescribedItem:
-        """Describe an item; one without metadata by its name."""
+        header = self._header(entry, holding)
+        if holding.deleted:
+            return envelope.record(header, "")
         resolver, archive, day = self._settings.resolver, self._settings.address, day_of(self._now())
         item = described(self._catalogue.holding, holding, self._base, resolver, archive, day)
         root = (resolver or self._base).rstrip("/")
-        return item or DescribedItem(holding, {}, self._base, root, archive, day)
+        # An item without metadata is described by its name.
+        item = item or DescribedItem(holding, {}, self._base, root, archive, day)
+        return envelope.record(header, format_.write(item))
 
 
 MOST_HARVESTERS: Final = 8

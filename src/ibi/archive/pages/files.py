@@ -11,6 +11,7 @@ import codecs
 import os
 import re
 from base64 import b64encode
+from contextlib import ExitStack
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 from urllib.parse import quote
@@ -169,24 +170,18 @@ class FileOpener:
         Raises FileReplaced, NotHeld, and SetupError for a file that is not there as it is listed.
         """
         opened: list[BinaryIO] = []
-        try:
-            self._open_all(holding, files, opened)
-        except BaseException:
-            for each in opened:
-                each.close()
-            raise
+        with ExitStack() as closing:
+            for file in files:
+                with setup_errors("the file {name} cannot be read: {reason}", name=file.name):
+                    try:
+                        opened.append(closing.enter_context(self._file_store.open(holding.forms, file)))
+                    except OSError:
+                        # It may be missing because it was replaced meanwhile.
+                        self._check_listed(holding, files, opened)
+                        raise
+            self._check_listed(holding, files, opened)
+            closing.pop_all()
         return opened
-
-    def _open_all(self, holding: Holding, files: Sequence[StoredFile], opened: list[BinaryIO]) -> None:
-        for file in files:
-            with setup_errors("the file {name} cannot be read: {reason}", name=file.name):
-                try:
-                    opened.append(self._file_store.open(holding.forms, file))
-                except OSError:
-                    # It may be missing because it was replaced meanwhile.
-                    self._check_listed(holding, files, opened)
-                    raise
-        self._check_listed(holding, files, opened)
 
     def _check_listed(
         self, holding: Holding, files: Sequence[StoredFile], opened: Sequence[BinaryIO]

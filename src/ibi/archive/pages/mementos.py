@@ -86,9 +86,18 @@ class Mementos:
         series = self._held_series(holding)
         wanted = dict(read_query(request.query)).get("format", "json" if request.form == "json" else "link")
         headers: Headers = (("vary", "accept"), *_FOR_A_MINUTE)
-        if wanted == "json":
-            return Response(200, self._json(series), JSON, headers)
-        return Response(200, self._links(series), LINK_FORMAT, headers)
+        if wanted != "json":
+            return Response(200, self._links(series), LINK_FORMAT, headers)
+        original, gate, times = self._urls(series)
+        mementos = [{"datetime": each.date, "uri": each.url} for each in series.mementos]
+        value = {
+            "original_uri": original,
+            "timegate_uri": gate,
+            "timemap_uri": {"link_format": times, "json_format": f"{times}?format=json"},
+            "mementos": {"first": mementos[0], "last": mementos[-1], "list": mementos},
+            "beyond": f"{self._root}/-/timemap/{series.beyond.main}" if series.beyond else None,
+        }
+        return Response(200, json.dumps(value, indent=1).encode(), JSON, headers)
 
     def headers(self, holding: Holding) -> Headers:
         """The Memento headers of an item's page; none for an item without other editions."""
@@ -171,18 +180,6 @@ class Mementos:
         inner = [_link(each, "memento") for each in series.mementos[1:-1]]
         ends = _ends(series)
         return (",\n".join([*lines, ends[0], *inner, *ends[1:]]) + "\n").encode("ascii")
-
-    def _json(self, series: EditionSeries) -> bytes:
-        original, gate, times = self._urls(series)
-        mementos = [{"datetime": each.date, "uri": each.url} for each in series.mementos]
-        value = {
-            "original_uri": original,
-            "timegate_uri": gate,
-            "timemap_uri": {"link_format": times, "json_format": f"{times}?format=json"},
-            "mementos": {"first": mementos[0], "last": mementos[-1], "list": mementos},
-            "beyond": f"{self._root}/-/timemap/{series.beyond.main}" if series.beyond else None,
-        }
-        return json.dumps(value, indent=1).encode()
 
 
 def _ends(series: EditionSeries) -> list[str]:

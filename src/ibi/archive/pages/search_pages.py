@@ -13,6 +13,7 @@ from __future__ import annotations
 import asyncio
 import re
 from concurrent.futures import ThreadPoolExecutor
+from hashlib import sha256
 from typing import TYPE_CHECKING, Final
 
 from ibi.archive.api import items
@@ -197,7 +198,7 @@ class SearchPages:
         )
         body = feeds.write_feed(feed, listed)
         newest = timestamp_text(max((each.entry.stamp for each in listed), default=feed.updated))
-        tag = feeds.tag_of(body)
+        tag = f'"{sha256(body).hexdigest()[:32]}"'
         of_text = (("content-language", language), ("vary", "Accept-Language"), _ASK_AGAIN)
         headers = (("etag", tag), ("last-modified", http_date(newest)), *of_text)
         if unchanged(request, tag, newest):

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 from ibi.api.routes import Route, answer, in_thread
 from ibi.archive.store.tables import usage
 from ibi.archive.store.tables.usage import UsageCounts, UsagePosition
-from ibi.errors import NotHeld, ParseError
+from ibi.errors import ParseError
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -101,9 +101,7 @@ def routes(catalogue: Catalogue) -> tuple[Route, ...]:
 
     def of_item(call: Call, _body: Any) -> Response:
         statistics = requested(call)
-        holding = catalogue.holding(call.name)
-        if holding is None:
-            raise NotHeld("this Archive does not hold {name}", name=call.name)
+        holding = catalogue.held(call.name)
         lines = [usage_json(line._replace(item="")) for line in statistics.of_item(holding)]
         return answer({"ibi": str(holding.forms.main), "months": lines})
 

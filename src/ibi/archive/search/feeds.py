@@ -6,7 +6,6 @@ ever, so a sheet costs the same however many there are.
 
 from __future__ import annotations
 
-import hashlib
 import re
 from typing import TYPE_CHECKING, Final, NamedTuple
 from xml.sax.saxutils import escape, quoteattr
@@ -71,11 +70,6 @@ def write_feed(feed: Feed, results: Sequence[SearchHit]) -> bytes:
         "",
     ]
     return "\n".join(lines).encode("utf-8", "replace")
-
-
-def tag_of(body: bytes) -> str:
-    """Return the ETag of a feed."""
-    return f'"{hashlib.sha256(body).hexdigest()[:32]}"'
 
 
 def best_value(statements: Sequence[MetadataValue], language: str) -> MetadataValue | None:
