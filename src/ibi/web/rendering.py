@@ -228,11 +228,7 @@ def _words(language: str) -> dict[str, Any]:
 
 def sayer(language: str) -> Callable[[str, Mapping[str, object]], str]:
     """Return the function that translates a sentence, the values of its placeholders given as one mapping."""
-
-    def translated(sentence: str, details: Mapping[str, object]) -> str:
-        return say(sentence, language, **details)
-
-    return translated
+    return lambda sentence, details: say(sentence, language, **details)
 
 
 def capital(sentence: str) -> str:

@@ -150,24 +150,18 @@ def peer_routes(giver: Giver, receiver: Receiver) -> tuple[Route, ...]:
     async def receive(call: Call) -> Response:
         return answer(await receiver.answer(await call.body.json(), call.token_name))
 
-    async def describe(call: Call) -> Response:
-        return await asyncio.to_thread(_describe, giver, call)
-
-    async def send_file(call: Call) -> Response:
-        return await asyncio.to_thread(_file, giver, call)
-
     return (
         Route(
             "POST", "/transfers", Scope.TRANSFER, receive, "go on with a hand-over that comes in",
             takes=_MESSAGE, gives=_ANSWER, refusals=(403, 422),
         ),
         Route(
-            "GET", "/transfers/<word>", None, describe, "the item of a hand-over, for its receiver",
-            gives=_DESCRIPTION, refusals=(404,), headers=_PASSAGE_HEADER,
+            "GET", "/transfers/<word>", None, lambda call: asyncio.to_thread(_describe, giver, call),
+            "the item of a hand-over, for its receiver", gives=_DESCRIPTION, refusals=(404,), headers=_PASSAGE_HEADER,
         ),
         Route(
-            "GET", "/transfers/<word>/files/<file>", None, send_file, "a file of a hand-over, for its receiver",
-            refusals=(404,), headers=_PASSAGE_HEADER,
+            "GET", "/transfers/<word>/files/<file>", None, lambda call: asyncio.to_thread(_file, giver, call),
+            "a file of a hand-over, for its receiver", refusals=(404,), headers=_PASSAGE_HEADER,
         ),
     )  # fmt: skip
 

@@ -235,7 +235,14 @@ class ItemPages:
         query = dict(read_query(request.query))
         name = query.get("format", "")
         if name:
-            return self._by_name(request, holding, name, query)
+            if name in holding.formats:
+                return redirect(holding.formats[name])
+            item = self._described(holding)
+            if item is None:
+                raise NotHeld("this Archive keeps no metadata of {name} itself", name=holding.forms.main)
+            if name not in self._formats:
+                raise self._no_such(item)
+            return self._written(request, item, self._formats[name], query)
         choice = self._wanted(request.header(b"accept"))
         item = self._described(holding) if choice.format is not None or not choice.page else None
         if item is None:
@@ -248,16 +255,6 @@ class ItemPages:
             except NotHeld as error:
                 why = error
         return self._responses.refuse(request, 406, why).having(_VARY)
-
-    def _by_name(self, request: Request, holding: Holding, name: str, options: Mapping[str, str]) -> Response:
-        if name in holding.formats:
-            return redirect(holding.formats[name])
-        item = self._described(holding)
-        if item is None:
-            raise NotHeld("this Archive keeps no metadata of {name} itself", name=holding.forms.main)
-        if name not in self._formats:
-            raise self._no_such(item)
-        return self._written(request, item, self._formats[name], options)
 
     def _written(
         self, request: Request, item: DescribedItem, which: Format, options: Mapping[str, str]

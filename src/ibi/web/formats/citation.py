@@ -228,14 +228,12 @@ def write_bibtex(item: ItemRecord) -> bytes:
 
 def _bibtex_name(person: Person) -> str:
     """A person in two parts; a name that is only whole stands in braces, so that no "and" or comma cuts it."""
-    if person.family:
-        return f"{_part(person.family)}, {_part(person.given)}"
-    return f"{{{_tex(person.name)}}}"
-
-
-def _part(name: str) -> str:
-    """Part of a name, in braces where it would be cut."""
-    return f"{{{_tex(name)}}}" if "," in name or " and " in f" {name.lower()} " else _tex(name)
+    if not person.family:
+        return f"{{{_tex(person.name)}}}"
+    parts = (person.family, person.given)
+    return ", ".join(
+        f"{{{_tex(part)}}}" if "," in part or " and " in f" {part.lower()} " else _tex(part) for part in parts
+    )
 
 
 def _tex(text: str) -> str:
