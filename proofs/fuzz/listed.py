@@ -29,7 +29,7 @@ EXCEPTIONS: Final = {
     "archive.store.tables.rows.read_item_row": "rows of our own database",
     "minting.order.read_body": "the bytes of a body; LabelOrder.read, which is fuzzed, reads what they hold",
     "resolver.cache.redirects.read_redirect": "a row with its checksum, of our own file",
-    "resolver.evidence.originals.OriginalsAlerts.read": "lines of our own log; chain.read_line is fuzzed",
+    "resolver.evidence.pages.OriginalsAlerts.read": "lines of our own log; chain.read_line is fuzzed",
     "resolver.evidence.pages.read_slice": "lines of our own log; chain.read_line is fuzzed",
     "resolver.model.suggestion.parse_request": "protocol.persistent_url.PersistentURL.from_text, which is fuzzed",
     "resolver.resolve.answer_reader.AnswerReader.read": "protocol.url_list.UrlList.read, in small steps",

@@ -23,7 +23,7 @@ from ibi.resolver.cache.answers import AnswerCache
 from ibi.resolver.cache.filters import LIMITS, HoldingsFilters
 from ibi.resolver.cache.hints import HintCache
 from ibi.resolver.evidence.log import EVIDENCE_FILE, Evidence
-from ibi.resolver.evidence.originals import rebuild_hints
+from ibi.resolver.evidence.pages import rebuild_hints
 from ibi.resolver.fast_path import FastPath
 from ibi.resolver.members.confirmation import ASK_AGAIN_SECONDS
 from ibi.resolver.members.mail import MailSender

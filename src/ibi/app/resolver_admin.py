@@ -23,7 +23,7 @@ from ibi.resolver.api import administration as administration_api
 from ibi.resolver.api import evidence as evidence_api
 from ibi.resolver.api import openapi
 from ibi.resolver.evidence.log import EVIDENCE_FILE
-from ibi.resolver.evidence.originals import OriginalsAlerts
+from ibi.resolver.evidence.pages import OriginalsAlerts
 from ibi.resolver.members.registrar import Registrar
 from ibi.resolver.pages import administration
 from ibi.resolver.pages.registration import LARGEST_BODY

@@ -16,6 +16,7 @@ from ibi.protocol.relation import Kind as StepKind
 from ibi.protocol.relation import Step
 from ibi.resolver.metrics.metrics import REDIRECT
 from ibi.resolver.model.alert import Alert, Kind
+from ibi.resolver.pages.programs import EXPLAIN
 from ibi.resolver.resolve.resolution import Redirected
 
 if TYPE_CHECKING:
@@ -37,9 +38,6 @@ if TYPE_CHECKING:
 
 MOST_RESOLUTIONS: Final = 2_000
 """Resolutions of one process that are under way; further readers are asked to come back (threat T37)."""
-
-EXPLAIN: Final = "/-/explain/"
-"""What the paths of explanations begin with."""
 
 _LONGEST_CACHED: Final = 256  # characters of path and query of a persistent URL whose parts are cached
 _BARE_TRANSLATION: Final = Step(StepKind.TRANSLATION)

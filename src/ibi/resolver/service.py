@@ -28,7 +28,7 @@ from ibi.protocol.replies import RequestError
 from ibi.resolver.api import keys
 from ibi.resolver.api.keys import KeyRecoveryHandler
 from ibi.resolver.cache_policy import CachePolicy
-from ibi.resolver.handlers import EXPLAIN, Handlers
+from ibi.resolver.handlers import Handlers
 from ibi.resolver.members.confirmation import ConfirmationClient
 from ibi.resolver.members.membership import REFUSED, MemberReply, Membership
 from ibi.resolver.members.notices import ChangeNotices
@@ -36,7 +36,7 @@ from ibi.resolver.members.status import NetworkMonitor
 from ibi.resolver.model.alert import Alert, Kind
 from ibi.resolver.model.hops import NO_HOPS, Hops
 from ibi.resolver.pages import registration
-from ibi.resolver.pages.programs import ProgramRequest
+from ibi.resolver.pages.programs import EXPLAIN, ProgramRequest
 from ibi.resolver.pages.registration import RegistrationHandler, receive_form
 from ibi.resolver.pages.site import Pages, Site
 from ibi.resolver.resolve.breaker import CircuitBreakers
@@ -47,7 +47,7 @@ from ibi.resolver.resolve.round import Times
 from ibi.resolver.resolve.upstream import Upstream
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Sequence
+    from collections.abc import Awaitable, Callable, Iterable, Sequence
     from ipaddress import IPv4Network, IPv6Network
 
     from ibi.http.client import AddressPolicy, Client
@@ -350,7 +350,7 @@ def _times(settings: ResolverSettings) -> Times:
     )
 
 
-def host_ports(addresses: Sequence[str]) -> frozenset[HostPort]:
+def host_ports(addresses: Iterable[str]) -> frozenset[HostPort]:
     """Where a resolver of these addresses answers; those that can never be contacted are left out."""
     found = []
     for address in addresses:

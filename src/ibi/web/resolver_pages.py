@@ -13,7 +13,7 @@ from ibi.identifier.legacy import LegacyId
 from ibi.identifier.repository import UniformRepositoryName
 from ibi.identifier.unwrapping import unwrap
 from ibi.protocol.persistent_url import PersistentURL
-from ibi.resolver.evidence.originals import AlertsSlice
+from ibi.resolver.evidence.pages import AlertsSlice
 from ibi.resolver.members.settings_changes import NUMBER_RANGES
 from ibi.resolver.members.settings_changes import SETTING_CHOICES as SETTING_WORDS
 from ibi.resolver.members.status import STANDINGS

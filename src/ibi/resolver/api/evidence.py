@@ -20,8 +20,7 @@ from ibi.errors import IbiError, ParseError
 from ibi.http.response import Refusal, link
 from ibi.resolver.api.openapi import COUNT, TEXT, object_schema
 from ibi.resolver.evidence.chain import Anchor
-from ibi.resolver.evidence.originals import alert_facts
-from ibi.resolver.evidence.pages import MOST_ENTRIES, entry_facts, entry_filter, read_slice
+from ibi.resolver.evidence.pages import MOST_ENTRIES, alert_facts, entry_facts, entry_filter, read_slice
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -29,8 +28,7 @@ if TYPE_CHECKING:
     from ibi.api.routes import Call
     from ibi.http.response import Response
     from ibi.resolver.evidence.log import Evidence
-    from ibi.resolver.evidence.originals import AlertsSlice, OriginalsAlerts
-    from ibi.resolver.evidence.pages import LogSlice
+    from ibi.resolver.evidence.pages import AlertsSlice, LogSlice, OriginalsAlerts
 
 _DEFAULT_ENTRIES: Final = 50
 _MOST_DIGITS: Final = 18

@@ -2,5 +2,5 @@
 
 It never holds a key, a reader's address or the query of a persistent URL.
 
-Entry points: `log.Evidence`, `chain.verify_lines`, `pages.read_slice`, `originals.OriginalsAlerts`.
+Entry points: `log.Evidence`, `chain.verify_lines`, `pages.read_slice`, `pages.OriginalsAlerts`.
 """

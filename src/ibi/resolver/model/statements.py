@@ -9,8 +9,11 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple
 
 from ibi.errors import ForbiddenAddress, IbiError, PeerSilent, QueryNotSent, ResponseNotRead
+from ibi.protocol.vocabulary import URL_KEY
 
 if TYPE_CHECKING:
+    from ibi.protocol.pair_list import Value
+    from ibi.protocol.url_list import UrlList
     from ibi.resolver.model.suggestion import Say
 
 What = Literal[
@@ -25,6 +28,9 @@ What = Literal[
     "nothing known",
 ]
 """What an Archive can say, as programs read it; the first ones tell most."""
+
+Answered = Literal["url list", "nothing known", "silent"]
+"""What came of an Archive, whether it is believed or not."""
 
 WORDS: Final[dict[What, str]] = {
     "original": "it holds the original",
@@ -46,16 +52,32 @@ ARCHIVES: Final = "Archives: {number}"
 
 
 class ArchiveStatement(NamedTuple):
-    """What one Archive said in one round, or had said a moment before. `why`: of no answer, the reason."""
+    """What one Archive said in one round, `milliseconds` after it began, or had said a moment before."""
 
     archive: str
     address: str
     what: What
     why: IbiError | None = None
+    """Why there is no answer, or why it was not believed."""
+    milliseconds: int = 0
+    answered: Answered = "silent"
+    """What came, whether believed or not."""
+    again: bool = False
+    """Whether the answer came from the cache."""
+    answer: UrlList | None = None
+    """The whole answer, where it is to be shown."""
+
+    @property
+    def pairs(self) -> dict[str, Value]:
+        """The pairs of the answer that are shown."""
+        # The key for acknowledgments would let any reader of the page confirm a visit that never was.
+        pairs = {} if self.answer is None else self.answer.pairs
+        return {name: value for name, value in pairs.items() if name != URL_KEY}
 
     def words(self, say: Say) -> str:
         """It in words, with the reason."""
-        return in_words(self.what, self.why, say)
+        sentence = say(WORDS[self.what], {})
+        return sentence if self.why is None else f"{sentence}: {say(self.why.problem, self.why.details)}"
 
 
 class RoundStatements(NamedTuple):
@@ -133,9 +155,3 @@ def silence(why: IbiError) -> What:
     if isinstance(why, QueryNotSent | ForbiddenAddress) and not isinstance(why, ResponseNotRead):
         return "not asked"
     return "silent" if isinstance(why, PeerSilent) else "garbled"
-
-
-def in_words(what: What, why: IbiError | None, say: Say) -> str:
-    """What an Archive said, in words."""
-    sentence = say(WORDS[what], {})
-    return sentence if why is None else f"{sentence}: {say(why.problem, why.details)}"

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from ibi.accounts.layout import Form, PageRequest
     from ibi.resolver.evidence.chain import Entry
     from ibi.resolver.evidence.log import Evidence
-    from ibi.resolver.evidence.originals import AlertsSlice, OriginalsAlert, OriginalsAlerts
+    from ibi.resolver.evidence.pages import AlertsSlice, OriginalsAlert, OriginalsAlerts
     from ibi.resolver.members.registrar import Registrar
     from ibi.resolver.members.status import MemberStatus
     from ibi.resolver.model.archive import RegisteredArchive

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from ibi.resolver.model.archive import Archive
     from ibi.resolver.model.statements import What
     from ibi.resolver.model.suggestion import ParsedRequest
-    from ibi.resolver.pages.explanation import ExplainedRound, Explanation, Statement
+    from ibi.resolver.pages.explanation import ExplainedRound, Explanation
 
 
 MOST_RESPONSIBLE: Final = 5
@@ -165,13 +165,16 @@ def with_responses(alert: Alert, explanation: Explanation) -> Alert:
     rounds = explanation.rounds[-MOST_ROUNDS:]
     # Of a thousand Archives, nearly all answer that they do not know the item: a page that names them all would help no
     # reader, so these are only counted as soon as there are too many.
-    responses = [[*_informative(each)] for each in rounds]
+    responses = [
+        each.informative + [ArchiveStatement(name, "", "not waited for") for name in each.late]
+        for each in rounds
+    ]
     responses[-1] += _elsewhere(alert, explanation.rounds)
     ignorant = [each.ignorant for each in rounds]
     if sum(map(len, responses)) + sum(ignorant) <= MOST_NAMED:
         ignorant = [0] * len(ignorant)
         for number, each in enumerate(rounds):
-            responses[number] += _named(one for one in each.statements if one.what == _NOTHING)
+            responses[number] += [one for one in each.statements if one.what == _NOTHING]
             responses[number] += [ArchiveStatement(one.name, one.address, _NOTHING) for one in each.negatives]
     named = _most_informative(responses)
     first = len(explanation.rounds) - len(rounds) + 1
@@ -211,17 +214,6 @@ def _shown_round(
         tuple(named),
         tuple((what, counts[what]) for what in WORDS if counts[what]),
     )
-
-
-def _informative(explained: ExplainedRound) -> Iterator[ArchiveStatement]:
-    """Return all responses but those of Archives that do not know the item."""
-    yield from _named(explained.informative)
-    for archive in explained.late:
-        yield ArchiveStatement(archive, "", "not waited for")
-
-
-def _named(statements: Iterable[Statement]) -> Iterator[ArchiveStatement]:
-    return (ArchiveStatement(each.archive, each.address, each.what, each.why) for each in statements)
 
 
 def _elsewhere(alert: Alert, rounds: list[ExplainedRound]) -> list[ArchiveStatement]:

@@ -7,23 +7,18 @@ not been sent to the item.
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple
+from typing import TYPE_CHECKING, Any, Final
 
 from ibi.protocol import vocabulary as words
 from ibi.protocol.vocabulary import ItemState
 from ibi.resolver.model.alert import Alert
-from ibi.resolver.model.statements import What, in_words, silence
+from ibi.resolver.model.statements import Answered, ArchiveStatement, What, silence
 from ibi.resolver.resolve.resolution import Redirect, Redirected
 
 if TYPE_CHECKING:
-    from ibi.errors import IbiError
-    from ibi.protocol.pair_list import Value
-    from ibi.protocol.url_list import UrlList
     from ibi.resolver.model.alert import Say
     from ibi.resolver.model.archive import ArchiveResponse
     from ibi.resolver.resolve.resolver import Step, Trace
-
-StatementKind = Literal["url list", "nothing known", "silent"]
 
 FIRST_REASONS: Final[dict[str, str]] = {
     "everybody": "Everybody was asked at once.",
@@ -53,39 +48,6 @@ _HELD: Final[dict[ItemState | None, What]] = {
     ItemState.COPY: "copy",
     ItemState.DELETED: "removed",
 }
-_SECRET: Final = frozenset({words.URL_KEY})
-
-
-class Statement(NamedTuple):
-    """What one Archive answered in one round, `milliseconds` after the round began."""
-
-    archive: str
-    address: str
-    kind: StatementKind
-    milliseconds: int
-    why: IbiError | None = None
-    """Why there is no answer, or why it was not believed."""
-    again: bool = False
-    """Whether the answer came from the cache."""
-    answer: UrlList | None = None
-    """The whole answer, where it is to be shown."""
-    state: ItemState | None = None
-    """The state of the item there."""
-
-    @property
-    def what(self) -> What:
-        """The kind of response, as alerts and people name it."""
-        if self.why is not None:
-            return silence(self.why)
-        return _HELD.get(self.state, "url list") if self.kind == "url list" else self.kind
-
-    @property
-    def pairs(self) -> dict[str, Value]:
-        """The pairs of the answer that are shown."""
-        # The key for acknowledgments would let any reader of the page confirm a visit that never was.
-        if self.answer is None:
-            return {}
-        return {name: value for name, value in self.answer.pairs.items() if name not in _SECRET}
 
 
 class ExplainedRound:
@@ -107,12 +69,12 @@ class ExplainedRound:
         return tuple(archive.name for archive in self._step.queried)
 
     @property
-    def statements(self) -> list[Statement]:
+    def statements(self) -> list[ArchiveStatement]:
         """Every response, in order."""
         return [self._statement(response) for response in self._step.responses]
 
     @property
-    def informative(self) -> list[Statement]:
+    def informative(self) -> list[ArchiveStatement]:
         """Every response but the empty answers."""
         # Where many Archives are asked, nearly all answers are empty: left out before a value is made of each.
         return [self._statement(each) for each in self._step.responses if not _is_empty(each)]
@@ -128,20 +90,19 @@ class ExplainedRound:
         heard = {response.archive.service for response in self._step.responses}
         return [archive.name for archive in self._step.queried if archive.service not in heard]
 
-    def _statement(self, response: ArchiveResponse) -> Statement:
+    def _statement(self, response: ArchiveResponse) -> ArchiveStatement:
         archive, answer = response.archive, response.answer
-        milliseconds = max(0, round((response.at - self._step.began) * 1000))
-        if answer is None:
-            return Statement(archive.name, archive.address, "silent", milliseconds, response.error)
-        return Statement(
+        answered: Answered = "silent" if answer is None else "url list" if answer else "nothing known"
+        what = _HELD.get(answer.state, "url list") if answer else answered
+        return ArchiveStatement(
             archive.name,
             archive.address,
-            "url list" if answer else "nothing known",
-            milliseconds,
+            what if response.error is None else silence(response.error),
             response.error,
-            response.source in {"cache", "stale"},
-            answer if self._in_full else None,
-            answer.state,
+            milliseconds=max(0, round((response.at - self._step.began) * 1000)),
+            answered=answered,
+            again=answer is not None and response.source in {"cache", "stale"},
+            answer=answer if self._in_full else None,
         )
 
 
@@ -231,7 +192,7 @@ def _round(explained: ExplainedRound, say: Say) -> dict[str, Any]:
             {
                 "archive": statement.archive,
                 "address": statement.address,
-                "said": statement.kind,
+                "said": statement.answered,
                 "milliseconds": statement.milliseconds,
                 "why": say(statement.why.problem, statement.why.details) if statement.why else "",
                 "again": statement.again,
@@ -245,8 +206,8 @@ def _round(explained: ExplainedRound, say: Say) -> dict[str, Any]:
     }
 
 
-def _line(statement: Statement, say: Say) -> str:
-    what = in_words(statement.what, statement.why, say)
+def _line(statement: ArchiveStatement, say: Say) -> str:
+    what = statement.words(say)
     if statement.again:
         what = f"{what} ({say('remembered', {})})"
     urls = [

@@ -34,7 +34,8 @@ if TYPE_CHECKING:
 
     from ibi.identifier.forms import Name
     from ibi.resolver.model.alert import Say
-    from ibi.resolver.pages.explanation import Explanation, Statement
+    from ibi.resolver.model.statements import ArchiveStatement
+    from ibi.resolver.pages.explanation import Explanation
     from ibi.resolver.registry.published_list import Publisher
     from ibi.resolver.registry.registry import Registry
     from ibi.runtime.settings import ResolverSettings
@@ -44,6 +45,7 @@ if TYPE_CHECKING:
 
 MEMENTO_PATHS: Final = ("/-/timegate/", "/-/timemap/")
 EXPLAIN: Final = "/-/explain/"
+"""What the paths of explanations begin with."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,13 +102,13 @@ def _handle_record(name: Name, wanted: WantedValues, say: Say) -> Responder:
     return respond
 
 
-def _source(explanation: Explanation) -> Statement | None:
+def _source(explanation: Explanation) -> ArchiveStatement | None:
     """Return the answer of the Archive whose URL was chosen; None where another resolver gave the URL."""
     answers = explanation.rounds[-1].statements if explanation.rounds else []
     return next((each for each in answers if each.archive == explanation.archive and each.answer), None)
 
 
-def _values(explanation: Explanation, source: Statement | None) -> Iterator[HandleValue]:
+def _values(explanation: Explanation, source: ArchiveStatement | None) -> Iterator[HandleValue]:
     yield HandleValue("URL", explanation.location)
     yield HandleValue("KernelInformationProfile", shape.PROFILE)
     yield HandleValue("digitalObjectLocation", explanation.location)

@@ -36,7 +36,7 @@ from ibi.resolver.evidence.chain import (
 )
 from ibi.resolver.evidence.files import EvidenceFiles
 from ibi.resolver.evidence.log import EVIDENCE_FILE, FACTS, LONGEST_FACT, Evidence
-from ibi.resolver.evidence.originals import rebuild_hints
+from ibi.resolver.evidence.pages import rebuild_hints
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

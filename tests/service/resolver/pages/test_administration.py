@@ -17,7 +17,6 @@ import pytest
 from ibi.accounts.tokens import Scope
 from ibi.cli import main
 from ibi.identifier.forms import parse_ibi
-from ibi.resolver.evidence import originals
 from ibi.resolver.evidence import pages as log_pages
 from ibi.resolver.evidence.chain import Entry
 from ibi.resolver.evidence.log import EVIDENCE_FILE, Evidence
@@ -167,9 +166,9 @@ def test_alerts_are_worked_out_once_while_nothing_is_written_and_by_one_at_a_tim
     running: AdministeredResolver, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     worked, here = Counter[int](), Semaphore(1)
-    look = originals._read_alerts
+    look = log_pages._read_alerts
 
-    def counted(log: Path, before: int, at: int) -> originals.AlertsSlice:
+    def counted(log: Path, before: int, at: int) -> log_pages.AlertsSlice:
         assert here.acquire(blocking=False)  # no other thread reads them
         worked[at] += 1
         try:
@@ -177,7 +176,7 @@ def test_alerts_are_worked_out_once_while_nothing_is_written_and_by_one_at_a_tim
         finally:
             here.release()
 
-    monkeypatch.setattr(originals, "_read_alerts", counted)
+    monkeypatch.setattr(log_pages, "_read_alerts", counted)
     evidence = Evidence(running.data / EVIDENCE_FILE, time.time)
     evidence.write("alert", kind="suspect-originals", ibi=FIRST, archives=SECOND)
     running.token(Scope.READ)
@@ -191,12 +190,12 @@ def test_alerts_are_worked_out_once_while_nothing_is_written_and_by_one_at_a_tim
     evidence.close()
     assert [each["ibi"] for each in running.get_json("/alerts")["alerts"]] == [SECOND, FIRST]
     for _ in range(3):
-        for place in range(1, originals.MOST_CACHED):
+        for place in range(1, log_pages.MOST_CACHED):
             running.get_json(f"/alerts?at={place}")
         running.get_json("/alerts")
     assert set(worked.values()) == {1, 2}
     assert worked[0] == 2
-    for place in range(100, 100 + originals.MOST_CACHED):
+    for place in range(100, 100 + log_pages.MOST_CACHED):
         running.get_json(f"/alerts?at={place}")
     assert running.get_json("/alerts")["alerts"]
     assert worked[0] == 3  # no more than so many pages are remembered

@@ -28,8 +28,3 @@ def upgrade() -> None:
         sa.Column("changed_at", sa.String),
         sa.Column("change", sa.Integer, nullable=False),
     )
-
-
-def downgrade() -> None:
-    """Drop it."""
-    op.drop_table("archives")

@@ -37,10 +37,3 @@ def upgrade() -> None:
         sa.Column("silent_since", sa.Float),
         sa.Column("checks", sa.Integer, nullable=False),
     )
-
-
-def downgrade() -> None:
-    """Drop them."""
-    op.drop_table("moves")
-    for column in reversed(_NEW):
-        op.drop_column("archives", column.name)
