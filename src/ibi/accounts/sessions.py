@@ -70,13 +70,6 @@ _CLEAR: Final = "DELETE FROM attempt WHERE number = ?"
 _CLEAR_ALL: Final = "DELETE FROM attempt WHERE name = ?"
 
 
-class Session(NamedTuple):
-    """One session: its account, and its password (`stamp`, see Account)."""
-
-    account: str
-    stamp: str
-
-
 class AttemptLimit(NamedTuple):
     """At most `most` failed attempts of one name in `seconds`. Names of another `kind` are others."""
 
@@ -117,8 +110,8 @@ class Sessions:
             run.exec_driver_sql(_END_MANY, (account, account, MOST_SESSIONS))
         return session
 
-    def find(self, session: str) -> Session | None:
-        """The session of an id, None if it is none or has ended. Notes that it is in use."""
+    def find(self, session: str) -> tuple[str, str] | None:
+        """The account of a session and its stamp (see Account); None if it is none or has ended. Notes that it is in use."""
         now, hashed = self._now(), _hash(session)
         self._make()
         try:
@@ -138,7 +131,7 @@ class Sessions:
         if now - seen >= _NOTE_EVERY:
             with self._writing() as run:
                 run.exec_driver_sql(_SEEN, (now, hashed))
-        return Session(account, stamp)
+        return account, stamp
 
     def end(self, session: str) -> None:
         """End a session; one that has ended may be ended again."""

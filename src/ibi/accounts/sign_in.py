@@ -111,10 +111,13 @@ class Authentication:
         if not 0 < len(session) <= _LONGEST_ID:
             return None
         found = self.sessions.find(session)
-        account = self.accounts.find(found.account) if found else None
-        if found is None or account is None:
+        if found is None:
             return None
-        if not compare_digest(account.stamp, found.stamp):
+        name, stamp = found
+        account = self.accounts.find(name)
+        if account is None:
+            return None
+        if not compare_digest(account.stamp, stamp):
             self.sessions.end(session)
             return None
         return SignedInUser(account.name, account.role, _form_token(session), session)

@@ -227,11 +227,6 @@ def alert_facts(each: OriginalsAlert) -> dict[str, Any]:
     }
 
 
-def is_originals_alert(entry: Entry) -> bool:
-    """Whether an entry is an alert of two Originals."""
-    return entry.what == "alert" and entry.facts.get("kind") == Kind.SUSPECT_ORIGINALS
-
-
 def _version(log: Path) -> tuple[int, int, int] | None:
     try:
         now = log.stat()
@@ -241,7 +236,10 @@ def _version(log: Path) -> tuple[int, int, int] | None:
 
 
 def _read_alerts(log: Path, before: int, at: int) -> AlertsSlice:
-    entries, next_at, unread = read_slice(log, is_originals_alert, before, MOST_ALERTS, at=at)
+    def wanted(entry: Entry) -> bool:
+        return entry.what == "alert" and entry.facts.get("kind") == Kind.SUSPECT_ORIGINALS
+
+    entries, next_at, unread = read_slice(log, wanted, before, MOST_ALERTS, at=at)
     items = {canonical_ibi(str(entry.facts.get("ibi", ""))) for entry in entries} - {""}
     histories = _histories(log, items) if items else {}
     alerts = []

@@ -14,15 +14,13 @@ from ibi.protocol.persistent_url import PersistentURL
 from ibi.protocol.relation import Kind, Relation, Step
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable
 
     from ibi.errors import IbiError
-
-    Say = Callable[[str, Mapping[str, object]], str]
+    from ibi.resolver.model.alert import Say
 
 
 FILE_LIST: Final = "ibiurl.verblist=GetFileList"
-ORIGINAL: Final = "ibiurl.requireditemstatus=Original"
 
 _BARE: Final = {
     Kind.LAST_EDITION: "the last edition",
@@ -95,14 +93,12 @@ class ParsedRequest(NamedTuple):
         *,
         file: bool = True,
         file_list: bool | None = None,
-        original: bool = False,
     ) -> str:
         """The path and query of a persistent URL of the same item: with other steps, perhaps without its file."""
         url = self.url
         relation = url.relation if steps is None else Relation(steps)
         wants_list = url.file_list if file_list is None else file_list
         query = [FILE_LIST] if wants_list else []
-        query += [ORIGINAL] if original else []
         query += [url.foreign_query] if url.foreign_query and file else []
         tail = f"?{'&'.join(query)}" if query else ""
         return f"/{url.ibi}{relation.modifier}{url.file_path if file else ''}{tail}"
