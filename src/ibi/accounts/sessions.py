@@ -111,7 +111,7 @@ class Sessions:
         return session
 
     def find(self, session: str) -> tuple[str, str] | None:
-        """The account of a session and its stamp (see Account); None if it is none or has ended. Notes that it is in use."""
+        """The account of a session, and its stamp; None if it is none or has ended. Notes that it is in use."""
         now, hashed = self._now(), _hash(session)
         self._make()
         try:
