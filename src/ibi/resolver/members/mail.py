@@ -46,43 +46,49 @@ _MOVED_BY_YOU = (
 _NAMES_ANOTHER = (
     "At the resolver {resolver}, a request with the key of the Archive {ibi} names a new address: {address}."
 )
-_TEXTS: Final = {
-    "registered": (
+_TEXTS: Final = (
+    (
+        "registered",
         "Your Archive is registered",
         "The Archive {ibi} is registered at the resolver {resolver}.",
         "It is included as soon as it is switched on.",
     ),
-    "applied": (
+    (
+        "applied",
         "An Archive has applied for registration",
         "The Archive {ibi} at {address} has applied for registration at the resolver {resolver}.",
         "To decide: ibi resolver applications, then ibi resolver approve or refuse.",
     ),
-    "moved": (
+    (
+        "moved",
         "Your Archive answers at a new address",
         "The resolver {resolver} asks the Archive {ibi} at {address} from now on; before, it was at {before}.",
         _KEY_STOLEN,
     ),
-    "held-answers": (
+    (
+        "held-answers",
         "Somebody wants to move your Archive",
         _NAMES_ANOTHER,
         "It still answers at {before}, so nothing was changed.",
         _KEY_STOLEN,
         _MOVED_BY_YOU,
     ),
-    "held-silent": (
+    (
+        "held-silent",
         "Somebody wants to move your Archive",
         _NAMES_ANOTHER,
         "It is silent at {before}; if it stays so, it is moved.",
         _KEY_STOLEN,
         _MOVED_BY_YOU,
     ),
-    "rotated": (
+    (
+        "rotated",
         "Your Archive has a new key",
         "The Archive {ibi} was given a new registration key at the resolver {resolver}; the old one is void.",
         "If you did not ask for it, write to whoever runs the resolver.",
     ),
-}
-"""By kind: subject and sentences of a mail."""
+)
+"""Kind, subject, and the sentences of each mail."""
 
 _log = logging.getLogger(__name__)
 
@@ -167,7 +173,7 @@ class MailSender:
         """Write a mail. Raises ValueError, LookupError or MessageError for what no header can hold."""
         if not is_recipient(to):
             raise ValueError("not a plain mail address")
-        title, *sentences = _TEXTS[kind]
+        title, *sentences = next(text[1:] for text in _TEXTS if text[0] == kind)
         message = EmailMessage(policy=SMTP)
         message["From"] = Address(addr_spec=self._sender)
         message["To"] = Address(addr_spec=to)

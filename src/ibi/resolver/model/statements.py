@@ -14,7 +14,7 @@ from ibi.protocol.vocabulary import URL_KEY
 if TYPE_CHECKING:
     from ibi.protocol.pair_list import Value
     from ibi.protocol.url_list import UrlList
-    from ibi.resolver.model.alert import Say
+    from ibi.resolver.model.suggestion import Say
 
 What = Literal[
     "original",

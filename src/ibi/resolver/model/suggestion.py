@@ -14,10 +14,11 @@ from ibi.protocol.persistent_url import PersistentURL
 from ibi.protocol.relation import Kind, Relation, Step
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
 
     from ibi.errors import IbiError
-    from ibi.resolver.model.alert import Say
+
+    Say = Callable[[str, Mapping[str, object]], str]
 
 
 FILE_LIST: Final = "ibiurl.verblist=GetFileList"
