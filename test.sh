@@ -19,8 +19,7 @@ fi
 # First what weighs the machine, one after the other and nothing else. Then all the others together. With --alone or
 # --beside only one of the two.
 alone() { "$bin/python" -m pytest --numprocesses=1 --alone "$@"; }
-# Many tests wait for a process or a clock, so half as many again as there are cores keep these busy.
-beside() { "$bin/python" -m pytest --numprocesses=$(($(getconf _NPROCESSORS_ONLN) * 3 / 2)) --dist=worksteal --beside "$@"; }
+beside() { "$bin/python" -m pytest --numprocesses=auto --dist=worksteal --beside "$@"; }
 case " $* " in
     *" --alone "*) alone "$@"; exit ;;
     *" --beside "*) beside "$@"; exit ;;
