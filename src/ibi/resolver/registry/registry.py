@@ -94,8 +94,7 @@ class Registrations(RegistryDatabase):
 
     def unregister(self, service_ibi: IBI, record: Callable[[], None] = _unrecorded) -> None:
         """Forget an Archive, included or not. Raises SetupError if it is not registered."""
-        held = delete(moves).where(moves.c.service_ibi == service_ibi.canonical)
-        if not self._decided(delete(archives).where(of_archive(service_ibi)), record, held):
+        if not self._decided(delete(archives).where(of_archive(service_ibi)), record, _held(service_ibi)):
             raise SetupError(_UNKNOWN, ibi=service_ibi)
 
     # Applications
@@ -143,7 +142,8 @@ class Registrations(RegistryDatabase):
 
     def refuse(self, service_ibi: IBI, record: Callable[[], None] = _unrecorded) -> None:
         """Forget an application. Raises SetupError if there is none."""
-        if not self._decided(delete(archives).where(of_archive(service_ibi, "applied")), record):
+        applied = delete(archives).where(of_archive(service_ibi, "applied"))
+        if not self._decided(applied, record, _held(service_ibi)):
             raise SetupError(_NOT_APPLIED, ibi=service_ibi)
 
     # Keys and moves
@@ -209,6 +209,11 @@ class Registrations(RegistryDatabase):
                 # The last: what follows from the record is only the commit.
                 record()
         return changed
+
+
+def _held(service_ibi: IBI) -> Delete:
+    """Forget the move of an Archive that waits for a decision."""
+    return delete(moves).where(moves.c.service_ibi == service_ibi.canonical)
 
 
 def _hosts(texts: Iterable[str]) -> str:

@@ -14,6 +14,7 @@ import ibi.resolver
 from ibi.errors import ParseError, SetupError
 from ibi.identifier.forms import parse_ibi
 from ibi.protocol.messages import InclusionRequest, is_key
+from ibi.resolver.model.archive import Move
 from ibi.resolver.registry.keys import hash_key, is_weak_key, strong_key
 from ibi.resolver.registry.registry import MIGRATIONS, Registry
 from ibi.runtime.database import check_version, migrate, open_engine, upgrade
@@ -290,3 +291,13 @@ def test_a_registry_of_the_first_version_keeps_its_archives(path: Path) -> None:
     assert registry.check_key(SERVICE, "1234567890")
     assert include(registry)
     registry.close()
+
+
+def test_a_refused_application_leaves_no_move_behind(registry: Registry, path: Path) -> None:
+    """An Archive may be unregistered, and apply anew, while a move of it waits for a decision."""
+    service = parse_ibi("a.example/b/2020/01.01.00.00")
+    registry.apply(service, "new.example", "admin@a.example")
+    registry.hold_move(service, Move("new.example", "192.0.2.2", 0.0))
+    registry.refuse(service)
+    with closing(sqlite3.connect(path)) as database:
+        assert database.execute("SELECT count(*) FROM moves").fetchone() == (0,)
