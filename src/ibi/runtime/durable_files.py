@@ -71,11 +71,11 @@ def flush_folder(folder: Path) -> None:
         os.close(handle)
 
 
-def replace_file(path: Path, content: bytes) -> None:
-    """Write a file that only its owner may read: under another name, flushed, then renamed. Its folder exists."""
+def replace_file(path: Path, content: bytes, mode: int = 0o600) -> None:
+    """Write a file, by default for its owner only: under another name, flushed, then renamed. Its folder exists."""
     # A random name, so that no two threads or processes write into the same file.
     temporary = path.with_name(f"{path.name}.{secrets.token_hex(8)}.new")
-    handle = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+    handle = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, mode)
     try:
         with os.fdopen(handle, "wb") as file:
             file.write(content)

@@ -93,7 +93,7 @@ class HoldingsFilterFile:
         with suppress(FileNotFoundError):
             if self._path.read_bytes() == text:
                 return
-        replace_file(self._path, text)
+        replace_file(self._path, text, 0o666)  # all may read it, also a server in front
         _log.info("the holdings filter tells of %d names now", names)
 
 

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from ibi.identifier.forms import Name
 
 _PAUSES: Final = (0.1, 0.2, 0.4, 0.8, 1.6, 2.0)
-"""Seconds between two tries while the other Archive fails; while it fetches, it has all the time it needs."""
+"""Seconds between two tries. While the other Archive fetches, it has all the time it needs."""
 
 _ALL: Final = 1 << 31  # more copies than an Archive can have
 
@@ -147,13 +147,14 @@ def finish_transfer(giver: Giver, giving: OutgoingTransfer) -> OutgoingTransfer:
     from ibi.archive.model.handover import ReceiverReply
 
     async def finish(giving: OutgoingTransfer) -> OutgoingTransfer:
-        failures = 0
+        failures = waits = 0
         while True:
             giving, reply = await giver.advance(giving)
-            failures = 0 if reply is ReceiverReply.FETCHING else failures + 1
+            failed = reply is not ReceiverReply.FETCHING
+            failures, waits = (failures + 1, 0) if failed else (0, waits + 1)
             if not giving.stage.open or failures > len(_PAUSES):
                 return giving
-            await asyncio.sleep(_PAUSES[max(0, failures - 1)])
+            await asyncio.sleep(_PAUSES[min(max(failures, waits), len(_PAUSES)) - 1])
 
     return asyncio.run(finish(giving))
 

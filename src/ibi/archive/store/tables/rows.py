@@ -161,11 +161,16 @@ def listed_file(row: Sequence[Any]) -> ListedFile:
     return ListedFile(item, forms_of(rep, ibip), file)
 
 
-def upsert(table: str, key: str, columns: str) -> str:
-    """Return the statement that records a row, in place of the one with the same key. Columns as in SQL: "a, b"."""
+def upsert(table: str, key: str, columns: str, fixed: str = "") -> str:
+    """Return the statement that records a row, in place of the one with the same key. Columns as in SQL: "a, b".
+
+    What is `fixed` stays as it was first recorded.
+    """
     names = columns.split(", ")
     values = ", ".join(f":{name}" for name in names)
-    changes = ", ".join(f"{name} = excluded.{name}" for name in names if name not in key.split(", "))
+    changes = ", ".join(
+        f"{name} = excluded.{name}" for name in names if name not in {*key.split(", "), *fixed.split(", ")}
+    )
     return f"INSERT INTO {table} ({columns}) VALUES ({values}) ON CONFLICT ({key}) DO UPDATE SET {changes}"  # noqa: S608 - made of our own names
 
 

@@ -19,13 +19,13 @@ if TYPE_CHECKING:
     from ibi.errors import IbiError
 
 _GIVING = "id, item, peer, address, passage, proof, fingerprint, service, remove, who, stage, moment, problem"
-_KEEP_GIVING = upsert("giving", "id", _GIVING)
+_KEEP_GIVING = upsert("giving", "id", _GIVING, fixed="item, passage, proof, who")
 _GIVING_OF = f"SELECT {_GIVING} FROM giving WHERE id = :id"  # noqa: S608 - made of our own column names
 _GIVINGS_OF_ITEM = f"SELECT {_GIVING} FROM giving WHERE item = :item ORDER BY moment, id"  # noqa: S608 - made of our own column names
 _OPEN = f"SELECT {_GIVING} FROM giving WHERE stage IN ('offered', 'handed') ORDER BY moment, id"  # noqa: S608 - made of our own column names
 _MAIN_NAME = "SELECT name FROM name WHERE item = :item AND main"
 _TAKING = "id, item, giver, address, seal, fingerprint, history, stage, moment"
-_KEEP_TAKING = upsert("receiving", "id", _TAKING)
+_KEEP_TAKING = upsert("receiving", "id", _TAKING, fixed="giver")
 _TAKING_OF = f"SELECT {_TAKING} FROM receiving WHERE id = :id"  # noqa: S608 - made of our own column names
 
 
