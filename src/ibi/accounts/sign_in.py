@@ -68,7 +68,7 @@ _OF_PROXIES: Final = (
     b"forwarded", b"via", b"x-forwarded-for", b"x-forwarded-host", b"x-forwarded-proto", b"x-real-ip",
 )  # fmt: skip
 _DIGITS: Final = 8
-_LONGEST_ID: Final = 64
+_LONGEST_ID: Final = 64  # characters of a session's number that is read
 _LONGEST_TYPED: Final = 4 * LONGEST_NAME  # cut before it is normalised, which takes long for long texts
 
 

@@ -2,11 +2,13 @@
 
     X-Forwarded-For: 203.0.113.7, 198.51.100.1:4711, 10.0.0.2        read from the right
 
-    10.0.0.2 is a trusted proxy, and skipped; 198.51.100.1 connected to it, and is vouched for; 203.0.113.7 is its claim
+    10.0.0.2        a trusted proxy: skipped
+    198.51.100.1    the machine that connected to that proxy: this is the client
+    203.0.113.7     what that machine says of itself: not believed
 
-The last address that is no trusted proxy's is vouched for: by the connection, or by the proxies behind it. Whatever
-stands further left any client may have written, so it gives no licence and no further allowance (AMB-54, threat T24,
-decision 0027); it is only passed on.
+The client is the last address that is no trusted proxy's: the connection, or a trusted proxy, shows it. Any client may
+have written what stands further left, so it gives no licence and no further allowance (AMB-54, threat T24, decision
+0027); it is only passed on.
 
 Entry points: `trusted_address`, `list_addresses` (for MSG-25), `in_networks`.
 """

@@ -58,7 +58,7 @@ TYPES: Final[dict[str, int]] = {
 }
 """The index of the first value of each type; further ones of a type follow it."""
 
-_MOST_WORDS: Final = 64
+_MOST_WORDS: Final = 64  # parts of a query
 _INDEX: Final = re.compile("[0-9]{1,9}")
 
 

@@ -6,8 +6,8 @@ from typing import Final
 
 from python_multipart.multipart import MultipartParser, parse_options_header
 
-_MOST_HEADERS: Final = 8
-_LONGEST_HEADERS: Final = 8 * 1024
+_MOST_HEADERS: Final = 8  # header lines of a part
+_LONGEST_HEADERS: Final = 8 * 1024  # bytes of the head of a part
 
 
 class PartReader:

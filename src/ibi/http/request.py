@@ -137,7 +137,7 @@ class Request:
         return trusted_address(self.peer, self.header(b"x-forwarded-for"), networks_of(proxies))
 
     def names(self, hosts: frozenset[str]) -> bool:
-        """Whether the Host header may name us (threat T26). Numbers and names without a dot belong to no stranger."""
+        """Whether the Host header may name us (T26); a bare number or word may, as no other site owns one in DNS."""
         host = self.headers.get(b"host", b"").decode("latin-1")
         if host in hosts:  # as it mostly is spelled
             return True

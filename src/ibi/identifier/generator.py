@@ -22,7 +22,7 @@ TRIAL_DOMAINS = frozenset(
 )
 """Last words of host names that have no owner; labels under them are only for trying out."""
 
-_LONGEST_HOST = 253
+_LONGEST_HOST = 253  # characters of a host name
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 MAX_CORE = 256
 """Characters of the longest text that is worth guessing at."""
 
-_MAX_READINGS = 64
+_MAX_READINGS = 64  # spellings of one text that are tried
 _FIRST_YEAR = 1995
 _LAST_YEAR = 2100
 

@@ -9,11 +9,10 @@ whichever process.
 
 One data directory is one waiting room. An Archive that changes its name keeps its order of dates.
 
-The first date (note 10). A new directory takes the present clock plus AHEAD, to the tick, as its last date, and never
-less. Whatever minted under the prefix before reserved no date later than that; every date given here is on a grid point
-*after* it; so nothing is met again, without any knowledge of the old owner (GEN-06). The price: the first label waits
-for the next point of its grid after that date, at most AHEAD and one r (GEN-33). That is a second by default, and a
-minute for r = 60.
+The first date (note 10). A new directory takes the present clock plus AHEAD, to the tick, as its last date. An earlier
+owner of the prefix reserved no date later than that, and every date given here is on a grid point *after* it; so no
+label comes twice, although nothing is known of that owner (GEN-06). The price: the first label waits for the next point
+of its grid after that date, at most AHEAD and one r (GEN-33). That is a second by default, and a minute for r = 60.
 """
 
 from __future__ import annotations
@@ -41,7 +40,7 @@ AHEAD = TICKS // 5
 """How far reserved dates may lie ahead of the clock (note 9): a fifth of a second, in ticks."""
 
 _LONGEST_SLEEP = TICKS // 5  # then the clock is read again, in case it was set
-_SHORTEST_SLEEP = TICKS // 1000
+_SHORTEST_SLEEP = TICKS // 1000  # nanoseconds; a shorter wait is not worth a sleep
 _LIMITS = ClockLimits()
 
 

@@ -12,8 +12,8 @@ from ibi.protocol import _grammar
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-_MAX_HEADER = 1024
-_MAX_RANGES = 32
+_MAX_HEADER = 1024  # characters of Accept-Language that are read
+_MAX_RANGES = 32  # languages that are read of it
 
 
 def canonical_language(text: str) -> str:

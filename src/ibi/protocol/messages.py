@@ -61,9 +61,9 @@ class ChangeNotification:
 
 
 _Word = TypeVar("_Word", ItemState, ContentType)
-_MAX_KEY: Final = 256
-_MAX_WORD: Final = 256
-_MAX_ADDRESSES: Final = 32
+_MAX_KEY: Final = 256  # characters of a key
+_MAX_WORD: Final = 256  # characters of an address or a version
+_MAX_ADDRESSES: Final = 32  # addresses of one reader
 _CONTROL = re.compile("[\x00-\x1f\x7f]").search
 
 

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 WHAT: Final = "persistent URL"
 _SEGMENTS_BEFORE = ("ibi/", "rep/")  # production links carry them before the IBI
 _TRAILING = ".,;)]}>\"'*"  # what a sentence leaves behind a URL
-_MOST_TRAILING = 8
+_MOST_TRAILING = 8  # characters at the end of a text that may not belong to the URL
 _REPOSITORY_SEGMENTS = 4
 _OPAQUE_SEGMENTS = 2
 _LEGACY_QUERY = "?"  # "??" at the end of the URL once asked for the metadata (AMB-40)

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
 GET_FILE_LIST: Final = "GetFileList"
-_MAX_TEXT = 512
+_MAX_TEXT = 512  # characters of a verb list
 
 
 class VerbList(NamedTuple):

@@ -33,8 +33,8 @@ FACTS: Final = "facts"
 """The attribute of a record with texts and numbers by name, which JSON writes as members of their own."""
 
 _LOOKED_AT: Final = 16 * LONGEST  # characters; scrubbing makes a text shorter
-_MOST_FRAMES: Final = 40  # of a traceback: the innermost ones
-_MOST_ERRORS: Final = 8  # of a chain of causes
+_MOST_FRAMES: Final = 40  # frames of a traceback that are logged: the innermost ones
+_MOST_ERRORS: Final = 8  # errors of a chain of causes that are logged
 _HIDDEN: Final = "***"
 
 # White space is that of ASCII: what comes over the wire is read as Latin-1, where further bytes look like blanks.

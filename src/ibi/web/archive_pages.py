@@ -97,7 +97,7 @@ HEADS: Final = {"text": "Words", "year": "Year", "language": "Language", "kind":
 _STATES: Final = {ItemState.ORIGINAL: "Original", ItemState.COPY: "Copy", ItemState.DELETED: "Removed"}
 _FACETS: Final = ("person", "year", "language", "kind")
 _SHOWN_PEOPLE: Final = 5
-_LONGEST_ABSTRACT: Final = 160
+_LONGEST_ABSTRACT: Final = 160  # characters of an abstract in the description of a page
 
 
 @singledispatch

@@ -58,8 +58,8 @@ LONGEST_TEXT: Final = 4000
 LONGEST_TITLE: Final = 300
 """Characters of a title in a list, or wherever else an item is only named; on its own page it is whole."""
 
-_MOST_SUBJECTS: Final = 30
-_MOST_TITLES: Final = 10
+_MOST_SUBJECTS: Final = 30  # subjects that are shown
+_MOST_TITLES: Final = 10  # titles that are shown
 _PREVIEW: Final = 300
 _LONGEST_QUOTED: Final = 1500  # characters of an abstract inside references and for programs
 _REFERENCES: Final = (

@@ -115,7 +115,7 @@ def _locale(language: str) -> Locale:
 
 
 _HERE = Path(__file__).parent
-_MOST_KNOWN: Final = 4096
+_MOST_KNOWN: Final = 4096  # sentences of each language that are kept translated
 _PIECE: Final = re.compile(r"""\{% include "(_[a-z_]+\.html)" %\}""")
 _SENTENCE: Final = re.compile(r"""\{\{ _\("([^"\\{}]*)"\) \}\}""")
 _WORDS: dict[str, Callable[..., str]] = {

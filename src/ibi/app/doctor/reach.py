@@ -171,7 +171,7 @@ def _milliseconds_since(started: float) -> str:
 _DAY: Final = 86_400
 _SOON: Final = 14
 """Days before its end when a certificate should have been renewed: those of 90 days are renewed after 60."""
-_LONGEST_ANSWER: Final = 4096
+_LONGEST_ANSWER: Final = 4096  # bytes that are read of an answer
 _RENEW: Final = "renew the certificate, and see that the service or its proxy has taken the new one"
 
 

@@ -146,7 +146,7 @@ def _tidy(text: str) -> str:
 
 
 _PAGE: Final = 50
-_LONGEST_AFTER: Final = 512
+_LONGEST_AFTER: Final = 512  # characters of the name after which a list goes on
 _NOT_INHERITED: Final = {
     "edition_of": ("target", "url", "date", "identifier"),
     "translation_of": ("target", "url", "language", "title", "description", "identifier"),

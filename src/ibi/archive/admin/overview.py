@@ -40,10 +40,10 @@ if TYPE_CHECKING:
 
 
 _RECENT: Final = 20
-_MOST_NAMES: Final = 8  # of one item
-_MOST_FAULTS: Final = 1000
+_MOST_NAMES: Final = 8  # names of one item that are listed
+_MOST_FAULTS: Final = 1000  # faulty files that are listed
 _MONTHS: Final = 36
-_LONGEST_NAME: Final = 200
+_LONGEST_NAME: Final = 200  # characters of a name
 
 
 @dataclass(frozen=True, slots=True)

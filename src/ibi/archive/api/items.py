@@ -57,7 +57,7 @@ MOST_ITEMS: Final = 500
 """Items on one page."""
 
 _USUAL_ITEMS: Final = 50
-_LONGEST_AFTER: Final = 512
+_LONGEST_AFTER: Final = 512  # characters of the name after which a list goes on
 _DIGEST: Final = 16  # hexadecimal digits of the second half of an ETag
 _FILES: Final = ("files", "target")
 

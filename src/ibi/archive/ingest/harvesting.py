@@ -41,13 +41,13 @@ LONGEST_PAUSE: Final = 600
 
 _PAGE_SECONDS: Final = 300.0
 _USUAL_PAUSE: Final = 10
-_MOST_PAUSES: Final = 5  # for one page
-_MOST_PAGES: Final = 1_000_000
+_MOST_PAUSES: Final = 5  # times that a repository may ask to wait, for one page
+_MOST_PAGES: Final = 1_000_000  # pages of one harvest
 # A repository could answer with empty pages for ever (threat T23).
-_MOST_EMPTY: Final = 100
+_MOST_EMPTY: Final = 100  # empty pages in a row; a repository could send them for ever
 _BUSY: Final = frozenset({429, 503})
 _OK: Final = 200
-_LONGEST_TOKEN: Final = 4096
+_LONGEST_TOKEN: Final = 4096  # bytes of a resumption token
 _DATESTAMP: Final = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}(?:T[0-9]{2}:[0-9]{2}:[0-9]{2}Z)?")
 _DAY: Final = len("2026-11-21")
 
@@ -193,8 +193,8 @@ _DC: Final = "http://purl.org/dc/elements/1.1/"
 _LANG: Final = "http://www.w3.org/XML/1998/namespace lang"
 _LANGUAGE: Final = re.compile(r"[A-Za-z]{2,8}(?:-[A-Za-z0-9]{1,8})*")
 _DEEPEST: Final = 64
-_MOST_RECORDS: Final = 20_000
-_LONGEST_REASON: Final = 200
+_MOST_RECORDS: Final = 20_000  # records on one page
+_LONGEST_REASON: Final = 200  # characters of a repository's reason that are shown
 _PIECE: Final = 1 << 14
 
 

@@ -17,7 +17,7 @@ LONGEST_PART = 255
 """Bytes of the longest name that file systems take."""
 
 _NAME = re.compile(r"(?:[A-Za-z0-9._~!$&'()*+,;=:@/-]|%[0-9A-Fa-f]{2})+")
-_LONGEST_NAME = 1024
+_LONGEST_NAME = 1024  # characters of a file's name, percent-encoded
 _REFUSED_BYTES = re.compile(rb"[\x00-\x1f\x7f\\]")
 # Without the files of the machine: the same types on every machine.
 _TYPES = mimetypes.MimeTypes(filenames=())

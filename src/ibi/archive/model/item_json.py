@@ -36,8 +36,8 @@ if TYPE_CHECKING:
     from ibi.archive.model.item import MetadataValue, StoredFile
 
 
-_LONGEST_WORDS = 4000
-_LONGEST_URL = 8192
+_LONGEST_WORDS = 4000  # characters of a text
+_LONGEST_URL = 8192  # characters of a URL
 # No user: in http://good.example@evil.example/ it passes for the host (threat T13).
 _URL = re.compile(r"https?://([^/?#@\\]+)(?:[/?#][!-\[\]-z|~]*)?", re.IGNORECASE)
 
@@ -201,7 +201,7 @@ def usual_facts(names: Iterable[str]) -> dict[str, Any]:
 LONGEST_LINE: Final = 1 << 20
 """Bytes of the longest line that is read."""
 
-_LONGEST_KEY = 512
+_LONGEST_KEY = 512  # characters of a depositor's own key
 
 
 @dataclass(frozen=True, slots=True)

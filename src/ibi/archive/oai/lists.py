@@ -99,7 +99,7 @@ RECORDS: Final = 100
 HEADERS: Final = 500
 """Headers on one page, where no metadata are wanted."""
 
-_MOST_SIZES: Final = 64
+_MOST_SIZES: Final = 64  # lists whose size is kept
 _NOT_OURS: Final = "this is no resumptionToken of this repository, or it has expired"
 
 

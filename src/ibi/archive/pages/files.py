@@ -134,7 +134,7 @@ PUBLIC: Final = "public, no-cache"
 PRIVATE: Final = "private, no-store"
 """For data that are not open to all readers."""
 
-_MOST_KNOWN: Final = 10_000
+_MOST_KNOWN: Final = 10_000  # files whose media type is kept
 _UNSAFE_IN_QUOTES = re.compile(r"[^ !#-\[\]-~]|%")
 
 

@@ -49,12 +49,12 @@ MOST_NEWEST: Final = 10
 """Items on the front page."""
 
 _MONTHS: Final = 12
-_MOST_PICTURES: Final = 256
-_MOST_EVENTS: Final = 50
+_MOST_PICTURES: Final = 256  # QR codes that are kept
+_MOST_EVENTS: Final = 50  # events of an item's history that are shown
 _EARLIER: Final = 5  # items whose next edition is the same one
 _SVG: Final = "image/svg+xml"
 _A_DAY: Final = "public, max-age=86400"
-_MOST_WISHES: Final = 256
+_MOST_WISHES: Final = 256  # Accept headers whose choice of a format is kept
 _OPTIONS: Final = ("style", "locale")
 _VARY: Final = ("vary", "Accept, Accept-Language")
 _NO_SUCH: Final = "there are no metadata of {name} in this format; there are: {formats}"

@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from ibi.http.request import Request
 
 
-_LONGEST_AGENT: Final = 500
+_LONGEST_AGENT: Final = 500  # characters of a User-Agent that are read
 _PLAIN = re.compile(r"(?:[^\\^$.|?*+()\[\]{}]|\\[^A-Za-z0-9])+")
 _COUNTRY = re.compile(r"[A-Z]{2}")
 

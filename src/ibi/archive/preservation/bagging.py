@@ -195,9 +195,9 @@ _ALGORITHMS: Final = {"sha256": 32, "sha512": 64, "sha1": 20, "md5": 16}
 _MANIFEST = re.compile(r"(tag)?manifest-([a-z0-9-]+)\.txt")
 _LINE = re.compile(r"([0-9A-Fa-f]+)[ \t]+\*?(.+)")
 _VERSION = re.compile(r"BagIt-Version: ?(0\.9[3-7]|1\.0)\r?\n")
-_MOST_OF_TAGS: Final = 128 << 20
+_MOST_OF_TAGS: Final = 128 << 20  # bytes of all tag files of a bag
 _LABEL: Final = "External-Description"
-_LONGEST_TITLE: Final = 4000
+_LONGEST_TITLE: Final = 4000  # characters of a title
 
 
 @dataclass(slots=True)

@@ -38,8 +38,8 @@ LONGEST_DESCRIPTION: Final = 16 << 20
 ANSWER_SECONDS: Final = 30.0
 """Seconds that a description may take."""
 
-_MOST_FILES: Final = 100_000
-_LONGEST_TAG: Final = 200
+_MOST_FILES: Final = 100_000  # files of an item that is copied
+_LONGEST_TAG: Final = 200  # characters of an ETag
 _BYTES_A_SECOND: Final = 1 << 16
 """The slowest rate of a file, after its first minute."""
 
@@ -202,7 +202,7 @@ def _file(name: str, facts: Any) -> StoredFile:
 
 
 _SECONDS: Final = 20.0
-_MOST_BYTES: Final = 1 << 20
+_MOST_BYTES: Final = 1 << 20  # bytes of an item's description
 _REDIRECTS: Final = frozenset({301, 302, 303, 307, 308})
 
 

@@ -44,7 +44,7 @@ ANSWER_SECONDS: Final = 30.0
 FIRST_PAUSE, LONGEST_PAUSE = 1.0, 15.0
 """Seconds after which a running Archive tries again: exponential backoff."""
 
-_MOST_STEPS: Final = 12  # in a row; the next look goes on from there
+_MOST_STEPS: Final = 12  # steps of a transfer in a row; the next look goes on from there
 _OK: Final = 200
 
 

@@ -18,8 +18,8 @@ if TYPE_CHECKING:
 _ID = re.compile(r"[0-9a-f]{32}", re.ASCII)
 _SECRET = re.compile(r"[A-Za-z0-9_-]{20,100}", re.ASCII)
 _SHA256 = re.compile(r"[0-9a-f]{64}", re.ASCII)
-_MOST_EVENTS: Final = 10_000
-_LONGEST_WORD: Final = 200
+_MOST_EVENTS: Final = 10_000  # events of a history that is handed over
+_LONGEST_WORD: Final = 200  # characters of a word in a history or a message
 _SHOWN: Final = 300  # characters of another Archive's sentence
 
 

@@ -41,7 +41,7 @@ LONGEST_RANKING: Final = 0.1
 
 _BETTER: Final = ("title", "title people subject")
 FACETS: Final = ("year", "language", "kind", "person")
-_MOST_VALUES: Final = 12
+_MOST_VALUES: Final = 12  # values of a facet beside the results
 
 _NEWEST: Final = (
     "SELECT rowid FROM words WHERE words MATCH :match AND rowid < :before ORDER BY rowid DESC LIMIT :most"

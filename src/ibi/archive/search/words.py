@@ -158,7 +158,7 @@ _WORD: Final = re.compile("[^\\W_\u19b0-\u19c0\u19c8\u19c9\u1cf2\u1cf3]+")
 _CONTROL: Final = re.compile("[\x00-\x1f\x7f-\x9f\ud800-\udfff\ue000-\uf8ff\U000f0000-\U0010ffff]")
 # Words that may stand between those of a person's name.
 _NEAR: Final = 3
-_LONGEST_NUMBER: Final = 15
+_LONGEST_NUMBER: Final = 15  # digits of a number
 
 
 @dataclass(frozen=True, slots=True)

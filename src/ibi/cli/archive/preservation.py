@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from ibi.cli.common import CommandGroup
 
 _KEPT = 7
-_MOST_KEPT = 10_000
+_MOST_KEPT = 10_000  # backups that may be kept
 
 
 def add(actions: CommandGroup) -> None:

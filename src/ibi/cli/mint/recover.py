@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from ibi.identifier.forms import IBI
 
 _WORD = re.compile(r"""[^\s"'<>(){}\[\],;|]+""")
-_LONGEST_LABEL = 512  # characters
+_LONGEST_LABEL = 512  # characters of a line that may hold a label
 
 
 def add_word(mint: Parser) -> None:

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from ibi.resolver.evidence.chain import Entry
     from ibi.resolver.evidence.log import Evidence
 
-_MOST_SHOWN = 1_000_000
+_MOST_SHOWN = 1_000_000  # entries that may be asked for
 
 
 def add(actions: CommandGroup) -> None:

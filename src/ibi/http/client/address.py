@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 IPAddress = ipaddress.IPv4Address | ipaddress.IPv6Address
 IPNetwork = ipaddress.IPv4Network | ipaddress.IPv6Network
 
-_LONGEST_HOST = 253
+_LONGEST_HOST = 253  # characters of a host name
 _HIGHEST_PORT = 65_535
 _HTTP_PORT = 80
 

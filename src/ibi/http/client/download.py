@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from ibi.http.client.address import AddressPolicy, Names
 
 
-_MOST_ADDRESSES: Final = 4  # of one name that are tried
+_MOST_ADDRESSES: Final = 4  # addresses of one name that are tried
 
 
 class CheckedNames(AbstractResolver):
@@ -88,7 +88,7 @@ _CHUNK: Final = 1 << 16
 _URL = re.compile(r"(https?)://([^/?#@\\]*)([/?][\x21-\x7e]*)?", re.ASCII | re.IGNORECASE)
 _HEADER = re.compile(r"[\x20-\x7e]*", re.ASCII)
 _HTTPS_PORT: Final = 443
-_MOST_DOWNLOADS: Final = 16
+_MOST_DOWNLOADS: Final = 16  # downloads at once
 _REDIRECTS: Final = frozenset({301, 302, 303, 307, 308})
 
 

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from ibi.resolver.evidence.pages import AlertsSlice, LogSlice, OriginalsAlerts
 
 _DEFAULT_ENTRIES: Final = 50
-_MOST_DIGITS: Final = 18
+_MOST_DIGITS: Final = 18  # digits of a number in a query
 # One at a time: to verify reads the whole log, which may take minutes and a core.
 _VERIFYING: Final = threading.Semaphore(1)
 _ENTRY: Final = object_schema(

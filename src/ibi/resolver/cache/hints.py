@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from ibi.resolver.cache.store import Opened
 
 MOST_BYTES: Final = 1024 * 1024 * 1024
-"""So many bytes of hints are kept; about 70 for each item. Beyond that some are dropped, whichever it hits."""
+"""So many bytes of hints are kept, about 70 for each item; beyond that some are dropped, not always the oldest."""
 
 _ROW = struct.Struct(">II")  # the numbers of the hint and of the original; 0: none
 _NUMBER = struct.Struct(">I")

@@ -5,7 +5,7 @@ replaces an answer drops its redirects too. So no process ever gives a redirect 
 
 A redirect is one row, read with one look-up (threats T20, T35):
 
-    head        a checksum, when its answers were heard and may no longer be used, how it came about, how many Archives
+    head        a checksum; when its answers were heard; when they expire; the outcome; the number of Archives
     Archives    12 bytes that stand for one, and the generation under which its answers are kept
     answer      the rest of the response: header lines and an empty line
     acknowledgment      a checksum, and the acknowledgment to be sent for it; empty where there is no URL key

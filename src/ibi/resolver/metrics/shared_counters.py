@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
     from pathlib import Path
 
-_MOST_FILES: Final = 1024
+_MOST_FILES: Final = 1024  # files of counters, one for each process
 _FLOAT: Final = 8  # bytes
 
 _log = logging.getLogger("ibi.resolver.metrics")

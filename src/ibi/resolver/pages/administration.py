@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 
 # No kind of entry has a longer name, and no entry a longer number.
 _LONGEST_WORD: Final = 40
-_LONGEST_NUMBER: Final = 18
+_LONGEST_NUMBER: Final = 18  # digits of a number in a form
 _OTHER_FORM: Final = "this is not the form of this page; open the page again"
 
 

@@ -41,7 +41,7 @@ SIGNATURE_SECONDS: Final = 60.0
 _CLOCK_SKEW = 86_400.0  # seconds
 _MOMENT = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}Z", re.ASCII).fullmatch
 _HOST = re.compile(r"[a-z0-9]([a-z0-9.-]{0,251}[a-z0-9])?|\[[0-9a-f:.]{2,45}\]", re.ASCII).fullmatch
-_MOST_HOSTS = 1_000
+_MOST_HOSTS = 1_000  # hosts of one Archive in a list
 _NO_LIST = "this is not a list of a resolver's Archives"
 
 

@@ -56,11 +56,11 @@ class CircuitBreakers:
         self._counted = (-1.0, False)
 
     def begin(self, name: str, now: float) -> float | None:
-        """None where the Archive may be asked, which must then be reported by `heard` or `failed`.
+        """Return None if the Archive may be asked; `heard` or `failed` must then tell what came of it.
 
-        Otherwise the moment until which it sleeps. When that has come, one caller may ask it, to see whether it is
-        well again; for the others it sleeps on until that one has reported, or, if that never happens, another PAUSE.
-        While most sleep, one caller may ask it every SOON.
+        Otherwise return the moment until which its circuit is open. After that one caller may ask it, as a probe; for
+        all others the circuit stays open until the probe has an end, or for another PAUSE if it never has one.
+        While most circuits are open, a probe may go out every SOON.
         """
         troubled = self.troubled.get(name)
         if troubled is None or not troubled.pauses:

@@ -47,8 +47,8 @@ MAX_ROUNDS: Final = 32
 class Redirect(NamedTuple):
     """Send the reader to `url`; then acknowledge it to `archive`, if that gave a URL key.
 
-    `answer`: what the Archive answered. `complete`: whether all had answered when an original was
-    chosen among all answers. `preferred`: to a faster answer, since this Archive is known to hold the original.
+    `answer`: what the Archive answered. `complete`: false where an original was chosen although some Archives were
+    silent. `preferred`: whether a faster answer was passed over, since this Archive is known to hold the original.
     `again`: from the cache, and still fresh. `stale`: from the cache, and expired; used because its Archive is silent,
     and not acknowledged.
     """

@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from ibi.resolver.resolve.resolution import Decision, Redirected
 
 MOST_QUERIES: Final = 1_000
-"""The most queries of one resolution. With many Archives it is more: four rounds of all (docs/threats.md)."""
+"""The most queries of one resolution, or four rounds of all Archives where these are more (docs/threats.md)."""
 
 _ROUNDS_AT_LEAST: Final = 4
 

@@ -35,9 +35,9 @@ MOST_ALTERNATIVES: Final = 30
 MOST_WEIGHED: Final = 2_000
 """Relations that are looked at for them, however many answers there are."""
 
-_LONGEST_URL: Final = 8192
-_LONGEST_MODIFIER: Final = 128
-_LONGEST_MOMENT: Final = 40
+_LONGEST_URL: Final = 8192  # characters of a URL that a reader is sent to
+_LONGEST_MODIFIER: Final = 128  # characters of a modifier
+_LONGEST_MOMENT: Final = 40  # characters of a timestamp
 _HERE: Final = TRIAL_DOMAINS - {"example", "test", "invalid"}
 """Names that lead to this machine or this network."""
 

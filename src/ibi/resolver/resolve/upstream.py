@@ -43,7 +43,7 @@ ALERT_STATUSES: Final = frozenset({404, 409, 410, 503})
 
 _ELSEWHERE: Final[dict[int, Kind]] = {404: Kind.NOT_FOUND, 409: Kind.SUSPECT_ORIGINALS, 410: Kind.DELETED}
 """What an alert of this status means here; any other proves nothing."""
-_LONGEST_PREFERENCE = 512
+_LONGEST_PREFERENCE = 512  # characters of Accept-Language that are passed on
 _REDIRECTS = frozenset({301, 302, 303, 307, 308})
 _LOOP = 508
 _ROOT = re.compile(r"http://([^/?#@\s]+)/?", re.ASCII | re.IGNORECASE).fullmatch

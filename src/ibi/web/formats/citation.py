@@ -18,8 +18,8 @@ if TYPE_CHECKING:
 
 _INITIALS: Final = re.compile(r"[^\s.\-]+|-")
 _DASH: Final = "\N{EN DASH}"
-_MOST_IN_APA: Final = 20
-_MOST_IN_ABNT: Final = 3
+_MOST_IN_APA: Final = 20  # authors that APA names
+_MOST_IN_ABNT: Final = 3  # authors that ABNT names before “et al.”
 _SHORT: Final = 3
 """Letters of a word that does not stand alone in capitals at the head of an entry: "O NOME", "THE NAME"."""
 

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from typing import BinaryIO
 
 
-_LONGEST_SHOWN: Final = 200
+_LONGEST_SHOWN: Final = 200  # characters of a faulty text that are shown
 
 
 class SourceRecord(NamedTuple):

@@ -32,7 +32,7 @@ _NAMELESS: Final = (
 _UNLAWFUL: Final = (
     "SELECT item.number FROM item WHERE state = 'Deleted' AND (url IS NOT NULL OR file_count > 0) LIMIT :most"
 )
-_MOST: Final = 20
+_MOST: Final = 20  # rows of one kind of damage that are listed
 
 
 def integrity_errors(run: SqlRunner) -> list[str]:
