@@ -35,6 +35,7 @@ _SUFFIXES: Final = frozenset({".css", ".js", ".svg"})
 # side, a page of one may fetch from the other: that gets what is there now, and must not keep it.
 _FOR_EVER: Final = "public, max-age=31536000, immutable"
 _FOR_A_MINUTE: Final = "public, max-age=60"
+# 48 bits tell all versions of a file apart that there will ever be.
 _DIGITS: Final = 12
 
 
@@ -85,6 +86,7 @@ def _asset_response(scope: Mapping[str, Any]) -> Response | None:
     if asset is None:
         return None
     kept = _FOR_EVER if path == asset.address else _FOR_A_MINUTE
+    # A picture that is opened as a page of its own runs and loads nothing either.
     headers: Headers = (("cache-control", kept), ("content-security-policy", "default-src 'none'"))
     return Response(200, asset.body, asset.content_type, headers)
 

@@ -35,6 +35,7 @@ _UNITS: Final = ("B", "kB", "MB", "GB", "TB")
 def moment(text: str, language: str) -> str:
     """Write "2009-07-21T13:23:45Z" as a person does; a text that is no such moment stays as it is."""
     try:
+        # In UTC: a page is kept for all readers, and none of them has said a time zone.
         when = datetime.fromisoformat(text).astimezone(UTC)
         return format_datetime(when, "long", tzinfo=UTC, locale=_locale(language))
     except (ValueError, OverflowError):
@@ -141,6 +142,7 @@ class _Preprocessor(Extension):
         return _SENTENCE.sub(self._translated, source)
 
     def _translated(self, found: re.Match[str]) -> str:
+        # What has a placeholder gets its values on each page.
         sentence = str(escape(say(found[1], str(self.environment.globals["language"]))))
         return found[0] if "{" in sentence else sentence
 
@@ -181,9 +183,11 @@ def _environment(language: str) -> Environment:
     environment = Environment(
         loader=FileSystemLoader(_HERE / "templates"),
         autoescape=True,
+        # A name that no value has is a fault of ours: it shall fail in a test, not leave an empty place on a page.
         undefined=StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,
+        # Templates do not change while a service runs, and to ask the disk costs a system call for each page.
         auto_reload=False,
     )
     environment.template_class = _PlainTextTemplate
@@ -209,6 +213,7 @@ def html(template: str, language: str, **values: object) -> bytes:
     `relation_name` word values for the reader; `asset` returns the path of an asset.
     """
     text = _environment(language).get_template(template).render(values)
+    # A lone surrogate in old metadata has no UTF-8: it becomes a question mark, and the page is still given.
     return text.encode("utf-8", "replace")
 
 

@@ -15,7 +15,9 @@ if TYPE_CHECKING:
     from ibi.web.formats.record import File, ItemRecord, Person
 
 
+# The first three could end a script element, the others end a line in old JavaScript.
 _IN_PAGES: Final = str.maketrans({char: f"\\u{ord(char):04x}" for char in "<>&\u2028\u2029"})
+# schema.org calls the files of a data set its distribution, those of all else an encoding.
 _FILES: Final = {"Dataset": "distribution"}
 
 
@@ -92,6 +94,7 @@ _INSIDE: Final = {
 
 def tags(item: ItemRecord, page: str) -> list[tuple[str, str]]:
     """(name, content) of each tag, in order. `page`: the URL of the page that they stand in."""
+    # Some works have thousands of authors: a head with all of them would weigh more than its page.
     authors = []
     for person in item.creators[:MOST]:
         authors.append(("citation_author", person.name))
