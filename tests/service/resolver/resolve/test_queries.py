@@ -1,4 +1,4 @@
-"""Asking all at once: over real sockets, with Archives that do their worst, under a false clock."""
+"""Queries to all Archives at once: over real sockets, with Archives that do their worst, under a false clock."""
 
 from __future__ import annotations
 

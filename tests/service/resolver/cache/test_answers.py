@@ -1,4 +1,4 @@
-"""What Archives allow to use again: fresh, stale, over; and what was forgotten is never answered again."""
+"""What Archives allow to use again: fresh, stale, expired; and what was forgotten is never answered again."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Whom to ask first: a pure plan over the included Archives."""
+"""Which Archives are asked first: a pure plan over the included Archives."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Redirects that lie ready go with the answers that they were made of: forgotten, replaced, over, in any process."""
+"""Cached redirects go with the answers that they were made of: forgotten, replaced, expired, in any process."""
 
 from __future__ import annotations
 

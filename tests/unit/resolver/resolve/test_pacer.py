@@ -1,4 +1,4 @@
-"""Many questions go out a few at a time, in order, and what else is ready comes between."""
+"""Many queries go out a few at a time, in order, and what else is due comes between."""
 
 from __future__ import annotations
 
