@@ -1,7 +1,7 @@
 """One round: query the likely holders, then every Archive, and yield responses as they come (RES-04).
 
-All Archives that are queried have the same deadline. A round that is left early cancels nothing: no Archive can tell
-from a connection cut short that the original was not being insisted on (RES-03, note 8).
+All Archives that are queried have the same deadline. A round that is left early cancels nothing: a connection cut
+short would tell an Archive that the first answer was enough, so that no original was required (RES-03, note 8).
 """
 
 from __future__ import annotations
@@ -50,8 +50,8 @@ class Terms(NamedTuple):
     """On what terms a round is held.
 
     `deadline`: time of the loop. `snapshot`: of the answer cache, taken before any was asked. `reuse`: whether
-    cached and shared answers may be used. `wait_for_all`: whether the reader of responses need not be woken before all
-    have come. `client`: what limits count against.
+    cached and shared answers may be used. `wait_for_all`: whether responses are yielded only when all have come.
+    `client`: what limits count against.
     """
 
     deadline: float
@@ -91,7 +91,7 @@ class Round:
         self._clock = clock = asyncio.get_running_loop().time
         self._began = began = clock()
         self._phase_end = began + times.hedge
-        """When the likely holders are no longer waited for alone; later, when no Archive is waited for."""
+        """Until when only the likely holders are queried; once all are queried, until when they are waited for."""
         self._stale_at = began + times.stale_after if terms.reuse else inf
         self._hurry_at = inf
         self._waiting: dict[str, Archive] = {}
@@ -208,7 +208,7 @@ class Round:
         seconds = min(self._times.per_archive, left)
         batch = QueryBatch(self.query, self._text, seconds, self._put, self._terms.snapshot)
         batch.use_cache, batch.share, batch.paced = use_cache, self._terms.reuse, self._widened
-        # Less than half of its time says nothing of an Archive (T37).
+        # An Archive that had less than half of its time is not blamed for silence (T37).
         batch.judged = left >= self._times.per_archive / 2
         waiting.update({archive.service: archive for archive in archives})
         self.queried.extend(archives)
