@@ -6,16 +6,6 @@ pages, and its own persistent URLs.
 A resolver calls back while the inclusion request is still open (REG-04), so this runs only once the Archive answers
 requests. Of a resolver that cannot be reached, or does not know the Archive yet, inclusion is requested for ever, with
 growing pauses. The outcome is saved in the table of memberships, and logged when it changes.
-
-`rotate_key` gets a new key from a resolver, for the proof that the Archive answers at its address (note 34).
-
-Archive                                          resolver
-   | -- POST /-/api/keys, its service IBI --------> |
-   | <-- a challenge, and what to publish for it -- |
-it publishes that at /-/nonce
-   | -- POST /-/api/keys, with the challenge -----> |
-   | <-------- GET /-/nonce at its address -------- |
-   | <-- the new key, once ------------------------ |
 """
 
 from __future__ import annotations
@@ -25,7 +15,6 @@ import json
 import logging
 import random
 from dataclasses import dataclass, field
-from hashlib import sha256
 from typing import TYPE_CHECKING, Any, Final, Literal
 from urllib.parse import urlsplit
 
@@ -33,9 +22,8 @@ from ibi.archive.model.item_json import timestamp_text
 from ibi.archive.store.tables import memberships
 from ibi.archive.store.tables.memberships import MembershipRecord, MembershipStanding
 from ibi.errors import ParseError, PeerError, PeerGarbled, SetupError
-from ibi.http.client import HostPort
 from ibi.identifier.forms import parse_ibi
-from ibi.protocol.messages import ExclusionRequest, is_key
+from ibi.protocol.messages import ExclusionRequest
 from ibi.protocol.replies import ExclusionStatus, InclusionStatus
 from ibi.runtime.tasks import cancel_tasks
 
@@ -45,10 +33,7 @@ if TYPE_CHECKING:
     from ibi.archive.store.tables.catalogue import Catalogue, SqlRunner
     from ibi.errors import IbiError
     from ibi.http.client import Client
-    from ibi.http.client.download import Downloads
-    from ibi.identifier.forms import IBI
     from ibi.protocol.messages import InclusionRequest
-    from ibi.runtime.nonce import Nonce
 
 
 INCLUSION_SECONDS: Final = 10.0
@@ -63,6 +48,9 @@ FIRST_PAUSE, LONGEST_PAUSE = 0.5, 60.0
 HEARTBEAT = 60.0
 """Seconds after which an included Archive requests inclusion again: a replayed message that switched it off, or that
 included another machine in its place, has no effect for longer than this (threat T17)."""
+
+LOOK_EVERY = 0.5
+"""Seconds between two looks at the wanted memberships."""
 
 _OK, _FORBIDDEN = 200, 403
 _log = logging.getLogger(__name__)
@@ -228,46 +216,7 @@ def _about(seconds: float, least: float = 0.5) -> float:
     return seconds * random.uniform(least, 1.0)  # noqa: S311 - no secret depends on it
 
 
-SECONDS: Final = 15.0
-"""How long a resolver may take; it calls back meanwhile."""
-
-_PATH: Final = "/-/api/keys"
-
-
-async def rotate_key(downloads: Downloads, root: str, service_ibi: IBI, nonce: Nonce) -> str:
-    """Get a new key of an Archive from the resolver with this root URL; the old one is void from now on.
-
-    The Archive must be served. Raises PeerError where the resolver is silent or gives none, SetupError where the
-    proof cannot be shown.
-    """
-    begun = await _post(downloads, root, {"service_ibi": str(service_ibi)})
-    challenge = begun.get("challenge")
-    if not isinstance(challenge, str) or not challenge.isascii():
-        raise PeerGarbled("{resolver} gave no challenge", resolver=root)
-    # With the resolver's address in it, one in between cannot pass on the challenge of another.
-    proven = f"{challenge} {HostPort.parse(resolver_address(root))}"
-    with nonce.published(sha256(proven.encode()).hexdigest()[:32]):
-        given = await _post(downloads, root, {"service_ibi": str(service_ibi), "challenge": challenge})
-    key = given.get("key")
-    if not isinstance(key, str) or not is_key(key):
-        raise PeerGarbled("{resolver} gave no key", resolver=root)
-    return key
-
-
-async def _post(downloads: Downloads, root: str, message: dict[str, str]) -> dict[str, Any]:
-    reply = await downloads.send("POST", f"{root}{_PATH}", json=message, seconds=SECONDS)
-    if reply.status != _OK:
-        problem = "{resolver} gives no new key: it answered with status {status}"
-        raise PeerGarbled(problem, resolver=root, status=reply.status)
-    value = reply.json()
-    return value if isinstance(value, dict) else {}
-
-
-LOOK_EVERY = 0.5
-"""Seconds between two looks at the wanted memberships."""
-
 _Doing = Literal["stay", "pause", "leave"]
-_log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)

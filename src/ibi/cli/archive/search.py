@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from ibi.cli.archive.common import directory
 from ibi.cli.common import Progress, argument, flag, tell
-from ibi.errors import IbiError, NotHeld
+from ibi.errors import IbiError
 from ibi.identifier.forms import parse_name
 from ibi.runtime.i18n import printable, say
 
@@ -136,11 +136,7 @@ def _statistics(args: argparse.Namespace) -> int:
     with directory(args).catalogue() as catalogue:
         statistics = Statistics(catalogue, args.first, args.last)
         if args.ibi is not None:
-            name = parse_name(args.ibi)
-            holding = catalogue.holding(name)
-            if holding is None:
-                raise NotHeld("this Archive does not hold {name}", name=name)
-            lines: Iterable[UsageRow] = statistics.of_item(holding)
+            lines: Iterable[UsageRow] = statistics.of_item(catalogue.held(parse_name(args.ibi)))
         else:
             lines = statistics.of_each() if args.json or args.csv else statistics.of_all()
         if args.json:

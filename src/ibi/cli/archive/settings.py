@@ -155,7 +155,7 @@ def _rotate(args: argparse.Namespace) -> int:
 
 
 async def _new_key(args: argparse.Namespace, resolvers: Resolvers, url: str) -> str:
-    from ibi.archive.membership.membership import rotate_key
+    from ibi.archive.membership.key_rotation import rotate_key
     from ibi.http.client import AddressPolicy
     from ibi.http.client.download import Downloads
     from ibi.runtime.nonce import Nonce

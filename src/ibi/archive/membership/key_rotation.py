@@ -1,0 +1,60 @@
+"""Get a new key from a resolver, for the proof that the Archive answers at its address (note 34).
+
+Archive                                          resolver
+   | -- POST /-/api/keys, its service IBI --------> |
+   | <-- a challenge, and what to publish for it -- |
+it publishes that at /-/nonce
+   | -- POST /-/api/keys, with the challenge -----> |
+   | <-------- GET /-/nonce at its address -------- |
+   | <-- the new key, once ------------------------ |
+"""
+
+from __future__ import annotations
+
+from hashlib import sha256
+from typing import TYPE_CHECKING, Any, Final
+
+from ibi.archive.membership.membership import resolver_address
+from ibi.errors import PeerGarbled
+from ibi.http.client import HostPort
+from ibi.protocol.messages import is_key
+
+if TYPE_CHECKING:
+    from ibi.http.client.download import Downloads
+    from ibi.identifier.forms import IBI
+    from ibi.runtime.nonce import Nonce
+
+ROTATION_SECONDS: Final = 15.0
+"""How long a resolver may take; it calls back meanwhile."""
+
+_OK: Final = 200
+_PATH: Final = "/-/api/keys"
+
+
+async def rotate_key(downloads: Downloads, root: str, service_ibi: IBI, nonce: Nonce) -> str:
+    """Get a new key of an Archive from the resolver with this root URL; the old one is void from now on.
+
+    The Archive must be served. Raises PeerError where the resolver is silent or gives none, SetupError where the
+    proof cannot be shown.
+    """
+    begun = await _post(downloads, root, {"service_ibi": str(service_ibi)})
+    challenge = begun.get("challenge")
+    if not isinstance(challenge, str) or not challenge.isascii():
+        raise PeerGarbled("{resolver} gave no challenge", resolver=root)
+    # With the resolver's address in it, one in between cannot pass on the challenge of another.
+    proven = f"{challenge} {HostPort.parse(resolver_address(root))}"
+    with nonce.published(sha256(proven.encode()).hexdigest()[:32]):
+        given = await _post(downloads, root, {"service_ibi": str(service_ibi), "challenge": challenge})
+    key = given.get("key")
+    if not isinstance(key, str) or not is_key(key):
+        raise PeerGarbled("{resolver} gave no key", resolver=root)
+    return key
+
+
+async def _post(downloads: Downloads, root: str, message: dict[str, str]) -> dict[str, Any]:
+    reply = await downloads.send("POST", f"{root}{_PATH}", json=message, seconds=ROTATION_SECONDS)
+    if reply.status != _OK:
+        problem = "{resolver} gives no new key: it answered with status {status}"
+        raise PeerGarbled(problem, resolver=root, status=reply.status)
+    value = reply.json()
+    return value if isinstance(value, dict) else {}
