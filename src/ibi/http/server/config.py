@@ -6,6 +6,9 @@ from collections.abc import Callable
 
 import uvicorn
 
+from ibi.http.server.connections import Connections
+from ibi.http.server.turns import Turns
+
 
 class Head(list[tuple[bytes, bytes]]):
     """The headers of a request, names in lower case.
@@ -31,8 +34,12 @@ still holds; None: it is asked again. The target may be anything: it is compared
 class Config(uvicorn.Config):
     """uvicorn's configuration, and what the protocol must know of its service.
 
-    `largest_body`: bytes that the body of a method that writes may have, 0 where there is none.
+    `largest_body`: bytes that the body of a method that writes may have, 0 where there is none. `connections` and
+    `turns` of the service.
     """
+
+    connections: Connections
+    turns: Turns
 
     largest_body: int = 0
     at_once: AtOnce | None = None

@@ -9,6 +9,9 @@ In the order in which a connection meets them:
               the ASGI application; a client cannot tell which of the two has answered
     again     a client that sends several requests on one connection sends the same head each time, but for the target:
               the same bytes around another target mean the same and are not parsed again (threat T34)
+    turns     a request is parsed once the one before it is answered; what came with it waits as bytes, nothing more is
+              read meanwhile, and connections with waiting requests go on in turn (T30)
+    answers   a client that takes nothing of its answer, or next to nothing, loses its connection (T30)
     stopping  the answers that are still to come say that they are the last ones (`Connection: close`); a connection at
               rest is kept for a moment, since a request may have been sent while the service decided to stop
 
@@ -26,9 +29,11 @@ from fcntl import ioctl
 from itertools import chain
 from typing import TYPE_CHECKING, Final
 
+from uvicorn.protocols.http.flow_control import FlowControl
 from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol, RequestResponseCycle
 
 from ibi.http.server.config import Head
+from ibi.http.server.progress import Progress
 
 if TYPE_CHECKING:
     import asyncio
@@ -48,7 +53,7 @@ SLOWEST_BODY = 1024
 LINGER_SECONDS = 2
 """How long the rest of a refused body is read and dropped, so that the client comes to read the answer."""
 MOST_PER_TURN = 16
-"""How many requests of those that came in together are answered before other connections have their turn."""
+"""How many requests of those that wait on a connection are answered before others have their turn (T30)."""
 FIRST_REQUEST_SECONDS: Final = 1.0
 """How long a stopping service waits for a client that has connected and sent nothing yet."""
 NEXT_REQUEST_SECONDS: Final = 0.25
@@ -61,6 +66,22 @@ _TARGET: Final = bytes(range(0x21, 0x7F)).replace(b"#", b"")
 # Bytes of framing that an honest client may send for one byte of a chunked body; more counts as too long.
 _CHUNK_FRAMING: Final = 8
 _TOO_LARGE: Final = 413
+# Every head ends with it: httptools refuses line ends without a carriage return.
+_BLANK_LINE: Final = b"\r\n\r\n"
+_TOO_MANY: Final = (
+    b"HTTP/1.1 503 Service Unavailable\r\ncontent-type: text/plain; charset=utf-8\r\ncontent-length: 35\r\n"
+    b"retry-after: 10\r\nconnection: close\r\n\r\ntoo many connections of your address"
+)
+
+
+class _Flow(FlowControl):
+    """uvicorn's flow control, which resumes reading after each answer; `holding` keeps it from that."""
+
+    holding = False
+
+    def resume_reading(self) -> None:
+        if not self.holding:
+            super().resume_reading()
 
 
 class Protocol(HttpToolsProtocol):
@@ -85,8 +106,11 @@ class Protocol(HttpToolsProtocol):
     _answer: Answer | None = None  # its answer, if it needs no waiting
 
     # Requests that came in together
-    _begun = 0  # how many of them have begun
-    _answered = 0  # how many were answered at once
+    _held = b""  # what is not parsed yet; nothing more is read while there is any
+    _parsed = 0  # bytes of it that are parsed already
+    _in_turn = False  # whether it has its turn, or is about to get one
+    _begun = 0  # how many requests have begun in what is parsed now
+    _answered = 0  # how many of them were answered at once
     _unsent = b""  # the answers to these
     _declined = False  # whether the service has declined the only one, so that it is not asked again
 
@@ -101,7 +125,14 @@ class Protocol(HttpToolsProtocol):
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]  # as uvicorn does
         """Wait for the first request."""
         super().connection_made(transport)
+        self.flow: _Flow = _Flow(transport)
+        self._progress = Progress(transport)
         self._peer = self.client[0] if self.client else ""
+        if not self.config.connections.enter(self._peer):
+            self._refused = True
+            transport.write(_TOO_MANY)
+            transport.close()
+            return
         self._wait()
         if self.config.stopping:
             self._wait_for_last_request()
@@ -109,6 +140,8 @@ class Protocol(HttpToolsProtocol):
     def connection_lost(self, exc: Exception | None) -> None:
         """Stop every timer."""
         self._stop_waiting()
+        self._held = b""
+        self.config.connections.leave(self._peer)
         super().connection_lost(exc)
 
     def eof_received(self) -> bool:  # type: ignore[override]  # asyncio's contract is wider than uvicorn's None
@@ -122,6 +155,16 @@ class Protocol(HttpToolsProtocol):
         self._repeatable = False
         super().pause_writing()
 
+    def resume_writing(self) -> None:
+        """Go on with the requests that wait."""
+        super().resume_writing()
+        self._queue()
+
+    def end_if_stuck(self, now: float) -> None:
+        """Abort the connection if its client does not take what it is sent; called every few seconds (T30)."""
+        if self._progress.is_stuck(now):
+            self.transport.abort()
+
     def timeout_keep_alive_handler(self) -> None:
         """Close a connection on which nothing has come for a while."""
         # An answer to a repeated request does not move the timer, to save half a microsecond; its moment counts here.
@@ -134,14 +177,33 @@ class Protocol(HttpToolsProtocol):
     # Bytes
 
     def data_received(self, data: bytes) -> None:
-        """Answer a repeated request, or have the bytes parsed, unless they are too many."""
+        """Answer a repeated request, or have the bytes parsed: now, or when those before are answered."""
         if self._repeatable:
             if data.endswith(self._tail) and self._answer_repeated(data):
                 return
             self._repeatable = False
         if self._refused:
             return
+        if self._held:  # a transport may bring one more piece after it was told to read no more
+            self._held += data
+            return
+        end = data.find(_BLANK_LINE) + len(_BLANK_LINE)
+        if end not in {len(_BLANK_LINE) - 1, len(data)} or not self._may_parse():
+            self._held, self.flow.holding, self._declined = data, True, False
+            self.flow.pause_reading()
+            if self._may_parse():
+                self._in_turn = True
+                self._take_turn()
+            return
         alone = self._body_bytes is None and not self._reading
+        self._parse(data)
+        self._declined = False
+        self._flush()
+        if alone and self._begun == self._answered == 1 and not self._reading:
+            self._learn(data)
+
+    def _parse(self, data: bytes) -> None:
+        """Have bytes parsed that end with the head of a request, or earlier."""
         self._begun = self._answered = 0
         self._received += len(data)
         super().data_received(data)
@@ -151,11 +213,41 @@ class Protocol(HttpToolsProtocol):
                 self._refuse(431, "the request is too long")
             elif self._timer is None:  # a request that came as a whole never had one
                 self._wait()
-        self._declined = False
-        if self._unsent:
-            self._flush()
-        if alone and self._begun == self._answered == 1 and not self._reading:
-            self._learn(data)
+
+    def _may_parse(self) -> bool:
+        """Whether all requests before are answered, or more of the present one is expected."""
+        return self._reading or self._is_idle()
+
+    # Requests that wait
+
+    def _queue(self) -> None:
+        """Ask for a turn, if there are bytes to be parsed and nothing stands before them."""
+        if self._held and not self._in_turn and self._may_parse():
+            self._in_turn = True
+            self._unset_keepalive_if_required()
+            self.config.turns.add(self._take_turn)
+
+    def _take_turn(self) -> None:
+        """Have some of the requests that wait answered, one after the other, as far as that needs no waiting."""
+        for _ in range(MOST_PER_TURN):
+            if self._refused or self.transport.is_closing():
+                self._release()
+            if not self._held or not self._may_parse():
+                break
+            begin, end = self._parsed, self._held.find(_BLANK_LINE, self._parsed) + len(_BLANK_LINE)
+            self._parsed = end if end >= len(_BLANK_LINE) else len(self._held)
+            piece = self._held[begin : self._parsed]
+            if self._parsed == len(self._held):
+                self._release()
+            self._parse(piece)
+        self._flush()
+        self._in_turn = False
+        self._queue()
+
+    def _release(self) -> None:
+        """Read on: nothing waits to be parsed any more."""
+        self._held, self._parsed, self.flow.holding = b"", 0, False
+        self.flow.resume_reading()
 
     def _flush(self) -> None:
         unsent, self._unsent = self._unsent, b""
@@ -272,7 +364,6 @@ class Protocol(HttpToolsProtocol):
             at_once is None
             or method not in {b"GET", b"HEAD"}
             or self._declined
-            or self._answered >= MOST_PER_TURN
             or self._received > HEAD_BYTES
             or not self.url.startswith(b"/")
             or b"#" in self.url
@@ -330,6 +421,7 @@ class Protocol(HttpToolsProtocol):
     def on_response_complete(self) -> None:
         """See what follows an answer: the rest of a body, a refusal that waited, the end of the connection."""
         super().on_response_complete()
+        self._queue()
         if self._body_bytes is not None and self.cycle.response_complete:
             self._linger()
         if self._refusal_after is not None and self.cycle.response_complete:
@@ -394,11 +486,11 @@ class Protocol(HttpToolsProtocol):
     def _linger(self) -> None:
         """Read on for a moment: a close with unread bytes resets the connection, and the client loses the answer."""
         self._stop_waiting()
-        self.flow.resume_reading()
+        self._release()
         self._timer = self.loop.call_later(LINGER_SECONDS, self.transport.close)
 
     def _close_if_last(self) -> None:
-        if self._body_bytes is None and self.cycle.response_complete:
+        if self._body_bytes is None and self.cycle.response_complete and not self._held:
             self.transport.close()
 
     # Stopping
@@ -419,7 +511,7 @@ class Protocol(HttpToolsProtocol):
             self._close_after = True
 
     def _is_at_rest(self) -> bool:
-        return self._received == 0 and getattr(self.cycle, "response_complete", True)
+        return self._received == 0 and not self._held and getattr(self.cycle, "response_complete", True)
 
     def _wait_for_last_request(self) -> None:
         answered = hasattr(self.cycle, "response_complete")  # at the beginning there is no cycle

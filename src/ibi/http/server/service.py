@@ -18,7 +18,9 @@ import uvicorn
 
 from ibi.errors import SetupError
 from ibi.http.server.config import Again, AtOnce, Config
+from ibi.http.server.connections import Connections
 from ibi.http.server.protocol import Protocol
+from ibi.http.server.turns import Turns
 from ibi.runtime.logging import FACTS
 from ibi.runtime.tasks import cancel_tasks
 
@@ -37,6 +39,7 @@ CLOSE_SECONDS = 3.5
 """How long the hooks `close` may take: a resolver sends its last acknowledgments."""
 
 _PASSED = "fd://"
+_TICKS_BETWEEN_LOOKS: Final = 50  # uvicorn ticks ten times a second: every five seconds
 _FAILED: Final = 500  # what uvicorn answers when an application fails
 
 _access_log = logging.getLogger("ibi.access")
@@ -68,6 +71,8 @@ class Service:
     """Answers GET and HEAD where that needs no waiting; without it, `app` answers all of them."""
     again: Again | None = None
     """Gives an answer of `at_once` to a GET once more."""
+    proxies: Callable[[], tuple[str, ...]] = tuple
+    """The networks of the trusted proxies: many clients come by one of them."""
 
 
 class _Server(uvicorn.Server):
@@ -76,6 +81,13 @@ class _Server(uvicorn.Server):
     @contextlib.contextmanager
     def capture_signals(self) -> Iterator[None]:
         yield
+
+    async def on_tick(self, counter: int) -> bool:
+        if counter % _TICKS_BETWEEN_LOOKS == 0:
+            now = asyncio.get_running_loop().time()
+            for connection in list(self.server_state.connections):
+                connection.end_if_stuck(now)  # type: ignore[union-attr]  # it is ours
+        return await super().on_tick(counter)
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         self.config.stop()  # type: ignore[attr-defined]  # it is ours
@@ -160,6 +172,7 @@ def server_of(service: Service) -> uvicorn.Server:
         ssl_certfile=cert,
         ssl_keyfile=key,
     )
+    config.connections, config.turns = Connections(service.proxies), Turns()
     config.largest_body = service.largest_body
     config.at_once = service.at_once
     config.again = service.again if service.at_once is not None else None

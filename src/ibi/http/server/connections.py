@@ -1,0 +1,44 @@
+"""How many connections each client has: one client must not hold all that a process may have open (threat T30)."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import TYPE_CHECKING, Final
+
+from ibi.http.client_address import in_networks, is_loopback
+from ibi.http.limits.token_bucket import client_key
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+MOST_CONNECTIONS: Final = 256
+"""Connections that one client may have with a process at once; one more is answered with 503 (T30)."""
+
+
+class Connections:
+    """The open connections of one service in one process, by client; those of proxies are not counted.
+
+    `proxies` returns the networks of the trusted proxies. Where none is named, this machine counts as one: a proxy in
+    front of the service, which was forgotten in the settings, must not be taken for a single client.
+    """
+
+    def __init__(self, proxies: Callable[[], tuple[str, ...]]) -> None:
+        self._proxies = proxies
+        self._open: Counter[str] = Counter()
+
+    def enter(self, peer: str) -> bool:
+        """Count one more connection from an address ("" for none that can be read); False if it is one too many."""
+        client = client_key(peer)
+        self._open[client] += 1
+        return self._open[client] <= MOST_CONNECTIONS or self._is_proxy(peer)
+
+    def leave(self, peer: str) -> None:
+        """Count one connection less."""
+        client = client_key(peer)
+        self._open[client] -= 1
+        if not self._open[client]:
+            del self._open[client]
+
+    def _is_proxy(self, peer: str) -> bool:
+        proxies = self._proxies()
+        return not peer or (in_networks(peer, proxies) if proxies else is_loopback(peer))
