@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from ibi.resolver.cache.store import Opened
 
 MOST_BYTES: Final = 256 * 1024 * 1024
-"""So many bytes of answers are kept; beyond that some are dropped, not always the oldest."""
+"""Bytes of answers that are kept, and as many of redirects; beyond that some are dropped, not always the oldest."""
 
 LONGEST_BODY: Final = 256 * 1024
 """Bytes of an answer that is kept."""

@@ -73,7 +73,7 @@ class _Kept(NamedTuple):
 
 
 class _NoFilter(PeerError):
-    """An Archive that publishes none, as most of others' make."""
+    """The Archive publishes no filter, as is usual for Archives of another make."""
 
 
 class HoldingsFilters:
