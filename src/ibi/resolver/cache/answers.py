@@ -175,6 +175,11 @@ class AnswerCache:
         """Keep for so many seconds that no Archive has what this asks for. Returns at once."""
         self.put(_NO_ARCHIVE, question, b"", seconds, since)
 
+    def settle(self) -> None:
+        """Return when all that is to be kept is written, redirects too."""
+        self._behind.settle()
+        self.redirects.settle()
+
     def close(self) -> None:
         """Write what waits, and give the file back."""
         self._behind.close()

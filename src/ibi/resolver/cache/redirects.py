@@ -137,6 +137,10 @@ class RedirectCache:
         """Read the file from its disk before the first request."""
         self._file.fetch()
 
+    def settle(self) -> None:
+        """Return when all that is to be kept is written."""
+        self._behind.settle()
+
     def close(self) -> None:
         """Write what waits."""
         self._behind.close()

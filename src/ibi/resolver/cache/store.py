@@ -351,7 +351,7 @@ class WriteBehind(Generic[_Value]):
     def settle(self) -> None:
         """Return when nothing waits."""
         while self._waiting or self._writing:
-            threading.Event().wait(BETWEEN)
+            threading.Event().wait(BETWEEN / 20)
 
     def close(self) -> None:
         """Write what waits, and end."""
