@@ -180,7 +180,8 @@ class Resolver:
         rounds: list[Round] = []
         while isinstance(decision, UrlRequest):
             queried = sum([len(each.queried) for each in rounds])
-            size = len(self._members().regular)  # this round, and another one
+            size = len(self._members().regular)
+            # Only if, after this round, one more would stay within the limit.
             may_go_on = queried + 2 * size <= max(MOST_QUERIES, _ROUNDS_AT_LEAST * size)
             decision, round_ = await self._round(resolution, trace, terms, may_go_on=may_go_on)
             rounds.append(round_)
