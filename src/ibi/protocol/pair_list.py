@@ -17,7 +17,7 @@ PairList = dict[str, Value]
 """Values by name."""
 
 MAX_BODY: Final = 256 * 1024
-"""Bytes of an answer (threat T10)."""
+"""Bytes of a text that is read as a pair list, wherever it comes from (threat T10)."""
 MAX_PAIRS: Final = _grammar.MAX_PAIRS
 """Pairs of an answer (threat T10)."""
 WHAT: Final = "pair list"

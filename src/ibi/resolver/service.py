@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from ibi.errors import ForbiddenAddress, ParseError
 from ibi.http.client import HostPort
-from ibi.http.request import Request, hosts_of
+from ibi.http.request import ClientGone, Request, hosts_of, read_body
 from ibi.http.response import JSON, NO_STORE, PLAIN, Response, pairs
 from ibi.protocol.messages import ChangeNotification, ExclusionRequest, InclusionRequest, read_request
 from ibi.protocol.persistent_url import PersistentURL
@@ -37,7 +37,7 @@ from ibi.resolver.model.alert import Alert, Kind
 from ibi.resolver.model.hops import NO_HOPS, Hops
 from ibi.resolver.pages import registration
 from ibi.resolver.pages.programs import EXPLAIN, ProgramRequest
-from ibi.resolver.pages.registration import RegistrationHandler, receive_form
+from ibi.resolver.pages.registration import LARGEST_BODY, RegistrationHandler
 from ibi.resolver.pages.site import Pages, Site
 from ibi.resolver.resolve.breaker import CircuitBreakers
 from ibi.resolver.resolve.policy import Policy
@@ -53,6 +53,7 @@ if TYPE_CHECKING:
     from ibi.http.client import AddressPolicy, Client
     from ibi.http.client.address import Names
     from ibi.http.limits.window import FailureWindows
+    from ibi.http.response import Receive, Send
     from ibi.resolver.acknowledgments.counter import AcknowledgmentCounter
     from ibi.resolver.acknowledgments.queue import AcknowledgmentQueue
     from ibi.resolver.cache.filters import HoldingsFilters
@@ -167,12 +168,7 @@ class ResolverService:
         counter.follow(self._outgoing.acknowledgments, self._stores.registry.archives)
         self._handlers.counter = counter
 
-    async def __call__(
-        self,
-        scope: dict[str, Any],
-        receive: Callable[[], Awaitable[Any]],
-        send: Callable[[Any], Awaitable[None]],
-    ) -> None:
+    async def __call__(self, scope: dict[str, Any], receive: Receive, send: Send) -> None:
         """Answer one HTTP request; other kinds of connection are none of ours."""
         if scope["type"] != "http":
             return
@@ -181,16 +177,13 @@ class ResolverService:
         else:
             await self.respond(scope, receive, send)
 
-    async def respond(
-        self,
-        scope: dict[str, Any],
-        receive: Callable[[], Awaitable[Any]],
-        send: Callable[[Any], Awaitable[None]],
-    ) -> None:
+    async def respond(self, scope: dict[str, Any], receive: Receive, send: Send) -> None:
         """Answer one HTTP request that asks neither for assets nor for the administration."""
         request = Request.of(scope, self._trusted)
         try:
             response = await self._answer(request, receive)
+        except ClientGone:
+            return
         except Exception:  # noqa: BLE001 - a fault of ours must neither look like an answer nor show its insides
             _log.exception("a request could not be answered")
             response = self._site.alert(request, Alert(Kind.BUSY))
@@ -206,7 +199,7 @@ class ResolverService:
         await self._outgoing.upstream.close()
 
     async def _answer(  # noqa: PLR0911 - one for each kind of request
-        self, request: Request, receive: Callable[[], Awaitable[Any]]
+        self, request: Request, receive: Receive
     ) -> Response:
         if request.path == _NONCE and request.reads and self._nonce is not None:  # under any host name
             return Response(*self._nonce.answer(), PLAIN, NO_STORE)
@@ -232,9 +225,9 @@ class ResolverService:
             return self._site.alert(request, Alert(Kind.LOOP))
         return await self._handlers.redirect(request)
 
-    async def _answer_form(self, request: Request, receive: Callable[[], Awaitable[Any]]) -> Response:
+    async def _answer_form(self, request: Request, receive: Receive) -> Response:
         # Read here for all: every client may send one, so its limit is far below that of the server.
-        body = b"" if request.reads else await receive_form(receive)
+        body = b"" if request.reads else await read_body(receive, LARGEST_BODY)
         if body is None:
             return Response(413, b"the body of the request is too large\n", PLAIN, NO_STORE)
         return await self._forms[request.path].answer(request, body)
@@ -268,7 +261,7 @@ class ResolverService:
     async def _service(self, request: Request, *, looping: bool) -> MemberReply:
         """A service request (note 15): inclusion and exclusion at our own service IBI, nothing else anywhere.
 
-        What a resolver asks an Archive is answered so that it knows whom it has reached (threat T03).
+        A message for Archives gets an answer that says that this is a resolver (threat T03).
         """
         try:
             message = read_request(request.query)

@@ -131,10 +131,13 @@ async def resolver(
             kept.close()
 
 
-def enter(registry: Registry, archive: ScriptedArchive, *, included: bool = True) -> None:
-    """Register an Archive, and include it as if it had asked."""
+def enter(
+    registry: Registry, archive: ScriptedArchive, *, included: bool = True, confirmed: bool = True
+) -> None:
+    """Register an Archive where it is not, and include it as if it had asked."""
     ibi = parse_ibi(archive.service)
-    registry.register(ibi, KEY)
+    if registry.entry(ibi) is None:
+        registry.register(ibi, KEY)
     if included:
         request = InclusionRequest(archive.address, ibi, "192.0.2.1", "1", "admin@archive.example", KEY)
-        assert registry.include(request, registry.open_change(ibi), confirmed=True)
+        assert registry.include(request, registry.open_change(ibi), confirmed=confirmed)

@@ -31,7 +31,7 @@ class ClientLimits:
     head: int = 16 * 1024
     """Bytes of the head of an answer (threat T10)."""
     body: int = 256 * 1024
-    """Bytes of the body of an answer (threat T10)."""
+    """Bytes of the body of an answer, refused while it comes; `pair_list.MAX_BODY` bounds any text (threat T10)."""
     target: int = 64 * 1024
     """Bytes of a target."""
     connect: float = 1.0

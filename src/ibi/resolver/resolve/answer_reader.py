@@ -50,7 +50,7 @@ def body_of(reply: Reply) -> bytes:
 
 
 def reuse_seconds(reply: Reply, answer: UrlList) -> int:
-    """For how long an answer may be used again (note 1): its Archive must say so twice."""
+    """For how long an answer may be used again (note 1): its Archive must give max-age and offer a batch key."""
     allowed = reply.headers.get(b"cache-control")
     if allowed is None or not answer.pairs:
         return 0

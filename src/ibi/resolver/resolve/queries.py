@@ -49,7 +49,7 @@ class Pacer:
     """The queries of all rounds that ask every Archive: a few are sent, then the loop does what else is ready (T29).
 
     To send a query takes some hundredths of a millisecond. While a round waits for likely holders, the loop has a
-    millisecond in between: however many rounds a flood begins, they then take about half of the process.
+    millisecond in between: however many rounds a flood begins, sending them takes about half of the process.
 
     `go` is called with those whose turn it is; `others` tells whether a round waits whose queries are not among them.
     """

@@ -189,7 +189,7 @@ class ResolverSettings(Settings):
     archive_seconds: float = 3.0
     """How long an Archive's whole answer may take."""
     overall_seconds: float = 5.0
-    """How long a resolution may take, in either mode."""
+    """How long a resolution may take, all its rounds together."""
     hedge_seconds: float = 0.1
     """How long likely holders are waited for before all Archives are queried."""
     grace_seconds: float = 0.15
