@@ -17,7 +17,8 @@ from ibi.app.resolver import resolver_service
 from ibi.http.server.workers import serve
 
 if TYPE_CHECKING:
-    from ibi.http.server.config import Again, Answer, AtOnce, Head
+    from ibi.http.server.config import Again, Answer, AtOnce
+    from ibi.http.server.head import Head
     from ibi.http.server.service import Service
 
 _counts: Counter[str] = Counter()

@@ -123,6 +123,7 @@ def archive_service(
         tls,
         largest_body=watched.current().settings.largest_upload + _FORM,
         reload=app.reload,
+        proxies=lambda: (*watched.current().settings.trusted_proxies, *trusted),
         at_once=lambda method, target, head, peer: app.current().at_once(method, target, head, peer),
     )
 

@@ -156,6 +156,7 @@ def resolver_service(
         reload=app.reload,
         at_once=assembly.fast_path.at_once,
         again=assembly.fast_path.again,
+        proxies=lambda: tuple(map(str, trusted)),
     )
 
 

@@ -21,7 +21,8 @@ from ibi.runtime.generation_counter import UNKNOWN
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
-    from ibi.http.server.config import Answer, Head
+    from ibi.http.server.config import Answer
+    from ibi.http.server.head import Head
     from ibi.resolver.acknowledgments.counter import AcknowledgmentCounter
     from ibi.resolver.cache.redirects import CachedRedirect, RedirectCache
     from ibi.resolver.cache_policy import CachePolicy

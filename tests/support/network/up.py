@@ -84,6 +84,11 @@ class Up:
         if self._process.poll() is None:
             self.stop()
 
+    @property
+    def pid(self) -> int:
+        """The number of its process."""
+        return self._process.pid
+
     def stop(self, by: signal.Signals = signal.SIGINT) -> int:
         """Send a signal and wait for the end; the exit status."""
         self._process.send_signal(by)

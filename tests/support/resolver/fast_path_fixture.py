@@ -12,7 +12,8 @@ from dataclasses import replace
 from pathlib import Path
 
 from ibi.app.resolver import open_registry, resolver_service
-from ibi.http.server.config import Answer, Head
+from ibi.http.server.config import Answer
+from ibi.http.server.head import Head
 from ibi.http.server.service import Service
 from ibi.identifier.forms import parse_ibi
 from ibi.resolver.registry.published_list import ListedArchive

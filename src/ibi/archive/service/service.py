@@ -43,7 +43,8 @@ if TYPE_CHECKING:
     from ibi.archive.store.files import FileStore
     from ibi.archive.store.tables.catalogue import Catalogue
     from ibi.http.response import Handler
-    from ibi.http.server.config import Answer, Head
+    from ibi.http.server.config import Answer
+    from ibi.http.server.head import Head
     from ibi.runtime.nonce import Nonce
     from ibi.runtime.settings import ArchiveSettings
 

@@ -7,17 +7,8 @@ from collections.abc import Callable
 import uvicorn
 
 from ibi.http.server.connections import Connections
+from ibi.http.server.head import Head
 from ibi.http.server.turns import Turns
-
-
-class Head(list[tuple[bytes, bytes]]):
-    """The headers of a request, names in lower case.
-
-    `parsed` belongs to the service: what it has found out about these headers, for the next request with the same.
-    """
-
-    parsed: object = None
-
 
 Answer = tuple[int, bytes]
 """The status and the rest of an answer: header lines, an empty line, the body."""

@@ -14,6 +14,12 @@ if TYPE_CHECKING:
 MOST_CONNECTIONS: Final = 256
 """Connections that one client may have with a process at once; one more is answered with 503 (T30)."""
 
+TOO_MANY: Final = (
+    b"HTTP/1.1 503 Service Unavailable\r\ncontent-type: text/plain; charset=utf-8\r\ncontent-length: 35\r\n"
+    b"retry-after: 10\r\nconnection: close\r\n\r\ntoo many connections of your address"
+)
+"""What it gets."""
+
 
 class Connections:
     """The open connections of one service in one process, by client; those of proxies are not counted.

@@ -23,17 +23,15 @@ run with.
 
 from __future__ import annotations
 
-import sys
-import termios
-from fcntl import ioctl
 from itertools import chain
 from typing import TYPE_CHECKING, Final
 
-from uvicorn.protocols.http.flow_control import FlowControl
 from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol, RequestResponseCycle
 
-from ibi.http.server.config import Head
-from ibi.http.server.progress import Progress
+from ibi.http.server.connections import TOO_MANY
+from ibi.http.server.head import Head, names_one_host, read_absolute_form
+from ibi.http.server.progress import BodyPace, Progress, has_unread
+from ibi.http.server.turns import Flow
 
 if TYPE_CHECKING:
     import asyncio
@@ -44,12 +42,6 @@ HEAD_BYTES = 16 * 1024
 """The longest request line and headers together; more is answered with 431."""
 REQUEST_SECONDS = 10
 """How long a client may take to send a whole request, or the head of one whose body may be large."""
-BODY_PAUSE_SECONDS = 10
-"""How long nothing of a large body may come."""
-BODY_GRACE_SECONDS = 60
-"""How long a large body may come slowly; after that, see SLOWEST_BODY."""
-SLOWEST_BODY = 1024
-"""Bytes a second, on average, that a large body must bring."""
 LINGER_SECONDS = 2
 """How long the rest of a refused body is read and dropped, so that the client comes to read the answer."""
 MOST_PER_TURN = 16
@@ -66,22 +58,8 @@ _TARGET: Final = bytes(range(0x21, 0x7F)).replace(b"#", b"")
 # Bytes of framing that an honest client may send for one byte of a chunked body; more counts as too long.
 _CHUNK_FRAMING: Final = 8
 _TOO_LARGE: Final = 413
-# Every head ends with it: httptools refuses line ends without a carriage return.
+# Every head and every chunked body ends with it: httptools refuses line ends without a carriage return.
 _BLANK_LINE: Final = b"\r\n\r\n"
-_TOO_MANY: Final = (
-    b"HTTP/1.1 503 Service Unavailable\r\ncontent-type: text/plain; charset=utf-8\r\ncontent-length: 35\r\n"
-    b"retry-after: 10\r\nconnection: close\r\n\r\ntoo many connections of your address"
-)
-
-
-class _Flow(FlowControl):
-    """uvicorn's flow control, which resumes reading after each answer; `holding` keeps it from that."""
-
-    holding = False
-
-    def resume_reading(self) -> None:
-        if not self.holding:
-            super().resume_reading()
 
 
 class Protocol(HttpToolsProtocol):
@@ -99,10 +77,8 @@ class Protocol(HttpToolsProtocol):
     _reading = False  # whether it has begun and its end has not come
     _received = 0  # bytes of it; of one with a large body, those after its head
     _body_bytes: int | None = None  # bytes of its large body that came; None while none is coming
-    _listened = _silent = 0.0  # seconds of listening to that body, and of hearing nothing
-    _last_received = 0.0  # what `_received` was a second ago
-    _previous_cycle: object = None  # what was being answered when it began
-    _refusal_after: tuple[int, str] | None = None  # its refusal, once those before it are answered
+    _pace: BodyPace  # how it keeps coming
+    _body_left = 0  # bytes of its body that are still to come, where its head says how many
     _answer: Answer | None = None  # its answer, if it needs no waiting
 
     # Requests that came in together
@@ -125,12 +101,12 @@ class Protocol(HttpToolsProtocol):
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]  # as uvicorn does
         """Wait for the first request."""
         super().connection_made(transport)
-        self.flow: _Flow = _Flow(transport)
+        self.flow: Flow = Flow(transport)
         self._progress = Progress(transport)
         self._peer = self.client[0] if self.client else ""
         if not self.config.connections.enter(self._peer):
             self._refused = True
-            transport.write(_TOO_MANY)
+            transport.write(TOO_MANY)
             transport.close()
             return
         self._wait()
@@ -163,6 +139,7 @@ class Protocol(HttpToolsProtocol):
     def end_if_stuck(self, now: float) -> None:
         """Abort the connection if its client does not take what it is sent; called every few seconds (T30)."""
         if self._progress.is_stuck(now):
+            self._progress.drop_unsent()
             self.transport.abort()
 
     def timeout_keep_alive_handler(self) -> None:
@@ -187,8 +164,7 @@ class Protocol(HttpToolsProtocol):
         if self._held:  # a transport may bring one more piece after it was told to read no more
             self._held += data
             return
-        end = data.find(_BLANK_LINE) + len(_BLANK_LINE)
-        if end not in {len(_BLANK_LINE) - 1, len(data)} or not self._may_parse():
+        if self._end_of_piece(data, 0) < len(data) or not self._may_parse():
             self._held, self.flow.holding, self._declined = data, True, False
             self.flow.pause_reading()
             if self._may_parse():
@@ -203,7 +179,7 @@ class Protocol(HttpToolsProtocol):
             self._learn(data)
 
     def _parse(self, data: bytes) -> None:
-        """Have bytes parsed that end with the head of a request, or earlier."""
+        """Have a piece parsed: it ends where a head or a request ends, or before."""
         self._begun = self._answered = 0
         self._received += len(data)
         super().data_received(data)
@@ -213,6 +189,13 @@ class Protocol(HttpToolsProtocol):
                 self._refuse(431, "the request is too long")
             elif self._timer is None:  # a request that came as a whole never had one
                 self._wait()
+
+    def _end_of_piece(self, data: bytes, begin: int) -> int:
+        """Return where a piece ends that begins there and has no more than the end of one head, or of one body."""
+        if self._body_left:
+            return min(begin + self._body_left, len(data))
+        found = data.find(_BLANK_LINE, begin)
+        return len(data) if found < 0 else found + len(_BLANK_LINE)
 
     def _may_parse(self) -> bool:
         """Whether all requests before are answered, or more of the present one is expected."""
@@ -234,8 +217,7 @@ class Protocol(HttpToolsProtocol):
                 self._release()
             if not self._held or not self._may_parse():
                 break
-            begin, end = self._parsed, self._held.find(_BLANK_LINE, self._parsed) + len(_BLANK_LINE)
-            self._parsed = end if end >= len(_BLANK_LINE) else len(self._held)
+            begin, self._parsed = self._parsed, self._end_of_piece(self._held, self._parsed)
             piece = self._held[begin : self._parsed]
             if self._parsed == len(self._held):
                 self._release()
@@ -299,27 +281,33 @@ class Protocol(HttpToolsProtocol):
         """Begin another request."""
         self._reading = True
         self._begun += 1
-        self._previous_cycle = self.cycle
         super().on_message_begin()
         self.headers = self.scope["headers"] = Head()
 
     def on_headers_complete(self) -> None:
         """Have the request answered at once, or by the application, unless head or body are too large."""
+        if not self.url.startswith(b"/"):
+            self.url = read_absolute_form(self.url, self.headers)
+        if not names_one_host(self.headers, self.parser.get_http_version()):
+            self._refuse(400, "the request must name one host")
+            return
         self._answer = self._answer_at_once()
         if self._answer is not None:
             return
-        if not self.url.startswith(b"/"):
-            self.url = _with_path(self.url)
         if len(self.url) + sum(map(len, chain.from_iterable(self.headers))) > HEAD_BYTES:
             self._refuse(431, "the head of the request is too long")
             return
         largest = self.config.largest_body
         large = largest and self.parser.get_method() in _WRITING
-        promised = [value for name, value in self.headers if name == b"content-length"] if large else []
-        if promised and promised[0].isdigit() and int(promised[0]) > largest:
+        promised = [value for name, value in self.headers if name == b"content-length"]
+        self._body_left = (
+            int(promised[0]) if promised else 0
+        )  # httptools has read it: it is a number, and only one
+        if large and self._body_left > largest:
             self._refuse(_TOO_LARGE, "the body of the request is too large")
             return
         super().on_headers_complete()
+        self.headers = []  # httptools reports trailers like headers: they count for nothing (T24, T34)
         if large:
             self._begin_body()
         if self.config.stopping:
@@ -327,6 +315,8 @@ class Protocol(HttpToolsProtocol):
 
     def on_body(self, body: bytes) -> None:
         """Hand a piece of the body on, unless it is one too many."""
+        if self._body_left:
+            self._body_left -= len(body)
         if self._refused or self.transport.is_closing():
             return
         if self._body_bytes is not None:
@@ -390,7 +380,7 @@ class Protocol(HttpToolsProtocol):
         if not self.cycle.keep_alive:
             self.cycle.keep_alive, self._close_after = True, True
         self._received, self._body_bytes = 0, 0
-        self._listened = self._silent = self._last_received = 0.0
+        self._pace = BodyPace()
         self._stop_waiting()
         self._timer = self.loop.call_later(1, self._check_body)
 
@@ -400,11 +390,7 @@ class Protocol(HttpToolsProtocol):
         # While the application does not read on, neither do we, and the client is not to blame.
         if self._body_bytes is None or self.flow.read_paused or self.cycle.waiting_for_100_continue:
             return
-        self._listened += 1
-        self._silent = self._silent + 1 if self._last_received == self._received else 0
-        self._last_received = self._received
-        slow = self._listened > BODY_GRACE_SECONDS and self._body_bytes < SLOWEST_BODY * self._listened
-        if slow or self._silent >= BODY_PAUSE_SECONDS:
+        if self._pace.is_too_slow(self._received, self._body_bytes):
             self._refuse(408, "the request did not arrive in time")
 
     def _wait(self) -> None:
@@ -424,9 +410,6 @@ class Protocol(HttpToolsProtocol):
         self._queue()
         if self._body_bytes is not None and self.cycle.response_complete:
             self._linger()
-        if self._refusal_after is not None and self.cycle.response_complete:
-            refusal, self._refusal_after, self._refused = self._refusal_after, None, False
-            self._refuse(*refusal)
         if self._close_after:
             self._close_if_last()
         # An answer that began before the service stopped could not say that it was the last one.
@@ -447,23 +430,16 @@ class Protocol(HttpToolsProtocol):
     def send_400_response(self, msg: str) -> None:
         """Refuse what is no HTTP, after the answers to what was."""
         self._flush()
-        if self._refused:
-            return
-        if self._earlier_is_unanswered():
-            self._refuse(400, msg)
-        else:
+        if not self._refused:
             super().send_400_response(msg)
 
     def _refuse(self, status: int, sentence: str) -> None:
-        """Answer with this status, after the answers to what came before; then end the connection."""
+        """Answer with this status, and end the connection; what came before is answered already."""
         self._flush()
         if self._refused:
             return
         self._stop_waiting()
         if self.transport.is_closing():
-            return
-        if self._earlier_is_unanswered():
-            self._refusal_after, self._refused = (status, sentence), True
             return
         if self._body_bytes is not None and self.cycle.response_started:
             self.transport.close()
@@ -479,9 +455,6 @@ class Protocol(HttpToolsProtocol):
             self.cycle.disconnected = True
             self.cycle.message_event.set()
         self._linger()
-
-    def _earlier_is_unanswered(self) -> bool:
-        return self.cycle is self._previous_cycle and not getattr(self.cycle, "response_complete", True)
 
     def _linger(self) -> None:
         """Read on for a moment: a close with unread bytes resets the connection, and the client loses the answer."""
@@ -521,24 +494,7 @@ class Protocol(HttpToolsProtocol):
     def _close_at_rest(self) -> None:
         if self.transport.is_closing() or not self._is_at_rest():
             return
-        if _has_unread(self.transport):
+        if has_unread(self.transport):
             self._wait_for_last_request()
         else:
             self.transport.close()
-
-
-def _with_path(url: bytes) -> bytes:
-    """Add the path "/" to an absolute form without one (RFC 9110 4.2.3, RFC 9112 3.2.2)."""
-    if b"://" not in url:
-        return url
-    origin, separator, query = url.partition(b"?")
-    return b"%b/%b%b" % (origin, separator, query) if origin.count(b"/") == 2 else url  # noqa: PLR2004 - those of "://"
-
-
-def _has_unread(transport: asyncio.Transport) -> bool:
-    """Whether the system holds bytes of the client that the event loop has not read yet."""
-    try:
-        count = ioctl(transport.get_extra_info("socket").fileno(), termios.FIONREAD, bytes(4))
-    except OSError:
-        return False
-    return int.from_bytes(count, sys.byteorder) > 0

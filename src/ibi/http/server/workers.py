@@ -6,8 +6,10 @@ import asyncio
 import gc
 import logging
 import os
+import resource
 import signal
 import threading
+from contextlib import suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
@@ -45,6 +47,7 @@ def serve(
     Raises SetupError when an address cannot be listened on, and when a child died: then all have been stopped, and a
     supervisor starts the command again.
     """
+    _allow_many_files()
     listeners = [listen(bind) for bind in binds]
     if access_log:
         make = _with_access_log(make)
@@ -70,6 +73,13 @@ def serve(
             _signal(children, signal.SIGTERM)
     if failed:
         raise SetupError("a worker process ended unexpectedly")
+
+
+def _allow_many_files() -> None:
+    """Allow as many open files and connections as the system allows this user: by default it is a thousand (T30)."""
+    _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
+    with suppress(ValueError, OSError):
+        resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
 
 
 def _with_access_log(make: Callable[[], Sequence[Service]]) -> Callable[[], Sequence[Service]]:

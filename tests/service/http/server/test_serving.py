@@ -22,12 +22,12 @@ from ibi.http.server.service import listen
 PROGRAM = r"""
 import asyncio, os, resource, sys
 from ibi.http.server import service as serving
-from ibi.http.server import protocol as receiving
+from ibi.http.server import progress, protocol
 from ibi.http.server.workers import serve
 
-receiving.REQUEST_SECONDS = 1
-receiving.BODY_PAUSE_SECONDS = 2
-receiving.BODY_GRACE_SECONDS = 3
+protocol.REQUEST_SECONDS = 1
+progress.BODY_PAUSE_SECONDS = 2
+progress.BODY_GRACE_SECONDS = 3
 drained = asyncio.Event()
 
 async def app(scope, receive, send):

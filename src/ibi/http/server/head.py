@@ -1,0 +1,42 @@
+"""The head of a request, as far as it says for which host the request is (RFC 9112 3.2; pure)."""
+
+from __future__ import annotations
+
+import re
+from typing import Final
+
+_END_OF_AUTHORITY: Final = re.compile(rb"[/?#]")
+# A host and a port (RFC 3986 3.2.2), without the comma, which would make two hosts of it in a list.
+_HOST: Final = re.compile(rb"(?:\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9._~!$&'()*+;=%-]*)(?::[0-9]*)?")
+
+
+class Head(list[tuple[bytes, bytes]]):
+    """The headers of a request, names in lower case.
+
+    `parsed` belongs to the service: what it has found out about these headers, for the next request with the same.
+    """
+
+    parsed: object = None
+
+
+def read_absolute_form(target: bytes, headers: list[tuple[bytes, bytes]]) -> bytes:
+    """Return the path and query of "http://host/path?query", and put the host into the headers, in place of theirs.
+
+    Any other target is returned as it is.
+    """
+    scheme, separator, rest = target.partition(b"://")
+    if not separator or b"/" in scheme:
+        return target
+    authority = _END_OF_AUTHORITY.split(rest, maxsplit=1)[0]
+    headers[:] = [(name, value) for name, value in headers if name != b"host"]
+    headers.append((b"host", authority))
+    path = rest[len(authority) :]
+    return path if path.startswith(b"/") else b"/" + path
+
+
+def names_one_host(headers: list[tuple[bytes, bytes]], version: str) -> bool:
+    """Whether a request names one host, or none in HTTP/1.0."""
+    hosts = [value for name, value in headers if name == b"host"]
+    if len(hosts) != 1:
+        return not hosts and version == "1.0"
+    return _HOST.fullmatch(hosts[0]) is not None
