@@ -179,9 +179,9 @@ class Resolver:
         decision: Decision = query
         rounds: list[Round] = []
         while isinstance(decision, UrlRequest):
-            queried = sum([len(each.queried) for each in rounds])
             size = len(self._members().regular)
-            may_go_on = queried + 2 * size <= max(MOST_QUERIES, _ROUNDS_AT_LEAST * size)  # for one round after this
+            queried = sum([len(each.queried) for each in rounds]) + 2 * size  # after this round and one more
+            may_go_on = queried <= max(MOST_QUERIES, _ROUNDS_AT_LEAST * size)
             decision, round_ = await self._round(resolution, trace, terms, may_go_on=may_go_on)
             rounds.append(round_)
         trace.milliseconds = round((clock() - began) * 1000)
