@@ -64,7 +64,11 @@ class ItemPages:
     """The pages about one Archive's items, and its front page."""
 
     def __init__(
-        self, parts: SiteParts, responses: PageResponses, delivery: Delivery, mementos: Mementos
+        self,
+        parts: SiteParts,
+        responses: PageResponses,
+        delivery: Delivery,
+        mementos: Mementos,
     ) -> None:
         self._parts = parts
         self._place = parts.place

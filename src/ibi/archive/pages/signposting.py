@@ -109,7 +109,11 @@ class Signposting:
 
     def of_metadata(self, holding: Holding) -> tuple[Link, ...]:
         """The links of the metadata of an item, in any format."""
-        return (self.cite_as(holding), Link(_page(holding), "describes", _PAGE), *_linksets(holding))
+        return (
+            self.cite_as(holding),
+            Link(_page(holding), "describes", _PAGE),
+            *_linksets(holding),
+        )
 
     def of_metadata_page(self, holding: Holding, item: DescribedItem | None) -> tuple[Link, ...]:
         """The links of the page that shows the metadata, among them to their other formats."""

@@ -134,7 +134,11 @@ class Backup:
     def _copy_files(self, live: Catalogue, part: Path) -> bool:
         """Copy the listed files; False if one of them is listed no longer."""
         saved = self._saved
-        with catalogue_at(part / CATALOGUE) as copied, disk_errors(part), (part / FILES).open("w") as lines:
+        with (
+            catalogue_at(part / CATALOGUE) as copied,
+            disk_errors(part),
+            (part / FILES).open("w") as lines,
+        ):
             saved.items = copied.count()
             for listed in _all_files(copied):
                 if not self._take(live, listed):

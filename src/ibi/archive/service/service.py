@@ -36,19 +36,17 @@ from ibi.protocol.query_string import unescape
 from ibi.protocol.relation import Relation
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Mapping
+    from collections.abc import Callable, Mapping
 
     from ibi.archive.pages.models import Renderer
     from ibi.archive.pages.visits import VisitCounter
     from ibi.archive.store.files import FileStore
     from ibi.archive.store.tables.catalogue import Catalogue
-    from ibi.http.response import Handler
+    from ibi.http.response import Handler, Receive, Send
     from ibi.http.server.config import Answer
     from ibi.http.server.head import Head
     from ibi.runtime.nonce import Nonce
     from ibi.runtime.settings import ArchiveSettings
-
-    Receive = Callable[[], Awaitable[Any]]
 
 LONGEST_URL = 16 * 1024
 """Characters of path and query that are read."""
@@ -150,12 +148,7 @@ class ArchiveService:
             ),
         )
 
-    async def __call__(
-        self,
-        scope: Mapping[str, Any],
-        receive: Receive,
-        send: Callable[[dict[str, Any]], Awaitable[None]],
-    ) -> None:
+    async def __call__(self, scope: Mapping[str, Any], receive: Receive, send: Send) -> None:
         """Answer one HTTP request; ignore other kinds of connection."""
         if scope["type"] != "http":
             return

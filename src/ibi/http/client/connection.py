@@ -38,7 +38,11 @@ class Connection(asyncio.Protocol):
     """
 
     def __init__(
-        self, peer: str, limits: tuple[int, int], lost: Callable[[Connection], None], shared: SharedState
+        self,
+        peer: str,
+        limits: tuple[int, int],
+        lost: Callable[[Connection], None],
+        shared: SharedState,
     ) -> None:
         self.peer = peer
         self._answer = ReplyParser(*limits, shared)

@@ -52,7 +52,9 @@ class _HintChange(NamedTuple):
         """This one, and then a later one."""
         keep = self.original is not None and not later.moved
         return _HintChange(
-            later.hint or self.hint, self.original if keep else later.original, self.moved or later.moved
+            later.hint or self.hint,
+            self.original if keep else later.original,
+            self.moved or later.moved,
         )
 
 
