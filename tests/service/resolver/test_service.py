@@ -359,7 +359,7 @@ def test_a_request_that_a_resolver_sent_is_not_resolved(tmp_path: Path) -> None:
         ("localhost", 302),
         ("evil.example", 421),
         ("urlib.net.evil.example", 421),
-        ("evil.example@urlib.net", 421),
+        ("evil.example@urlib.net", 400),
     ],
 )
 def test_only_our_own_hosts_are_answered(tmp_path: Path, host: str, status: int) -> None:

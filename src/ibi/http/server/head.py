@@ -6,8 +6,8 @@ import re
 from typing import Final
 
 _END_OF_AUTHORITY: Final = re.compile(rb"[/?#]")
-# A host and a port (RFC 3986 3.2.2), without the comma, which would make two hosts of it in a list.
-_HOST: Final = re.compile(rb"(?:\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9._~!$&'()*+;=%-]*)(?::[0-9]*)?")
+is_host: Final = re.compile(rb"(?:\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9._~!$&'()*+;=%-]*)(?::[0-9]*)?").fullmatch
+"""Whether bytes are a host and perhaps a port (RFC 3986 3.2.2); a comma would make a list of two hosts of it."""
 
 
 class Head(list[tuple[bytes, bytes]]):
@@ -32,11 +32,3 @@ def read_absolute_form(target: bytes, headers: list[tuple[bytes, bytes]]) -> byt
     headers.append((b"host", authority))
     path = rest[len(authority) :]
     return path if path.startswith(b"/") else b"/" + path
-
-
-def names_one_host(headers: list[tuple[bytes, bytes]], version: str) -> bool:
-    """Whether a request names one host, or none in HTTP/1.0."""
-    hosts = [value for name, value in headers if name == b"host"]
-    if len(hosts) != 1:
-        return not hosts and version == "1.0"
-    return _HOST.fullmatch(hosts[0]) is not None

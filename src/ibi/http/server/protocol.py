@@ -29,9 +29,8 @@ from typing import TYPE_CHECKING, Final
 from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol, RequestResponseCycle
 
 from ibi.http.server.connections import TOO_MANY
-from ibi.http.server.head import Head, names_one_host, read_absolute_form
+from ibi.http.server.head import Head, is_host, read_absolute_form
 from ibi.http.server.progress import BodyPace, Progress, has_unread
-from ibi.http.server.turns import Flow
 
 if TYPE_CHECKING:
     import asyncio
@@ -101,7 +100,6 @@ class Protocol(HttpToolsProtocol):
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]  # as uvicorn does
         """Wait for the first request."""
         super().connection_made(transport)
-        self.flow: Flow = Flow(transport)
         self._progress = Progress(transport)
         self._peer = self.client[0] if self.client else ""
         if not self.config.connections.enter(self._peer):
@@ -161,22 +159,20 @@ class Protocol(HttpToolsProtocol):
             self._repeatable = False
         if self._refused:
             return
-        if self._held:  # a transport may bring one more piece after it was told to read no more
-            self._held += data
-            return
-        if self._end_of_piece(data, 0) < len(data) or not self._may_parse():
-            self._held, self.flow.holding, self._declined = data, True, False
-            self.flow.pause_reading()
-            if self._may_parse():
-                self._in_turn = True
-                self._take_turn()
-            return
-        alone = self._body_bytes is None and not self._reading
-        self._parse(data)
+        if (
+            self._held
+            or self._reading
+            or data.find(_BLANK_LINE) + len(_BLANK_LINE) != len(data)
+            or not self._is_idle()
+        ):
+            self._hold(data)
+        else:  # the head of one request and nothing else, as nearly always
+            self._parse(data)
+            if self._unsent:
+                self._flush()
+            if self._begun == self._answered == 1 and not self._reading:
+                self._learn(data)
         self._declined = False
-        self._flush()
-        if alone and self._begun == self._answered == 1 and not self._reading:
-            self._learn(data)
 
     def _parse(self, data: bytes) -> None:
         """Have a piece parsed: it ends where a head or a request ends, or before."""
@@ -203,6 +199,15 @@ class Protocol(HttpToolsProtocol):
 
     # Requests that wait
 
+    def _hold(self, data: bytes) -> None:
+        """Keep bytes for their turn, which may be now, and read no more until then."""
+        self._held += data
+        # Not by `flow`, which uvicorn has read on after each answer, and when an application asks for more of a body.
+        self.transport.pause_reading()
+        if not self._in_turn and self._may_parse():
+            self._in_turn = True
+            self._take_turn()
+
     def _queue(self) -> None:
         """Ask for a turn, if there are bytes to be parsed and nothing stands before them."""
         if self._held and not self._in_turn and self._may_parse():
@@ -227,9 +232,10 @@ class Protocol(HttpToolsProtocol):
         self._queue()
 
     def _release(self) -> None:
-        """Read on: nothing waits to be parsed any more."""
-        self._held, self._parsed, self.flow.holding = b"", 0, False
-        self.flow.resume_reading()
+        """Read on, unless a body is read no further: nothing waits to be parsed any more."""
+        self._held, self._parsed = b"", 0
+        if not (self.flow.read_paused or self.transport.is_closing()):
+            self.transport.resume_reading()
 
     def _flush(self) -> None:
         unsent, self._unsent = self._unsent, b""
@@ -288,7 +294,9 @@ class Protocol(HttpToolsProtocol):
         """Have the request answered at once, or by the application, unless head or body are too large."""
         if not self.url.startswith(b"/"):
             self.url = read_absolute_form(self.url, self.headers)
-        if not names_one_host(self.headers, self.parser.get_http_version()):
+        hosts = [value for name, value in self.headers if name == b"host"]
+        # HTTP/1.0 knows no host (RFC 9112 3.2).
+        if len(hosts) > 1 or not (is_host(hosts[0]) if hosts else self.parser.get_http_version() == "1.0"):
             self._refuse(400, "the request must name one host")
             return
         self._answer = self._answer_at_once()
@@ -407,7 +415,8 @@ class Protocol(HttpToolsProtocol):
     def on_response_complete(self) -> None:
         """See what follows an answer: the rest of a body, a refusal that waited, the end of the connection."""
         super().on_response_complete()
-        self._queue()
+        if self._held:
+            self._queue()
         if self._body_bytes is not None and self.cycle.response_complete:
             self._linger()
         if self._close_after:
@@ -459,6 +468,7 @@ class Protocol(HttpToolsProtocol):
     def _linger(self) -> None:
         """Read on for a moment: a close with unread bytes resets the connection, and the client loses the answer."""
         self._stop_waiting()
+        self.flow.resume_reading()
         self._release()
         self._timer = self.loop.call_later(LINGER_SECONDS, self.transport.close)
 

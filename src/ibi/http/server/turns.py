@@ -10,24 +10,11 @@ import asyncio
 from collections import deque
 from typing import TYPE_CHECKING, Final
 
-from uvicorn.protocols.http.flow_control import FlowControl
-
 if TYPE_CHECKING:
     from collections.abc import Callable
 
 CONNECTIONS_PER_TURN: Final = 4
 """How many connections with waiting requests go on in one turn of the event loop (T30)."""
-
-
-class Flow(FlowControl):
-    """uvicorn's flow control, which resumes reading after each answer; `holding` keeps it from that."""
-
-    holding = False
-
-    def resume_reading(self) -> None:
-        """Read on, unless it is to be held."""
-        if not self.holding:
-            super().resume_reading()
 
 
 class Turns:
