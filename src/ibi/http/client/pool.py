@@ -13,7 +13,7 @@ from errno import ECONNRESET
 from ipaddress import ip_address
 from typing import TYPE_CHECKING
 
-from ibi.errors import ForbiddenAddress, PeerSilent
+from ibi.errors import ForbiddenAddress, PeerSilent, PeerUnreachable
 from ibi.http.client.address import HostPort
 from ibi.http.client.connection import Connection
 from ibi.http.client.request import USUAL, Destination, Slots, head_of
@@ -108,7 +108,9 @@ class ConnectionPool:
                 problem = f"no connection within {self._limits.connect:g} s"
             except OSError as error:
                 problem = error.strerror or type(error).__name__
-        raise PeerSilent("{host} cannot be reached: {reason}", host=str(destination.where), reason=problem)
+        raise PeerUnreachable(
+            "{host} cannot be reached: {reason}", host=str(destination.where), reason=problem
+        )
 
     async def _connect_to(self, destination: Destination, ip: str, port: int) -> Connection:
         def lost(gone: Connection) -> None:
@@ -156,7 +158,7 @@ class ConnectionPool:
         try:
             return await self._names(destination.where.host, destination.where.port)
         except OSError as error:
-            raise PeerSilent("the name {host} has no address", host=destination.where.host) from error
+            raise PeerUnreachable("the name {host} has no address", host=destination.where.host) from error
         finally:
             destination.lookup = None
             self.forget_if_unused(destination)
