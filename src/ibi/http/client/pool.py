@@ -9,11 +9,11 @@ from __future__ import annotations
 
 import asyncio
 from dataclasses import dataclass
-from errno import ECONNRESET
+from errno import EADDRNOTAVAIL, ECONNRESET, EMFILE, ENFILE, ENOBUFS, ENOMEM
 from ipaddress import ip_address
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
-from ibi.errors import ForbiddenAddress, PeerSilent, PeerUnreachable
+from ibi.errors import ForbiddenAddress, PeerSilent, PeerUnreachable, QueryNotSent
 from ibi.http.client.address import HostPort
 from ibi.http.client.connection import Connection
 from ibi.http.client.request import USUAL, Destination, Slots, head_of
@@ -22,6 +22,9 @@ from ibi.http.client.response import SharedState
 if TYPE_CHECKING:
     from ibi.http.client.address import AddressPolicy, Names
     from ibi.http.client.request import OutgoingRequest
+
+# Of descriptors, memory or ports: clients can use them up here, and no peer is to blame for that (T10).
+_OUR_LACK: Final = frozenset({EADDRNOTAVAIL, EMFILE, ENFILE, ENOBUFS, ENOMEM})
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,6 +111,8 @@ class ConnectionPool:
                 problem = f"no connection within {self._limits.connect:g} s"
             except OSError as error:
                 problem = error.strerror or type(error).__name__
+                if error.errno in _OUR_LACK:
+                    raise QueryNotSent("no connection can be made here: {reason}", reason=problem) from error
         raise PeerUnreachable(
             "{host} cannot be reached: {reason}", host=str(destination.where), reason=problem
         )

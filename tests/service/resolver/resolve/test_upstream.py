@@ -351,3 +351,8 @@ def test_no_longer_is_waited_than_the_reader_has() -> None:
 def test_a_root_that_cannot_be_asked_is_told_before_anything_starts(root: str, problem: str) -> None:
     with pytest.raises(SetupError, match=problem):
         Upstream(root, Client(AddressPolicy()), SERVICE, OWN)
+
+
+def test_a_token_that_no_header_can_hold_is_told_before_anything_starts() -> None:
+    with pytest.raises(SetupError, match="upstream_token"):
+        Upstream("http://far.example", Client(AddressPolicy()), SERVICE, OWN, token="a\r\nX: 1")
