@@ -114,12 +114,11 @@ def is_safe_url(url: str, *, allow_private: bool = False) -> bool:
     """Whether a redirect may lead to a URL at all (note 4).
 
     http or https, with a host and without userinfo; ASCII without control characters, blanks and backslash; at most
-    8 KiB, and such that an acknowledgment can quote it; no literal address, in whatever notation browsers read as one,
-    that is not public.
+    8 KiB; no literal address, in whatever notation browsers read as one, that is not public.
     """
     match = _SAFE(url) if len(url) <= _LONGEST_URL else None
-    if len(url) > SURELY_SHORT and match is not None and not are_short(url):
-        return False
+    if match is not None and len(url) > SURELY_SHORT and not are_short(url):
+        return False  # no acknowledgment could quote it
     if match is None or not 0 < int(match[2] or 80) <= LAST_PORT:
         return False
     return allow_private or _is_public_host(host_of_url(url))
