@@ -70,7 +70,7 @@ class Reply(NamedTuple):
         try:  # a date is compared with that of the answer itself
             dates = [parsedate_to_datetime(each.decode("latin-1")) for each in (text, self.headers[b"date"])]
             seconds = (dates[0] - dates[1]).total_seconds()
-        except (KeyError, TypeError, ValueError):
+        except (KeyError, IndexError, TypeError, ValueError, OverflowError):
             return None
         return max(0, min(ceil(seconds), LONGEST_REQUESTED_PAUSE))
 

@@ -151,7 +151,7 @@ class Upstream:
         if health.is_half_open(where):
             probe = self._start_probe()
             await asyncio.wait([probe], timeout=seconds / 2)
-            if not (probe.done() and probe.result()):
+            if not probe.done() or probe.cancelled() or not probe.result():
                 return self._left_alone(loop.time())
         left = min(seconds - (loop.time() - began), SECONDS)
         headers = [*self._always, *_headers(accept_language, only_looking=only_looking)]
