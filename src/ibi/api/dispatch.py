@@ -132,8 +132,7 @@ class Api:
         header = request.header(b"authorization")
         if not header:
             return None
-        scheme, _, text = header.partition(" ")
-        token = self._tokens.find(text.strip()) if scheme.lower() == "bearer" else None
+        token = self._tokens.bearer(header)
         if token is None:
             why = IbiError("this token is unknown, or was revoked")
             raise Refusal(401, why, ("www-authenticate", 'Bearer error="invalid_token"'))

@@ -50,6 +50,7 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Iterable, Sequence
     from ipaddress import IPv4Network, IPv6Network
 
+    from ibi.accounts.tokens import Tokens
     from ibi.http.client import AddressPolicy, Client
     from ibi.http.client.address import Names
     from ibi.http.limits.window import FailureWindows
@@ -116,7 +117,8 @@ class ResolverService:
 
     `trusted`: networks of proxies whose word about the reader's address is taken. `listening`: further addresses at
     which this process is reached, which no Archive may have. `pages`: without them, all answers are plain. `nonce`:
-    without it, no name can be proved to lead here; `publisher`: without it, the registry cannot be mirrored.
+    without it, no name can be proved to lead here; `publisher`: without it, the registry cannot be mirrored. `tokens`:
+    without them, resolvers that ask this one count as readers.
     Raises SetupError for an upstream resolver that cannot be one.
     """
 
@@ -130,6 +132,7 @@ class ResolverService:
         listening: Sequence[str] = (),
         pages: Pages | None = None,
         nonce: Nonce | None = None,
+        tokens: Tokens | None = None,
         publisher: Publisher | None = None,
         own_pages: Callable[..., Awaitable[None]] | None = None,
     ) -> None:
@@ -150,15 +153,15 @@ class ResolverService:
         self._site = Site(
             settings, stores.registry, pages, stores.readiness, publisher, now=knows.now, network=self.network
         )
-        self.mail = outgoing.mail
+        self.mail, sender = outgoing.mail, outgoing.acknowledgments
         self.membership, self._forms = _members(settings, stores, outgoing, own, self._site)
         resolver = _resolver(settings, stores, outgoing.client, self._breakers)
         self._notices = ChangeNotices(archives, knows.cache, stores.names)
         upstream = _upstream(settings, outgoing, own) if settings.upstream else None
-        self._handlers = Handlers(settings, resolver, outgoing.acknowledgments, self._site, metrics, upstream)
+        self._handlers = Handlers(settings, resolver, sender, self._site, metrics, upstream, tokens)
         self.cache_policy = self._handlers.cache_policy = self._make_cache_policy()
         """Which redirects the fast path may return, and to which clients."""
-        metrics.follow(outgoing.acknowledgments, lambda: len(archives()), self._open_breakers)
+        metrics.follow(sender, lambda: len(archives()), self._open_breakers)
 
     def _open_breakers(self) -> int:
         return len(self._breakers.open_until(asyncio.get_running_loop().time()))
@@ -321,15 +324,22 @@ def _resolver(
     policy = Policy(strict=settings.policy == "strict", private_urls=settings.allow_private_archives)
     registry, knowledge = stores.registry, stores.knowledge
     generation = None if registry.generation is None else registry.generation.numbers
-    queries = Queries(client, breakers, knowledge.cache, stores.metrics, knowledge.now)
+    seconds = settings.archive_seconds
+    queries = Queries(client, breakers, knowledge.cache, stores.metrics, knowledge.now, seconds)
     return Resolver(
         queries, registry.archives, policy, _times(settings), knowledge, stores.filters, generation
     )
 
 
 def _upstream(settings: ResolverSettings, outgoing: Outgoing, own: frozenset[HostPort]) -> Upstream:
-    private = settings.allow_private_archives
-    return Upstream(settings.upstream, outgoing.upstream, settings.service, own, private_urls=private)
+    return Upstream(
+        settings.upstream,
+        outgoing.upstream,
+        settings.service,
+        own,
+        private_urls=settings.allow_private_archives,
+        token=settings.upstream_token,
+    )
 
 
 def _times(settings: ResolverSettings) -> Times:

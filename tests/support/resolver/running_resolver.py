@@ -9,6 +9,7 @@ from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from ibi.accounts.tokens import Tokens
 from ibi.http.client import AddressPolicy
 from ibi.http.server.service import Service, listen, run
 from ibi.identifier.forms import IBIForms, parse_ibi
@@ -116,7 +117,9 @@ async def resolver(
         outside = outgoing(judge, neighbourhood.names)
         kept = stores(registry, data, neighbourhood.names, now)
         given = {"address": "urlib.net", "service": SERVICE, "aliases": ("www.urlib.net",), **settings}
-        app = ResolverService(ResolverSettings(**given), kept, outside, trusted=trusted, pages=pages)
+        app = ResolverService(
+            ResolverSettings(**given), kept, outside, trusted=trusted, pages=pages, tokens=Tokens(data)
+        )
         stop, ready = asyncio.Event(), asyncio.Event()
         listener = listen("127.0.0.1:0")
         port = listener.getsockname()[1]

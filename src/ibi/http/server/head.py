@@ -5,6 +5,11 @@ from __future__ import annotations
 import re
 from typing import Final
 
+UNUSUAL: Final = frozenset({b"content-length", b"transfer-encoding", b"expect", b"upgrade"})
+"""Headers of requests that are never answered at once."""
+TARGET: Final = bytes(range(0x21, 0x7F)).replace(b"#", b"")
+"""What a target may have: visible ASCII, so no blank, no line end, no fragment."""
+
 _END_OF_AUTHORITY: Final = re.compile(rb"[/?#]")
 is_host: Final = re.compile(rb"(?:\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9._~!$&'()*+;=%-]*)(?::[0-9]*)?").fullmatch
 """Whether bytes are a host and perhaps a port (RFC 3986 3.2.2); a comma would make a list of two hosts of it."""

@@ -11,7 +11,6 @@ In the order in which a connection meets them:
               the same bytes around another target mean the same and are not parsed again (threat T34)
     turns     a request is parsed once the one before it is answered; what came with it waits as bytes, nothing more is
               read meanwhile, and connections with waiting requests go on in turn (T30)
-    answers   a client that takes nothing of its answer, or next to nothing, loses its connection (T30)
     stopping  the answers that are still to come say that they are the last ones (`Connection: close`); a connection at
               rest is kept for a moment, since a request may have been sent while the service decided to stop
 
@@ -29,7 +28,7 @@ from typing import TYPE_CHECKING, Final
 from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol, RequestResponseCycle
 
 from ibi.http.server.connections import TOO_MANY
-from ibi.http.server.head import Head, is_host, read_absolute_form
+from ibi.http.server.head import TARGET, UNUSUAL, Head, is_host, read_absolute_form
 from ibi.http.server.progress import BodyPace, Progress, has_unread
 
 if TYPE_CHECKING:
@@ -51,9 +50,6 @@ NEXT_REQUEST_SECONDS: Final = 0.25
 """How long it waits for a client that has been answered before."""
 
 _WRITING: Final = frozenset({b"POST", b"PUT", b"PATCH", b"DELETE"})
-_UNUSUAL: Final = frozenset({b"content-length", b"transfer-encoding", b"expect", b"upgrade"})
-# Visible ASCII: no blank, no line end, no fragment.
-_TARGET: Final = bytes(range(0x21, 0x7F)).replace(b"#", b"")
 # Bytes of framing that an honest client may send for one byte of a chunked body; more counts as too long.
 _CHUNK_FRAMING: Final = 8
 _TOO_LARGE: Final = 413
@@ -159,14 +155,10 @@ class Protocol(HttpToolsProtocol):
             self._repeatable = False
         if self._refused:
             return
-        if (
-            self._held
-            or self._reading
-            or data.find(_BLANK_LINE) + len(_BLANK_LINE) != len(data)
-            or not self._is_idle()
-        ):
+        one_head = data.find(_BLANK_LINE) + len(_BLANK_LINE) == len(data)
+        if not one_head or self._held or self._reading or not self._is_idle():
             self._hold(data)
-        else:  # the head of one request and nothing else, as nearly always
+        else:  # as nearly always
             self._parse(data)
             if self._unsent:
                 self._flush()
@@ -268,7 +260,7 @@ class Protocol(HttpToolsProtocol):
             return False
         if answer is None:
             # The target must be visible ASCII: a blank in it could smuggle in a second request (threat T34).
-            if (at_once := config.at_once) is None or target.translate(None, _TARGET):
+            if (at_once := config.at_once) is None or target.translate(None, TARGET):
                 return False
             answer = at_once(method, target, head, self._peer)
         if answer is None:
@@ -280,8 +272,6 @@ class Protocol(HttpToolsProtocol):
         self.transport.write((known or self._lead(status)) + rest)
         self._answered_at = self.loop.time()
         return True
-
-    # What the parser finds
 
     def on_message_begin(self) -> None:
         """Begin another request."""
@@ -368,7 +358,7 @@ class Protocol(HttpToolsProtocol):
             or not self._is_idle()
             or self.parser.get_http_version() != "1.1"
             or not self.parser.should_keep_alive()
-            or not _UNUSUAL.isdisjoint(dict(self.headers))
+            or not UNUSUAL.isdisjoint(dict(self.headers))
             or not isinstance(self.headers, Head)
         ):
             return None
@@ -379,8 +369,6 @@ class Protocol(HttpToolsProtocol):
         cycle: RequestResponseCycle | None = self.cycle
         idle = cycle is None or cycle.response_complete
         return idle and not self.flow.write_paused and not self.transport.is_closing()
-
-    # A large body
 
     def _begin_body(self) -> None:
         # uvicorn would close after the answer, which may come before the body has: what is unread then makes the
@@ -413,7 +401,7 @@ class Protocol(HttpToolsProtocol):
     # Answers
 
     def on_response_complete(self) -> None:
-        """See what follows an answer: the rest of a body, a refusal that waited, the end of the connection."""
+        """See what follows an answer: the next request, the rest of a body, the end of the connection."""
         super().on_response_complete()
         if self._held:
             self._queue()

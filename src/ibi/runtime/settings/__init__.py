@@ -210,6 +210,8 @@ class ResolverSettings(Settings):
     """The mail address of its administrator, shown to readers of alerts."""
     upstream: str = ""
     """The root URL of a resolver that is queried for what no Archive here holds."""
+    upstream_token: str = ""
+    """The token that it gave this one, so that readers here do not count there as one; a secret."""
     metrics_networks: tuple[str, ...] = ()
     """Networks from which /-/metrics may be read; without any, only this machine."""
     mirror: str = ""

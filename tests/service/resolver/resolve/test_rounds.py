@@ -344,7 +344,7 @@ def test_an_archive_on_probation_delays_no_reader_and_counts_when_it_has_answere
         ):  # an item is not reported as missing before this Archive was heard, or given up
             assert (await running.ask(f"/example.org/w@80/2020/01.02.00.1{number}")).status == 503
             assert asyncio.get_running_loop().time() - began < 2 * (number + 1)
-        await asyncio.sleep(3)
+        await asyncio.sleep(6)  # its last answers are overdue, and that to the question of the resolver's own
         assert (await running.ask("/example.org/w@80/2020/01.02.00.16")).status == 404
 
     play(tmp_path, cast, scene)
