@@ -118,7 +118,9 @@ class Protocol(HttpToolsProtocol):
         """Send what is still to be sent; the client will send nothing more, but may wait for an answer."""
         self._flush()
         self._close_after = True
-        return self._body_bytes is None and not getattr(self.cycle, "response_complete", True)
+        # uvloop may tell of the end although nothing is to be read: what came before it is still answered.
+        unanswered = bool(self._held) or not getattr(self.cycle, "response_complete", True)
+        return self._body_bytes is None and unanswered
 
     def pause_writing(self) -> None:
         """Stop answering at once: the client does not take what it is sent."""
@@ -188,8 +190,6 @@ class Protocol(HttpToolsProtocol):
     def _may_parse(self) -> bool:
         """Whether all requests before are answered, or more of the present one is expected."""
         return self._reading or self._is_idle()
-
-    # Requests that wait
 
     def _hold(self, data: bytes) -> None:
         """Keep bytes for their turn, which may be now, and read no more until then."""
@@ -425,7 +425,7 @@ class Protocol(HttpToolsProtocol):
         return lead
 
     def send_400_response(self, msg: str) -> None:
-        """Refuse what is no HTTP, after the answers to what was."""
+        """Refuse what is no HTTP."""
         self._flush()
         if not self._refused:
             super().send_400_response(msg)
@@ -462,6 +462,7 @@ class Protocol(HttpToolsProtocol):
 
     def _close_if_last(self) -> None:
         if self._body_bytes is None and self.cycle.response_complete and not self._held:
+            self._flush()
             self.transport.close()
 
     # Stopping
