@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from ibi.errors import ForbiddenAddress, ParseError
 from ibi.http.client import HostPort
+from ibi.http.proxy_faults import log_hidden_client
 from ibi.http.request import Request, hosts_of
 from ibi.http.response import JSON, NO_STORE, PLAIN, Response, pairs
 from ibi.protocol.messages import ChangeNotification, ExclusionRequest, InclusionRequest, read_request
@@ -189,6 +190,8 @@ class ResolverService:
     ) -> None:
         """Answer one HTTP request that asks neither for assets nor for the administration."""
         request = Request.of(scope, self._trusted)
+        if self._trusted:
+            log_hidden_client(request, self._trusted)
         try:
             response = await self._answer(request, receive)
         except Exception:  # noqa: BLE001 - a fault of ours must neither look like an answer nor show its insides
