@@ -13,7 +13,8 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 CLIMBING = [
-    "/..", "/.", "/../../etc/passwd", "/a/./b", "/a/..", "/%2e%2e/b", "/%2E", "/.%2e/b", "/a%2f..%2fb", "/a\\b", "/..\\b",
+    "/..", "/.", "/../../etc/passwd", "/a/./b", "/a/..",
+    "/%2e%2e/b", "/%2E", "/.%2e/b", "/a%2f..%2fb", "/a\\b", "/..\\b",
     "/a%5cb", "/a%00.pdf", "/a%0d%0aSet-Cookie:%20a=b", "/%0A",
 ]  # fmt: skip
 

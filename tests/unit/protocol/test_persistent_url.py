@@ -133,12 +133,13 @@ def test_the_authority_of_a_text_is_not_looked_at() -> None:
     ("path", "fault"),
     [
         ("/..", ".."), ("/a/../b", ".."), ("/a/./b", "."), ("/a/.", "."), ("/%2e%2E/b", "%2e%2E"), ("/.%2e", ".%2e"),
-        ("/a%2f..%2Fb", ".."), ("/a\\b", "\\"), ("/a%5Cb", "%5C"), ("/a%00", "%00"), ("/a%0d%0ab", "%0d"), ("/%0A", "%0A"),
+        ("/a%2f..%2Fb", ".."), ("/a\\b", "\\"), ("/a%5Cb", "%5C"), ("/a%00", "%00"),
+        ("/a%0d%0ab", "%0d"), ("/%0A", "%0A"),
     ],
 )  # fmt: skip
 @pytest.mark.parametrize("wrapper", ["", "/ibi"])
 def test_no_part_of_a_path_climbs_or_ends_a_line(path: str, fault: str, wrapper: str) -> None:
-    with pytest.raises(ParseError, match='neither "." nor ".."') as caught:
+    with pytest.raises(ParseError, match="a part of a path") as caught:
         PersistentURL.parse(f"{wrapper}/{IBIP}{path}")
     assert caught.value.text[caught.value.start : caught.value.end] == fault
 
