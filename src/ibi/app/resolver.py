@@ -219,7 +219,8 @@ class _Assembly:
         own = host_ports([settings.address, *settings.aliases])
         async with Downloads(AddressPolicy(allow_private=True), self._stores.names) as downloads:
             fetch = partial(fetch_list, downloads, settings.mirror)
-            await Mirror(self._stores.registry, settings.mirror_key, fetch, own, time.time).run()
+            registry, key = self._stores.registry, settings.mirror_key
+            await Mirror(registry, key, fetch, own, settings.service, time.time).run()
 
 
 def _refuse(before: ResolverSettings, found: ResolverSettings) -> None:

@@ -45,6 +45,7 @@ from ibi.resolver.resolve.policy import Policy
 from ibi.resolver.resolve.queries import Queries
 from ibi.resolver.resolve.resolver import Resolver
 from ibi.resolver.resolve.round import Times
+from ibi.resolver.resolve.selection import places_of
 from ibi.resolver.resolve.upstream import Upstream
 
 if TYPE_CHECKING:
@@ -152,7 +153,7 @@ class ResolverService:
         )
         self.mail = outgoing.mail
         self.membership, self._forms = _members(settings, stores, outgoing, own, self._site)
-        resolver = _resolver(settings, stores, outgoing.client, self._breakers)
+        resolver = _resolver(settings, stores, outgoing.client, self._breakers, own)
         self._notices = ChangeNotices(archives, knows.cache, stores.names)
         upstream = _upstream(settings, outgoing, own) if settings.upstream else None
         self._handlers = Handlers(settings, resolver, outgoing.acknowledgments, self._site, metrics, upstream)
@@ -326,9 +327,14 @@ def _members(
 
 
 def _resolver(
-    settings: ResolverSettings, stores: Stores, client: Client, breakers: CircuitBreakers
+    settings: ResolverSettings,
+    stores: Stores,
+    client: Client,
+    breakers: CircuitBreakers,
+    own: frozenset[HostPort],
 ) -> Resolver:
-    policy = Policy(strict=settings.policy == "strict", private_urls=settings.allow_private_archives)
+    private = settings.allow_private_archives
+    policy = Policy(settings.policy == "strict", private, places_of(own))
     registry, knowledge = stores.registry, stores.knowledge
     generation = None if registry.generation is None else registry.generation.numbers
     queries = Queries(client, breakers, knowledge.cache, stores.metrics, knowledge.now)

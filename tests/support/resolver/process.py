@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import signal
-import socket
 import subprocess
 import sys
 from contextlib import contextmanager
@@ -17,6 +16,7 @@ from ibi.identifier.forms import parse_ibi
 from ibi.protocol.messages import InclusionRequest
 from ibi.runtime.settings import ResolverSettings
 from support.network.up import Answer, get
+from support.ports import free_port
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -27,27 +27,34 @@ SOURCE = Path(__file__).parents[3] / "src"
 
 
 class ResolverProcess:
-    """One that runs; `written` has what it logged."""
+    """One that runs, at a free port of this machine unless `bind` names one; `written` has what it logged."""
 
-    def __init__(self, data: Path, listener: socket.socket, *words: str) -> None:
+    def __init__(self, data: Path, *words: str, bind: str = "") -> None:
         self.data = data
-        self.port = listener.getsockname()[1]
         self.written = data / "written"
-        command = ["resolver", "serve", "--data", str(data), "--bind", f"fd://{listener.fileno()}", *words]
+        command = [
+            "resolver",
+            "serve",
+            "--data",
+            str(data),
+            "--bind",
+            bind or f"127.0.0.1:{free_port()}",
+            *words,
+        ]
         with self.written.open("wb") as written:
             self.process = subprocess.Popen(
                 [sys.executable, "-m", "ibi", *command],
                 stdout=subprocess.PIPE,
                 stderr=written,
                 text=True,
-                pass_fds=[listener.fileno()],
                 env={**os.environ, "PYTHONPATH": str(SOURCE), "LANGUAGE": "en"},
             )
         assert self.process.stdout is not None
-        assert self.process.stdout.readline().startswith("ready "), self.written.read_text()
+        ready, _, self.root = self.process.stdout.readline().strip().partition(" ")
+        assert ready == "ready", self.written.read_text()
 
     def get(self, target: str, **headers: str) -> Answer:
-        return get(f"http://127.0.0.1:{self.port}{target}", **{"host": "resolver.test", **headers})
+        return get(f"{self.root}{target}", **{"host": "resolver.test", **headers})
 
     def include(self, service: str, address: str) -> None:
         """Register an Archive, which must confirm at once, and send its inclusion request."""
@@ -75,11 +82,10 @@ def make(data: Path, **settings: object) -> None:
 
 
 @contextmanager
-def serving(data: Path, *words: str) -> Iterator[ResolverProcess]:
+def serving(data: Path, *words: str, bind: str = "") -> Iterator[ResolverProcess]:
     """Serve it until the end of the block."""
-    with socket.create_server(("127.0.0.1", 0)) as listener:
-        process = ResolverProcess(data, listener, *words)
-        try:
-            yield process
-        finally:
-            process.stop()
+    process = ResolverProcess(data, *words, bind=bind)
+    try:
+        yield process
+    finally:
+        process.stop()
