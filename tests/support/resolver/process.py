@@ -65,10 +65,10 @@ class ResolverProcess:
         answer = self.get(f"/{SERVICE}?{request.query()}")
         assert answer.status == 200, answer
 
-    def stop(self) -> str:
+    def stop(self, how: signal.Signals = signal.SIGTERM) -> str:
         """End it; what it logged."""
         if self.process.poll() is None:
-            self.process.send_signal(signal.SIGTERM)
+            self.process.send_signal(how)
         self.process.communicate(timeout=60)
         return self.written.read_text()
 
