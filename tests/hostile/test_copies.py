@@ -18,8 +18,8 @@ def test_no_address_of_an_internal_name_is_told(tmp_path: Path) -> None:
     with administered_archive(tmp_path) as served:
         program = Program(served.archive.data, served.port)
         for archive in ("http://localhost:8080", "http://localhost", "https://LOCALHOST.:8443"):
-            asked = {"ibi": ITEM, "archive": archive}
-            refused = program.ask("POST", "/copies", asked, Scope.TRANSFER)
+            body = {"ibi": ITEM, "archive": archive}
+            refused = program.ask("POST", "/copies", body, Scope.TRANSFER)
             assert refused.status == 502
             text = refused.body.decode()
             assert "localhost leads to an address that must not be contacted" in text

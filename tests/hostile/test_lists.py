@@ -67,7 +67,7 @@ def importing(mirror: Path, text: bytes, key: str, *more: str) -> int:
 
 
 @pytest.mark.parametrize("key", EIGHT + SPELLINGS)
-def test_a_key_that_anybody_can_sign_for_is_none(
+def test_a_key_that_every_forger_can_sign_for_is_none(
     mirror: Path, key: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     # Under the neutral point this signature fits every message; under the others every second, fourth or eighth one.

@@ -44,9 +44,9 @@ def test_readers_behind_a_proxy_that_writes_ports_are_counted_one_by_one(
             assert (await running.ask("/-/metrics", f"X-Forwarded-For: {reader}")).status == 404
 
     play(tmp_path, [archive], scene, trusted=[LOOPBACK], request_rate=0.01, request_burst=1)
-    told = [request.pairs["clientinformation.ipaddress"] for request in archive.requests("urlRequest")]
+    seen = [request.pairs["clientinformation.ipaddress"] for request in archive.requests("urlRequest")]
     bare = [reader.rpartition("]")[0].strip("[") or reader.rpartition(":")[0] for reader in readers]
-    assert told == [f"192.0.2.9 {address}" for address in bare]
+    assert seen == [f"192.0.2.9 {address}" for address in bare]
 
 
 @pytest.mark.parametrize("trusted", [[LOOPBACK], []])

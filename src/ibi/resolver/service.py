@@ -334,7 +334,7 @@ def _resolver(
     own: frozenset[HostPort],
 ) -> Resolver:
     private = settings.allow_private_archives
-    policy = Policy(settings.policy == "strict", private, places_of(own))
+    policy = Policy(settings.policy == "strict", private, places_of((each.host, each.port) for each in own))
     registry, knowledge = stores.registry, stores.knowledge
     generation = None if registry.generation is None else registry.generation.numbers
     queries = Queries(client, breakers, knowledge.cache, stores.metrics, knowledge.now)

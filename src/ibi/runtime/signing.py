@@ -73,8 +73,8 @@ def public_key(data: Path) -> str:
 def is_key(text: str) -> bool:
     """Whether a text is a public key that only its private key signs for.
 
-    Under the eight points of small order (RFC 8032, 5.1.7; RFC 7748, 7) anybody makes a signature of any message. They
-    have five values of y, which some spell in further ways: with another sign, or with a multiple of the prime.
+    Under the eight points of small order any forger makes a signature that fits. They have five values of y, which may
+    be spelled in further ways: with another sign, or with the prime added (RFC 8032, 5.1.3).
     """
     if not KEY_TEXT.fullmatch(text):
         return False

@@ -6,7 +6,7 @@ Any reader may ask a lying Archive for names without end, and each would be the 
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -17,14 +17,6 @@ Further ones are counted; sights and migrations are tried again when they are se
 
 _LIMITED: Final = frozenset({"original", "migrated", "deleted", "alert"})
 _DAY: Final = 86_400
-
-
-class LeftOut(NamedTuple):
-    """So many entries of a kind about an Archive were not written today."""
-
-    entries: str
-    archive: str
-    count: int
 
 
 class DailyLimit:
@@ -58,10 +50,14 @@ class DailyLimit:
         self._left_out.update((what, archive) for archive in archives)
         return True
 
-    def told(self, what: str, facts: Mapping[str, str | int]) -> list[LeftOut]:
-        """What is to be written of an entry that was left out: the 1st, 10th, 100th … of the day."""
-        counts = [LeftOut(what, archive, self._left_out[what, archive]) for archive in _archives(facts)]
-        return [each for each in counts if str(each.count).rstrip("0") == "1"]
+    def report(self, what: str, facts: Mapping[str, str | int]) -> list[dict[str, str | int]]:
+        """The facts to be written of an entry that was left out: the 1st, 10th, 100th … of the day."""
+        counts = {archive: self._left_out[what, archive] for archive in _archives(facts)}
+        return [
+            {"entries": what, "archive": archive, "count": count}
+            for archive, count in counts.items()
+            if str(count).rstrip("0") == "1"
+        ]
 
     def _turn(self, now: float) -> None:
         if now // _DAY != self._day:

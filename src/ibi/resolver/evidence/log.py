@@ -133,8 +133,8 @@ class Evidence:
                     self._lose(1)
                 return False
             if self._daily.full.get(what) and self._daily.refuses(what, facts, now):
-                told = self._daily.told(what, facts)
-                self._waiting.extend((now, "left-out", each._asdict()) for each in told)
+                report = self._daily.report(what, facts)
+                self._waiting.extend((now, "left-out", each) for each in report)
                 self._changed.notify_all()
                 return False
             if key is not None:

@@ -279,7 +279,7 @@ class Metrics:
 def _is_inside(request: Request, networks: Sequence[str]) -> bool:
     """Whether all the addresses that a request came by are in these networks."""
     # A proxy on this machine that the settings do not name would make the whole world look local: its headers show it.
-    # An entry that is no address may stand for anybody: only the proxy's own address is known then (threat T24).
+    # An entry that is no address may stand for any client: only the proxy's own address is known then (threat T24).
     if any(request.headers.get(name) for name in _FORWARDED) or not is_readable(
         request.header(b"x-forwarded-for")
     ):

@@ -12,6 +12,7 @@ from ipaddress import ip_address
 from itertools import islice
 from typing import TYPE_CHECKING, Final, NamedTuple
 
+from ibi.http.client_address import is_loopback
 from ibi.identifier.generator import TRIAL_DOMAINS, is_public_ip
 from ibi.identifier.repository import LAST_PORT
 from ibi.protocol import vocabulary as say
@@ -23,7 +24,6 @@ from ibi.protocol.vocabulary import ItemState
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
 
-    from ibi.http.client import HostPort
     from ibi.identifier.forms import IBIForms
     from ibi.protocol.language import LanguagePreference
     from ibi.protocol.persistent_url import PersistentURL
@@ -41,6 +41,7 @@ _LONGEST_URL: Final = 8192  # characters of a URL that a reader is sent to
 _LONGEST_MODIFIER: Final = 128  # characters of a modifier
 _LONGEST_MOMENT: Final = 40  # characters of a timestamp
 _THIS_MACHINE: Final = ("localhost", "127.0.0.1", "::1")
+_ANY_ADDRESS: Final = ("0.0.0.0", "::")  # noqa: S104 - compared, not bound
 _HERE: Final = TRIAL_DOMAINS - {"example", "test", "invalid"}
 """Names that lead to this machine or this network."""
 
@@ -150,14 +151,11 @@ def place(host: str, port: int) -> tuple[str, int]:
     return str(getattr(address, "ipv4_mapped", None) or address), port
 
 
-def places_of(own: Iterable[HostPort]) -> frozenset[tuple[str, int]]:
-    """Where URLs lead to that come back to a service which answers there."""
-    found = set()
-    for each in own:
-        here = each.ip is not None and (each.ip.is_loopback or each.ip.is_unspecified)
-        hosts = (each.host, *(_THIS_MACHINE if here else ()))
-        found |= {place(host, each.port) for host in hosts}
-    return frozenset(found)
+def places_of(own: Iterable[tuple[str, int]]) -> frozenset[tuple[str, int]]:
+    """Where URLs lead to that come back to a service which answers at these hosts and ports."""
+    found = {place(*each) for each in own}
+    here = {port for host, port in found if is_loopback(host) or host in _ANY_ADDRESS}
+    return frozenset(found | {(host, port) for host in _THIS_MACHINE for port in here})
 
 
 def _is_public_host(host: str) -> bool:

@@ -92,7 +92,7 @@ class Upstream:
         self._address = str(where)
         self._client = client
         self._name = service.main.canonical
-        self._own = places_of(own)
+        self._own = places_of((each.host, each.port) for each in own)
         self._private_urls = private_urls
         self._health = CircuitBreakers()
 

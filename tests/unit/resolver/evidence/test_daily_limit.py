@@ -42,8 +42,8 @@ def test_another_day_has_a_limit_of_its_own(now: float) -> None:
 
 
 def test_what_is_left_out_is_told_at_1_10_and_100() -> None:
-    limit, told = full(), []
+    limit, reported = full(), list[dict[str, str | int]]()
     for _ in range(150):
         assert limit.refuses("original", SIGHT, A_DAY + 1)
-        told += limit.told("original", SIGHT)
-    assert told == [("original", LIAR, count) for count in (1, 10, 100)]
+        reported += limit.report("original", SIGHT)
+    assert reported == [{"entries": "original", "archive": LIAR, "count": count} for count in (1, 10, 100)]
