@@ -86,15 +86,16 @@ def check_resolver(data: Path) -> None:
 def _open_stores(data: Path, settings: ResolverSettings, names: Names) -> Stores:
     """Open the stores of a resolver in its data directory; all its processes share the same files."""
     known = open_registry(data)
+    evidence = Evidence(data / EVIDENCE_FILE, time.time)
     addresses = AddressPolicy(allow_private=settings.allow_private_archives)
     client = partial(Client, addresses, names, LIMITS)
     return Stores(
         known,
         Readiness(known),
         Knowledge(
-            HintCache(data / "hints"),
+            HintCache(data / "hints", recorded=evidence.settle),
             AnswerCache(data / "memory", time.time, stale_seconds=settings.stale_seconds),
-            Evidence(data / EVIDENCE_FILE, time.time),
+            evidence,
             time.time,
         ),
         Metrics(data),
@@ -223,7 +224,8 @@ class _Assembly:
         own = host_ports([settings.address, *settings.aliases])
         async with Downloads(AddressPolicy(allow_private=True), self._stores.names) as downloads:
             fetch = partial(fetch_list, downloads, settings.mirror)
-            await Mirror(self._stores.registry, settings.mirror_key, fetch, own, time.time).run()
+            registry, key = self._stores.registry, settings.mirror_key
+            await Mirror(registry, key, fetch, own, settings.service, time.time).run()
 
 
 def _refuse(before: ResolverSettings, found: ResolverSettings) -> None:

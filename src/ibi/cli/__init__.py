@@ -12,6 +12,7 @@ import argparse
 import io
 import os
 import sys
+import time
 from typing import TYPE_CHECKING
 
 import ibi
@@ -19,6 +20,7 @@ from ibi.cli import archive, doctor, inspect, mint, resolve, resolver, up
 from ibi.cli.common import Parser
 from ibi.cli.mint import serve
 from ibi.errors import IbiError, ParseError
+from ibi.identifier.dates import check_calendar
 from ibi.runtime.i18n import printable, say
 
 if TYPE_CHECKING:
@@ -33,6 +35,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     _print_anything()
     args = _parser().parse_args(argv)
     try:
+        if args.run not in {inspect.run, doctor.run}:  # they need no clock, or tell of it
+            check_calendar(time.time_ns())
         status: int = args.run(args)
         sys.stdout.flush()
     # Commands import what is heavy when they run, so that a bare install (no extras) has `ibi inspect`.

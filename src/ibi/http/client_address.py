@@ -45,9 +45,7 @@ def read_addresses(peer: str, forwarded: str, proxies: Sequence[IPNetwork]) -> t
     """
     found: list[str] = []
     for text in (peer, *reversed(forwarded.split(","))) if forwarded else (peer,):
-        # Some proxies write brackets and a port: they belong to a connection, not to an address.
-        match = _WITH_PORT.fullmatch(text.strip())
-        address = _address((match[1] or match[2]) if match else text.strip())
+        address = _entry(text)
         if address is None:
             break  # what cannot be read vouches for nothing further left
         if not _within(address, proxies):
@@ -61,6 +59,22 @@ def trusted_address(peer: str, forwarded: str, proxies: Sequence[IPNetwork]) -> 
     """Return the address that a request came from as far as it is vouched for; None where none is."""
     addresses = read_addresses(peer, forwarded, proxies)
     return addresses[-1] if addresses else None
+
+
+def is_readable(forwarded: str) -> bool:
+    """Whether each entry of X-Forwarded-For is an address; so it is without the header."""
+    return not forwarded or all(_entry(text) is not None for text in forwarded.split(","))
+
+
+def hides_client(peer: str, forwarded: str, proxies: Sequence[IPNetwork]) -> bool:
+    """Whether trusted proxies name no client, because what one of them wrote is no address: a fault of its settings.
+
+    All clients behind that proxy then count as one, which no one sees from outside.
+    """
+    if is_readable(forwarded) or read_addresses(peer, forwarded, proxies):
+        return False
+    own = _address(peer)
+    return own is not None and _within(own, proxies)
 
 
 def list_addresses(peer: str, forwarded: str, proxies: Sequence[IPNetwork]) -> tuple[str, ...]:
@@ -123,6 +137,13 @@ def _address(text: str) -> IPv4Address | IPv6Address | None:
     if isinstance(address, IPv6Address):
         return None if address.scope_id is not None else address.ipv4_mapped or address
     return address
+
+
+def _entry(text: str) -> IPv4Address | IPv6Address | None:
+    """Read an entry of the header; brackets and port, which some proxies write, belong to a connection."""
+    text = text.strip()
+    match = _WITH_PORT.fullmatch(text)
+    return _address((match[1] or match[2]) if match else text)
 
 
 def _within(address: IPv4Address | IPv6Address, networks: Sequence[IPNetwork]) -> bool:

@@ -10,7 +10,7 @@ from __future__ import annotations
 from datetime import UTC, datetime, timedelta
 from typing import NamedTuple
 
-from ibi.errors import ParseError
+from ibi.errors import ClockError, ParseError
 
 TICKS = 10**9
 """Ticks in a second."""
@@ -21,6 +21,7 @@ GRANULARITIES: tuple[int, ...] = (MINUTE, *(10**power for power in range(9, -1, 
 
 _1970 = datetime(1970, 1, 1, tzinfo=UTC)
 _LAST = 253402300799  # 9999-12-31T23:59:59Z, the last second that a calendar date can show
+_CALENDAR_ENDS = _LAST - 366 * 86_400  # what is reckoned from a clock may lie a year later
 
 
 class LabelDate(NamedTuple):
@@ -59,10 +60,19 @@ class LabelDate(NamedTuple):
 
 
 def date_text(ticks: int) -> str:
-    """A moment as `LabelDate.text` shows it, fraction digits only where there are any: "2009-02-16T17:46:00.25Z"."""
-    year, month, day, hour, minute, second, fraction = civil(ticks)
+    """A moment as `LabelDate.text` shows it, fraction digits only where there are any: "2009-02-16T17:46:00.25Z".
+
+    One after the year 9999 is shown as its last second.
+    """
+    year, month, day, hour, minute, second, fraction = civil(min(ticks, _LAST * TICKS))
     point = f".{fraction}" if fraction else ""
     return f"{year}-{month}-{day}T{hour}:{minute}:{second}{point}Z"
+
+
+def check_calendar(now: int) -> None:
+    """Return if dates can be reckoned from a clock that reads `now` (ticks). Raises ClockError (threat T32)."""
+    if now > _CALENDAR_ENDS * TICKS:
+        raise ClockError("the clock of this machine is past the year 9998: set it right")
 
 
 def civil(ticks: int) -> tuple[str, str, str, str, str, str, str]:

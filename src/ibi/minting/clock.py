@@ -2,7 +2,7 @@
 
 A label's date is for ever, so a clock that is wrong must not make one. A clock is not trusted if
 
-- it stands before the first label of the world;
+- it stands before the first label of the world, or at the end of the calendar;
 - it is behind what it showed at the last label;
 - it has moved on by more than a day further than the machine has been running since. Across a restart it is not known
   how long the machine was off; then a clock that is synchronised is trusted, another one is not.
@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from ibi.errors import ClockError
-from ibi.identifier.dates import TICKS, date_text
+from ibi.identifier.dates import TICKS, check_calendar, date_text
 from ibi.identifier.ibip import EPOCH
 from ibi.minting.machine import UNKNOWN
 
@@ -42,6 +42,7 @@ def check_clock_reading(record: StateRecord, now: int, machine: Machine, limits:
         raise ClockError(
             "the clock of this machine says {date}: it has not been set", date=date_text(max(0, now))
         )
+    check_calendar(now)
     if now < record.seen - limits.back:
         raise behind(record.seen - now)
     if limits.synchronised and machine.synchronised() is False:

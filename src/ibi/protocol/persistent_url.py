@@ -37,6 +37,12 @@ _INFLECTIONS = ("info", "json")
 _ESCAPED = re.compile(r"%(?:21|28|29|2[Bb]|3[Aa]|40)")  # ! ( ) + : @ and nothing else (URL-03)
 
 
+# A browser, a proxy or the holder would read another path in it (threat T21); some take an escaped slash for a slash.
+_CLIMBING = re.compile(
+    r"(?:(?<=/)|(?<=%2f))(?:\.|%2e){1,2}(?=/|%2f|\Z)|\\|%(?:5c|00|0a|0d)", re.ASCII | re.IGNORECASE
+).search
+_NO_SUCH_PART: Final = 'a part of a path is neither "." nor "..", and has no backslash and no line end'
+
 _NOT_IN_QUERY = re.compile("[^!-~]").search
 
 
@@ -83,12 +89,17 @@ class PersistentURL(NamedTuple):
     def parse(cls, raw_path: str, raw_query: str = "") -> PersistentURL:
         """Read the path (from its first slash) and the query (without its "?") of a request.
 
-        Raises ParseError: not an IBI, a modifier or list of verbs that means nothing, a contradictory query.
+        Raises ParseError: not an IBI, a modifier or list of verbs that means nothing, a contradictory query, a path
+        with a part that is "." or "..", a backslash, NUL, CR or LF, also where they are escaped (threat T21).
         """
         text = f"{raw_path}?{raw_query}" if raw_query else raw_path
         if len(text) > _grammar.MAX_URL:
             raise ParseError(WHAT, text, "it is longer than {limit} characters", limit=_grammar.MAX_URL)
         ibi, modifier, file_path, wrappers = _split(raw_path)
+        odd = _CLIMBING(file_path) if file_path else None
+        if odd is not None:
+            start = raw_path.rindex(file_path)
+            raise ParseError(WHAT, raw_path, _NO_SUCH_PART, start + odd.start(), start + odd.end())
         query = _read_query(raw_query) if raw_query else _NO_QUERY
         if raw_query == _LEGACY_QUERY:
             modifier += ":"

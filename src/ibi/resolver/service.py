@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from ibi.errors import ForbiddenAddress, ParseError
 from ibi.http.client import HostPort
+from ibi.http.proxy_faults import log_hidden_client
 from ibi.http.request import ClientGone, Request, hosts_of, read_body
 from ibi.http.response import JSON, NO_STORE, PLAIN, Response, pairs
 from ibi.protocol.messages import ChangeNotification, ExclusionRequest, InclusionRequest, read_request
@@ -44,6 +45,7 @@ from ibi.resolver.resolve.policy import Policy
 from ibi.resolver.resolve.queries import Queries
 from ibi.resolver.resolve.resolver import Resolver
 from ibi.resolver.resolve.round import Times
+from ibi.resolver.resolve.selection import places_of
 from ibi.resolver.resolve.upstream import Upstream
 
 if TYPE_CHECKING:
@@ -155,7 +157,7 @@ class ResolverService:
         )
         self.mail, sender = outgoing.mail, outgoing.acknowledgments
         self.membership, self._forms = _members(settings, stores, outgoing, own, self._site)
-        resolver = _resolver(settings, stores, outgoing.client, self._breakers)
+        resolver = _resolver(settings, stores, outgoing.client, self._breakers, own)
         self._notices = ChangeNotices(archives, knows.cache, stores.names)
         upstream = _upstream(settings, outgoing, own) if settings.upstream else None
         self._handlers = Handlers(settings, resolver, sender, self._site, metrics, upstream, tokens)
@@ -183,6 +185,8 @@ class ResolverService:
     async def respond(self, scope: dict[str, Any], receive: Receive, send: Send) -> None:
         """Answer one HTTP request that asks neither for assets nor for the administration."""
         request = Request.of(scope, self._trusted)
+        if self._trusted:
+            log_hidden_client(request, self._trusted)
         try:
             response = await self._answer(request, receive)
         except ClientGone:
@@ -319,9 +323,14 @@ def _members(
 
 
 def _resolver(
-    settings: ResolverSettings, stores: Stores, client: Client, breakers: CircuitBreakers
+    settings: ResolverSettings,
+    stores: Stores,
+    client: Client,
+    breakers: CircuitBreakers,
+    own: frozenset[HostPort],
 ) -> Resolver:
-    policy = Policy(strict=settings.policy == "strict", private_urls=settings.allow_private_archives)
+    private = settings.allow_private_archives
+    policy = Policy(settings.policy == "strict", private, places_of((each.host, each.port) for each in own))
     registry, knowledge = stores.registry, stores.knowledge
     generation = None if registry.generation is None else registry.generation.numbers
     seconds = settings.archive_seconds

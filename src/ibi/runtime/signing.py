@@ -35,6 +35,11 @@ SIGNATURE_TEXT: Final = re.compile(r"[0-9a-f]{128}")
 """A signature as text."""
 
 
+_PRIME: Final = (1 << 255) - 19
+_OF_ORDER_8: Final = 0x05FC536D880238B13933C6D305ACDFD5F098EFF289F4C345B027B2C28F95E826
+_SMALL_ORDER: Final = frozenset({0, 1, _PRIME - 1, _OF_ORDER_8, _PRIME - _OF_ORDER_8})
+
+
 class Signer:
     """Signs with the key of one data directory."""
 
@@ -65,9 +70,21 @@ def public_key(data: Path) -> str:
     return signer(data).public if (data / FILE).exists() else ""
 
 
+def is_key(text: str) -> bool:
+    """Whether a text is a public key that only its private key signs for.
+
+    Under the eight points of small order any forger makes a signature that fits. They have five values of y, which may
+    be spelled in further ways: with another sign, or with the prime added (RFC 8032, 5.1.3).
+    """
+    if not KEY_TEXT.fullmatch(text):
+        return False
+    y = int.from_bytes(bytes.fromhex(text), "little") & ((1 << 255) - 1)
+    return y % _PRIME not in _SMALL_ORDER
+
+
 def is_signed(message: bytes, signature: str, public: str) -> bool:
-    """Whether the signature is that of this message under this public key; both as text."""
-    if not (SIGNATURE_TEXT.fullmatch(signature) and KEY_TEXT.fullmatch(public)):
+    """Whether the signature is that of this message under this public key, as `is_key` wants it; both as text."""
+    if not (SIGNATURE_TEXT.fullmatch(signature) and is_key(public)):
         return False
     try:
         key = Ed25519PublicKey.from_public_bytes(bytes.fromhex(public))

@@ -52,7 +52,9 @@ class RecordedEvidence(Evidence):
             raise SetupError("{path} cannot be written: {reason}", path="evidence", reason="full")
         self.recorded.append((what, facts))
 
-    note = write
+    def note(self, what: str, **facts: str | int) -> bool:
+        self.write(what, **facts)
+        return True
 
     def of(self, what: str) -> list[dict[str, str | int]]:
         return [facts for kind, facts in self.recorded if kind == what]

@@ -28,10 +28,11 @@ if TYPE_CHECKING:
 
 def stores(registry: Registry, folder: Path, names: Names, now: Callable[[], float] = time.time) -> Stores:
     """What is kept in a folder, which may have been used before; its user closes it."""
+    evidence = Evidence(folder / EVIDENCE_FILE, now)
     knowledge = Knowledge(
-        HintCache(folder / "hints"),
+        HintCache(folder / "hints", recorded=evidence.settle),
         AnswerCache(folder / "memory", now),
-        Evidence(folder / EVIDENCE_FILE, now),
+        evidence,
         now,
     )
     throttle = FailureWindows(folder / "attempts", now)

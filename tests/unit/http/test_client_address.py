@@ -10,6 +10,7 @@ from ibi.errors import SetupError
 from ibi.http.client_address import (
     MOST_ADDRESSES,
     check_networks,
+    hides_client,
     in_networks,
     is_loopback,
     list_addresses,
@@ -95,6 +96,26 @@ def test_both_uses_agree_about_who_is_vouched_for(peer: str, forwarded: str) -> 
     addresses = list_addresses(peer, forwarded, PROXIES)
     assert read_addresses(peer, forwarded, PROXIES) == (addresses if vouched else ())
     assert vouched in {addresses[-1], None}
+
+
+@pytest.mark.parametrize(
+    ("peer", "forwarded", "hidden"),
+    [
+        ("10.1.2.3", "unknown", True),
+        ("10.1.2.3", f"{LICENSED}, unknown", True),
+        ("10.1.2.3", f"{LICENSED}, unknown, 10.9.9.9:80", True),
+        ("10.1.2.3", f"{LICENSED},", True),
+        ("10.1.2.3", "", False),
+        ("10.1.2.3", "10.4.5.6", False),
+        ("10.1.2.3", f"unknown, {STRANGER}:4711", False),
+        # What a stranger writes tells nothing of a proxy.
+        (STRANGER, "unknown", False),
+        ("", "unknown", False),
+        ("fe80::1%eth0", "unknown", False),
+    ],
+)
+def test_a_proxy_whose_word_cannot_be_read_hides_its_clients(peer: str, forwarded: str, hidden: bool) -> None:
+    assert hides_client(peer, forwarded, PROXIES) is hidden
 
 
 def test_what_is_no_network_is_one_clear_sentence() -> None:

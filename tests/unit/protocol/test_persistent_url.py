@@ -126,3 +126,27 @@ def test_the_fault_is_pointed_at_within_the_path() -> None:
 def test_the_authority_of_a_text_is_not_looked_at() -> None:
     for text in (f"http://urlib.net:80/{IBIP}", f"HTTPS://x.example/{IBIP}#part", IBIP, f"/{IBIP}"):
         assert str(PersistentURL.from_text(text).ibi) == IBIP
+
+
+@pytest.mark.proves("URL-19")
+@pytest.mark.parametrize(
+    ("path", "fault"),
+    [
+        ("/..", ".."), ("/a/../b", ".."), ("/a/./b", "."), ("/a/.", "."), ("/%2e%2E/b", "%2e%2E"), ("/.%2e", ".%2e"),
+        ("/a%2f..%2Fb", ".."), ("/a\\b", "\\"), ("/a%5Cb", "%5C"), ("/a%00", "%00"),
+        ("/a%0d%0ab", "%0d"), ("/%0A", "%0A"),
+    ],
+)  # fmt: skip
+@pytest.mark.parametrize("wrapper", ["", "/ibi"])
+def test_no_part_of_a_path_climbs_or_ends_a_line(path: str, fault: str, wrapper: str) -> None:
+    with pytest.raises(ParseError, match="a part of a path") as caught:
+        PersistentURL.parse(f"{wrapper}/{IBIP}{path}")
+    assert caught.value.text[caught.value.start : caught.value.end] == fault
+
+
+@pytest.mark.proves("URL-19")
+@pytest.mark.parametrize(
+    "path", ["/...", "/.a", "/a..", "/a../b", "/..a/b", "/%2e%2e%2e", "/%252e%252e", "/a%2fb", "/%5b"]
+)
+def test_other_parts_with_dots_are_names_of_files(path: str) -> None:
+    assert PersistentURL.parse(f"/{IBIP}{path}").file_path == path

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, Final
 from ibi.archive.model.file_names import file_parts
 from ibi.errors import BadItem, IbiError
 from ibi.runtime.durable_files import open_regular
-from ibi.runtime.signing import KEY_TEXT, canonical, is_signed
+from ibi.runtime.signing import canonical, is_key, is_signed
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -114,7 +114,7 @@ def read_receipt(text: bytes) -> Receipt:
 
 def is_signed_by(receipt: Receipt, key: str) -> bool:
     """Return whether a receipt was signed with a key, given as text. Raises BadItem for a text that is no key."""
-    if not KEY_TEXT.fullmatch(key):
+    if not is_key(key):
         raise BadItem("a key is 64 hexadecimal digits, as the Archive tells it at /-/about")
     return receipt.key == key
 

@@ -28,7 +28,9 @@ from ibi.archive.service.acknowledgments import AcknowledgmentCounter
 from ibi.archive.service.messages import NO_SERVICE, MessageService, refusal
 from ibi.archive.store.tables.catalogue import BoundedCatalogue, TooLarge
 from ibi.errors import IbiError, ParseError, SetupError
+from ibi.http.client_address import networks_of
 from ibi.http.limits.token_bucket import client_key
+from ibi.http.proxy_faults import log_hidden_client
 from ibi.http.request import Request, hosts_of
 from ibi.http.response import JSON, NO_STORE, PLAIN, Response
 from ibi.protocol import vocabulary as words
@@ -124,6 +126,7 @@ class ArchiveService:
         self._thread = ThreadPoolExecutor(1, "large-items")
         self._waiting = Counter[str]()
         self._admission = admission.AdmissionControl(settings, now)
+        self._proxies = networks_of(settings.trusted_proxies)
         self._hosts = hosts_of((settings.address, *settings.aliases))
         # Names compare without regard to case (GEN-13), so the path does, too.
         self._paths = frozenset(f"/{canonical}".lower() for canonical in settings.service.canonicals)
@@ -153,6 +156,8 @@ class ArchiveService:
         if scope["type"] != "http":
             return
         request = Request.of(scope)
+        if self._proxies:
+            log_hidden_client(request, self._proxies)
         try:
             response = await self._answer(request, receive)
         except Exception:  # noqa: BLE001 - a fault of ours: it must not look like an answer, nor show its insides

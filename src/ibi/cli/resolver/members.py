@@ -220,7 +220,7 @@ def _import(args: argparse.Namespace) -> int:
             found = RegistryList("", registry.mirrored_at(key), ())
         else:
             own = host_ports((settings.address, *settings.aliases))
-            found = read_list(_text(args.list), key, time.time(), own)
+            found = read_list(_text(args.list), key, time.time(), own, settings.service)
         done = apply_list(registry, found, key)
     counts = {
         "added": done.added,

@@ -159,9 +159,15 @@ class AddressPolicy:
         self._guard = Policy()
         self._verdict = lru_cache(maxsize=4096)(self._judge)
 
-    def check(self, ip: str) -> None:
-        """Return if `ip` (an address as text, no brackets) may be contacted; raise ForbiddenAddress if not."""
+    def check(self, ip: str, name: str = "") -> None:
+        """Return if `ip` (an address as text, no brackets) may be contacted; raise ForbiddenAddress if not.
+
+        `name`: the host name that leads there, if one was given; the error then does not tell the address.
+        """
         reason = self._verdict(ip)
+        # Who makes us ask may be a stranger, to whom we would tell the names and addresses of our own network (T01).
+        if reason is not None and name:
+            raise ForbiddenAddress("{name} leads to an address that must not be contacted", name=name)
         if reason is not None:
             raise ForbiddenAddress("the address {ip} must not be contacted: {reason}", ip=ip, reason=reason)
 

@@ -53,7 +53,7 @@ class CheckedNames(AbstractResolver):
         """Return the addresses of a host. Raises ForbiddenAddress, and OSError where there are none."""
         found = await self._names(host, port)
         for ip, _ in found:
-            self._policy.check(ip)
+            self._policy.check(ip, host)
         if not found:
             raise OSError(ENODATA, os.strerror(ENODATA))
         return [

@@ -100,7 +100,7 @@ class ConnectionPool:
         """Connect to the first address of a destination that takes a connection, all of them judged beforehand."""
         addresses = await self._addresses(destination)
         for ip, _ in addresses:
-            self._policy.check(ip)
+            self._policy.check(ip, "" if destination.where.ip else destination.where.host)
         self._make_space()
         problem = "it has no address"
         for ip, port in addresses[: self._limits.addresses]:

@@ -16,7 +16,7 @@ import lmdb
 from ibi.resolver.cache.store import FAULTS, SharedFile, WriteBehind, drop_stretch
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Callable, Iterable
     from pathlib import Path
 
     from ibi.resolver.cache.store import Opened
@@ -70,12 +70,17 @@ class _ServiceNumbers:
 class HintCache:
     """Hints about items, by canonical name. Nothing here waits for a disk, but the constructor and `close`.
 
-    `path` is a folder of its own; it is to be opened after a fork and once in a process. A service IBI that comes out
+    `path` is a folder of its own; it is to be opened after a fork and once in a process. `recorded` returns, in a
+    thread, whether the evidence has what was noted so far: an original that it lacks is forgotten with this process,
+    so that its sight is tried again (threat T42). A service IBI that comes out
     may be that of an Archive that is no longer included. Raises SetupError where the folder cannot be used.
     """
 
-    def __init__(self, path: Path, most_bytes: int = MOST_BYTES) -> None:
+    def __init__(
+        self, path: Path, most_bytes: int = MOST_BYTES, recorded: Callable[[], bool] = lambda: True
+    ) -> None:
         self._most = most_bytes
+        self._recorded = recorded
         self._file = SharedFile(path, most_bytes, ("hints", "services"))
         self._services = _ServiceNumbers(0)
         self._behind: WriteBehind[_HintChange] = WriteBehind(
@@ -155,6 +160,8 @@ class HintCache:
         return services
 
     def _write(self, batch: dict[bytes, _HintChange]) -> int:
+        if any(note.original for note in batch.values()) and not self._recorded():
+            batch = {key: note._replace(original=None, moved=False) for key, note in batch.items()}
         if self._file.replaced():
             self._file.mend()
         opened = self._file.opened

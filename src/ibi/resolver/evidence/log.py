@@ -14,6 +14,7 @@
 | deleted | `ibi`: the forms of an item; `archive` that says that it was removed |
 | alert | `kind`; `ibi` of the item; `archives` that the alert is about, with blanks between them |
 | damage | what a writer found wrong with the log itself; see `files` |
+| left-out | `count` of `entries` of a kind about an `archive` that were not written today (`daily_limit`) |
 | overflow | `count` of notes that were lost, because too many waited or the disk was full |
 
 Archives are named by the IBI of their service. No fact is a key, a reader's address or the query of a persistent URL:
@@ -32,6 +33,7 @@ from typing import TYPE_CHECKING, Final
 
 from ibi.errors import SetupError
 from ibi.resolver.evidence.chain import Anchor, Entry, LogVerification, NewEntry, read_line
+from ibi.resolver.evidence.daily_limit import DailyLimit
 from ibi.resolver.evidence.files import EvidenceFiles
 from ibi.runtime.durable_files import setup_errors
 
@@ -49,7 +51,7 @@ LONGEST_FACT: Final = 2_048
 """Characters of a fact; the rest is left out."""
 
 MOST_WAITING: Final = 10_000
-"""Entries that wait to be written; more are lost, and counted."""
+"""Entries that wait to be written; sights that come then are tried again, others are lost and counted."""
 
 REPEAT_SECONDS: Final = 3_600
 """For so long, each process records the same original, removal or alert only once."""
@@ -67,11 +69,13 @@ FACTS: Final[dict[str, frozenset[str]]] = {
     "migrated": frozenset({"ibi", "from", "to"}),
     "deleted": frozenset({"ibi", "archive"}),
     "alert": frozenset({"kind", "ibi", "archives"}),
+    "left-out": frozenset({"entries", "archive", "count"}),
 }
 """The entries that may be written, each with the names of its facts."""
 
 _UNREADABLE = "{path} cannot be read: {reason}"
 _ONCE = frozenset({"original", "deleted", "alert"})
+_SEEN_AGAIN = frozenset({"original", "migrated"})  # what is seen again, as long as it is not remembered
 _BATCH = 1_000  # entries that share a flush
 _BATCH_SECONDS = 0.2  # how long a batch is collected
 _CLOSING_SECONDS = 10.0  # how long a stop waits for the disk
@@ -95,6 +99,10 @@ class Evidence:
         self._changed = threading.Condition()
         self._waiting: deque[tuple[float, str, Mapping[str, str | int]]] = deque()
         self._recent: OrderedDict[tuple[str | int, ...], float] = OrderedDict()
+        self._daily = DailyLimit()
+        self._writing = 0  # entries in the hands of the thread
+        self._written = 0
+        self._failing = False
         self._lost_unrecorded = 0
         self._thread: threading.Thread | None = None
         self._closed = False
@@ -108,20 +116,27 @@ class Evidence:
         with setup_errors("{path} cannot be written: {reason}", under=self._files.path):
             self._files.append([new])
 
-    def note(self, what: str, **facts: str | int) -> None:
-        """Append an entry within half a second, in the background; return at once.
+    def note(self, what: str, **facts: str | int) -> bool:
+        """Append an entry within half a second, in the background; return at once whether it is going to be there.
 
-        A kill before that loses it. Where too many wait, or after `close`, it is counted as overflow.
+        A kill before that loses it. Where too many wait, or after `close`, it is counted as overflow, unless it is a
+        sight that comes again; beyond `daily_limit` it is counted as left out.
         """
         # Every reader can ask for one item again and again: without this, readers would fill the disk with its alert.
         key = (what, *facts.values()) if what in _ONCE else None
         now = self._now()
         with self._changed:
             if key is not None and now - self._recent.get(key, -inf) < REPEAT_SECONDS:
-                return
+                return True
             if self._closed or len(self._waiting) >= self._most:
-                self._lose(1)
-                return
+                if self._closed or what not in _SEEN_AGAIN:
+                    self._lose(1)
+                return False
+            if self._daily.full.get(what) and self._daily.refuses(what, facts, now):
+                report = self._daily.report(what, facts)
+                self._waiting.extend((now, "left-out", each) for each in report)
+                self._changed.notify_all()
+                return False
             if key is not None:
                 self._recent[key] = now
                 self._recent.move_to_end(key)
@@ -132,15 +147,19 @@ class Evidence:
                 self._thread = threading.Thread(target=self._work, name="evidence", daemon=True)
                 self._thread.start()
             if len(self._waiting) == 1:
-                self._changed.notify()  # the others of a batch need no wake-up: the thread takes all that wait
+                self._changed.notify_all()  # the others of a batch need no wake-up: the thread takes all that wait
+            return True
 
-    def original(self, forms: IBIForms, archive: str) -> None:
-        """Record that an Archive is the first that was seen with the Original of an item."""
-        self.note("original", ibi=" ".join(forms.words), archive=archive)
+    def original(self, forms: IBIForms, archive: str) -> bool:
+        """Record that an Archive is the first that was seen with the Original of an item.
 
-    def migrated(self, forms: IBIForms, origin: str, destination: str) -> None:
-        """Record that the Original of an item went from one Archive to another."""
-        self.note("migrated", ibi=str(forms), **{"from": origin, "to": destination})
+        Where False comes back it is not recorded, and must not be remembered: it is a sight for the next time.
+        """
+        return self.note("original", ibi=" ".join(forms.words), archive=archive)
+
+    def migrated(self, forms: IBIForms, origin: str, destination: str) -> bool:
+        """Record that the Original of an item went from one Archive to another; False as of `original`."""
+        return self.note("migrated", ibi=str(forms), **{"from": origin, "to": destination})
 
     def deleted(self, forms: IBIForms, archive: str) -> None:
         """Record that an Archive reports an item as removed."""
@@ -149,6 +168,15 @@ class Evidence:
     def alert(self, kind: str, ibi: str, archives: Iterable[str] = ()) -> None:
         """Record an alert about an item and these Archives."""
         self.note("alert", kind=kind, ibi=ibi, archives=" ".join(archives)[:LONGEST_FACT])
+
+    def settle(self) -> bool:
+        """Return, for another thread than an event loop's, whether all that was noted so far is written."""
+        with self._changed:
+            noted = self._written + self._writing + len(self._waiting)
+            self._changed.wait_for(
+                lambda: self._failing or self._closed or self._written >= noted, _CLOSING_SECONDS
+            )
+            return self._written >= noted
 
     def lines(self) -> Iterator[bytes]:
         """Read the lines of the log as they are. Raises SetupError."""
@@ -177,7 +205,7 @@ class Evidence:
         """Write what waits; from then on, `note` only counts overflow."""
         with self._changed:
             self._closed = True
-            self._changed.notify()
+            self._changed.notify_all()
         if self._thread is not None:
             self._thread.join(_CLOSING_SECONDS)
 
@@ -187,13 +215,12 @@ class Evidence:
 
     def _work(self) -> None:
         """Write what waits, batch by batch, until closed."""
-        failing = False
         while True:
             with self._changed:
                 self._changed.wait_for(lambda: self._closed or self._waiting)
                 self._changed.wait_for(lambda: self._closed, _BATCH_SECONDS)
                 batch = [self._waiting.popleft() for _ in range(min(_BATCH, len(self._waiting)))]
-                lost, closed = self._lost_unrecorded, self._closed
+                lost, closed, self._writing = self._lost_unrecorded, self._closed, len(batch)
             if not batch and not lost:
                 return  # only closing leaves nothing to do
             overflow = [NewEntry(_moment(self._now()), "overflow", {"count": lost})] if lost else []
@@ -201,18 +228,23 @@ class Evidence:
                 self._files.append([*overflow, *(_new_entry(*each) for each in batch)])
             except OSError as error:
                 # Logged once for a full disk, not five times a second.
-                if not failing or closed:
+                if not self._failing or closed:
                     _log.error("%s cannot be written: %s", self._files.path, error.strerror)
-                failing = True
                 with self._changed:
+                    self._failing, self._writing = True, 0
                     self._waiting.extendleft(reversed(batch))
+                    self._changed.notify_all()
                     if closed:
                         self._lose(len(self._waiting))
                         return
             else:
-                failing = False
                 with self._changed:
+                    self._failing, self._writing = False, 0
+                    self._written += len(batch)
                     self._lost_unrecorded -= lost
+                    for moment, what, facts in batch:
+                        self._daily.count(what, facts, moment)
+                    self._changed.notify_all()
 
 
 def _new_entry(now: float, what: str, facts: Mapping[str, str | int]) -> NewEntry:

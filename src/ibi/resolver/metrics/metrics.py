@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
 
 import ibi
-from ibi.http.client_address import in_networks
+from ibi.http.client_address import in_networks, is_readable
 from ibi.http.response import NO_STORE, Response
 from ibi.resolver.metrics.shared_counters import SharedCounters
 from ibi.resolver.model.alert import Kind
@@ -280,7 +280,10 @@ class Metrics:
 def _is_inside(request: Request, networks: Sequence[str]) -> bool:
     """Whether all the addresses that a request came by are in these networks."""
     # A proxy on this machine that the settings do not name would make the whole world look local: its headers show it.
-    if any(request.headers.get(name) for name in _FORWARDED):
+    # An entry that is no address may stand for any client: only the proxy's own address is known then (threat T24).
+    if any(request.headers.get(name) for name in _FORWARDED) or not is_readable(
+        request.header(b"x-forwarded-for")
+    ):
         return False
     return all(in_networks(address, tuple(networks)) for address in request.addresses)
 

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
     from ibi.http.client import HostPort
     from ibi.http.client.download import Downloads
+    from ibi.identifier.forms import IBIForms
     from ibi.resolver.registry.published_list import RegistryList
 
 FETCH_SECONDS: Final = 30.0
@@ -134,20 +135,21 @@ class Mirror:
     """Keeps the Archives of another resolver included here.
 
     `fetch` returns the text of its list and raises IbiError; `key` is its public key; `own`: where this resolver
-    answers; `now` returns POSIX seconds. Several processes may run one at the same time.
+    answers; `service`: its own; `now` returns POSIX seconds. Several processes may run one at the same time.
     """
 
     _registry: MirroredArchives
     _key: str
     _fetch: Callable[[], Awaitable[bytes]]
     _own: Collection[HostPort]
+    _service: IBIForms
     _now: Callable[[], float]
     problem: IbiError | None = field(default=None, init=False)
     """Why the last refresh failed; None if it did not. Until one succeeds, the Archives stay as they are."""
 
     async def refresh(self) -> MirrorChanges:
         """Fetch and apply the list once. Raises IbiError."""
-        fetched = read_list(await self._fetch(), self._key, self._now(), self._own)
+        fetched = read_list(await self._fetch(), self._key, self._now(), self._own, self._service)
         return await asyncio.to_thread(apply_list, self._registry, fetched, self._key)
 
     async def run(self) -> None:

@@ -17,7 +17,7 @@ from ibi.errors import BadItem, ForbiddenAddress, ParseError
 from ibi.http.client import HostPort
 from ibi.identifier.forms import IBI, IBIForms, parse_ibi
 from ibi.resolver.model.archive import moment_text
-from ibi.runtime.signing import KEY_TEXT, canonical, is_signed
+from ibi.runtime.signing import canonical, is_key, is_signed
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection
@@ -116,12 +116,15 @@ class RegistryList:
     left_out: int = 0
 
 
-def read_list(text: bytes, key: str, now: float, own: Collection[HostPort] = ()) -> RegistryList:
+def read_list(
+    text: bytes, key: str, now: float, own: Collection[HostPort] = (), service: IBIForms | None = None
+) -> RegistryList:
     """Read a list and check that it was signed with the key (64 hexadecimal digits), not later than `now`.
 
-    Left out are Archives at an address that no Archive can have, or that is one of our `own`. Raises BadItem.
+    Left out are Archives at an address that no Archive can have, or that is one of our `own`, and what bears the name
+    of our own `service`. The line feed at its end may be missing: editors and copying by hand lose it. Raises BadItem.
     """
-    if not KEY_TEXT.fullmatch(key):
+    if not is_key(key):
         raise BadItem("a key is 64 hexadecimal digits, as the resolver tells it at /-/about")
     try:
         value = json.loads(text) if len(text) <= LONGEST_LIST else None
@@ -138,7 +141,7 @@ def read_list(text: bytes, key: str, now: float, own: Collection[HostPort] = ())
     ):
         raise BadItem(_NO_LIST)
     # Only the canonical spelling is taken: what was signed is then exactly what is read, whatever JSON parser reads it.
-    if canonical_text + b"\n" != text or not is_signed(message, signature, key):
+    if canonical_text != text.removesuffix(b"\n") or not is_signed(message, signature, key):
         raise BadItem("the list was not signed with this key, or has been changed")
     # A day of grace for clocks that differ; a list of the far future would keep out all later ones (`apply_list`).
     if not _MOMENT(issued) or issued > moment_text(now + _CLOCK_SKEW):
@@ -149,7 +152,9 @@ def read_list(text: bytes, key: str, now: float, own: Collection[HostPort] = ())
     usable = {
         each.service_ibi.canonical: each
         for each in read
-        if each is not None and HostPort.parse(each.address) not in own
+        if each is not None
+        and HostPort.parse(each.address) not in own
+        and not (service is not None and service.names(each.service_ibi))
     }
     return RegistryList(resolver, issued, tuple(usable.values()), len(read) - len(usable))
 

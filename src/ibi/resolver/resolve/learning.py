@@ -69,17 +69,15 @@ class Knowledge:
             return  # all of this is known, as it mostly is
         names = {query.ibi.canonical, *(answer.forms.canonicals if answer.forms else ())}
         forms = answer.forms or _forms(query.ibi) if shows_original else None
-        is_first = forms is not None and hint.original is None
+        # Remembered is what the evidence has: a sight that it cannot take comes again (threat T42).
+        is_first = forms is not None and hint.original is None and self.evidence.original(forms, service)
         if hint.hint != service or is_first:
             new_hint = None if hint.hint == service else service
             self.hints.remember(names, hint=new_hint, original=service if is_first else None)
-        if forms is None:
+        if forms is None or hint.original is None or not _gave_up(hint.original, responses, included):
             return
-        if hint.original is None:
-            self.evidence.original(forms, service)
-        elif _gave_up(hint.original, responses, included):
+        if self.evidence.migrated(forms, hint.original, service):
             self.hints.moved(names, service)
-            self.evidence.migrated(forms, hint.original, service)
 
     def is_not_known(self, query: UrlRequest, archives: str) -> bool:
         """Whether all these Archives (`Members.version`) said a moment ago that they do not know the item."""

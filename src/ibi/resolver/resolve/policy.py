@@ -18,14 +18,15 @@ Without likely holders, for an original, or in the strict policy, all are asked 
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING, Final, Literal, NamedTuple
 
 from ibi.errors import IbiError
 from ibi.identifier.legacy import LegacyId
-from ibi.resolver.resolve.selection import host_of_url, is_safe_url
+from ibi.resolver.resolve.selection import host_of_url, is_safe_url, place_of_url
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Collection, Sequence
 
     from ibi.protocol.messages import UrlRequest
     from ibi.protocol.url_list import UrlList
@@ -76,13 +77,25 @@ DIFFERENCES: Final = (
 
 
 class Policy:
-    """One of the two policies. `private_urls`: whether a redirect may lead to an address that is not public."""
+    """One of the two policies. `private_urls`: whether a redirect may lead to an address that is not public.
 
-    __slots__ = ("differences", "name", "private_urls", "remembers", "strict")
+    `own`: the hosts and ports at which this resolver answers, as `places_of` spells them; no redirect leads there.
+    """
 
-    def __init__(self, strict: bool = False, private_urls: bool = False) -> None:  # noqa: FBT001, FBT002 - settings
+    __slots__ = ("_may_lead_back", "_own", "differences", "name", "private_urls", "remembers", "strict")
+
+    def __init__(
+        self,
+        strict: bool = False,  # noqa: FBT001, FBT002 - a setting
+        private_urls: bool = False,  # noqa: FBT001, FBT002 - a setting
+        own: Collection[tuple[str, int]] = (),
+    ) -> None:
         self.strict = strict
         self.private_urls = private_urls
+        self._own = frozenset(own)
+        # Most URLs name none of these, and need no second look; an address of IPv6 has many spellings.
+        hosts = [re.escape(host) for host, _ in own]
+        self._may_lead_back = re.compile("|".join((r"//\[", *hosts)), re.IGNORECASE).search
         self.name = "strict" if strict else "hardened"
         """As the command line calls it."""
         self.differences = () if strict else DIFFERENCES
@@ -136,5 +149,8 @@ class Policy:
     def leads(self, archive: Archive, url: str | None) -> bool:
         """Whether a reader may be sent to a URL."""
         if url is None or not is_safe_url(url, allow_private=self.private_urls):
+            return False
+        # A browser would ask here again, some twenty times (threat T13).
+        if self._may_lead_back(url) and place_of_url(url) in self._own:
             return False
         return not archive.url_hosts or host_of_url(url) in archive.url_hosts

@@ -12,6 +12,7 @@ from ipaddress import ip_address
 from itertools import islice
 from typing import TYPE_CHECKING, Final, NamedTuple
 
+from ibi.http.client_address import is_loopback
 from ibi.identifier.generator import TRIAL_DOMAINS, is_public_ip
 from ibi.identifier.repository import LAST_PORT
 from ibi.protocol import vocabulary as say
@@ -36,9 +37,12 @@ MOST_ALTERNATIVES: Final = 30
 MOST_WEIGHED: Final = 2_000
 """Relations that are looked at for them, however many answers there are."""
 
+_HTTP_PORT, _HTTPS_PORT = 80, 443
 _LONGEST_URL: Final = 8192  # characters of a URL that a reader is sent to
 _LONGEST_MODIFIER: Final = 128  # characters of a modifier
 _LONGEST_MOMENT: Final = 40  # characters of a timestamp
+_THIS_MACHINE: Final = ("localhost", "127.0.0.1", "::1")
+_ANY_ADDRESS: Final = ("0.0.0.0", "::")  # noqa: S104 - compared, not bound
 _HERE: Final = TRIAL_DOMAINS - {"example", "test", "invalid"}
 """Names that lead to this machine or this network."""
 
@@ -113,8 +117,9 @@ def removed_on(answers: Iterable[UrlList]) -> str:
 def is_safe_url(url: str, *, allow_private: bool = False) -> bool:
     """Whether a redirect may lead to a URL at all (note 4).
 
-    http or https, with a host and without userinfo; ASCII without control characters, blanks and backslash; at most
-    8 KiB; no literal address, in whatever notation browsers read as one, that is not public.
+    http or https, with a host whose labels all have a letter or digit, and without userinfo; ASCII without control
+    characters, blanks and backslash; at most 8 KiB; no literal address, in whatever notation browsers read as one, that
+    is not public.
     """
     match = _SAFE(url) if len(url) <= _LONGEST_URL else None
     if match is not None and len(url) > SURELY_SHORT and not are_short(url):
@@ -128,6 +133,32 @@ def host_of_url(url: str) -> str:
     """The host of a URL that is safe, in lower case; "" for any other."""
     match = _SAFE(url)
     return match[1].lower().removesuffix(".") if match else ""
+
+
+def place_of_url(url: str) -> tuple[str, int] | None:
+    """Where a URL that is safe leads, as `place` spells it; None for any other."""
+    match = _SAFE(url)
+    return place(host_of_url(url).strip("[]"), int(match[2] or _HTTP_PORT)) if match else None
+
+
+def place(host: str, port: int) -> tuple[str, int]:
+    """A host and a port in one spelling, of which there are many for IPv6.
+
+    80 stands for 443, too: a service behind a proxy has both.
+    """
+    port = _HTTP_PORT if port == _HTTPS_PORT else port
+    try:
+        address = ip_address(host)
+    except ValueError:
+        return host, port
+    return str(getattr(address, "ipv4_mapped", None) or address), port
+
+
+def places_of(own: Iterable[tuple[str, int]]) -> frozenset[tuple[str, int]]:
+    """Where URLs lead to that come back to a service which answers at these hosts and ports."""
+    found = {place(*each) for each in own}
+    here = {port for host, port in found if is_loopback(host) or host in _ANY_ADDRESS}
+    return frozenset(found | {(host, port) for host in _THIS_MACHINE for port in here})
 
 
 def _is_public_host(host: str) -> bool:
@@ -144,8 +175,10 @@ def _is_public_host(host: str) -> bool:
     return True
 
 
+_LABEL = "[_-]*[A-Z0-9][A-Z0-9_-]*"  # more than DNS allows: names with underscores are in use
 _SAFE = re.compile(
-    r"https?://([A-Za-z0-9._~-]+|\[[0-9A-Fa-f:.]+\])(?::([0-9]{1,5}))?(?:[/?#][!-\[\]-~]*)?", re.IGNORECASE
+    rf"https?://((?:{_LABEL}\.)*{_LABEL}\.?|\[[0-9A-F:.]+\])(?::([0-9]{{1,5}}))?(?:[/?#][!-\[\]-~]*)?",
+    re.ASCII | re.IGNORECASE,
 ).fullmatch
 _DOTTED = re.compile(r"(?:(?:25[0-5]|2[0-4][0-9]|1[0-9]{2}|[1-9]?[0-9])(?:\.(?!$)|$)){4}").fullmatch
 

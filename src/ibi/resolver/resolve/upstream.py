@@ -36,7 +36,7 @@ from ibi.resolver.model.hops import Hops
 from ibi.resolver.resolve.answer_reader import asks_for_pause, failure_of_status
 from ibi.resolver.resolve.breaker import CircuitBreakers
 from ibi.resolver.resolve.resolution import Redirected
-from ibi.resolver.resolve.selection import is_safe_url
+from ibi.resolver.resolve.selection import is_safe_url, place_of_url, places_of
 
 if TYPE_CHECKING:
     from collections.abc import Collection
@@ -65,9 +65,7 @@ _FAULTS = 500  # the first status of a fault of its own
 _OWN_QUESTION = "/robots.txt"  # short, and at every resolver; where it is not, 404 is an answer, too
 _MARKED = re.compile(r"[!-~]{1,256}", re.ASCII).fullmatch
 _ROOT = re.compile(r"http://([^/?#@\s]+)/?", re.ASCII | re.IGNORECASE).fullmatch
-_AUTHORITY = re.compile(r"(https?)://([^/?#]+)", re.ASCII | re.IGNORECASE).match
 _VISIBLE = re.compile(r"[\x20-\x7e]+", re.ASCII).fullmatch
-_HTTP_PORT, _HTTPS_PORT = 80, 443
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,7 +118,7 @@ class Upstream:
         self._address = str(where)
         self._client = client
         self._name = service.main.canonical
-        self._own = frozenset(own)
+        self._own = places_of((each.host, each.port) for each in own)
         self._private_urls = private_urls
         self._health = CircuitBreakers()
 
@@ -228,7 +226,7 @@ class Upstream:
             location = reply.headers.get(b"location", b"").decode("latin-1")
             if not is_safe_url(location, allow_private=self._private_urls):
                 return PeerGarbled("it gave an address that is not safe to follow")
-            if self._leads_here(location):
+            if place_of_url(location) in self._own:
                 return PeerGarbled("it leads back to this resolver")
             return Redirected(location)
         if reply.status == _LOOP:
@@ -237,17 +235,6 @@ class Upstream:
         if pauses or reply.status not in ALERT_STATUSES:
             raise _failure(reply)
         return UpstreamAnswer(reply.status, _title(reply))
-
-    def _leads_here(self, url: str) -> bool:
-        match = _AUTHORITY(url)
-        if match is None:
-            return False
-        try:
-            where = HostPort.parse(match[2])
-        except ForbiddenAddress:
-            return False
-        port = _HTTP_PORT if where.port == _HTTPS_PORT else where.port  # a resolver behind a proxy has both
-        return HostPort(where.host, port, where.ip) in self._own
 
 
 def target_of(url: PersistentURL) -> str:

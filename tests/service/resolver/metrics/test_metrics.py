@@ -196,6 +196,9 @@ def test_gauges_that_every_process_knows_whole_are_not_added_up(tmp_path: Path) 
         (request("10.1.2.3"), ("10.0.0.0/8",), True),
         (request("127.0.0.1"), ("10.0.0.0/8",), False),
         (request("10.1.2.3", x_forwarded_for="203.0.113.7"), ("10.0.0.0/8",), False),
+        (request("127.0.0.1", x_forwarded_for="127.0.0.2"), (), True),
+        (request("127.0.0.1", x_forwarded_for="unknown"), (), False),
+        (request("10.1.2.3", x_forwarded_for="203.0.113.7, fe80::1%eth0"), ("10.0.0.0/8",), False),
     ],
 )
 def test_they_are_not_shown_to_clients_outside(

@@ -379,7 +379,9 @@ def test_the_duty_fetches_the_list_and_goes_on_with_the_last_one_when_it_cannot(
 
     async def main(root: str) -> None:
         async with Downloads(AddressPolicy(allow_private=True)) as downloads:
-            duty = Mirror(mirror.registry, one.key, lambda: fetch_list(downloads, root), OWN, mirror.clock)
+            duty = Mirror(
+                mirror.registry, one.key, lambda: fetch_list(downloads, root), OWN, SERVICE, mirror.clock
+            )
             assert await duty.refresh() == MirrorChanges(added=1)
             for problem in (PeerError, BadItem):
                 with pytest.raises(problem):
@@ -414,7 +416,7 @@ def test_a_list_that_cannot_be_had_is_told_and_changes_nothing(
         raise PeerError("nobody is there")
 
     async def main() -> IbiError | None:
-        duty = Mirror(mirror.registry, mirror.key, fails, OWN, mirror.clock)
+        duty = Mirror(mirror.registry, mirror.key, fails, OWN, SERVICE, mirror.clock)
         running = asyncio.create_task(duty.run())
         for _ in range(3):
             await asyncio.sleep(0.01)
