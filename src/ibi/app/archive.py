@@ -21,6 +21,7 @@ from ibi.archive.admin.forms import FormHandling, page_error
 from ibi.archive.admin.item_pages import ItemPages
 from ibi.archive.admin.overview import ArchivePages
 from ibi.archive.api import deposits, imports, items, membership, openapi, transfers, uploads
+from ibi.archive.api.labels import DepositLabels
 from ibi.archive.membership import holdings_filter
 from ibi.archive.membership import membership as resolver_memberships
 from ibi.archive.membership.holdings_filter import HoldingsFilterFile
@@ -87,16 +88,19 @@ def archive_service(
     names: Names | None = None,
     tls: tuple[str, str] | None = None,
     trusted: Sequence[str] = (),
+    workers: int = 1,
 ) -> Service:
     """Make the service of an Archive: it answers, takes part at its resolvers, and does its duties.
 
     `names` stands in for this machine's own look-up of host names; `trusted` are networks of trusted proxies besides
-    those of the settings. Changed settings take effect within a second. Raises SetupError.
+    those of the settings; `workers`: how many processes share the work. Changed settings take effect within a second.
+    Raises SetupError.
     """
     directory = archive_directory(data)
     watched = WatchedArchiveSettings(data)
     app = ReloadingApp(
-        lambda: watched.current().settings, lambda settings: _RequestHandling(directory, settings, trusted)
+        lambda: watched.current().settings,
+        lambda settings: _RequestHandling(directory, settings, trusted, workers),
     )
     catalogue = directory.open_catalogue()
     memberships, notifier = _memberships(watched, catalogue, names)
@@ -163,7 +167,9 @@ def check_archive(data: Path, trusted: Sequence[str] = ()) -> ArchiveSettings:
 class _RequestHandling:
     """Everything that answers requests by one version of the settings; it is replaced when they change."""
 
-    def __init__(self, directory: DataDirectory, settings: ArchiveSettings, trusted: Sequence[str]) -> None:
+    def __init__(
+        self, directory: DataDirectory, settings: ArchiveSettings, trusted: Sequence[str], workers: int
+    ) -> None:
         settings = replace(settings, trusted_proxies=(*settings.trusted_proxies, *trusted))
         catalogue = _own_catalogue(directory, settings)
         # A second connection: long listings of the interface must not delay answers to resolvers and readers.
@@ -171,8 +177,10 @@ class _RequestHandling:
         site = SiteContext(f"http://{settings.address}", settings.resolver, settings.admin, search=True)
         search_index, oai_index = SearchIndex(directory.path), SearchIndex(directory.path)
         self._search_pages = SearchPages(site, settings.address, self._for_api, search_index, RENDERER)
-        api, self._receiver = archive_api(directory, settings, self._for_api, self._search_pages.routes())
-        self._administration = _administration(directory, settings, self._for_api)
+        labels = DepositLabels(directory, settings, workers)
+        more = self._search_pages.routes()
+        api, self._receiver = archive_api(directory, settings, self._for_api, labels, more)
+        self._administration = _administration(directory, settings, self._for_api, labels)
         provider = OaiProvider(settings, self._for_api, oai_index, RECORD_FORMATS, time.time)
         self._oai = OaiHandler(provider, oai_index.close)
         self._service = ArchiveService(
@@ -212,6 +220,7 @@ def archive_api(
     directory: DataDirectory,
     settings: ArchiveSettings,
     catalogue: Catalogue,
+    labels: DepositLabels,
     more: Iterable[Route] = (),
 ) -> tuple[Api, Receiver]:
     """Make the JSON interface, and the receiver of originals, which is to be closed; `more`: further routes."""
@@ -227,7 +236,7 @@ def archive_api(
     view = items.ItemView(catalogue, lambda: day_of(time.time()))
     table = (
         *view.routes(),
-        *deposits.Deposits(item_store, uploading).routes(),
+        *deposits.Deposits(item_store, uploading, labels).routes(),
         *uploading.routes(),
         *statistics.routes(catalogue),
         *HandleRecords(settings, catalogue, time.time).routes(),
@@ -244,7 +253,7 @@ def archive_api(
 
 
 def _administration(
-    directory: DataDirectory, settings: ArchiveSettings, catalogue: Catalogue
+    directory: DataDirectory, settings: ArchiveSettings, catalogue: Catalogue, labels: DepositLabels
 ) -> Administration:
     """Make the administration at /-/admin, which is to be closed."""
     authentication = Authentication(directory.path, str(settings.service.main), time.time)
@@ -265,7 +274,7 @@ def _administration(
     )
     handlers = {
         **archive_pages.handlers(),
-        **ItemPages(item_store, uploading, settings).handlers(),
+        **ItemPages(item_store, uploading, settings, labels).handlers(),
         **AccountPages(authentication, people).handlers(),
     }
     render, address = administration_pages.render, settings.address

@@ -40,11 +40,11 @@ class DataDirectory:
 
     def __init__(self, path: Path, machine: Machine) -> None:
         self.path = path
-        self._machine = machine
+        self.machine = machine
 
     def now(self) -> float:
         """Return the time of that machine, in POSIX seconds."""
-        return self._machine.now() / TICKS
+        return self.machine.now() / TICKS
 
     def reserve(self) -> None:
         """Reserve an empty or absent directory for a new Archive, by a waiting room of its own.
@@ -58,7 +58,7 @@ class DataDirectory:
         with setup_errors("{path} cannot be made: {reason}", path=self.path):
             self.path.mkdir(parents=True, exist_ok=True)
         # The waiting room refuses a directory with other files in it, so it has to come first (decision 0009).
-        with WaitingRoom(self.path, self._machine):
+        with WaitingRoom(self.path, self.machine):
             pass
 
     def serve_lock(self) -> AbstractContextManager[None]:
@@ -68,7 +68,7 @@ class DataDirectory:
 
     def mint_labels(self, generator: LabelGenerator, granularity: str, count: int) -> Iterator[IBIForms]:
         """Mint so many labels, each when its moment has come. Raises MintingError."""
-        waiting_room = WaitingRoom(self.path, self._machine, prefixes=generator.prefixes)
+        waiting_room = WaitingRoom(self.path, self.machine, prefixes=generator.prefixes)
         with Subsystem(waiting_room, generator, granularity_of(granularity)) as subsystem:
             yield from subsystem.mint_many(count)
 
@@ -83,7 +83,7 @@ class DataDirectory:
         engine = open_engine(self.path / _CATALOGUE)
         migrate(engine, schema.MIGRATIONS)
         engine.dispose()
-        timestamp = timestamp_text(self._machine.now() // TICKS)
+        timestamp = timestamp_text(self.machine.now() // TICKS)
         with self.catalogue() as catalogue:
             catalogue.put(Holding(forms=settings.service, timestamp=timestamp, transferable=False))
         settings.write(self.path)
@@ -146,11 +146,16 @@ class DataDirectory:
         def give(count: int) -> Iterator[IBIForms]:
             generator = label_generator(settings)
             if generator is None:
-                problem = "this Archive has no name to mint under: set mint_host in {path}"
-                raise MintingNotAllowed(problem, path=self.path / ArchiveSettings.FILE)
+                raise no_name(self.path)
             yield from self.mint_labels(generator, settings.granularity, count)
 
         return give
+
+
+def no_name(data: Path) -> MintingNotAllowed:
+    """The error of an Archive whose settings name no host to mint under."""
+    problem = "this Archive has no name to mint under: set mint_host in {path}"
+    return MintingNotAllowed(problem, path=data / ArchiveSettings.FILE)
 
 
 def label_generator(settings: ArchiveSettings) -> LabelGenerator | None:
