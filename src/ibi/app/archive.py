@@ -29,6 +29,7 @@ from ibi.archive.membership.joining import Resolvers, WatchedArchiveSettings
 from ibi.archive.membership.membership import Memberships, MembershipStore, WantedMemberships
 from ibi.archive.membership.notices import ChangeNotifier
 from ibi.archive.model.access import day_of
+from ibi.archive.model.answer import identity_of
 from ibi.archive.model.item_json import timestamp_text
 from ibi.archive.oai.provider import OAI, OaiHandler, OaiProvider
 from ibi.archive.pages import statistics
@@ -44,7 +45,7 @@ from ibi.archive.replication.giving import Giver
 from ibi.archive.replication.receiving import Receiver
 from ibi.archive.search.index import SearchIndex
 from ibi.archive.search.indexing import Indexer
-from ibi.archive.service.service import ArchiveService, identity_of
+from ibi.archive.service.service import ArchiveService
 from ibi.archive.store.data_directory import DataDirectory
 from ibi.errors import SetupError
 from ibi.http.client import AddressPolicy, Client

@@ -14,7 +14,9 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from ibi.archive.model.access import nothing_withheld
 from ibi.archive.model.item import Access, Holding
+from ibi.errors import HoldingError
 from ibi.identifier.forms import Name
+from ibi.protocol.pair_list import MAX_PAIRS
 from ibi.protocol.relation import Kind, Relation, Step, composes
 from ibi.protocol.vocabulary import ContentType
 
@@ -33,6 +35,13 @@ LONGEST_CHAIN = 256
 
 DUBLIN_CORE = "oai_dc"
 """The metadata format that this software can write."""
+
+
+class AnswerTooLong(HoldingError):
+    """The answer to one question would be longer than a resolver reads (threat T10)."""
+
+    def __init__(self) -> None:
+        super().__init__("the answer to this would be longer than a resolver reads")
 
 
 def held_by(lookup: Lookup, forms: IBIForms) -> Holding | None:
@@ -102,9 +111,14 @@ class ItemRelations:
         return related
 
     def all(self, pattern: Relation | None) -> Iterator[tuple[Relation, RelationTarget]]:
-        """Yield every relation with a target, of those that the pattern accepts (None: of all), shortest first."""
+        """Yield every relation with a target, of those that the pattern accepts (None: of all), shortest first.
+
+        Raises AnswerTooLong before more of them are followed than an answer has pairs.
+        """
         reached: list[tuple[tuple[Step, ...], RelationTarget]] = [((), self.item)]
         while reached:
+            if len(reached) > MAX_PAIRS:
+                raise AnswerTooLong
             steps, related = reached.pop(0)
             if pattern is None or len(steps) == len(pattern.steps):
                 yield Relation(steps), related

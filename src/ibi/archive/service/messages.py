@@ -11,12 +11,13 @@ from typing import TYPE_CHECKING, Final
 
 from ibi.archive.model import access
 from ibi.archive.model.answer import url_list
+from ibi.archive.model.relations import AnswerTooLong
 from ibi.archive.model.url_key import LONGEST_REUSE, MOST_READERS, MOST_READERS_OF_STRANGERS
 from ibi.http.client_address import in_networks
 from ibi.http.response import pairs
 from ibi.protocol import vocabulary as words
 from ibi.protocol.messages import Acknowledgment, ConfirmationRequest, UrlRequest, read_request
-from ibi.protocol.pair_list import write_pairs
+from ibi.protocol.pair_list import MAX_BODY, MAX_PAIRS, write_pairs
 from ibi.protocol.replies import Confirmation, Notice, RequestError
 
 if TYPE_CHECKING:
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
     from ibi.http.request import Request
     from ibi.http.response import Response
     from ibi.identifier.forms import Name
+    from ibi.protocol.pair_list import PairList
     from ibi.runtime.settings import ArchiveSettings
 
 
@@ -37,6 +39,7 @@ _CONFIRMATION: Final = pairs(Confirmation().body())
 _EMPTY: Final = pairs(b"")
 _NOTICE: Final = pairs(Notice().body())
 _NO_SUBJECT: Final = pairs(RequestError("this is an Archive, not a resolver").body(), 400)
+_TOO_LONG: Final = pairs(RequestError(str(AnswerTooLong())).body(), 400)
 NO_SERVICE: Final = pairs(RequestError("there is no Archive service at this path").body(), 400)
 
 
@@ -112,21 +115,23 @@ class MessageService:
 
         withheld = access.withheld_from(self._settings.networks, reader, self._now)
         filtered = self._settings.filter_answers
-        answer = dict(
-            url_list(lookup, self._identity, message, "", filtered=filtered, withheld=withheld).pairs
-        )
+        try:
+            found = url_list(lookup, self._identity, message, "", filtered=filtered, withheld=withheld)
+        except AnswerTooLong:
+            return _TOO_LONG
+        answer = dict(found.pairs)
         item = looked_up[message.ibi.canonical]
         if item is None or words.URL_KEY not in answer:
-            return pairs(write_pairs(answer))
+            return _answer(answer)
         seconds = 0
         if self._longest_reuse and self._most_readers(request) > 1:
             # The answer rests on every item that was looked up, so each of them bounds how long it stays right.
             seconds = access.reuse_seconds(looked_up.values(), self._longest_reuse, self._now())
         answer[words.URL_KEY] = self._keys.make(item.number, seconds)
         if not seconds:
-            return pairs(write_pairs(answer))
+            return _answer(answer)
         answer[words.ACKNOWLEDGMENT_BATCH] = "yes"
-        return pairs(write_pairs(answer), 200, ("cache-control", f"max-age={seconds}"))
+        return _answer(answer, ("cache-control", f"max-age={seconds}"))
 
     def client_of(self, request: Request) -> str | None:
         """The client's address, None where a trusted proxy does not vouch for one."""
@@ -141,6 +146,14 @@ class MessageService:
         if not resolvers:
             return MOST_READERS_OF_STRANGERS
         return MOST_READERS if in_networks(self.client_of(request), resolvers) else 1
+
+
+def _answer(answer: PairList, *headers: tuple[str, str]) -> Response:
+    """The response with an answer; of one that no resolver would read, the refusal of this one question."""
+    body = write_pairs(answer)
+    if len(body) > MAX_BODY or len(answer) > MAX_PAIRS:
+        return _TOO_LONG
+    return pairs(body, 200, *headers)
 
 
 def refusal(error: ParseError) -> Response:

@@ -20,7 +20,7 @@ from functools import partial
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final
 
-from ibi.archive.model.answer import ArchiveIdentity
+from ibi.archive.model.answer import identity_of
 from ibi.archive.model.url_key import UrlKeys
 from ibi.archive.pages.site import Site
 from ibi.archive.service import admission
@@ -33,11 +33,11 @@ from ibi.http.request import Request, hosts_of
 from ibi.http.response import JSON, NO_STORE, PLAIN, Response
 from ibi.protocol import vocabulary as words
 from ibi.protocol.query_string import unescape
-from ibi.protocol.relation import Relation
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Mapping
 
+    from ibi.archive.model.answer import ArchiveIdentity
     from ibi.archive.pages.models import Renderer
     from ibi.archive.pages.visits import VisitCounter
     from ibi.archive.store.files import FileStore
@@ -67,19 +67,6 @@ _SEARCH = "/-/search"
 _FOR_ANY_HOST = frozenset({"/-/healthz", "/-/readyz", "/-/nonce"})
 
 _log = logging.getLogger(__name__)
-
-
-def identity_of(settings: ArchiveSettings) -> ArchiveIdentity:
-    """Read from the settings what an Archive is in every answer. Raises SetupError for a relation that is none."""
-    relations = None
-    if settings.relations is not None:
-        try:
-            relations = tuple(Relation.from_qualifier(qualifier) for qualifier in settings.relations)
-        except ParseError as error:
-            raise SetupError("{text} is not a relation: {reason}", text=error.text, reason=error) from None
-        if Relation() not in relations:
-            raise SetupError('the relations must contain "", which is the item itself')
-    return ArchiveIdentity(settings.address, settings.service, settings.platform_software, relations)
 
 
 class ArchiveService:

@@ -6,8 +6,11 @@ DIR/archive.toml  settings      DIR/catalogue.sqlite  catalogue      DIR/col  fi
 from __future__ import annotations
 
 from contextlib import closing, contextmanager
+from functools import partial
 from typing import TYPE_CHECKING, Final
 
+from ibi.archive.model.answer import identity_of
+from ibi.archive.model.answer_size import check_answers
 from ibi.archive.model.item import Holding
 from ibi.archive.model.item_json import timestamp_text
 from ibi.archive.store import schema
@@ -122,6 +125,7 @@ class DataDirectory:
             self.minter(),
             self.now,
             settings.service,
+            partial(check_answers, identity=identity_of(settings), filtered=settings.filter_answers),
             retired=settings.retired,
         )
 
