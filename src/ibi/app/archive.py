@@ -28,6 +28,7 @@ from ibi.archive.membership.holdings_filter import HoldingsFilterFile
 from ibi.archive.membership.joining import Resolvers, WatchedArchiveSettings
 from ibi.archive.membership.membership import Memberships, MembershipStore, WantedMemberships
 from ibi.archive.membership.notices import ChangeNotifier
+from ibi.archive.membership.resolver_addresses import ResolverAddresses
 from ibi.archive.model.access import day_of
 from ibi.archive.model.answer import identity_of
 from ibi.archive.model.item_json import timestamp_text
@@ -100,8 +101,8 @@ def archive_service(
     directory = archive_directory(data)
     watched = WatchedArchiveSettings(data)
     app = ReloadingApp(
-        lambda: watched.current().settings,
-        lambda settings: _RequestHandling(directory, settings, trusted, workers),
+        watched.current,
+        lambda resolvers: _RequestHandling(directory, resolvers, trusted, workers, names),
     )
     catalogue = directory.open_catalogue()
     memberships, notifier = _memberships(watched, catalogue, names)
@@ -169,8 +170,14 @@ class _RequestHandling:
     """Everything that answers requests by one version of the settings; it is replaced when they change."""
 
     def __init__(
-        self, directory: DataDirectory, settings: ArchiveSettings, trusted: Sequence[str], workers: int
+        self,
+        directory: DataDirectory,
+        resolvers: Resolvers,
+        trusted: Sequence[str],
+        workers: int,
+        names: Names | None,
     ) -> None:
+        settings = resolvers.settings
         settings = replace(settings, trusted_proxies=(*settings.trusted_proxies, *trusted))
         catalogue = _own_catalogue(directory, settings)
         # A second connection: long listings of the interface must not delay answers to resolvers and readers.
@@ -197,6 +204,7 @@ class _RequestHandling:
             if settings.holdings_filter
             else None,
             attestation_key=partial(public_key, directory.path),
+            joined=ResolverAddresses(resolvers.keys, names),
             handlers={
                 ROOT: self._administration.answer,
                 OAI: self._oai.answer,

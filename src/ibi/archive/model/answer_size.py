@@ -20,11 +20,13 @@ from ibi.protocol.relation import Kind, Relation, Step
 from ibi.protocol.verb_list import VerbList
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from ibi.archive.model.answer import ArchiveIdentity
     from ibi.archive.model.item import Holding
     from ibi.archive.model.relations import Lookup
     from ibi.identifier.forms import Name
-    from ibi.protocol.pair_list import PairList
+    from ibi.protocol.pair_list import Value
 
 # A quarter is left for what is longer in other questions: names of pairs, the key, other forms of names.
 LONGEST_ANSWER: Final = pair_list.MAX_BODY * 3 // 4
@@ -63,7 +65,7 @@ def check_answers(
         _check(_relations(pairs), len(pairs), len(write_pairs(pairs)))
 
 
-def _relations(pairs: PairList) -> int:
+def _relations(pairs: Mapping[str, Value]) -> int:
     return max(sum(name.startswith(f"{word}.") for name in pairs) for word in (say.IBI, say.URL))
 
 

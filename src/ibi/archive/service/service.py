@@ -20,6 +20,7 @@ from functools import partial
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final
 
+from ibi.archive.membership.resolver_addresses import ResolverAddresses
 from ibi.archive.model.answer import identity_of
 from ibi.archive.model.url_key import UrlKeys
 from ibi.archive.pages.site import Site
@@ -75,7 +76,8 @@ class ArchiveService:
     `now` gives POSIX seconds. `nonce`: without it, it cannot be proved that a name leads here; `api`: without it, there
     is nothing below /-/api/; `visits`: the counter of readers, closed with it; `holdings` gives the filter of what is
     held (note 45), where it is published; `handlers` answer at a word behind "/-/", below it, or at another whole path
-    ("/sitemap.xml"); `attestation_key` gives the public key of its receipts, "" while it has written none.
+    ("/sitemap.xml"); `attestation_key` gives the public key of its receipts, "" while it has written none;
+    `joined`: the addresses of its resolvers, whose counts of readers are believed.
     """
 
     def __init__(  # noqa: PLR0913 - the parts of an Archive, all of them given
@@ -92,6 +94,7 @@ class ArchiveService:
         holdings: Callable[[Request], Response] | None = None,
         handlers: Mapping[str, Handler] = MappingProxyType({}),
         attestation_key: Callable[[], str] = str,
+        joined: ResolverAddresses | None = None,
     ) -> None:
         self._settings = settings
         self._attestation_key = attestation_key
@@ -101,7 +104,7 @@ class ArchiveService:
         self._api = api
         self._visits = visits
         self._catalogue = catalogue
-        self._acknowledgments = AcknowledgmentCounter(catalogue, now)
+        self._acknowledgments = AcknowledgmentCounter(catalogue, now, joined or ResolverAddresses())
         # Two of each: the event loop answers from a catalogue that refuses large items, and a thread answers about
         # those. Such an item takes up to seconds, in which the loop would answer no other request.
         self._bounded = BoundedCatalogue(catalogue, LARGE)
@@ -127,10 +130,19 @@ class ArchiveService:
         """Make what answers messages, and what answers all else, from one catalogue."""
         settings = self._settings
         keys = UrlKeys(bytes.fromhex(settings.secret), now)
-        acknowledge, search = self._acknowledgments.add, _SEARCH in self._handlers
+        counter, search = self._acknowledgments, _SEARCH in self._handlers
         confirms = settings.switched_on and not settings.retired
         return (
-            MessageService(catalogue.holding, identity, settings, keys, now, acknowledge, confirms=confirms),
+            MessageService(
+                catalogue.holding,
+                identity,
+                settings,
+                keys,
+                now,
+                counter.add,
+                acknowledge_of=counter.add_of,
+                confirms=confirms,
+            ),
             Site(
                 settings, identity, catalogue, file_store, renderer, now, visits=self._visits, search=search
             ),

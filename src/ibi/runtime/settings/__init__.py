@@ -100,7 +100,7 @@ class ArchiveSettings(Settings):
     networks: tuple[str, ...] = ()
     """The networks, such as "10.0.0.0/8", whose readers may have what is restricted (SVC-10)."""
     trusted_resolvers: tuple[str, ...] = ()
-    """The networks of resolvers that are trusted about a reader's address (AMB-54)."""
+    """The networks of resolvers that are trusted about a reader's address (AMB-54), and like joined ones with counts."""
     trusted_proxies: tuple[str, ...] = ()
     """The networks of proxies in front of this Archive, whose X-Forwarded-For is trusted."""
     reuse_seconds: int = 60
