@@ -82,7 +82,7 @@ class DataDirectory:
         creation is never taken for a complete one.
         """
         with setup_errors("{path} cannot be made: {reason}", under=self.path):
-            self.file_store().create_folders()
+            FileStore(self.path, settings.files_group).create_folders()
         engine = open_engine(self.path / _CATALOGUE)
         migrate(engine, schema.MIGRATIONS)
         engine.dispose()
@@ -130,8 +130,8 @@ class DataDirectory:
         )
 
     def file_store(self) -> FileStore:
-        """Return the store of the items' files."""
-        return FileStore(self.path)
+        """Return the store of the items' files. Raises SetupError."""
+        return FileStore(self.path, self.settings().files_group)
 
     def own_labels(self) -> Iterator[IBI]:
         """Yield the names in the catalogue that are under this Archive's own name and address. Raises SetupError."""
