@@ -41,11 +41,11 @@ def counted(program: Program, least: int) -> tuple[int, int]:
     end = time.monotonic() + 5
     while True:
         with sqlite3.connect(program.data / "catalogue.sqlite") as database:
-            (thanks,) = database.execute("SELECT sum(thanks) FROM item").fetchone()
+            (acknowledged,) = database.execute("SELECT sum(thanks) FROM item").fetchone()
             (unique,) = database.execute("SELECT sum(unique_investigations) FROM visits").fetchone()
         database.close()
-        if min(thanks, unique or 0) >= least or time.monotonic() > end:
-            return thanks, unique or 0
+        if min(acknowledged, unique or 0) >= least or time.monotonic() > end:
+            return acknowledged, unique or 0
         time.sleep(0.1)
 
 

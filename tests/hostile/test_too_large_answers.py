@@ -37,7 +37,7 @@ def translations(count: int) -> dict[str, Any]:
     return {"translations": {language: link.format(at) for at, language in enumerate(LANGUAGES[:count])}}
 
 
-def asked(program: Program, name: str, *kinds: Kind) -> Reply:
+def answer_of(program: Program, name: str, *kinds: Kind) -> Reply:
     verbs = VerbList.of(Relation(tuple(map(Step, kinds))))
     request = UrlRequest(("192.0.2.1",), parse_ibi(name), "", verbs)
     return program.get(f"/{SERVICE.rep}?{request.query()}")
@@ -50,10 +50,10 @@ def test_what_could_not_be_answered_is_refused_with_the_limits_and_what_is_held_
         refused = program.ask("POST", "/items", TITLE | translations(5400), Scope.DEPOSIT)
         assert LIMITS in refused.content(422)["detail"]
         for language, words in (("pt-BR", "no máximo 768"), ("en", LIMITS)):
-            told = program.ask(
+            refused = program.ask(
                 "POST", "/items", TITLE | translations(TOO_MANY), Scope.DEPOSIT, accept_language=language
             )
-            assert words in told.content(422)["detail"]
+            assert words in refused.content(422)["detail"]
 
         item = path_of(program.ask("POST", "/items", TITLE | translations(HELD), Scope.DEPOSIT))
         edit = program.ask("PATCH", item, translations(TOO_MANY), Scope.EDIT, if_match="*")
@@ -62,7 +62,7 @@ def test_what_could_not_be_answered_is_refused_with_the_limits_and_what_is_held_
         edit = program.ask("PATCH", item, {"formats": formats}, Scope.EDIT, if_match="*")
         assert LIMITS in edit.content(422)["detail"]
 
-        answer = asked(program, item.removeprefix("/items/"), Kind.TRANSLATION)
+        answer = answer_of(program, item.removeprefix("/items/"), Kind.TRANSLATION)
         assert answer.status == 200
         assert len(UrlList.read(answer.body).relations_of("ibi")) > HELD
 
@@ -86,10 +86,12 @@ def test_a_question_whose_answer_links_of_several_items_make_too_long_is_refused
         body = "\n".join(map(json.dumps, items)).encode()
         path, kind = "/imports?format=jsonl", "application/jsonl"
         assert program.ask("POST", path, body, Scope.ADMIN, content_type=kind).content()["added"] == 60
-        assert len(UrlList.read(asked(program, names[0], Kind.TRANSLATION).body).relations_of("url")) == 60
-        refused = asked(program, names[0], Kind.TRANSLATION, Kind.METADATA, Kind.TRANSLATION)
+        assert (
+            len(UrlList.read(answer_of(program, names[0], Kind.TRANSLATION).body).relations_of("url")) == 60
+        )
+        refused = answer_of(program, names[0], Kind.TRANSLATION, Kind.METADATA, Kind.TRANSLATION)
         assert (refused.status, len(refused.body) < 200) == (400, True)
-        assert asked(program, names[0]).status == 200
+        assert answer_of(program, names[0]).status == 200
 
 
 def test_neither_copies_nor_originals_from_another_archive_are_exempt(tmp_path: Path) -> None:

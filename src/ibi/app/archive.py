@@ -30,7 +30,6 @@ from ibi.archive.membership.membership import Memberships, MembershipStore, Want
 from ibi.archive.membership.notices import ChangeNotifier
 from ibi.archive.membership.resolver_addresses import ResolverAddresses
 from ibi.archive.model.access import day_of
-from ibi.archive.model.answer import identity_of
 from ibi.archive.model.item_json import timestamp_text
 from ibi.archive.oai.provider import OAI, OaiHandler, OaiProvider
 from ibi.archive.pages import statistics
@@ -47,7 +46,7 @@ from ibi.archive.replication.receiving import Receiver
 from ibi.archive.search.index import SearchIndex
 from ibi.archive.search.indexing import Indexer
 from ibi.archive.service.service import ArchiveService
-from ibi.archive.store.data_directory import DataDirectory
+from ibi.archive.store.data_directory import DataDirectory, identity_of
 from ibi.errors import SetupError
 from ibi.http.client import AddressPolicy, Client
 from ibi.http.server.service import Service
@@ -100,10 +99,7 @@ def archive_service(
     """
     directory = archive_directory(data)
     watched = WatchedArchiveSettings(data)
-    app = ReloadingApp(
-        watched.current,
-        lambda resolvers: _RequestHandling(directory, resolvers, trusted, workers, names),
-    )
+    app = ReloadingApp(watched.current, partial(_request_handling, directory, trusted, workers, names))
     catalogue = directory.open_catalogue()
     memberships, notifier = _memberships(watched, catalogue, names)
     # Apart from the duties: a transfer must not wait for an audit, which may take hours.
@@ -166,26 +162,35 @@ def check_archive(data: Path, trusted: Sequence[str] = ()) -> ArchiveSettings:
     return settings
 
 
+def _request_handling(
+    directory: DataDirectory,
+    trusted: Sequence[str],
+    workers: int,
+    names: Names | None,
+    resolvers: Resolvers,
+) -> _RequestHandling:
+    settings = resolvers.settings
+    settings = replace(settings, trusted_proxies=(*settings.trusted_proxies, *trusted))
+    labels, joined = DepositLabels(directory, settings, workers), ResolverAddresses(resolvers.keys, names)
+    return _RequestHandling(directory, settings, labels, joined)
+
+
 class _RequestHandling:
     """Everything that answers requests by one version of the settings; it is replaced when they change."""
 
     def __init__(
         self,
         directory: DataDirectory,
-        resolvers: Resolvers,
-        trusted: Sequence[str],
-        workers: int,
-        names: Names | None,
+        settings: ArchiveSettings,
+        labels: DepositLabels,
+        joined: ResolverAddresses,
     ) -> None:
-        settings = resolvers.settings
-        settings = replace(settings, trusted_proxies=(*settings.trusted_proxies, *trusted))
         catalogue = _own_catalogue(directory, settings)
         # A second connection: long listings of the interface must not delay answers to resolvers and readers.
         self._for_api = directory.open_catalogue()
         site = SiteContext(f"http://{settings.address}", settings.resolver, settings.admin, search=True)
         search_index, oai_index = SearchIndex(directory.path), SearchIndex(directory.path)
         self._search_pages = SearchPages(site, settings.address, self._for_api, search_index, RENDERER)
-        labels = DepositLabels(directory, settings, workers)
         more = self._search_pages.routes()
         api, self._receiver = archive_api(directory, settings, self._for_api, labels, more)
         self._administration = _administration(directory, settings, self._for_api, labels)
@@ -204,7 +209,7 @@ class _RequestHandling:
             if settings.holdings_filter
             else None,
             attestation_key=partial(public_key, directory.path),
-            joined=ResolverAddresses(resolvers.keys, names),
+            joined=joined,
             handlers={
                 ROOT: self._administration.answer,
                 OAI: self._oai.answer,

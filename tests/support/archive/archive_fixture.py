@@ -15,10 +15,9 @@ from pathlib import Path
 
 from ibi.archive.ingest.batch import ImportReport, RefusedRecord
 from ibi.archive.ingest.importing import FileImporter
-from ibi.archive.model.answer import identity_of
 from ibi.archive.model.answer_size import check_answers
 from ibi.archive.service.service import ArchiveService
-from ibi.archive.store.data_directory import DataDirectory
+from ibi.archive.store.data_directory import DataDirectory, identity_of
 from ibi.archive.store.files import FileStore
 from ibi.archive.store.item_store import ItemStore
 from ibi.archive.store.tables.catalogue import Catalogue

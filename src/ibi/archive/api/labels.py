@@ -53,10 +53,11 @@ class DepositLabels:
         if generator is None:
             raise no_name(self._directory.path)
         step = granularity_of(self._settings.granularity)
-        room = _WaitingRoom(self._directory.path, self._directory.machine, prefixes=generator.prefixes)
+        directory = self._directory
+        entered = _WaitingRoom(directory.path, directory.machine, prefixes=generator.prefixes)
         # At 60 seconds a deposit takes that long: no finer label may be given.
         longest = max(LONGEST_WAIT, _OF_ONE_DEPOSIT * self._sharers * (step or 0) // TICKS)
-        return LabelBatcher(room, generator, step, self._sharers, longest)
+        return LabelBatcher(entered, generator, step, self._sharers, longest)
 
 
 class _WaitingRoom(WaitingRoom):

@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from ibi.archive.model.access import nothing_withheld
 from ibi.archive.model.relations import ItemRelations, RelationTarget
-from ibi.errors import ParseError, SetupError
 from ibi.protocol import vocabulary as say
 from ibi.protocol.relation import ITEM, Kind, Relation, Step
 from ibi.protocol.url_list import Entry, UrlList, entry_pairs
@@ -27,7 +26,6 @@ if TYPE_CHECKING:
     from ibi.identifier.forms import IBIForms
     from ibi.protocol.messages import UrlRequest
     from ibi.protocol.pair_list import PairList
-    from ibi.runtime.settings import ArchiveSettings
 
 ITEM_URL, FILE_URL, FILE_LIST_URL = 1, 2, 3
 """The variants of a URL (SVC-08)."""
@@ -65,19 +63,6 @@ class ArchiveIdentity:
     def minimal(self) -> bool:
         """Whether it answers for items alone, as the smallest Archive does (CON-01)."""
         return self.relations == (ITEM,)
-
-
-def identity_of(settings: ArchiveSettings) -> ArchiveIdentity:
-    """Read from the settings what an Archive is in every answer. Raises SetupError for a relation that is none."""
-    relations = None
-    if settings.relations is not None:
-        try:
-            relations = tuple(Relation.from_qualifier(qualifier) for qualifier in settings.relations)
-        except ParseError as error:
-            raise SetupError("{text} is not a relation: {reason}", text=error.text, reason=error) from None
-        if Relation() not in relations:
-            raise SetupError('the relations must contain "", which is the item itself')
-    return ArchiveIdentity(settings.address, settings.service, settings.platform_software, relations)
 
 
 def url_list(

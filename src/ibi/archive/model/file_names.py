@@ -64,14 +64,14 @@ def check_names(names: Iterable[str]) -> None:
                 raise BadItem("{name} is a file and a folder", name=seen[folded[:end]])
 
 
-def portable_part(text: str, mark: str) -> str:
+def portable_part(text: str, escape: str) -> str:
     """Return a name inside a folder as every system, Windows too, can write it.
 
-    What it cannot hold becomes `mark` and two hexadecimal digits for each byte of UTF-8.
+    What it cannot hold becomes `escape` and two hexadecimal digits for each byte of UTF-8.
     """
 
     def escaped(text: str) -> str:
-        return "".join(f"{mark}{byte:02X}" for byte in text.encode())
+        return "".join(f"{escape}{byte:02X}" for byte in text.encode())
 
     text = _NOT_ON_WINDOWS.sub(lambda found: escaped(found[0]), text)
     return escaped(text[0]) + text[1:] if _DEVICES.match(text) else text

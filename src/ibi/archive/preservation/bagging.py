@@ -1,4 +1,4 @@
-"""Items as BagIt bags (RFC 8493), which any repository can read: one item, one bag. `bag_intake` reads them back.
+"""Items as BagIt bags (RFC 8493), which any repository can read: one item, one bag. `bag_ingest` reads them back.
 
     bagit.txt  bag-info.txt  manifest-sha256.txt  tagmanifest-sha256.txt
     metadata.json        the item as `ibi archive show --json` prints it, its history, and the `path` of each file here

@@ -21,12 +21,12 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final
 
 from ibi.archive.membership.resolver_addresses import ResolverAddresses
-from ibi.archive.model.answer import identity_of
 from ibi.archive.model.url_key import UrlKeys
 from ibi.archive.pages.site import Site
 from ibi.archive.service import admission
 from ibi.archive.service.acknowledgments import AcknowledgmentCounter
 from ibi.archive.service.messages import NO_SERVICE, MessageService, refusal
+from ibi.archive.store.data_directory import identity_of
 from ibi.archive.store.tables.catalogue import BoundedCatalogue, TooLarge
 from ibi.errors import IbiError, ParseError, SetupError
 from ibi.http.limits.token_bucket import client_key

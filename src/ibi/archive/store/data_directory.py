@@ -9,7 +9,7 @@ from contextlib import closing, contextmanager
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
-from ibi.archive.model.answer import identity_of
+from ibi.archive.model.answer import ArchiveIdentity
 from ibi.archive.model.answer_size import check_answers
 from ibi.archive.model.item import Holding
 from ibi.archive.model.item_json import timestamp_text
@@ -17,12 +17,13 @@ from ibi.archive.store import schema
 from ibi.archive.store.files import FileStore, exclusive_lock
 from ibi.archive.store.item_store import ItemStore
 from ibi.archive.store.tables.catalogue import Catalogue
-from ibi.errors import MintingNotAllowed, SetupError
+from ibi.errors import MintingNotAllowed, ParseError, SetupError
 from ibi.identifier.dates import TICKS
 from ibi.identifier.forms import parse_ibi
 from ibi.identifier.generator import LabelGenerator
 from ibi.minting import Subsystem, WaitingRoom
 from ibi.minting.subsystem import granularity_of
+from ibi.protocol.relation import Relation
 from ibi.runtime.database import migrate, open_engine, upgrade
 from ibi.runtime.durable_files import setup_errors
 from ibi.runtime.settings import ArchiveSettings
@@ -154,6 +155,19 @@ class DataDirectory:
             yield from self.mint_labels(generator, settings.granularity, count)
 
         return give
+
+
+def identity_of(settings: ArchiveSettings) -> ArchiveIdentity:
+    """Read from the settings what an Archive is in every answer. Raises SetupError for a relation that is none."""
+    relations = None
+    if settings.relations is not None:
+        try:
+            relations = tuple(Relation.from_qualifier(qualifier) for qualifier in settings.relations)
+        except ParseError as error:
+            raise SetupError("{text} is not a relation: {reason}", text=error.text, reason=error) from None
+        if Relation() not in relations:
+            raise SetupError('the relations must contain "", which is the item itself')
+    return ArchiveIdentity(settings.address, settings.service, settings.platform_software, relations)
 
 
 def no_name(data: Path) -> MintingNotAllowed:

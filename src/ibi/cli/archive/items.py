@@ -249,8 +249,8 @@ def _print_format(
 ) -> int:
     """Write the document to standard output, byte for byte. Raises NotHeld for a format that there is not."""
     from ibi.archive.model.access import day_of
-    from ibi.archive.model.answer import identity_of
     from ibi.archive.model.formats import described
+    from ibi.archive.store.data_directory import identity_of
     from ibi.web.formats import FORMATS
 
     formats = {each.name: each for each in FORMATS}

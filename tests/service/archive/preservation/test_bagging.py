@@ -15,7 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ibi.archive.model.item import StoredFile
-from ibi.archive.preservation.bag_intake import take_bag
+from ibi.archive.preservation.bag_ingest import take_bag
 from ibi.archive.preservation.bagging import bag_at, bag_name, payload_paths, write_bag
 from ibi.archive.store.tables import history
 from ibi.errors import BadItem, SetupError
