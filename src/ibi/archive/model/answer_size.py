@@ -9,8 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from ibi.archive.model.answer import url_list
-from ibi.archive.model.relations import AnswerTooLong
-from ibi.errors import BadItem
+from ibi.errors import AnswerTooLong, BadItem
 from ibi.protocol import pair_list
 from ibi.protocol import url_list as lists
 from ibi.protocol import vocabulary as say

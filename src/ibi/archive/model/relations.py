@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from ibi.archive.model.access import nothing_withheld
 from ibi.archive.model.item import Access, Holding
-from ibi.errors import HoldingError
+from ibi.errors import AnswerTooLong
 from ibi.identifier.forms import Name
 from ibi.protocol.pair_list import MAX_PAIRS
 from ibi.protocol.relation import Kind, Relation, Step, composes
@@ -35,13 +35,6 @@ LONGEST_CHAIN = 256
 
 DUBLIN_CORE = "oai_dc"
 """The metadata format that this software can write."""
-
-
-class AnswerTooLong(HoldingError):
-    """The answer to one question would be longer than a resolver reads (threat T10)."""
-
-    def __init__(self) -> None:
-        super().__init__("the answer to this would be longer than a resolver reads")
 
 
 def held_by(lookup: Lookup, forms: IBIForms) -> Holding | None:
@@ -118,7 +111,7 @@ class ItemRelations:
         reached: list[tuple[tuple[Step, ...], RelationTarget]] = [((), self.item)]
         while reached:
             if len(reached) > MAX_PAIRS:
-                raise AnswerTooLong
+                raise AnswerTooLong("the answer to this would be longer than a resolver reads")
             steps, related = reached.pop(0)
             if pattern is None or len(steps) == len(pattern.steps):
                 yield Relation(steps), related

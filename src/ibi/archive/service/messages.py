@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Final
 
 from ibi.archive.model import access
 from ibi.archive.model.answer import url_list
-from ibi.archive.model.relations import AnswerTooLong
 from ibi.archive.model.url_key import LONGEST_REUSE
+from ibi.errors import AnswerTooLong
 from ibi.http.client_address import in_networks
 from ibi.http.response import pairs
 from ibi.protocol import vocabulary as words
@@ -39,7 +39,7 @@ _CONFIRMATION: Final = pairs(Confirmation().body())
 _EMPTY: Final = pairs(b"")
 _NOTICE: Final = pairs(Notice().body())
 _NO_SUBJECT: Final = pairs(RequestError("this is an Archive, not a resolver").body(), 400)
-_TOO_LONG: Final = pairs(RequestError(str(AnswerTooLong())).body(), 400)
+_TOO_LONG: Final = pairs(RequestError("the answer to this would be longer than a resolver reads").body(), 400)
 NO_SERVICE: Final = pairs(RequestError("there is no Archive service at this path").body(), 400)
 
 
