@@ -19,7 +19,7 @@ from ibi.archive.model.file_names import check_names, file_parts
 from ibi.archive.model.item import read_dublin_core, write_oai_dc
 from ibi.archive.model.item_json import read_facts, read_item, read_line, read_mapping
 from ibi.archive.model.record_values import doi_address, language_of, names_in, web_address
-from ibi.archive.preservation.bagging import _described, _read_tags
+from ibi.archive.preservation.bag_ingest import _described, _read_tags
 from ibi.archive.preservation.packages import Package, PackageLimits
 from ibi.errors import IbiError
 from proofs.fuzz import corpus
@@ -164,6 +164,6 @@ ITEMS: Final = (
     Target("archive.ingest.sources.table.read_table", records(read_table), "bytes", corpus.TABLES),
     Target("archive.ingest.harvesting.PageReader.feed", _page, "bytes", corpus.OAI),
     Target("archive.model.record_values.names_in", _values, seeds=corpus.wild(), rule="prose"),
-    Target("archive.preservation.bagging.take_bag", _bag, "bytes", _BAGS, swift=False),
+    Target("archive.preservation.bag_ingest.take_bag", _bag, "bytes", _BAGS, swift=False),
     Target("archive.preservation.packages.Package.names", _package, "bytes", _packed(), swift=False),
 )

@@ -11,7 +11,8 @@
     │   ├── NotHeld
     │   ├── AlreadyHeld
     │   ├── Conflict        the item was changed meanwhile
-    │   └── BadItem         the description of an item contradicts itself or the rules
+    │   ├── BadItem         the description of an item contradicts itself or the rules
+    │   └── AnswerTooLong   the answer to one question would be longer than a resolver reads
     ├── PeerError           another machine failed
     │   ├── ForbiddenAddress        it is at an address that must never be contacted
     │   ├── PeerSilent              no connection, no answer, or not in time
@@ -126,6 +127,10 @@ class Conflict(HoldingError):
 
 class BadItem(HoldingError):
     """The description of an item contradicts itself or the rules."""
+
+
+class AnswerTooLong(HoldingError):
+    """The answer to one question would be longer than a resolver reads (threat T10)."""
 
 
 class PeerError(IbiError):

@@ -15,7 +15,8 @@ from pathlib import Path
 
 import pytest
 
-from ibi.archive.preservation.bagging import DECLARATION, take_bag
+from ibi.archive.preservation.bag_ingest import take_bag
+from ibi.archive.preservation.bagging import DECLARATION
 from ibi.archive.preservation.packages import PackageLimits
 from ibi.errors import AlreadyHeld, BadItem, IbiError, ParseError
 from support.archive.preservation_fixture import NAME, ArchiveFolder, make_archive

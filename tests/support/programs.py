@@ -47,6 +47,16 @@ class Program:
             self.tokens[name] = Tokens(self.data).make(name, MADE, scopes)
         return self.tokens[name]
 
+    def get(self, target: str) -> Reply:
+        """GET a target outside the JSON interface."""
+        connection = HTTPConnection("127.0.0.1", self.port, timeout=60)
+        try:
+            connection.request("GET", target)
+            reply = connection.getresponse()
+            return Reply(reply.status, {n.lower(): v for n, v in reply.getheaders()}, reply.read())
+        finally:
+            connection.close()
+
     def ask(
         self, method: str, path: str, body: Any = None, *scopes: Scope, token: str = "", **headers: str
     ) -> Reply:

@@ -13,6 +13,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager
 from dataclasses import replace
 from functools import partial
+from inspect import iscoroutinefunction
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 from urllib.parse import quote
 
@@ -173,7 +174,10 @@ class Administration:
             async with read_form(
                 request, receive, partial(Authentication.check_form, page_request.signed)
             ) as form:
-                result = await _in_thread(handler.do, page_request, form)
+                if iscoroutinefunction(handler.do):
+                    result = await handler.do(page_request, form)
+                else:
+                    result = await _in_thread(handler.do, page_request, form)
         except ClientGone:
             raise
         except Exception as error:  # noqa: BLE001 - judged there

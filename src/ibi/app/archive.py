@@ -21,12 +21,14 @@ from ibi.archive.admin.forms import FormHandling, page_error
 from ibi.archive.admin.item_pages import ItemPages
 from ibi.archive.admin.overview import ArchivePages
 from ibi.archive.api import deposits, imports, items, membership, openapi, transfers, uploads
+from ibi.archive.api.labels import DepositLabels
 from ibi.archive.membership import holdings_filter
 from ibi.archive.membership import membership as resolver_memberships
 from ibi.archive.membership.holdings_filter import HoldingsFilterFile
 from ibi.archive.membership.joining import Resolvers, WatchedArchiveSettings
 from ibi.archive.membership.membership import Memberships, MembershipStore, WantedMemberships
 from ibi.archive.membership.notices import ChangeNotifier
+from ibi.archive.membership.resolver_addresses import ResolverAddresses
 from ibi.archive.model.access import day_of
 from ibi.archive.model.item_json import timestamp_text
 from ibi.archive.oai.provider import OAI, OaiHandler, OaiProvider
@@ -43,8 +45,8 @@ from ibi.archive.replication.giving import Giver
 from ibi.archive.replication.receiving import Receiver
 from ibi.archive.search.index import SearchIndex
 from ibi.archive.search.indexing import Indexer
-from ibi.archive.service.service import ArchiveService, identity_of
-from ibi.archive.store.data_directory import DataDirectory
+from ibi.archive.service.service import ArchiveService
+from ibi.archive.store.data_directory import DataDirectory, identity_of
 from ibi.errors import SetupError
 from ibi.http.client import AddressPolicy, Client
 from ibi.http.server.service import Service
@@ -87,17 +89,17 @@ def archive_service(
     names: Names | None = None,
     tls: tuple[str, str] | None = None,
     trusted: Sequence[str] = (),
+    workers: int = 1,
 ) -> Service:
     """Make the service of an Archive: it answers, takes part at its resolvers, and does its duties.
 
     `names` stands in for this machine's own look-up of host names; `trusted` are networks of trusted proxies besides
-    those of the settings. Changed settings take effect within a second. Raises SetupError.
+    those of the settings; `workers`: how many processes share the work. Changed settings take effect within a second.
+    Raises SetupError.
     """
     directory = archive_directory(data)
     watched = WatchedArchiveSettings(data)
-    app = ReloadingApp(
-        lambda: watched.current().settings, lambda settings: _RequestHandling(directory, settings, trusted)
-    )
+    app = ReloadingApp(watched.current, partial(_request_handling, directory, trusted, workers, names))
     catalogue = directory.open_catalogue()
     memberships, notifier = _memberships(watched, catalogue, names)
     # Apart from the duties: a transfer must not wait for an audit, which may take hours.
@@ -161,19 +163,38 @@ def check_archive(data: Path, trusted: Sequence[str] = ()) -> ArchiveSettings:
     return settings
 
 
+def _request_handling(
+    directory: DataDirectory,
+    trusted: Sequence[str],
+    workers: int,
+    names: Names | None,
+    resolvers: Resolvers,
+) -> _RequestHandling:
+    settings = resolvers.settings
+    settings = replace(settings, trusted_proxies=(*settings.trusted_proxies, *trusted))
+    labels, joined = DepositLabels(directory, settings, workers), ResolverAddresses(resolvers.keys, names)
+    return _RequestHandling(directory, settings, labels, joined)
+
+
 class _RequestHandling:
     """Everything that answers requests by one version of the settings; it is replaced when they change."""
 
-    def __init__(self, directory: DataDirectory, settings: ArchiveSettings, trusted: Sequence[str]) -> None:
-        settings = replace(settings, trusted_proxies=(*settings.trusted_proxies, *trusted))
+    def __init__(
+        self,
+        directory: DataDirectory,
+        settings: ArchiveSettings,
+        labels: DepositLabels,
+        joined: ResolverAddresses,
+    ) -> None:
         catalogue = _own_catalogue(directory, settings)
         # A second connection: long listings of the interface must not delay answers to resolvers and readers.
         self._for_api = directory.open_catalogue()
         site = SiteContext(f"http://{settings.address}", settings.resolver, settings.admin, search=True)
         search_index, oai_index = SearchIndex(directory.path), SearchIndex(directory.path)
         self._search_pages = SearchPages(site, settings.address, self._for_api, search_index, RENDERER)
-        api, self._receiver = archive_api(directory, settings, self._for_api, self._search_pages.routes())
-        self._administration = _administration(directory, settings, self._for_api)
+        more = self._search_pages.routes()
+        api, self._receiver = archive_api(directory, settings, self._for_api, labels, more)
+        self._administration = _administration(directory, settings, self._for_api, labels)
         provider = OaiProvider(settings, self._for_api, oai_index, RECORD_FORMATS, time.time)
         self._oai = OaiHandler(provider, oai_index.close)
         self._service = ArchiveService(
@@ -189,6 +210,7 @@ class _RequestHandling:
             if settings.holdings_filter
             else None,
             attestation_key=partial(public_key, directory.path),
+            joined=joined,
             handlers={
                 ROOT: self._administration.answer,
                 OAI: self._oai.answer,
@@ -213,6 +235,7 @@ def archive_api(
     directory: DataDirectory,
     settings: ArchiveSettings,
     catalogue: Catalogue,
+    labels: DepositLabels,
     more: Iterable[Route] = (),
 ) -> tuple[Api, Receiver]:
     """Make the JSON interface, and the receiver of originals, which is to be closed; `more`: further routes."""
@@ -228,7 +251,7 @@ def archive_api(
     view = items.ItemView(catalogue, lambda: day_of(time.time()))
     table = (
         *view.routes(),
-        *deposits.Deposits(item_store, uploading).routes(),
+        *deposits.Deposits(item_store, uploading, labels).routes(),
         *uploading.routes(),
         *statistics.routes(catalogue),
         *HandleRecords(settings, catalogue, time.time).routes(),
@@ -245,7 +268,7 @@ def archive_api(
 
 
 def _administration(
-    directory: DataDirectory, settings: ArchiveSettings, catalogue: Catalogue
+    directory: DataDirectory, settings: ArchiveSettings, catalogue: Catalogue, labels: DepositLabels
 ) -> Administration:
     """Make the administration at /-/admin, which is to be closed."""
     authentication = Authentication(directory.path, str(settings.service.main), time.time)
@@ -266,7 +289,7 @@ def _administration(
     )
     handlers = {
         **archive_pages.handlers(),
-        **ItemPages(item_store, uploading, settings).handlers(),
+        **ItemPages(item_store, uploading, settings, labels).handlers(),
         **AccountPages(authentication, people).handlers(),
     }
     render, address = administration_pages.render, settings.address

@@ -70,6 +70,7 @@ class LabelBatcher:
 
     `granularity` in ticks, one of GRANULARITIES; None: the coarsest that keeps up with what waits. `sharers`: how many
     batchers, this one included, draw from this waiting room; each takes its demand for that of the others, too.
+    `longest_wait`: seconds after which a request is refused, rather than wait longer.
     """
 
     def __init__(
@@ -78,11 +79,13 @@ class LabelBatcher:
         generator: LabelGenerator,
         granularity: int | None = None,
         sharers: int = 1,
+        longest_wait: int = LONGEST_WAIT,
     ) -> None:
         self.generator = generator
         self.granularity = granularity
         self._waiting_room = waiting_room
         self._sharers = sharers
+        self._longest_wait = longest_wait
         # Ticks between two labels of this batcher, if all of them have work.
         self._interval = sharers * (granularity or 1)
         self._stall_seconds = max(STALL_SECONDS, math.ceil(2 * self._interval / TICKS))
@@ -98,8 +101,8 @@ class LabelBatcher:
 
     @property
     def most_labels(self) -> int:
-        """How many labels can ever be given to one request within LONGEST_WAIT."""
-        return LONGEST_WAIT * TICKS // self._interval
+        """How many labels can ever be given to one request within the longest wait."""
+        return self._longest_wait * TICKS // self._interval
 
     def delay(self, count: int) -> float:
         """About how many seconds `count` labels more would take."""
@@ -113,10 +116,10 @@ class LabelBatcher:
         """
         if self._stopping:
             raise _stopping()
-        if self.delay(count) > LONGEST_WAIT or self.waiting + count > MOST_WAITING:
+        if self.delay(count) > self._longest_wait or self.waiting + count > MOST_WAITING:
             problem = "more labels are waited for than can be given in {seconds} seconds; ask again later"
-            seconds = min(LONGEST_WAIT, max(1, math.ceil(self.delay(0))))
-            raise Busy(MintingError(problem, seconds=LONGEST_WAIT), seconds)
+            seconds = min(self._longest_wait, max(1, math.ceil(self.delay(0))))
+            raise Busy(MintingError(problem, seconds=self._longest_wait), seconds)
         loop = asyncio.get_running_loop()
         self.waiting += count
         request = _Request(count, self._step(self.waiting), loop.time(), loop.create_future())
@@ -164,7 +167,7 @@ class LabelBatcher:
     def _deadline(self, request: _Request) -> float:
         """When a request is refused: long after its labels should have come, and always in the end."""
         progress = max(request.received_at, self._last_batch_at)
-        return min(progress + self._stall_seconds, request.received_at + LONGEST_WAIT + STALL_SECONDS)
+        return min(progress + self._stall_seconds, request.received_at + self._longest_wait + STALL_SECONDS)
 
     def _share(self, batch: Batch) -> None:
         """Give the dates to the queue, first come, first served; what is left over is burned."""

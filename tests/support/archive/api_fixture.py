@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -12,10 +14,12 @@ from ibi.accounts.tokens import Scope, Tokens
 from ibi.api.dispatch import Api
 from ibi.archive.api import deposits, openapi, uploads
 from ibi.archive.api.items import ItemView
+from ibi.archive.api.labels import DepositLabels
 from ibi.archive.api.uploads import Uploads
 from ibi.archive.model.access import day_of
 from ibi.archive.service.service import ArchiveService
 from ibi.http.server.service import Service
+from ibi.identifier.forms import IBIForms
 from ibi.web.archive_pages import RENDERER
 from support.archive.archive_fixture import Answer, NewArchive, Served, listener, serving
 from support.programs import Program
@@ -65,12 +69,25 @@ def item_part(value: Any) -> tuple[str, bytes]:
     return 'name="item"', json.dumps(value).encode()
 
 
+class WaitingLabels(DepositLabels):
+    """The labels that an Archive of a test gives, which may wait in threads."""
+
+    def __init__(self, archive: NewArchive) -> None:
+        self._archive = archive
+        self._threads = ThreadPoolExecutor(32)
+
+    async def draw(self, count: int) -> list[IBIForms]:
+        loop = asyncio.get_running_loop()
+        return await loop.run_in_executor(self._threads, lambda: list(self._archive.mint(count)))
+
+
 def api_of(archive: NewArchive, largest: int = LARGEST) -> Api:
     """The JSON interface of an Archive."""
     under_way = Uploads(archive.data / "uploads", archive.clock.seconds, largest)
+    labels = WaitingLabels(archive)
     table = (
         *ItemView(archive.catalogue, lambda: day_of(archive.clock.seconds())).routes(),
-        *deposits.Deposits(archive.item_store, under_way).routes(),
+        *deposits.Deposits(archive.item_store, under_way, labels).routes(),
         *under_way.routes(),
     )
     return Api(openapi.routes(table, "0"), Tokens(archive.data), largest + (1 << 20), uploads.TUNNEL)

@@ -9,13 +9,15 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from functools import partial
 from http.client import HTTPConnection
 from pathlib import Path
 
 from ibi.archive.ingest.batch import ImportReport, RefusedRecord
 from ibi.archive.ingest.importing import FileImporter
+from ibi.archive.model.answer_size import check_answers
 from ibi.archive.service.service import ArchiveService
-from ibi.archive.store.data_directory import DataDirectory
+from ibi.archive.store.data_directory import DataDirectory, identity_of
 from ibi.archive.store.files import FileStore
 from ibi.archive.store.item_store import ItemStore
 from ibi.archive.store.tables.catalogue import Catalogue
@@ -87,6 +89,7 @@ class NewArchive:
             self.mint,
             self.clock.seconds,
             settings.service,
+            partial(check_answers, identity=identity_of(settings), filtered=settings.filter_answers),
             retired=settings.retired,
         )
 

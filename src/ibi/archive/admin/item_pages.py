@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from ibi.accounts.layout import PageRequest
+    from ibi.archive.api.labels import DepositLabels
     from ibi.archive.api.uploads import Uploads
     from ibi.archive.model.item import Holding
     from ibi.archive.store.item_store import ItemStore
@@ -220,10 +221,12 @@ class DeletePage:
 class ItemPages:
     """The pages of items."""
 
-    def __init__(self, item_store: ItemStore, uploads: Uploads, settings: ArchiveSettings) -> None:
+    def __init__(
+        self, item_store: ItemStore, uploads: Uploads, settings: ArchiveSettings, labels: DepositLabels
+    ) -> None:
         self._item_store = item_store
         self._catalogue = item_store.catalogue
-        self._deposits = Deposits(item_store, uploads)
+        self._deposits = Deposits(item_store, uploads, labels)
         self._settings = settings
 
     def handlers(self) -> dict[str, PageHandler]:
@@ -269,13 +272,13 @@ class ItemPages:
             once = secrets.token_hex(16)
         return ItemFormPage(values, place, before, once=once, largest=self._settings.largest_upload)
 
-    def _deposit(self, visit: PageRequest, form: Form) -> str:
+    async def _deposit(self, visit: PageRequest, form: Form) -> str:
         """Deposit the item, once: the form has an Idempotency-Key of its own."""
         value = item_from_form(form)
         value |= {word: form.one(word) for word in _NOT_INHERITED if form.one(word)}
         if not form.files and "url" not in value and "metadata" not in value:
             raise BadItem("choose a file, or say at least a title")
-        holding, _new = self._deposits.take(call(visit, form.one("once")), value, form.files)
+        holding, _new = await self._deposits.take(call(visit, form.one("once")), value, form.files)
         return _done(holding, "deposited")
 
     def _edit_form(self, visit: PageRequest, typed: Form | None) -> ItemFormPage:

@@ -7,8 +7,10 @@ item was edited, too. An older item without digests takes every request for the 
 
 from __future__ import annotations
 
+import asyncio
 import json
-from contextlib import ExitStack
+from contextlib import ExitStack, nullcontext
+from dataclasses import dataclass
 from hashlib import sha256
 from typing import TYPE_CHECKING, Any, Final
 
@@ -28,14 +30,16 @@ from ibi.api.routes import (
 from ibi.archive.api.items import ItemView, removal_notice, timestamp_of
 from ibi.archive.api.received_files import (
     MOST_FILES,
+    Files,
     FormReader,
     keep_on_database_error,
     read_file,
     release_listed,
     staged_files,
 )
+from ibi.archive.model.item import Holding
 from ibi.archive.model.item_json import read_item, read_mapping, read_text
-from ibi.archive.store.deposit import ItemPlacement, deposit, edit, remove
+from ibi.archive.store.deposit import ItemPlacement, deposit, edit, labels_needed, remove
 from ibi.archive.store.tables import history
 from ibi.errors import AlreadyHeld, BadItem, Conflict, IbiError, NotHeld
 from ibi.http.response import Refusal
@@ -45,17 +49,23 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from ibi.api.routes import Call
-    from ibi.archive.api.received_files import Files
+    from ibi.archive.api.labels import DepositLabels
     from ibi.archive.api.uploads import Uploads
-    from ibi.archive.model.item import Holding, StoredFile
+    from ibi.archive.model.item import StoredFile
     from ibi.archive.model.item_json import Draft
     from ibi.archive.store.item_store import ItemStore
     from ibi.http.response import Response
+    from ibi.identifier.forms import IBIForms
 
 
 LONGEST_KEY: Final = 255
 """Characters of an Idempotency-Key."""
 
+MOST_DEPOSITS: Final = 256
+"""Deposits that wait at the same time, for a label or for the disk; further ones are refused with 503 (threat T37)."""
+
+_AT_ONCE: Final = 4  # deposits that are written at the same time; the other threads are for edits
+_LATER: Final = 5  # seconds after which a refused deposit may come again
 _DIGITS: Final = 32
 
 
@@ -72,11 +82,30 @@ _FORM: Final = "multipart/form-data"
 _IF_MATCH: Final = {"if-match": TEXT}
 
 
-class Deposits:
-    """Deposits items, and changes them for programs. Its methods may wait for the disk or a label: call in a thread."""
+@dataclass(frozen=True, slots=True)
+class _Order:
+    """What a checked request orders. `value`: the item, without `uploads` and its relations to others.
 
-    def __init__(self, item_store: ItemStore, uploads: Uploads) -> None:
+    `request`: the body as it came; `digest`: that of the content; `labels`: how many labels it takes.
+    """
+
+    value: dict[str, Any]
+    request: dict[str, Any]
+    key: str
+    place: ItemPlacement
+    uploads: dict[str, str]
+    digest: str
+    labels: int
+
+
+class Deposits:
+    """Deposits items, and changes them for programs."""
+
+    def __init__(self, item_store: ItemStore, uploads: Uploads, labels: DepositLabels) -> None:
         self._item_store = item_store
+        self._labels = labels
+        self._waiting = 0
+        self._turns = asyncio.Semaphore(_AT_ONCE)
         self._catalogue = item_store.catalogue
         self._uploads = uploads
         self._view = ItemView(item_store.catalogue, lambda: item_store.moment.partition("T")[0])
@@ -112,11 +141,32 @@ class Deposits:
             ),
         )  # fmt: skip
 
-    def take(self, call: Call, value: dict[str, Any], files: Files) -> tuple[Holding, bool]:
+    async def take(self, call: Call, value: dict[str, Any], files: Files) -> tuple[Holding, bool]:
         """Deposit an item; return it, and whether it is new. Uploads are staged into `files`.
 
         Raises Refusal and what `deposit` raises; then nothing has changed.
         """
+        self._check_queue()
+        self._waiting += 1
+        try:
+            order = await in_reading_thread(self._read, call, value, files)
+            if isinstance(order, Holding):
+                return order, False
+            # Without a thread: many deposits may wait here, and edits must not wait behind them.
+            labels = await self._labels.draw(order.labels)
+            async with self._turns:
+                return await in_changing_thread(self._keep, call, order, files, labels)
+        finally:
+            self._waiting -= 1
+
+    def _check_queue(self) -> None:
+        """Refuse a deposit that would wait behind too many others. Raises Refusal (503)."""
+        if self._waiting >= MOST_DEPOSITS:
+            why = IbiError("too many deposits are under way; ask again later")
+            raise Refusal(503, why, ("retry-after", str(_LATER)))
+
+    def _read(self, call: Call, value: dict[str, Any], files: Files) -> _Order | Holding:
+        """Check a request; return what it orders, or the item of a repeated one whose uploads are gone."""
         request, key = dict(value), "" if value.get("key") else _key_of(call)
         place = _place(value)
         uploads = read_mapping(value.pop("uploads", {}), "uploads")
@@ -126,37 +176,52 @@ class Deposits:
         digest = _digest_of(request, files)
         before = self._catalogue.holding_by_key(key) if key and uploads else None
         if before is not None and self._is_same(before, digest):
-            # A repeated request, whose uploads are gone: they are files of the item by now.
-            return _living(before), False
-        # Checked before anything large is copied, and again below with the digests.
-        read_item({**value, "files": dict.fromkeys((*files, *uploads), "")})
+            # They are files of the item by now.
+            return _living(before)
+        # Checked before a label is drawn and anything large is copied, and again below with all digests.
+        draft = read_item({**value, "files": dict.fromkeys(uploads, "") | _digests(files)})
+        labels = 0 if self._of_key(draft) else labels_needed(draft, place)
+        return _Order(value, request, key, place, uploads, digest, labels)
+
+    def _keep(
+        self, call: Call, order: _Order, files: Files, labels: Sequence[IBIForms]
+    ) -> tuple[Holding, bool]:
+        """Deposit what is ordered, under these labels."""
         with ExitStack() as stack:
-            for name, upload in uploads.items():
+            for name, upload in order.uploads.items():
                 path = stack.enter_context(self._uploads.whole(upload, call.token_name))
                 files[name] = self._item_store.file_store.stage(name, path)
             # With the digests: an item without a key gets one made of its content, and two deposits that differ in
             # nothing but the bytes of their files must get different ones.
-            draft = read_item({**value, "files": {name: file.sha256 for name, file in files.items()}})
-            content = _digest_of({**request, "uploads": {}}, files)
-            digests = sorted({digest, content}) if key else ()
+            draft = read_item({**order.value, "files": _digests(files)})
+            content = _digest_of({**order.request, "uploads": {}}, files)
+            digests = sorted({order.digest, content}) if order.key else ()
             with keep_on_database_error(files):
-                holding, new = self._deposited(call, draft, files, place, digests)
-            if key and not self._is_same(holding, content):
+                holding, new = self._deposited(call, draft, files, order.place, digests, labels)
+            if order.key and not self._is_same(holding, content):
                 problem = (
                     "{name} came of this request already; another item needs a request, or a form, of its own"
                 )
                 raise Refusal(422, IbiError(problem, name=holding.forms.main))
             release_listed(files, holding)
-        for upload in uploads.values():
+        for upload in order.uploads.values():
             self._uploads.delete(upload, call.token_name)
         return holding, new
 
     def _deposited(
-        self, call: Call, draft: Draft, files: Files, place: ItemPlacement, request: Sequence[str]
+        self,
+        call: Call,
+        draft: Draft,
+        files: Files,
+        place: ItemPlacement,
+        request: Sequence[str],
+        labels: Sequence[IBIForms],
     ) -> tuple[Holding, bool]:
         before = self._of_key(draft)
         try:
-            holding = deposit(self._item_store, draft, files.values(), call.token_name, place, request)
+            holding = deposit(
+                self._item_store, draft, files.values(), call.token_name, place, request, labels
+            )
         except AlreadyHeld:
             # The same request may have come twice at the same time: then the item is the first one's.
             found = None if before else self._of_key(draft)
@@ -177,8 +242,11 @@ class Deposits:
 
     async def _post(self, call: Call) -> Response:
         """Deposit a new item, or return the one that was deposited under the same key."""
+        self._check_queue()  # before its files come
         value = None if call.body.kind == _FORM else json_object(await call.body.json())
-        async with staged_files(self._item_store) as files:
+        # A session costs more than the deposit of an item without files.
+        without_files = value is not None and not value.get("uploads")
+        async with nullcontext(Files()) if without_files else staged_files(self._item_store) as files:
             if value is None:
                 kind = call.request.header(b"content-type")
                 form = FormReader(kind, self._item_store.file_store, files)
@@ -186,11 +254,8 @@ class Deposits:
                 if form.item is None:
                     raise Refusal(422, IbiError("the form has no part {name}", name="item"))
                 value = json_object(read_json(form.item))
-            return await in_changing_thread(self._take_and_answer, call, value, files)
-
-    def _take_and_answer(self, call: Call, value: dict[str, Any], files: Files) -> Response:
-        holding, new = self.take(call, value, files)
-        return self._view.response(holding, call, 201 if new else 200)
+            holding, new = await self.take(call, value, files)
+            return self._view.response(holding, call, 201 if new else 200)
 
     def _edit(self, call: Call, value: Any) -> Response:
         facts = json_object(value)
@@ -265,8 +330,12 @@ def _key_of(call: Call) -> str:
 
 def _digest_of(value: Mapping[str, Any], files: Mapping[str, StoredFile]) -> str:
     """A digest of the content of a request, and of the bytes of its files."""
-    content = {**value, "files": {name: file.sha256 for name, file in files.items()}}
+    content = {**value, "files": _digests(files)}
     return _digest(json.dumps({"uploads": {}, **content}, sort_keys=True, separators=(",", ":")))
+
+
+def _digests(files: Mapping[str, StoredFile]) -> dict[str, str]:
+    return {name: file.sha256 for name, file in files.items()}
 
 
 def _digest(text: str) -> str:

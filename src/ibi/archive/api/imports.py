@@ -88,7 +88,7 @@ class Imports:
     def try_out(self, who: str, upload: str, kind: str) -> ImportResult:
         """Do a dry run of a file, which goes on waiting. Raises NotHeld, Refusal, BadItem, SetupError."""
         refused: list[RefusedRecord] = []
-        dry_run = DryRun(self.item_store.catalogue, _first(refused), _no_files)
+        dry_run = DryRun(self.item_store, _first(refused), _no_files)
         with self._uploads.whole(upload, who) as path, path.open("rb") as file:
             ingest_file(dry_run, file, kind)
         return dry_run.report, refused

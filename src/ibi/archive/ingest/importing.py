@@ -27,7 +27,6 @@ if TYPE_CHECKING:
     from ibi.archive.model.item import StoredFile
     from ibi.archive.model.item_json import Draft
     from ibi.archive.store.item_store import ItemStore
-    from ibi.archive.store.tables.catalogue import Catalogue
 
 
 @dataclass(slots=True)
@@ -38,7 +37,7 @@ class DryRun:
     counts as unchanged, whether or not it differs from what is held.
     """
 
-    catalogue: Catalogue
+    item_store: ItemStore
     refused: Callable[[RefusedRecord], None]
     look: Callable[[Draft], None]
     report: ImportReport = field(default_factory=ImportReport)
@@ -52,14 +51,17 @@ class DryRun:
                     raise draft
                 if draft.files:
                     self.look(draft)
+                store = self.item_store
+                new = draft.holding(draft.forms or store.service, store.moment)
+                store.check_answers(new, store.catalogue.holding)
             except IbiError as error:
                 self.report.refused += 1
                 self.refused(RefusedRecord(record.line, error, record.name))
                 continue
             if draft.forms is not None:
-                held = self.catalogue.holding(draft.forms.main)
+                held = self.item_store.catalogue.holding(draft.forms.main)
             else:
-                held = self.catalogue.holding_by_key(draft.key) if draft.key else None
+                held = self.item_store.catalogue.holding_by_key(draft.key) if draft.key else None
             if held is not None:
                 self.report.unchanged += 1
             else:
@@ -124,7 +126,7 @@ class FileImporter:
                     raise BadItem("{path} does not exist", path=source)
 
         ingest = RecordIngest(self.item_store, self.who, self.refused, staged)
-        taking = DryRun(self.item_store.catalogue, self.refused, there) if dry else ingest
+        taking = DryRun(self.item_store, self.refused, there) if dry else ingest
         with (
             setup_errors("{path}: {reason}", under=path),
             path.open("rb") as file,

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from ibi.archive.membership.joining import check_key, key_warnings, new_key, root_url
 from ibi.archive.store.data_directory import label_generator
+from ibi.archive.store.files import group_number
 from ibi.errors import IbiError, MintingError, MintingNotAllowed, ParseError, SetupError
 from ibi.identifier.forms import IBIForms, parse_ibi
 from ibi.identifier.generator import LabelGenerator, is_public_ip
@@ -262,6 +263,12 @@ def _geo_database(text: str) -> str:
     return str(Path(text).resolve()) if text else ""
 
 
+def _group(text: str) -> str:
+    if text:
+        group_number(text)
+    return text
+
+
 def _accel_prefix(text: str) -> str:
     safe = text.isascii() and text.isprintable() and not set(text) & set(" ?#%\\")
     if text and not (safe and text.startswith("/") and ".." not in text):
@@ -300,4 +307,5 @@ _CHECKS: Final[dict[str, Callable[[Any], Any]]] = {
     "granularity": _granularity,
     "geo_database": _geo_database,
     "accel_prefix": _accel_prefix,
+    "files_group": _group,
 }

@@ -19,6 +19,9 @@ LONGEST_PART = 255
 _NAME = re.compile(r"(?:[A-Za-z0-9._~!$&'()*+,;=:@/-]|%[0-9A-Fa-f]{2})+")
 _LONGEST_NAME = 1024  # characters of a file's name, percent-encoded
 _REFUSED_BYTES = re.compile(rb"[\x00-\x1f\x7f\\]")
+_NOT_ON_WINDOWS = re.compile(r'[<>:"|?*\x00-\x1f\x7f-\x9f\\]|[. ]$')
+# Names of devices on Windows, also before a dot: a file of this name cannot be unpacked there.
+_DEVICES = re.compile(r"(con|prn|aux|nul|conin\$|conout\$|(com|lpt)[0-9¹²³]) *(\.|$)", re.IGNORECASE)
 # Without the files of the machine: the same types on every machine.
 _TYPES = mimetypes.MimeTypes(filenames=())
 _TYPES_READ_AS = {"application/javascript": "text/javascript", "text/xml": "application/xml"}
@@ -59,6 +62,19 @@ def check_names(names: Iterable[str]) -> None:
         for end, char in enumerate(folded):
             if char == "/" and folded[:end] in seen:
                 raise BadItem("{name} is a file and a folder", name=seen[folded[:end]])
+
+
+def portable_part(text: str, escape: str) -> str:
+    """Return a name inside a folder as every system, Windows too, can write it.
+
+    What it cannot hold becomes `escape` and two hexadecimal digits for each byte of UTF-8.
+    """
+
+    def escaped(text: str) -> str:
+        return "".join(f"{escape}{byte:02X}" for byte in text.encode())
+
+    text = _NOT_ON_WINDOWS.sub(lambda found: escaped(found[0]), text)
+    return escaped(text[0]) + text[1:] if _DEVICES.match(text) else text
 
 
 def media_type(name: str) -> str:

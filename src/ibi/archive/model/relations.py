@@ -14,7 +14,9 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from ibi.archive.model.access import nothing_withheld
 from ibi.archive.model.item import Access, Holding
+from ibi.errors import AnswerTooLong
 from ibi.identifier.forms import Name
+from ibi.protocol.pair_list import MAX_PAIRS
 from ibi.protocol.relation import Kind, Relation, Step, composes
 from ibi.protocol.vocabulary import ContentType
 
@@ -102,9 +104,14 @@ class ItemRelations:
         return related
 
     def all(self, pattern: Relation | None) -> Iterator[tuple[Relation, RelationTarget]]:
-        """Yield every relation with a target, of those that the pattern accepts (None: of all), shortest first."""
+        """Yield every relation with a target, of those that the pattern accepts (None: of all), shortest first.
+
+        Raises AnswerTooLong before more of them are followed than an answer has pairs.
+        """
         reached: list[tuple[tuple[Step, ...], RelationTarget]] = [((), self.item)]
         while reached:
+            if len(reached) > MAX_PAIRS:
+                raise AnswerTooLong("the answer to this would be longer than a resolver reads")
             steps, related = reached.pop(0)
             if pattern is None or len(steps) == len(pattern.steps):
                 yield Relation(steps), related

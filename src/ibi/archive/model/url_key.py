@@ -4,8 +4,8 @@
 
 A key is not stored: it carries the number of its item, and the seal proves that this Archive made it. It is valid for
 ten minutes and stands for one reader; the key of an answer that may be reused is valid for that much longer, and for
-many numbered acknowledgments (note 1). Each counts once, and all of one key together for at most as many readers as
-their sender is trusted with.
+many numbered acknowledgments of a trusted resolver (note 1). Each counts once, and all of one key together for at most
+as many readers as their sender is trusted with.
 """
 
 from __future__ import annotations
@@ -28,10 +28,9 @@ LONGEST_REUSE: Final = 24 * 3600
 """The longest time for which an answer may be reused, in seconds."""
 
 MOST_READERS: Final = 1_000_000
-"""Readers for whom one key counts at most, in the acknowledgments of resolvers that are trusted by name."""
+"""Readers for whom one key counts at most, in the acknowledgments of resolvers that the Archive has joined or trusts.
 
-MOST_READERS_OF_STRANGERS: Final = 100
-"""The same in the acknowledgments of all others."""
+In those of all others a key counts for one."""
 
 _ITEM, _REUSE, _RANDOM, _SEAL = 8, 4, 8, 16  # bytes
 # Keeps leading zeros when the bytes are read as a number.
@@ -58,6 +57,11 @@ class AcknowledgmentCount(NamedTuple):
         """The key itself: what all acknowledgments of one answer share."""
         return self.once.partition(" ")[0]
 
+    @property
+    def of_stranger(self) -> AcknowledgmentCount:
+        """What counts if the sender is trusted with no numbers: one reader, once."""
+        return self._replace(once=self.key, readers=1)
+
 
 class UrlKeys:
     """Makes and reads the keys of one Archive, with its `secret`; `now` returns POSIX seconds."""
@@ -72,10 +76,10 @@ class UrlKeys:
         body = number.to_bytes(_ITEM, "big") + reuse.to_bytes(_REUSE, "big") + secrets.token_bytes(_RANDOM)
         return f"{time}-{int.from_bytes(_FIRST + body + self._seal(time, body), 'big')}"
 
-    def read(self, message: Acknowledgment, *, most: int = MOST_READERS) -> AcknowledgmentCount | None:
-        """Return what an acknowledgment counts; None if this Archive did not make its key, or the key is too old.
+    def read(self, message: Acknowledgment) -> AcknowledgmentCount | None:
+        """Return what an acknowledgment of a trusted sender counts, as far as its key allows.
 
-        `most`: for how many readers its sender is trusted to count with one key, if the key allows that.
+        None if this Archive did not make the key, or the key is too old.
         """
         key = message.url_key
         time, _, digits = key.partition("-")
@@ -93,10 +97,10 @@ class UrlKeys:
         expires = int(time) + reuse + LIFETIME
         if self._now() > expires:
             return None
-        if reuse and most > 1:
-            once = f"{key} {message.event}" if message.event else key
-            return AcknowledgmentCount(item, once, expires, min(message.count, most), most)
-        return AcknowledgmentCount(item, key, expires, 1)
+        if not reuse:
+            return AcknowledgmentCount(item, key, expires, 1)
+        once = f"{key} {message.event}" if message.event else key
+        return AcknowledgmentCount(item, once, expires, message.count)
 
     def _seal(self, time: str, body: bytes) -> bytes:
         # A copy for each seal: the secret is hashed once, not for each answer.

@@ -24,6 +24,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from zipstream import ZipStream
 
+from ibi.archive.model.file_names import portable_part
 from ibi.archive.model.item_json import write_item
 from ibi.archive.pages.files import disposition, readable
 from ibi.http.conditional import http_date, unchanged
@@ -46,11 +47,6 @@ MOST_OPEN: Final = 64
 
 # Of all bundles that are being sent: a process without a file descriptor left can accept no connection.
 _MOST_OPEN_OF_ALL: Final = 256
-# Refused in names by some system, or by our own percent-encoding.
-_REFUSED: Final = re.compile(r'[<>:"|?*%\x00-\x1f\x7f-\x9f\\]|[. ]$')
-# Names of devices on Windows: a file of this name cannot be unpacked there.
-_DEVICES: Final = re.compile(r"(con|prn|aux|nul|com[0-9]|lpt[0-9])(\.|$)", re.IGNORECASE)
-
 
 _log = logging.getLogger(__name__)
 
@@ -145,18 +141,13 @@ def names_in_bundle(files: tuple[StoredFile, ...]) -> list[tuple[str, StoredFile
     """The name under which each file is unpacked; no two are equal, also where case and composition do not count."""
     named_so, taken = [], set[str]()
     for file in files:
-        name = "/".join(_portable(part) for part in file.raw.split(b"/"))
+        parts = (readable(part).replace("%", "%25") for part in file.raw.split(b"/"))
+        name = "/".join(portable_part(part, "%") for part in parts)
         if _folded(name) in taken:
             name = file.name  # percent-encoded, and so unique
         taken.add(_folded(name))
         named_so.append((name, file))
     return named_so
-
-
-def _portable(part: bytes) -> str:
-    """A name inside a folder, as every system can write it."""
-    text = _REFUSED.sub(lambda found: "".join(f"%{byte:02X}" for byte in found[0].encode()), readable(part))
-    return f"%{ord(text[0]):02X}{text[1:]}" if _DEVICES.match(text) else text
 
 
 def _folded(name: str) -> str:

@@ -247,7 +247,8 @@ def restore(
         data.mkdir(parents=True, exist_ok=True)
         if any(data.iterdir()):
             raise SetupError("{path} is not empty: an Archive is put back into a new directory", path=data)
-    FileStore(data).create_folders()
+    file_store = _file_store(data, source / DATA)
+    file_store.create_folders()
     settings = source / DATA / ArchiveSettings.FILE
     with disk_errors(data):
         for file in sorted((source / DATA).rglob("*")):
@@ -256,7 +257,7 @@ def restore(
         shutil.copyfile(source / CATALOGUE, data / CATALOGUE)
         (data / CATALOGUE).chmod(0o600)
     with catalogue_at(data / CATALOGUE) as catalogue:
-        problems = list(_put_files(store, catalogue, FileStore(data), progress))
+        problems = list(_put_files(store, catalogue, file_store, progress))
     os.sync()
     # Last: without its settings there is no Archive, so an interrupted restoration is never taken for one.
     with disk_errors(data):
@@ -272,7 +273,8 @@ def _put_files(
     done = 0
     for holding in catalogue.all():
         for file in holding.files:
-            if not _put_file(store, file_store.path_of(holding.forms, file), file):
+            path = file_store.path_of(holding.forms, file)
+            if not _put_file(store, file_store, path, file):
                 problem = "{file} of {name} is not in the backup"
                 yield IbiError(problem, file=file.name, name=holding.forms.main)
             done += file.size
@@ -283,18 +285,27 @@ def _put_files(
         if wanted:
             path = sidecars.path_of(file_store, holding)
             with disk_errors(path):
-                path.parent.mkdir(parents=True, exist_ok=True)
+                file_store.make_folder_of(path)
                 path.write_bytes(sidecars.sidecar_text(holding, events))
+                path.chmod(0o600)
 
 
-def _put_file(store: BackupStore, target: Path, file: StoredFile) -> bool:
+def _file_store(data: Path, settings: Path) -> FileStore:
+    """Return the store of the restored files; where this machine has not the group of the other one, without it."""
+    try:
+        return FileStore(data, ArchiveSettings.read(settings).files_group)
+    except SetupError:
+        return FileStore(data)
+
+
+def _put_file(store: BackupStore, file_store: FileStore, target: Path, file: StoredFile) -> bool:
     try:
         reader = store.path_of(file.sha256).open("rb")
     except OSError:
         return False
     with reader, disk_errors(target):
-        target.parent.mkdir(parents=True, exist_ok=True)
-        with target.open("xb") as writer:
+        file_store.make_folder_of(target)
+        with os.fdopen(file_store.create_file(target), "wb") as writer:
             right = copy_hashed(reader, writer) == file.sha256
         if not right:
             target.unlink()

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from ibi.archive.preservation.audit import fault_message, opening_fault, still_listed
 from ibi.archive.store import sidecars
-from ibi.archive.store.files import exclusive_lock
+from ibi.archive.store.files import FileStore, exclusive_lock
 from ibi.archive.store.tables import consistency, fixity, history
 from ibi.archive.store.tables import sidecars as sidecar_table
 from ibi.archive.store.tables.rows import ListedFile, names_of
@@ -21,7 +21,7 @@ from ibi.errors import BadItem, HoldingError, IbiError, LostState, ParseError, S
 from ibi.identifier.forms import parse_ibi
 from ibi.minting.state import FOLDER, StateFiles
 from ibi.protocol.vocabulary import ItemState
-from ibi.runtime.durable_files import setup_errors
+from ibi.runtime.durable_files import make_folder, setup_errors
 from ibi.runtime.settings import ArchiveSettings, JoinedResolver, Peer
 
 if TYPE_CHECKING:
@@ -30,7 +30,6 @@ if TYPE_CHECKING:
 
     from ibi.archive.model.item import Holding
     from ibi.archive.store.data_directory import DataDirectory
-    from ibi.archive.store.files import FileStore
     from ibi.archive.store.tables.catalogue import Catalogue
     from ibi.archive.store.tables.history import ItemEvent
     from ibi.identifier.forms import IBIForms
@@ -178,7 +177,7 @@ class Difference(NamedTuple):
 
 def check_files(catalogue: Catalogue, directory: DataDirectory) -> Iterator[Difference]:
     """Yield what is wrong with the files of an Archive."""
-    file_store = directory.file_store()
+    file_store = FileStore(directory.path)
     yield from _unsettled(catalogue, directory)
     for holding in catalogue.all():
         yield from _listed(catalogue, file_store, holding)
@@ -294,7 +293,7 @@ class _Unlisted:
     def __init__(self, catalogue: Catalogue, directory: DataDirectory) -> None:
         self._catalogue = catalogue
         self._data = directory.path
-        self._file_store = directory.file_store()
+        self._file_store = FileStore(directory.path)
         self._moment = f"{directory.now():.0f}"
         self._of: tuple[bytes, frozenset[bytes] | None] = (b"", None)
 
@@ -370,5 +369,5 @@ def _item_parts(parts: tuple[bytes, ...]) -> tuple[bytes, ...]:
 def _move(path: str, target: Path) -> None:
     """Move a file of any kind. Raises SetupError."""
     with setup_errors("{path} cannot be written: {reason}", path=target):
-        target.parent.mkdir(parents=True, exist_ok=True)
+        make_folder(target.parent)
         os.rename(path, target)  # noqa: PTH104 - also for names that are no text

@@ -20,7 +20,7 @@ from ibi.archive.store.tables import consistency, history
 from ibi.archive.store.tables import sidecars as sidecar_table
 from ibi.archive.store.tables.consistency import copy_database
 from ibi.errors import AlreadyHeld, IbiError, SetupError
-from ibi.runtime.durable_files import flush_folder, setup_errors
+from ibi.runtime.durable_files import flush_folder, make_folder, setup_errors
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -147,7 +147,7 @@ def _move_to_lost_found(data: Path, name: str, lost_found: Path) -> None:
         for each in old.iterdir() if old.is_dir() else [old]:
             if each.exists():
                 target = lost_found / each.relative_to(data)
-                target.parent.mkdir(parents=True, exist_ok=True)
+                make_folder(target.parent)
                 each.rename(target)
 
 

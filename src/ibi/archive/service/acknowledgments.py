@@ -16,8 +16,9 @@ from ibi.archive.store.tables import usage
 from ibi.errors import SetupError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
+    from ibi.archive.membership.resolver_addresses import ResolverAddresses
     from ibi.archive.model.url_key import AcknowledgmentCount
     from ibi.archive.store.tables.catalogue import Catalogue
 
@@ -27,28 +28,40 @@ COUNT_AFTER: Final = 1.0
 MOST_WAITING: Final = 100_000
 """Pending acknowledgments; more are dropped, with a line in the log."""
 
+_TRUSTED: Final = ""  # in place of the address of a client that a setting trusts
 _log = logging.getLogger(__name__)
 
 
 class AcknowledgmentCounter:
-    """Counts the acknowledgments of one Archive. `now` gives POSIX seconds. Belongs to one event loop."""
+    """Counts the acknowledgments of one Archive. `now` gives POSIX seconds. Belongs to one event loop.
 
-    def __init__(self, catalogue: Catalogue, now: Callable[[], float]) -> None:
+    `joined`: the addresses of the resolvers that the Archive has joined.
+    """
+
+    def __init__(self, catalogue: Catalogue, now: Callable[[], float], joined: ResolverAddresses) -> None:
         self._catalogue = catalogue
         self._now = now
-        self._pending: dict[str, AcknowledgmentCount] = {}
+        self._joined = joined
+        self._pending: dict[tuple[str, str | None], AcknowledgmentCount] = {}
         self._task: asyncio.Task[None] | None = None
         self._closing = asyncio.Event()
 
     def add(self, acknowledgment: AcknowledgmentCount) -> None:
         """Put an acknowledgment among the pending ones, if it is not there yet."""
+        self._add(acknowledgment, _TRUSTED)
+
+    def add_of(self, acknowledgment: AcknowledgmentCount, client: str | None) -> None:
+        """Put one there whose client counts for many only if it is a resolver that the Archive has joined."""
+        self._add(acknowledgment, client)
+
+    def _add(self, acknowledgment: AcknowledgmentCount, client: str | None) -> None:
         # Resolvers repeat what was not confirmed; the table would drop the repetition, too, but later.
-        if acknowledgment.once in self._pending:
+        if (acknowledgment.once, client) in self._pending:
             return
         if len(self._pending) >= MOST_WAITING:
             _log.warning("an acknowledgment was not counted: too many are waiting")
             return
-        self._pending[acknowledgment.once] = acknowledgment
+        self._pending[acknowledgment.once, client] = acknowledgment
         if self._task is None:
             self._task = asyncio.create_task(self._run())
 
@@ -63,16 +76,18 @@ class AcknowledgmentCounter:
         while self._pending:
             with suppress(TimeoutError):
                 await asyncio.wait_for(self._closing.wait(), COUNT_AFTER)
-            batch, self._pending = self._pending, {}
+            trusted = {_TRUSTED, *await self._joined.all()}
+            pending, self._pending = self._pending, {}
+            batch = [each if of in trusted else each.of_stranger for (_, of), each in pending.items()]
             # A thread, since the transaction waits for the disk and for other writers.
             await asyncio.to_thread(self._count, batch)
         self._task = None
 
-    def _count(self, batch: dict[str, AcknowledgmentCount]) -> None:
+    def _count(self, batch: Sequence[AcknowledgmentCount]) -> None:
         now = self._now()
         try:
             with self._catalogue.writing() as writer:
-                for acknowledgment in batch.values():
+                for acknowledgment in batch:
                     readers = usage.count_acknowledgments(writer.run, acknowledgment)
                     if readers:
                         count_linked_readers(writer.run, acknowledgment._replace(readers=readers), now)

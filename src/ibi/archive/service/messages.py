@@ -11,12 +11,13 @@ from typing import TYPE_CHECKING, Final
 
 from ibi.archive.model import access
 from ibi.archive.model.answer import url_list
-from ibi.archive.model.url_key import LONGEST_REUSE, MOST_READERS, MOST_READERS_OF_STRANGERS
+from ibi.archive.model.url_key import LONGEST_REUSE
+from ibi.errors import AnswerTooLong
 from ibi.http.client_address import in_networks
 from ibi.http.response import pairs
 from ibi.protocol import vocabulary as words
 from ibi.protocol.messages import Acknowledgment, ConfirmationRequest, UrlRequest, read_request
-from ibi.protocol.pair_list import write_pairs
+from ibi.protocol.pair_list import MAX_BODY, MAX_PAIRS, write_pairs
 from ibi.protocol.replies import Confirmation, Notice, RequestError
 
 if TYPE_CHECKING:
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
     from ibi.http.request import Request
     from ibi.http.response import Response
     from ibi.identifier.forms import Name
+    from ibi.protocol.pair_list import PairList
     from ibi.runtime.settings import ArchiveSettings
 
 
@@ -37,6 +39,7 @@ _CONFIRMATION: Final = pairs(Confirmation().body())
 _EMPTY: Final = pairs(b"")
 _NOTICE: Final = pairs(Notice().body())
 _NO_SUBJECT: Final = pairs(RequestError("this is an Archive, not a resolver").body(), 400)
+_TOO_LONG: Final = pairs(RequestError("the answer to this would be longer than a resolver reads").body(), 400)
 NO_SERVICE: Final = pairs(RequestError("there is no Archive service at this path").body(), 400)
 
 
@@ -54,7 +57,8 @@ class AdapterSettings:
 class MessageService:
     """Answers the messages to one Archive service, by its settings. `now` gives POSIX seconds.
 
-    `acknowledge` receives every acknowledgment with a valid key of this Archive, repeated ones too.
+    `acknowledge` receives every acknowledgment with a valid key of this Archive, repeated ones too; `acknowledge_of`,
+    where it is given, those of clients that no setting trusts, with their address: they may be joined resolvers.
     `confirms`: whether the Archive takes part now. One that is switched off answers a confirmation request with
     nothing (REG-04), so that it cannot be switched on in its name.
     """
@@ -68,6 +72,7 @@ class MessageService:
         now: Callable[[], float],
         acknowledge: Callable[[AcknowledgmentCount], None],
         *,
+        acknowledge_of: Callable[[AcknowledgmentCount, str | None], None] | None = None,
         confirms: bool = True,
     ) -> None:
         self._lookup = lookup
@@ -76,6 +81,7 @@ class MessageService:
         self._keys = keys
         self._now = now
         self._acknowledge = acknowledge
+        self._acknowledge_of = acknowledge_of
         self._confirms = confirms
         self._longest_reuse = min(max(settings.reuse_seconds, 0), LONGEST_REUSE)
 
@@ -90,11 +96,21 @@ class MessageService:
             return _NO_SUBJECT
         # HEAD and what a browser prefetches send no reader anywhere, so they count as nothing (threat T38).
         if request.method == "GET" and not request.only_prefetched:
-            valid = self._keys.read(message, most=self._most_readers(request))
-            if valid is not None:
-                self._acknowledge(valid)
+            self._count(message, request)
         # The same reply in any case: a forger learns nothing about keys from it (threat T19).
         return _NOTICE
+
+    def _count(self, message: Acknowledgment, request: Request) -> None:
+        """Count an acknowledgment, for as many readers as its sender is trusted with (threat T19)."""
+        valid = self._keys.read(message)
+        if valid is None:
+            return
+        if self._is_trusted(request):
+            self._acknowledge(valid)
+        elif self._acknowledge_of is not None:
+            self._acknowledge_of(valid, self.client_of(request))
+        else:
+            self._acknowledge(valid.of_stranger)
 
     def _answer_url_request(self, message: UrlRequest, request: Request) -> Response:
         """Answer where an item is: the URL list, its key, and for how long the answer may be reused."""
@@ -112,36 +128,40 @@ class MessageService:
 
         withheld = access.withheld_from(self._settings.networks, reader, self._now)
         filtered = self._settings.filter_answers
-        answer = dict(
-            url_list(lookup, self._identity, message, "", filtered=filtered, withheld=withheld).pairs
-        )
+        try:
+            found = url_list(lookup, self._identity, message, "", filtered=filtered, withheld=withheld)
+        except AnswerTooLong:
+            return _TOO_LONG
+        answer = dict(found.pairs)
         item = looked_up[message.ibi.canonical]
         if item is None or words.URL_KEY not in answer:
-            return pairs(write_pairs(answer))
+            return _answer(answer)
         seconds = 0
-        if self._longest_reuse and self._most_readers(request) > 1:
+        # Where resolvers are named, only they are offered reuse; elsewhere all are (note 1).
+        if self._longest_reuse and (not self._settings.trusted_resolvers or self._is_trusted(request)):
             # The answer rests on every item that was looked up, so each of them bounds how long it stays right.
             seconds = access.reuse_seconds(looked_up.values(), self._longest_reuse, self._now())
         answer[words.URL_KEY] = self._keys.make(item.number, seconds)
         if not seconds:
-            return pairs(write_pairs(answer))
+            return _answer(answer)
         answer[words.ACKNOWLEDGMENT_BATCH] = "yes"
-        return pairs(write_pairs(answer), 200, ("cache-control", f"max-age={seconds}"))
+        return _answer(answer, ("cache-control", f"max-age={seconds}"))
 
     def client_of(self, request: Request) -> str | None:
         """The client's address, None where a trusted proxy does not vouch for one."""
         return request.address(self._settings.trusted_proxies)
 
-    def _most_readers(self, request: Request) -> int:
-        """For how many readers the client's acknowledgments with one key may count (threat T19).
+    def _is_trusted(self, request: Request) -> bool:
+        """Whether the settings trust the client as a resolver."""
+        return in_networks(self.client_of(request), self._settings.trusted_resolvers)
 
-        Where `trusted_resolvers` names some, those may count for many and others for one; where it names none, any
-        client may count for a few.
-        """
-        resolvers = self._settings.trusted_resolvers
-        if not resolvers:
-            return MOST_READERS_OF_STRANGERS
-        return MOST_READERS if in_networks(self.client_of(request), resolvers) else 1
+
+def _answer(answer: PairList, *headers: tuple[str, str]) -> Response:
+    """The response with an answer; of one that no resolver would read, the refusal of this one question."""
+    body = write_pairs(answer)
+    if len(body) > MAX_BODY or len(answer) > MAX_PAIRS:
+        return _TOO_LONG
+    return pairs(body, 200, *headers)
 
 
 def refusal(error: ParseError) -> Response:

@@ -20,12 +20,13 @@ from functools import partial
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final
 
-from ibi.archive.model.answer import ArchiveIdentity
+from ibi.archive.membership.resolver_addresses import ResolverAddresses
 from ibi.archive.model.url_key import UrlKeys
 from ibi.archive.pages.site import Site
 from ibi.archive.service import admission
 from ibi.archive.service.acknowledgments import AcknowledgmentCounter
 from ibi.archive.service.messages import NO_SERVICE, MessageService, refusal
+from ibi.archive.store.data_directory import identity_of
 from ibi.archive.store.tables.catalogue import BoundedCatalogue, TooLarge
 from ibi.errors import IbiError, ParseError, SetupError
 from ibi.http.client_address import networks_of
@@ -35,11 +36,11 @@ from ibi.http.request import Request, hosts_of
 from ibi.http.response import JSON, NO_STORE, PLAIN, Response
 from ibi.protocol import vocabulary as words
 from ibi.protocol.query_string import unescape
-from ibi.protocol.relation import Relation
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
+    from ibi.archive.model.answer import ArchiveIdentity
     from ibi.archive.pages.models import Renderer
     from ibi.archive.pages.visits import VisitCounter
     from ibi.archive.store.files import FileStore
@@ -70,26 +71,14 @@ _FOR_ANY_HOST = frozenset({"/-/healthz", "/-/readyz", "/-/nonce"})
 _log = logging.getLogger(__name__)
 
 
-def identity_of(settings: ArchiveSettings) -> ArchiveIdentity:
-    """Read from the settings what an Archive is in every answer. Raises SetupError for a relation that is none."""
-    relations = None
-    if settings.relations is not None:
-        try:
-            relations = tuple(Relation.from_qualifier(qualifier) for qualifier in settings.relations)
-        except ParseError as error:
-            raise SetupError("{text} is not a relation: {reason}", text=error.text, reason=error) from None
-        if Relation() not in relations:
-            raise SetupError('the relations must contain "", which is the item itself')
-    return ArchiveIdentity(settings.address, settings.service, settings.platform_software, relations)
-
-
 class ArchiveService:
     """The ASGI application of one Archive. It takes over `catalogue`, and closes it.
 
     `now` gives POSIX seconds. `nonce`: without it, it cannot be proved that a name leads here; `api`: without it, there
     is nothing below /-/api/; `visits`: the counter of readers, closed with it; `holdings` gives the filter of what is
     held (note 45), where it is published; `handlers` answer at a word behind "/-/", below it, or at another whole path
-    ("/sitemap.xml"); `attestation_key` gives the public key of its receipts, "" while it has written none.
+    ("/sitemap.xml"); `attestation_key` gives the public key of its receipts, "" while it has written none;
+    `joined`: the addresses of its resolvers, whose counts of readers are believed.
     """
 
     def __init__(  # noqa: PLR0913 - the parts of an Archive, all of them given
@@ -106,6 +95,7 @@ class ArchiveService:
         holdings: Callable[[Request], Response] | None = None,
         handlers: Mapping[str, Handler] = MappingProxyType({}),
         attestation_key: Callable[[], str] = str,
+        joined: ResolverAddresses | None = None,
     ) -> None:
         self._settings = settings
         self._attestation_key = attestation_key
@@ -115,7 +105,7 @@ class ArchiveService:
         self._api = api
         self._visits = visits
         self._catalogue = catalogue
-        self._acknowledgments = AcknowledgmentCounter(catalogue, now)
+        self._acknowledgments = AcknowledgmentCounter(catalogue, now, joined or ResolverAddresses())
         # Two of each: the event loop answers from a catalogue that refuses large items, and a thread answers about
         # those. Such an item takes up to seconds, in which the loop would answer no other request.
         self._bounded = BoundedCatalogue(catalogue, LARGE)
@@ -142,10 +132,19 @@ class ArchiveService:
         """Make what answers messages, and what answers all else, from one catalogue."""
         settings = self._settings
         keys = UrlKeys(bytes.fromhex(settings.secret), now)
-        acknowledge, search = self._acknowledgments.add, _SEARCH in self._handlers
+        counter, search = self._acknowledgments, _SEARCH in self._handlers
         confirms = settings.switched_on and not settings.retired
         return (
-            MessageService(catalogue.holding, identity, settings, keys, now, acknowledge, confirms=confirms),
+            MessageService(
+                catalogue.holding,
+                identity,
+                settings,
+                keys,
+                now,
+                counter.add,
+                acknowledge_of=counter.add_of,
+                confirms=confirms,
+            ),
             Site(
                 settings, identity, catalogue, file_store, renderer, now, visits=self._visits, search=search
             ),

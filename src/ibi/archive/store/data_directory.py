@@ -6,20 +6,24 @@ DIR/archive.toml  settings      DIR/catalogue.sqlite  catalogue      DIR/col  fi
 from __future__ import annotations
 
 from contextlib import closing, contextmanager
+from functools import partial
 from typing import TYPE_CHECKING, Final
 
+from ibi.archive.model.answer import ArchiveIdentity
+from ibi.archive.model.answer_size import check_answers
 from ibi.archive.model.item import Holding
 from ibi.archive.model.item_json import timestamp_text
 from ibi.archive.store import schema
 from ibi.archive.store.files import FileStore, exclusive_lock
 from ibi.archive.store.item_store import ItemStore
 from ibi.archive.store.tables.catalogue import Catalogue
-from ibi.errors import MintingNotAllowed, SetupError
+from ibi.errors import MintingNotAllowed, ParseError, SetupError
 from ibi.identifier.dates import TICKS
 from ibi.identifier.forms import parse_ibi
 from ibi.identifier.generator import LabelGenerator
 from ibi.minting import Subsystem, WaitingRoom
 from ibi.minting.subsystem import granularity_of
+from ibi.protocol.relation import Relation
 from ibi.runtime.database import migrate, open_engine, upgrade
 from ibi.runtime.durable_files import setup_errors
 from ibi.runtime.settings import ArchiveSettings
@@ -40,11 +44,11 @@ class DataDirectory:
 
     def __init__(self, path: Path, machine: Machine) -> None:
         self.path = path
-        self._machine = machine
+        self.machine = machine
 
     def now(self) -> float:
         """Return the time of that machine, in POSIX seconds."""
-        return self._machine.now() / TICKS
+        return self.machine.now() / TICKS
 
     def reserve(self) -> None:
         """Reserve an empty or absent directory for a new Archive, by a waiting room of its own.
@@ -58,7 +62,7 @@ class DataDirectory:
         with setup_errors("{path} cannot be made: {reason}", path=self.path):
             self.path.mkdir(parents=True, exist_ok=True)
         # The waiting room refuses a directory with other files in it, so it has to come first (decision 0009).
-        with WaitingRoom(self.path, self._machine):
+        with WaitingRoom(self.path, self.machine):
             pass
 
     def serve_lock(self) -> AbstractContextManager[None]:
@@ -68,7 +72,7 @@ class DataDirectory:
 
     def mint_labels(self, generator: LabelGenerator, granularity: str, count: int) -> Iterator[IBIForms]:
         """Mint so many labels, each when its moment has come. Raises MintingError."""
-        waiting_room = WaitingRoom(self.path, self._machine, prefixes=generator.prefixes)
+        waiting_room = WaitingRoom(self.path, self.machine, prefixes=generator.prefixes)
         with Subsystem(waiting_room, generator, granularity_of(granularity)) as subsystem:
             yield from subsystem.mint_many(count)
 
@@ -79,11 +83,11 @@ class DataDirectory:
         creation is never taken for a complete one.
         """
         with setup_errors("{path} cannot be made: {reason}", under=self.path):
-            self.file_store().create_folders()
+            FileStore(self.path, settings.files_group).create_folders()
         engine = open_engine(self.path / _CATALOGUE)
         migrate(engine, schema.MIGRATIONS)
         engine.dispose()
-        timestamp = timestamp_text(self._machine.now() // TICKS)
+        timestamp = timestamp_text(self.machine.now() // TICKS)
         with self.catalogue() as catalogue:
             catalogue.put(Holding(forms=settings.service, timestamp=timestamp, transferable=False))
         settings.write(self.path)
@@ -122,12 +126,13 @@ class DataDirectory:
             self.minter(),
             self.now,
             settings.service,
+            partial(check_answers, identity=identity_of(settings), filtered=settings.filter_answers),
             retired=settings.retired,
         )
 
     def file_store(self) -> FileStore:
-        """Return the store of the items' files."""
-        return FileStore(self.path)
+        """Return the store of the items' files. Raises SetupError."""
+        return FileStore(self.path, self.settings().files_group)
 
     def own_labels(self) -> Iterator[IBI]:
         """Yield the names in the catalogue that are under this Archive's own name and address. Raises SetupError."""
@@ -146,11 +151,29 @@ class DataDirectory:
         def give(count: int) -> Iterator[IBIForms]:
             generator = label_generator(settings)
             if generator is None:
-                problem = "this Archive has no name to mint under: set mint_host in {path}"
-                raise MintingNotAllowed(problem, path=self.path / ArchiveSettings.FILE)
+                raise no_name(self.path)
             yield from self.mint_labels(generator, settings.granularity, count)
 
         return give
+
+
+def identity_of(settings: ArchiveSettings) -> ArchiveIdentity:
+    """Read from the settings what an Archive is in every answer. Raises SetupError for a relation that is none."""
+    relations = None
+    if settings.relations is not None:
+        try:
+            relations = tuple(Relation.from_qualifier(qualifier) for qualifier in settings.relations)
+        except ParseError as error:
+            raise SetupError("{text} is not a relation: {reason}", text=error.text, reason=error) from None
+        if Relation() not in relations:
+            raise SetupError('the relations must contain "", which is the item itself')
+    return ArchiveIdentity(settings.address, settings.service, settings.platform_software, relations)
+
+
+def no_name(data: Path) -> MintingNotAllowed:
+    """The error of an Archive whose settings name no host to mint under."""
+    problem = "this Archive has no name to mint under: set mint_host in {path}"
+    return MintingNotAllowed(problem, path=data / ArchiveSettings.FILE)
 
 
 def label_generator(settings: ArchiveSettings) -> LabelGenerator | None:

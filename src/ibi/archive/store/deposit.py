@@ -19,7 +19,7 @@ from ibi.errors import AlreadyHeld, BadItem, Conflict, HoldingError
 from ibi.protocol.vocabulary import ContentType, ItemState
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Mapping, Sequence
+    from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
     from ibi.archive.model.item import Holding, StoredFile
     from ibi.archive.model.item_json import Draft
@@ -118,10 +118,12 @@ def deposit(
     who: str,
     place: ItemPlacement | None = None,
     request: Sequence[str] = (),
+    labels: Iterable[IBIForms] | None = None,
 ) -> Holding:
     """Add a new original, and mint its names if the draft has none; returns it as it is held.
 
-    `request`: what identifies the request if it is repeated; it is kept in the history of the item.
+    `request`: what identifies the request if it is repeated; it is kept in the history of the item. `labels`: so many
+    as `labels_needed` says, where they were minted before.
     A draft whose key is held already returns that item, unchanged. Raises AlreadyHeld, NotHeld, BadItem, HoldingError,
     MintingError, SetupError; then nothing has changed.
     """
@@ -131,8 +133,11 @@ def deposit(
     held = _of_key(item_store, draft)
     if held is not None:
         return held
+    if labels is None:
+        labels = item_store.mint(labels_needed(draft, place))
+    detail = {"request": request} if request else {}
     try:
-        return _deposited(item_store, draft, staged, who, place, **({"request": request} if request else {}))
+        return _deposited(item_store, draft, staged, who, place, iter(labels), **detail)
     except AlreadyHeld:
         # The same request may have been served at the same time by another process: then its item is the answer.
         held = _of_key(item_store, draft)
@@ -141,17 +146,22 @@ def deposit(
         return held
 
 
+def labels_needed(draft: Draft, place: ItemPlacement) -> int:
+    """Return how many labels a deposit takes: for the item, if it has no name, and for its metadata as an item."""
+    return (draft.forms is None) + place.metadata_as_item
+
+
 def _deposited(
     item_store: ItemStore,
     draft: Draft,
     staged: Iterable[StoredFile],
     who: str,
     place: ItemPlacement,
+    labels: Iterator[IBIForms],
     **detail: Any,
 ) -> Holding:
     """Name a new item, add it, and link it."""
     # Labels are minted before the transaction: each waits for its moment, and nothing else could be written meanwhile.
-    labels = item_store.mint((draft.forms is None) + place.metadata_as_item)
     forms = draft.forms or next(labels)
     own_metadata = next(labels) if place.metadata_as_item else None
     holding = draft.holding(forms, item_store.moment)

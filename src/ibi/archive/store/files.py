@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import errno
 import fcntl
+import grp
 import hashlib
 import os
 import stat
@@ -42,13 +43,13 @@ _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
 class StagingFile:
-    """A file that is written into staging piece by piece."""
+    """A file that is written into staging piece by piece; `handle` is open for writing at its path."""
 
-    def __init__(self, folder: Path, name: str) -> None:
+    def __init__(self, path: Path, handle: int, name: str) -> None:
         self._name = name
         self._digest, self._size = hashlib.sha256(), 0
-        self._path = folder / os.urandom(16).hex()
-        self._file = self._path.open("xb")
+        self._path = path
+        self._file = os.fdopen(handle, "wb")
 
     def write(self, chunk: bytes | memoryview) -> None:
         """Append some bytes. Raises OSError."""
@@ -72,17 +73,49 @@ class StagingFile:
 
 
 class FileStore:
-    """The files of one Archive."""
+    """The files of one Archive, which its owner alone may read, and a `group`, such as that of a web server.
 
-    def __init__(self, data: Path) -> None:
+    Raises SetupError for a group that this machine does not have.
+    """
+
+    def __init__(self, data: Path, group: str = "") -> None:
         self._data = data
         self._root = data / "col"
         self._staging = data / "staging"
+        self._group = group_number(group) if group else None
 
     def create_folders(self) -> None:
-        """Create the folders of a new Archive."""
+        """Create the folders of a new Archive; those of an older one are closed to others. Raises OSError."""
         for folder in (self._root, self._staging):
-            folder.mkdir(parents=True, exist_ok=True)
+            folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+            handle = os.open(folder, _FOLDER)
+            try:
+                if os.fstat(handle).st_mode & 0o007:
+                    os.fchmod(handle, 0o700)
+                self._share(handle, 0o750)
+            finally:
+                os.close(handle)
+
+    def create_file(self, path: Path) -> int:
+        """Create a file for its owner, and the group; returns it open for writing. Raises OSError."""
+        handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+        try:
+            self._share(handle, 0o640)
+        except OSError:
+            os.close(handle)
+            raise
+        return handle
+
+    def make_folder_of(self, path: Path) -> None:
+        """Make the folders of a path below DIR/col, durably. Raises OSError."""
+        with self._folder(os.fsencode(path.parent.relative_to(self._root)).split(b"/"), create=True):
+            pass
+
+    def _share(self, handle: int, mode: int) -> None:
+        if self._group is not None and os.fstat(handle).st_gid != self._group:
+            os.fchown(handle, -1, self._group)
+        if self._group is not None and stat.S_IMODE(os.fstat(handle).st_mode) != mode:
+            os.fchmod(handle, mode)
 
     @contextmanager
     def staging_session(self, catalogue: Catalogue) -> Iterator[None]:
@@ -135,8 +168,9 @@ class FileStore:
     def stage_stream(self, name: str) -> StagingFile:
         """Start a file that comes piece by piece. Raises BadItem for its name, SetupError if the disk refuses."""
         file_parts(name)
+        path = self._staging / os.urandom(16).hex()
         with setup_errors(_NOT_KEPT, path=self._data):
-            return StagingFile(self._staging, name)
+            return StagingFile(path, self.create_file(path), name)
 
     def discard(self, staged: StoredFile) -> None:
         """Delete a staged file that was not listed."""
@@ -255,14 +289,24 @@ class FileStore:
             for part in parts:
                 if create:
                     with suppress(FileExistsError):
-                        os.mkdir(part, dir_fd=at)
+                        os.mkdir(part, 0o700, dir_fd=at)
                         os.fsync(at)
                 inner = os.open(part, _FOLDER, dir_fd=at)
                 os.close(at)
                 at = inner
+                if create:
+                    self._share(at, 0o750)
             yield at
         finally:
             os.close(at)
+
+
+def group_number(name: str) -> int:
+    """The number of a group of this machine. Raises SetupError where there is none of this name."""
+    try:
+        return grp.getgrnam(name).gr_gid
+    except KeyError:
+        raise SetupError("this machine has no group {name}", name=name) from None
 
 
 @contextmanager

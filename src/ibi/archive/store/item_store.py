@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
     from ibi.archive.model.item import Holding, StoredFile
+    from ibi.archive.model.relations import Lookup
     from ibi.archive.store.files import FileStore
     from ibi.archive.store.tables.catalogue import Catalogue, CatalogueWriter
     from ibi.identifier.forms import IBIForms, Name
@@ -42,7 +43,8 @@ class ItemStore:
     """Changes what one Archive holds.
 
     `mint` mints so many labels, each when its moment has come; `now` returns POSIX seconds; `service` is the item of
-    the Archive service, which must stay (ARC-11); an Archive that is `retired` accepts nothing new.
+    the Archive service, which must stay (ARC-11); `check_answers` raises BadItem for an item whose answers no resolver
+    could read; an Archive that is `retired` accepts nothing new.
     """
 
     def __init__(
@@ -52,6 +54,7 @@ class ItemStore:
         mint: Callable[[int], Iterator[IBIForms]],
         now: Callable[[], float],
         service: IBIForms,
+        check_answers: Callable[[Holding, Lookup], None],
         *,
         retired: bool = False,
     ) -> None:
@@ -59,6 +62,7 @@ class ItemStore:
         self.file_store = file_store
         self.mint = mint
         self.service = service
+        self.check_answers = check_answers
         self.now = now
         self.retired = retired
 
@@ -103,7 +107,7 @@ class UnitOfWork:
         self._item_store = item_store
 
     def check_new(self, holding: Holding) -> None:
-        """Refuse a new item if the Archive has retired, and one with a timestamp in the future.
+        """Refuse a new item if the Archive has retired, or could not answer for it, and a timestamp in the future.
 
         Raises HoldingError and BadItem.
         """
@@ -112,6 +116,7 @@ class UnitOfWork:
         # A timestamp more than a day ahead comes from a wrong clock.
         if holding.timestamp > timestamp_text(self._item_store.now() + _DAY):
             raise BadItem("the timestamp {date} lies in the future", date=holding.timestamp)
+        self._item_store.check_answers(holding, self.find)
 
     def find(self, name: Name) -> Holding | None:
         """Return the item of a name; None if it is not held."""
@@ -153,6 +158,8 @@ class UnitOfWork:
         """
         self._check_laws(old, new)
         new = replace(new, number=old.number, files=self._listed(new.files, staged, new))
+        if (new.translations, new.formats, new.url) != (old.translations, old.formats, old.url):
+            self._item_store.check_answers(new, self.find)
         if new.next_edition != old.next_edition:
             self._check_editions(new)
         self.writer.change(old, new)

@@ -109,7 +109,7 @@ def write_outdated(catalogue: Catalogue, file_store: FileStore) -> None:
         with catalogue.writing() as writer:
             for holding in sidecars.outdated(writer.run, _AT_ONCE):
                 text = sidecar_text(holding, history.events_of(writer.run, holding.number))
-                _keep(path_of(file_store, holding), text)
+                _keep(file_store, path_of(file_store, holding), text)
                 sidecars.record_written(writer.run, holding.number)
 
 
@@ -121,19 +121,18 @@ def read_file(path: Path) -> bytes:
         return file.read()
 
 
-def _keep(path: Path, text: bytes) -> None:
+def _keep(file_store: FileStore, path: Path, text: bytes) -> None:
     temporary = path.with_name(f".{path.name}.new")
     with setup_errors("{path} cannot be written: {reason}", path=path):
-        missing = [each for each in path.parents if not each.exists()]
-        path.parent.mkdir(parents=True, exist_ok=True)
+        file_store.make_folder_of(path)
         # What an interruption has left; no other process writes it now.
         with suppress(FileNotFoundError):
             temporary.unlink()
-        with temporary.open("xb") as file:
+        # Its owner's alone, also where a web server may read the files: it tells who changed the item.
+        handle = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+        with os.fdopen(handle, "wb") as file:
             file.write(text)
             file.flush()
             os.fsync(file.fileno())
         temporary.rename(path)
         flush_folder(path.parent)
-        for each in missing:
-            flush_folder(each.parent)

@@ -63,7 +63,10 @@ def _serve(args: argparse.Namespace) -> int:
             stack.enter_context(directory_at(data).serve_lock())
 
         def make() -> list[Service]:
-            services = [archive_service(data, tls=tls, trusted=args.trusted_proxy) for data in args.data]
+            services = [
+                archive_service(data, tls=tls, trusted=args.trusted_proxy, workers=args.workers)
+                for data in args.data
+            ]
             plain = services if args.plain_bind else []
             return [
                 *services,

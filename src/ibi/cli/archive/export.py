@@ -184,7 +184,7 @@ def _write(here: DataDirectory, catalogue: Catalogue, holding: Holding, target: 
 
 
 def _take(args: argparse.Namespace) -> int:
-    from ibi.archive.preservation.bagging import take_bag
+    from ibi.archive.preservation.bag_ingest import take_bag
 
     if args.all:
         return _take_all(args)
@@ -196,7 +196,7 @@ def _take(args: argparse.Namespace) -> int:
 
 def _take_all(args: argparse.Namespace) -> int:
     """Every bag of an export, in its order; what is held already is left as it is."""
-    from ibi.archive.preservation.bagging import take_bag
+    from ibi.archive.preservation.bag_ingest import take_bag
 
     bags = _listed(args.file)
     counts = {"taken": 0, "held": 0, "refused": 0}

@@ -250,7 +250,7 @@ def _print_format(
     """Write the document to standard output, byte for byte. Raises NotHeld for a format that there is not."""
     from ibi.archive.model.access import day_of
     from ibi.archive.model.formats import described
-    from ibi.archive.service.service import identity_of
+    from ibi.archive.store.data_directory import identity_of
     from ibi.web.formats import FORMATS
 
     formats = {each.name: each for each in FORMATS}

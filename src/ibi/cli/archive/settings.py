@@ -67,6 +67,7 @@ _SETTINGS: Final[_Readers] = {
     "--granularity S": (None, "seconds between labels: 60, 1, 0.1, … or auto"),
     "--geo-database FILE": (None, "a MaxMind database that tells readers' countries; '' for none"),
     "--accel-prefix PATH": (None, "the internal location under which nginx serves DIR/col; '' for none"),
+    "--files-group NAME": (None, "the group of a web server that may read the files of items; '' for none"),
     "--mint-port P": (port, "and its port"),
     "--mint-ip-port P": (port, "and its port"),
     "--platform-software IBI": (_forms, "the IBI of the software"),

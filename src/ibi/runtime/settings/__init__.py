@@ -100,7 +100,7 @@ class ArchiveSettings(Settings):
     networks: tuple[str, ...] = ()
     """The networks, such as "10.0.0.0/8", whose readers may have what is restricted (SVC-10)."""
     trusted_resolvers: tuple[str, ...] = ()
-    """The networks of resolvers that are trusted about a reader's address (AMB-54)."""
+    """The networks of resolvers that are trusted about a reader's address (AMB-54) and about counts of readers."""
     trusted_proxies: tuple[str, ...] = ()
     """The networks of proxies in front of this Archive, whose X-Forwarded-For is trusted."""
     reuse_seconds: int = 60
@@ -125,6 +125,8 @@ class ArchiveSettings(Settings):
     """How many of them at once."""
     accel_prefix: str = ""
     """The internal location under which nginx serves DIR/col (X-Accel-Redirect), "" where there is none."""
+    files_group: str = ""
+    """The group of a web server that may read the files of items, "" for none: only the owner of DIR may."""
     switched_on: bool = True
     """Whether the Archive takes part at its resolvers."""
     retired: bool = False

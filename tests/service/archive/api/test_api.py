@@ -6,8 +6,9 @@ import os
 import socket
 import threading
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from hashlib import sha256
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
@@ -878,19 +879,41 @@ class _Queue(NewArchive):
         yield from super().mint(count)
 
 
-def test_readers_and_uploads_do_not_wait_for_those_who_wait_for_labels(
-    new_archive: Callable[..., NewArchive],
-) -> None:
-    made: list[_Queue] = []
-
+@pytest.fixture
+def queue(new_archive: Callable[..., NewArchive]) -> Callable[[str], NewArchive]:
     def make(address: str) -> NewArchive:
         archive = _Queue(**vars(new_archive(address)))
         archive.waits, archive.open = threading.Semaphore(0), threading.Event()
-        made.append(archive)
         return archive
 
-    with asking(make) as api:
+    return make
+
+
+def test_a_deposit_behind_too_many_others_is_told_to_come_later(
+    queue: Callable[[str], NewArchive], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(deposits, "MOST_DEPOSITS", 2)
+    with asking(queue) as api, ThreadPoolExecutor() as clients:
         api.token(Scope.DEPOSIT)
+        archive = cast("_Queue", api.archive)
+        waiting = [clients.submit(api.ask, "POST", "/items", TITLE, Scope.DEPOSIT) for _ in range(2)]
+        try:
+            assert all(archive.waits.acquire(timeout=20) for _ in range(2))
+            answer = api.ask("POST", "/items", TITLE, Scope.DEPOSIT)
+        finally:
+            archive.open.set()
+        assert refused(answer, 503) == "too many deposits are under way; ask again later"
+        assert int(answer.headers["retry-after"]) > 0
+        assert [each.result().status for each in waiting] == [201, 201]
+        assert api.ask("POST", "/items", TITLE, Scope.DEPOSIT).status == 201
+
+
+def test_readers_and_uploads_do_not_wait_for_those_who_wait_for_labels(
+    queue: Callable[[str], NewArchive],
+) -> None:
+    with asking(queue) as api:
+        api.token(Scope.DEPOSIT)
+        archive = cast("_Queue", api.archive)
         answers: list[int] = []
 
         def one() -> None:
@@ -900,7 +923,7 @@ def test_readers_and_uploads_do_not_wait_for_those_who_wait_for_labels(
         for thread in threads:
             thread.start()
         try:
-            assert all(made[0].waits.acquire(timeout=20) for _ in range(16))
+            assert all(archive.waits.acquire(timeout=20) for _ in range(20))
             upload = api.ask("POST", "/uploads", None, Scope.DEPOSIT, upload_length="3")
             path = upload.headers["location"].removeprefix("/-/api")
             kind = {"content_type": "application/offset+octet-stream", "upload_offset": "0"}
@@ -908,7 +931,7 @@ def test_readers_and_uploads_do_not_wait_for_those_who_wait_for_labels(
             assert api.ask("GET", f"/items/{SERVICE.rep}").status == 200
             assert answers == []
         finally:
-            made[0].open.set()
+            archive.open.set()
             for thread in threads:
                 thread.join(60)
         assert answers == [201] * 20

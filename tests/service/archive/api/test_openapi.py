@@ -15,6 +15,7 @@ from openapi_spec_validator import OpenAPIV31SpecValidator
 from ibi.accounts.tokens import Scope
 from ibi.api.routes import Route, answer, in_thread
 from ibi.app.archive import archive_api
+from ibi.archive.api.labels import DepositLabels
 from ibi.archive.api.openapi import DOCUMENTED_ROUTES, routes
 from ibi.archive.store.data_directory import DataDirectory
 from support.archive.administration_fixture import administered_archive
@@ -63,7 +64,8 @@ def document(api: Asking) -> Any:
 def table_of(archive: NewArchive) -> tuple[Route, ...]:
     """Return the route table of a whole Archive, with the routes of all modules."""
     directory = DataDirectory(archive.data, archive.clock.machine)
-    api, _ = archive_api(directory, archive.settings, archive.catalogue)
+    labels = DepositLabels(directory, archive.settings)
+    api, _ = archive_api(directory, archive.settings, archive.catalogue, labels)
     return tuple(route for _, methods in api.table for route in methods.values())
 
 

@@ -17,13 +17,12 @@ from ibi.archive.ingest.importing import BATCH, FileImporter
 from ibi.archive.model.answer import ArchiveIdentity, url_list
 from ibi.archive.model.item_json import LONGEST_LINE, read_line, write_item
 from ibi.archive.store.data_directory import DataDirectory
-from ibi.archive.store.item_store import ItemStore
 from ibi.errors import HoldingError, IbiError, MintingNotAllowed, ParseError
 from ibi.identifier.forms import IBIForms, parse_name
 from ibi.protocol.messages import UrlRequest
 from ibi.protocol.relation import Relation
 from ibi.protocol.verb_list import VerbList
-from support.archive.archive_fixture import NOW, WHEN, NewArchive, settings_for
+from support.archive.archive_fixture import WHEN, NewArchive, settings_for
 from support.machine import FalseMachine
 from support.oracles.vectors import load
 
@@ -149,9 +148,8 @@ def test_where_no_label_can_be_given_every_line_without_a_name_is_refused(archiv
 
     lines = archive.data / "lines.jsonl"
     lines.write_text('{"url": "http://far.example/1"}\n{"url": "http://far.example/2"}\n', encoding="utf-8")
-    item_store = ItemStore(
-        archive.catalogue, archive.file_store, refuse, lambda: NOW, archive.settings.service
-    )
+    item_store = archive.item_store
+    item_store.mint = refuse
     assert FileImporter(item_store, "tester", archive.refused.append).run(lines).refused == 2
     assert {refused.line for refused in archive.refused} == {1, 2}
 

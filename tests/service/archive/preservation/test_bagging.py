@@ -15,7 +15,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ibi.archive.model.item import StoredFile
-from ibi.archive.preservation.bagging import bag_at, bag_name, payload_paths, take_bag, write_bag
+from ibi.archive.preservation.bag_ingest import take_bag
+from ibi.archive.preservation.bagging import bag_at, bag_name, payload_paths, write_bag
 from ibi.archive.store.tables import history
 from ibi.errors import BadItem, SetupError
 from ibi.identifier.forms import parse_ibi

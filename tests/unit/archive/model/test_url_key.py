@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ibi.archive.model.url_key import LIFETIME, MOST_READERS, AcknowledgmentCount, UrlKeys
+from ibi.archive.model.url_key import LIFETIME, AcknowledgmentCount, UrlKeys
 from ibi.protocol.messages import Acknowledgment, is_key
 from ibi.protocol.vocabulary import ContentType, ItemState
 from support.archive.archive_fixture import NOW, Clock
@@ -26,7 +26,8 @@ def read(
     message = Acknowledgment(
         ("192.0.2.1",), ContentType.DATA, ItemState.ORIGINAL, url, url, key, count=readers, event=event
     )
-    return maker.read(message, most=MOST_READERS if many else 1)
+    found = maker.read(message)
+    return found if many or found is None else found.of_stranger
 
 
 @pytest.mark.proves("MSG-21", "SVC-21", "AMB-57")

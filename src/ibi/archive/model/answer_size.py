@@ -1,0 +1,83 @@
+"""How large the answers about an item become: an Archive holds nothing that resolvers could not read of it (T10; pure).
+
+The answers are made as they would be given, for the relations that an item's own links spread over. Where links of
+several items multiply, or others are changed later, the Archive refuses the one question instead (`service.messages`).
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from ibi.archive.model.answer import url_list
+from ibi.errors import AnswerTooLong, BadItem
+from ibi.protocol import pair_list
+from ibi.protocol import url_list as lists
+from ibi.protocol import vocabulary as say
+from ibi.protocol.messages import UrlRequest
+from ibi.protocol.pair_list import write_pairs
+from ibi.protocol.relation import Kind, Relation, Step
+from ibi.protocol.verb_list import VerbList
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from ibi.archive.model.answer import ArchiveIdentity
+    from ibi.archive.model.item import Holding
+    from ibi.archive.model.relations import Lookup
+    from ibi.identifier.forms import Name
+    from ibi.protocol.pair_list import Value
+
+# A quarter is left for what is longer in other questions: names of pairs, the key, other forms of names.
+LONGEST_ANSWER: Final = pair_list.MAX_BODY * 3 // 4
+"""Bytes of the longest answer that an item may cause when it is taken in."""
+MOST_PAIRS: Final = pair_list.MAX_PAIRS * 3 // 4
+"""Pairs of such an answer."""
+MOST_RELATIONS: Final = lists.MOST_RELATIONS * 3 // 4
+"""Relations of such an answer: translations, or formats of metadata."""
+
+# With so many links of 8 KiB each, no answer reaches the limits.
+_FEW: Final = 16
+
+
+def check_answers(
+    holding: Holding, lookup: Lookup, identity: ArchiveIdentity, *, filtered: bool = True
+) -> None:
+    """Refuse an item about which an answer would be too long. Raises BadItem, which tells the limits.
+
+    `lookup` finds the other items; `filtered`: whether answers hold only what a request needs.
+    """
+    if holding.deleted or max(len(holding.translations), len(holding.formats)) <= _FEW:
+        return
+
+    def found(name: Name) -> Holding | None:
+        return holding if name.canonical in holding.forms.canonicals else lookup(name)
+
+    _check(len(holding.translations), 0, 0)  # before thousands are looked up
+    # Where a format is asked for that is not there, all that are there are told.
+    absent = next(name for name in map(str, range(len(holding.formats) + 1)) if name not in holding.formats)
+    for step in (Step(Kind.TRANSLATION), Step(Kind.METADATA, absent)):
+        request = UrlRequest((), holding.forms.main, "", VerbList.of(Relation((step,))))
+        try:
+            pairs = url_list(found, identity, request, "0", filtered=filtered).pairs
+        except AnswerTooLong:
+            raise _too_many() from None
+        _check(_relations(pairs), len(pairs), len(write_pairs(pairs)))
+
+
+def _relations(pairs: Mapping[str, Value]) -> int:
+    return max(sum(name.startswith(f"{word}.") for name in pairs) for word in (say.IBI, say.URL))
+
+
+def _check(relations: int, pairs: int, size: int) -> None:
+    if relations > MOST_RELATIONS or pairs > MOST_PAIRS or size > LONGEST_ANSWER:
+        raise _too_many()
+
+
+def _too_many() -> BadItem:
+    return BadItem(
+        "so many translations or formats are more than a resolver reads: an answer about an item has at most "
+        "{relations} of them, {pairs} pairs and {size} bytes",
+        relations=MOST_RELATIONS,
+        pairs=MOST_PAIRS,
+        size=LONGEST_ANSWER,
+    )

@@ -1,0 +1,34 @@
+"""An Archive as an operator runs it: `ibi archive serve` in a process of its own, on a real socket."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from ibi.app.archive import archive_directory
+from support.archive.archive_fixture import settings_for
+from support.ports import free_port
+from support.programs import Program
+
+_MINTS: dict[str, object] = {"mint_host": "archive.example", "for_trying": True}
+
+
+@contextmanager
+def running_archive(data: Path, *words: str, **more: object) -> Iterator[Program]:
+    """Serve a new Archive until the end of the block; `words` go to the command, `more` into the settings."""
+    address = f"127.0.0.1:{free_port()}"
+    directory = archive_directory(data)
+    directory.reserve()
+    directory.create(settings_for(address, **_MINTS, **more))
+    command = [sys.executable, "-m", "ibi", "archive", "serve", "--data", str(data), "--bind", address]
+    with subprocess.Popen([*command, *words], stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        try:
+            assert process.stdout.readline()
+            yield Program(data, int(address.rpartition(":")[2]))
+        finally:
+            process.terminate()
+            process.communicate(timeout=20)
