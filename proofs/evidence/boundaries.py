@@ -48,7 +48,7 @@ def prove(scale: Scale, seed: int) -> Report:
                         break
                     report.count("boundaries")
                     report.count(outcome)
-                    _judge(report, log, files, outcome, f"{state}, call {which} {fault}")
+                    judge(report, log, files, outcome, f"{state}, call {which} {fault}")
     return report
 
 
@@ -77,7 +77,8 @@ def _put(log: Log, files: Files | None) -> None:
         log.put(*files)
 
 
-def _judge(report: Report, log: Log, files: Files | None, outcome: str, where: str) -> None:
+def judge(report: Report, log: Log, files: Files | None, outcome: str, where: str) -> None:
+    """Report what is lost or half there, after a writer that was `done`, `refused` or `killed`."""
     before = b"" if files is None else files[0]
     removed = "end removed" in where
     log.evidence.write("unregistered", ibi=SERVICES[0])

@@ -34,7 +34,7 @@ def prove(scale: Scale, seed: int) -> Report:
             acknowledged |= _turn(report, log, chance, turn)
             report.demand(not log.fault, f"after kills the log is suspected: {log.fault}")
         log.evidence.write("unregistered", ibi="end")
-        _judge(report, log, acknowledged)
+        judge(report, log, acknowledged)
     return report
 
 
@@ -58,7 +58,8 @@ def _turn(report: Report, log: Log, chance: random.Random, turn: int) -> dict[st
     return {name: max(map(int, ("0", *numbers))) + 1 for name, numbers in zip(names, heard, strict=True)}
 
 
-def _judge(report: Report, log: Log, acknowledged: dict[str, int]) -> None:
+def judge(report: Report, log: Log, acknowledged: dict[str, int]) -> None:
+    """Report what each writer was told is written, and is not there once."""
     entries = checked_entries(log.path.read_bytes())
     report.count("entries", len(entries))
     report.count("acknowledged", sum(acknowledged.values()))

@@ -90,7 +90,7 @@ async def _tell(report: Report, chance: random.Random, questions: int, faults: F
         data = directory(Path(parent) / "resolver", _ARCHIVES, upstream=upstream, **_SETTINGS)
         service = resolver_service(data, names=names, trusted=[ip_network("127.0.0.0/8")])
         started = asyncio.ensure_future(service.started()) if service.started else None
-        readers = [_Reader(report, random.Random(chance.random()), service, texts) for _ in range(_READERS)]
+        readers = [Reader(report, random.Random(chance.random()), service, texts) for _ in range(_READERS)]
         try:
             await asyncio.gather(*(each.ask(questions // _READERS) for each in readers))
         finally:
@@ -106,7 +106,7 @@ async def _tell(report: Report, chance: random.Random, questions: int, faults: F
     report.demand(not [heard for heard in faults.heard if "never" in heard], "something was left behind")
 
 
-class _Reader:
+class Reader:
     """A reader, who asks one question after the other."""
 
     def __init__(self, report: Report, chance: random.Random, service: Service, texts: SentTexts) -> None:
@@ -121,7 +121,7 @@ class _Reader:
             raw = self._request()
             written, fault = await self._client.say([raw])
             self._report.count("readers")
-            self._judge(raw, written, fault)
+            self.judge(raw, written, fault)
 
     def _request(self) -> bytes:
         chance = self._chance
@@ -142,7 +142,8 @@ class _Reader:
         )
         return "\r\n".join((*lines, "", "")).encode("latin-1", "replace")
 
-    def _judge(self, raw: bytes, written: bytes, fault: str) -> None:
+    def judge(self, raw: bytes, written: bytes, fault: str) -> None:
+        """Report what no reader may be answered."""
         fault = fault or fault_of(written, raw, (b"GET",))
         if not written:
             fault = fault or "no answer"

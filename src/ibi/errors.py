@@ -2,6 +2,7 @@
 
     IbiError
     ├── ParseError          a text is not what it should be: which part, and the nearest valid spelling
+    │   └── TextTooLong         it may be right, but is longer than is read
     ├── MintingError        no label can be given now
     │   ├── MintingNotAllowed       this prefix may not be minted under, or not for this item
     │   ├── LostState           the last date is unknown, so the next label might be a second one
@@ -14,9 +15,12 @@
     ├── PeerError           another machine failed
     │   ├── ForbiddenAddress        it is at an address that must never be contacted
     │   ├── PeerSilent              no connection, no answer, or not in time
+    │   │   ├── PeerUnreachable     no connection could be made
     │   │   └── QueryNotSent        it was not sent: too much was in flight here, or the circuit of the peer is open
     │   │       └── ResponseNotRead     it was sent, and its response was not read: too much was in flight here
     │   └── PeerGarbled             an answer that is no message of the protocol
+    │       ├── QueryRefused        this query was refused, or its answer is too large
+    │       └── PeerBusy            it asks for a pause
     └── SetupError          a data directory or a setting cannot be used
 
 What a resolution comes to (a redirect, an alert) is a value, never an error.
@@ -84,6 +88,10 @@ class ParseError(IbiError, ValueError):
         return f"{shown}\n{' ' * at}{'^' * width}"
 
 
+class TextTooLong(ParseError):
+    """A text, which may be right, is longer than is read."""
+
+
 class MintingError(IbiError):
     """No label can be given now."""
 
@@ -132,6 +140,10 @@ class PeerSilent(PeerError):
     """No connection, no answer, or not in time."""
 
 
+class PeerUnreachable(PeerSilent):
+    """No connection could be made: whatever was to be asked had no part in it."""
+
+
 class QueryNotSent(PeerSilent):
     """The query was not sent: too much was in flight here, or the circuit of the peer is open."""
 
@@ -144,6 +156,18 @@ class ResponseNotRead(QueryNotSent):
 
 class PeerGarbled(PeerError):
     """Something answered, but not with a message of the protocol."""
+
+
+class QueryRefused(PeerGarbled):
+    """The query was refused, or its answer is too large: that tells of the query, not of the peer."""
+
+
+class PeerBusy(PeerGarbled):
+    """The peer asks for a pause of so many `seconds` (Retry-After)."""
+
+    def __init__(self, problem: str, seconds: int) -> None:
+        super().__init__(problem, seconds=seconds)
+        self.seconds = seconds
 
 
 class SetupError(IbiError):

@@ -68,7 +68,7 @@ def test_the_judge_of_boundaries_misses_an_entry_that_was_acknowledged(
 ) -> None:
     log, report = Log(tmp_path), Report("", "")
     log.fill(random.Random(1), 3)
-    boundaries._judge(report, log, log.read(), outcome, "whole")
+    boundaries.judge(report, log, log.read(), outcome, "whole")
     assert complaint in " ".join(report.broken)
     assert report.held is not bool(complaint)
 
@@ -78,15 +78,15 @@ def test_the_judge_of_boundaries_misses_what_was_there_before(tmp_path: Path) ->
     log.fill(random.Random(1), 3)
     content, head = log.read()
     log.put(content[:-5], head)
-    boundaries._judge(report, log, (content, head), "killed", "whole")
+    boundaries.judge(report, log, (content, head), "killed", "whole")
     assert any("is not there any more" in sentence for sentence in report.broken)
 
 
 def test_the_judge_of_kills_misses_an_entry_that_was_acknowledged(tmp_path: Path) -> None:
     log, report = Log(tmp_path), Report("", "")
     log.evidence.write("excluded", ibi="writer/0.0", address="write-0.example")
-    kills._judge(report, log, {"writer/0.0": 1})
+    kills.judge(report, log, {"writer/0.0": 1})
     assert report.held
     log.evidence.write("excluded", ibi="writer/0.0", address="write-2.example")
-    kills._judge(report, log, {"writer/0.0": 3})
+    kills.judge(report, log, {"writer/0.0": 3})
     assert report.broken == ["a write of writer/0.0 is lost or doubled", "acknowledged and lost: 1"]

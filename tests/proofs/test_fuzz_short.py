@@ -5,7 +5,9 @@ from __future__ import annotations
 import asyncio
 import io
 import random
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
+from xml.parsers import expat
 
 import pytest
 
@@ -156,12 +158,12 @@ def test_only_what_was_said_counts_as_said() -> None:
 
 def test_what_is_wrong_with_a_redirect_is_told() -> None:
     report = Report("", "")
-    reader = answers._Reader(report, random.Random(1), Service(None), SentTexts())
+    reader = answers.Reader(report, random.Random(1), Service(None), SentTexts())
     raw = b"GET /x HTTP/1.1\r\nHost: a\r\n\r\n"
-    reader._judge(
+    reader.judge(
         raw, b"HTTP/1.1 302 Found\r\nlocation: http://evil.example/\r\ncontent-length: 0\r\n\r\n", ""
     )
-    reader._judge(
+    reader.judge(
         raw, b"HTTP/1.1 200 OK\r\ncontent-type: text/html\r\ncontent-length: 10\r\n\r\n<x-canary>", ""
     )
     assert "nobody has said" in report.broken[0]
@@ -237,15 +239,22 @@ def test_a_moment_that_is_none_is_not_taken_over_from_another_archive() -> None:
 
 
 @pytest.mark.long
-def test_a_long_word_that_drips_in_is_not_read_from_its_beginning_each_time() -> None:
+def test_a_long_word_that_drips_in_is_not_read_from_its_beginning_each_time(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     pieces = []
 
-    class Parser:
+    class Parser(SimpleNamespace):
+        """Counts what the real one would have to look at."""
+
+        def SetParamEntityParsing(self, _when: int) -> None:  # noqa: N802 - as the library calls it
+            """There are no entities."""
+
         def Parse(self, data: bytes, _last: bool) -> None:  # noqa: N802 - as the library calls it
             pieces.append(len(data))
 
+    monkeypatch.setattr(expat, "ParserCreate", Parser)
     reader = PageReader()
-    reader._parser = Parser()  # type: ignore[assignment]  # it counts what the real one would have to look at
     for _ in range(20_000):
         reader.feed(b"x" * 100)
     reader.close()

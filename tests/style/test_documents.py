@@ -120,8 +120,8 @@ def _names_of_ours(text: str) -> list[str]:
     return [name for name in named if name.split(".")[0] in OUR_PACKAGES]
 
 
-def test_architecture_names_only_packages_and_functions_that_exist() -> None:
-    named = _names_of_ours(_read("ARCHITECTURE.md"))
+def test_architecture_and_contributing_name_only_packages_and_functions_that_exist() -> None:
+    named = _names_of_ours(_read("ARCHITECTURE.md") + _read("CONTRIBUTING.md"))
     assert [name for name in named if not _exists(name)] == []
     assert set(named) >= OUR_PACKAGES
 

@@ -23,8 +23,8 @@ FOLDER_MODULES = (
     14  # what can be read at a glance; a folder with more holds two things that deserve two names
 )
 
-ALL_MODULES = 340  # decision 0029
-ALL_LINES = 55_000  # the same
+ALL_MODULES = 345  # decision 0030: each issue that raises these says what it bought
+ALL_LINES = 57_000
 
 # Named exceptions: what, how long it may be, and why it is better whole. Each must still be needed.
 LONG_MODULES: dict[str, tuple[int, str]] = {}
@@ -98,7 +98,7 @@ def test_there_are_not_too_many_modules() -> None:
 
 
 def test_the_source_is_no_longer_than_it_must_be() -> None:
-    """Counted with docstrings, comments and blank lines. What adds lines deletes some, or says why in a decision."""
+    """Counted with docstrings, comments and blank lines. What adds lines deletes some, or says why in decision 0030."""
     assert sum(module.text.count("\n") for module in MODULES.values()) <= ALL_LINES
 
 

@@ -133,6 +133,11 @@ class ScriptedServer:
             self._server = None
 
     @property
+    def still_open(self) -> int:
+        """How many connections are open now."""
+        return len(self._open)
+
+    @property
     def listening(self) -> bool:
         """Whether a connection can be made."""
         return self._server is not None

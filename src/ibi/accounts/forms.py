@@ -19,7 +19,7 @@ from python_multipart.multipart import parse_options_header
 from ibi.accounts.layout import Form
 from ibi.errors import IbiError
 from ibi.http.multipart import PartReader
-from ibi.http.request import ClientGone
+from ibi.http.request import ClientGone, read_body
 from ibi.http.response import Refusal
 
 if TYPE_CHECKING:
@@ -40,7 +40,7 @@ MOST_FIELDS: Final = 2000
 LONGEST_KEPT: Final = 1 << 18
 """Characters of what is kept: percent-encoded, at most three times as long, it still fits into a form."""
 LONGEST_EXPIRED: Final = 1 << 25
-"""Bytes of a form with files that are read past for the sake of its texts."""
+"""Bytes of a form whose session has ended: its files are dropped, its texts are kept for after the sign-in."""
 PARSING: Final = ThreadPoolExecutor(2, "forms")
 """Threads that parse forms: a large one takes tenths of a second, for which the event loop must not stand still."""
 TOKEN: Final = "form_token"  # noqa: S105 - the name of a field
@@ -63,15 +63,9 @@ async def read_fields(request: Request, receive: Receive, check: Check) -> Form:
     """A form without files; `check` is given its token. Raises Refusal and ClientGone."""
     if media_type_of(request) != URLENCODED:
         raise Refusal(415, IbiError("this is not the form of this page; open the page again"))
-    raw, more = bytearray(), True
-    while more:
-        message = await receive()
-        if message["type"] != "http.request":
-            raise ClientGone
-        raw += message.get("body", b"")
-        more = message.get("more_body", False)
-        if len(raw) > LONGEST_FIELDS:
-            raise Refusal(413, IbiError("the texts of the form are too long"))
+    raw = await read_body(receive, LONGEST_FIELDS)
+    if raw is None:
+        raise Refusal(413, IbiError("the texts of the form are too long"))
     try:
         parse = partial(parse_qsl, keep_blank_values=True, errors="strict", max_num_fields=MOST_FIELDS)
         pairs = await asyncio.get_running_loop().run_in_executor(PARSING, parse, raw.decode("ascii"))

@@ -69,7 +69,7 @@ _OF_PROXIES: Final = (
 )  # fmt: skip
 _DIGITS: Final = 8
 _LONGEST_ID: Final = 64  # characters of a session's number that is read
-_LONGEST_TYPED: Final = 4 * LONGEST_NAME  # cut before it is normalised, which takes long for long texts
+_LONGEST_TYPED: Final = 4 * LONGEST_NAME  # characters of a name that are normalised (slow)
 
 
 class Client(NamedTuple):

@@ -36,14 +36,19 @@ class Scope(StrEnum):
     DELETE = "delete"
     TRANSFER = "transfer"
     ADMIN = "admin"
+    RESOLVE = "resolve"
 
 
-def scopes_of(text: str) -> tuple[Scope, ...]:
-    """Read "read,deposit", each once and in the order of Scope. Raises ParseError."""
+ARCHIVE_SCOPES: Final = tuple(scope for scope in Scope if scope is not Scope.RESOLVE)
+"""The scopes that a token of an Archive can have."""
+
+
+def scopes_of(text: str, allowed: Sequence[Scope] = ARCHIVE_SCOPES) -> tuple[Scope, ...]:
+    """Read "read,deposit", each once and in the order of `allowed`. Raises ParseError."""
     words = [word.strip() for word in text.split(",")]
-    if not all(word in set(Scope) for word in words):
-        raise ParseError("scope", text, "a scope is one or more of: {scopes}", scopes=", ".join(Scope))
-    return tuple(scope for scope in Scope if scope in words)
+    if not all(word in set(allowed) for word in words):
+        raise ParseError("scope", text, "a scope is one or more of: {scopes}", scopes=", ".join(allowed))
+    return tuple(scope for scope in allowed if scope in words)
 
 
 class Token(NamedTuple):
@@ -96,6 +101,11 @@ class Tokens:
     def find(self, token: str) -> Token | None:
         """The stored token; None if it is unknown or was revoked. Looks whether the file has changed."""
         return self._list.find(_hash(token))
+
+    def bearer(self, header: str) -> Token | None:
+        """The stored token that a header Authorization brings ("Bearer TOKEN"); None as in `find`."""
+        scheme, _, text = header.partition(" ")
+        return self.find(text.strip()) if scheme.lower() == "bearer" else None
 
 
 def _hash(token: str) -> str:

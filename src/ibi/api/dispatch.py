@@ -68,12 +68,13 @@ class Api:
         # Fixed words before places, which would match them, too.
         for route in sorted(routes, key=lambda each: -each.plain):
             table.setdefault(route.pattern, (route.matcher, {}))[1][route.method] = route
-        self._table = tuple(table.values())
+        self.table = tuple(table.values())
+        """Every path, and its routes by method; the first that fits a request answers it."""
 
     def knows(self, path: str) -> bool:
         """Whether a route has this path, as it came."""
         below = path.removeprefix(ROOT)
-        return below != path and any(matcher.fullmatch(below) for matcher, _ in self._table)
+        return below != path and any(matcher.fullmatch(below) for matcher, _ in self.table)
 
     async def answer(self, request: Request, receive: Receive) -> Response:
         """Answer one request; whatever goes wrong becomes a problem (RFC 9457)."""
@@ -114,7 +115,7 @@ class Api:
         path, method = request.path.removeprefix(ROOT), request.method
         if method == "POST" and self._tunnel and path.startswith(self._tunnel):
             method = request.header(b"x-http-method-override").upper() or method
-        for matcher, methods in self._table:
+        for matcher, methods in self.table:
             match = matcher.fullmatch(path)
             if match is None:
                 continue
@@ -131,8 +132,7 @@ class Api:
         header = request.header(b"authorization")
         if not header:
             return None
-        scheme, _, text = header.partition(" ")
-        token = self._tokens.find(text.strip()) if scheme.lower() == "bearer" else None
+        token = self._tokens.bearer(header)
         if token is None:
             why = IbiError("this token is unknown, or was revoked")
             raise Refusal(401, why, ("www-authenticate", 'Bearer error="invalid_token"'))

@@ -14,7 +14,7 @@ from ibi.accounts.administration import AccountPages, Administration
 from ibi.accounts.layout import ROOT
 from ibi.accounts.people import AccountManager, Accounts, Role
 from ibi.accounts.sign_in import Authentication
-from ibi.accounts.tokens import Scope, Tokens
+from ibi.accounts.tokens import ARCHIVE_SCOPES, Tokens
 from ibi.api.accounts import AccountRoutes
 from ibi.api.dispatch import Api
 from ibi.archive.admin.forms import FormHandling, page_error
@@ -236,7 +236,7 @@ def archive_api(
         *items.CopyService(copier).routes(view),
         *transfers.HandOvers(giver, data).routes(),
         *membership.Membership(data, catalogue).routes(),
-        *AccountRoutes(people, tokens, _moment, tuple(Scope)).routes(),
+        *AccountRoutes(people, tokens, _moment, ARCHIVE_SCOPES).routes(),
         *more,
     )
     api = Api(openapi.routes(table, ibi.__version__), tokens, settings.largest_upload + _FORM, uploads.TUNNEL)

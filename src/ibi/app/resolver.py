@@ -9,6 +9,7 @@ from functools import partial
 from math import ceil
 from typing import TYPE_CHECKING, Final
 
+from ibi.accounts.tokens import Tokens
 from ibi.api.routes import preferred_language
 from ibi.app.resolver_admin import WithAdministration
 from ibi.errors import SetupError
@@ -177,6 +178,7 @@ class _Assembly:
         self._trusted = trusted
         self._listening = listening
         self._pages = site_pages()
+        self._tokens = Tokens(data)
         self.administration = WithAdministration(lambda: self._current, data, stores, settings, trusted)
         self._own_pages = WithAssets(self.administration)
         self.counter = AcknowledgmentCounter(stores.metrics)
@@ -195,6 +197,7 @@ class _Assembly:
             listening=self._listening,
             pages=self._pages,
             nonce=Nonce(self._data, time.time),
+            tokens=self._tokens,
             publisher=Publisher(registry.listed, settings.service, settings.address, signs, time.time),
             own_pages=self._own_pages,
         )

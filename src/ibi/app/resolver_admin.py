@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     from ibi.resolver.service import ResolverService, Stores
     from ibi.runtime.settings import ResolverSettings
 
-SCOPES: Final = (Scope.READ, Scope.ADMIN)
+SCOPES: Final = (Scope.READ, Scope.ADMIN, Scope.RESOLVE)
 """The scopes that a token of a resolver can have."""
 
 # A page waits so long for the event loop to report the status of the network; an overloaded loop may be late.

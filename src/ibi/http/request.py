@@ -19,7 +19,7 @@ from ibi.protocol import vocabulary as words
 from ibi.protocol.query_string import read_query
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Awaitable, Callable, Iterable, Mapping
 
     from ibi.http.client_address import IPNetwork
 
@@ -161,6 +161,20 @@ def host_of(address: str) -> str:
 def hosts_of(addresses: Iterable[str]) -> frozenset[str]:
     """The hosts of several addresses."""
     return frozenset(map(host_of, addresses))
+
+
+async def read_body(receive: Callable[[], Awaitable[Any]], longest: int) -> bytes | None:
+    """Read the body of a request; None if it has more than `longest` bytes. Raises ClientGone where it breaks off."""
+    body, more = bytearray(), True
+    while more:
+        message = await receive()
+        if message["type"] != "http.request":
+            raise ClientGone
+        body += message.get("body", b"")
+        more = message.get("more_body", False)
+        if len(body) > longest:
+            return None
+    return bytes(body)
 
 
 def joined_headers(headers: Iterable[tuple[bytes, bytes]]) -> dict[bytes, bytes]:

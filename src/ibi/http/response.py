@@ -83,9 +83,7 @@ class Response:
         lines = [b"%b: %b\r\n" % header for header in self._head()]
         return b"".join((*lines, b"\r\n", self.body))
 
-    async def send(
-        self, send: Send, *, head_only: bool, receive: Callable[[], Awaitable[Any]] | None = None
-    ) -> None:
+    async def send(self, send: Send, *, head_only: bool, receive: Receive | None = None) -> None:
         """Send it as ASGI messages; to HEAD without its body.
 
         With `receive`, from which nothing more must be wanted, a long body ends when its reader goes away.
@@ -172,10 +170,7 @@ _NO_WAIT: Final[int | None] = getattr(os, "RWF_NOWAIT", None)  # Linux only
 
 
 async def send_all(
-    parts: AsyncGenerator[bytes, None],
-    size: int,
-    send: Callable[[dict[str, Any]], Awaitable[None]],
-    receive: Callable[[], Awaitable[Any]] | None,
+    parts: AsyncGenerator[bytes, None], size: int, send: Send, receive: Receive | None
 ) -> None:
     """Send exactly `size` bytes; what ends early breaks the connection rather than lie."""
     if not size:
@@ -202,7 +197,7 @@ async def send_all(
         raise io.UnsupportedOperation("a stored file ended too early")
 
 
-async def _gone(receive: Callable[[], Awaitable[Any]]) -> None:
+async def _gone(receive: Receive) -> None:
     while (await receive())["type"] != "http.disconnect":
         pass
 

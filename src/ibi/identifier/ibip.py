@@ -63,16 +63,6 @@ class IBIp(TimeOrdered):
         return cls.known(f"{ibip_prefix(ip, port)}/{ibip_suffix(ticks)}")
 
     @property
-    def prefix(self) -> str:
-        """The subsystem that named the item: "8JMKD3MGP8W"."""
-        return self.text.partition("/")[0]
-
-    @property
-    def suffix(self) -> str:
-        """The item within its subsystem: "34PGRBS"."""
-        return self.text.partition("/")[2]
-
-    @property
     def ip(self) -> str | None:
         """The IP address at the moment of naming, in canonical text; None if the digits spell none (AMB-09)."""
         coded, marker, _ = self._split_prefix()

@@ -73,16 +73,6 @@ class LegacyId(TimeOrdered):
         return BY_DOMAIN if "X" in self.prefix else BY_ADDRESS
 
     @property
-    def prefix(self) -> str:
-        """What named the item: "6RPa7umaZ"."""
-        return self.text.partition("/")[0]
-
-    @property
-    def suffix(self) -> str:
-        """When: "UaJFT"."""
-        return self.text.partition("/")[2]
-
-    @property
     def ip(self) -> str | None:
         """The IPv4 address at the moment of naming; None in the first generation."""
         coded = self.prefix.partition("Z")[0]

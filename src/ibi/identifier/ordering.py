@@ -1,4 +1,4 @@
-"""What both forms of an IBI share as values: spelling, equality and order by time."""
+"""What all forms of an IBI share as values: spelling, parts, equality and order by time."""
 
 from __future__ import annotations
 
@@ -23,6 +23,16 @@ class TimeOrdered(ABC):
     @abstractmethod
     def date(self) -> LabelDate:
         """The moment the label names."""
+
+    @property
+    def prefix(self) -> str:
+        """The subsystem that named the item: "8JMKD3MGP8W"."""
+        return self.text.partition("/")[0]
+
+    @property
+    def suffix(self) -> str:
+        """The item within its subsystem: "34PGRBS"."""
+        return self.text.partition("/")[2]
 
     def __setattr__(self, name: str, value: object) -> NoReturn:
         msg = f"a {type(self).__name__} never changes"

@@ -25,15 +25,14 @@ from ibi.minting.order import MOST_LABELS, LabelOrder, read_body, write_labels
 from ibi.runtime.i18n import say
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from ibi.accounts.tokens import Tokens
+    from ibi.http.response import Receive, Send
     from ibi.identifier.distributor import Batch
     from ibi.minting.batcher import LabelBatcher
 
     Page = Callable[[], Response]
-    Receive = Callable[[], Awaitable[dict[str, Any]]]
-    Send = Callable[[dict[str, Any]], Awaitable[None]]
 
 MOST_REQUESTS_PER_CLIENT: Final = 64
 """Requests that one client may be waiting for at a time (threat T37)."""

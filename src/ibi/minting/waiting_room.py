@@ -12,7 +12,7 @@ One data directory is one waiting room. An Archive that changes its name keeps i
 The first date (note 10). A new directory takes the present clock plus AHEAD, to the tick, as its last date. An earlier
 owner of the prefix reserved no date later than that, and every date given here is on a grid point *after* it; so no
 label comes twice, although nothing is known of that owner (GEN-06). The price: the first label waits for the next point
-of its grid after that date, at most AHEAD and one r (GEN-33). That is a second by default, and a minute for r = 60.
+of its grid after that date, at most AHEAD and one granularity (GEN-33): a second by default, a minute for r = 60.
 """
 
 from __future__ import annotations

@@ -16,7 +16,7 @@ from ibi.identifier.forms import IBI, IBIForms, Name, parse_ibi, parse_name
 from ibi.identifier.ibip import canonical_ip
 from ibi.protocol import _grammar
 from ibi.protocol import vocabulary as terms
-from ibi.protocol.query_string import read_query, write_query
+from ibi.protocol.query_string import escape, read_query, write_query
 from ibi.protocol.verb_list import NO_VERBS, VerbList
 from ibi.protocol.vocabulary import ContentType, ItemState, Subject
 
@@ -26,6 +26,15 @@ if TYPE_CHECKING:
 
 MOST_CHANGED: Final = 50
 """Names in one notification."""
+
+MOST_TARGET: Final = 15 * 1024
+"""Bytes of path and query that an Archive must read of a message; none of ours is longer (threats T10, T30)."""
+
+MOST_QUOTED: Final = MOST_TARGET - 2_560
+"""Bytes of them that URLs may take, escaped; the rest is for names, addresses and the key (threats T10, T30)."""
+
+SURELY_SHORT: Final = MOST_QUOTED // 3
+"""Characters of URLs that take no more, however they are escaped."""
 
 _WHAT: Final = "request"
 
@@ -251,6 +260,11 @@ def read_request(raw_query: str) -> Request:
             return ExclusionRequest(*_switch_values(values))
         case _:
             raise ParseError("request", subject, "no service knows this subject")
+
+
+def are_short(*urls: str) -> bool:
+    """Whether one message can quote these URLs, of which escaping may make three times as many bytes."""
+    return sum(len(escape(url)) for url in urls) <= MOST_QUOTED
 
 
 def is_key(text: str) -> bool:

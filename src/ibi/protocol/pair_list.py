@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from ibi.errors import ParseError
+from ibi.errors import ParseError, TextTooLong
 from ibi.protocol import _grammar
 
 if TYPE_CHECKING:
@@ -17,7 +17,7 @@ PairList = dict[str, Value]
 """Values by name."""
 
 MAX_BODY: Final = 256 * 1024
-"""Bytes of an answer (threat T10)."""
+"""Bytes of a text that is read as a pair list, wherever it comes from (threat T10)."""
 MAX_PAIRS: Final = _grammar.MAX_PAIRS
 """Pairs of an answer (threat T10)."""
 WHAT: Final = "pair list"
@@ -27,11 +27,11 @@ def read_pairs(body: bytes) -> PairList:
     """Read the body of an answer; an empty one has no pairs.
 
     Blanks and line ends of any kind separate; braces may hold no word or one. Raises ParseError for anything that
-    is not printable ASCII, for stray or nested braces, a name without a value, a name given twice, and for bodies
-    over MAX_BODY bytes or MAX_PAIRS pairs.
+    is not printable ASCII, for stray or nested braces, a name without a value, a name given twice; TextTooLong for
+    bodies over MAX_BODY bytes or MAX_PAIRS pairs.
     """
     if len(body) > MAX_BODY:
-        raise ParseError(WHAT, "", "it is longer than {limit} bytes", limit=MAX_BODY)
+        raise TextTooLong(WHAT, "", "it is longer than {limit} bytes", limit=MAX_BODY)
     try:
         text = body.decode("ascii")
     except UnicodeDecodeError as fault:
@@ -65,7 +65,7 @@ def _one_by_one(text: str) -> PairList:
         if name in pairs:
             raise ParseError(WHAT, text, "this name is given twice", match.start(1), match.end(1))
         if len(pairs) == MAX_PAIRS:
-            raise ParseError(WHAT, text, "it has more than {limit} pairs", limit=MAX_PAIRS)
+            raise TextTooLong(WHAT, text, "it has more than {limit} pairs", limit=MAX_PAIRS)
         pairs[name] = word if words is None else tuple(words.split())
         at = match.end()
     return pairs

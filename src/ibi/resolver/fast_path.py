@@ -45,9 +45,10 @@ _log = logging.getLogger("ibi.resolver.fast_path")
 class RecentRedirect(Struct, eq=False):
     """An answer, and all that must be unchanged for it to be sent once more. There may be many: it is small.
 
-    `key` of the redirect, `outcome` and `check` as it is counted. `policy` by which it was cached, with its `digest` at
-    that time. `language`: the Accept-Language that it is for, None where it is for any. `state` of the cache file.
-    `since`, `until`: POSIX seconds.
+    `key`: under which the redirect cache has it. `outcome`: the number by which the metrics count it. `check`: the
+    checksum of its row there; another one means that the target leads elsewhere now. `policy`: the one by which it was
+    cached; `digest`: what that policy had read of settings and Archives then. `language`: the Accept-Language that it
+    is for, None where it is for any. `state` of the cache file (see `cache.store`). `since`, `until`: POSIX seconds.
     """
 
     answer: Answer

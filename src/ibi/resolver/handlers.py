@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 from dataclasses import replace
 from functools import lru_cache, partial
 from math import ceil
 from typing import TYPE_CHECKING, Final
 
-from ibi.errors import ParseError
+from ibi.accounts.tokens import Scope
+from ibi.errors import ParseError, SetupError
 from ibi.http.limits.token_bucket import TokenBuckets
 from ibi.http.response import link, redirect
+from ibi.protocol.messages import SURELY_SHORT, are_short
 from ibi.protocol.persistent_url import PersistentURL
 from ibi.protocol.relation import Kind as StepKind
 from ibi.protocol.relation import Step
@@ -22,6 +25,7 @@ from ibi.resolver.resolve.resolution import Redirected
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from ibi.accounts.tokens import Tokens
     from ibi.http.request import Form, Request
     from ibi.http.response import Response
     from ibi.protocol.messages import Acknowledgment
@@ -39,8 +43,14 @@ if TYPE_CHECKING:
 MOST_RESOLUTIONS: Final = 2_000
 """Resolutions of one process that are under way; further readers are asked to come back (threat T37)."""
 
+RESOLVER_SHARE: Final = 16
+"""How many times as much as one reader a resolver may have that asks under a token: its readers are many (T29)."""
+
 _LONGEST_CACHED: Final = 256  # characters of path and query of a persistent URL whose parts are cached
+_RESOLVER: Final = "resolver "  # what distinguishes the digest of a token from an address
 _BARE_TRANSLATION: Final = Step(StepKind.TRANSLATION)
+
+_log = logging.getLogger(__name__)
 
 
 class Handlers:
@@ -54,6 +64,7 @@ class Handlers:
         site: Site,
         metrics: Metrics,
         upstream: Upstream | None = None,
+        tokens: Tokens | None = None,
     ) -> None:
         self._settings = settings
         self._lead = (
@@ -64,6 +75,7 @@ class Handlers:
         self._site = site
         self._metrics = metrics
         self._upstream = upstream
+        self._tokens = tokens
         self._budget = TokenBuckets(settings.request_rate, settings.request_burst)
         self._under_way = 0
         self.cache_policy: CachePolicy | None = None
@@ -82,6 +94,8 @@ class Handlers:
         if url.inflection is not None:
             return await self._explain(request, url, "json" if url.inflection == "json" else request.form)
         persistent, client = self._lead + url.text, request.origin
+        if b"authorization" in request.headers:
+            client = self._resolver_or(client, request)
         refusal = self._refusal(persistent, client)
         if refusal is not None:
             return self._site.alert(request, refusal)
@@ -127,6 +141,15 @@ class Handlers:
         outcome = await self._resolve(url, persistent, request, client, looks_only=True, in_full=True)
         return self._site.explanation(request, outcome.decision, outcome.trace, form)
 
+    def _resolver_or(self, client: str, request: Request) -> str:
+        """What limits count against: the token of a resolver that asks this one (note 43), else the client."""
+        try:
+            token = self._tokens.bearer(request.header(b"authorization")) if self._tokens else None
+        except SetupError:
+            _log.exception("a resolver that asks this one counts as a reader")
+            return client
+        return f"{_RESOLVER}{token.sha256}" if token is not None and token.may(Scope.RESOLVE) else client
+
     def refuses(self, client: str) -> bool:
         """Whether a client would be refused now, whatever it asks for."""
         if self._under_way >= MOST_RESOLUTIONS:
@@ -135,18 +158,19 @@ class Handlers:
         return self._budget.knows(client) and self._budget.wait(client, now) > 0
 
     def _refusal(self, persistent: str, client: str) -> Alert | None:
-        """The alert for a client that makes Archives work too often, and for all while too much is under way.
+        """The alert for a URL too long for Archives, for a client that makes them work too often, or for all if busy.
 
         It costs no work beyond reading the URL, and is counted.
         """
         now = asyncio.get_running_loop().time()
         wait = self._budget.wait(client, now)
-        if not wait and self._under_way < MOST_RESOLUTIONS:
+        too_long = len(persistent) > SURELY_SHORT and not are_short(persistent)
+        if not (wait or too_long) and self._under_way < MOST_RESOLUTIONS:
             return None
-        kind = Kind.TOO_MANY if wait else Kind.BUSY
+        kind = Kind.TOO_LONG if too_long else Kind.TOO_MANY if wait else Kind.BUSY
         self._metrics.started()
         self._metrics.ended(str(kind), 0.0, now)
-        return Alert(kind, url=persistent, wait=ceil(wait))
+        return Alert(kind, url=persistent, wait=ceil(wait) or None)
 
     async def _resolve(
         self,
@@ -168,15 +192,17 @@ class Handlers:
         self._metrics.started()
         try:
             outcome = await self._resolver.resolve(url, persistent, request, client, in_full=in_full)
-            if isinstance(outcome.decision, Alert):
-                alert = outcome.decision = replace(outcome.decision, contact=self._settings.admin)
+            decided = outcome.decision
+            if isinstance(decided, Alert):
+                decided = outcome.decision = replace(decided, contact=self._settings.admin)
                 if self._upstream is not None:
                     left = began + self._settings.overall_seconds - clock()
                     outcome.decision = await self._upstream.complete(
-                        alert, url, request, looks_only=looks_only, seconds=left
+                        decided, url, request, looks_only=looks_only, seconds=left
                     )
-            if outcome.cost:  # nothing, where no Archive was asked
-                self._budget.spend(client, clock())
+            if outcome.cost or outcome.decision is not decided:  # nothing, where neither was asked
+                share = RESOLVER_SHARE if client.startswith(_RESOLVER) else 1
+                self._budget.spend(client, clock(), 1 / share)
         finally:
             self._under_way -= 1
         decision, now = outcome.decision, clock()

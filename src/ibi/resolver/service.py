@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from ibi.errors import ForbiddenAddress, ParseError
 from ibi.http.client import HostPort
-from ibi.http.request import Request, hosts_of
+from ibi.http.request import ClientGone, Request, hosts_of, read_body
 from ibi.http.response import JSON, NO_STORE, PLAIN, Response, pairs
 from ibi.protocol.messages import ChangeNotification, ExclusionRequest, InclusionRequest, read_request
 from ibi.protocol.persistent_url import PersistentURL
@@ -37,7 +37,7 @@ from ibi.resolver.model.alert import Alert, Kind
 from ibi.resolver.model.hops import NO_HOPS, Hops
 from ibi.resolver.pages import registration
 from ibi.resolver.pages.programs import EXPLAIN, ProgramRequest
-from ibi.resolver.pages.registration import RegistrationHandler, receive_form
+from ibi.resolver.pages.registration import LARGEST_BODY, RegistrationHandler
 from ibi.resolver.pages.site import Pages, Site
 from ibi.resolver.resolve.breaker import CircuitBreakers
 from ibi.resolver.resolve.policy import Policy
@@ -50,9 +50,11 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Iterable, Sequence
     from ipaddress import IPv4Network, IPv6Network
 
+    from ibi.accounts.tokens import Tokens
     from ibi.http.client import AddressPolicy, Client
     from ibi.http.client.address import Names
     from ibi.http.limits.window import FailureWindows
+    from ibi.http.response import Receive, Send
     from ibi.resolver.acknowledgments.counter import AcknowledgmentCounter
     from ibi.resolver.acknowledgments.queue import AcknowledgmentQueue
     from ibi.resolver.cache.filters import HoldingsFilters
@@ -115,7 +117,8 @@ class ResolverService:
 
     `trusted`: networks of proxies whose word about the reader's address is taken. `listening`: further addresses at
     which this process is reached, which no Archive may have. `pages`: without them, all answers are plain. `nonce`:
-    without it, no name can be proved to lead here; `publisher`: without it, the registry cannot be mirrored.
+    without it, no name can be proved to lead here; `publisher`: without it, the registry cannot be mirrored. `tokens`:
+    without them, resolvers that ask this one count as readers.
     Raises SetupError for an upstream resolver that cannot be one.
     """
 
@@ -129,6 +132,7 @@ class ResolverService:
         listening: Sequence[str] = (),
         pages: Pages | None = None,
         nonce: Nonce | None = None,
+        tokens: Tokens | None = None,
         publisher: Publisher | None = None,
         own_pages: Callable[..., Awaitable[None]] | None = None,
     ) -> None:
@@ -149,15 +153,15 @@ class ResolverService:
         self._site = Site(
             settings, stores.registry, pages, stores.readiness, publisher, now=knows.now, network=self.network
         )
-        self.mail = outgoing.mail
+        self.mail, sender = outgoing.mail, outgoing.acknowledgments
         self.membership, self._forms = _members(settings, stores, outgoing, own, self._site)
         resolver = _resolver(settings, stores, outgoing.client, self._breakers)
         self._notices = ChangeNotices(archives, knows.cache, stores.names)
         upstream = _upstream(settings, outgoing, own) if settings.upstream else None
-        self._handlers = Handlers(settings, resolver, outgoing.acknowledgments, self._site, metrics, upstream)
+        self._handlers = Handlers(settings, resolver, sender, self._site, metrics, upstream, tokens)
         self.cache_policy = self._handlers.cache_policy = self._make_cache_policy()
         """Which redirects the fast path may return, and to which clients."""
-        metrics.follow(outgoing.acknowledgments, lambda: len(archives()), self._open_breakers)
+        metrics.follow(sender, lambda: len(archives()), self._open_breakers)
 
     def _open_breakers(self) -> int:
         return len(self._breakers.open_until(asyncio.get_running_loop().time()))
@@ -167,12 +171,7 @@ class ResolverService:
         counter.follow(self._outgoing.acknowledgments, self._stores.registry.archives)
         self._handlers.counter = counter
 
-    async def __call__(
-        self,
-        scope: dict[str, Any],
-        receive: Callable[[], Awaitable[Any]],
-        send: Callable[[Any], Awaitable[None]],
-    ) -> None:
+    async def __call__(self, scope: dict[str, Any], receive: Receive, send: Send) -> None:
         """Answer one HTTP request; other kinds of connection are none of ours."""
         if scope["type"] != "http":
             return
@@ -181,16 +180,13 @@ class ResolverService:
         else:
             await self.respond(scope, receive, send)
 
-    async def respond(
-        self,
-        scope: dict[str, Any],
-        receive: Callable[[], Awaitable[Any]],
-        send: Callable[[Any], Awaitable[None]],
-    ) -> None:
+    async def respond(self, scope: dict[str, Any], receive: Receive, send: Send) -> None:
         """Answer one HTTP request that asks neither for assets nor for the administration."""
         request = Request.of(scope, self._trusted)
         try:
             response = await self._answer(request, receive)
+        except ClientGone:
+            return
         except Exception:  # noqa: BLE001 - a fault of ours must neither look like an answer nor show its insides
             _log.exception("a request could not be answered")
             response = self._site.alert(request, Alert(Kind.BUSY))
@@ -206,7 +202,7 @@ class ResolverService:
         await self._outgoing.upstream.close()
 
     async def _answer(  # noqa: PLR0911 - one for each kind of request
-        self, request: Request, receive: Callable[[], Awaitable[Any]]
+        self, request: Request, receive: Receive
     ) -> Response:
         if request.path == _NONCE and request.reads and self._nonce is not None:  # under any host name
             return Response(*self._nonce.answer(), PLAIN, NO_STORE)
@@ -232,9 +228,9 @@ class ResolverService:
             return self._site.alert(request, Alert(Kind.LOOP))
         return await self._handlers.redirect(request)
 
-    async def _answer_form(self, request: Request, receive: Callable[[], Awaitable[Any]]) -> Response:
+    async def _answer_form(self, request: Request, receive: Receive) -> Response:
         # Read here for all: every client may send one, so its limit is far below that of the server.
-        body = b"" if request.reads else await receive_form(receive)
+        body = b"" if request.reads else await read_body(receive, LARGEST_BODY)
         if body is None:
             return Response(413, b"the body of the request is too large\n", PLAIN, NO_STORE)
         return await self._forms[request.path].answer(request, body)
@@ -268,7 +264,7 @@ class ResolverService:
     async def _service(self, request: Request, *, looping: bool) -> MemberReply:
         """A service request (note 15): inclusion and exclusion at our own service IBI, nothing else anywhere.
 
-        What a resolver asks an Archive is answered so that it knows whom it has reached (threat T03).
+        A message for Archives gets an answer that says that this is a resolver (threat T03).
         """
         try:
             message = read_request(request.query)
@@ -328,15 +324,22 @@ def _resolver(
     policy = Policy(strict=settings.policy == "strict", private_urls=settings.allow_private_archives)
     registry, knowledge = stores.registry, stores.knowledge
     generation = None if registry.generation is None else registry.generation.numbers
-    queries = Queries(client, breakers, knowledge.cache, stores.metrics, knowledge.now)
+    seconds = settings.archive_seconds
+    queries = Queries(client, breakers, knowledge.cache, stores.metrics, knowledge.now, seconds)
     return Resolver(
         queries, registry.archives, policy, _times(settings), knowledge, stores.filters, generation
     )
 
 
 def _upstream(settings: ResolverSettings, outgoing: Outgoing, own: frozenset[HostPort]) -> Upstream:
-    private = settings.allow_private_archives
-    return Upstream(settings.upstream, outgoing.upstream, settings.service, own, private_urls=private)
+    return Upstream(
+        settings.upstream,
+        outgoing.upstream,
+        settings.service,
+        own,
+        private_urls=settings.allow_private_archives,
+        token=settings.upstream_token,
+    )
 
 
 def _times(settings: ResolverSettings) -> Times:

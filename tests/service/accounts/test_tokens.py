@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from ibi.accounts.tokens import Scope, Token, Tokens, scopes_of
+from ibi.accounts.tokens import ARCHIVE_SCOPES, Scope, Token, Tokens, scopes_of
 from ibi.errors import ParseError, SetupError
 from ibi.runtime.json_list import LONGEST_NAME
 
@@ -192,7 +192,8 @@ def test_a_token_is_good_for_its_scopes_and_an_administrators_for_all(tmp_path: 
 
 def test_scopes_are_read_as_they_are_written() -> None:
     assert scopes_of("edit, read,edit") == (Scope.READ, Scope.EDIT)
-    assert scopes_of("read,deposit,edit,delete,transfer,admin") == tuple(Scope)
+    assert scopes_of("read,deposit,edit,delete,transfer,admin") == ARCHIVE_SCOPES
+    assert scopes_of("resolve", tuple(Scope)) == (Scope.RESOLVE,)
 
 
 @pytest.mark.parametrize("wrong", ["", "READ", "read,", "read;edit", "all", "read,\n", "read,\udc80"])

@@ -11,7 +11,8 @@ import pytest
 
 from ibi.api.routes import in_changing_thread
 from ibi.archive.preservation.check import check
-from ibi.archive.replication.copying import Copier
+from ibi.archive.replication import copying
+from ibi.archive.replication.copying import Copier, save_copy
 from ibi.identifier.forms import parse_ibi
 from ibi.minting.machine import this_machine
 from ibi.runtime.tasks import run_to_completion
@@ -48,16 +49,19 @@ def test_what_a_thread_gives_or_raises_comes_through() -> None:
 
 
 @pytest.mark.proves("ARC-08")
-def test_a_copy_that_is_stopped_while_it_is_written_down_keeps_its_files(tmp_path: Path) -> None:
+def test_a_copy_that_is_stopped_while_it_is_written_down_keeps_its_files(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     there, here = (make_archive(tmp_path, number) for number in (1, 2))
     there.put()
     begun, go = threading.Event(), threading.Event()
 
-    class Slow(Copier):
-        def _hold(self, *what: Any) -> Any:
-            begun.set()
-            go.wait(60)
-            return super()._hold(*what)
+    def slowly(*what: Any) -> Any:
+        begun.set()
+        go.wait(60)
+        return save_copy(*what)
+
+    monkeypatch.setattr(copying, "save_copy", slowly)
 
     async def act(copier: Copier) -> None:
         task = asyncio.ensure_future(copier.copy(parse_ibi(NAME), "otto", there.root, private=True))
@@ -65,10 +69,11 @@ def test_a_copy_that_is_stopped_while_it_is_written_down_keeps_its_files(tmp_pat
         for _ in range(2):
             task.cancel()
             await asyncio.wait([task], timeout=0.2)
+        assert not task.done()
         go.set()
         await asyncio.wait([task])
 
     with there.served(), here.directory.catalogue() as catalogue:
-        asyncio.run(act(Slow(here.directory.item_store_over(catalogue, here.settings), "", LARGEST)))
+        asyncio.run(act(Copier(here.directory.item_store_over(catalogue, here.settings), "", LARGEST)))
     assert here.content() == FILES
     assert not list(check(here.directory, this_machine()))

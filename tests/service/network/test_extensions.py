@@ -20,9 +20,9 @@ HELD, CHANGED, LATER = (f"a.example/b/2010/01.01.00.0{number}" for number in ran
 class WaitingNetwork(OwnNetwork):
     """Its resolver waits for likely holders as long as a slow machine may need."""
 
-    def _make(self) -> None:
-        super()._make()
-        folder = self._data / "resolver"
+    def make(self) -> None:
+        super().make()
+        folder = self.data / "resolver"
         replace(ResolverSettings.read(folder), hedge_seconds=4.0, negative_seconds=3600).write(folder)
 
     def questions(self) -> list[str]:
@@ -32,11 +32,11 @@ class WaitingNetwork(OwnNetwork):
     def do(self, host: str, *words: object) -> None:
         """A command of `ibi archive` with the data of an Archive that runs."""
         command, *rest = words
-        assert main(["archive", str(command), "--data", str(self._data / host), *map(str, rest)]) == 0
+        assert main(["archive", str(command), "--data", str(self.data / host), *map(str, rest)]) == 0
 
     def bring(self, host: str, name: str, url: str) -> None:
         """Put an item into an Archive, and wait until the resolver has got its notice."""
-        items = self._data / "new.jsonl"
+        items = self.data / "new.jsonl"
         items.write_text(json.dumps({"rep": name, "url": url}))
         self.do(host, "import", items)
         self.wait_for(lambda: name in self.changed_names(), f"the notice of {name}")
@@ -76,7 +76,7 @@ def network(tmp_path_factory: pytest.TempPathFactory) -> Iterator[WaitingNetwork
 
 
 def test_a_first_contact_without_a_hint_asks_only_the_one_who_has_it(network: WaitingNetwork) -> None:
-    folder: Path = network._data / "resolver" / "filters"
+    folder: Path = network.data / "resolver" / "filters"
     network.wait_for(lambda: len(list(folder.glob("*.filter"))) == len(HOSTS), "the filters")
     network.forget()
     assert network.resolve(f"/{HELD}").location == "http://far.example/before"

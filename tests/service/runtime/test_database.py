@@ -8,16 +8,40 @@ from pathlib import Path
 
 import pytest
 from alembic.script import ScriptDirectory
+from sqlalchemy import Engine
 
 from ibi.archive.store import schema
+from ibi.errors import SetupError
 from ibi.resolver.registry.registry import MIGRATIONS
 from ibi.runtime import database
 
 
 @pytest.mark.parametrize("migrations", [schema.MIGRATIONS, MIGRATIONS], ids=["catalogue", "registry"])
-def test_the_versions_of_a_database_are_those_that_alembic_knows(migrations: Path) -> None:
-    steps = ScriptDirectory(str(migrations)).walk_revisions()
-    assert database._versions(migrations) == [step.revision for step in steps][::-1]
+def test_the_versions_of_a_database_are_those_that_alembic_knows(
+    migrations: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    newest, *older = (step.revision for step in ScriptDirectory(str(migrations)).walk_revisions())
+    migrated: list[str] = []
+
+    def engine_at(version: str) -> Engine:
+        engine = database.open_engine(tmp_path / version)
+        with database.transaction(engine) as connection:
+            connection.exec_driver_sql("CREATE TABLE alembic_version (version_num TEXT)")
+            connection.exec_driver_sql("INSERT INTO alembic_version VALUES (?)", (version,))
+        return engine
+
+    monkeypatch.setattr(
+        database, "migrate", lambda engine, _: migrated.append(Path(engine.url.database).name)
+    )
+    database.check_version(engine_at(newest), migrations)
+    for version in (*older, "of_another_program"):
+        with pytest.raises(
+            SetupError, match=f"has version {version}, but this program needs version {newest}"
+        ):
+            database.check_version(engine_at(version), migrations)
+        database.upgrade(database.open_engine(tmp_path / version), migrations)
+    database.upgrade(database.open_engine(tmp_path / newest), migrations)
+    assert migrated == older
 
 
 def test_nothing_but_a_migration_waits_for_alembic(tmp_path: Path) -> None:

@@ -187,7 +187,7 @@ def test_what_a_reader_sent_is_not_told_by_the_error_that_it_makes(fail: Callabl
     """Python quotes the values that an error is about, and ours have them as details."""
     with pytest.raises(Exception, match=CANARY) as caught:
         fail()
-    record = logging.makeLogRecord({"msg": "it failed", "exc_info": caught._excinfo})
+    record = logging.makeLogRecord({"msg": "it failed", "exc_info": (caught.type, caught.value, caught.tb)})
     for lines in (TextLines(), JSONLines()):
         assert CANARY not in lines.format(record)
         assert type(caught.value).__name__ in lines.format(record)

@@ -18,6 +18,7 @@ from ibi.archive.search.index import SearchIndex
 from ibi.archive.search.indexing import Indexer
 from ibi.archive.service.service import ArchiveService
 from ibi.archive.store.deposit import deposit, edit
+from ibi.http.request import host_of
 from ibi.http.server.service import Service
 from ibi.identifier.forms import parse_ibi
 from ibi.web.archive_pages import RENDERER
@@ -89,7 +90,7 @@ class Repository:
 
     def name(self, number: int) -> str:
         """The identifier of one of the items that `search_fixture.item` makes."""
-        return f"oai:{self.provider._domain}:{item(number)['rep']}"
+        return f"oai:{host_of(self.archive.settings.address)}:{item(number)['rep']}"
 
     def put(self, number: int, title: str = "", **more: object) -> None:
         """Deposit one of those items."""

@@ -66,10 +66,13 @@ class Peer:
 
 
 class OwnNetwork:
-    """The running network. `ask` speaks to a host by its name, `heard` is what went over the wire since `forget`."""
+    """The running network. `ask` speaks to a host by its name, `heard` is what went over the wire since `forget`.
+
+    The data directories are in `data`: "resolver", and one for each Archive by its host name.
+    """
 
     def __init__(self, data: Path, *peers: Peer) -> None:
-        self._data = data
+        self.data = data
         self._peers = peers
         self._ports: dict[str, int] = {}
         self._heard: list[Exchange] = []
@@ -78,7 +81,7 @@ class OwnNetwork:
         self._thread = threading.Thread(target=lambda: asyncio.run(self._run()))
 
     def __enter__(self) -> Self:
-        self._make()
+        self.make()
         self._thread.start()
         assert self._ready.wait(60)
         if self._failure is not None:
@@ -118,8 +121,9 @@ class OwnNetwork:
 
     # -- making ------------------------------------------------------------------------------------------------
 
-    def _make(self) -> None:
-        resolver = self._data / "resolver"
+    def make(self) -> None:
+        """Make the data directories; a subclass may change them."""
+        resolver = self.data / "resolver"
         _do(
             "resolver", "init", "--data", resolver, "--address", RESOLVER, "--service-ibi", RESOLVER_SERVICE,
             "--allow-private-archives",
@@ -127,7 +131,7 @@ class OwnNetwork:
         settings = ResolverSettings.read(resolver)
         replace(settings, request_rate=0.0).write(resolver)  # a test is a busy reader
         for peer in self._peers:
-            folder = self._data / peer.host
+            folder = self.data / peer.host
             _do(
                 "archive", "init", "--data", folder, "--address", peer.host, "--ip", peer.ip, "--service-ibi",
                 peer.service, "--platform-software", PLATFORM, "--admin", "admin@archive.example",
@@ -148,9 +152,9 @@ class OwnNetwork:
         self._loop, self._stop = asyncio.get_running_loop(), asyncio.Event()
         try:
             services: list[Service] = [
-                resolver_service(self._data / "resolver", trusted=[LOOPBACK], names=self._names)
+                resolver_service(self.data / "resolver", trusted=[LOOPBACK], names=self._names)
             ]
-            services += [archive_service(self._data / peer.host, names=self._names) for peer in self._peers]
+            services += [archive_service(self.data / peer.host, names=self._names) for peer in self._peers]
             hosts = [RESOLVER, *(peer.host for peer in self._peers)]
             listeners = [listen("127.0.0.1:0") for _ in hosts]
             self._ports = {host: each.getsockname()[1] for host, each in zip(hosts, listeners, strict=True)}

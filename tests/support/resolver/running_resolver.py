@@ -9,6 +9,7 @@ from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from ibi.accounts.tokens import Tokens
 from ibi.http.client import AddressPolicy
 from ibi.http.server.service import Service, listen, run
 from ibi.identifier.forms import IBIForms, parse_ibi
@@ -116,7 +117,9 @@ async def resolver(
         outside = outgoing(judge, neighbourhood.names)
         kept = stores(registry, data, neighbourhood.names, now)
         given = {"address": "urlib.net", "service": SERVICE, "aliases": ("www.urlib.net",), **settings}
-        app = ResolverService(ResolverSettings(**given), kept, outside, trusted=trusted, pages=pages)
+        app = ResolverService(
+            ResolverSettings(**given), kept, outside, trusted=trusted, pages=pages, tokens=Tokens(data)
+        )
         stop, ready = asyncio.Event(), asyncio.Event()
         listener = listen("127.0.0.1:0")
         port = listener.getsockname()[1]
@@ -131,10 +134,13 @@ async def resolver(
             kept.close()
 
 
-def enter(registry: Registry, archive: ScriptedArchive, *, included: bool = True) -> None:
-    """Register an Archive, and include it as if it had asked."""
+def enter(
+    registry: Registry, archive: ScriptedArchive, *, included: bool = True, confirmed: bool = True
+) -> None:
+    """Register an Archive where it is not, and include it as if it had asked."""
     ibi = parse_ibi(archive.service)
-    registry.register(ibi, KEY)
+    if registry.entry(ibi) is None:
+        registry.register(ibi, KEY)
     if included:
         request = InclusionRequest(archive.address, ibi, "192.0.2.1", "1", "admin@archive.example", KEY)
-        assert registry.include(request, registry.open_change(ibi), confirmed=True)
+        assert registry.include(request, registry.open_change(ibi), confirmed=confirmed)

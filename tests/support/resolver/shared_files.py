@@ -1,14 +1,15 @@
-"""Other processes that share an LMDB file with the test, and ways to damage one."""
+"""Other processes that share an LMDB file with the test, what such a one sees in it, and ways to damage one."""
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
 import sys
 import time
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import ibi
 
@@ -26,6 +27,94 @@ with environment.begin(write=True):
     print("begun", flush=True)
     sys.stdin.readline()
 """
+
+LOOKS_INTO = """
+import json, lmdb, sys
+environment = lmdb.Environment(sys.argv[1], map_size=1 << 30, max_dbs=8, create=False)
+held = []
+
+def db(transaction, table):
+    return environment.open_db(table.encode(), transaction, create=False)
+
+def rows(table):
+    with environment.begin() as transaction:
+        return transaction.stat(db(transaction, table))["entries"]
+
+def used(*tables):
+    with environment.begin() as transaction:
+        found = [transaction.stat(db(transaction, table)) for table in tables]
+    return sum((s["branch_pages"] + s["leaf_pages"] + s["overflow_pages"]) * s["psize"] for s in found)
+
+def read(table, key):
+    with environment.begin() as transaction:
+        return transaction.get(bytes.fromhex(key), b"", db(transaction, table)).hex()
+
+def write(table, key, row):
+    with environment.begin(write=True) as transaction:
+        if row is None:
+            transaction.delete(bytes.fromhex(key), db=db(transaction, table))
+        else:
+            transaction.put(bytes.fromhex(key), bytes.fromhex(row), db=db(transaction, table))
+
+def hold():
+    held.append(environment.begin())
+
+def release():
+    held.pop().abort()
+
+def readers():
+    return environment.readers()
+
+for line in sys.stdin:
+    name, *given = json.loads(line)
+    print(json.dumps(globals()[name](*given)), flush=True)
+"""
+
+
+class FileInspector:
+    """An LMDB file as another process sees it, and changes it: a process may not open one twice."""
+
+    def __init__(self, running: subprocess.Popen[str]) -> None:
+        self.running = running
+
+    def rows(self, table: str) -> int:
+        """How many rows a table has."""
+        return int(self.do("rows", table))
+
+    def used(self, *tables: str) -> int:
+        """How many bytes the pages of these tables take."""
+        return int(self.do("used", *tables))
+
+    def read(self, table: str, key: bytes) -> bytes:
+        """Return a row, b"" where there is none."""
+        return bytes.fromhex(self.do("read", table, key.hex()))
+
+    def write(self, table: str, key: bytes, row: bytes | None) -> None:
+        """Put a row in the place of what is there; with None, delete it."""
+        self.do("write", table, key.hex(), None if row is None else row.hex())
+
+    @contextmanager
+    def reading(self) -> Iterator[None]:
+        """Read all the while, so that no page comes free."""
+        self.do("hold")
+        yield
+        self.do("release")
+
+    def readers(self) -> str:
+        """Return the table of those who read, with their process numbers."""
+        return str(self.do("readers"))
+
+    def do(self, *words: str | None) -> Any:
+        """What the other process does of it."""
+        tell(self.running, json.dumps(words))
+        return json.loads(read_line(self.running))
+
+
+@contextmanager
+def looking_into(folder: Path) -> Iterator[FileInspector]:
+    """Another process that looks into an LMDB file, until the end."""
+    with process(LOOKS_INTO, folder) as running:
+        yield FileInspector(running)
 
 
 @contextmanager

@@ -35,7 +35,7 @@ PASSED_ON = frozenset(
     "minting/service.py minting/state.py resolver/api/administration.py resolver/members/mail.py "
     "resolver/members/status.py resolver/model/alert.py resolver/model/suggestion.py "
     "resolver/model/statements.py resolver/pages/explanation.py resolver/pages/programs.py "
-    "resolver/pages/registration.py resolver/resolve/queries.py "
+    "resolver/pages/registration.py resolver/resolve/answer_reader.py "
     "runtime/durable_files.py runtime/i18n.py runtime/settings/__init__.py runtime/settings/toml_file.py "
     "web/archive_pages.py web/item_page.py "
     "web/rendering.py web/resolver_pages.py".split()
@@ -177,7 +177,7 @@ def _messages(call: ast.Call) -> list[ast.expr]:
         return call.args[1:]
     if name not in ERRORS and not (name in SAYERS and isinstance(call.func, ast.Name)):
         return []
-    position = 2 if name == "ParseError" else 0
+    position = 2 if name in {"ParseError", "TextTooLong"} else 0
     if len(call.args) > position and not any(isinstance(a, ast.Starred) for a in call.args):
         return [call.args[position]]
     return [k.value for k in call.keywords if k.arg == "problem"][:1]

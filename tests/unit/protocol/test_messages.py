@@ -7,11 +7,14 @@ import pytest
 from ibi.errors import ParseError
 from ibi.identifier.forms import IBIForms, parse_ibi, parse_name
 from ibi.protocol.messages import (
+    MOST_QUOTED,
+    MOST_TARGET,
     Acknowledgment,
     ConfirmationRequest,
     ExclusionRequest,
     InclusionRequest,
     UrlRequest,
+    are_short,
     is_key,
     read_request,
     split_hostport,
@@ -78,6 +81,24 @@ def test_an_acknowledgment_is_read_as_it_is_written() -> None:
     )  # fmt: skip
     assert "url=http://a.example/x%3Fchoice%3Doai_dc" in acknowledgment.query()
     assert read_request(acknowledgment.query()) == acknowledgment
+
+
+def test_a_message_that_quotes_short_urls_is_never_too_long_for_an_archive() -> None:
+    """The longest names, addresses and keys there are, beside URLs that escaping makes three times as long."""
+    rep, ibip = f"a.example/{'b' * 485}/2020/01.01.00.00", f"8JMKD3MGP8W/{'3' * 500}"
+    url = "http://a.example/" + "=" * ((MOST_QUOTED - 17) // 3 // 2 - 10)
+    assert are_short(url, url)
+    assert not are_short(url, url, "=" * 20)
+    addresses = ("ffff:ffff:ffff:ffff:ffff:ffff:255.255.255.255",) * 8
+    forms = IBIForms.parse(f"rep {rep} ibip {ibip}")
+    key = f"{'1' * 127}-{'2' * 128}"
+    message = Acknowledgment(
+        addresses, ContentType.METADATA, ItemState.ORIGINAL, url, url, key, forms, 100_000, "9" * 20
+    )
+    question = UrlRequest(addresses, parse_ibi(ibip), url + url, VerbList(("GetTranslation(pt-BR)",) * 9))
+    for query in (message.query(), question.query()):
+        assert len(f"/{rep}?{query}") <= MOST_TARGET
+    assert isinstance(read_request(message.query()), Acknowledgment)
 
 
 @pytest.mark.proves("AMB-50")

@@ -24,7 +24,7 @@ from ibi.errors import NotHeld
 from ibi.identifier.forms import IBIForms
 from ibi.protocol.vocabulary import ItemState
 from ibi.web.formats import FORMATS
-from ibi.web.formats.record import _KINDS, ItemRecord, clean, kind_of, record
+from ibi.web.formats.record import KINDS, ItemRecord, clean, kind_of, record
 
 FORMS = IBIForms.parse("rep archive.example/first/2026/09.14.16.40 ibip 32G4GKPW/4GE5BA8")
 OTHER = IBIForms.parse("rep archive.example/second/2026/09.18.13.20")
@@ -254,7 +254,7 @@ def test_translations_are_told_as_datacite_has_them_since_4_6() -> None:
 
 def test_every_kind_has_a_type_that_datacite_knows() -> None:
     known = set(schema45.validator.schema["definitions"]["resourceTypeGeneral"]["enum"])
-    assert {kind.datacite for kind in _KINDS} - known == {"Poster", "Presentation"}  # which came with 4.7
+    assert {kind.datacite for kind in KINDS} - known == {"Poster", "Presentation"}  # which came with 4.7
 
 
 def test_json_ld_is_of_schema_org_and_can_stand_in_a_page() -> None:

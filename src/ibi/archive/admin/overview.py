@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from ibi.accounts.layout import ROOT, Form, PageHandler
-from ibi.accounts.tokens import Scope, Tokens
+from ibi.accounts.tokens import ARCHIVE_SCOPES, Scope, Tokens
 from ibi.archive.ingest.importing import IMPORT_FORMATS, format_of
 from ibi.archive.membership.joining import Resolvers
 from ibi.archive.model.item_json import timestamp_text
@@ -303,7 +303,7 @@ class ArchivePages:
             self._tokens.revoke(form.one("revoke"))
             return f"{ROOT}/tokens?done=revoked"
         ticked = form.many("scope")
-        scopes = [scope for scope in Scope if scope in ticked]
+        scopes = [scope for scope in ARCHIVE_SCOPES if scope in ticked]
         if not scopes:
             raise BadItem("tick what the token is good for")
         made = self._tokens.make(form.one("name"), self._moment(), scopes)

@@ -134,7 +134,8 @@ class Deposits:
             for name, upload in uploads.items():
                 path = stack.enter_context(self._uploads.whole(upload, call.token_name))
                 files[name] = self._item_store.file_store.stage(name, path)
-            # With the digests: without a key, items differ that differ in the bytes of their files only.
+            # With the digests: an item without a key gets one made of its content, and two deposits that differ in
+            # nothing but the bytes of their files must get different ones.
             draft = read_item({**value, "files": {name: file.sha256 for name, file in files.items()}})
             content = _digest_of({**request, "uploads": {}}, files)
             digests = sorted({digest, content}) if key else ()

@@ -41,7 +41,7 @@ LIFETIME: Final = 24 * 3600
 MOST_UPLOADS: Final = 100
 """Uploads that one token may have under way."""
 MOST_LARGEST: Final = 4
-"""How many uploads of the largest size one token may have under way, in bytes of all of them."""
+"""All uploads of one token have as many bytes at most as so many of the largest size."""
 
 _ID = re.compile(r"[0-9a-f]{32}")
 

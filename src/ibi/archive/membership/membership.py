@@ -42,8 +42,10 @@ INCLUSION_SECONDS: Final = 10.0
 EXCLUSION_SECONDS: Final = 1.5
 """How long an exclusion request may take: an Archive stops within ten seconds."""
 
-FIRST_PAUSE, LONGEST_PAUSE = 0.5, 60.0
-"""Seconds between tries: exponential backoff, with up to half of each pause taken off at random."""
+FIRST_PAUSE: Final = 0.5
+"""Seconds to the second try; each further pause is twice as long, and up to half of it is taken off at random."""
+LONGEST_PAUSE: Final = 60.0
+"""Seconds between two tries at most."""
 
 HEARTBEAT = 60.0
 """Seconds after which an included Archive requests inclusion again: a replayed message that switched it off, or that

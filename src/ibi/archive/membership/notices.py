@@ -49,7 +49,9 @@ UNSUPPORTED_SECONDS: Final = 3600.0
 UNREACHABLE_SECONDS: Final = 60.0
 """How long no notice is sent to a resolver that cannot be reached, or does not take notices now."""
 
-_PAUSE: Final = 0.5
+PAUSE: Final = 0.5
+"""Seconds before a notice that a resolver did not take is sent again."""
+
 # Characters of the names in one notice, which has to fit into a URL.
 _LONGEST: Final = 4000
 _OK: Final = 200
@@ -172,7 +174,7 @@ class ChangeNotifier:
                 recipient.service = ""
                 if not left or isinstance(error, PeerGarbled):
                     raise
-                await asyncio.sleep(_PAUSE)
+                await asyncio.sleep(PAUSE)
 
     async def _send_once(self, recipient: _Recipient, notice: ChangeNotification) -> None:
         if not recipient.service:

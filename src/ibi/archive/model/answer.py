@@ -123,7 +123,7 @@ class _Builder(NamedTuple):
         """
         if self._add_relations(wanted):
             self.pairs[say.URL_KEY] = url_key
-            # Of a single step nothing leads on.
+            # Several steps may need a round for each: tell the first of them, too. One step needs nothing else.
             for lead in wanted.leading() if len(wanted.steps) > 1 else ():
                 # Where any language will do, a better one may be known by its name alone (note 38).
                 if Step(Kind.TRANSLATION) in lead.steps:

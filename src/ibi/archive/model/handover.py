@@ -105,7 +105,7 @@ class ReceiverAction(StrEnum):
 _OFFERED = {
     ReceiverReply.STAGED: GiverStep.STEP_BACK,
     ReceiverReply.UNKNOWN: GiverStep.PROPOSE,
-    # The giver was set back to an older state of its disk: by then it had stepped back already.
+    # The giver lost its latest state (an older disk): the receiver owns the item, so the giver had become a Copy.
     ReceiverReply.OWNED: GiverStep.FINISH,
     ReceiverReply.DECLINED: GiverStep.END,
     ReceiverReply.REFUSED: GiverStep.END,

@@ -161,7 +161,7 @@ def read_dublin_core(value: Any) -> dict[str, tuple[MetadataValue, ...]]:
 
 
 def write_oai_dc(metadata: Mapping[str, tuple[MetadataValue, ...]]) -> bytes:
-    """Write metadata as an oai_dc document (XML, UTF-8)."""
+    """Write metadata as an oai_dc document (XML, UTF-8), as they are: harvesters get `web.formats.oai_dc.write`."""
     lines = [_HEAD]
     for name in ELEMENTS:
         for value, language in metadata.get(name, ()):

@@ -260,7 +260,7 @@ def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 def read_item(value: Mapping[str, Any]) -> Draft:
     """Read the object of one item. Raises BadItem or ParseError."""
-    odd = sorted(set(value) - _FIELDS)
+    odd = sorted(set(value) - FIELDS)
     if odd:
         raise BadItem("there is no field {name}", name=odd[0])
     rep = UniformRepositoryName.parse(read_text(value["rep"], "rep")) if "rep" in value else None
@@ -350,4 +350,5 @@ def _timestamp(value: Any, name: str) -> str:
 
 # Made once: json.loads with a hook makes a decoder for each line.
 _DECODER = json.JSONDecoder(object_pairs_hook=_once)
-_FIELDS = frozenset({*FACTS, "rep", "ibip", "key", "timestamp", "files"})
+FIELDS: Final = frozenset({*FACTS, "rep", "ibip", "key", "timestamp", "files"})
+"""The names that a description of an item may have; any other is refused."""

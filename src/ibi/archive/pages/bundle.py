@@ -30,14 +30,14 @@ from ibi.http.conditional import http_date, unchanged
 from ibi.http.response import Response
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Iterable, Iterator
+    from collections.abc import Iterable, Iterator
     from typing import BinaryIO
 
     from ibi.archive.model.item import Holding, StoredFile
     from ibi.archive.pages.files import FileOpener
     from ibi.archive.store.files import FileStore
     from ibi.http.request import Request
-    from ibi.http.response import Headers, Send
+    from ibi.http.response import Headers, Receive, Send
 
 # Of a slow reader's bundle, about four of these are in memory.
 _CHUNK: Final = 128 * 1024
@@ -132,9 +132,7 @@ class Bundles:
 class _Bundle(Response):
     """A response that breaks the connection where a file is not the listed one."""
 
-    async def send(
-        self, send: Send, *, head_only: bool, receive: Callable[[], Awaitable[Any]] | None = None
-    ) -> None:
+    async def send(self, send: Send, *, head_only: bool, receive: Receive | None = None) -> None:
         """Send it as any response."""
         # Without its last part, a zip file shows that it is not complete.
         try:

@@ -251,7 +251,7 @@ RATE: Final = 8 << 20
 """Bytes a second that are read at most."""
 
 _DAY: Final = 86_400
-# Of the days; the rest is for the times when the Archive is not served.
+# The share of the days in which all is read; the rest is a reserve for times when the Archive is not served.
 _EARLY: Final = 0.9
 # Opening a file counts as reading so many bytes.
 _OPENING: Final = 4096

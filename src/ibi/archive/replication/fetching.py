@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from ibi.archive.model.file_names import file_parts, media_type
 from ibi.archive.model.item import StoredFile
-from ibi.archive.model.item_json import read_item
+from ibi.archive.model.item_json import FACTS, read_item
 from ibi.errors import BadItem, HoldingError, ParseError, PeerError, PeerGarbled, PeerSilent
 from ibi.http.client.download import CheckedURL
 from ibi.protocol.url_list import UrlList
@@ -50,12 +50,8 @@ NOT_MODIFIED: Final = 304
 _OK, _GONE = 200, 410
 _PASSING: Final = frozenset({408, 425, 429})
 _ITS_FAULT: Final = 500
-_TAKEN: Final = (
-    "rep", "ibip", "aliases", "state", "contenttype", "timestamp", "language", "transferable", "url", "target",
-    "file_list_public", "next_edition", "translations", "metadata_item", "metadata", "formats", "access", "embargo",
-    "rights", "licence",
-)  # fmt: skip
-"""The facts of a description that the copy gets. Its key is left out: it belongs to the depositor over there."""
+_TAKEN: Final = (FACTS - {"reason"}) | {"rep", "ibip", "timestamp"}
+"""The fields of a description that the copy gets. Its key is left out: it belongs to the depositor over there."""
 
 
 class NotModified(Exception):

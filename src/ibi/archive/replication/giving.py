@@ -208,7 +208,7 @@ class Giver:
     ) -> OutgoingTransfer:
         same = fingerprint(held) == answer.fingerprint
         stage, state = apply_step(giving.stage, step, held.state, transferable=held.transferable, same=same)
-        if state is ItemState.COPY is not held.state:
+        if state is ItemState.COPY and held.state is not ItemState.COPY:
             receiver = {"to": giving.address, "service": answer.service}
             work.change(held, replace(held, state=state), (), "given", **receiver)
             source = CopySource(
@@ -219,10 +219,10 @@ class Giver:
                 private=True,
             )
             copies.save_source(work.writer.run, held.number, source)
-        elif state is ItemState.ORIGINAL is not held.state:
+        elif state is ItemState.ORIGINAL and held.state is not ItemState.ORIGINAL:
             work.change(held, replace(held, state=state), (), "returned", by=giving.address)
             copies.forget_source(work.writer.run, held.number)
-        if stage is GiverStage.HANDED is not giving.stage:
+        if stage is GiverStage.HANDED and giving.stage is not GiverStage.HANDED:
             giving = replace(giving, fingerprint=fingerprint(held), service=answer.service)
         # The Copy stays in the catalogue, so that links to our address still lead to the item.
         if stage is GiverStage.DONE and giving.remove and held.files:

@@ -177,8 +177,8 @@ def _connect(path: Path) -> sqlite3.Connection:
     return database
 
 
-# Steps of SQLite between two checks of the clock.
-_EVERY: Final = 100
+STEPS_PER_CHECK: Final = 100
+"""Steps of SQLite between two checks of the clock."""
 
 
 class SearchTooLong(Exception):
@@ -196,7 +196,7 @@ class CpuBudget:
         """Interrupt the statements run meanwhile when the budget is spent. Raises SearchTooLong."""
         # The thread's own time, not the clock's: on a busy machine the same search gives the same answer, only later.
         end = time.thread_time() + self._left
-        database.set_progress_handler(lambda: time.thread_time() > end, _EVERY)
+        database.set_progress_handler(lambda: time.thread_time() > end, STEPS_PER_CHECK)
         try:
             yield
         except sqlite3.OperationalError as error:

@@ -28,12 +28,12 @@ from ibi.protocol.relation import ITEM, Relation
 from ibi.protocol.replies import RequestError
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
     from typing import BinaryIO
 
     from ibi.archive.model.relations import Lookup
     from ibi.archive.model.url_key import AcknowledgmentCount
-    from ibi.http.response import Response
+    from ibi.http.response import Receive, Response, Send
 
 SHORTEST_SECRET: Final = 16
 """Bytes of the shortest secret that URL keys are sealed with."""
@@ -94,12 +94,7 @@ class ArchiveAdapter:
         identity = ArchiveIdentity(address, names, software, answered, pages=False)
         self._messages = MessageService(lookup, identity, settings, UrlKeys(secret, now), now, acknowledge)
 
-    async def asgi(
-        self,
-        scope: Mapping[str, Any],
-        _receive: Callable[[], Awaitable[Any]],
-        send: Callable[[dict[str, Any]], Awaitable[None]],
-    ) -> None:
+    async def asgi(self, scope: Mapping[str, Any], _receive: Receive, send: Send) -> None:
         """The service as an ASGI application. The look-up runs in another thread, since it may block."""
         if scope["type"] != "http":
             return

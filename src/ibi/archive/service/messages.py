@@ -135,7 +135,8 @@ class MessageService:
     def _most_readers(self, request: Request) -> int:
         """For how many readers the client's acknowledgments with one key may count (threat T19).
 
-        Where resolvers are trusted by name, for many only those; where none is, for a few from any client.
+        Where `trusted_resolvers` names some, those may count for many and others for one; where it names none, any
+        client may count for a few.
         """
         resolvers = self._settings.trusted_resolvers
         if not resolvers:

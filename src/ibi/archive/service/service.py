@@ -36,18 +36,16 @@ from ibi.protocol.query_string import unescape
 from ibi.protocol.relation import Relation
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Mapping
+    from collections.abc import Callable, Mapping
 
     from ibi.archive.pages.models import Renderer
     from ibi.archive.pages.visits import VisitCounter
     from ibi.archive.store.files import FileStore
     from ibi.archive.store.tables.catalogue import Catalogue
-    from ibi.http.response import Handler
+    from ibi.http.response import Handler, Receive, Send
     from ibi.http.server.config import Answer, Head
     from ibi.runtime.nonce import Nonce
     from ibi.runtime.settings import ArchiveSettings
-
-    Receive = Callable[[], Awaitable[Any]]
 
 LONGEST_URL = 16 * 1024
 """Characters of path and query that are read."""
@@ -59,7 +57,7 @@ MOST_WAITING: Final = 40
 """Requests about large items that wait for the thread; further ones are refused with 503 and Retry-After."""
 
 MOST_OF_ONE: Final = 10
-"""How many of them may be one client's; the front page is one while a large item is among the newest."""
+"""Requests of one client among them. The front page counts, too, while a large item is among the newest."""
 
 _API = "/-/api/"
 _SEARCH = "/-/search"
@@ -149,12 +147,7 @@ class ArchiveService:
             ),
         )
 
-    async def __call__(
-        self,
-        scope: Mapping[str, Any],
-        receive: Receive,
-        send: Callable[[dict[str, Any]], Awaitable[None]],
-    ) -> None:
+    async def __call__(self, scope: Mapping[str, Any], receive: Receive, send: Send) -> None:
         """Answer one HTTP request; ignore other kinds of connection."""
         if scope["type"] != "http":
             return

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from ibi.cli.common import CommandGroup
     from ibi.identifier.forms import Name
 
-_PAUSES: Final = (0.1, 0.2, 0.4, 0.8, 1.6, 2.0)
+PAUSES: Final = (0.1, 0.2, 0.4, 0.8, 1.6, 2.0)
 """Seconds between two tries. While the other Archive fetches, it has all the time it needs."""
 
 _ALL: Final = 1 << 31  # more copies than an Archive can have
@@ -152,9 +152,9 @@ def finish_transfer(giver: Giver, giving: OutgoingTransfer) -> OutgoingTransfer:
             giving, reply = await giver.advance(giving)
             failed = reply is not ReceiverReply.FETCHING
             failures, waits = (failures + 1, 0) if failed else (0, waits + 1)
-            if not giving.stage.open or failures > len(_PAUSES):
+            if not giving.stage.open or failures > len(PAUSES):
                 return giving
-            await asyncio.sleep(_PAUSES[min(max(failures, waits), len(_PAUSES)) - 1])
+            await asyncio.sleep(PAUSES[min(max(failures, waits), len(PAUSES)) - 1])
 
     return asyncio.run(finish(giving))
 

@@ -9,11 +9,11 @@ from __future__ import annotations
 
 import asyncio
 from dataclasses import dataclass
-from errno import ECONNRESET
+from errno import EADDRNOTAVAIL, ECONNRESET, EMFILE, ENFILE, ENOBUFS, ENOMEM
 from ipaddress import ip_address
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
-from ibi.errors import ForbiddenAddress, PeerSilent
+from ibi.errors import ForbiddenAddress, PeerSilent, PeerUnreachable, QueryNotSent
 from ibi.http.client.address import HostPort
 from ibi.http.client.connection import Connection
 from ibi.http.client.request import USUAL, Destination, Slots, head_of
@@ -23,6 +23,9 @@ if TYPE_CHECKING:
     from ibi.http.client.address import AddressPolicy, Names
     from ibi.http.client.request import OutgoingRequest
 
+# Of descriptors, memory or ports: clients can use them up here, and no peer is to blame for that (T10).
+_OUR_LACK: Final = frozenset({EADDRNOTAVAIL, EMFILE, ENFILE, ENOBUFS, ENOMEM})
+
 
 @dataclass(frozen=True, slots=True)
 class ClientLimits:
@@ -31,7 +34,7 @@ class ClientLimits:
     head: int = 16 * 1024
     """Bytes of the head of an answer (threat T10)."""
     body: int = 256 * 1024
-    """Bytes of the body of an answer (threat T10)."""
+    """Bytes of the body of an answer, refused while it comes; `pair_list.MAX_BODY` bounds any text (threat T10)."""
     target: int = 64 * 1024
     """Bytes of a target."""
     connect: float = 1.0
@@ -108,7 +111,11 @@ class ConnectionPool:
                 problem = f"no connection within {self._limits.connect:g} s"
             except OSError as error:
                 problem = error.strerror or type(error).__name__
-        raise PeerSilent("{host} cannot be reached: {reason}", host=str(destination.where), reason=problem)
+                if error.errno in _OUR_LACK:
+                    raise QueryNotSent("no connection can be made here: {reason}", reason=problem) from error
+        raise PeerUnreachable(
+            "{host} cannot be reached: {reason}", host=str(destination.where), reason=problem
+        )
 
     async def _connect_to(self, destination: Destination, ip: str, port: int) -> Connection:
         def lost(gone: Connection) -> None:
@@ -156,7 +163,7 @@ class ConnectionPool:
         try:
             return await self._names(destination.where.host, destination.where.port)
         except OSError as error:
-            raise PeerSilent("the name {host} has no address", host=destination.where.host) from error
+            raise PeerUnreachable("the name {host} has no address", host=destination.where.host) from error
         finally:
             destination.lookup = None
             self.forget_if_unused(destination)

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Final, NewType, Protocol
 from msgspec import Struct
 
 import ibi
-from ibi.errors import PeerError, PeerSilent, QueryNotSent
+from ibi.errors import PeerError, PeerSilent, PeerUnreachable, QueryNotSent
 from ibi.http.client.response import too_large
 
 if TYPE_CHECKING:
@@ -243,6 +243,8 @@ class OutgoingRequest(Struct, eq=False):
         reason: PeerError
         if self.connection is not None and self.connection.is_waiting:
             reason = too_large()
+        elif self.slots == BOTH and self.connecting is not None:
+            reason = PeerUnreachable("no connection within {seconds:g} s", seconds=self.deadline.seconds)
         elif self.slots == BOTH:
             reason = PeerSilent("no whole answer within {seconds:g} s", seconds=self.deadline.seconds)
         else:

@@ -12,12 +12,14 @@ makes no difference, but for the time, whether an answer is found there.
 
 from __future__ import annotations
 
+from email.utils import parsedate_to_datetime
 from functools import lru_cache
+from math import ceil
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 import httptools
 
-from ibi.errors import PeerGarbled, ResponseNotRead
+from ibi.errors import PeerGarbled, QueryRefused, ResponseNotRead
 from ibi.http.client.cpu_budget import CpuBudget
 
 if TYPE_CHECKING:
@@ -34,11 +36,14 @@ MOST_HELD = 64 * 1024 * 1024
 """Bytes of unfinished answers of one client; beyond that only small ones are taken."""
 SMALL = 16 * 1024
 """Bytes that an answer may have even then."""
+LONGEST_REQUESTED_PAUSE: Final = 60
+"""Seconds of the longest pause that a peer gets because it asks for one (Retry-After)."""
 
 _PIECE, _PIECE_OF_HEAD = 4096, 1024  # bytes that are taken apart at a time
 _OK = 200
 _NO_CONTENT = 204
 _NOT_MODIFIED = 304
+_LATER = frozenset({429, 503})
 
 
 class Reply(NamedTuple):
@@ -53,6 +58,21 @@ class Reply(NamedTuple):
     def media_type(self) -> bytes:
         """The type without its parameters, in lower case: b"text/plain"; b"" when none was given."""
         return _media_type(self.headers.get(b"content-type", b""))
+
+    @property
+    def requested_pause(self) -> int | None:
+        """Seconds of Retry-After, at most LONGEST_REQUESTED_PAUSE, where the status is 429 or 503; else None."""
+        text = self.headers.get(b"retry-after", b"").strip()
+        if self.status not in _LATER or not text:
+            return None
+        if text.isdigit():
+            return min(int(text[:9]), LONGEST_REQUESTED_PAUSE)
+        try:  # a date is compared with that of the answer itself
+            dates = [parsedate_to_datetime(each.decode("latin-1")) for each in (text, self.headers[b"date"])]
+            seconds = (dates[0] - dates[1]).total_seconds()
+        except (KeyError, IndexError, TypeError, ValueError, OverflowError):
+            return None
+        return max(0, min(ceil(seconds), LONGEST_REQUESTED_PAUSE))
 
 
 NONE: Final = Reply(0, {}, b"", "")
@@ -135,7 +155,7 @@ class ReplyParser:
             self.complete = True
 
     def _refuse_size(self) -> None:
-        self.refusal = PeerGarbled("the answer is larger than {limit} bytes", limit=self._body_limit)
+        self.refusal = QueryRefused("the answer is larger than {limit} bytes", limit=self._body_limit)
 
     # The parser calls these.
 
@@ -201,7 +221,7 @@ class ReplyParser:
         """Count a piece of the body."""
         self._chunks += 1
         if self._chunks > MOST_CHUNKS and self.refusal is None and not self.complete:
-            self.refusal = PeerGarbled("the answer comes in too many pieces")
+            self.refusal = QueryRefused("the answer comes in too many pieces")
             self.drop()
 
     def drop(self) -> None:

@@ -42,7 +42,8 @@ def serve(
 
     `make` builds the services, one for each of `binds`, in each process; only the first worker runs the hooks
     `started` and `stopping` and calls `ready` with the URLs. On SIGHUP services read their settings again.
-    Raises SetupError when an address cannot be listened on.
+    Raises SetupError when an address cannot be listened on, and when a child died: then all have been stopped, and a
+    supervisor starts the command again.
     """
     listeners = [listen(bind) for bind in binds]
     if access_log:

@@ -149,8 +149,8 @@ class AcknowledgmentSender(Struct, eq=False):
         return True
 
 
-PER_ARCHIVE: Final = 3.0
-"""Seconds for the whole reply of one Archive."""
+REPLY_SECONDS: Final = 3.0
+"""Seconds for the whole reply of one Archive to an acknowledgment, unless `archive_seconds` is set."""
 
 BATCH_SECONDS: Final = 1.0
 """How long acknowledgments of cached answers of one Archive are batched before they are sent."""
@@ -192,9 +192,12 @@ class AcknowledgmentQueue:
         most: int = 10_000,
         most_per_archive: int = 1_000,
         at_once: int = 4,
-        deadline: float = PER_ARCHIVE,
+        deadline: float = REPLY_SECONDS,
     ) -> None:
-        """`most`: acknowledgments that wait, for how many readers each may be; `deadline` in seconds."""
+        """`most`: acknowledgments that may wait, each counted once however many readers it stands for.
+
+        `deadline` in seconds.
+        """
         self.client = client
         self._most = most
         self._most_per_archive = most_per_archive
@@ -256,7 +259,7 @@ class AcknowledgmentQueue:
         """Count redirects that are not acknowledged: nothing goes uncounted (note 2)."""
         self.dropped[reason] += readers
 
-    async def close(self, grace: float = PER_ARCHIVE) -> None:
+    async def close(self, grace: float = REPLY_SECONDS) -> None:
         """Take no more, deliver what is waiting for `grace` seconds at most, then drop the rest."""
         self._closing = True
         for queue in list(self._queues.values()):

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from ibi.resolver.cache.store import Opened
 
 MOST_BYTES: Final = 256 * 1024 * 1024
-"""So many bytes of answers are kept; beyond that some are dropped, not always the oldest."""
+"""Bytes of answers that are kept, and as many of redirects; beyond that some are dropped, not always the oldest."""
 
 LONGEST_BODY: Final = 256 * 1024
 """Bytes of an answer that is kept."""
@@ -187,6 +187,11 @@ class AnswerCache:
     def put_not_known(self, question: str, seconds: float, since: Snapshot | None = None) -> None:
         """Keep for so many seconds that no Archive has what this asks for. Returns at once."""
         self.put(_NO_ARCHIVE, question, b"", seconds, since)
+
+    def settle(self) -> None:
+        """Return when all that is to be kept is written, redirects too."""
+        self._behind.settle()
+        self.redirects.settle()
 
     def close(self) -> None:
         """Write what waits, and give the file back."""

@@ -53,7 +53,9 @@ MOST_LIES: Final = 0.05
 """A filter that says yes to a larger share of names by chance is not used."""
 
 _TRIED: Final = 1_000
-_LOOK_EVERY = 1.0
+LOOK_EVERY: Final = 1.0
+"""Seconds between two looks at what other processes have fetched, and at what is due."""
+
 _YOUNG: Final = 2.0  # seconds in which a folder may change again without looking changed
 _OK, _NOT_MODIFIED, _UNAVAILABLE = 200, 304, 503
 _TAG = re.compile(rb'(?:W/)?"[\x21\x23-\x7e]{0,100}"')
@@ -73,7 +75,7 @@ class _Kept(NamedTuple):
 
 
 class _NoFilter(PeerError):
-    """An Archive that publishes none, as most of others' make."""
+    """The Archive publishes no filter, as is usual for Archives of another make."""
 
 
 class HoldingsFilters:
@@ -111,8 +113,8 @@ class HoldingsFilters:
     # What all processes do
 
     def refresh(self) -> None:
-        """Read the filters again in a thread, if another process has fetched new ones; looks once in _LOOK_EVERY."""
-        if abs(self._now() - self._refreshed_at) >= _LOOK_EVERY:
+        """Read the filters again in a thread, if another process has fetched new ones; looks once in LOOK_EVERY."""
+        if abs(self._now() - self._refreshed_at) >= LOOK_EVERY:
             self._refreshed_at = self._now()
             if self._changed() and not self._loading.locked():
                 threading.Thread(target=self._look, name="filters", daemon=True).start()
@@ -178,7 +180,7 @@ class HoldingsFilters:
                     with suppress(OSError):
                         (self._folder / name).unlink()
                 self._due = {name: due for name, due in self._due.items() if name in included}
-                await asyncio.sleep(_LOOK_EVERY)
+                await asyncio.sleep(LOOK_EVERY)
         finally:
             await cancel_tasks(self._busy.values())
 

@@ -54,8 +54,8 @@ _CHECKSUM: Final = struct.Struct(">I")
 _HEAD: Final = struct.Struct(">IddBBH")
 
 CachedRedirect = tuple[bytes, int, int, bytes]
-"""A redirect that may be given: the answer, its outcome number for the metrics, what tells it from others of its
-target, and its row. A tuple and no class: one is made for each that is given."""
+"""A redirect that may be given: the answer, its outcome number for the metrics, the checksum of its row, and its row.
+A tuple and no class: one is made for each that is given."""
 
 
 class Source(NamedTuple):
@@ -112,7 +112,7 @@ class RedirectCache:
         return self._state if self.file_numbers[1] == self._state else UNKNOWN
 
     def _hold(self, transaction: lmdb.Transaction[bytes], opened: Opened, archives: bytes) -> bool:
-        """Whether of none of these Archives everything was forgotten since."""
+        """Whether these Archives still have the generation that they had when the redirect was made."""
         state = opened.epoch + transaction.id()
         if state != self._state:
             self._state = state
@@ -136,6 +136,10 @@ class RedirectCache:
     def prefetch(self) -> None:
         """Read the file from its disk before the first request."""
         self._file.fetch()
+
+    def settle(self) -> None:
+        """Return when all that is to be kept is written."""
+        self._behind.settle()
 
     def close(self) -> None:
         """Write what waits."""

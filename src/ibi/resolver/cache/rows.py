@@ -50,7 +50,7 @@ class CachedAnswer(NamedTuple):
 
 
 class Counts(NamedTuple):
-    """Of one Archive: what was kept under another generation is forgotten; `forgot` numbers the last forgetting."""
+    """Of one Archive: answers of another `generation` do not count; `forgot` is the last transaction to drop some."""
 
     generation: int
     forgot: int
@@ -132,7 +132,7 @@ def write_answer(cursor: lmdb.Cursor[bytes], key: bytes, answer: CachedAnswer, g
 
 
 def forget(transaction: lmdb.Transaction[bytes], opened: Opened, archive: str, name: str | None) -> None:
-    """Forget what an Archive said, all of it or about one name; what follows a blank in a name is not read."""
+    """Forget what an Archive said, all of it or about one name; of "name verbs" only the name is read."""
     key = archive_key(archive)
     generation = counts(transaction, opened, key).generation
     about = key_of(archive, name or "")[: 2 * DIGEST]
@@ -156,12 +156,12 @@ def undo(transaction: lmdb.Transaction[bytes], opened: Opened, begin: bytes) -> 
 
 
 def find_over(
-    transaction: lmdb.Transaction[bytes], opened: Opened, hand: bytes, now: float
+    transaction: lmdb.Transaction[bytes], opened: Opened, start: bytes, now: float
 ) -> tuple[list[bytes], bytes]:
-    """The keys of answers that are over or forgotten among the next few rows from `hand` on, and the next hand."""
+    """Return the keys of expired answers in a few rows from `start` on, and where to go on (b"": at the beginning)."""
     cursor = transaction.cursor(opened.tables[0])
     over = list[bytes]()
-    found = cursor.set_range(hand) if hand else cursor.first()
+    found = cursor.set_range(start) if start else cursor.first()
     for _ in range(_SEEN_AT_ONCE):
         if not found:
             return over, b""

@@ -5,6 +5,14 @@ open notice that, and follow. Each commit is flushed without the page that point
 cut may take back the last one and never damages the file; a killed process cannot even do that, and the locks that it
 held are given up by the kernel.
 
+How a process learns that what it found is no longer true, without reading the file: two numbers in shared memory.
+
+    epoch       random, made with each file; another number means that the file was replaced
+    state       epoch + number of a transaction: 7012 is what transaction 12 of the file with the epoch 7000 leaves
+
+    A reads a redirect while the state is 7011, and keeps both. B drops an answer in transaction 12: it publishes 7012,
+    and commits only then. A sees 7012 and looks the redirect up again: perhaps too early, and never too late.
+
 Writes go behind: one thread takes what was put, in batches; what exceeds the limit is dropped, and counted.
 """
 
@@ -59,8 +67,7 @@ _DAMAGE = (
 class Opened:
     """The file as this process has it open. `tables` in the order of their names.
 
-    `epoch` is a number by chance, made with the file: what counts from there never meets what an older file counted.
-    So with the number of a transaction it makes the `state` in which that finds the file, or leaves it.
+    `epoch`: 62 random bits, so that no state of this file equals one of another.
     """
 
     def __init__(self, environment: lmdb.Environment, tables: Sequence[str], inode: int) -> None:
@@ -76,14 +83,15 @@ class Opened:
 
     @contextmanager
     def writing(self, counter: GenerationCounter) -> Iterator[lmdb.Transaction[bytes]]:
-        """A transaction that writes. Before its changes can be seen, all processes see its state as the second number.
+        """Return a transaction that writes, and publish the state that it leaves before its changes can be seen.
 
-        So what was found in a state that is still the second number is what would be found now. Each leaves another
-        state, even one that changes nothing: else the counter would have one that never comes. Raises lmdb.Error.
+        Raises lmdb.Error.
         """
         with self.environment.begin(write=True) as transaction:
             yield transaction
-            state = self.epoch + transaction.id()  # no other state of any file has this number
+            state = self.epoch + transaction.id()
+            # Written even where nothing else is: LMDB gives the number of an empty transaction to the next one, too,
+            # and a state that was published would stand for two contents.
             transaction.put(_WRITTEN, state.to_bytes(8, "big"), db=self._about)
             counter.numbers[1] = state
 
@@ -97,9 +105,9 @@ class Opened:
 class SharedFile:
     """One LMDB file, as a folder with its lock. To be opened after a fork, and once in a process.
 
-    `opened` is None while the file cannot be used; then nothing is remembered, and `mend` tries again. `counter` has
-    the epoch of the file that is the right one now, for all processes: it changes before anything is forgotten
-    elsewhere. Its second number is the state that the last transaction leaves that was begun with `writing`.
+    `opened` is None while the file cannot be used; then nothing is cached, and `mend` tries again. `counter`: epoch
+    and state, as all processes see them. A process that replaces a damaged file changes the epoch first, so no other
+    one goes on with what it found in the old file.
     Raises SetupError where the folder cannot be used at all.
     """
 
@@ -343,7 +351,7 @@ class WriteBehind(Generic[_Value]):
     def settle(self) -> None:
         """Return when nothing waits."""
         while self._waiting or self._writing:
-            threading.Event().wait(BETWEEN)
+            threading.Event().wait(BETWEEN / 20)
 
     def close(self) -> None:
         """Write what waits, and end."""

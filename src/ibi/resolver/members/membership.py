@@ -40,14 +40,15 @@ if TYPE_CHECKING:
 
 
 KEY_FAILURES_PER_IBI: Final = 5
+"""Wrong keys for one Archive in a minute before its next attempt has to wait (T16)."""
 KEY_FAILURES_PER_SOURCE: Final = 20
-"""Wrong keys in a minute before the next attempt has to wait (docs/threats.md)."""
+"""Wrong keys from one client in a minute before its next attempt has to wait (T16)."""
 
 _BY_IBI = FailureLimit("key of", KEY_FAILURES_PER_IBI, 60.0)
 _BY_SOURCE = FailureLimit("key from", KEY_FAILURES_PER_SOURCE, 60.0)
 _HASHING_CONCURRENT = 2  # each takes 19 MiB and a core
-# Requests that wait for a hash; bounded, since any client may send some (threat T37).
 _HASHING_WAITING = 256
+"""Requests that wait for a hash; bounded, since any client may send some (threat T37)."""
 _BUSY_SECONDS = 5
 
 _log = logging.getLogger("ibi.resolver.members.membership")
@@ -104,7 +105,7 @@ class KeyCheck:
         if wait:
             return MemberReply(429, Refusal().body(), wait)
         # What is being compared counts as a failure here, and for all processes only once it is one: a process that is
-        # killed leaves nothing counted that was right; each process may let one attempt too many through for each core.
+        # killed leaves no right key counted as wrong. The price: each process may admit one attempt too many per core.
         self._under_way.update(names.items())
         try:
             if await asyncio.to_thread(self._registry.check_key, service_ibi, key):

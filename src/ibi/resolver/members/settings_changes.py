@@ -1,6 +1,7 @@
 """Changes of a resolver's settings while it runs: checked before they are written (note 7).
 
-Its service IBI, keys, mail and the mirrored resolver are not changed here: these are changed in resolver.toml by hand.
+Its service IBI, keys, mail, the upstream and the mirrored resolver are not changed here: these are changed in
+resolver.toml by hand.
 """
 
 from __future__ import annotations
@@ -44,7 +45,7 @@ HTTP_SETTINGS: Final = (*SETTING_CHOICES, *NUMBER_RANGES, "admin")
 # What a token or a session that was stolen can change is not what the resolver trusts: that takes the machine itself.
 COMMAND_SETTINGS: Final = (*HTTP_SETTINGS, "aliases", "allow_private_archives", "metrics_networks")
 """Settings that `ibi resolver set` changes."""
-SECRET_SETTINGS: Final = frozenset({"mirror_key"})
+SECRET_SETTINGS: Final = frozenset({"mirror_key", "upstream_token"})
 """Settings that are shown to no one."""
 
 _WHOLE: Final = frozenset({"stale_seconds", "negative_seconds", "request_burst"})

@@ -30,8 +30,9 @@ if TYPE_CHECKING:
     from ibi.resolver.registry.registry import Registry
 
 SILENT_CHECKS: Final = 3
+"""How often the old address must be found silent before an Archive moves away from it."""
 SILENT_SECONDS: Final = 60.0
-"""How often, and for how long, the old address must be silent before an Archive moves away from it."""
+"""Seconds for which the old address must be silent before an Archive moves away from it."""
 
 MAIL_SECONDS: Final = 3600.0
 """Seconds between two mails about held moves of one Archive, whatever address each of them names."""

@@ -90,7 +90,8 @@ _SENTENCE: Final[dict[Kind, str]] = {
     Kind.NO_SUCH_PAGE: "There is nothing under this path.",
     Kind.WRONG_HOST: "The request names another host than this resolver's.",
     Kind.WRONG_METHOD: "Only GET and HEAD are answered here.",
-    Kind.TOO_LONG: "URLs of more than 8 KiB are not read.",
+    Kind.TOO_LONG: "URLs of more than 8 KiB are not read, nor those that escaping makes too long for Archives "
+    "(12.5 KiB).",
     Kind.LOOP: "The request was sent by a resolver that takes this one for an Archive, or has come by here before.",
     Kind.BUSY: "Please try again in a moment.",
     Kind.TOO_MANY: "From your address, too many links were followed at once. Please try again in a moment.",

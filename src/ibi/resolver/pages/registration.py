@@ -11,7 +11,7 @@ import asyncio
 import json
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 from urllib.parse import parse_qsl, urlsplit
 
 from ibi.errors import ForbiddenAddress, IbiError, ParseError, SetupError
@@ -24,7 +24,7 @@ from ibi.resolver.model.alert import Alert, Kind
 from ibi.resolver.pages.site import RegistrationPage
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Mapping, Sequence
+    from collections.abc import Mapping, Sequence
 
     from ibi.http.limits.window import FailureWindows
     from ibi.http.request import Request
@@ -153,20 +153,6 @@ class RegistrationHandler:
         )
         later = () if page.retry_after is None else (("retry-after", str(page.retry_after)),)
         return response.having(*later)
-
-
-async def receive_form(receive: Callable[[], Awaitable[Mapping[str, Any]]]) -> bytes | None:
-    """Read the body of a request; None if it is longer than any that is accepted here, or breaks off."""
-    body, more = b"", True
-    while more:
-        message = await receive()
-        if message["type"] != "http.request":
-            return None
-        body += message.get("body", b"")
-        more = message.get("more_body", False)
-        if len(body) > LARGEST_BODY:
-            return None
-    return body
 
 
 def read_form(body: bytes) -> dict[str, str] | None:

@@ -12,12 +12,13 @@ import re
 import weakref
 from typing import TYPE_CHECKING, Final
 
-from ibi.errors import PeerGarbled
+from ibi.errors import IbiError, ParseError, PeerBusy, PeerGarbled, QueryRefused, TextTooLong
 from ibi.http.client import too_large
 from ibi.protocol import vocabulary as say
 from ibi.protocol.url_list import UrlList
 
 if TYPE_CHECKING:
+    from ibi.errors import PeerError
     from ibi.http.client import Reply
 
 
@@ -30,6 +31,9 @@ MOST_READ: Final = 16 * 1024 * 1024
 LONGEST_REUSE: Final = 3600
 """Seconds for which an answer is used again at most, whatever its Archive allows."""
 
+REFUSALS: Final = frozenset({400, 413, 414, 429, 431})
+"""Statuses that tell of the query alone: it is odd, too long, or one too many."""
+
 _MAX_AGE = re.compile(r"(?:^|,)\s*max-age=([0-9]{1,9})\s*(?:$|,)", re.ASCII | re.IGNORECASE)
 _NEVER = re.compile(r"(?:^|,)\s*(?:no-store|no-cache|private)\b", re.ASCII | re.IGNORECASE)
 _OK = 200
@@ -41,16 +45,43 @@ _MUCH = 64 * 1024  # bytes of a list, read, that is counted
 
 
 def body_of(reply: Reply) -> bytes:
-    """The body of an answer that is one (MSG-10). Raises PeerGarbled."""
+    """The body of an answer that is one (MSG-10).
+
+    Raises PeerGarbled: PeerBusy where the Archive asks for a pause, QueryRefused where it does not take this query.
+    """
     if reply.status != _OK:
-        raise PeerGarbled("the answer has the status {status}", status=reply.status)
+        raise failure_of_status(reply, refused=reply.status in REFUSALS)
     if reply.headers.get(b"content-type") != _PLAIN and reply.media_type != _PLAIN:
         raise PeerGarbled("the answer is not text/plain")
     return reply.body
 
 
+def failure_of_status(reply: Reply, *, refused: bool) -> PeerGarbled:
+    """What a status means that is none of an answer; `refused`: whether it tells of the query alone."""
+    if (seconds := reply.requested_pause) is not None:
+        return asks_for_pause(seconds)
+    if refused:
+        return QueryRefused("the answer has the status {status}", status=reply.status)
+    return PeerGarbled("the answer has the status {status}", status=reply.status)
+
+
+def asks_for_pause(seconds: int) -> PeerBusy:
+    """Return why an Archive or resolver is not asked for so long."""
+    return PeerBusy("it asks for a pause of {seconds} s", seconds)
+
+
+def failure_of(error: PeerError | ParseError) -> IbiError:
+    """Return why a reply is no answer, without the reply itself, which a ParseError holds (T10)."""
+    if isinstance(error, TextTooLong):
+        return QueryRefused(error.problem, **error.details)
+    if isinstance(error, ParseError):
+        reason = IbiError(error.problem, **error.details)
+        return IbiError("the answer is not a pair list: {reason}", reason=reason)
+    return error
+
+
 def reuse_seconds(reply: Reply, answer: UrlList) -> int:
-    """For how long an answer may be used again (note 1): its Archive must say so twice."""
+    """For how long an answer may be used again (note 1): its Archive must give max-age and offer a batch key."""
     allowed = reply.headers.get(b"cache-control")
     if allowed is None or not answer.pairs:
         return 0

@@ -1,4 +1,8 @@
-"""The circuit breakers: an Archive that failed five times in a row is not asked for a while (threat T10); pure.
+"""The circuit breakers: an Archive that fails is not asked for a while (threat T10); pure.
+
+What readers send never opens one, or a few odd URLs would silence an Archive, or all of them, for all readers. Five
+failed connections in a row open it at once. Any other failure may have been provoked by the question: so the fifth in
+a row, or a request for a pause, has the resolver ask a question of its own (`probes`), and that decides.
 
 Nothing here says whether an Archive holds an item. One that sleeps was not asked, and an answer without it is no
 proof that no Archive holds what was asked for. Where most Archives sleep, the fault is more likely at our own end, as a
@@ -8,7 +12,10 @@ line that was down for a minute; then each is tried again every second, so that 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from math import inf
 from typing import TYPE_CHECKING, Final
+
+from ibi.errors import ForbiddenAddress, PeerBusy, PeerUnreachable, QueryRefused
 
 if TYPE_CHECKING:
     from collections.abc import Collection
@@ -16,7 +23,7 @@ if TYPE_CHECKING:
     from ibi.errors import IbiError
 
 FAILURES: Final = 5
-"""So many failures in a row, and an Archive sleeps (docs/threats.md)."""
+"""So many failed connections in a row, and an Archive sleeps; so many other failures, and it is probed (T10)."""
 
 PAUSE: Final = 30.0
 """Seconds of the first pause; the n-th in a row is n times as long."""
@@ -32,16 +39,17 @@ SOON: Final = 1.0
 class Circuit:
     """What is known of an Archive that failed and has not been heard since; only the breakers change it.
 
-    `failures`: how many in a row; `why`: the reason of the last one, if it was told; `until`: it sleeps, or slept,
-    until that moment (0 where it never did).
+    `failures`: how many in a row, `unreached` of them without a connection; `why`: the reason of the last one, if it
+    was told; `until`: it sleeps, or slept, until that moment (0 where it never did).
     """
 
     failures: int = 0
     why: IbiError | None = None
     until: float = 0.0
-    pauses: int = 0  # how many in a row
+    unreached: int = 0
+    pauses: int = 0  # how many in a row that it did not ask for
     tried: float = 0.0
-    probed: bool = False  # one query was let through and has not ended yet
+    probed: bool = False  # a question of our own is under way
 
 
 class CircuitBreakers:
@@ -56,20 +64,27 @@ class CircuitBreakers:
         self._counted = (-1.0, False)
 
     def begin(self, name: str, now: float) -> float | None:
-        """Return None if the Archive may be asked; `heard` or `failed` must then tell what came of it.
+        """Return None if the Archive may be asked.
 
-        Otherwise return the moment until which its circuit is open. After that one caller may ask it, as a probe; for
-        all others the circuit stays open until the probe has an end, or for another PAUSE if it never has one.
-        While most circuits are open, a probe may go out every SOON.
+        Otherwise return the moment until which its circuit is open. After that one caller may ask it, if it answers a
+        question of our own (`is_half_open`); for all others the circuit stays open until that has an end, or for
+        another PAUSE if it never has one. While most circuits are open, it may be probed every SOON.
         """
         troubled = self.troubled.get(name)
-        if troubled is None or not troubled.pauses:
+        if troubled is None or (not troubled.pauses and now >= troubled.until):
             return None
-        if now < troubled.until and (now < troubled.tried + SOON or not self._most_sleep(now)):
-            return troubled.until
+        if now < troubled.until:
+            soon = troubled.pauses and now >= troubled.tried + SOON and self._most_sleep(now)
+            if not soon:
+                return troubled.until
         troubled.probed, troubled.tried = True, now
         troubled.until = now + PAUSE
         return None
+
+    def is_half_open(self, name: str) -> bool:
+        """Whether an Archive for which `begin` has returned None must first answer a question of our own."""
+        troubled = self.troubled.get(name)
+        return troubled is not None and troubled.pauses > 0
 
     def heard(self, name: str, now: float) -> None:
         """It answered: whatever was held against it is forgotten."""
@@ -77,15 +92,44 @@ class CircuitBreakers:
         if self.troubled:
             self.troubled.pop(name, None)
 
-    def failed(self, name: str, now: float, why: IbiError | None = None) -> None:
-        """It gave no answer that counts. A query sent before the breaker opened, which fails later, adds no pause."""
+    def failed(self, name: str, now: float, why: IbiError | None = None) -> bool:
+        """A reader's question got no answer. Return whether to ask one of our own now, and report what comes of it.
+
+        A question that was sent before the breaker opened, and fails later, adds no pause.
+        """
+        if isinstance(why, QueryRefused):
+            return False
         troubled = self.troubled.setdefault(name, Circuit())
         troubled.failures += 1
         troubled.why = why or troubled.why
-        if troubled.probed or (not troubled.pauses and troubled.failures >= FAILURES):
-            troubled.probed, troubled.tried = False, now
-            troubled.pauses += not (troubled.pauses and self._most_sleep(now))
-            troubled.until = now + min(troubled.pauses * PAUSE, LONGEST_PAUSE)
+        if isinstance(why, PeerUnreachable | ForbiddenAddress):
+            troubled.unreached += 1
+        if troubled.pauses or troubled.probed or now < troubled.until:
+            return False
+        if troubled.unreached >= FAILURES:
+            self._open(troubled, now)
+            return False
+        troubled.probed = troubled.failures >= FAILURES or isinstance(why, PeerBusy)
+        return troubled.probed
+
+    def probe_failed(self, name: str, began: float, now: float, why: IbiError | None) -> None:
+        """Our own question, sent at `began`, got no answer; None: it could not be sent, which proves nothing."""
+        troubled = self.troubled.get(name)
+        if troubled is None:
+            return
+        troubled.probed = False
+        if why is None or self.heard_at.get(name, -inf) >= began:  # it has answered a reader meanwhile
+            return
+        if isinstance(why, PeerBusy):
+            self.pause(name, now, why)
+        else:
+            troubled.why = why
+            self._open(troubled, now)
+
+    def pause(self, name: str, now: float, why: PeerBusy) -> None:
+        """Leave it alone for as long as it asks for."""
+        troubled = self.troubled.setdefault(name, Circuit())
+        troubled.why, troubled.until = why, now + why.seconds
 
     def open_until(self, now: float) -> dict[str, float]:
         """The Archives that sleep now, and until when."""
@@ -96,6 +140,11 @@ class CircuitBreakers:
         self._members = len(included)
         self.troubled = {name: known for name, known in self.troubled.items() if name in included}
         self.heard_at = {name: when for name, when in self.heard_at.items() if name in included}
+
+    def _open(self, troubled: Circuit, now: float) -> None:
+        troubled.tried = now
+        troubled.pauses += not (troubled.pauses and self._most_sleep(now))
+        troubled.until = now + min(troubled.pauses * PAUSE, LONGEST_PAUSE)
 
     def _most_sleep(self, now: float) -> bool:
         """Whether more than half of all sleep; counted once a moment, for a round asks about all of them in one."""

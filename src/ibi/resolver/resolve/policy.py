@@ -57,15 +57,20 @@ DIFFERENCES: Final = (
     Difference(
         "speaks-for-itself", "An answer must name the item that was asked for and the Archive that was asked."
     ),
-    Difference("likely-first", "Likely holders are asked first; everybody else when these do not settle it."),
+    Difference(
+        "likely-first", "Likely holders are asked first; all other Archives when these do not settle it."
+    ),
     Difference("known-holder", "The Archive that first showed the original is preferred to a faster one."),
     Difference(
-        "memory", 'Answers are used again as long as their Archive allows; "nobody has it" for a minute.'
+        "memory",
+        "Answers are used again as long as their Archive allows; that no Archive has an item, for a minute.",
     ),
     Difference(
-        "own-name", "Where an item is offered but its original is not, the item is asked for by its own name."
+        "own-name",
+        "Where only copies of an edition, a translation or metadata are offered, a further round asks for that item "
+        "by its own name, to find its original.",
     ),
-    Difference("probation", "An Archive that has not confirmed its inclusion keeps nobody waiting."),
+    Difference("probation", "An Archive that has not confirmed its inclusion is not waited for."),
 )
 """What the hardened policy does and the strict one does not, as `/-/about` tells it."""
 

@@ -10,7 +10,7 @@ import asyncio
 import math
 from collections import deque
 from functools import partial
-from typing import TYPE_CHECKING, Final, cast
+from typing import TYPE_CHECKING, Final
 
 from ibi.errors import IbiError, ParseError, PeerError, PeerGarbled, PeerSilent, QueryNotSent
 from ibi.http.client import Deadline, target_part, too_many
@@ -18,8 +18,9 @@ from ibi.http.limits.fair_queue import FairQueue
 from ibi.protocol.url_list import UrlList
 from ibi.resolver.cache.rows import question
 from ibi.resolver.model.archive import NOT_KNOWN, ArchiveResponse
-from ibi.resolver.resolve.answer_reader import AnswerReader, body_of, reuse_seconds
+from ibi.resolver.resolve.answer_reader import AnswerReader, body_of, failure_of, reuse_seconds
 from ibi.resolver.resolve.collapsing import Batch, Collapsing, Query, QuestionUnderWay, RoundUnderWay
+from ibi.resolver.resolve.probes import Probes
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
@@ -47,7 +48,7 @@ class Pacer:
     """The queries of all rounds that ask every Archive: a few are sent, then the loop does what else is ready (T29).
 
     To send a query takes some hundredths of a millisecond. While a round waits for likely holders, the loop has a
-    millisecond in between: however many rounds a flood begins, they then take about half of the process.
+    millisecond in between: however many rounds a flood begins, sending them takes about half of the process.
 
     `go` is called with those whose turn it is; `others` tells whether a round waits whose queries are not among them.
     """
@@ -171,7 +172,9 @@ class _OutgoingQuery(Query):
 
 
 class Queries:
-    """The queries of one process. `now` gives POSIX seconds. Belongs to one event loop.
+    """The queries of one process. Belongs to one event loop.
+
+    `now` gives POSIX seconds; `seconds`: how long an Archive may take to answer a probe.
 
     Answers come by callbacks, in here alone: a task and a timer for each query would cost 2.6 to 5.9 us of 11.
     """
@@ -183,6 +186,7 @@ class Queries:
         cache: AnswerCache,
         metrics: Metrics,
         now: Callable[[], float],
+        seconds: float = PER_ARCHIVE,
     ) -> None:
         self._client = client
         self._breaker = breaker
@@ -195,7 +199,8 @@ class Queries:
         self._unpaced = 0  # of these, so many were sent at once
         self._reading = AnswerReader()
         self._pacer = Pacer(self._send, lambda: self._unpaced > 0)
-        self._lag = LoopLag(lambda: self._in_flight > 0)
+        self._lag = LoopLag(lambda: self._in_flight + self._probes.in_flight > 0)
+        self._probes = Probes(client, breaker, self._lag.was_late, seconds)
         self.fair_queue = FairQueue(lambda: self._in_flight)
         """Admits rounds that ask every Archive."""
 
@@ -250,12 +255,27 @@ class Queries:
             return True
         if sent is not None and self._collapsing.join(archive, batch, sent):
             return True
-        if not self._breaker.troubled or self._breaker.begin(archive.service, batch.began) is None:
+        if not self._breaker.troubled:
             return False
+        if self._breaker.begin(archive.service, batch.began) is not None:
+            self._sleeps(archive, batch)
+        elif self._breaker.is_half_open(archive.service):
+            self._probes.send(archive, partial(self._probed, archive, batch))
+        else:
+            return False
+        return True
+
+    def _probed(self, archive: Archive, batch: QueryBatch, answers: bool) -> None:  # noqa: FBT001 - the only argument of a callback
+        """Send the query that waited for a probe, if the Archive has answered that."""
+        if answers:
+            self._start([_OutgoingQuery(archive, target_part(f"/{archive.name}"), batch)], batch)
+        else:
+            self._sleeps(archive, batch)
+
+    def _sleeps(self, archive: Archive, batch: QueryBatch) -> None:
         self._metrics.queried("asleep")
         error = QueryNotSent("it did not answer lately, and is not asked for a while")
-        batch.deliver(ArchiveResponse(archive, None, error, batch.began, "breaker"))
-        return True
+        batch.deliver(ArchiveResponse(archive, None, error, batch.deadline.now(), "breaker"))
 
     def _start(self, outgoing: list[_OutgoingQuery], batch: QueryBatch) -> None:
         """Count these as in flight, be it that they wait for the pacer."""
@@ -342,15 +362,13 @@ class Queries:
         self._deliver(outgoing, ArchiveResponse(outgoing.archive, answer, None, now))
 
     def _fail(self, outgoing: _OutgoingQuery, error: PeerError | ParseError) -> None:
-        garbled, why = isinstance(error, PeerGarbled), cast("IbiError", error)
-        if isinstance(error, ParseError):
-            # Without the answer, which the error holds (T10).
-            reason = IbiError(error.problem, **error.details)
-            garbled, why = True, IbiError("the answer is not a pair list: {reason}", reason=reason)
+        why = failure_of(error)
+        garbled = isinstance(error, PeerGarbled | ParseError)
         why.with_traceback(None)  # kept for as long as the Archive is in trouble
         batch, now = outgoing.batch, outgoing.batch.deadline.now()
-        if batch.judged and not (isinstance(why, QueryNotSent) or self._lag.was_late(batch.began)):
-            self._breaker.failed(outgoing.archive.service, now, why)
+        unproven = not batch.judged or isinstance(why, QueryNotSent) or self._lag.was_late(batch.began)
+        if not unproven and self._breaker.failed(outgoing.archive.service, now, why):
+            self._probes.send(outgoing.archive)
         self._metrics.queried("garbled" if garbled else "silent", now - batch.began)
         outgoing.for_all = not garbled  # a refusal may be meant for this reader; silence is for all
         self._deliver(outgoing, ArchiveResponse(outgoing.archive, None, why, now))

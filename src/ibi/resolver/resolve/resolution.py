@@ -2,7 +2,7 @@
 
 It has no socket, no clock and no task: it says what to ask (`query`), hears who answered what, and decides.
 
-    query ──hear──▶ Redirect              as soon as an answer satisfies (normal mode)
+    query ──hear──▶ Redirect              as soon as an answer satisfies, unless the original is required
        │                                  · unless the item's known holder is still awaited: `candidate`, `take`
        │
        └─close_round─▶ Redirect | Alert   when all have answered, or time is up
@@ -115,13 +115,13 @@ class Resolution:
     def expect(self, holder: str | None) -> None:
         """Begin a round in which this Archive is known to hold the original of the item; None: none is known.
 
-        In normal mode its answer is preferred to a faster one (threat T04), and it may say that the item is deleted.
+        Where no original is required, its answer is preferred to a faster one (T04), and it may say "Deleted".
         `holder`: the canonical IBI of its service; it must be among those that are asked.
         """
         self._holder = self._awaited = None if self._policy.strict else holder
 
     def hear(self, response: ArchiveResponse) -> Redirect | None:
-        """Take the response of an Archive; in normal mode the first answer that satisfies decides (RES-05).
+        """Take the response of an Archive; the first that satisfies decides, unless the original is required (RES-05).
 
         An answer that is not believed gets its error here (threat T08).
         """
@@ -163,7 +163,7 @@ class Resolution:
         return None if self._awaited else self.candidate
 
     def _hear_stale(self, archive: Archive, answer: UrlList) -> Redirect | None:
-        """Take an expired answer of an Archive that is silent now: better than nothing, in normal mode (RFC 8767)."""
+        """Take an expired answer of an Archive that is silent now, where no original is required (RFC 8767)."""
         if self.original_required or not answer or self._policy.disbelief(archive, self.query, answer):
             return None
         found = self._wanted(archive, answer)

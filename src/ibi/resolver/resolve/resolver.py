@@ -15,7 +15,7 @@ from msgspec import Struct, field
 
 from ibi.protocol import vocabulary as say
 from ibi.protocol.language import LanguagePreference
-from ibi.protocol.messages import UrlRequest
+from ibi.protocol.messages import SURELY_SHORT, UrlRequest, are_short
 from ibi.protocol.url_list import UrlList
 from ibi.protocol.vocabulary import ItemState
 from ibi.resolver.model.alert import Alert, Coverage, Kind
@@ -179,9 +179,9 @@ class Resolver:
         decision: Decision = query
         rounds: list[Round] = []
         while isinstance(decision, UrlRequest):
-            queried = sum([len(each.queried) for each in rounds])
-            size = len(self._members().regular)  # this round, and another one
-            may_go_on = queried + 2 * size <= max(MOST_QUERIES, _ROUNDS_AT_LEAST * size)
+            size = len(self._members().regular)
+            queried = sum([len(each.queried) for each in rounds]) + 2 * size  # after this round and one more
+            may_go_on = queried <= max(MOST_QUERIES, _ROUNDS_AT_LEAST * size)
             decision, round_ = await self._round(resolution, trace, terms, may_go_on=may_go_on)
             rounds.append(round_)
         trace.milliseconds = round((clock() - began) * 1000)
@@ -220,6 +220,8 @@ class Resolver:
             decision = self._stale(resolution, silent, step) or decision
         if policy.remembers:
             knowledge.learn(query, hint, step.responses, decision, policy, self._members().by_service)
+        if isinstance(decision, Redirect) and len(decision.url) + len(trace.url) > SURELY_SHORT:
+            decision = _if_acknowledged(decision, trace.url)
         return decision, round_
 
     async def _hear(self, resolution: Resolution, round_: Round, step: Step) -> Redirect | None:
@@ -277,3 +279,11 @@ class Resolver:
 
     def _expire_members(self) -> None:
         self._is_current = False
+
+
+def _if_acknowledged(redirect: Redirect, persistent: str) -> Redirect | Alert:
+    """A redirect whose acknowledgment no Archive has to read is refused: none goes uncounted (note 2)."""
+    message = redirect.acknowledgment
+    if message is None or are_short(message.url, persistent):
+        return redirect
+    return Alert(Kind.TOO_LONG, persistent)

@@ -1,5 +1,15 @@
 """One round: query the likely holders, then every Archive, and yield responses as they come (RES-04).
 
+How long a reader waits, in seconds from the beginning of the first round; the names are those of the settings:
+
+    0.0     the likely holders are queried; all Archives, where none is likely
+    0.1     hedge_seconds: all others, too, when the fair queue admits the round; earlier, if an answer does not satisfy
+    +0.15   grace_seconds: what the known holder of the original gets, once another Archive has satisfied
+    1.6     stale_after_seconds: expired answers of silent Archives are used
+    +3.0    archive_seconds: after its query, an Archive counts as silent
+    5.0     overall_seconds: the end of all rounds; an upstream gets what is left of it
+    5.2     READING: what came at the last moment has been read
+
 All Archives that are queried have the same deadline. A round that is left early cancels nothing: a connection cut
 short would tell an Archive that the first answer was enough, so that no original was required (RES-03, note 8).
 """

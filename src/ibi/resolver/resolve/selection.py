@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from ibi.identifier.generator import TRIAL_DOMAINS, is_public_ip
 from ibi.identifier.repository import LAST_PORT
 from ibi.protocol import vocabulary as say
+from ibi.protocol.messages import SURELY_SHORT, are_short
 from ibi.protocol.relation import ITEM, Kind, Relation
 from ibi.protocol.url_list import UrlList, WantedEntry, find_wanted
 from ibi.protocol.verb_list import VerbList
@@ -116,6 +117,8 @@ def is_safe_url(url: str, *, allow_private: bool = False) -> bool:
     8 KiB; no literal address, in whatever notation browsers read as one, that is not public.
     """
     match = _SAFE(url) if len(url) <= _LONGEST_URL else None
+    if match is not None and len(url) > SURELY_SHORT and not are_short(url):
+        return False  # no acknowledgment could quote it
     if match is None or not 0 < int(match[2] or 80) <= LAST_PORT:
         return False
     return allow_private or _is_public_host(host_of_url(url))

@@ -4,6 +4,10 @@ It is asked as a reader asks it, with the same persistent URL; where it would se
 reader, and sends its own acknowledgments. It learns which languages the reader prefers, since it chooses among
 translations in our place, and nothing else: no address, no cookie, no referrer (threat T28). A question that came by
 other resolvers says so (`hops`), so two that are each other's upstream do not talk for ever (threat T03).
+
+There this resolver is one client, however many readers it has, unless it brings a token of the other one. When that
+asks for a pause, it gets one, and readers here are told how long it lasts. Whether it answers at all is decided by
+questions of our own, since readers can provoke that a question of theirs fails (threat T10).
 """
 
 from __future__ import annotations
@@ -13,13 +17,23 @@ import json
 import re
 from contextlib import suppress
 from dataclasses import dataclass, replace
+from math import ceil
 from typing import TYPE_CHECKING, Final
 
-from ibi.errors import ForbiddenAddress, IbiError, PeerError, PeerGarbled, QueryNotSent, SetupError
+from ibi.errors import (
+    ForbiddenAddress,
+    IbiError,
+    PeerBusy,
+    PeerError,
+    PeerGarbled,
+    QueryNotSent,
+    SetupError,
+)
 from ibi.http.client import HostPort
 from ibi.protocol.query_string import split_query
 from ibi.resolver.model.alert import Alert, Coverage, Kind
 from ibi.resolver.model.hops import Hops
+from ibi.resolver.resolve.answer_reader import asks_for_pause, failure_of_status
 from ibi.resolver.resolve.breaker import CircuitBreakers
 from ibi.resolver.resolve.resolution import Redirected
 from ibi.resolver.resolve.selection import is_safe_url
@@ -46,6 +60,10 @@ _ELSEWHERE: Final[dict[int, Kind]] = {404: Kind.NOT_FOUND, 409: Kind.SUSPECT_ORI
 _LONGEST_PREFERENCE = 512  # characters of Accept-Language that are passed on
 _REDIRECTS = frozenset({301, 302, 303, 307, 308})
 _LOOP = 508
+_BAD_GATEWAY = 502
+_FAULTS = 500  # the first status of a fault of its own
+_OWN_QUESTION = "/robots.txt"  # short, and at every resolver; where it is not, 404 is an answer, too
+_MARKED = re.compile(r"[!-~]{1,256}", re.ASCII).fullmatch
 _ROOT = re.compile(r"http://([^/?#@\s]+)/?", re.ASCII | re.IGNORECASE).fullmatch
 _AUTHORITY = re.compile(r"(https?)://([^/?#]+)", re.ASCII | re.IGNORECASE).match
 _VISIBLE = re.compile(r"[\x20-\x7e]+", re.ASCII).fullmatch
@@ -69,8 +87,8 @@ class Upstream:
     """One upstream resolver. Belongs to one event loop; does not close the client.
 
     `root`: its root URL; `service`: our own service IBI; `own`: where we answer ourselves; `private_urls`: whether
-    readers may be sent to addresses that are not public. Raises SetupError for a URL that is no root over http, or
-    leads to ourselves.
+    readers may be sent to addresses that are not public; `token`: what it gave this resolver, "" for none. Raises
+    SetupError for a URL that is no root over http, or leads to ourselves, and for what no header can hold.
     """
 
     def __init__(
@@ -81,6 +99,7 @@ class Upstream:
         own: Collection[HostPort],
         *,
         private_urls: bool = False,
+        token: str = "",
     ) -> None:
         match = _ROOT(root)
         try:
@@ -90,6 +109,13 @@ class Upstream:
             raise SetupError(problem, url=root) from None
         if where in own:
             raise SetupError("the upstream resolver {url} is this resolver itself", url=root)
+        if token and not _MARKED(token):
+            raise SetupError("upstream_token is a token as the upstream resolver printed it")
+        self._always = [
+            # Of the alerts, one about an item must be told from a plea for a pause: both may have status 503.
+            ("Accept", "application/problem+json"),
+            *([("Authorization", f"Bearer {token}")] if token else []),
+        ]
         self._root = root
         self._address = str(where)
         self._client = client
@@ -118,24 +144,54 @@ class Upstream:
             return QueryNotSent("the request has come by too many resolvers already")
         if seconds <= 0:
             return QueryNotSent("no time was left to ask it")
-        clock = asyncio.get_running_loop().time
-        until = self._health.begin(self._address, clock())
-        if until is not None:
-            return QueryNotSent("it did not answer lately, and is left alone for a while")
+        loop, health, where = asyncio.get_running_loop(), self._health, self._address
+        began = loop.time()
+        if health.begin(where, began) is not None:
+            return self._left_alone(began)
+        if health.is_half_open(where):
+            probe = self._start_probe()
+            await asyncio.wait([probe], timeout=seconds / 2)
+            if not probe.done() or probe.cancelled() or not probe.result():
+                return self._left_alone(loop.time())
+        left = min(seconds - (loop.time() - began), SECONDS)
+        headers = [*self._always, *_headers(accept_language, only_looking=only_looking)]
         try:
-            reply = await self._client.get(
-                self._address,
-                target_of(url),
-                min(seconds, SECONDS),
-                _headers(accept_language, only_looking=only_looking),
-                loop=onward,
-            )
-            answer = self._read(reply)
+            answer = self._read(await self._client.get(where, target_of(url), left, headers, loop=onward))
         except PeerError as error:
-            self._health.failed(self._address, clock(), error)
+            if isinstance(error, PeerBusy):
+                health.pause(where, loop.time(), error)
+            elif not isinstance(error, QueryNotSent) and health.failed(where, loop.time(), error):
+                self._start_probe()
             return error
-        self._health.heard(self._address, clock())
+        health.heard(where, loop.time())
         return answer
+
+    def _left_alone(self, now: float) -> IbiError:
+        """Why it is not asked now: it wishes so, for so long, or did not answer."""
+        circuit = self._health.troubled.get(self._address)
+        if circuit is not None and isinstance(circuit.why, PeerBusy) and now < circuit.until:
+            return asks_for_pause(ceil(circuit.until - now))
+        return QueryNotSent("it did not answer lately, and is left alone for a while")
+
+    def _start_probe(self) -> asyncio.Task[bool]:
+        probe = asyncio.create_task(self._probe())
+        self._client.keep(probe)
+        return probe
+
+    async def _probe(self) -> bool:
+        """Ask a question of our own; whether it is answered."""
+        clock = asyncio.get_running_loop().time
+        began = clock()
+        try:
+            reply = await self._client.get(self._address, _OWN_QUESTION, SECONDS, self._always)
+            if reply.status >= _FAULTS or reply.requested_pause is not None:
+                raise _failure(reply)
+        except PeerError as error:
+            why = None if isinstance(error, QueryNotSent) else error
+            self._health.probe_failed(self._address, began, clock(), why)
+            return False
+        self._health.heard(self._address, clock())
+        return True
 
     async def complete(
         self, alert: Alert, url: PersistentURL, request: Request, *, looks_only: bool, seconds: float
@@ -159,14 +215,15 @@ class Upstream:
             return alert
         if isinstance(answer, IbiError):
             coverage = alert.round or Coverage(0)
-            silent = (*coverage.silent, (self._root, answer))
-            return replace(alert, kind=Kind.INCOMPLETE, round=Coverage(coverage.queried + 1, silent))
+            found = Coverage(coverage.queried + 1, (*coverage.silent, (self._root, answer)))
+            wait = max(1, answer.seconds) if isinstance(answer, PeerBusy) else alert.wait
+            return replace(alert, kind=Kind.INCOMPLETE, round=found, wait=wait)
         kind = _ELSEWHERE.get(answer.status, Kind.INCOMPLETE)
         unsure = kind is Kind.NOT_FOUND and alert.kind is Kind.INCOMPLETE
         return replace(alert, kind=Kind.INCOMPLETE if unsure else kind, elsewhere=answer.title)
 
     def _read(self, reply: Reply) -> Answer:
-        """What a reply means. Raises PeerGarbled for what means nothing."""
+        """What a reply means. Raises PeerBusy for a plea for a pause, and PeerGarbled for what means nothing."""
         if reply.status in _REDIRECTS:
             location = reply.headers.get(b"location", b"").decode("latin-1")
             if not is_safe_url(location, allow_private=self._private_urls):
@@ -174,11 +231,12 @@ class Upstream:
             if self._leads_here(location):
                 return PeerGarbled("it leads back to this resolver")
             return Redirected(location)
-        if reply.status in ALERT_STATUSES:
-            return UpstreamAnswer(reply.status, _title(reply))
         if reply.status == _LOOP:
             return None
-        raise PeerGarbled("the answer has the status {status}", status=reply.status)
+        pauses = reply.requested_pause is not None and _kind(reply) != Kind.INCOMPLETE
+        if pauses or reply.status not in ALERT_STATUSES:
+            raise _failure(reply)
+        return UpstreamAnswer(reply.status, _title(reply))
 
     def _leads_here(self, url: str) -> bool:
         match = _AUTHORITY(url)
@@ -212,6 +270,19 @@ def _headers(accept_language: str, *, only_looking: bool) -> list[tuple[str, str
     if only_looking:
         headers.append(("Sec-Purpose", "prefetch"))
     return headers
+
+
+def _failure(reply: Reply) -> PeerGarbled:
+    """What a status means that is no answer: of 4xx the question is at fault, and of 502 an Archive there."""
+    return failure_of_status(reply, refused=reply.status < _FAULTS or reply.status == _BAD_GATEWAY)
+
+
+def _kind(reply: Reply) -> object:
+    """The kind of an alert of our own make, in JSON."""
+    with suppress(ValueError, RecursionError):
+        value = json.loads(reply.body)
+        return value.get("kind") if isinstance(value, dict) else None
+    return None
 
 
 def _title(reply: Reply) -> str:

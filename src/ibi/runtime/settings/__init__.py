@@ -189,7 +189,7 @@ class ResolverSettings(Settings):
     archive_seconds: float = 3.0
     """How long an Archive's whole answer may take."""
     overall_seconds: float = 5.0
-    """How long a resolution may take, in either mode."""
+    """How long a resolution may take, all its rounds together."""
     hedge_seconds: float = 0.1
     """How long likely holders are waited for before all Archives are queried."""
     grace_seconds: float = 0.15
@@ -210,6 +210,8 @@ class ResolverSettings(Settings):
     """The mail address of its administrator, shown to readers of alerts."""
     upstream: str = ""
     """The root URL of a resolver that is queried for what no Archive here holds."""
+    upstream_token: str = ""
+    """The token that it gave this one, so that readers here do not count there as one; a secret."""
     metrics_networks: tuple[str, ...] = ()
     """Networks from which /-/metrics may be read; without any, only this machine."""
     mirror: str = ""

@@ -68,7 +68,10 @@ _KNOWN_TYPES: Final = frozenset(f"{SEMANTICS}{word}" for word in (*_TYPES.values
 
 
 def write(item: DescribedItem) -> str:
-    """The item as one element oai_dc:dc, which declares its namespaces and its schema."""
+    """Write the item as one element oai_dc:dc, which declares its namespaces and its schema, for harvesters.
+
+    It has what aggregators look for besides the depositor's own words (`archive.model.item.write_oai_dc` has those).
+    """
     before, after = _before(item), _after(item)
     lines = [_HEAD]
     for name in ELEMENTS:

@@ -37,7 +37,7 @@ class ItemKind(NamedTuple):
 TEXT: Final = ItemKind("document", "misc", "GEN", "Text", "CreativeWork")
 OTHER: Final = ItemKind("document", "misc", "GEN", "Other", "CreativeWork")
 
-_KINDS: Final = {
+KINDS: Final = {
     ItemKind("article-journal", "article", "JOUR", "JournalArticle", "ScholarlyArticle"): (
         "article", "journal article", "research article", "artigo", "artigo de periódico", "review", "editorial",
     ),
@@ -83,7 +83,8 @@ _KINDS: Final = {
     ItemKind("collection", "misc", "GEN", "Collection", "Collection"): ("collection", "coleção"),
     TEXT: ("text", "document", "texto", "documento", "misc"),
 }  # fmt: skip
-_BY_WORD: Final = {word.replace(" ", ""): kind for kind, words in _KINDS.items() for word in words}
+"""Every kind but OTHER, and the words for it."""
+_BY_WORD: Final = {word.replace(" ", ""): kind for kind, words in KINDS.items() for word in words}
 _PREFIX: Final = re.compile(r"^(?:info:eu-repo/semantics/|https?://purl\.org/dc/dcmitype/|coar:)")
 _BLANKS_AND_QUOTES: Final = re.compile(r"[\s_']+")
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -12,7 +13,10 @@ import pytest
 from ibi.accounts.people import Accounts
 from ibi.accounts.tokens import Scope
 from ibi.archive.api import imports
-from ibi.archive.preservation.backup import _others
+from ibi.archive.preservation.backup import Backup
+from ibi.archive.preservation.backup_store import DATA, BackupStore
+from ibi.archive.store.data_directory import DataDirectory
+from ibi.minting.machine import this_machine
 from ibi.runtime.settings import ArchiveSettings, Peer
 from support.archive.administration_fixture import AdministeredArchive, administered_archive
 from support.archive.archive_fixture import LAST, REP
@@ -285,7 +289,11 @@ def test_a_body_that_cannot_be_is_one_sentence(program: Program, body: bytes) ->
     assert (program.data / "archive.toml").read_bytes() == before
 
 
-def test_no_lock_goes_into_a_backup(program: Program) -> None:
-    names = {path.name for path in _others(program.data)}
+def test_no_lock_goes_into_a_backup(program: Program, tmp_path: Path) -> None:
+    program.ask("GET", "/accounts", None, Scope.ADMIN)  # with a token, the list of which was changed for it
+    (program.data / "accounts.lock").touch()  # as where an account was changed
+    assert {"settle.lock", "tokens.lock"} <= {path.name for path in program.data.glob("*.lock")}
+    done = Backup(DataDirectory(program.data, this_machine()), BackupStore(tmp_path)).run(keep=1)
+    names = {path.name for path in (tmp_path / done.name / DATA).rglob("*")}
     assert "accounts.json" in names
     assert not {name for name in names if name.endswith(".lock")}

@@ -64,7 +64,7 @@ def table_of(archive: NewArchive) -> tuple[Route, ...]:
     """Return the route table of a whole Archive, with the routes of all modules."""
     directory = DataDirectory(archive.data, archive.clock.machine)
     api, _ = archive_api(directory, archive.settings, archive.catalogue)
-    return tuple(route for _, methods in api._table for route in methods.values())
+    return tuple(route for _, methods in api.table for route in methods.values())
 
 
 def test_it_is_openapi(document: Any) -> None:

@@ -12,6 +12,7 @@ import sys
 import time
 import tracemalloc
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -19,7 +20,6 @@ from ibi.archive.ingest.importing import BATCH, FileImporter, format_of
 from ibi.archive.model.item import Holding
 from ibi.archive.preservation.check import check
 from ibi.archive.store.data_directory import DataDirectory
-from ibi.archive.store.files import FileStore
 from ibi.archive.store.tables import history
 from ibi.cli import main
 from ibi.errors import BadItem
@@ -130,18 +130,20 @@ def test_a_broken_disk_after_the_commit_loses_no_file(
 ) -> None:
     (archive.data / "a.txt").write_bytes(b"aaa")
     line = {"rep": REP, "files": {"a.txt": "a.txt"}}
-    place = FileStore._place
+    rename = os.rename
 
-    def broken(*_: object) -> None:
-        raise OSError(5, "Input/output error")
+    def broken(*names: Any, **folders: Any) -> None:
+        if folders:  # into the folder of an item
+            raise OSError(5, "Input/output error")
+        rename(*names)
 
-    monkeypatch.setattr(FileStore, "_place", broken)
+    monkeypatch.setattr(os, "rename", broken)
     assert totals(archive, line, line) == (1, 1, 0)
     for _ in range(2):
         item = held(archive, REP)
         with archive.file_store.open(item.forms, item.files[0]) as file:
             assert file.read() == b"aaa"
-        monkeypatch.setattr(FileStore, "_place", place)
+        monkeypatch.setattr(os, "rename", rename)
         assert totals(archive, line) == (0, 1, 0)
     assert not held(archive, REP).files[0].staged
 

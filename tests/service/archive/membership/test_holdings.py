@@ -14,6 +14,7 @@ from ibi.app.archive import archive_service
 from ibi.archive.membership import holdings_filter
 from ibi.archive.membership.holdings_filter import FILE, HoldingsFilterFile
 from ibi.archive.service.service import ArchiveService
+from ibi.archive.store.tables import listings
 from ibi.errors import SetupError
 from ibi.http.server.service import Service
 from ibi.identifier.forms import parse_name
@@ -75,7 +76,8 @@ def test_every_name_of_every_item_is_in_it_removed_ones_too(archive: NewArchive)
 def test_a_filter_of_many_pages_of_names_is_whole(
     archive: NewArchive, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(holdings_filter, "_PORTION", 3)
+    page_of_many = listings.names_page
+    monkeypatch.setattr(listings, "names_page", lambda run, after, _: page_of_many(run, after, 3))
     names = [f"a.example/b/2013/01.01.00.{number:02}" for number in range(50)]
     archive.load(*({"rep": name, "url": "http://far.example/"} for name in names))
     page = look(archive)

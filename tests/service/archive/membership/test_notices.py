@@ -28,7 +28,7 @@ REFUSED: Step = (403, b"status.archive refused")
 @pytest.fixture(autouse=True)
 def fast(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(notices, "LOOK_EVERY", 0.01)
-    monkeypatch.setattr(notices, "_PAUSE", 0.01)
+    monkeypatch.setattr(notices, "PAUSE", 0.01)
     monkeypatch.setattr(notices, "ANYTHING_EVERY", 0.0)
 
 

@@ -8,6 +8,7 @@ import re
 import time
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
+from pathlib import Path
 from urllib.parse import quote
 from xml.etree import ElementTree as ET
 
@@ -282,14 +283,18 @@ def test_too_many_searches_at_once_are_told_to_come_later(
     asyncio.run(scenario())
 
 
-def test_a_backup_leaves_the_index_out(archive: NewArchive) -> None:
-    from ibi.archive.preservation.backup import _others
+def test_a_backup_leaves_the_index_out(archive: NewArchive, tmp_path: Path) -> None:
+    from ibi.archive.preservation.backup import Backup
+    from ibi.archive.preservation.backup_store import BackupStore
 
     making = indexer(_directory(archive), archive.catalogue)
     making.bring_up_to_date()
     making.close()
     assert (archive.data / index_module.FILE).exists()
-    assert not [path for path in _others(archive.data) if path.name.startswith("finding.")]
+    done = Backup(_directory(archive), BackupStore(tmp_path / "backups")).run(keep=1)
+    saved = [path.name for path in (tmp_path / "backups" / done.name).rglob("*")]
+    assert "archive.toml" in saved
+    assert [name for name in saved if name.startswith("finding.")] == []
 
 
 def _directory(archive: NewArchive) -> DataDirectory:

@@ -142,8 +142,16 @@ def test_everything_can_be_walked_through(index: SearchIndex) -> None:
 def test_the_people_of_one_letter_are_looked_up_and_those_of_later_letters_not_passed_over(
     index: SearchIndex,
 ) -> None:
-    values = {"letter": "b", "after": "", "most": 9}
-    [plan] = index.rows(f"EXPLAIN QUERY PLAN {looking._PEOPLE}", values)
+    statements: list[tuple[str, Any]] = []
+
+    class Recorded:
+        def rows(self, statement: str, values: Any) -> Any:
+            statements.append((statement, values))
+            return index.rows(statement, values)
+
+    assert len(looking.people(Recorded(), "b", "", 9)) == 2  # type: ignore[arg-type]  # it is only asked for rows
+    [(statement, values)] = statements
+    [plan] = index.rows(f"EXPLAIN QUERY PLAN {statement}", values)
     assert "value>? AND value<?" in plan[3]
 
 
@@ -298,7 +306,7 @@ def test_where_very_many_words_begin_so_the_word_alone_is_looked_for(
     assert len(found(endings, text="inte")) == 11
     assert len(found(endings, text="others inte")) == 1
     monkeypatch.setattr(index_module, "time", StepsForSeconds())
-    monkeypatch.setattr(index_module, "_EVERY", 1)
+    monkeypatch.setattr(index_module, "STEPS_PER_CHECK", 1)
     monkeypatch.setattr(looking, "LONGEST_LOOK", 250.0)
     assert [each.name for each in search(endings, search_query({"text": "inte"})).entries] == [
         item(30)["rep"]
@@ -316,7 +324,7 @@ def test_after_what_took_too_long_everything_is_found_as_before(
 ) -> None:
     before = found(endings, text="inte")
     with monkeypatch.context() as short:
-        short.setattr(index_module, "_EVERY", 1)
+        short.setattr(index_module, "STEPS_PER_CHECK", 1)
         short.setattr(looking, "LONGEST_LOOK", -1.0)
         for words in ({"text": "title"}, {"person": "somebody"}, {"year": "2012"}, {"text": '"a b" "c d"'}):
             with pytest.raises(ParseError, match="takes too long"):
@@ -328,6 +336,6 @@ def test_where_it_takes_too_long_to_tell_the_best_they_are_the_newest(
     index: SearchIndex, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     assert found(index, text="amazonia") == [1, 2, 3]
-    monkeypatch.setattr(index_module, "_EVERY", 1)
+    monkeypatch.setattr(index_module, "STEPS_PER_CHECK", 1)
     monkeypatch.setattr(looking, "LONGEST_RANKING", -1.0)
     assert found(index, text="amazonia") == [3, 2, 1]

@@ -101,7 +101,7 @@ def test_a_hand_over_is_taken_back_and_another_is_taken_up(
 ) -> None:
     from ibi.cli.archive import exchange
 
-    monkeypatch.setattr(exchange, "_PAUSES", ())
+    monkeypatch.setattr(exchange, "PAUSES", ())
     here.put()
     here.knows(there, "b", there.lets_in("a"))
     there.knows(here, "a")

@@ -49,6 +49,10 @@ class Terminal:
         os.write(self._master, f"{line}\n".encode())
         return shown
 
+    def end_input(self) -> None:
+        """Type Ctrl-D."""
+        os.write(self._master, b"\x04")
+
 
 @contextmanager
 def terminal(*words: object) -> Iterator[Terminal]:
@@ -111,7 +115,7 @@ def test_a_command_that_is_cancelled_leaves_nothing_behind(tmp_path: Path, inter
         if interrupted:
             person.process.send_signal(signal.SIGINT)
         else:
-            os.write(person._master, b"\x04")
+            person.end_input()
         assert person.process.wait(60) == (130 if interrupted else 1)
     assert not data.exists()
 

@@ -92,6 +92,7 @@ def test_a_token_is_printed_once_listed_and_removed(data: Path, capsys: Capture)
     assert token("list", "--json") == 0
     assert [row["name"] for row in json.loads(capsys.readouterr().out)["tokens"]] == ["watcher"]
     assert token("add", "other", "--scope", "deposit") == 1
+    assert token("add", "small", "--scope", "resolve") == 0
     assert token("remove", "watcher") == 0
     assert token("remove", "watcher") == 1
     assert Tokens(data).find(printed.out.strip()) is None

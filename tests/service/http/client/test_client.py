@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import asyncio
+import os
+import resource
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING
 
 import pytest
 import uvloop
 
-from ibi.errors import ForbiddenAddress, PeerError, PeerGarbled, PeerSilent
+from ibi.errors import ForbiddenAddress, PeerError, PeerGarbled, PeerSilent, QueryNotSent
 from ibi.http.client import LOOP_NAME, AddressPolicy, Client, ClientLimits, Reply
 from support.clock import run_with_false_clock
 from support.http_answers import LIES, answer
@@ -471,7 +473,7 @@ def test_connections_in_all_stay_within_the_limit() -> None:
             for archive in archives:
                 await client.get(archive.address, TARGET, 3.0)
                 await asyncio.sleep(0.01)
-                assert len(client._pool.open) <= 3
+                assert sum(each.still_open for each in archives) <= 3
             await client.close()
 
     run_with_false_clock(main())
@@ -594,3 +596,21 @@ def test_it_works_on_uvloop() -> None:
                     await client.get("a.example", TARGET, 10.0)
 
     uvloop.run(main())
+
+
+def test_a_lack_of_descriptors_here_is_told_from_a_peer_that_cannot_be_reached() -> None:
+    async def main() -> None:
+        one = peer(Behaviour(BODY))
+        async with calling(one) as client:
+            soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+            first_free = os.dup(0)
+            os.close(first_free)
+            resource.setrlimit(resource.RLIMIT_NOFILE, (first_free, hard))
+            try:
+                with pytest.raises(QueryNotSent):
+                    await client.get(one.address, TARGET, 3.0)
+            finally:
+                resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+            assert (await client.get(one.address, TARGET, 3.0)).body == BODY
+
+    run_with_false_clock(main())

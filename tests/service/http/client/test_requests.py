@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 from collections import Counter
 from contextlib import asynccontextmanager, suppress
 from typing import TYPE_CHECKING, cast
@@ -11,11 +12,11 @@ import pytest
 
 from ibi.errors import ForbiddenAddress, PeerError, PeerSilent, QueryNotSent
 from ibi.http.client import Client, ClientLimits, Deadline, Reply, target_part
-from ibi.http.client.request import Slots, written
+from ibi.http.client.request import Destination, Slots, written
 from support.clock import run_with_false_clock
 from support.http_answers import answer
 from support.peers import BODY, PUBLIC, TARGET, peer
-from support.scripted_archive import Behaviour, ScriptedArchive, ScriptedArchives
+from support.scripted_archive import Behaviour, ScriptedArchive, ScriptedArchives, ScriptedServer
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -227,14 +228,23 @@ def test_whatever_follows_an_answer_is_never_part_of_the_next_one(surplus: bytes
     """The parser lives as long as its connection, so a connection with a byte too many must not (threat T34)."""
 
     async def main() -> None:
-        async with saying(answer(BODY) + surplus) as address:
-            client = Client(PUBLIC)
-            for _ in range(3):
-                assert (await client.get(address, TARGET, 3.0)).body == BODY
-            assert not any(known.idle for known in client._pool._known.values())
-            await client.close()
+        server = ScriptedServer(lambda _: answer(BODY) + surplus, "127.77.0.9")
+        await server.open()
+        client = Client(PUBLIC)
+        for count in (1, 2, 3):
+            assert (await client.get(f"127.77.0.9:{server.port}", TARGET, 3.0)).body == BODY
+            await asyncio.sleep(0.01)
+            assert (server.connections, server.still_open) == (count, 0)
+        await client.close()
+        await server.close()
 
     run_with_false_clock(main())
+
+
+def in_memory() -> list[str]:
+    """The addresses of which a client has anything in memory."""
+    gc.collect()
+    return sorted(each.address for each in gc.get_objects() if isinstance(each, Destination))
 
 
 def test_a_peer_without_queries_and_connections_is_dropped() -> None:
@@ -244,10 +254,11 @@ def test_a_peer_without_queries_and_connections_is_dropped() -> None:
             await client.get("a.example", TARGET, 3.0)
             with pytest.raises(PeerSilent):
                 await client.get("nowhere.example", TARGET, 3.0)
-            assert list(client._pool._known) == ["a.example"]
+            await asyncio.sleep(3.0)  # a deadline that is still to come remembers whom it is for
+            assert in_memory() == ["a.example"]
             archive.hang_up_all()
             await asyncio.sleep(1.0)
-            assert not client._pool._known
+            assert in_memory() == []
 
     run_with_false_clock(main())
 

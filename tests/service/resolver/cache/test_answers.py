@@ -21,6 +21,7 @@ from support.resolver.shared_files import (
     cut,
     empty_pages,
     garbage,
+    looking_into,
     process,
     read_line,
     tell,
@@ -33,6 +34,7 @@ if TYPE_CHECKING:
     from subprocess import Popen
 
 A, B = "archive/a", "archive/b"
+ANSWERS = memory_rows.TABLES[0]
 QUESTION = "item/1 getUrl x.pdf"
 
 FORGETS = """
@@ -65,19 +67,6 @@ while True:
 """
 
 
-def settle(memory: AnswerCache) -> None:
-    """Wait until everything is written."""
-    until(lambda: not memory._behind._waiting and not memory._behind._writing)
-
-
-def rows(memory: AnswerCache) -> int:
-    """How many rows of answers the file has."""
-    opened = memory._file.opened
-    assert opened is not None
-    with opened.environment.begin() as transaction:
-        return int(transaction.stat(opened.tables[0])["entries"])
-
-
 def body(memory: AnswerCache, archive: str = A, question: str = QUESTION) -> bytes | None:
     kept = memory.answer(archive, question)
     return kept.body if kept else None
@@ -90,7 +79,7 @@ def test_an_answer_is_fresh_and_then_stale_and_then_over(
     assert memory.answer(A, QUESTION) is None
     memory.put(A, QUESTION, b"x", 60.0)
     if written:
-        settle(memory)
+        memory.settle()
     assert memory.answer(A, QUESTION) == memory_rows.CachedAnswer(
         b"x", BEGIN, BEGIN + 60, BEGIN + 60 + STALE_SECONDS
     )
@@ -105,15 +94,16 @@ def test_an_answer_is_fresh_and_then_stale_and_then_over(
 
 
 @pytest.mark.parametrize("length", [0, 1, 3_955, 3_956, 3_957, 7_956, 7_957, 100_000, LONGEST_BODY])
-def test_a_body_of_any_length_comes_back_whole(memory: AnswerCache, length: int) -> None:
+def test_a_body_of_any_length_comes_back_whole(path: Path, memory: AnswerCache, length: int) -> None:
     first, second = random.Random(length).randbytes(length), random.Random(length + 1).randbytes(length // 2)
     memory.put(A, QUESTION, first, 60.0)
-    settle(memory)
+    memory.settle()
     assert body(memory) == first
     memory.put(A, QUESTION, second, 60.0)
-    settle(memory)
+    memory.settle()
     assert body(memory) == second
-    assert rows(memory) == (44 - 1 + len(second)) // 4_000 + 1
+    with looking_into(path) as file:
+        assert file.rows(ANSWERS) == (44 - 1 + len(second)) // 4_000 + 1
 
 
 def test_what_is_too_long_or_for_no_time_is_not_kept(memory: AnswerCache) -> None:
@@ -125,7 +115,7 @@ def test_what_is_too_long_or_for_no_time_is_not_kept(memory: AnswerCache) -> Non
 
 def test_what_was_kept_before_the_clock_was_set_back_is_not_used(memory: AnswerCache, clock: Clock) -> None:
     memory.put(A, QUESTION, b"x", 60.0)
-    settle(memory)
+    memory.settle()
     clock.now -= 30
     assert body(memory) == b"x"
     clock.now -= 3600
@@ -143,21 +133,22 @@ def test_answers_are_there_after_a_restart(path: Path, clock: Clock) -> None:
 
 @pytest.mark.parametrize("written", [False, True])
 def test_forgetting_a_name_drops_every_question_about_it_to_that_archive_only(
-    memory: AnswerCache, written: bool
+    path: Path, memory: AnswerCache, written: bool
 ) -> None:
     about = [QUESTION, "item/1 getUrl+getMetadata ", "item/1 getUrl other file.pdf"]
     others = [(A, "item/10 getUrl "), (B, QUESTION)]
     for question in about:
         memory.put(A, question, bytes(9_000), 60.0)
     if written:
-        settle(memory)
+        memory.settle()
     for archive, question in others:
         memory.put(archive, question, b"x", 60.0)
-    settle(memory)
+    memory.settle()
     memory.forget(A, "item/1")
     assert [body(memory, A, question) for question in about] == [None] * 3
     assert [body(memory, *other) for other in others] == [b"x"] * 2
-    assert rows(memory) == 2
+    with looking_into(path) as file:
+        assert file.rows(ANSWERS) == 2
 
 
 def test_forgetting_an_archive_drops_all_of_it_and_nothing_else(memory: AnswerCache) -> None:
@@ -165,13 +156,13 @@ def test_forgetting_an_archive_drops_all_of_it_and_nothing_else(memory: AnswerCa
         memory.put(A, f"item/{number} ", b"x", 60.0)
         memory.put(B, f"item/{number} ", b"x", 60.0)
     memory.put_not_known(QUESTION, 60.0)
-    settle(memory)
+    memory.settle()
     memory.forget(A, None)
     assert [body(memory, A, f"item/{number} ") for number in range(20)] == [None] * 20
     assert [body(memory, B, f"item/{number} ") for number in range(20)] == [b"x"] * 20
     assert memory.is_not_known(QUESTION)
     memory.put(A, QUESTION, b"new", 60.0)
-    settle(memory)
+    memory.settle()
     assert body(memory) == b"new"
 
 
@@ -183,7 +174,7 @@ def test_of_a_name_with_very_many_questions_the_whole_archive_is_forgotten(
         memory.put(A, f"item/1 getUrl {number}", b"x", 60.0)
     memory.put(A, "item/2 getUrl", b"x", 60.0)
     memory.put(B, "item/1 getUrl", b"x", 60.0)
-    settle(memory)
+    memory.settle()
     memory.forget(A, "item/1")
     assert [body(memory, A, f"item/1 getUrl {number}") for number in range(30)] == [None] * 30
     assert body(memory, B, "item/1 getUrl") == b"x"
@@ -194,11 +185,11 @@ def test_what_was_asked_before_a_forgetting_is_not_kept_after_it(memory: AnswerC
     memory.forget(A, "item/1")
     memory.put(A, QUESTION, b"of before", 60.0, since=snapshot)
     assert body(memory) is None
-    settle(memory)
+    memory.settle()
     assert body(memory) is None
     assert memory.dropped == 1
     memory.put(A, QUESTION, b"of after", 60.0, since=memory.snapshot())
-    settle(memory)
+    memory.settle()
     assert body(memory) == b"of after"
 
 
@@ -207,7 +198,7 @@ def test_what_one_archive_had_forgotten_says_nothing_of_another(memory: AnswerCa
     memory.forget("archive/b", None)
     memory.put(A, QUESTION, b"of a", 60.0, since=snapshot)
     memory.put("archive/b", QUESTION, b"of b", 60.0, since=snapshot)
-    settle(memory)
+    memory.settle()
     assert body(memory) == b"of a"
     assert body(memory, "archive/b") is None
 
@@ -220,7 +211,7 @@ def test_whether_something_was_forgotten_since_a_snapshot_is_known_of_each_archi
         snapshot = memory.snapshot()
         assert memory.unchanged(A, snapshot)
         memory.put(A, QUESTION, b"x", 60.0)
-        settle(memory)
+        memory.settle()
         assert memory.unchanged(A, snapshot)
         tell(other, f"forget|{B}|item/2")
         assert read_line(other) == "nothing"
@@ -237,13 +228,13 @@ def test_what_waits_to_be_written_is_forgotten_by_another_process(
         assert read_line(other) == "open"
         for number in range(2):
             memory.put(A, f"item/0 {number}", b"x", 60.0)  # after which the thread that writes takes a rest
-            settle(memory)
+            memory.settle()
             memory.put(A, QUESTION, b"of before", 60.0)
             assert body(memory) == b"of before"
             tell(other, f"forget|{A}|{name}")
             assert read_line(other) == "nothing"
             assert body(memory) is None
-            settle(memory)
+            memory.settle()
             assert body(memory) is None
 
 
@@ -260,7 +251,7 @@ def test_processes_share_what_is_kept_and_what_is_forgotten(path: Path, memory: 
 
 def test_keeping_and_answering_wait_for_no_other_process(path: Path, memory: AnswerCache) -> None:
     memory.put(A, QUESTION, b"x", 60.0)
-    settle(memory)
+    memory.settle()
     with process(HOLDS_THE_LOCK, path) as holder:
         assert read_line(holder) == "begun"
         memory.put(A, "item/2 ", b"y", 60.0)
@@ -271,7 +262,7 @@ def test_keeping_and_answering_wait_for_no_other_process(path: Path, memory: Ans
         assert body(memory) == b"x"
         assert body(memory, A, "item/2 ") == b"y"
         tell(holder)
-        settle(memory)
+        memory.settle()
     assert body(memory, A, "item/2 ") == b"y"
 
 
@@ -282,7 +273,7 @@ def test_a_negative_answer_is_cached_for_its_seconds_and_until_it_is_deleted(
     memory.put_not_known(QUESTION, 60.0)
     memory.put_not_known("item/2 ", 60.0)
     assert memory.is_not_known(QUESTION)
-    settle(memory)
+    memory.settle()
     memory.forget(A, None)
     assert memory.is_not_known(QUESTION)
     memory.forget_changed(B, ["item/1"])
@@ -298,33 +289,31 @@ def test_a_negative_answer_is_cached_for_its_seconds_and_until_it_is_deleted(
     assert not memory.is_not_known(QUESTION)
 
 
-def test_a_damaged_value_is_as_good_as_none(memory: AnswerCache) -> None:
-    opened = memory._file.opened
-    assert opened is not None
+def test_a_damaged_value_is_as_good_as_none(path: Path, memory: AnswerCache) -> None:
     key = memory_rows.key_of(A, QUESTION)
-    for number, row in ((0, None), (0, b""), (0, b"z" * 30), (1, None), (1, b"x" * 4_000), (2, b"short")):
-        memory.put(A, QUESTION, bytes(10_000), 60.0)
-        settle(memory)
-        assert body(memory) == bytes(10_000)
-        with opened.environment.begin(opened.tables[0], write=True) as transaction:
-            if row is None:
-                transaction.delete(key + bytes([number]))
-            else:
-                transaction.put(key + bytes([number]), row)
-        assert body(memory) is None
+    with looking_into(path) as file:
+        for number, row in ((0, None), (0, b""), (0, b"z" * 30), (1, None), (1, b"x" * 4_000), (2, b"short")):
+            memory.put(A, QUESTION, bytes(10_000), 60.0)
+            memory.settle()
+            assert body(memory) == bytes(10_000)
+            file.write(ANSWERS, key + bytes([number]), row)
+            assert body(memory) is None
 
 
-def test_expired_and_deleted_answers_are_removed_over_time(memory: AnswerCache, clock: Clock) -> None:
+def test_expired_and_deleted_answers_are_removed_over_time(
+    path: Path, memory: AnswerCache, clock: Clock
+) -> None:
     for number in range(300):
         memory.put(A, f"item/{number} ", b"x", 60.0)
         memory.put_not_known(f"item/{number} ", 60.0)
     memory.put(B, QUESTION, bytes(9_000), 10 * STALE_SECONDS)
-    settle(memory)
-    assert rows(memory) == 603
-    memory.forget(A, None)
-    until(lambda: rows(memory) == 303)
-    clock.now += 60
-    until(lambda: rows(memory) == 3)
+    memory.settle()
+    with looking_into(path) as file:
+        assert file.rows(ANSWERS) == 603
+        memory.forget(A, None)
+        until(lambda: file.rows(ANSWERS) == 303)
+        clock.now += 60
+        until(lambda: file.rows(ANSWERS) == 3)
     assert body(memory, B) == bytes(9_000)
 
 
@@ -337,16 +326,14 @@ def test_beyond_its_size_some_answers_give_way(
     for number in range(200):
         memory.put(A, f"item/{number} ", bytes(chance.choice([100, 3_000, LONGEST_BODY])), 60.0)
         if number % 40 == 0:
-            settle(memory)
-    settle(memory)
+            memory.settle()
+    memory.settle()
     memory.put(A, QUESTION, b"the last", 60.0)
-    settle(memory)
+    memory.settle()
     assert body(memory) == b"the last"
     assert memory.dropped == 0
-    opened = memory._file.opened
-    assert opened is not None
-    with opened.environment.begin() as transaction:
-        assert opened.used(transaction) < 8 * most  # of 17 MB that were put
+    with looking_into(path) as file:
+        assert file.used(*memory_rows.TABLES) < 8 * most  # of 17 MB that were put
     memory.close()
     assert (path / "data.mdb").stat().st_size <= most + store.SPARE
     assert caplog.messages == []
@@ -357,17 +344,14 @@ def test_a_map_that_is_full_because_of_an_endless_read_loses_answers_and_goes_on
 ) -> None:
     monkeypatch.setattr(store, "SPARE", 256 * 1024)
     memory = AnswerCache(path, clock, most_bytes=256 * 1024)
-    opened = memory._file.opened
-    assert opened is not None
-    reading = opened.environment.begin()
     number = 0
-    while memory.dropped == 0:
-        number += 1
-        memory.put(B, f"item/{number} ", bytes(20_000), 60.0)
-        settle(memory)
-    reading.abort()
+    with looking_into(path) as file, file.reading():
+        while memory.dropped == 0:
+            number += 1
+            memory.put(B, f"item/{number} ", bytes(20_000), 60.0)
+            memory.settle()
     memory.put(A, QUESTION, b"after", 60.0)
-    settle(memory)
+    memory.settle()
     assert body(memory) == b"after"
     memory.close()
 
@@ -377,40 +361,42 @@ def test_where_the_disk_is_full_all_is_forgotten_rather_than_nothing(
 ) -> None:
     memory.put(A, QUESTION, b"x", 1e6)
     memory.put(B, QUESTION, bytes(LONGEST_BODY), 1e6)
-    settle(memory)
-    opened = memory._file.opened
-    assert opened is not None
-    reading = opened.environment.begin()  # no page comes free meanwhile: the file would have to grow
+    memory.settle()
     limits = resource.getrlimit(resource.RLIMIT_FSIZE)
-    resource.setrlimit(resource.RLIMIT_FSIZE, ((path / "data.mdb").stat().st_size, limits[1]))
-    try:
-        memory.forget(A, "item/1")
-    finally:
-        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
-    reading.abort()
+    with (
+        looking_into(path) as file,
+        file.reading(),
+    ):  # no page comes free meanwhile: the file would have to grow
+        resource.setrlimit(resource.RLIMIT_FSIZE, ((path / "data.mdb").stat().st_size, limits[1]))
+        try:
+            memory.forget(A, "item/1")
+        finally:
+            resource.setrlimit(resource.RLIMIT_FSIZE, limits)
     assert body(memory) is None
     assert "begun anew" in caplog.text
     memory.put(A, QUESTION, b"after", 60.0)
-    settle(memory)
+    memory.settle()
     assert body(memory) == b"after"
 
 
-def test_answering_while_the_file_is_opened_again_is_no_error(memory: AnswerCache) -> None:
-    memory.put(A, QUESTION, b"x", 60.0)
-    settle(memory)
+def test_answering_while_the_file_is_opened_again_is_no_error(path: Path, memory: AnswerCache) -> None:
     ended = threading.Event()
 
-    def mend() -> None:
-        for _ in range(50):
-            memory._file.mend()
+    def replace() -> None:
+        for number in range(50):
+            path.rename(path.with_name(f"aside {number}"))
+            memory.forget(B, None)  # which opens the file again, for it must not be kept waiting
+            memory.put(A, QUESTION, b"x", 60.0)
         ended.set()
 
-    thread = threading.Thread(target=mend)
+    thread = threading.Thread(target=replace)
     thread.start()
     while not ended.is_set():
         assert body(memory) in {None, b"x"}
         memory.snapshot()
     thread.join()
+    memory.put(A, QUESTION, b"x", 60.0)
+    memory.settle()
     assert body(memory) == b"x"
 
 
@@ -444,7 +430,7 @@ def test_a_damaged_file_is_created_again(
     second = AnswerCache(path, clock)
     assert body(second, A, "item/1 ") is None
     second.put(A, QUESTION, b"x", 60.0)
-    settle(second)
+    second.settle()
     assert body(second) == b"x"
     second.close()
     assert [record.levelno for record in caplog.records] == [logging.WARNING]
@@ -458,7 +444,7 @@ def test_what_cannot_be_forgotten_in_part_is_forgotten_as_a_whole_by_all_process
         for number in range(500):
             memory.put(A, f"item/{number} ", bytes(1_000), 60.0)
         snapshot = memory.snapshot()
-        settle(memory)
+        memory.settle()
         tell(other, f"answer|{A}|item/1 ")
         assert read_line(other) == "\0" * 1_000
         empty_pages(path)
@@ -470,7 +456,7 @@ def test_what_cannot_be_forgotten_in_part_is_forgotten_as_a_whole_by_all_process
         memory.put(
             A, QUESTION, b"of before", 60.0, since=snapshot
         )  # a snapshot of another file is not valid here
-        settle(memory)
+        memory.settle()
         assert body(memory) is None
         until(lambda: _kept_by(other) and body(memory) == b"of the other process")  # when it has followed
 

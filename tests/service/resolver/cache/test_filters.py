@@ -88,7 +88,7 @@ class Publisher:
 
 @pytest.fixture(autouse=True)
 def fast(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(filters, "_LOOK_EVERY", 0.01)
+    monkeypatch.setattr(filters, "LOOK_EVERY", 0.01)
     monkeypatch.setattr(filters, "EVERY", 0.02)
 
 

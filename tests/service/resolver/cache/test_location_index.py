@@ -15,13 +15,14 @@ from lmdb.verify import verify
 from ibi.errors import SetupError
 from ibi.resolver.cache import store
 from ibi.resolver.cache.hints import HintCache, HolderHint
-from ibi.resolver.cache.store import MOST_WAITING
+from ibi.resolver.cache.store import BATCH, MOST_WAITING
 from support.resolver.shared_files import (
     HOLDS_THE_LOCK,
     cut,
     empty_leaves,
     empty_pages,
     garbage,
+    looking_into,
     process,
     read_line,
     tell,
@@ -74,11 +75,6 @@ def index(path: Path) -> Iterator[HintCache]:
     index.close()
 
 
-def settle(index: HintCache) -> None:
-    """Wait until everything is written."""
-    until(lambda: not index._behind._waiting and not index._behind._writing)
-
-
 def filled(path: Path, count: int = 3_000) -> None:
     index = HintCache(path)
     index.remember((f"item/{number}" for number in range(count)), hint="service/a", original="service/b")
@@ -90,27 +86,28 @@ def test_what_was_seen_of_an_item_is_remembered_under_all_its_names(index: HintC
     assert index.of("rep/1") == NOWHERE
     index.remember(["rep/1", "ibip/1"], hint="service/a")
     assert index.of("rep/1") == HolderHint("service/a", None)
-    settle(index)
+    index.settle()
     assert index.of("rep/1") == index.of("ibip/1") == HolderHint("service/a", None)
     assert index.of("rep/2") == NOWHERE
 
 
 def test_the_last_hint_counts_and_the_first_original_stays_until_it_is_moved(index: HintCache) -> None:
-    for wait in (lambda _: None, settle):  # while it waits to be written, and from the file
-        name = f"item {wait.__name__}"
+    for name in ("waits to be written", "is in the file"):
+        wait: Callable[[], object] = index.settle if name == "is in the file" else int
         index.remember([name], hint="service/a", original="service/a")
-        wait(index)
+        wait()
         index.remember([name], hint="service/b", original="service/b")
         assert index.of(name) == HolderHint("service/b", "service/a")
-        wait(index)
+        wait()
         assert index.of(name) == HolderHint("service/b", "service/a")
         index.moved([name], "service/c")
         assert index.of(name) == HolderHint("service/c", "service/c")
-        wait(index)
+        wait()
         index.remember([name], hint="service/a", original="service/a")
         assert index.of(name) == HolderHint("service/a", "service/c")
-    settle(index)
-    assert index.of("item <lambda>") == index.of("item settle") == HolderHint("service/a", "service/c")
+    index.settle()
+    for name in ("waits to be written", "is in the file"):
+        assert index.of(name) == HolderHint("service/a", "service/c")
 
 
 def test_hints_are_there_after_a_restart(path: Path) -> None:
@@ -133,7 +130,7 @@ def test_several_processes_write_to_one_file_and_read_what_the_others_wrote(
             tell(writer)
         index.remember((f"c/{number}" for number in range(300)), hint="service/c", original="service/3")
         assert [read_line(writer) for writer in writers] == ["done", "done"]
-    settle(index)
+    index.settle()
     for number in range(300):
         assert index.of(f"a/{number}") == HolderHint("service/a", f"service/{number % 7}")
         assert index.of(f"b/{number}") == HolderHint("service/b", f"service/{number % 7}")
@@ -147,7 +144,7 @@ def test_a_writer_that_is_killed_damages_nothing_and_blocks_no_process(
     chance = random.Random(5)
     index = HintCache(path)
     index.remember(["before"], hint="service/a")
-    settle(index)
+    index.settle()
     for number in range(3):
         with process(NEVER_ENDS, path, number) as writer:
             assert read_line(writer) == "begun"
@@ -156,7 +153,7 @@ def test_a_writer_that_is_killed_damages_nothing_and_blocks_no_process(
             writer.kill()
             writer.wait()
         index.remember([f"after {number}"], hint="service/b")
-        settle(index)
+        index.settle()
         assert index.of("before") == HolderHint("service/a", None)
     index.close()
     assert verify(path) == []  # type: ignore[no-untyped-call]  # it has no annotations
@@ -168,19 +165,20 @@ def test_a_writer_that_is_killed_damages_nothing_and_blocks_no_process(
 
 def test_no_process_waits_for_a_writer_and_what_is_too_much_is_dropped(path: Path, index: HintCache) -> None:
     index.remember(["known"], hint="service/a")
-    settle(index)
+    index.settle()
     with process(HOLDS_THE_LOCK, path) as holder:
         assert read_line(holder) == "begun"
-        index.remember(["first"], hint="service/a")
-        until(lambda: bool(index._behind._writing))
-        index.remember((f"item/{number}" for number in range(MOST_WAITING + 100)), hint="service/a")
-        assert index.dropped == 100
-        assert index.of("known") == index.of("first") == index.of("item/0") == HolderHint("service/a", None)
-        assert index.of(f"item/{MOST_WAITING}") == NOWHERE
+        # The thread has taken a batch at most, before all were put or meanwhile.
+        count = MOST_WAITING + BATCH + 100
+        index.remember((f"item/{number}" for number in range(count)), hint="service/a")
+        dropped = index.dropped
+        assert 100 <= dropped <= 100 + BATCH
+        assert index.of("known") == index.of("item/0") == HolderHint("service/a", None)
+        assert index.of(f"item/{count - 1}") == NOWHERE
         tell(holder)
-        settle(index)
+        index.settle()
     assert index.of(f"item/{MOST_WAITING - 1}") == HolderHint("service/a", None)
-    assert index.dropped == 100
+    assert sum(index.of(f"item/{number}") == NOWHERE for number in range(count)) == index.dropped == dropped
 
 
 def test_beyond_its_size_some_hints_give_way_and_nothing_fails(
@@ -191,16 +189,14 @@ def test_beyond_its_size_some_hints_give_way_and_nothing_fails(
     for start in range(0, 40_000, 10_000):
         names = [f"item/{number}" for number in range(start, start + 10_000)]
         index.remember(names, hint="service/a")
-        settle(index)
+        index.settle()
     held = sum(index.of(f"item/{number}").hint == "service/a" for number in range(40_000))
     assert 5_000 < held < 35_000
     index.remember(["the last"], hint="service/a")
-    settle(index)
+    index.settle()
     assert index.of("the last").hint == "service/a"
-    opened = index._file.opened
-    assert opened is not None
-    with opened.environment.begin() as transaction:
-        assert opened.used(transaction) <= most * 1.5
+    with looking_into(path) as file:
+        assert file.used("hints", "services") <= most * 1.5
     assert index.dropped == 0
     index.close()
     assert (path / "data.mdb").stat().st_size <= most + store.SPARE
@@ -212,20 +208,17 @@ def test_a_map_that_is_full_because_of_an_endless_read_loses_hints_and_goes_on(
 ) -> None:
     monkeypatch.setattr(store, "SPARE", 256 * 1024)
     index = HintCache(path, most_bytes=256 * 1024)
-    opened = index._file.opened
-    assert opened is not None
-    reading = opened.environment.begin()
-    until(lambda: _one_more(index) and index.dropped > 0)
-    reading.abort()
+    with looking_into(path) as file, file.reading():
+        until(lambda: _one_more(index) and index.dropped > 0)
     index.remember(["after"], hint="service/a")
-    settle(index)
+    index.settle()
     assert index.of("after").hint == "service/a"
     index.close()
 
 
 def _one_more(index: HintCache) -> bool:
     index.remember((f"{random.random()}" for _ in range(500)), hint="service/a")
-    settle(index)
+    index.settle()
     return True
 
 
@@ -240,7 +233,7 @@ def test_a_damaged_file_is_moved_aside_with_one_line_in_the_log(
         index = HintCache(path)
         assert index.of("item/1") == NOWHERE
         index.remember(["item/2"], hint="service/a")
-        settle(index)
+        index.settle()
         assert index.of("item/2") == HolderHint("service/a", None)
         index.close()
         assert [record.levelno for record in caplog.records] == [logging.WARNING]
@@ -261,18 +254,21 @@ def test_damage_while_it_is_in_use_is_noticed_and_the_others_follow(
         index.of("item/2")  # whatever it says
         index.remember(["item/3"], hint="service/c")
         until((path.parent / "hints.damaged").exists)
-        settle(index)
+        index.settle()
         tell(other)  # it has the damaged file open still
         assert read_line(other) == "done"
     assert index.of("a/17") == HolderHint("service/a", "service/3")
     index.remember(["item/4"], hint="service/c")
-    settle(index)
+    index.settle()
     assert index.of("item/4") == HolderHint("service/c", None)
     assert len(caplog.records) == 1
     index.close()
 
 
-def test_looking_up_while_the_file_is_opened_again_is_no_error(path: Path) -> None:
+def test_looking_up_while_the_file_is_opened_again_is_no_error(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(store, "BETWEEN", 0.0)
     filled(path)
     index = HintCache(path)
     ended = threading.Event()
@@ -287,8 +283,10 @@ def test_looking_up_while_the_file_is_opened_again_is_no_error(path: Path) -> No
 
     thread = threading.Thread(target=look)
     thread.start()
-    for _ in range(50):
-        index._file.mend()
+    for number in range(40):
+        path.rename(path.with_name(f"aside {number}"))
+        index.remember(["item/1"], hint="service/a", original="service/b")
+        index.settle()  # the thread that writes has opened the new file
     ended.set()
     thread.join()
     assert faults == []
@@ -305,7 +303,7 @@ def test_a_file_that_is_larger_than_it_may_be_by_now_takes_new_hints(
     until(lambda: _one_more(index) and index.of("item/1").hint is None)
     for number in range(100):
         index.remember([f"new/{number}"], hint="service/b")
-    settle(index)
+    index.settle()
     assert index.of("new/99").hint == "service/b"
     index.close()
 
@@ -316,7 +314,8 @@ def test_a_folder_that_cannot_be_used_is_said_in_one_sentence(tmp_path: Path) ->
         HintCache(tmp_path / "file" / "hints")
 
 
-def test_readers_that_were_killed_are_forgotten(path: Path, index: HintCache) -> None:
+@pytest.mark.usefixtures("index")
+def test_readers_that_were_killed_are_forgotten(path: Path) -> None:
     reads = """
 import lmdb, sys
 environment = lmdb.Environment(sys.argv[1], map_size=1 << 30, max_dbs=4)
@@ -324,18 +323,16 @@ reading = environment.begin()
 print("begun", flush=True)
 sys.stdin.readline()
 """
-    opened = index._file.opened
-    assert opened is not None
-    with process(reads, path) as reader:
-        assert read_line(reader) == "begun"
-        assert str(reader.pid) in opened.environment.readers()
-        reader.kill()
-        reader.wait()
-    until(lambda: str(reader.pid) not in opened.environment.readers())
+    with looking_into(path) as file:
+        with process(reads, path) as reader:
+            assert read_line(reader) == "begun"
+            assert str(reader.pid) in file.readers()
+            reader.kill()
+            reader.wait()
+        until(lambda: str(reader.pid) not in file.readers())
 
 
 def test_what_is_shared_is_for_its_owner_only(path: Path, index: HintCache) -> None:
     index.remember(["item"], hint="service/a")
     assert {each.stat().st_mode & 0o077 for each in (path / "data.mdb", path / "lock.mdb")} == {0}
-    assert isinstance(index._file.opened, store.Opened)
     assert lmdb.version() >= (0, 9, 36)

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from contextlib import suppress
 from typing import TYPE_CHECKING
 
-import lmdb
 import pytest
 
 from ibi.resolver.cache import redirects, rows
@@ -14,7 +12,7 @@ from ibi.resolver.cache.redirects import Source
 from ibi.resolver.cache.rows import CachedAnswer
 from ibi.runtime.generation_counter import UNKNOWN
 from support.resolver.clock import Clock
-from support.resolver.shared_files import process, read_line, tell, until
+from support.resolver.shared_files import looking_into, process, read_line, tell, until
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -33,16 +31,50 @@ for line in sys.stdin:
     verb, archive, name = line.rstrip("\\n").split("|")
     if verb == "forget":
         memory.forget(archive, name or None)
-    elif verb == "anew":
-        memory._file.mend(anew=True)
     print("done", flush=True)
 """
 
+BEGINS_ANEW = """
+import sys
+from pathlib import Path
+from ibi.resolver.cache import answers, rows
+from ibi.resolver.cache.store import SharedFile
+SharedFile(Path(sys.argv[1]), 2 * answers.MOST_BYTES, rows.TABLES).mend(anew=True)
+print("done", flush=True)
+"""
 
-def settle(memory: AnswerCache) -> None:
-    """Wait until everything is written."""
-    memory._behind.settle()
-    memory.redirects._behind.settle()
+IS_KILLED = """
+import os, sys
+from pathlib import Path
+from ibi.resolver.cache import answers, rows
+from ibi.resolver.cache.store import SharedFile
+
+class Counter:
+    def __init__(self, numbers):
+        self.numbers, self._real = self, numbers
+
+    def __setitem__(self, index, number):
+        self._real[index] = number
+        os.kill(os.getpid(), 9)
+
+file = SharedFile(Path(sys.argv[1]), 2 * answers.MOST_BYTES, rows.TABLES)
+with file.opened.writing(Counter(file.counter.numbers)) as transaction:
+    transaction.drop(file.opened.tables[0])
+    if sys.argv[2] == "at work":
+        os.kill(os.getpid(), 9)
+"""
+
+
+def begun_anew(path: Path) -> None:
+    """Another process moves the file aside, and begins a new one."""
+    with process(BEGINS_ANEW, path) as other:
+        assert read_line(other) == "done"
+
+
+def killed(path: Path, when: str) -> None:
+    """Another process drops all answers, and is killed before its commit: "at work", or when it was "shown" already."""
+    with process(IS_KILLED, path, when) as other:
+        assert other.wait() == -9
 
 
 def source(memory: AnswerCache, archive: str, question: str) -> Source:
@@ -56,9 +88,9 @@ def make(memory: AnswerCache, *sources: tuple[str, str], key: bytes = KEY) -> No
     """Put a redirect in the cache, made of these answers, which are kept for a minute."""
     for archive, question in sources:
         memory.put(archive, question, f"{archive} {question}".encode(), 60.0)
-    settle(memory)
+    memory.settle()
     memory.redirects.put(key, 1, [source(memory, *each) for each in sources], b"an answer", b"thanks")
-    settle(memory)
+    memory.settle()
 
 
 def found(memory: AnswerCache, clock: Clock, key: bytes = KEY) -> bytes | None:
@@ -71,10 +103,10 @@ def test_a_redirect_is_cached_as_long_as_its_answers_may_be_used_and_no_moment_l
 ) -> None:
     memory.put(B, OTHER, b"for half a minute", 30.0)
     make(memory, (A, ABOUT))
-    settle(memory)
+    memory.settle()
     both = [source(memory, A, ABOUT), source(memory, B, OTHER)]
     memory.redirects.put(b"both", 1, both, b"of both", b"")
-    settle(memory)
+    memory.settle()
     clock.now += 29.9
     assert (found(memory, clock), found(memory, clock, b"both")) == (b"an answer", b"of both")
     clock.now += 0.1
@@ -118,7 +150,7 @@ def test_an_answer_in_the_place_of_another_takes_its_redirects_away(
 ) -> None:
     make(memory, (A, ABOUT))
     memory.put(A, ABOUT, b"another one", 60.0)
-    settle(memory)
+    memory.settle()
     assert found(memory, clock) is None
 
 
@@ -128,31 +160,33 @@ def test_a_redirect_from_an_answer_that_is_no_longer_kept_is_never_cached(
     make(memory, (A, ABOUT), key=b"first")
     before = [source(memory, A, ABOUT)]
     memory.put(A, ABOUT, b"another one", 60.0)
-    settle(memory)
+    memory.settle()
     memory.redirects.put(KEY, 1, before, b"of the one before", b"")
-    settle(memory)
+    memory.settle()
     assert found(memory, clock) is None
     now = [source(memory, A, ABOUT)]
     memory.forget(A, None)
     memory.redirects.put(KEY, 1, now, b"forgotten", b"")
     memory.redirects.put(b"no sources", 1, [], b"of nothing", b"")
-    settle(memory)
+    memory.settle()
     assert (found(memory, clock), found(memory, clock, b"no sources")) == (None, None)
 
 
 def test_a_file_that_another_process_has_replaced_is_no_longer_read(
     path: Path, memory: AnswerCache, clock: Clock
 ) -> None:
-    with process(OTHER_PROCESS, path) as other:
-        assert read_line(other) == "open"
-        make(memory, (A, ABOUT))
-        assert found(memory, clock) == b"an answer"
-        tell(other, "anew||")
-        assert read_line(other) == "done"
-        assert found(memory, clock) is None
-        until(lambda: memory._file.opened is not None and not memory._file.replaced())  # it has followed
-        make(memory, (A, ABOUT))
-        assert found(memory, clock) == b"an answer"
+    make(memory, (A, ABOUT))
+    assert found(memory, clock) == b"an answer"
+    begun_anew(path)
+    assert found(memory, clock) is None
+    until(lambda: _keeps(memory))  # it has followed
+    make(memory, (A, ABOUT))
+    assert found(memory, clock) == b"an answer"
+
+
+def _keeps(memory: AnswerCache) -> bool:
+    memory.put(B, OTHER, b"for the new file", 60.0)
+    return memory.answer(B, OTHER) is not None
 
 
 def test_after_a_restart_it_is_still_there(path: Path, clock: Clock) -> None:
@@ -169,7 +203,7 @@ def test_of_one_answer_only_so_many_are_made(memory: AnswerCache, clock: Clock) 
     make(memory, (A, ABOUT))
     for number in range(2 * redirects.MOST_OF_AN_ANSWER):
         memory.redirects.put(b"%d" % number, 1, [source(memory, A, ABOUT)], b"an answer", b"")
-    settle(memory)
+    memory.settle()
     keys = [KEY, *(b"%d" % number for number in range(2 * redirects.MOST_OF_AN_ANSWER))]
     assert sum(found(memory, clock, key) is not None for key in keys) == redirects.MOST_OF_AN_ANSWER
     memory.forget(A, "item/1")
@@ -183,29 +217,24 @@ def test_beyond_its_size_all_give_way_and_come_again(path: Path, clock: Clock) -
         memory.put(A, about, b"x", 60.0)
         memory.redirects.put(b"%d" % number, 1, [source(memory, A, about)], bytes(3_000), b"")
         if number % 50 == 0:
-            settle(memory)
-    settle(memory)
-    opened = memory._file.opened
-    assert opened is not None
-    with opened.environment.begin() as transaction:
-        assert opened.used(transaction, 2, 3) <= 1024 * 1024
+            memory.settle()
+    memory.settle()
+    with looking_into(path) as file:
+        assert file.used(*rows.TABLES[2:]) <= 1024 * 1024
     make(memory, (A, ABOUT))
     assert found(memory, clock) == b"an answer"
     memory.close()
 
 
-def test_a_row_in_which_one_bit_has_turned_is_none(memory: AnswerCache, clock: Clock) -> None:
+def test_a_row_in_which_one_bit_has_turned_is_none(path: Path, memory: AnswerCache, clock: Clock) -> None:
     make(memory, (A, ABOUT))
-    opened = memory._file.opened
-    assert opened is not None
-    with opened.environment.begin(write=True) as transaction:
-        row = bytearray(transaction.get(KEY, b"", db=opened.tables[2]))
+    with looking_into(path) as file:
+        row = bytearray(file.read("redirects", KEY))
         row[row.index(b"an answer")] ^= 1
-        transaction.put(KEY, bytes(row), db=opened.tables[2])
-    assert found(memory, clock) is None
-    with opened.environment.begin(write=True) as transaction:
-        transaction.put(KEY, b"none of ours", db=opened.tables[2])
-    assert found(memory, clock) is None
+        file.write("redirects", KEY, bytes(row))
+        assert found(memory, clock) is None
+        file.write("redirects", KEY, b"none of ours")
+        assert found(memory, clock) is None
 
 
 def test_a_redirect_may_be_given_again_only_while_no_process_has_written(
@@ -235,29 +264,20 @@ def test_a_write_of_another_process_is_shown_before_it_returns(
             tell(other, f"forget|{archive}|{name}")
             assert read_line(other) == "done"
             assert memory.redirects.state() == UNKNOWN
-        tell(other, "anew||")
-        assert read_line(other) == "done"
+        begun_anew(path)
         assert memory.redirects.state() == UNKNOWN
         assert found(memory, clock) is None
 
 
 def test_a_writer_that_is_killed_before_its_commit_leaves_no_redirect_to_be_given_again(
-    memory: AnswerCache, clock: Clock
+    path: Path, memory: AnswerCache, clock: Clock
 ) -> None:
     make(memory, (A, ABOUT))
     found(memory, clock)
     state = memory.redirects.state()
-    opened = memory._file.opened
-    assert opened is not None
-    with suppress(lmdb.Error), opened.writing(memory._file.counter) as transaction:
-        transaction.drop(opened.tables[0])
-        raise lmdb.Error("killed")  # nothing was shown yet
+    killed(path, "at work")
     assert memory.redirects.state() == state
-    transaction = opened.environment.begin(
-        write=True
-    )  # killed when it was shown, and nothing can be seen yet
-    memory._file.counter.numbers[1] = opened.epoch + transaction.id()
-    transaction.abort()
+    killed(path, "shown")
     for _ in range(2):
         assert found(memory, clock) == b"an answer"
         assert memory.redirects.state() == UNKNOWN
@@ -272,5 +292,5 @@ def test_what_comes_when_there_are_enough_of_an_answer_takes_the_place_of_anothe
     make(memory, (A, ABOUT))
     for number in range(2 * redirects.MOST_OF_AN_ANSWER):
         memory.redirects.put(b"%d" % number, 1, [source(memory, A, ABOUT)], b"an answer", b"")
-        settle(memory)
+        memory.settle()
         assert found(memory, clock, b"%d" % number) == b"an answer"

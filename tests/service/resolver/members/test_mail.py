@@ -8,7 +8,7 @@ import subprocess
 import warnings
 from dataclasses import dataclass, field, replace
 from email import message_from_bytes, policy
-from threading import Thread
+from threading import Thread, active_count
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -38,9 +38,10 @@ KNOWN = RegisteredArchive(
 
 
 class Postbox:
-    """What a mail server has taken in."""
+    """What a mail server has taken in, at this port of the machine."""
 
     def __init__(self) -> None:
+        self.port = 0
         self.envelopes: list[Any] = []
 
     async def handle_DATA(self, _server: object, _session: object, envelope: Any) -> str:  # noqa: N802 - the server's own name
@@ -58,9 +59,9 @@ def postbox() -> Iterator[tuple[Postbox, MailSender]]:
     server = loop.run_until_complete(loop.create_server(lambda: SMTP(box, loop=loop), "127.0.0.1", 0))
     thread = Thread(target=loop.run_forever)
     thread.start()
-    port = server.sockets[0].getsockname()[1]
+    box.port = server.sockets[0].getsockname()[1]
     try:
-        yield box, MailSender(f"127.0.0.1:{port}", "resolver@urlib.example", "urlib.example:8080")
+        yield box, MailSender(f"127.0.0.1:{box.port}", "resolver@urlib.example", "urlib.example:8080")
     finally:
         loop.call_soon_threadsafe(loop.stop)
         thread.join()
@@ -131,15 +132,20 @@ def test_nothing_is_sent_to_what_is_no_plain_address(
     assert "c@d.example" not in caplog.text
 
 
-def test_without_a_server_no_letter_is_written() -> None:
+def test_without_a_server_or_a_sender_no_letter_is_written(
+    postbox: tuple[Postbox, MailSender], caplog: pytest.LogCaptureFixture
+) -> None:
+    box, _ = postbox
+    threads = active_count()
     for mail in (
         MailSender("", "a@b.example", "urlib.example"),
-        MailSender("127.0.0.1:25", "", "urlib.example"),
+        MailSender(f"127.0.0.1:{box.port}", "", "urlib.example"),
     ):
         assert not mail.sends
         mail.registered(IBI, "admin@archive.example")
-        assert mail._waiting.empty()
+        assert active_count() == threads  # nothing waits to be sent
         mail.close()
+    assert (box.envelopes, caplog.messages) == ([], [])
 
 
 def test_a_server_that_is_not_there_costs_a_line_in_the_log(caplog: pytest.LogCaptureFixture) -> None:
@@ -293,9 +299,8 @@ def test_a_server_with_an_untrusted_certificate_gets_nothing(
 def test_where_tls_was_asked_for_a_server_without_it_gets_no_letter(
     postbox: tuple[Postbox, MailSender], caplog: pytest.LogCaptureFixture
 ) -> None:
-    box, plain = postbox
-    assert plain._server is not None
-    mail = MailSender(f"smtp+starttls://127.0.0.1:{plain._server.port}", "a@b.example", "urlib.example")
+    box, _ = postbox
+    mail = MailSender(f"smtp+starttls://127.0.0.1:{box.port}", "a@b.example", "urlib.example")
     mail.registered(IBI, "admin@archive.example")
     mail.close()
     assert box.envelopes == []
@@ -348,13 +353,12 @@ def test_letters_about_what_administrators_decide_go_out_as_the_settings_are_now
     postbox: tuple[Postbox, MailSender], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     use_cheap_keys(monkeypatch)
-    box, mail = postbox
-    assert mail._server is not None
+    box, _ = postbox
     with administered_resolver(tmp_path) as running:  # it begins without a mail server
         running.registry.apply(IBI, "archive.example", "admin@archive.example")
         root = running.browser("root")
         settings = ResolverSettings.read(running.data)
-        smtp = {"smtp": f"127.0.0.1:{mail._server.port}", "mail_from": "resolver@urlib.example"}
+        smtp = {"smtp": f"127.0.0.1:{box.port}", "mail_from": "resolver@urlib.example"}
         replace(settings, registration="form", **smtp).write(running.data)  # type: ignore[arg-type]  # texts all
         until(lambda: root.look("/-/register").status == 200)
         root.look("/-/admin/applications")

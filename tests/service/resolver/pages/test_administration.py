@@ -11,6 +11,7 @@ from dataclasses import replace
 from html import unescape
 from pathlib import Path
 from threading import Semaphore
+from typing import Any
 
 import pytest
 
@@ -166,17 +167,17 @@ def test_alerts_are_worked_out_once_while_nothing_is_written_and_by_one_at_a_tim
     running: AdministeredResolver, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     worked, here = Counter[int](), Semaphore(1)
-    look = log_pages._read_alerts
+    look: Callable[..., log_pages.LogSlice] = log_pages.read_slice
 
-    def counted(log: Path, before: int, at: int) -> log_pages.AlertsSlice:
+    def counted(*what: Any, at: int) -> log_pages.LogSlice:
         assert here.acquire(blocking=False)  # no other thread reads them
         worked[at] += 1
         try:
-            return look(log, before, at)
+            return look(*what, at=at)
         finally:
             here.release()
 
-    monkeypatch.setattr(log_pages, "_read_alerts", counted)
+    monkeypatch.setattr(log_pages, "read_slice", counted)
     evidence = Evidence(running.data / EVIDENCE_FILE, time.time)
     evidence.write("alert", kind="suspect-originals", ibi=FIRST, archives=SECOND)
     running.token(Scope.READ)

@@ -9,16 +9,19 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ibi.http.limits.fair_queue import FairQueue
+from ibi.http.request import Request
 from ibi.identifier.forms import parse_ibi
 from ibi.protocol.messages import UrlRequest
+from ibi.protocol.persistent_url import PersistentURL
 from ibi.protocol.verb_list import VerbList
 from ibi.resolver.cache.answers import AnswerCache
 from ibi.resolver.cache.rows import Snapshot
 from ibi.resolver.metrics.metrics import Metrics
 from ibi.resolver.model.archive import Archive, Members
 from ibi.resolver.resolve.breaker import FAILURES, CircuitBreakers
-from ibi.resolver.resolve.policy import Plan
+from ibi.resolver.resolve.policy import Plan, Policy
 from ibi.resolver.resolve.queries import Queries
+from ibi.resolver.resolve.resolver import Resolver
 from ibi.resolver.resolve.round import Round, Terms, Times
 from support.clock import run_with_false_clock
 from support.resolver.running_resolver import resolver
@@ -29,7 +32,6 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Sequence
 
     from ibi.http.client import Client
-    from ibi.resolver.model.archive import Archive
 
 TIMES = Times(per_archive=3.0)
 
@@ -95,32 +97,39 @@ def test_a_query_whose_turn_comes_too_late_is_refused_and_no_archive_is_asked() 
 
 
 def test_who_is_included_is_looked_up_once_in_a_turn_of_the_loop(tmp_path: Path) -> None:
+    """What no Archive has is answered from the cache, in one turn: so all readers of a turn are counted here."""
+    looks, included = 0, (Archive(parse_ibi("example/a/2020/01.01.00.00"), "a.example"),)
+
+    def counted() -> Sequence[Archive]:
+        nonlocal looks
+        looks += 1
+        return included
+
+    async def readers(one: Resolver) -> None:
+        url = PersistentURL.parse("/example.org/a/2020/01.02.00.00")
+        request = Request("GET", "/", "", {}, ("192.0.2.1",))
+        come = [one.resolve(url, str(url), request, "192.0.2.1") for _ in range(10)]
+        for outcome in await asyncio.gather(*come):
+            assert outcome.cached == "negative"
+        await asyncio.sleep(0.01)
+
     async def main() -> None:
-        async with resolver(tmp_path) as running:
-            rounds = running.service._handlers._resolver
-            looks, archives = 0, rounds._archives
-
-            def counted() -> Sequence[Archive]:
-                nonlocal looks
-                looks += 1
-                return archives()
-
-            rounds._archives, rounds._generation = counted, None  # as where there is no shared memory
-            for turn in range(1, 4):
-                for _ in range(10):
-                    rounds._members()
-                assert looks == turn
-                await asyncio.sleep(0)
-                await asyncio.sleep(0)
-            number = [7]
-            rounds._generation = number
-            for turn in range(4, 7):
-                for _ in range(10):
-                    rounds._members()
-                await asyncio.sleep(0)
-                rounds._members()
-                assert looks == turn
-                number[0] += 1
+        async with among() as (client, _), resolver(tmp_path) as running:
+            version = Members.of(included, probation=True).version
+            running.knows.cache.put_not_known(f"example.org/a/2020/01.02.00.00   {version}", 60)
+            async with questions(client, CircuitBreakers()) as asking:
+                given = asking, counted, Policy(), TIMES, running.knows
+                alone = Resolver(*given)  # as where there is no shared memory
+                for turn in range(1, 4):
+                    await readers(alone)
+                    assert looks == turn
+                number = [7]
+                informed = Resolver(*given, generation=number)
+                for turn in range(4, 7):
+                    for _ in range(3):
+                        await readers(informed)
+                    assert looks == turn
+                    number[0] += 1
 
     asyncio.run(main())
 

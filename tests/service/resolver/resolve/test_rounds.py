@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -12,8 +11,9 @@ import pytest
 from ibi.protocol.vocabulary import ItemState
 from ibi.resolver.cache.hints import HintCache
 from ibi.resolver.evidence.chain import Entry
+from ibi.resolver.model.archive import Members
 from support.clock import run_with_false_clock
-from support.resolver.running_resolver import Running, resolver, until
+from support.resolver.running_resolver import Running, enter, resolver, until
 from support.scripted_archive import Behaviour, ScriptedArchive
 
 if TYPE_CHECKING:
@@ -286,7 +286,7 @@ def test_a_negative_answer_is_cached_for_a_minute_and_no_longer(tmp_path: Path) 
 
 
 def _absence(running: Running) -> str:
-    return f"{REP.lower()}   {running.service._handlers._resolver._members().version}"
+    return f"{REP.lower()}   {Members.of(running.registry.archives(), probation=True).version}"
 
 
 @pytest.mark.parametrize("modifier", ["!", "+"])
@@ -336,9 +336,7 @@ def test_an_archive_on_probation_delays_no_reader_and_counts_when_it_has_answere
     cast[1].manner = Behaviour(lie="silence")
 
     async def scene(running: Running) -> None:
-        included = running.registry.archives()
-        doubted = tuple(replace(each, confirmed=each.address != "new.example") for each in included)
-        running.service._handlers._resolver._archives = lambda: doubted
+        enter(running.registry, cast[1], confirmed=False)
         assert (await running.ask(TARGET)).location == "http://new.example/x"
         began = asyncio.get_running_loop().time()
         for number in range(
@@ -346,7 +344,7 @@ def test_an_archive_on_probation_delays_no_reader_and_counts_when_it_has_answere
         ):  # an item is not reported as missing before this Archive was heard, or given up
             assert (await running.ask(f"/example.org/w@80/2020/01.02.00.1{number}")).status == 503
             assert asyncio.get_running_loop().time() - began < 2 * (number + 1)
-        await asyncio.sleep(3)
+        await asyncio.sleep(6)  # its last answers are overdue, and that to the question of the resolver's own
         assert (await running.ask("/example.org/w@80/2020/01.02.00.16")).status == 404
 
     play(tmp_path, cast, scene)

@@ -307,12 +307,14 @@ def test_a_silent_resolver_is_waited_for_three_seconds_and_then_not_asked() -> N
                 began = loop.time()
                 assert isinstance(await upstream.ask(URL), IbiError)
                 assert loop.time() - began == pytest.approx(3.0, abs=0.1)
+            await asyncio.sleep(3.1)  # a question of the resolver's own, which decides
+            assert above.requests[-1].startswith("GET /robots.txt ")
             began = loop.time()
             answer = await upstream.ask(URL)
             assert isinstance(answer, IbiError)
             assert "left alone" in str(answer)
             assert loop.time() == began
-            assert len(above.requests) == 5
+            assert len(above.requests) == 6
             await asyncio.sleep(31)
             above.says = reply(404)
             assert await upstream.ask(URL) == UpstreamAnswer(404)
@@ -349,3 +351,8 @@ def test_no_longer_is_waited_than_the_reader_has() -> None:
 def test_a_root_that_cannot_be_asked_is_told_before_anything_starts(root: str, problem: str) -> None:
     with pytest.raises(SetupError, match=problem):
         Upstream(root, Client(AddressPolicy()), SERVICE, OWN)
+
+
+def test_a_token_that_no_header_can_hold_is_told_before_anything_starts() -> None:
+    with pytest.raises(SetupError, match="upstream_token"):
+        Upstream("http://far.example", Client(AddressPolicy()), SERVICE, OWN, token="a\r\nX: 1")

@@ -1,4 +1,4 @@
-"""Which Archives are queried now: five failures in a row, pauses that grow, one probe at a time."""
+"""Which Archives are queried now: what opens a circuit breaker, pauses that grow, one probe at a time."""
 
 from __future__ import annotations
 
@@ -6,15 +6,31 @@ from itertools import pairwise
 
 import pytest
 
-from ibi.errors import IbiError
+from ibi.errors import (
+    ForbiddenAddress,
+    IbiError,
+    PeerBusy,
+    PeerGarbled,
+    PeerSilent,
+    PeerUnreachable,
+    QueryRefused,
+)
 from ibi.resolver.resolve.breaker import FAILURES, LONGEST_PAUSE, PAUSE, SOON, Circuit, CircuitBreakers
+
+REFUSED = PeerUnreachable("no connection")
+SILENT = PeerSilent("no whole answer")
 
 
 def open_breaker(name: str = "a", now: float = 0.0) -> CircuitBreakers:
     health = CircuitBreakers()
     for _ in range(FAILURES):
-        health.failed(name, now)
+        health.failed(name, now, REFUSED)
     return health
+
+
+def probe(health: CircuitBreakers, name: str, now: float, why: IbiError | None = SILENT) -> None:
+    """A question of our own was sent now, and failed."""
+    health.probe_failed(name, now, now, why)
 
 
 def test_an_archive_never_heard_of_is_asked() -> None:
@@ -24,12 +40,12 @@ def test_an_archive_never_heard_of_is_asked() -> None:
     assert health.troubled.get("a") is None
 
 
-def test_the_fifth_failure_in_a_row_puts_an_archive_to_sleep() -> None:
+def test_the_fifth_failed_connection_in_a_row_puts_an_archive_to_sleep() -> None:
     health = CircuitBreakers()
     for _ in range(4):
-        health.failed("a", 100.0)
+        health.failed("a", 100.0, REFUSED)
         assert health.begin("a", 100.0) is None
-    health.failed("a", 100.0)
+    assert not health.failed("a", 100.0, REFUSED)
     assert health.begin("a", 100.0) == 130.0
     assert health.begin("b", 100.0) is None
     assert health.open_until(129.9) == {"a": 130.0}
@@ -40,9 +56,9 @@ def test_a_success_between_failures_begins_the_count_anew() -> None:
     health = CircuitBreakers()
     for _ in range(3):
         for _ in range(FAILURES - 1):
-            health.failed("a", 0.0)
+            health.failed("a", 0.0, REFUSED)
         health.heard("a", 0.0)
-    health.failed("a", 0.0)
+    health.failed("a", 0.0, REFUSED)
     assert health.begin("a", 0.0) is None
 
 
@@ -76,7 +92,7 @@ def test_every_probe_that_fails_makes_the_pause_longer_up_to_five_minutes() -> N
         now = until
         assert health.begin("a", now) is None
         now += 3.0
-        health.failed("a", now)
+        probe(health, "a", now)
     assert pauses[:4] == [PAUSE, 2 * PAUSE, 3 * PAUSE, 4 * PAUSE]
     assert pauses[9:] == [LONGEST_PAUSE] * 5
 
@@ -84,19 +100,19 @@ def test_every_probe_that_fails_makes_the_pause_longer_up_to_five_minutes() -> N
 def test_a_success_after_long_pauses_begins_with_the_shortest_again() -> None:
     health = open_breaker()
     assert health.begin("a", 30.0) is None
-    health.failed("a", 31.0)
+    probe(health, "a", 31.0)
     assert health.begin("a", 91.0) is None
     health.heard("a", 92.0)
     for _ in range(FAILURES):
         assert health.begin("a", 100.0) is None
-        health.failed("a", 100.0)
+        health.failed("a", 100.0, REFUSED)
     assert health.begin("a", 100.0) == 130.0
 
 
 def test_requests_under_way_that_fail_later_do_not_lengthen_the_pause() -> None:
     health = CircuitBreakers()
     for _ in range(32):
-        health.failed("a", 10.0)
+        health.failed("a", 10.0, REFUSED)
     assert health.open_until(10.0) == {"a": 40.0}
     trouble = health.troubled.get("a")
     assert trouble is not None
@@ -121,7 +137,7 @@ def test_the_last_reason_and_the_number_of_failures_are_remembered() -> None:
 def test_archives_that_are_no_longer_included_are_forgotten() -> None:
     health = open_breaker("a")
     for _ in range(FAILURES):
-        health.failed("b", 0.0)
+        health.failed("b", 0.0, REFUSED)
     health.forget({"b", "c"})
     assert health.begin("a", 1.0) is None
     assert health.open_until(1.0) == {"b": 30.0}
@@ -133,7 +149,7 @@ def test_a_hung_archive_costs_at_most_one_probe_in_half_a_minute(seconds_between
     while now < 3600:
         if health.begin("a", now) is None:
             probes.append(now)
-            health.failed("a", now + 3)
+            probe(health, "a", now + 3)
         now += seconds_between
     assert all(later - earlier >= PAUSE for earlier, later in pairwise(probes))
     assert 3600 / LONGEST_PAUSE <= len(probes) <= 20
@@ -145,7 +161,7 @@ def outage(names: str) -> CircuitBreakers:
     health.forget(set("abcdefghij"))
     for name in names:
         for _ in range(FAILURES):
-            health.failed(name, 0.0)
+            health.failed(name, 0.0, REFUSED)
     return health
 
 
@@ -157,7 +173,7 @@ def test_where_most_sleep_each_is_tried_again_every_second_by_one_caller() -> No
         for name in "abcdef":
             assert health.begin(name, now) is None
             assert health.begin(name, now) is not None
-            health.failed(name, now)
+            probe(health, name, now)
     assert set(health.open_until(now + PAUSE - 0.1)) == set("abcdef")  # and no pause has grown meanwhile
     assert health.open_until(now + PAUSE) == {}
     health.heard("a", now)
@@ -177,8 +193,61 @@ def test_an_outage_of_all_ends_a_second_after_it_is_mended() -> None:
         now += 0.25
         for name in "abcdefghij":
             if health.begin(name, now) is None:
-                health.failed(name, now)
+                probe(health, name, now)
     for name in "abcdefghij":
         if health.begin(name, now + SOON) is None:
             health.heard(name, now + SOON)
     assert health.open_until(now + SOON) == {}
+
+
+@pytest.mark.parametrize("why", [SILENT, PeerGarbled("no pair list"), IbiError("not an answer"), None])
+def test_the_fifth_failure_that_a_reader_can_provoke_asks_for_a_question_of_our_own(
+    why: IbiError | None,
+) -> None:
+    health = CircuitBreakers()
+    assert [health.failed("a", 0.0, why) for _ in range(FAILURES + 3)] == [False] * 4 + [True] + [False] * 3
+    assert health.begin("a", 0.0) is None
+    probe(health, "a", 3.0)
+    assert health.begin("a", 3.0) == 3.0 + PAUSE
+
+
+def test_an_answer_to_our_own_question_closes_the_matter() -> None:
+    health = CircuitBreakers()
+    assert [health.failed("a", 0.0, SILENT) for _ in range(FAILURES)][-1]
+    health.heard("a", 1.0)
+    assert [health.failed("a", 2.0, SILENT) for _ in range(FAILURES)] == [False] * 4 + [True]
+
+
+def test_a_question_of_our_own_that_was_not_sent_or_was_overtaken_by_an_answer_opens_nothing() -> None:
+    health = CircuitBreakers()
+    assert [health.failed("a", 0.0, SILENT) for _ in range(FAILURES)][-1]
+    probe(health, "a", 1.0, None)
+    assert health.failed("a", 2.0, SILENT)  # the next failure asks for another one
+    health.heard("a", 3.0)
+    health.failed("a", 3.5, SILENT)
+    health.probe_failed("a", 2.0, 4.0, SILENT)
+    assert health.begin("a", 4.0) is None
+
+
+def test_what_tells_of_the_question_does_not_count() -> None:
+    health = CircuitBreakers()
+    assert not any(health.failed("a", 0.0, QueryRefused("too long")) for _ in range(9))
+    assert health.troubled == {}
+
+
+def test_failures_of_both_kinds_do_not_add_up_to_failed_connections() -> None:
+    health = CircuitBreakers()
+    for _ in range(FAILURES - 1):
+        health.failed("a", 0.0, SILENT)
+    assert health.failed("a", 0.0, ForbiddenAddress("not there"))
+    assert health.begin("a", 0.0) is None
+
+
+def test_a_plea_for_a_pause_is_checked_at_once_and_lasts_as_long_as_it_says() -> None:
+    health = CircuitBreakers()
+    assert health.failed("a", 0.0, PeerBusy("later", 7))
+    assert health.begin("a", 0.0) is None
+    probe(health, "a", 1.0, PeerBusy("later", 7))
+    assert health.begin("a", 7.9) == 8.0
+    assert health.begin("a", 8.0) is None
+    assert not health.is_half_open("a")

@@ -1,0 +1,84 @@
+"""Questions of the resolver's own: whether an Archive answers at all (threat T10).
+
+They ask where the item of the Archive's own service is. No reader has any part in them, so what comes of them tells of
+the Archive: they, not the questions of readers, open and close a circuit breaker.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from functools import partial
+from typing import TYPE_CHECKING, Final
+
+from ibi.errors import ParseError, PeerError, QueryNotSent
+from ibi.http.client import Deadline
+from ibi.protocol.messages import UrlRequest
+from ibi.protocol.url_list import UrlList
+from ibi.resolver.resolve.answer_reader import body_of, failure_of
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from ibi.errors import IbiError
+    from ibi.http.client import Client, Reply
+    from ibi.resolver.model.archive import Archive
+    from ibi.resolver.resolve.breaker import CircuitBreakers
+
+_OURSELVES: Final = ("127.0.0.1",)  # a question must name an address, and no reader asks
+
+
+class Probes:
+    """The probes of one process. `seconds`: how long an answer may take; `was_late`: `LoopLag.was_late`."""
+
+    def __init__(
+        self,
+        client: Client,
+        breaker: CircuitBreakers,
+        was_late: Callable[[float], bool],
+        seconds: float,
+    ) -> None:
+        self._client = client
+        self._breaker = breaker
+        self._was_late = was_late
+        self._seconds = seconds
+        self.in_flight = 0
+
+    def send(self, archive: Archive, then: Callable[[bool], None] | None = None) -> None:
+        """Ask an Archive, and tell its breaker what comes of it; then call `then` with whether it has answered."""
+        deadline = Deadline(self._seconds)
+        done = partial(self._received, archive.service, deadline, then)
+        target = f"/{archive.name}?{UrlRequest(_OURSELVES, archive.service_ibi).query()}"
+        self.in_flight += 1
+        try:
+            self._client.ask(archive.address, target, deadline, done)
+        except PeerError as error:
+            asyncio.get_running_loop().call_soon(done, error)
+
+    def _received(
+        self,
+        service: str,
+        deadline: Deadline,
+        then: Callable[[bool], None] | None,
+        reply: Reply | PeerError,
+    ) -> None:
+        self.in_flight -= 1
+        why, now = _failure(reply), deadline.now()
+        if why is None:
+            self._breaker.heard(service, now)
+        else:
+            why.with_traceback(None)
+            proves = not (isinstance(why, QueryNotSent) or self._was_late(deadline.begun))
+            self._breaker.probe_failed(service, deadline.begun, now, why if proves else None)
+        if then is not None:
+            then(why is None)
+
+
+def _failure(reply: Reply | PeerError) -> IbiError | None:
+    """Why a reply is no answer; None for one that is, be it that the Archive does not know its own item."""
+    if isinstance(reply, PeerError):
+        return reply
+    try:
+        UrlList.read(body_of(reply))
+    except (PeerError, ParseError) as error:
+        return failure_of(error)
+    return None
