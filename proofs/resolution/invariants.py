@@ -11,6 +11,7 @@ from math import inf
 from typing import TYPE_CHECKING
 
 from ibi.resolver.model.alert import Alert
+from ibi.resolver.resolve.collapsing import LONGEST_HEARD
 from ibi.resolver.resolve.resolution import Redirect as Sent
 from proofs.resolution.answers import ArchiveAnswer, choose, lives, offered, qualifier, speaks_for_itself
 from proofs.resolution.oracle import MOST_ROUNDS, satisfies
@@ -46,8 +47,9 @@ def i1_at_most_one_outcome(scene: Scene) -> Iterator[str]:
 
 def i2_a_redirect_leads_to_a_url_of_an_accepted_answer(scene: Scene) -> Iterator[str]:
     """All that the machine heard was said, by an included Archive, to this very question, and in time."""
+    shares = scene.reader.hardened and not scene.reader.original
     for call in _heard(scene, "hear"):
-        fresh = not scene.reader.original and scene.reader.hardened and _may_be_reused(scene, call, 0.0)
+        fresh = shares and (_may_be_reused(scene, call, 0.0) or _knew_nothing(scene, call))
         if not fresh and not any(_answers(exchange, call) for exchange in scene.exchanges):
             yield f"{call.archive} is heard to say what it did not say"
     if isinstance(scene.outcome, Sent):
@@ -208,6 +210,16 @@ def _may_be_reused(scene: Scene, call: Call, longer: float) -> bool:
         and exchange.conduct.reuse
         and exchange.conduct.reply.pairs.get("acknowledgment.batch") == "yes"
         and min(scene.wall_clock_begins) < exchange.kept + exchange.conduct.reuse + longer
+        for exchange in scene.everything
+    )
+
+
+def _knew_nothing(scene: Scene, call: Call) -> bool:
+    """Whether an Archive has answered this to any reader a moment ago, and it was that it knows nothing."""
+    return any(
+        _answers(exchange, call)
+        and not exchange.conduct.reply.pairs
+        and exchange.answered > scene.begun - LONGEST_HEARD
         for exchange in scene.everything
     )
 

@@ -125,6 +125,19 @@ class AnswerCache:
         except FAULTS:
             return _NEVER
 
+    def unchanged(self, archive: str, since: Snapshot) -> bool:
+        """Whether nothing that an Archive said was forgotten since a snapshot, by any process."""
+        opened, numbers = self._file.opened, self._file.counter.numbers
+        if opened is None or numbers[0] != opened.epoch:
+            return False
+        if numbers[1] == since.epoch + since.number:  # nothing at all was written
+            return True
+        try:
+            with opened.environment.begin() as transaction:
+                return not since.precedes(opened, rows.counts(transaction, opened, rows.archive_key(archive)))
+        except FAULTS:
+            return False
+
     def put(
         self, archive: str, question: str, body: bytes, seconds: float, since: Snapshot | None = None
     ) -> None:

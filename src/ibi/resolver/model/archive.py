@@ -174,9 +174,10 @@ def registered_archive(row: Mapping[str, Any], move: Move | None = None) -> Regi
     )
 
 
-Source = Literal["network", "cache", "stale", "breaker"]
-"""Where a response comes from: just received, from the answer cache, from the cache although it has expired (its
-Archive is silent), or from the circuit breaker, which did not let the query through."""
+Source = Literal["network", "shared", "cache", "stale", "breaker"]
+"""Where a response comes from: just received; received for another reader, and reusable; from the answer cache; from
+the cache although it has expired (its Archive is silent); from the circuit breaker, which did not let the query
+through."""
 
 NOT_KNOWN: Final = UrlList({})
 """The empty answer. 99 of 100 Archives give it, so it is one value and is tested by `is`."""

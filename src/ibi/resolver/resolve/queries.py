@@ -12,8 +12,6 @@ from collections import deque
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
-from msgspec import Struct
-
 from ibi.errors import IbiError, ParseError, PeerError, PeerGarbled, PeerSilent, QueryNotSent
 from ibi.http.client import Deadline, target_part, too_many
 from ibi.http.limits.fair_queue import FairQueue
@@ -21,7 +19,7 @@ from ibi.protocol.url_list import UrlList
 from ibi.resolver.cache.rows import question
 from ibi.resolver.model.archive import NOT_KNOWN, ArchiveResponse
 from ibi.resolver.resolve.answer_reader import AnswerReader, body_of, failure_of, reuse_seconds
-from ibi.resolver.resolve.policy import MOST_LIKELY
+from ibi.resolver.resolve.collapsing import Batch, Collapsing, Query, QuestionUnderWay, RoundUnderWay
 from ibi.resolver.resolve.probes import Probes
 
 if TYPE_CHECKING:
@@ -128,18 +126,18 @@ class LoopLag:
             self._late_at = now
 
 
-class QueryBatch:
+class QueryBatch(Batch):
     """One query to several Archives at the same moment.
 
     `deliver` is called once for each Archive, with its response. `snapshot`: of the answer cache, taken before any
     was asked: what was forgotten since is not cached. `use_cache`: whether a cached answer will do; `share`: whether an
-    answer to the same query in flight will do; `paced`: whether the Archives are many and asked a few at a time;
+    answer to the same question in flight will do; `paced`: whether the Archives are many and asked a few at a time;
     `judged`: whether silence counts as a failure for the circuit breaker.
     """
 
     __slots__ = (
-        *("began", "deadline", "deliver", "in_flight", "judged", "latest", "paced", "query", "question"),
-        *("share", "snapshot", "target", "text", "use_cache", "waits"),
+        *("in_flight", "judged", "latest", "paced", "query", "share", "target", "under_way", "use_cache"),
+        "waits",
     )
 
     def __init__(
@@ -161,19 +159,16 @@ class QueryBatch:
         # An Archive that is asked in the second half of its time could not answer in time: it is not asked.
         self.latest = self.began + seconds / 2
         self.use_cache = self.share = self.paced = False
+        self.ask_again = None
         self.judged = True
+        self.under_way: tuple[QuestionUnderWay, RoundUnderWay] | None = None
         self.in_flight = 0
         self.waits: list[float] = []
         """Seconds that the Archives took that have answered; counted when none is in flight any more."""
 
 
-class _OutgoingQuery(Struct, eq=False):
-    """One query to one Archive; `others`: who else waits for its response."""
-
-    archive: Archive
-    path: TargetPart
+class _OutgoingQuery(Query):
     batch: QueryBatch
-    others: list[Callable[[ArchiveResponse], None]] | None = None
 
 
 class Queries:
@@ -199,7 +194,7 @@ class Queries:
         self._metrics = metrics
         self._now = now
         self._paths: dict[str, tuple[Archive, TargetPart]] = {}
-        self._shared: dict[str, dict[str, _OutgoingQuery]] = {}
+        self._collapsing = Collapsing(cache)
         self._in_flight = 0
         self._unpaced = 0  # of these, so many were sent at once
         self._reading = AnswerReader()
@@ -212,15 +207,17 @@ class Queries:
     def keep_to(self, included: Collection[str]) -> None:
         """Forget the state of Archives that are not among these canonical service IBIs."""
         self._breaker.forget(included)
+        self._collapsing.forget(included)
         self._paths = {name: known for name, known in self._paths.items() if name in included}
 
     def was_late(self, since: float) -> bool:
         """Whether this event loop was late since a time of it, so that silence says nothing of Archives."""
         return self._lag.was_late(since)
 
-    def is_shared(self, text: str) -> bool:
-        """Whether this query is in flight to more than MOST_LIKELY Archives: to join it sends next to nothing."""
-        return len(self._shared.get(text, ())) > MOST_LIKELY
+    def are_under_way(self, archives: Sequence[Archive], query: UrlRequest, text: str) -> bool:
+        """Whether this query is in flight to nearly all of these: to join it sends next to nothing."""
+        now = asyncio.get_running_loop().time()
+        return bool(self._collapsing.under_way) and self._collapsing.covers(archives, query, text, now)
 
     def send(self, archives: Iterable[Archive], batch: QueryBatch) -> None:
         """Send a batch to these Archives and return at once; each response is delivered, now or later.
@@ -229,7 +226,9 @@ class Queries:
         for (RES-03).
         """
         outgoing: list[_OutgoingQuery] = []
-        shared = self._shared.get(batch.text) if batch.share else None
+        shared: dict[str, Query] | None = None
+        if batch.share and batch.question in self._collapsing.under_way:
+            shared = self._collapsing.under_way[batch.question].seen_by(batch.text)
         all_closed, paths = not self._breaker.troubled, self._paths
         plain = shared is None and all_closed and not batch.use_cache and batch.deadline.seconds > 0
         for archive in archives:
@@ -242,11 +241,10 @@ class Queries:
         if outgoing:
             self._start(outgoing, batch)
 
-    def _answered(
-        self, archive: Archive, batch: QueryBatch, shared: dict[str, _OutgoingQuery] | None
-    ) -> bool:
+    def _answered(self, archive: Archive, batch: QueryBatch, shared: dict[str, Query] | None) -> bool:
         """Whether an Archive need not or must not be asked; then its response is delivered, or will be."""
-        if batch.use_cache:
+        sent = shared.get(archive.service) if shared is not None else None
+        if batch.use_cache or (sent is not None and sent.holds):
             kept = self._cache.answer(archive.service, batch.question)
             if kept is not None and kept.fresh_until > self._now():
                 batch.deliver(ArchiveResponse(archive, UrlList.read(kept.body), None, batch.began, "cache"))
@@ -255,8 +253,7 @@ class Queries:
             error: IbiError = QueryNotSent("no time was left to ask it")
             batch.deliver(ArchiveResponse(archive, None, error, batch.began))
             return True
-        in_flight = shared.get(archive.service) if shared is not None else None
-        if in_flight is not None and _join(in_flight, archive, batch):
+        if sent is not None and self._collapsing.join(archive, batch, sent):
             return True
         if not self._breaker.troubled:
             return False
@@ -287,7 +284,14 @@ class Queries:
         self._in_flight += len(outgoing)
         batch.in_flight += len(outgoing)
         if batch.share:
-            self._shared.setdefault(batch.text, {}).update({each.archive.service: each for each in outgoing})
+            sent, under_way = {each.archive.service: each for each in outgoing}, self._collapsing.under_way
+            known = under_way[batch.question] = under_way.get(batch.question) or QuestionUnderWay()
+            round_ = known.rounds[batch.text] = known.rounds.get(batch.text) or RoundUnderWay()
+            known.in_flight += len(outgoing)
+            round_.in_flight += len(outgoing)
+            known.sent.update(sent)
+            round_.sent.update(sent)
+            batch.under_way = known, round_
         if batch.paced:
             self._pacer.add(outgoing)
             return
@@ -342,9 +346,15 @@ class Queries:
 
     def _succeed(self, outgoing: _OutgoingQuery, reply: Reply, answer: UrlList) -> None:
         batch, service = outgoing.batch, outgoing.archive.service
-        if answer.pairs and (seconds := reuse_seconds(reply, answer)):
-            self._cache.put(service, batch.question, reply.body, seconds, batch.snapshot)
         now = batch.deadline.now()
+        if not answer.pairs:
+            outgoing.for_all, outgoing.heard = True, now
+        elif seconds := reuse_seconds(reply, answer):
+            self._cache.put(service, batch.question, reply.body, seconds, batch.snapshot)
+            self._collapsing.reusable[service] = True
+            outgoing.for_all, outgoing.holds, outgoing.heard = True, True, now
+        else:
+            self._collapsing.reusable.setdefault(service, False)
         self._breaker.heard_at[service] = now
         if self._breaker.troubled:
             self._breaker.heard(service, now)
@@ -360,6 +370,7 @@ class Queries:
         if not unproven and self._breaker.failed(outgoing.archive.service, now, why):
             self._probes.send(outgoing.archive)
         self._metrics.queried("garbled" if garbled else "silent", now - batch.began)
+        outgoing.for_all = not garbled  # a refusal may be meant for this reader; silence is for all
         self._deliver(outgoing, ArchiveResponse(outgoing.archive, None, why, now))
 
     def _deliver(self, outgoing: _OutgoingQuery, response: ArchiveResponse) -> None:
@@ -367,31 +378,25 @@ class Queries:
         batch = outgoing.batch
         batch.in_flight -= 1
         self._in_flight -= 1
-        if not batch.paced:
-            self._unpaced -= 1
+        self._unpaced -= not batch.paced
         if not batch.in_flight and batch.waits:
             self._metrics.queried("answered", *batch.waits)
             batch.waits.clear()
-        if batch.share:
-            service, shared = outgoing.archive.service, self._shared.get(batch.text)
-            if shared is not None and shared.get(service) is outgoing:
-                del shared[service]
-                if not shared:
-                    del self._shared[batch.text]
+        if batch.under_way is not None:
+            known, round_ = batch.under_way
+            known.in_flight -= 1
+            round_.in_flight -= 1
+            if not round_.in_flight:
+                del known.rounds[batch.text]
+                round_.sent.clear()  # each leads back to it by its batch
+            if not known.in_flight:
+                del self._collapsing.under_way[batch.question]
+                known.sent.clear()
+            elif outgoing.heard is None:
+                known.drop(outgoing)
+                round_.drop(outgoing)
         if self.fair_queue.queues:
             self.fair_queue.serve()
         batch.deliver(response)
-        for deliver in outgoing.others or ():  # of its own for each: a round writes into its responses
-            deliver(ArchiveResponse(response.archive, response.answer, response.error, response.at))
-
-
-def _join(outgoing: _OutgoingQuery, archive: Archive, batch: QueryBatch) -> bool:
-    """Join a query in flight (singleflight), if it asks the same address and has time enough."""
-    if outgoing.archive.address != archive.address:
-        return False
-    if not outgoing.batch.deadline.lasts(batch.deadline.seconds / 2):
-        return False
-    if outgoing.others is None:
-        outgoing.others = []
-    outgoing.others.append(batch.deliver)
-    return True
+        if outgoing.others is not None:
+            self._collapsing.share(outgoing, response)

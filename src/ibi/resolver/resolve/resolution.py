@@ -49,8 +49,8 @@ class Redirect(NamedTuple):
 
     `answer`: what the Archive answered. `complete`: false where an original was chosen although some Archives were
     silent. `preferred`: whether a faster answer was passed over, since this Archive is known to hold the original.
-    `again`: from the cache, and still fresh. `stale`: from the cache, and expired; used because its Archive is silent,
-    and not acknowledged.
+    `again`: from the cache, and still fresh, or shared with another reader. `stale`: from the cache, and expired; used
+    because its Archive is silent, and not acknowledged.
     """
 
     url: str
@@ -148,7 +148,7 @@ class Resolution:
                 self._unsafe.append(archive)
             return None if self._awaited else self.candidate
         chosen = self._redirect(archive, answer, found, complete=True)
-        if response.source == "cache":
+        if response.source in {"cache", "shared"}:
             chosen = chosen._replace(again=True)
         if not self._awaited:
             return chosen._replace(preferred=True) if self.candidate is not None else chosen

@@ -18,12 +18,14 @@ from __future__ import annotations
 
 import asyncio
 from contextlib import aclosing
+from functools import partial
 from math import inf
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from ibi.errors import PeerSilent
-from ibi.http.client import too_large
+from ibi.errors import PeerSilent, QueryNotSent
+from ibi.http.client import too_large, too_many
 from ibi.resolver.model.archive import ArchiveResponse
+from ibi.resolver.resolve.policy import MOST_LIKELY
 from ibi.resolver.resolve.queries import PER_ARCHIVE, QueryBatch
 
 if TYPE_CHECKING:
@@ -109,7 +111,8 @@ class Round:
         self._inbox: list[ArchiveResponse] = []
         self._probationary_inbox: list[ArchiveResponse] = []
         self._wake: asyncio.Future[bool] | None = None
-        self._queued: QueuedRound | None = None
+        self._queued: list[QueuedRound] = []
+        self._over = False
         self._widening = self._widened = False
         self._known = False
         self.first: Why = plan.why
@@ -144,8 +147,9 @@ class Round:
                     async for response in responses:
                         yield response
         finally:  # what was sent ends in its own time (RES-03); nothing more is
-            if self._queued is not None:
-                self._queries.fair_queue.leave(self._queued)
+            self._over = True
+            for queued in self._queued:
+                self._queries.fair_queue.leave(queued)
 
     async def _probationary_responses(self) -> AsyncGenerator[ArchiveResponse, None]:
         """Yield the responses of the probationary, who are waited for only while no Archive knows the item (T18)."""
@@ -187,17 +191,19 @@ class Round:
             return
         self._widening, self._phase_end = True, self._terms.deadline
         members = self._members()
-        if self._queries.is_shared(self._text):  # others ask the same: joining them costs no Archive anything
-            self._ask_all()
+        if self._queries.are_under_way(members.regular, self.query, self._text):
+            self._ask_all()  # to join others costs no Archive anything
             return
         size = len(members.regular) + len(members.probationary)
-        self._queued = self._queries.fair_queue.enter(self._terms.client, size, self._ask_all)
-        if self._queued is None:
+        queued = self._queries.fair_queue.enter(self._terms.client, size, self._ask_all)
+        if queued is None:
             self.refused = True
+        else:
+            self._queued.append(queued)
 
     def _ask_all(self) -> None:
         """Query every Archive that was not among the first; called by the fair queue, perhaps later."""
-        if self._queued is not None and self._terms.deadline - self._clock() < self._times.per_archive / 2:
+        if self._queued and self._terms.deadline - self._clock() < self._times.per_archive / 2:
             self.refused = True  # its turn came too late: no Archive is asked without enough time to answer
             self._wake_reader()
             return
@@ -209,21 +215,52 @@ class Round:
         self._wake_reader()
 
     def _send(
-        self, archives: Sequence[Archive], waiting: dict[str, Archive], *, use_cache: bool = False
+        self,
+        archives: Sequence[Archive],
+        waiting: dict[str, Archive],
+        *,
+        use_cache: bool = False,
+        again: bool = False,
     ) -> None:
-        """Query Archives. A cached answer is one of a likely holder, so it is looked for only among these."""
+        """Query Archives; `again`: those whose answer to another reader was waited for, and may not be shared.
+
+        A cached answer is one of a likely holder, so it is looked for only among these.
+        """
         if not archives:
             return
         left = self._terms.deadline - self._clock()
         seconds = min(self._times.per_archive, left)
         batch = QueryBatch(self.query, self._text, seconds, self._put, self._terms.snapshot)
-        batch.use_cache, batch.share, batch.paced = use_cache, self._terms.reuse, self._widened
+        batch.use_cache, batch.share, batch.paced = use_cache, self._terms.reuse, self._widened or again
         # An Archive that had less than half of its time is not blamed for silence (T37).
         batch.judged = left >= self._times.per_archive / 2
-        waiting.update({archive.service: archive for archive in archives})
-        self.queried.extend(archives)
-        self.sent += len(archives)
+        if not again:
+            batch.ask_again = self._ask_again
+            waiting.update({archive.service: archive for archive in archives})
+            self.queried.extend(archives)
+            self.sent += len(archives)
         self._queries.send(archives, batch)
+
+    def _ask_again(self, archive: Archive) -> None:
+        """Query an Archive for this reader alone when it is its turn: many may have waited for the same answer."""
+        if self._over or not (archive.service in self._waiting or archive.service in self._probationary):
+            return  # its answer is of no use any more
+        size = max(len(self._members().regular), MOST_LIKELY)
+        ask = partial(self._ask_alone, archive)
+        queued = self._queries.fair_queue.enter(self._terms.client, size, ask)
+        if queued is None:
+            self._put(ArchiveResponse(archive, None, too_many(), self._clock()))
+        else:
+            self._queued.append(queued)
+
+    def _ask_alone(self, archive: Archive) -> None:
+        """Called by the fair queue, perhaps later."""
+        included = self._members().by_service.get(archive.service)
+        if included is None:
+            left = QueryNotSent("it was excluded meanwhile")
+            self._put(ArchiveResponse(archive, None, left, self._clock()))
+        else:
+            self._send((included,), self._waiting, use_cache=True, again=True)
 
     def _put(self, response: ArchiveResponse) -> None:
         """Put a response into the inbox; wake its reader once for all that come in one turn of the loop."""

@@ -203,6 +203,23 @@ def test_what_one_archive_had_forgotten_says_nothing_of_another(memory: AnswerCa
     assert body(memory, "archive/b") is None
 
 
+def test_whether_something_was_forgotten_since_a_snapshot_is_known_of_each_archive(
+    path: Path, memory: AnswerCache
+) -> None:
+    with process(FORGETS, path) as other:
+        assert read_line(other) == "open"
+        snapshot = memory.snapshot()
+        assert memory.unchanged(A, snapshot)
+        memory.put(A, QUESTION, b"x", 60.0)
+        memory.settle()
+        assert memory.unchanged(A, snapshot)
+        tell(other, f"forget|{B}|item/2")
+        assert read_line(other) == "nothing"
+        assert (memory.unchanged(A, snapshot), memory.unchanged(B, snapshot)) == (True, False)
+        assert memory.unchanged(B, memory.snapshot())
+        assert not memory.unchanged(A, memory_rows.Snapshot(-1, -1))
+
+
 @pytest.mark.parametrize("name", ["item/1", ""])
 def test_what_waits_to_be_written_is_forgotten_by_another_process(
     path: Path, memory: AnswerCache, name: str
