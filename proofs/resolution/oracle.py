@@ -156,7 +156,12 @@ class OracleState:
         found = [(line, self._offer(line)) for line in living]
         offers = [(line, each, qualifier(each)) for line, each in found if each is not None]
         claims = [offer for offer in offers if offer[0].pairs.get("state" + offer[2]) == "Original"]
-        for (one, _, here), (other, _, there) in combinations(claims, 2):
+        of_item = [(line, (), "") for line in living if line.pairs.get("state") == "Original"]
+        for (one, _, here), (other, _, there) in combinations(
+            [*claims, *(of_item if self.reader.hardened else [])], 2
+        ):
+            if one is other:
+                continue
             items = names(one.pairs.get("ibi" + here)), names(other.pairs.get("ibi" + there))
             if here == there or not all(items) or items[0] & items[1]:
                 return [Tell("suspect-originals")]

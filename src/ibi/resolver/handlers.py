@@ -17,7 +17,7 @@ from ibi.protocol.relation import Step
 from ibi.resolver.metrics.metrics import REDIRECT
 from ibi.resolver.model.alert import Alert, Kind
 from ibi.resolver.pages.programs import EXPLAIN
-from ibi.resolver.resolve.resolution import Redirected
+from ibi.resolver.resolve.resolution import Redirect, Redirected
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -31,7 +31,6 @@ if TYPE_CHECKING:
     from ibi.resolver.metrics.metrics import Metrics
     from ibi.resolver.model.archive import Archive
     from ibi.resolver.pages.site import Site
-    from ibi.resolver.resolve.resolution import Redirect
     from ibi.resolver.resolve.resolver import Outcome, Resolver
     from ibi.resolver.resolve.upstream import Upstream
     from ibi.runtime.settings import ResolverSettings
@@ -99,6 +98,7 @@ class Handlers:
             decision.url,
             link(persistent, "cite-as"),
             *([("vary", "Accept-Language")] if by_language else []),
+            *([_incomplete(decision)] if isinstance(decision, Redirect) and decision.silent else []),
             afterwards=self._acknowledge(decision, prefetched=prefetched)
             if request.method == "GET"
             else None,
@@ -213,6 +213,11 @@ class Handlers:
         counter = None if self._acknowledgments.has_capacity(archive) else self.counter
         if counter is None or not counter.count_cached(archive, message):
             self._acknowledgments.acknowledge_cached(archive, message)
+
+
+def _incomplete(decision: Redirect) -> tuple[str, str]:
+    """The header of a redirect to an original that not all Archives have spoken about (note 6)."""
+    return "ibi-incomplete", f"{decision.silent} of {decision.asked}"
 
 
 _parse_cached = lru_cache(maxsize=1024)(PersistentURL.parse)

@@ -172,7 +172,7 @@ def _reason(decision: Redirect | Redirected, trace: Trace) -> str:
     if decision.stale:
         return STALE
     if trace.original_required:
-        return ONLY_ORIGINAL if decision.complete else ONLY_ORIGINAL_HEARD
+        return ONLY_ORIGINAL_HEARD if decision.silent else ONLY_ORIGINAL
     return KNOWN if decision.preferred else FIRST
 
 

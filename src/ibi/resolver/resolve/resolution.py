@@ -24,6 +24,7 @@ from ibi.resolver.resolve.selection import (
     Offer,
     alternatives,
     contradicting,
+    item_claims,
     next_requests,
     offered,
     preferred,
@@ -47,8 +48,8 @@ MAX_ROUNDS: Final = 32
 class Redirect(NamedTuple):
     """Send the reader to `url`; then acknowledge it to `archive`, if that gave a URL key.
 
-    `answer`: what the Archive answered. `complete`: false where an original was chosen although some Archives were
-    silent. `preferred`: whether a faster answer was passed over, since this Archive is known to hold the original.
+    `answer`: what the Archive answered. `silent`: how many of the `asked` Archives were silent where an original was
+    chosen. `preferred`: whether a faster answer was passed over, since this Archive is known to hold the original.
     `again`: from the cache, and still fresh. `stale`: from the cache, and expired; used because its Archive is silent,
     and not acknowledged.
     """
@@ -58,10 +59,16 @@ class Redirect(NamedTuple):
     found: WantedEntry
     acknowledgment: Acknowledgment | None
     answer: UrlList
-    complete: bool
+    silent: int = 0
+    asked: int = 0
     preferred: bool = False
     again: bool = False
     stale: bool = False
+
+    @property
+    def complete(self) -> bool:
+        """Whether an original was chosen among the answers of all Archives."""
+        return not self.silent
 
 
 class Redirected(NamedTuple):
@@ -147,7 +154,7 @@ class Resolution:
             if answer.pairs and answer.state is not ItemState.DELETED and self._found(answer) is not None:
                 self._unsafe.append(archive)
             return None if self._awaited else self.candidate
-        chosen = self._redirect(archive, answer, found, complete=True)
+        chosen = self._redirect(archive, answer, found)
         if response.source == "cache":
             chosen = chosen._replace(again=True)
         if not self._awaited:
@@ -169,7 +176,7 @@ class Resolution:
         found = self._wanted(archive, answer)
         if found is None:
             return None
-        chosen = self._redirect(archive, answer, found, complete=False)
+        chosen = self._redirect(archive, answer, found)
         return chosen._replace(acknowledgment=None, stale=True)
 
     def take(self) -> Redirect | None:
@@ -197,21 +204,24 @@ class Resolution:
     def _original(
         self, living: list[ArchiveResponse], *, may_go_on: bool
     ) -> Redirect | UrlRequest | Alert | None:
-        """The one Original among all answers (RES-08, AMB-51); None if the wanted item is nowhere yet."""
+        """The one Original among all answers (RES-08, AMB-51); None if the wanted item is nowhere yet.
+
+        The item itself is claimed by whoever calls it an Original, be it that the wanted URL is not there (note 6).
+        """
         offers = [
             Offer(heard.archive, _answer(heard), found)
             for heard in living
             if (found := self._found(_answer(heard))) is not None
         ]
         claims = [offer for offer in offers if offer.found.entry.state is ItemState.ORIGINAL]
-        suspects = contradicting(claims)
+        suspects = contradicting(claims if self._policy.strict else [*claims, *item_claims(living)])
         if suspects:
             return self._alert(Kind.SUSPECT_ORIGINALS, [claim.archive for claim in suspects])
         if claims:
             claim = preferred(claims, self._relation, self._preference)
             if not self._policy.leads(claim.archive, claim.found.entry.url):
                 return self._alert(Kind.UNSAFE_URL, [claim.archive])
-            return self._redirect(*claim, complete=not self._silent)
+            return self._redirect(*claim)._replace(silent=len(self._silent), asked=self._asked())
         if may_go_on and offers and not self._policy.strict:
             for heard in living:  # the item may be asked for by its own name before an alert (note 7)
                 further = self._lead(_answer(heard))
@@ -267,7 +277,11 @@ class Resolution:
         self._answered = set()
         return self.query
 
-    def _redirect(self, archive: Archive, answer: UrlList, found: WantedEntry, *, complete: bool) -> Redirect:
+    def _asked(self) -> int:
+        """How many Archives were asked, and have answered or were silent."""
+        return len(self._answered | self._silent.keys())
+
+    def _redirect(self, archive: Archive, answer: UrlList, found: WantedEntry) -> Redirect:
         entry = found.entry
         url = entry.url or ""
         last = found.relation.steps[-1:]
@@ -285,7 +299,7 @@ class Resolution:
             )
         foreign = self._url.foreign_query
         location = with_query(url, foreign) if foreign else url
-        return Redirect(location, archive, found, acknowledgment, answer, complete)
+        return Redirect(location, archive, found, acknowledgment, answer)
 
     def _kind(self, living: list[ArchiveResponse]) -> Kind:
         """Why there is no redirect, as far as that is known (RES-13, note 6)."""
@@ -298,7 +312,7 @@ class Resolution:
         return Kind.DELETED if self._heard and not living else Kind.NOT_FOUND
 
     def _alert(self, kind: Kind, archives: list[Archive]) -> Alert:
-        queried = len(self._answered | self._silent.keys())
+        queried = self._asked()
         cause = kind  # what it would be if all had answered
         # The known holder may say that the item was removed, however many Archives are silent (note 6).
         removed = kind is Kind.DELETED and any(heard.archive.service == self._holder for heard in self._heard)
@@ -311,7 +325,7 @@ class Resolution:
             url=self._persistent,
             ibi=str(self._url.ibi),
             round=Coverage(queried, tuple(self._silent.values())),
-            archives=tuple(archive.name for archive in archives),
+            archives=tuple(dict.fromkeys(archive.name for archive in archives)),
             timestamp=removed_on(answers) if kind is Kind.DELETED else "",
             alternates=tuple(sorted(others.items())) if cause is Kind.NO_TRANSLATION else (),
             proposals=tuple(others.values()) if cause is Kind.NOT_FOUND else (),

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from ibi.identifier.forms import IBIForms
     from ibi.protocol.language import LanguagePreference
     from ibi.protocol.persistent_url import PersistentURL
-    from ibi.resolver.model.archive import Archive
+    from ibi.resolver.model.archive import Archive, ArchiveResponse
 
 
 MOST_ALTERNATIVES: Final = 30
@@ -156,11 +156,20 @@ class Offer(NamedTuple):
 
     def contradicts(self, other: Offer) -> bool:
         """Whether both cannot be the original: for one relation there is one, and each item has one (ARC-03)."""
-        if other is self:
+        if other.archive is self.archive:
             return False
         mine, theirs = self.found.entry.forms, other.found.entry.forms
         same_item = mine is None or theirs is None or mine.shares(theirs)
         return same_item or self.found.relation == other.found.relation
+
+
+def item_claims(living: Iterable[ArchiveResponse]) -> list[Offer]:
+    """The claims to the original of the item that was asked for, with its URL or without (T05)."""
+    return [
+        Offer(heard.archive, heard.answer, WantedEntry(ITEM, heard.answer.entry()))
+        for heard in living
+        if heard.answer is not None and heard.answer.state is ItemState.ORIGINAL
+    ]
 
 
 def contradicting(claims: Sequence[Offer]) -> list[Offer]:
