@@ -121,7 +121,7 @@ def i10_the_first_that_satisfies_is_taken_at_once(scene: Scene) -> Iterator[str]
     chosen = next(
         (e.answered for e in _last_round(scene, probationary=True) if name_at(e.address) == archive), inf
     )
-    grace = TIMES.grace if scene.watch and scene.watch.oracle.holder else 0.0
+    grace = TIMES.grace if scene.watch and scene.watch.oracle.awaited else 0.0
     if chosen > first + grace + _TINY or scene.ended > first + grace + _TINY:
         yield f"taken at {scene.ended:.3f} from an answer of {chosen:.3f}, though one satisfied at {first:.3f}"
 

@@ -78,12 +78,14 @@ def satisfies(reader: Reader, question: Question, line: ArchiveAnswer) -> str | 
 class OracleState:
     """What is remembered of one resolution from round to round.
 
-    `holder`: who is known to have the original of what is asked for now, if that counts (note 7).
+    `holder`: who is known to have the original of what is asked for now, if that counts (note 7). `awaited`: that one;
+    at first sight, who has the prefix of the item (note 48).
     """
 
     reader: Reader
     question: Question
     holder: str | None = None
+    awaited: str | None = None
     questions: set[Question] = field(default_factory=set)
     known_as: set[Question] = field(default_factory=set)  # the same, under names that answers gave
     fallbacks: list[Question] = field(default_factory=list)
@@ -102,13 +104,13 @@ class OracleState:
             return None
         if (
             may_wait
-            and self.holder is not None
-            and self.holder not in silent | {line.archive for line in lines}
+            and self.awaited is not None
+            and self.awaited not in silent | {line.archive for line in lines}
         ):
             return None
         found = [(line.archive, satisfies(self.reader, self.question, line)) for line in lines]
         good = [Redirect(archive, url) for archive, url in found if url is not None]
-        return next((each for each in good if each.archive == self.holder), good[0] if good else None)
+        return next((each for each in good if each.archive == self.awaited), good[0] if good else None)
 
     def close(
         self, lines: Sequence[ArchiveAnswer], silent: set[str], *, may_go_on: bool = True
@@ -139,7 +141,7 @@ class OracleState:
 
     def turn(self, question: Question, holder: str | None) -> None:
         """A new round has begun with this question."""
-        self.question, self.holder = question, holder
+        self.question, self.holder, self.awaited = question, holder, holder
         self.questions.add(question)
         self.known_as |= self.ways.get(question, set())
         self.rounds += 1

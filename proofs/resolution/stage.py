@@ -40,6 +40,7 @@ class Index:
 
     def __init__(self) -> None:
         self.places: dict[str, HolderHint] = {}
+        self.firsts: dict[str, str] = {}
 
     def of(self, canonical: str) -> HolderHint:
         """What is known of a name."""
@@ -51,7 +52,20 @@ class Index:
         """The first original stays."""
         for name in canonicals:
             place = self.of(name)
-            self.places[name] = HolderHint(hint or place.hint, place.original or original)
+            known = original if place.original is None else place.original
+            self.places[name] = HolderHint(hint or place.hint, known)
+
+    def first(self, canonical: str) -> str | None:
+        """Who was seen first with the original."""
+        return self.firsts.get(canonical, self.of(canonical).original)
+
+    def dispute(self, canonicals: Iterable[str]) -> None:
+        """Several claim it."""
+        for name in canonicals:
+            place = self.of(name)
+            if place.original:
+                self.firsts[name] = place.original
+            self.places[name] = HolderHint(place.hint, "")
 
     def moved(self, canonicals: Iterable[str], original: str) -> None:
         """The original is elsewhere now."""

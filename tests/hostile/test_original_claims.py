@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 REP = "example.org/w@80/2020/01.02.00.00"
 DEMANDED = "?ibiurl.requireditemstatus=Original"
 
-ASKED = [
+WANTED = [
     ("", "", "url", "state"),
     ("/missing.pdf", "", "url", "state"),
     ("!", "GetLastEdition", "url.lastedition", "state.lastedition"),
@@ -56,10 +56,10 @@ def alerts(running: Running) -> list[Entry]:
 
 
 @pytest.mark.proves("RES-08", "RES-10")
-@pytest.mark.parametrize(("asked", "verb", "url", "state"), ASKED)
+@pytest.mark.parametrize(("wanted", "verb", "url", "state"), WANTED)
 @pytest.mark.parametrize("says_item", [True, False])
 def test_two_originals_are_an_alert_also_where_the_true_one_lacks_what_was_asked(
-    tmp_path: Path, asked: str, verb: str, url: str, state: str, *, says_item: bool
+    tmp_path: Path, wanted: str, verb: str, url: str, state: str, *, says_item: bool
 ) -> None:
     offer = {url: "http://liar.example/x", state: "Original", "urlkey": "1234567890"}
     liar = archive("liar", 1, body_of("liar", offer | ({"state": "Original"} if says_item else {})))
@@ -67,10 +67,10 @@ def test_two_originals_are_an_alert_also_where_the_true_one_lacks_what_was_asked
 
     async def scene() -> None:
         async with resolver(tmp_path, [liar, holder, archive("other", 3)]) as running:
-            answer = await running.ask(f"/{REP}{asked}{DEMANDED}")
+            answer = await running.ask(f"/{REP}{wanted}{DEMANDED}")
             assert (answer.status, answer.location) == (409, None)
             assert all(name.encode() in answer.body for name in (liar.service, holder.service))
-            explained = await running.ask(f"/-/explain/{REP}{asked}{DEMANDED}", "Accept: application/json")
+            explained = await running.ask(f"/-/explain/{REP}{wanted}{DEMANDED}", "Accept: application/json")
             assert b'"suspect-originals"' in explained.body
             await until(lambda: alerts(running))
 

@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from ibi.resolver.acknowledgments.queue import AcknowledgmentQueue
     from ibi.resolver.cache_policy import CachePolicy
     from ibi.resolver.metrics.metrics import Metrics
+    from ibi.resolver.model.alert import Coverage
     from ibi.resolver.model.archive import Archive
     from ibi.resolver.pages.site import Site
     from ibi.resolver.resolve.resolver import Outcome, Resolver
@@ -94,11 +95,12 @@ class Handlers:
         if isinstance(decision, Alert):
             return self._site.resolution_alert(request, decision, outcome.trace)
         by_language = _BARE_TRANSLATION in url.relation.steps or isinstance(decision, Redirected)
+        coverage = decision.coverage if isinstance(decision, Redirect) else None
         response = redirect(
             decision.url,
             link(persistent, "cite-as"),
             *([("vary", "Accept-Language")] if by_language else []),
-            *([_incomplete(decision)] if isinstance(decision, Redirect) and decision.silent else []),
+            *([_incomplete(coverage)] if coverage is not None and coverage.silent else []),
             afterwards=self._acknowledge(decision, prefetched=prefetched)
             if request.method == "GET"
             else None,
@@ -215,9 +217,9 @@ class Handlers:
             self._acknowledgments.acknowledge_cached(archive, message)
 
 
-def _incomplete(decision: Redirect) -> tuple[str, str]:
+def _incomplete(coverage: Coverage) -> tuple[str, str]:
     """The header of a redirect to an original that not all Archives have spoken about (note 6)."""
-    return "ibi-incomplete", f"{decision.silent} of {decision.asked}"
+    return "ibi-incomplete", f"{len(coverage.silent)} of {coverage.queried}"
 
 
 _parse_cached = lru_cache(maxsize=1024)(PersistentURL.parse)

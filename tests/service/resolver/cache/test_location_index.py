@@ -113,6 +113,23 @@ def test_the_last_hint_counts_and_the_first_original_stays_until_it_is_moved(ind
     assert index.of("item <lambda>") == index.of("item settle") == HolderHint("service/a", "service/c")
 
 
+def test_where_several_have_claimed_an_original_none_counts_as_its_holder_any_more(index: HintCache) -> None:
+    for wait in (lambda _: None, settle):
+        name, new = f"item {wait.__name__}", f"new {wait.__name__}"
+        index.remember([name], hint="service/a", original="service/a")
+        wait(index)
+        index.dispute([name, new])
+        for each in (name, new):
+            wait(index)
+            index.remember([each], hint="service/b", original="service/b")
+            assert index.of(each) == HolderHint("service/b", "")
+        assert index.first(name) == "service/a"
+    settle(index)
+    assert index.of("item settle") == index.of("new <lambda>") == HolderHint("service/b", "")
+    assert index.first("item <lambda>") == index.first("item settle") == "service/a"
+    assert index.first("unknown") is None
+
+
 def test_hints_are_there_after_a_restart(path: Path) -> None:
     long_name = "x" * 512
     first = HintCache(path)
