@@ -159,13 +159,17 @@ class OracleState:
         offers = [(line, each, qualifier(each)) for line, each in found if each is not None]
         claims = [offer for offer in offers if offer[0].pairs.get("state" + offer[2]) == "Original"]
         of_item = [(line, (), "") for line in living if line.pairs.get("state") == "Original"]
-        for (one, _, here), (other, _, there) in combinations(
+        for (one, at, here), (other, there_at, there) in combinations(
             [*claims, *(of_item if self.reader.hardened else [])], 2
         ):
             if one is other:
                 continue
             items = names(one.pairs.get("ibi" + here)), names(other.pairs.get("ibi" + there))
-            if here == there or not all(items) or items[0] & items[1]:
+            if here != there and not (here and there):  # one claims the item itself
+                owners = _owner(one, at), _owner(other, there_at)
+                if owners[0] & owners[1]:
+                    return [Tell("suspect-originals")]
+            elif here == there or not all(items) or items[0] & items[1]:
                 return [Tell("suspect-originals")]
         if not claims:
             none = self._tell("no-original")
@@ -216,3 +220,9 @@ class OracleState:
 
     def _tell(self, kind: str) -> Tell:
         return Tell("incomplete" if self.silent or self.no_archives else kind)
+
+
+def _owner(line: ArchiveAnswer, steps: Steps) -> Names:
+    """The item that a claim is about: metadata without a name are those of the item that has them."""
+    own = names(line.pairs.get("ibi" + qualifier(steps)))
+    return own or names(line.pairs.get("ibi" + qualifier(steps[:-1])))

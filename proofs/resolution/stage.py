@@ -47,13 +47,18 @@ class Index:
         return self.places.get(canonical, HolderHint(None, None))
 
     def remember(
-        self, canonicals: Iterable[str], *, hint: str | None = None, original: str | None = None
+        self,
+        canonicals: Iterable[str],
+        *,
+        hint: str | None = None,
+        original: str | None = None,
+        early: bool = False,
     ) -> None:
         """The first original stays."""
         for name in canonicals:
             place = self.of(name)
             known = original if place.original is None else place.original
-            self.places[name] = HolderHint(hint or place.hint, known)
+            self.places[name] = HolderHint(hint or place.hint, known, early if hint else place.early)
 
     def first(self, canonical: str) -> str | None:
         """Who was seen first with the original."""

@@ -196,7 +196,7 @@ def test_at_first_sight_the_archive_of_the_prefix_goes_before_a_faster_one(tmp_p
     home, liar = Claimant("w", 1, after=0.15), Claimant("liar", 2)
 
     async def scene() -> None:
-        async with resolver(tmp_path, [home, liar]) as running:
+        async with resolver(tmp_path, [home, liar], grace_seconds=1.0) as running:
             assert (await running.ask(f"/{ITEMS[0]}")).location == f"http://w.example/{ITEMS[0]}"
             await known(running, home, ITEMS[:1])
             explained = await running.ask(f"/-/explain/{ITEMS[1]}", "Accept: application/json")
@@ -211,6 +211,13 @@ def test_at_first_sight_the_archive_of_the_prefix_goes_before_a_faster_one(tmp_p
             for item in ITEMS[2:4]:
                 assert (await running.ask(f"/{item}")).location == f"http://w.example/{item}"
             await known(running, home, ITEMS[2:4])
+            # Where it has said that it knows nothing of an item, another one is asked alone from then on.
+            home.state = ""
+            assert (await running.ask(f"/{ITEMS[4]}")).location == f"http://liar.example/{ITEMS[4]}"
+            await known(running, liar, ITEMS[4:5])
+            questions = len(home.questions)
+            assert (await running.ask(f"/{ITEMS[4]}")).location == f"http://liar.example/{ITEMS[4]}"
+            assert len(home.questions) == questions
 
     asyncio.run(scene())
 

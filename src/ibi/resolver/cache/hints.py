@@ -27,7 +27,7 @@ MOST_BYTES: Final = 1024 * 1024 * 1024
 _ROW = struct.Struct(">II")  # the numbers of the hint and of the original; 0: none
 _NUMBER = struct.Struct(">I")
 _NOTHING = bytes(_ROW.size)
-_DISPUTED: Final = 1 << 31  # beside the number of the original: several have claimed it
+_MARK: Final = 1 << 31  # beside the number of the hint: it is early; of the original: it is disputed
 _KEY_BYTES: Final = 12
 _DROPPED_AT_ONCE = 20_000  # many more than come in a batch
 
@@ -36,11 +36,13 @@ class HolderHint(NamedTuple):
     """Who holds an item, as canonical service IBIs; None where that is not known.
 
     `hint`: who answered last; `original`: who was the first to hold the original, or has it since it was moved; ""
-    where several have claimed it, so that none counts as its holder (threat T05).
+    where several have claimed it, so that none counts as its holder (threat T05). `early`: whether the hint was taken
+    while an Archive whose service has the item's prefix had not been heard (threat T04).
     """
 
     hint: str | None
     original: str | None
+    early: bool = False
 
 
 class _HintChange(NamedTuple):
@@ -50,6 +52,7 @@ class _HintChange(NamedTuple):
     original: str | None
     moved: bool = False
     disputed: bool = False
+    early: bool = False
 
     def then(self, later: _HintChange) -> _HintChange:
         """This one, and then a later one."""
@@ -59,6 +62,7 @@ class _HintChange(NamedTuple):
             self.original if keep else later.original,
             self.moved or later.moved,
             self.disputed or later.disputed,
+            self.early if later.hint is None else later.early,
         )
 
 
@@ -101,7 +105,7 @@ class HintCache:
         place = self._read(key)
         if note is not None:
             place = place.then(note)
-        return HolderHint(place.hint, "" if place.disputed else place.original)
+        return HolderHint(place.hint, "" if place.disputed else place.original, place.early)
 
     def first(self, canonical: str) -> str | None:
         """Who was the first to show the original of an item, whatever others have claimed since."""
@@ -110,11 +114,16 @@ class HintCache:
         return (self._read(key) if note is None else self._read(key).then(note)).original
 
     def remember(
-        self, canonicals: Iterable[str], *, hint: str | None = None, original: str | None = None
+        self,
+        canonicals: Iterable[str],
+        *,
+        hint: str | None = None,
+        original: str | None = None,
+        early: bool = False,
     ) -> None:
         """Keep who answered for the names of an item, and who holds its original; the first original stays."""
         for canonical in canonicals:
-            self._behind.put(_key(canonical), _HintChange(hint, original))
+            self._behind.put(_key(canonical), _HintChange(hint, original, early=early))
 
     def moved(self, canonicals: Iterable[str], original: str) -> None:
         """Keep that the original is elsewhere now."""
@@ -155,13 +164,18 @@ class HintCache:
                 if row is None:
                     return _NO_ROW
                 known = self._known(opened).names
-                hint, marked = _ROW.unpack(row)
-                numbers = hint, marked & ~_DISPUTED
+                marked = _ROW.unpack(row)
+                numbers = marked[0] & ~_MARK, marked[1] & ~_MARK
                 for number in numbers:
                     if number not in known:
                         service = transaction.get(_NUMBER.pack(number), db=services)
                         known[number] = None if service is None else service.decode("utf-8", "replace")
-                return _HintChange(known[hint], known[numbers[1]], disputed=marked >= _DISPUTED)
+                return _HintChange(
+                    known[numbers[0]],
+                    known[numbers[1]],
+                    disputed=marked[1] >= _MARK,
+                    early=marked[0] >= _MARK,
+                )
             finally:
                 transaction.abort()
         except FAULTS:  # the thread that writes will meet it too, and mend it
@@ -230,12 +244,12 @@ class HintCache:
 def _row(row: bytes, note: _HintChange, numbers: dict[str | None, int]) -> bytes:
     """A row of the file with a note added; what the note names and `numbers` does not is another row in any case."""
     hint, marked = _ROW.unpack(row)
-    original, disputed = marked & ~_DISPUTED, _DISPUTED if note.disputed else marked & _DISPUTED
+    original, disputed = marked & ~_MARK, _MARK if note.disputed else marked & _MARK
     if note.hint is not None:
-        hint = numbers.get(note.hint, -1)
+        hint = (numbers.get(note.hint, -1) & ~_MARK) | (_MARK if note.early else 0)
     if note.original is not None and (note.moved or original == 0):
         original = numbers.get(note.original, -1)
-    return _ROW.pack(hint & 0xFFFFFFFF, original & ~_DISPUTED & 0xFFFFFFFF | disputed)
+    return _ROW.pack(hint & 0xFFFFFFFF, original & ~_MARK & 0xFFFFFFFF | disputed)
 
 
 def _number(transaction: lmdb.Transaction[bytes], services: lmdb._Database, service: str) -> int:

@@ -62,18 +62,15 @@ class Knowledge:
             return
         answer, service = chosen.answer, chosen.archive.service
         shows_original = answer.state is ItemState.ORIGINAL and hint.original not in {service, ""}
-        if hint.hint == service and not shows_original:
+        if hint.hint == service and not (shows_original or hint.early):
             return  # all of this is known, as it mostly is
-        if hint.original is None and _comes_too_early(query, chosen, responses, members):
-            if hint.hint is None:
-                return  # the next reader's sight is the first one, again
-            shows_original = False
+        early = hint.original is None and _comes_too_early(query, chosen, responses, members)
+        shows_original = shows_original and not early  # the next reader's sight is the first one, again
         names = {query.ibi.canonical, *(answer.forms.canonicals if answer.forms else ())}
         forms = answer.forms or _forms(query.ibi) if shows_original else None
         is_first = forms is not None and hint.original is None
-        if hint.hint != service or is_first:
-            new_hint = None if hint.hint == service else service
-            self.hints.remember(names, hint=new_hint, original=service if is_first else None)
+        if (hint.hint, hint.early) != (service, early) or is_first:
+            self.hints.remember(names, hint=service, original=service if is_first else None, early=early)
         if forms is None:
             return
         if hint.original is None:

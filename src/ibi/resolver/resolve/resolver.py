@@ -211,7 +211,7 @@ class Resolver:
         query, members, policy, knowledge = resolution.query, self._members(), self._policy, self._knowledge
         hint = knowledge.hints.of(query.ibi.canonical) if policy.remembers else NO_HINT
         home: Archive | None = None
-        if hint == NO_HINT or hint.original == "":
+        if hint == NO_HINT or hint.early or hint.original == "":
             homes = members.by_prefix.get(query.ibi.prefix.lower(), ())
             home = homes[0] if len(homes) == 1 else None
         holder = hint.original if hint.original in members.by_service else None

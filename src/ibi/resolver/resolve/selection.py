@@ -158,9 +158,20 @@ class Offer(NamedTuple):
         """Whether both cannot be the original: for one relation there is one, and each item has one (ARC-03)."""
         if other.archive is self.archive:
             return False
+        if self.found.relation == other.found.relation:
+            return True
+        if ITEM in {self.found.relation, other.found.relation}:
+            mine, theirs = self._item(), other._item()
+            return mine is not None and theirs is not None and mine.shares(theirs)
         mine, theirs = self.found.entry.forms, other.found.entry.forms
-        same_item = mine is None or theirs is None or mine.shares(theirs)
-        return same_item or self.found.relation == other.found.relation
+        return mine is None or theirs is None or mine.shares(theirs)
+
+    def _item(self) -> IBIForms | None:
+        """Which item it is, or is about: metadata without a name of their own are those of what leads to them."""
+        steps = self.found.relation.steps
+        if self.found.entry.forms is not None or len(steps) < 2:  # noqa: PLR2004 - one step from the item itself
+            return self.found.entry.forms or self.answer.forms
+        return self.answer.entry(Relation(steps[:-1])).forms
 
 
 def item_claims(living: Iterable[ArchiveResponse]) -> list[Offer]:

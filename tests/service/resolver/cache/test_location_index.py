@@ -130,6 +130,20 @@ def test_where_several_have_claimed_an_original_none_counts_as_its_holder_any_mo
     assert index.first("unknown") is None
 
 
+def test_an_early_hint_is_so_until_the_next_one(index: HintCache) -> None:
+    for wait in (lambda _: None, settle):
+        name = f"item {wait.__name__}"
+        index.remember([name], hint="service/a", early=True)
+        wait(index)
+        assert index.of(name) == HolderHint("service/a", None, early=True)
+        index.remember([name], original="service/b")
+        wait(index)
+        assert index.of(name) == HolderHint("service/a", "service/b", early=True)
+        index.remember([name], hint="service/a")
+        wait(index)
+        assert index.of(name) == HolderHint("service/a", "service/b")
+
+
 def test_hints_are_there_after_a_restart(path: Path) -> None:
     long_name = "x" * 512
     first = HintCache(path)

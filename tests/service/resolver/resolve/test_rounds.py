@@ -67,7 +67,7 @@ def play(
 
 
 def place(running: Running) -> tuple[str | None, str | None]:
-    return running.knows.hints.of(REP.lower())
+    return running.knows.hints.of(REP.lower())[:2]
 
 
 def service(name: str) -> str:
@@ -430,5 +430,5 @@ def test_what_was_learned_survives_the_process(tmp_path: Path) -> None:
 
     play(tmp_path, cast, first)
     index = HintCache(tmp_path / "hints")
-    assert index.of(REP.lower()) == (service("a"), service("a"))
+    assert index.of(REP.lower()) == (service("a"), service("a"), False)
     index.close()
