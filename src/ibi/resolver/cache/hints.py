@@ -27,7 +27,7 @@ MOST_BYTES: Final = 1024 * 1024 * 1024
 _ROW = struct.Struct(">II")  # the numbers of the hint and of the original; 0: none
 _NUMBER = struct.Struct(">I")
 _NOTHING = bytes(_ROW.size)
-_MARK: Final = 1 << 31  # beside the number of the hint: it is early; of the original: it is disputed
+_FLAG: Final = 1 << 31  # beside the number of the hint: it is early; of the original: it is disputed
 _KEY_BYTES: Final = 12
 _DROPPED_AT_ONCE = 20_000  # many more than come in a batch
 
@@ -165,7 +165,7 @@ class HintCache:
                     return _NO_ROW
                 known = self._known(opened).names
                 marked = _ROW.unpack(row)
-                numbers = marked[0] & ~_MARK, marked[1] & ~_MARK
+                numbers = marked[0] & ~_FLAG, marked[1] & ~_FLAG
                 for number in numbers:
                     if number not in known:
                         service = transaction.get(_NUMBER.pack(number), db=services)
@@ -173,8 +173,8 @@ class HintCache:
                 return _HintChange(
                     known[numbers[0]],
                     known[numbers[1]],
-                    disputed=marked[1] >= _MARK,
-                    early=marked[0] >= _MARK,
+                    disputed=marked[1] >= _FLAG,
+                    early=marked[0] >= _FLAG,
                 )
             finally:
                 transaction.abort()
@@ -244,12 +244,12 @@ class HintCache:
 def _row(row: bytes, note: _HintChange, numbers: dict[str | None, int]) -> bytes:
     """A row of the file with a note added; what the note names and `numbers` does not is another row in any case."""
     hint, marked = _ROW.unpack(row)
-    original, disputed = marked & ~_MARK, _MARK if note.disputed else marked & _MARK
+    original, disputed = marked & ~_FLAG, _FLAG if note.disputed else marked & _FLAG
     if note.hint is not None:
-        hint = (numbers.get(note.hint, -1) & ~_MARK) | (_MARK if note.early else 0)
+        hint = (numbers.get(note.hint, -1) & ~_FLAG) | (_FLAG if note.early else 0)
     if note.original is not None and (note.moved or original == 0):
         original = numbers.get(note.original, -1)
-    return _ROW.pack(hint & 0xFFFFFFFF, original & ~_MARK & 0xFFFFFFFF | disputed)
+    return _ROW.pack(hint & 0xFFFFFFFF, original & ~_FLAG & 0xFFFFFFFF | disputed)
 
 
 def _number(transaction: lmdb.Transaction[bytes], services: lmdb._Database, service: str) -> int:

@@ -110,6 +110,11 @@ class MirroredArchives(RegistryDatabase):
         elsewhere = rows.keys() & (before.keys() - mirrored.keys())
         return MirrorChanges(len(added), len(changes), len(gone), len(elsewhere))
 
+    def forget_mirrored(self, source: str) -> None:
+        """Remove those that came with the lists of one resolver, whatever they are known to hold."""
+        with self._transaction() as connection:
+            connection.execute(delete(archives).where(archives.c.mirrored_from == source))
+
 
 def _row(each: ListedArchive, source: str, issued: str, now: float) -> dict[str, Any]:
     return {
