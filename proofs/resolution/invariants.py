@@ -59,8 +59,9 @@ def i2_a_redirect_leads_to_a_url_of_an_accepted_answer(scene: Scene) -> Iterator
 
 
 def i4_two_claims_that_can_be_reached_are_an_alert(scene: Scene) -> Iterator[str]:
-    """Two Archives that claim the original of one relation, in answers that came in time."""
-    claims = Counter(relation for _, relation in _claims(scene, probationary=False))
+    """Two Archives that claim the original of one relation, or of the item, in answers that came in time."""
+    every = {*_claims(scene, probationary=False), *_item_claims(scene, probationary=False)}
+    claims = Counter(relation for _, relation in every)
     if max(claims.values(), default=0) > 1 and not (
         isinstance(scene.outcome, Alert) and scene.outcome.status == 409
     ):
@@ -68,9 +69,10 @@ def i4_two_claims_that_can_be_reached_are_an_alert(scene: Scene) -> Iterator[str
 
 
 def i5_one_claim_among_complete_answers_is_followed(scene: Scene) -> Iterator[str]:
-    """Unless a reader must not be sent there."""
+    """Unless a reader must not be sent there, or another Archive claims the item."""
     claims = _claims(scene, probationary=True)
-    if len(claims) == 1 and not _on_probation(scene) and not _silent(scene):
+    others = {archive for archive, _ in _item_claims(scene, probationary=True)} - {each[0] for each in claims}
+    if len(claims) == 1 and not others and not _on_probation(scene) and not _silent(scene):
         unsafe = isinstance(scene.outcome, Alert) and scene.outcome.status == 502
         followed = isinstance(scene.outcome, Sent) and str(scene.outcome.archive.service_ibi) == claims[0][0]
         if not followed and not unsafe:
@@ -121,7 +123,7 @@ def i10_the_first_that_satisfies_is_taken_at_once(scene: Scene) -> Iterator[str]
     chosen = next(
         (e.answered for e in _last_round(scene, probationary=True) if name_at(e.address) == archive), inf
     )
-    grace = TIMES.grace if scene.watch and scene.watch.oracle.holder else 0.0
+    grace = TIMES.grace if scene.watch and scene.watch.oracle.awaited else 0.0
     if chosen > first + grace + _TINY or scene.ended > first + grace + _TINY:
         yield f"taken at {scene.ended:.3f} from an answer of {chosen:.3f}, though one satisfied at {first:.3f}"
 
@@ -282,6 +284,14 @@ def _claims(scene: Scene, *, probationary: bool) -> list[tuple[str, str]]:
         if line and found is not None and line.pairs.get("state" + qualifier(found)) == "Original":
             claims.append((line.archive, qualifier(found)))
     return claims
+
+
+def _item_claims(scene: Scene, *, probationary: bool) -> list[tuple[str, str]]:
+    """Who calls the item itself an original, where that is demanded; the strict policy looks at offers alone."""
+    if not (scene.reader.original and scene.reader.hardened):
+        return []
+    lines = (_line(scene, exchange) for exchange in _last_round(scene, probationary=probationary))
+    return [(line.archive, "") for line in lines if line and line.pairs.get("state") == "Original"]
 
 
 def _silent(scene: Scene) -> bool:

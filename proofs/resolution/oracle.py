@@ -78,12 +78,14 @@ def satisfies(reader: Reader, question: Question, line: ArchiveAnswer) -> str | 
 class OracleState:
     """What is remembered of one resolution from round to round.
 
-    `holder`: who is known to have the original of what is asked for now, if that counts (note 7).
+    `holder`: who is known to have the original of what is asked for now, if that counts (note 7). `awaited`: that one;
+    at first sight, who has the prefix of the item (note 48).
     """
 
     reader: Reader
     question: Question
     holder: str | None = None
+    awaited: str | None = None
     questions: set[Question] = field(default_factory=set)
     known_as: set[Question] = field(default_factory=set)  # the same, under names that answers gave
     fallbacks: list[Question] = field(default_factory=list)
@@ -102,13 +104,13 @@ class OracleState:
             return None
         if (
             may_wait
-            and self.holder is not None
-            and self.holder not in silent | {line.archive for line in lines}
+            and self.awaited is not None
+            and self.awaited not in silent | {line.archive for line in lines}
         ):
             return None
         found = [(line.archive, satisfies(self.reader, self.question, line)) for line in lines]
         good = [Redirect(archive, url) for archive, url in found if url is not None]
-        return next((each for each in good if each.archive == self.holder), good[0] if good else None)
+        return next((each for each in good if each.archive == self.awaited), good[0] if good else None)
 
     def close(
         self, lines: Sequence[ArchiveAnswer], silent: set[str], *, may_go_on: bool = True
@@ -139,7 +141,7 @@ class OracleState:
 
     def turn(self, question: Question, holder: str | None) -> None:
         """A new round has begun with this question."""
-        self.question, self.holder = question, holder
+        self.question, self.holder, self.awaited = question, holder, holder
         self.questions.add(question)
         self.known_as |= self.ways.get(question, set())
         self.rounds += 1
@@ -156,9 +158,18 @@ class OracleState:
         found = [(line, self._offer(line)) for line in living]
         offers = [(line, each, qualifier(each)) for line, each in found if each is not None]
         claims = [offer for offer in offers if offer[0].pairs.get("state" + offer[2]) == "Original"]
-        for (one, _, here), (other, _, there) in combinations(claims, 2):
+        of_item = [(line, (), "") for line in living if line.pairs.get("state") == "Original"]
+        for (one, at, here), (other, there_at, there) in combinations(
+            [*claims, *(of_item if self.reader.hardened else [])], 2
+        ):
+            if one is other:
+                continue
             items = names(one.pairs.get("ibi" + here)), names(other.pairs.get("ibi" + there))
-            if here == there or not all(items) or items[0] & items[1]:
+            if here != there and not (here and there):  # one claims the item itself
+                owners = _owner(one, at), _owner(other, there_at)
+                if owners[0] & owners[1]:
+                    return [Tell("suspect-originals")]
+            elif here == there or not all(items) or items[0] & items[1]:
                 return [Tell("suspect-originals")]
         if not claims:
             none = self._tell("no-original")
@@ -209,3 +220,9 @@ class OracleState:
 
     def _tell(self, kind: str) -> Tell:
         return Tell("incomplete" if self.silent or self.no_archives else kind)
+
+
+def _owner(line: ArchiveAnswer, steps: Steps) -> Names:
+    """The item that a claim is about: metadata without a name are those of the item that has them."""
+    own = names(line.pairs.get("ibi" + qualifier(steps)))
+    return own or names(line.pairs.get("ibi" + qualifier(steps[:-1])))

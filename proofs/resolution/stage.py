@@ -40,18 +40,37 @@ class Index:
 
     def __init__(self) -> None:
         self.places: dict[str, HolderHint] = {}
+        self.firsts: dict[str, str] = {}
 
     def of(self, canonical: str) -> HolderHint:
         """What is known of a name."""
         return self.places.get(canonical, HolderHint(None, None))
 
     def remember(
-        self, canonicals: Iterable[str], *, hint: str | None = None, original: str | None = None
+        self,
+        canonicals: Iterable[str],
+        *,
+        hint: str | None = None,
+        original: str | None = None,
+        early: bool = False,
     ) -> None:
         """The first original stays."""
         for name in canonicals:
             place = self.of(name)
-            self.places[name] = HolderHint(hint or place.hint, place.original or original)
+            known = original if place.original is None else place.original
+            self.places[name] = HolderHint(hint or place.hint, known, early if hint else place.early)
+
+    def first(self, canonical: str) -> str | None:
+        """Who was seen first with the original."""
+        return self.firsts.get(canonical, self.of(canonical).original)
+
+    def dispute(self, canonicals: Iterable[str]) -> None:
+        """Several claim it."""
+        for name in canonicals:
+            place = self.of(name)
+            if place.original:
+                self.firsts[name] = place.original
+            self.places[name] = HolderHint(place.hint, "")
 
     def moved(self, canonicals: Iterable[str], original: str) -> None:
         """The original is elsewhere now."""

@@ -37,7 +37,7 @@ class Watch:
     """The oracle's side of one resolution: what has been heard in this round, and in `calls` all that happened."""
 
     def __init__(self, reader: Reader, question: Question, holder: str | None) -> None:
-        self.oracle = OracleState(reader, question, holder)
+        self.oracle = OracleState(reader, question, holder, holder)
         self.lines: list[ArchiveAnswer] = []
         self.silent: set[str] = set()
         self.may_wait = True
@@ -130,9 +130,10 @@ def _watched(machine: type[Resolution]) -> type[Any]:
             reader = Reader(languages, url.original_required, not policy.strict)
             self.watch = Watch(reader, question_of(self.query), None)
 
-        def expect(self, holder: str | None) -> None:
-            super().expect(holder)
+        def expect(self, holder: str | None, home: str | None = None) -> None:
+            super().expect(holder, home)
             self.watch.oracle.holder = None if self._policy.strict else holder
+            self.watch.oracle.awaited = None if self._policy.strict else holder or home
 
         def hear(self, response: ArchiveResponse) -> Sent | None:
             archive, answer = str(response.archive.service_ibi), response.answer

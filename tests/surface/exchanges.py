@@ -132,6 +132,7 @@ def at_the_resolver() -> Iterator[Ask]:
 def _alerts_of_the_resolver() -> Iterator[Ask]:
     r = RESOLVER
     original = "ibiurl.requireditemstatus=Original"
+    yield from _get(r, f"/{CLAIMED}")  # the first sight of the original; at an alert there would be none
     for path in (
         "archive.example/first/2026/O3.02.10.15",  # bad-url
         UNKNOWN,  # not-found

@@ -325,15 +325,23 @@ def _own_catalogue(directory: DataDirectory, settings: ArchiveSettings) -> Catal
 
 
 def request_exclusions(
-    catalogue: Catalogue, resolvers: Resolvers, urls: Sequence[str]
+    catalogue: Catalogue, resolvers: Resolvers, urls: Sequence[str], *, for_good: bool
 ) -> list[MembershipRecord]:
-    """Ask resolvers to exclude this Archive while it is not served; return its memberships afterwards."""
+    """Ask resolvers to exclude this Archive while it is not served; return its memberships afterwards.
+
+    `for_good`: it will not be back.
+    """
 
     async def request() -> list[MembershipRecord]:
         client = Client(AddressPolicy(allow_private=True))
         try:
             return await resolver_memberships.request_exclusions(
-                resolvers.wanted(ibi.__version__), urls, client, MembershipStore(catalogue), time.time
+                resolvers.wanted(ibi.__version__),
+                urls,
+                client,
+                MembershipStore(catalogue),
+                time.time,
+                for_good=for_good,
             )
         finally:
             await client.close()

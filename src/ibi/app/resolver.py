@@ -100,7 +100,7 @@ def _open_stores(data: Path, settings: ResolverSettings, names: Names) -> Stores
         ),
         Metrics(data),
         FailureWindows(data / "attempts", time.time),
-        HoldingsFilters(data / "filters", known.archives, client, time.time),
+        HoldingsFilters(data / "filters", known.archives, client, time.time, known.away),
         names,
     )
 

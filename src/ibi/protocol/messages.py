@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
+from datetime import datetime
 from typing import TYPE_CHECKING, ClassVar, Final, TypeVar, final
 
 from ibi.errors import ParseError
@@ -185,18 +186,19 @@ class _Switch:
 
     def query(self) -> str:
         """The query string, names in alphabetical order."""
-        return write_query(
-            [
-                (terms.ARCHIVE_ADDRESS, self.address),
-                ("archiveadmemailaddress", self.admin_mail),
-                ("archiveip", self.ip),
-                ("archiveplatformversion", self.platform_version),
-                ("archiveprotocol", self.protocol),
-                ("archiveserviceibi", str(self.service_ibi)),
-                ("registrationkey", self.key),
-                (terms.SERVICE_SUBJECT, self.subject.value),
-            ]
-        )
+        return write_query(self._pairs())
+
+    def _pairs(self) -> list[tuple[str, str]]:
+        return [
+            (terms.ARCHIVE_ADDRESS, self.address),
+            ("archiveadmemailaddress", self.admin_mail),
+            ("archiveip", self.ip),
+            ("archiveplatformversion", self.platform_version),
+            ("archiveprotocol", self.protocol),
+            ("archiveserviceibi", str(self.service_ibi)),
+            ("registrationkey", self.key),
+            (terms.SERVICE_SUBJECT, self.subject.value),
+        ]
 
     def __repr__(self) -> str:
         """Without the key, which must not reach a log."""
@@ -212,11 +214,20 @@ class InclusionRequest(_Switch):
 
 
 @final
+@dataclass(frozen=True, slots=True, repr=False)
 class ExclusionRequest(_Switch):
-    """An Archive asks to take part no longer, at the resolver (MSG-20)."""
+    """An Archive asks to take part no longer, at the resolver (MSG-20).
 
-    __slots__ = ()
+    `end`: until when, as "2026-11-21T10:00:00Z", or "never"; "" where it does not say (note 48).
+    """
+
     subject = Subject.EXCLUSION
+    end: str = ""
+
+    def query(self) -> str:
+        """The query string, names in alphabetical order."""
+        end = [(terms.EXCLUSION_END, self.end)] if self.end else []
+        return write_query(sorted([*self._pairs(), *end]))
 
 
 @final
@@ -257,7 +268,7 @@ def read_request(raw_query: str) -> Request:
         case Subject.INCLUSION:
             return InclusionRequest(*_switch_values(values))
         case Subject.EXCLUSION:
-            return ExclusionRequest(*_switch_values(values))
+            return ExclusionRequest(*_switch_values(values), _end(values.get(terms.EXCLUSION_END, "")))
         case _:
             raise ParseError("request", subject, "no service knows this subject")
 
@@ -303,6 +314,16 @@ def _switch_values(values: dict[str, str]) -> tuple[str, IBI, str, str, str, str
         raise ParseError("key", "", "a key is ten digits or more, perhaps twice with a hyphen between")
     ibi = parse_ibi(_mandatory(values, "archiveserviceibi"))
     return address, ibi, canonical_ip(_mandatory(values, "archiveip")), version, mail, key, protocol
+
+
+def _end(text: str) -> str:
+    if text not in {"", terms.NEVER}:
+        try:
+            datetime.strptime(text, "%Y-%m-%dT%H:%M:%S%z")
+        except ValueError:
+            problem = "an exclusion ends at a moment such as 2026-11-21T10:00:00Z, or never"
+            raise ParseError("request", text, problem) from None
+    return text
 
 
 def _mandatory(values: dict[str, str], name: str) -> str:

@@ -16,6 +16,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 from ibi.errors import ForbiddenAddress, ParseError
@@ -336,7 +337,14 @@ def _resolver(
     seconds = settings.archive_seconds
     queries = Queries(client, breakers, knowledge.cache, stores.metrics, knowledge.now, seconds)
     return Resolver(
-        queries, registry.archives, policy, _times(settings), knowledge, stores.filters, generation
+        queries,
+        registry.archives,
+        policy,
+        _times(settings),
+        knowledge,
+        stores.filters,
+        generation=generation,
+        away=partial(registry.away, settings.original_days * 86_400),
     )
 
 

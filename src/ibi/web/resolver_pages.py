@@ -226,6 +226,7 @@ MEANINGS: Final = {
     "stale_after_seconds": "Seconds after which an older answer of a silent Archive is used",
     "stale_seconds": "Seconds for which such an older answer may be used; 0: never",
     "negative_seconds": "Seconds for which it is remembered that nobody holds an item; 0: not at all",
+    "original_days": "Days for which an Archive that is excluded keeps the originals that it is known for",
     "request_rate": "Resolutions a second for which one reader may have Archives asked; 0: nobody is limited",
     "request_burst": "How many of them at once",
     "admin": "Mail address of whoever runs this resolver",

@@ -118,13 +118,14 @@ class Here:
 
     requests: dict[str, InclusionRequest]
     on: bool = True
+    retired: bool = False
     records: dict[str, MembershipRecord] = field(default_factory=dict)
     now: float = 1_700_000_000
 
     def __post_init__(self) -> None:
         self.notes = Notes(self.records)
         self.all = Memberships(
-            lambda: WantedMemberships(dict(self.requests), self.on),
+            lambda: WantedMemberships(dict(self.requests), self.on, self.retired),
             Client(AddressPolicy(allow_private=True)),
             self.notes,
             lambda: self.now,

@@ -170,7 +170,7 @@ def test_an_explanation_of_a_redirect_tells_each_round_and_the_reason() -> None:
     trace = _trace()
     chosen = archive_of(ARCHIVE)
     found = WantedEntry(ITEM, Entry())
-    decision = Redirect("http://a/b", chosen, found, None, UrlList({}), complete=True)
+    decision = Redirect("http://a/b", chosen, found, None, UrlList({}))
     page = Page(explanation(Explanation(decision, trace), "pt-BR"))
     assert "http://a/b" in page.links
     assert {"Rodada 1", "conhece o item", "4 ms", "GetLastEdition", "não foi esperado"} <= page.words

@@ -69,7 +69,8 @@ class Resolvers:
         """The inclusion request for each resolver; `version` is that of the software."""
         request = self.settings.inclusion_request(version)
         on = self.settings.switched_on and not self.settings.retired
-        return WantedMemberships({url: replace(request, key=key) for url, key in self.keys.items()}, on=on)
+        requests = {url: replace(request, key=key) for url, key in self.keys.items()}
+        return WantedMemberships(requests, on, self.settings.retired)
 
     def switching(self, *, on: bool) -> Resolvers:
         """Switch the Archive on or off at all of them. Raises SetupError for an Archive that has retired."""

@@ -25,6 +25,7 @@ from ibi.errors import ParseError, PeerError, PeerGarbled, SetupError
 from ibi.identifier.forms import parse_ibi
 from ibi.protocol.messages import ExclusionRequest
 from ibi.protocol.replies import ExclusionStatus, InclusionStatus
+from ibi.protocol.vocabulary import NEVER
 from ibi.runtime.tasks import cancel_tasks
 
 if TYPE_CHECKING:
@@ -50,6 +51,9 @@ LONGEST_PAUSE: Final = 60.0
 HEARTBEAT = 60.0
 """Seconds after which an included Archive requests inclusion again: a replayed message that switched it off, or that
 included another machine in its place, has no effect for longer than this (threat T17)."""
+
+AWAY_SECONDS: Final = 60.0
+"""How long an Archive that is stopped expects to be away, as it tells its resolvers: a restart takes less."""
 
 LOOK_EVERY = 0.5
 """Seconds between two looks at the wanted memberships."""
@@ -117,21 +121,28 @@ class Membership:
                 # Archives that were included together do not send their heartbeats together for ever.
                 await asyncio.sleep(_about(HEARTBEAT, 0.9))
 
-    async def leave(self) -> None:
-        """Request exclusion until it is granted, or the resolver does not know the Archive."""
+    async def leave(self, end: str = "") -> None:
+        """Request exclusion until it is granted, or the resolver does not know the Archive.
+
+        `end`: NEVER where the Archive will not be back, so that its originals may be known to be elsewhere.
+        """
         pause = FIRST_PAUSE
-        while not await self.request_exclusion():
+        while not await self.request_exclusion(end):
             await asyncio.sleep(_about(pause))
             pause = min(2 * pause, LONGEST_PAUSE)
 
-    async def request_exclusion(self) -> bool:
-        """Request exclusion once, if inclusion was ever requested; return whether no request is left to send."""
-        if not self.inclusion_requested:
+    async def request_exclusion(self, end: str = "") -> bool:
+        """Request exclusion once, until `end`, if the Archive may be included; return whether it needs no other one.
+
+        One that is excluded already still has to tell that it is so for good.
+        """
+        is_known = end != NEVER or self.member.standing is not MembershipStanding.EXCLUDED
+        if not self.inclusion_requested and is_known:
             return True
         request = self.request
         goodbye = ExclusionRequest(
             request.address, request.service_ibi, request.ip, request.platform_version, request.admin_mail,
-            request.key,
+            request.key, end=end,
         )  # fmt: skip
         try:
             ExclusionStatus.read(await self._ask(goodbye.query(), EXCLUSION_SECONDS))
@@ -218,15 +229,19 @@ def _about(seconds: float, least: float = 0.5) -> float:
     return seconds * random.uniform(least, 1.0)  # noqa: S311 - no secret depends on it
 
 
-_Doing = Literal["stay", "pause", "leave"]
+_Doing = Literal["stay", "pause", "retire", "leave"]
 
 
 @dataclass(frozen=True, slots=True)
 class WantedMemberships:
-    """Where an Archive takes part by its settings: the request for each resolver, by root URL, and whether it is on."""
+    """Where an Archive takes part by its settings: the request for each resolver, by root URL, and whether it is on.
+
+    `retired`: it is off for good.
+    """
 
     requests: dict[str, InclusionRequest]
     on: bool
+    retired: bool = False
 
 
 @dataclass(eq=False, slots=True)
@@ -284,8 +299,11 @@ class Memberships:
             await cancel_tasks(task for _, task in self._tasks.values())
 
     async def stop(self) -> None:
-        """Request exclusion at every resolver, once and concurrently; the Archive stops whatever they reply."""
-        await asyncio.gather(*(membership.request_exclusion() for membership in self._memberships.values()))
+        """Request exclusion for a while at every resolver, once and at the same time; the Archive stops in any case."""
+        end = timestamp_text(int(self.now() + AWAY_SECONDS))
+        await asyncio.gather(
+            *(membership.request_exclusion(end) for membership in self._memberships.values())
+        )
 
     async def close(self) -> None:
         """End the connections."""
@@ -297,7 +315,7 @@ class Memberships:
             membership = self._memberships.get(url)
             if membership is None or membership.request != request:
                 self._memberships[url] = self._make(url, request, membership, known)
-            self._do(url, "stay" if wanted.on else "pause")
+            self._do(url, "stay" if wanted.on else "retire" if wanted.retired else "pause")
         for url in self._memberships.keys() - wanted.requests.keys():
             self._do(url, "leave")
             if self._tasks[url][1].done():
@@ -333,13 +351,13 @@ class Memberships:
         if what == "stay":
             task = asyncio.create_task(membership.stay())
         else:
-            task = asyncio.create_task(self._leave(membership, for_good=what == "leave"))
+            task = asyncio.create_task(self._leave(membership, what))
         task.add_done_callback(_log_fault)
         self._tasks[url] = (what, task)
 
-    async def _leave(self, membership: Membership, *, for_good: bool) -> None:
-        await membership.leave()
-        if for_good:
+    async def _leave(self, membership: Membership, what: _Doing) -> None:
+        await membership.leave("" if what == "pause" else NEVER)
+        if what == "leave":
             await self.kept.forget(membership.member.resolver)
 
     def _end(self, url: str) -> None:
@@ -354,10 +372,12 @@ async def request_exclusions(
     client: Client,
     kept: MembershipStore,
     now: Callable[[], float],
+    *,
+    for_good: bool,
 ) -> list[MembershipRecord]:
     """Request exclusion once of resolvers that may have included the Archive, while it is not served.
 
-    Returns the memberships then. Raises SetupError.
+    `for_good`: it will not be back. Returns the memberships then. Raises SetupError.
     """
     known = await asyncio.to_thread(kept.read)
     memberships_there = [
@@ -365,7 +385,8 @@ async def request_exclusions(
         for url in resolvers
         if url in known and url in wanted.requests
     ]
-    await asyncio.gather(*(membership.request_exclusion() for membership in memberships_there))
+    end = NEVER if for_good else ""
+    await asyncio.gather(*(membership.request_exclusion(end) for membership in memberships_there))
     return [membership.member for membership in memberships_there]
 
 

@@ -131,6 +131,10 @@ class _Builder(NamedTuple):
             return
         if any(step.kind is Kind.LAST_EDITION for step in wanted.steps):
             self._add_next_edition()
+        # The original is claimed also where it lacks what was asked of it (T05, note 6). An answer that leads to
+        # the next edition has no such pair in Example 10.2.
+        if say.NEXT_EDITION not in self.pairs and self.relations.item.holding is not None:
+            self.pairs[say.STATE] = self.relations.item.holding.state.value
         for lead in wanted.leading():
             self._add_names(lead)
         if any(step.parameter for step in wanted.steps):

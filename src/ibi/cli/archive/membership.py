@@ -73,7 +73,7 @@ def _leave(args: argparse.Namespace) -> int:
             before = Resolvers.read(args.data)
             before.leaving(url).write(args.data)
         if stopped:
-            _ask_for_exclusion(directory(args), before, [url], for_good=True)
+            _ask_for_exclusion(directory(args), before, [url], for_good=True, forgetting=True)
     tell("this Archive has left {url}", url=url)
     return 0
 
@@ -111,16 +111,21 @@ def _not_served(here: DataDirectory) -> Iterator[bool]:
 
 
 def _ask_for_exclusion(
-    here: DataDirectory, resolvers: Resolvers, urls: list[str], *, for_good: bool = False
+    here: DataDirectory,
+    resolvers: Resolvers,
+    urls: list[str],
+    *,
+    for_good: bool = False,
+    forgetting: bool = False,
 ) -> None:
     """Ask resolvers to exclude this Archive, and print what came of it; after a power cut they may still include it."""
     from ibi.app.archive import request_exclusions
     from ibi.archive.store.tables.memberships import forget
 
     with here.catalogue() as catalogue:
-        for member in request_exclusions(catalogue, resolvers, urls):
+        for member in request_exclusions(catalogue, resolvers, urls, for_good=for_good):
             tell_line(_line(member))
-        if for_good:
+        if forgetting:
             with catalogue.writing() as writer:
                 for url in urls:
                     forget(writer.run, url)
@@ -302,7 +307,7 @@ def _leave_for_good(args: argparse.Namespace) -> int:
             resolvers = Resolvers.read(args.data)
             replace(resolvers.settings, switched_on=False, retired=True).write(args.data)
         if stopped:
-            _ask_for_exclusion(here, resolvers, list(resolvers.keys))
+            _ask_for_exclusion(here, resolvers, list(resolvers.keys), for_good=True)
         else:
             _print_outcome(here, resolvers, on=False)
     with here.catalogue() as catalogue:

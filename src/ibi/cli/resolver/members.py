@@ -222,6 +222,8 @@ def _import(args: argparse.Namespace) -> int:
             own = host_ports((settings.address, *settings.aliases))
             found = read_list(_text(args.list), key, time.time(), own, settings.service)
         done = apply_list(registry, found, key)
+        if args.forget:
+            registry.forget_mirrored(key)
     counts = {
         "added": done.added,
         "changed": done.changed,

@@ -35,6 +35,7 @@ settings:
   stale_after_seconds      after how long an older answer of a silent Archive is used
   stale_seconds            how old that may be; 0: never used; counts once the resolver is started anew
   negative_seconds         how long it is remembered that nobody holds an item; 0: not at all
+  original_days            how many days an Archive that is excluded keeps the originals that it is known for
   request_rate             resolutions a second that one reader may have Archives asked for; 0: no limit
   request_burst            how many of them at once
   admin                    the mail address of whoever runs it; '' for none

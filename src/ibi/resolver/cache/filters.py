@@ -27,7 +27,7 @@ from ibi.runtime.durable_files import make_folder
 from ibi.runtime.tasks import cancel_tasks
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Collection, Sequence
     from pathlib import Path
 
     from ibi.http.client import Client
@@ -81,7 +81,8 @@ class _NoFilter(PeerError):
 class HoldingsFilters:
     """The filters in `folder`; `now` gives POSIX seconds.
 
-    `archives` gives the included Archives, `client` a client that lets filters through (`LIMITS`); it is closed here.
+    `archives` gives the included Archives, `away` the services of those that are excluded and may be back, `client` a
+    client that lets filters through (`LIMITS`); it is closed here.
     Raises SetupError where the folder cannot be used.
     """
 
@@ -91,10 +92,12 @@ class HoldingsFilters:
         archives: Callable[[], Sequence[Archive]],
         client: Callable[[], Client],
         now: Callable[[], float],
+        away: Callable[[], Collection[str]] = tuple,
     ) -> None:
         self._folder = folder
         self._archives = archives
         self._client = client
+        self._away = away
         self._now = now
         self._kept: dict[str, _Kept] = {}  # by the names of the files
         self.published: tuple[tuple[str, Bloom], ...] = ()
@@ -176,7 +179,8 @@ class HoldingsFilters:
                     if name not in self._busy and self._due.get(name, 0.0) <= now:
                         task = asyncio.create_task(self._refresh(name, archive, places))
                         self._busy[name] = task
-                for name in self._kept.keys() - included.keys():
+                # What an Archive has published stays true while it is switched off (threat T04).
+                for name in self._kept.keys() - included.keys() - {_file_of(each) for each in self._away()}:
                     with suppress(OSError):
                         (self._folder / name).unlink()
                 self._due = {name: due for name, due in self._due.items() if name in included}

@@ -27,6 +27,7 @@ MOST_BYTES: Final = 1024 * 1024 * 1024
 _ROW = struct.Struct(">II")  # the numbers of the hint and of the original; 0: none
 _NUMBER = struct.Struct(">I")
 _NOTHING = bytes(_ROW.size)
+_FLAG: Final = 1 << 31  # beside the number of the hint: it is early; of the original: it is disputed
 _KEY_BYTES: Final = 12
 _DROPPED_AT_ONCE = 20_000  # many more than come in a batch
 
@@ -34,19 +35,24 @@ _DROPPED_AT_ONCE = 20_000  # many more than come in a batch
 class HolderHint(NamedTuple):
     """Who holds an item, as canonical service IBIs; None where that is not known.
 
-    `hint`: who answered last; `original`: who was the first to hold the original, or has it since it was moved.
+    `hint`: who answered last; `original`: who was the first to hold the original, or has it since it was moved; ""
+    where several have claimed it, so that none counts as its holder (threat T05). `early`: whether the hint was taken
+    while an Archive whose service has the item's prefix had not been heard (threat T04).
     """
 
     hint: str | None
     original: str | None
+    early: bool = False
 
 
 class _HintChange(NamedTuple):
-    """What is to be written of one item."""
+    """What is to be written of one item, or is in the file."""
 
     hint: str | None
     original: str | None
     moved: bool = False
+    disputed: bool = False
+    early: bool = False
 
     def then(self, later: _HintChange) -> _HintChange:
         """This one, and then a later one."""
@@ -55,7 +61,12 @@ class _HintChange(NamedTuple):
             later.hint or self.hint,
             self.original if keep else later.original,
             self.moved or later.moved,
+            self.disputed or later.disputed,
+            self.early if later.hint is None else later.early,
         )
+
+
+_NO_ROW: Final = _HintChange(None, None)
 
 
 class _ServiceNumbers:
@@ -97,21 +108,37 @@ class HintCache:
         key = _key(canonical)
         note = self._behind.pending(key)
         place = self._read(key)
-        if note is None:
-            return place
-        return HolderHint(*_HintChange(place.hint, place.original).then(note)[:2])
+        if note is not None:
+            place = place.then(note)
+        return HolderHint(place.hint, "" if place.disputed else place.original, place.early)
+
+    def first(self, canonical: str) -> str | None:
+        """Who was the first to show the original of an item, whatever others have claimed since."""
+        key = _key(canonical)
+        note = self._behind.pending(key)
+        return (self._read(key) if note is None else self._read(key).then(note)).original
 
     def remember(
-        self, canonicals: Iterable[str], *, hint: str | None = None, original: str | None = None
+        self,
+        canonicals: Iterable[str],
+        *,
+        hint: str | None = None,
+        original: str | None = None,
+        early: bool = False,
     ) -> None:
         """Keep who answered for the names of an item, and who holds its original; the first original stays."""
         for canonical in canonicals:
-            self._behind.put(_key(canonical), _HintChange(hint, original))
+            self._behind.put(_key(canonical), _HintChange(hint, original, early=early))
 
     def moved(self, canonicals: Iterable[str], original: str) -> None:
         """Keep that the original is elsewhere now."""
         for canonical in canonicals:
             self._behind.put(_key(canonical), _HintChange(original, original, moved=True))
+
+    def dispute(self, canonicals: Iterable[str]) -> None:
+        """Keep that several have claimed the original, for good: no Archive counts as its holder any more."""
+        for canonical in canonicals:
+            self._behind.put(_key(canonical), _HintChange(None, None, disputed=True))
 
     def is_empty(self) -> bool:
         """Whether nothing is known of any item, as in a new file."""
@@ -130,28 +157,34 @@ class HintCache:
         self._behind.close()
         self._file.close()
 
-    def _read(self, key: bytes) -> HolderHint:
+    def _read(self, key: bytes) -> _HintChange:
         opened = self._file.opened
         if opened is None:
-            return HolderHint(None, None)
+            return _NO_ROW
         hints, services = opened.tables
         try:
             transaction = opened.environment.begin(hints)
             try:
                 row = transaction.get(key)
                 if row is None:
-                    return HolderHint(None, None)
+                    return _NO_ROW
                 known = self._known(opened).names
-                numbers = _ROW.unpack(row)
+                marked = _ROW.unpack(row)
+                numbers = marked[0] & ~_FLAG, marked[1] & ~_FLAG
                 for number in numbers:
                     if number not in known:
                         service = transaction.get(_NUMBER.pack(number), db=services)
                         known[number] = None if service is None else service.decode("utf-8", "replace")
-                return HolderHint(known[numbers[0]], known[numbers[1]])
+                return _HintChange(
+                    known[numbers[0]],
+                    known[numbers[1]],
+                    disputed=marked[1] >= _FLAG,
+                    early=marked[0] >= _FLAG,
+                )
             finally:
                 transaction.abort()
         except FAULTS:  # the thread that writes will meet it too, and mend it
-            return HolderHint(None, None)
+            return _NO_ROW
 
     def _known(self, opened: Opened) -> _ServiceNumbers:
         services = self._services
@@ -217,12 +250,13 @@ class HintCache:
 
 def _row(row: bytes, note: _HintChange, numbers: dict[str | None, int]) -> bytes:
     """A row of the file with a note added; what the note names and `numbers` does not is another row in any case."""
-    hint, original = _ROW.unpack(row)
+    hint, marked = _ROW.unpack(row)
+    original, disputed = marked & ~_FLAG, _FLAG if note.disputed else marked & _FLAG
     if note.hint is not None:
-        hint = numbers.get(note.hint, -1)
+        hint = (numbers.get(note.hint, -1) & ~_FLAG) | (_FLAG if note.early else 0)
     if note.original is not None and (note.moved or original == 0):
         original = numbers.get(note.original, -1)
-    return _ROW.pack(hint & 0xFFFFFFFF, original & 0xFFFFFFFF)
+    return _ROW.pack(hint & 0xFFFFFFFF, original & ~_FLAG & 0xFFFFFFFF | disputed)
 
 
 def _number(transaction: lmdb.Transaction[bytes], services: lmdb._Database, service: str) -> int:

@@ -4,7 +4,7 @@
 |---|---|
 | registered, unregistered, approved, rotated | `ibi` of the Archive's service; `by`: command, form, mail, mirror |
 | included | `ibi`; `address` of the Archive; `confirmed`: 1 or 0; `source`: the address that asked for it |
-| excluded | `ibi`; `source`; `address` and `still_answers` 1: it was excluded, but is there |
+| excluded | `ibi`; `source`; `end`: a moment or never; `address` and `still_answers` 1: it was excluded, but is there |
 | moved-address | `ibi`; `before`, `address`: the old and the new one; `outcome`: done or held; `source`; `confirmed`; |
 | | `allowed`: 1 if an administrator allowed it; `old_answers`: 1 if the old one still confirms |
 | original | `ibi`: the forms of an item; `archive` that showed its Original, seen for the first time |
@@ -59,7 +59,7 @@ REPEAT_SECONDS: Final = 3_600
 FACTS: Final[dict[str, frozenset[str]]] = {
     **dict.fromkeys(("registered", "unregistered", "approved", "rotated"), frozenset({"ibi", "by"})),
     "included": frozenset({"ibi", "address", "confirmed", "source"}),
-    "excluded": frozenset({"ibi", "address", "still_answers", "source"}),
+    "excluded": frozenset({"ibi", "address", "still_answers", "source", "end"}),
     "moved-address": frozenset(
         {"ibi", "before", "address", "outcome", "source", "confirmed", "allowed", "old_answers"}
     ),

@@ -274,6 +274,8 @@ def rebuild_hints(index: HintCache, entries: Iterable[Entry]) -> int:
     # Archive that claims it later would be believed (threat T04).
     count = 0
     for entry in entries:
+        if entry.what == "alert" and entry.facts.get("kind") == Kind.SUSPECT_ORIGINALS:
+            index.dispute([canonical_ibi(str(entry.facts.get("ibi", "")))])
         if entry.what not in {"original", "migrated"}:
             continue
         moved = entry.what == "migrated"

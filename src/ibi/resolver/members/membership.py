@@ -234,11 +234,14 @@ class Membership:
 
     async def _exclude(self, request: ExclusionRequest, known: RegisteredArchive, source: str) -> MemberReply:
         change = await asyncio.to_thread(self._registry.open_change, request.service_ibi)
-        if not await asyncio.to_thread(self._registry.exclude, request.service_ibi, change, source):
+        facts = {"ibi": str(known.service_ibi), "source": source} | (
+            {"end": request.end} if request.end else {}
+        )
+        record = partial(self._evidence.write, "excluded", **facts)
+        exclude = partial(self._registry.exclude, request.service_ibi, change, source, request.end, record)
+        if not await asyncio.to_thread(exclude):
             return REFUSED
-        _log.info("excluded %s", request.service_ibi)
-        ibi = str(known.service_ibi)
-        await asyncio.to_thread(self._evidence.write, "excluded", ibi=ibi, source=source)
+        _log.info("excluded %s until %s", request.service_ibi, request.end or "it comes back")
         self.probation.check_excluded(request.service_ibi, change)
         return MemberReply(200, ExclusionStatus().body())
 

@@ -31,6 +31,7 @@ NUMBER_RANGES: Final[Mapping[str, tuple[float, float]]] = {
     "stale_after_seconds": (0, 60),
     "stale_seconds": (0, 31_536_000),
     "negative_seconds": (0, 86_400),
+    "original_days": (1, 36_500),
     "request_rate": (0, 100_000),
     "request_burst": (1, 1_000_000),
 }
@@ -48,7 +49,7 @@ COMMAND_SETTINGS: Final = (*HTTP_SETTINGS, "aliases", "allow_private_archives", 
 SECRET_SETTINGS: Final = frozenset({"mirror_key", "upstream_token"})
 """Settings that are shown to no one."""
 
-_WHOLE: Final = frozenset({"stale_seconds", "negative_seconds", "request_burst"})
+_WHOLE: Final = frozenset({"stale_seconds", "negative_seconds", "original_days", "request_burst"})
 _TRUE: Final = {"yes": True, "no": False}
 _NOTHING: Final[Mapping[str, str]] = {}
 

@@ -6,6 +6,7 @@ from collections import defaultdict
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from hashlib import sha256
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Final, Literal
 
 from msgspec import Struct
@@ -50,6 +51,18 @@ class Archive:
 
 
 @dataclass(frozen=True, slots=True)
+class AwayArchive:
+    """An Archive that is excluded and may be back: what it is known to hold stays its own (threat T04).
+
+    `since`: when it was excluded; `back_at`: when it expects to be back, None where it has not said so; POSIX seconds.
+    """
+
+    archive: Archive
+    since: float
+    back_at: float | None
+
+
+@dataclass(frozen=True, slots=True)
 class Members:
     """The included Archives, in the order in which a look-up needs them; made once per version of the registry."""
 
@@ -60,11 +73,20 @@ class Members:
     by_prefix: dict[str, tuple[Archive, ...]]
     version: str
     """Stands for these Archives and no others, whatever process they are known to."""
+    away: Mapping[str, AwayArchive]
+    """Those that are excluded and may be back, by service; not asked."""
 
     @classmethod
-    def of(cls, archives: Iterable[Archive], *, probation: bool) -> Members:
-        """From the included Archives; without `probation`, all are regular."""
+    def of(
+        cls,
+        archives: Iterable[Archive],
+        *,
+        probation: bool,
+        away: Mapping[str, AwayArchive] = MappingProxyType({}),
+    ) -> Members:
+        """From the included Archives, and those that are away; without `probation`, all are regular."""
         every = tuple(archives)
+        services = " ".join([*(archive.service for archive in every), "away", *sorted(away)])
         regular = tuple(archive for archive in every if archive.confirmed or not probation)
         prefixes: dict[str, list[Archive]] = defaultdict(list)
         for archive in every:
@@ -74,7 +96,8 @@ class Members:
             tuple(archive for archive in every if probation and not archive.confirmed),
             {archive.service: archive for archive in every},
             {prefix: tuple(found) for prefix, found in prefixes.items()},
-            sha256(" ".join(archive.service for archive in every).encode()).hexdigest()[:16],
+            sha256(services.encode()).hexdigest()[:16],
+            away,
         )
 
 
@@ -148,6 +171,13 @@ def included_archive(row: Mapping[str, Any]) -> Archive:
         confirmed=bool(row["confirmed"]),
         url_hosts=tuple(row["url_hosts"].split()),
         since=row["included_at"] or 0.0,
+    )
+
+
+def away_archive(row: Mapping[str, Any]) -> AwayArchive:
+    """A row of the table of Archives that was included once, and is not now."""
+    return AwayArchive(
+        included_archive(row), datetime.fromisoformat(row["changed_at"]).timestamp(), row["back_at"]
     )
 
 

@@ -31,6 +31,7 @@ FIRST_REASONS: Final[dict[str, str]] = {
 
 FIRST: Final = "It was the first answer that satisfies the request."
 KNOWN: Final = "It is the answer of the Archive that is known to hold the original."
+PREFIX: Final = "It is the answer of the Archive whose service has the prefix of the item."
 STALE: Final = "Its Archive does not answer now; this is what it said before."
 PASSED_ON: Final = "No Archive here leads to it; another resolver does."
 ONLY_ORIGINAL: Final = "It is the only one among the answers of all Archives that claims to be the original."
@@ -173,7 +174,7 @@ def _reason(decision: Redirect | Redirected, trace: Trace) -> str:
         return STALE
     if trace.original_required:
         return ONLY_ORIGINAL if decision.complete else ONLY_ORIGINAL_HEARD
-    return KNOWN if decision.preferred else FIRST
+    return {"": FIRST, "holder": KNOWN, "prefix": PREFIX}[decision.preferred]
 
 
 def _is_empty(response: ArchiveResponse) -> bool:

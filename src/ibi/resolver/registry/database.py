@@ -67,6 +67,8 @@ archives = Table(
     Column("confirmed_address", String, comment="where it confirmed last"),
     Column("confirmed_at", String),
     Column("move_allowed", Boolean, nullable=False, default=False, comment="by the administrator, once"),
+    Column("back_at", Float, comment="POSIX seconds: when one that is excluded expects to be back"),
+    Column("gone", Boolean, nullable=False, default=False, comment="excluded for good, as it said itself"),
 )
 
 moves = Table(

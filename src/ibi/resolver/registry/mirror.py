@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 from sqlalchemy import bindparam, delete, func, insert, select, update
 
 from ibi.errors import BadItem, IbiError, PeerGarbled
-from ibi.resolver.model.archive import registered_archive
+from ibi.resolver.model.archive import moment_text, registered_archive
 from ibi.resolver.registry.database import RegistryDatabase, archives
 from ibi.resolver.registry.published_list import LIST_PATH, LONGEST_LIST, ListedArchive, read_list
 
@@ -27,6 +27,9 @@ if TYPE_CHECKING:
 
 FETCH_SECONDS: Final = 30.0
 """How long the fetching of a list may take."""
+
+GONE_SECONDS: Final = 30 * 86_400
+"""How long a mirrored Archive that has left the list is still known (threat T04)."""
 
 REFRESH_SECONDS: Final = 300.0
 """Seconds between two fetches of the list that is mirrored."""
@@ -76,29 +79,42 @@ class MirroredArchives(RegistryDatabase):
         return self._read(select(moment).where(archives.c.mirrored_from == source))[0]["moment"] or ""
 
     def mirror(self, source: str, listed: Sequence[ListedArchive], issued: str) -> MirrorChanges:
-        """Include exactly these Archives of one resolver, in one transaction; remove its others.
+        """Include exactly these Archives of one resolver, in one transaction; exclude its others.
 
         Archives that are registered or have applied here, or came first with the list of another resolver, stay as
-        they are.
+        they are. Those that have left the list for GONE_SECONDS are removed: until then what they are known to hold
+        stays their own, for an Archive that restarts leaves the list as well (threat T04).
         """
         now, own = self._clock(), archives.c.mirrored_from == source
+        gone_at = moment_text(now - GONE_SECONDS)
+        gone_for_long = own & archives.c.included.is_(False) & (archives.c.changed_at < gone_at)
         with self._transaction() as connection:
             connection.execute(update(archives).where(own).values(registered_at=issued))
             before = {row.service_ibi: row for row in connection.execute(select(archives))}
+            before = {ibi: row for ibi, row in before.items() if row.state != "mirrored" or row.included}
             mirrored = {ibi: row for ibi, row in before.items() if row.mirrored_from == source}
             rows = {each.service_ibi.canonical: _row(each, source, issued, now) for each in listed}
             added = [row for ibi, row in rows.items() if ibi not in before]
             changes = {ibi: _changes(row, rows[ibi]) for ibi, row in mirrored.items() if ibi in rows}
             changes = {ibi: values for ibi, values in changes.items() if values}
-            gone = [{"gone": ibi} for ibi in mirrored if ibi not in rows]
+            gone = [{"of": ibi} for ibi in mirrored if ibi not in rows]
+            one, left = archives.c.service_ibi == bindparam("of"), {"included": False, "confirmed": False}
             if added:
+                connection.execute(delete(archives).where(one), [{"of": row["service_ibi"]} for row in added])
                 connection.execute(insert(archives), added)
             for ibi, values in changes.items():
                 connection.execute(update(archives).where(archives.c.service_ibi == ibi).values(values))
             if gone:
-                connection.execute(delete(archives).where(archives.c.service_ibi == bindparam("gone")), gone)
+                statement = update(archives).where(one).values(changed_at=self._now(), **left)
+                connection.execute(statement, gone)
+            connection.execute(delete(archives).where(gone_for_long))
         elsewhere = rows.keys() & (before.keys() - mirrored.keys())
         return MirrorChanges(len(added), len(changes), len(gone), len(elsewhere))
+
+    def forget_mirrored(self, source: str) -> None:
+        """Remove those that came with the lists of one resolver, whatever they are known to hold."""
+        with self._transaction() as connection:
+            connection.execute(delete(archives).where(archives.c.mirrored_from == source))
 
 
 def _row(each: ListedArchive, source: str, issued: str, now: float) -> dict[str, Any]:

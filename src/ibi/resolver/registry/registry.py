@@ -11,16 +11,19 @@ from __future__ import annotations
 import hmac
 import re
 from dataclasses import asdict
+from datetime import datetime
+from math import inf
 from pathlib import Path
 from sqlite3 import Error as SQLiteError
 from typing import TYPE_CHECKING, Final
 
-from sqlalchemy import bindparam, delete, func, insert, select, update
+from sqlalchemy import bindparam, case, delete, func, insert, select, update
 from sqlalchemy.exc import IntegrityError, SQLAlchemyError
 
 from ibi.errors import ParseError, SetupError
 from ibi.protocol.messages import is_key
-from ibi.resolver.model.archive import Archive, Move, included_archive, moment_text
+from ibi.protocol.vocabulary import NEVER
+from ibi.resolver.model.archive import Archive, AwayArchive, Move, away_archive, included_archive, moment_text
 from ibi.resolver.registry.database import RegistryDatabase, archives, moves, of_archive
 from ibi.resolver.registry.keys import challenge_secret, decoy_hash, hash_key, matches_hash, strong_key
 from ibi.resolver.registry.mirror import MirroredArchives
@@ -227,6 +230,14 @@ def _hosts(texts: Iterable[str]) -> str:
     return " ".join(sorted(hosts))
 
 
+_AWAY = select(archives).where(
+    archives.c.included.is_(False),
+    archives.c.gone.is_(False),
+    archives.c.state != "applied",
+    archives.c.address.is_not(None),
+    archives.c.changed_at.is_not(None),
+)
+
 MIGRATIONS: Final = Path(__file__).parent / "migrations"
 """What `ibi.runtime.database.migrate` brings the registry's database up to date with."""
 
@@ -244,6 +255,7 @@ class Registry(Registrations, MirroredArchives):
     def __init__(self, engine: Engine, clock: Callable[[], float]) -> None:
         super().__init__(engine, clock)
         self._included: tuple[Archive, ...] = ()
+        self._away: dict[str, AwayArchive] = {}
         self._generation_read: int | None = None
         self._read_at = 0.0
 
@@ -291,6 +303,8 @@ class Registry(Registrations, MirroredArchives):
                 "heard_at": now,
                 "source": source,
                 "included_at": row.included_at if stays else moment,
+                "back_at": None,
+                "gone": False,
                 "move_allowed": archives.c.move_allowed if row.address == request.address else False,
             }
             if confirmed:
@@ -300,12 +314,35 @@ class Registry(Registrations, MirroredArchives):
             connection.execute(delete(moves).where(carried_out, moves.c.address == request.address))
         return True
 
-    def exclude(self, service_ibi: IBI, change: int, source: str = "") -> bool:
-        """Withdraw an Archive from the set that is asked; it stays registered (REG-02, REG-07)."""
+    def exclude(
+        self,
+        service_ibi: IBI,
+        change: int,
+        source: str = "",
+        end: str = "",
+        record: Callable[[], None] = _unrecorded,
+    ) -> bool:
+        """Withdraw an Archive from the set that is asked; it stays registered (REG-02, REG-07).
+
+        `end`: until when, as the exclusion request says it. What the Archive is known to hold stays its own, unless it
+        goes for good; the evidence has it first (`record`). False, and nothing done, if a later change was opened
+        meanwhile or the Archive was unregistered.
+        """
         now = self._now()
-        return self._update(
-            service_ibi, change, included=False, confirmed=False, changed_at=now, heard_at=now, source=source
-        )
+        back_at = datetime.fromisoformat(end).timestamp() if end not in {"", NEVER} else None
+        # Asked again, it stays excluded since it was: a request sent anew or replayed delays no end of that.
+        again = archives.c.included.is_(False) & archives.c.changed_at.is_not(None)
+        values: dict[str, object] = {
+            "included": False,
+            "confirmed": False,
+            "changed_at": case((again, archives.c.changed_at), else_=now),
+            "heard_at": now,
+            "source": source,
+            "back_at": back_at,
+            "gone": True if end == NEVER else archives.c.gone,
+        }
+        mine = of_archive(service_ibi) & (archives.c.change == change)
+        return self._decided(update(archives).where(mine).values(values), record)
 
     def confirm(self, archive: Archive) -> bool:
         """Store that an included Archive has confirmed after all, at the address where it is.
@@ -338,6 +375,14 @@ class Registry(Registrations, MirroredArchives):
 
     # The Archives that are asked
 
+    def away(self, seconds: float = inf) -> dict[str, AwayArchive]:
+        """Return those that may be back and were excluded less than so many seconds ago, by service.
+
+        They are those that the last call of `archives` found.
+        """
+        latest = self._clock() - seconds
+        return {service: each for service, each in self._away.items() if each.since > latest}
+
     def archives(self) -> tuple[Archive, ...]:
         """Return the included Archives as they are now, whatever process included them.
 
@@ -358,6 +403,9 @@ class Registry(Registrations, MirroredArchives):
                     included = tuple(included_archive(row) for row in self._select(statement))
                     # The same tuple where nothing is new: callers compare it by `is` and keep what they made of it.
                     self._included = self._included if included == self._included else included
+                    self._away = {
+                        each.archive.service: each for each in map(away_archive, self._select(_AWAY))
+                    }
                     self._version = version
                 self._generation_read, self._read_at = generation, now
             except (SQLAlchemyError, SQLiteError):

@@ -19,7 +19,7 @@ from ibi.resolver.model.alert import Alert, Kind
 from ibi.resolver.resolve.resolution import Redirect
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Sequence
+    from collections.abc import Callable, Sequence
 
     from ibi.identifier.forms import Name
     from ibi.protocol.messages import UrlRequest
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from ibi.resolver.cache.hints import HintCache
     from ibi.resolver.cache.rows import Snapshot
     from ibi.resolver.evidence.log import Evidence
-    from ibi.resolver.model.archive import ArchiveResponse
+    from ibi.resolver.model.archive import ArchiveResponse, Members
     from ibi.resolver.resolve.policy import Policy
     from ibi.resolver.resolve.resolution import Decision
 
@@ -54,30 +54,40 @@ class Knowledge:
         responses: Sequence[ArchiveResponse],
         decision: Decision,
         policy: Policy,
-        included: Collection[str],
+        members: Members,
     ) -> None:
-        """Keep what a round has taught about the item of its query, whose `hint` was known so far.
-
-        `included`: the canonical service IBIs of the included Archives.
-        """
+        """Keep what a round has taught about the item of its query, whose `hint` was known so far."""
         chosen = _informative(query, responses, decision, policy)
         if chosen is None or chosen.answer is None:
             return
         answer, service = chosen.answer, chosen.archive.service
-        shows_original = answer.state is ItemState.ORIGINAL and hint.original != service
-        if hint.hint == service and not shows_original:
+        shows_original = answer.state is ItemState.ORIGINAL and hint.original not in {service, ""}
+        if hint.hint == service and not (shows_original or hint.early):
             return  # all of this is known, as it mostly is
+        early = hint.original is None and _comes_too_early(query, chosen, responses, members)
+        shows_original = shows_original and not early  # the next reader's sight is the first one, again
         names = {query.ibi.canonical, *(answer.forms.canonicals if answer.forms else ())}
         forms = answer.forms or _forms(query.ibi) if shows_original else None
         # Remembered is what the evidence has: a sight that it cannot take comes again (threat T42).
         is_first = forms is not None and hint.original is None and self.evidence.original(forms, service)
-        if hint.hint != service or is_first:
-            new_hint = None if hint.hint == service else service
-            self.hints.remember(names, hint=new_hint, original=service if is_first else None)
-        if forms is None or hint.original is None or not _gave_up(hint.original, responses, included):
+        if (hint.hint, hint.early) != (service, early) or is_first:
+            self.hints.remember(names, hint=service, original=service if is_first else None, early=early)
+        if forms is None or hint.original is None or not _gave_up(hint.original, responses, members):
             return
         if self.evidence.migrated(forms, hint.original, service):
-            self.hints.moved(names, service)
+            others = {None, hint.original}  # names that another item has are not taken along
+            self.hints.moved([name for name in names if self.hints.of(name).original in others], service)
+
+    def dispute(self, query: UrlRequest, responses: Sequence[ArchiveResponse]) -> None:
+        """Keep that several claim the original of the item of a query: from now on, none counts as its holder."""
+        claims = [
+            {query.ibi.canonical, *(each.answer.forms.canonicals if each.answer.forms else ())}
+            for each in responses
+            if each.counts and each.answer is not None and each.answer.state is ItemState.ORIGINAL
+        ]
+        if len(claims) > 1:  # otherwise they claim that of another item, which this one leads to
+            # Only the names that all of them give: a liar's may be those of other items (threat T08).
+            self.hints.dispute(set.intersection(*claims))
 
     def is_not_known(self, query: UrlRequest, archives: str) -> bool:
         """Whether all these Archives (`Members.version`) said a moment ago that they do not know the item."""
@@ -135,16 +145,41 @@ def _informative(
     return chosen
 
 
-def _gave_up(former: str, responses: Sequence[ArchiveResponse], included: Collection[str]) -> bool:
-    """Whether the former holder of an original certainly does not hold it now: it said so, or is excluded."""
-    if former not in included:
+def _gave_up(former: str, responses: Sequence[ArchiveResponse], members: Members) -> bool:
+    """Whether the former holder of an original says itself that it does not hold it now, or is gone (threat T04).
+
+    Silence and "nothing known" say nothing of the kind: it may have been restored from a backup, or be busy.
+    """
+    if former not in members.by_service and former not in members.away:
         return True
     return any(
         each.archive.service == former
+        and each.counts
+        and each.source != "stale"
         and each.answer is not None
-        and each.answer.state is not ItemState.ORIGINAL
+        and each.answer.state in {ItemState.COPY, ItemState.DELETED}
         for each in responses
     )
+
+
+def _comes_too_early(
+    query: UrlRequest,
+    chosen: ArchiveResponse,
+    responses: Sequence[ArchiveResponse],
+    members: Members,
+) -> bool:
+    """Whether an Archive whose service has a prefix of the item is still to be heard: it goes before others (T04)."""
+    forms = chosen.answer.forms if chosen.answer is not None else None
+    prefixes = {query.ibi.prefix.lower()}
+    if forms is not None:
+        prefixes.update([name.prefix.lower() for name in (forms.rep, forms.ibip) if name is not None])
+    prefixes.discard(chosen.archive.service_ibi.prefix.lower())
+    if not prefixes:
+        return False
+    heard = {each.archive.service for each in responses if each.counts}
+    homes = [home.service for prefix in prefixes for home in members.by_prefix.get(prefix, ())]
+    waiting = [each.archive.service_ibi.prefix.lower() for each in members.away.values()]
+    return not heard.issuperset(homes) or not prefixes.isdisjoint(waiting)
 
 
 def _forms(name: Name) -> IBIForms | None:

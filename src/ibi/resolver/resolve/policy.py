@@ -11,7 +11,8 @@ asked first, all others when these do not settle it. A likely holder is
 
     1. the Archive that first showed the original of the item, and the one that held it last (hints)
     2. an Archive whose own filter says that it may hold the item
-    3. an Archive whose service has the prefix of the item (GEN-05: a prefix is no location, but may be a hint)
+    3. an Archive whose service has the prefix of the item (GEN-05: a prefix is no location, but may be a hint); at
+       first sight, and where the original is disputed, it goes before the others (threat T04)
 
 Without likely holders, for an original, or in the strict policy, all are asked at once.
 """
@@ -61,7 +62,11 @@ DIFFERENCES: Final = (
     Difference(
         "likely-first", "Likely holders are asked first; all other Archives when these do not settle it."
     ),
-    Difference("known-holder", "The Archive that first showed the original is preferred to a faster one."),
+    Difference(
+        "known-holder",
+        "The Archive that first showed the original is preferred to a faster one, and stays its holder until it says "
+        "otherwise; at first sight the Archive with the item's prefix goes before others.",
+    ),
     Difference(
         "memory",
         "Answers are used again as long as their Archive allows; that no Archive has an item, for a minute.",
@@ -109,13 +114,14 @@ class Policy:
         request: UrlRequest,
         hinted: Sequence[str],
         may_hold: Callable[[str], Sequence[str]] | None,
+        home: Archive | None = None,
         *,
         original_required: bool,
     ) -> Plan:
         """Return the Archives to ask first.
 
         `hinted`: canonical service IBIs; `may_hold` returns those whose filter says that they may hold the item of a
-        canonical name, None where no Archive publishes a filter.
+        canonical name, None where no Archive publishes a filter. `home` goes before the others that are likely.
         """
         # Where the original is required, every answer counts (RES-08); the standard asks all at once (RES-04).
         if self.strict or original_required:
@@ -123,12 +129,12 @@ class Policy:
         known = members.by_service
         likely = tuple([known[service] for service in hinted if service in known])
         if likely:
-            return Plan(likely, "hint")
+            return Plan(likely if home is None or home in likely else (home, *likely), "hint")
         if may_hold is not None:
             published = may_hold(request.ibi.canonical)
             likely = tuple([known[service] for service in published if service in known])
             if 0 < len(likely) <= MOST_LIKELY:
-                return Plan(likely, "filter")
+                return Plan(likely if home is None or home in likely else (home, *likely), "filter")
         likely = members.by_prefix.get(request.ibi.prefix.lower(), ())
         if 0 < len(likely) <= MOST_LIKELY:
             return Plan(likely, "prefix")

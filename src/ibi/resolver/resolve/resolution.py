@@ -11,7 +11,7 @@ It has no socket, no clock and no task: it says what to ask (`query`), hears who
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final, NamedTuple, cast
+from typing import TYPE_CHECKING, Final, Literal, NamedTuple, cast
 
 from ibi.protocol.messages import Acknowledgment, UrlRequest
 from ibi.protocol.query_string import with_query
@@ -24,6 +24,7 @@ from ibi.resolver.resolve.selection import (
     Offer,
     alternatives,
     contradicting,
+    item_claims,
     next_requests,
     offered,
     preferred,
@@ -47,8 +48,9 @@ MAX_ROUNDS: Final = 32
 class Redirect(NamedTuple):
     """Send the reader to `url`; then acknowledge it to `archive`, if that gave a URL key.
 
-    `answer`: what the Archive answered. `complete`: false where an original was chosen although some Archives were
-    silent. `preferred`: whether a faster answer was passed over, since this Archive is known to hold the original.
+    `answer`: what the Archive answered. `coverage`: where an original was chosen, how complete the answers were.
+    `preferred`: why a faster answer was passed over, if one was: this Archive is known to hold the original, or
+    nothing is known of the item and its service has the item's prefix.
     `again`: from the cache, and still fresh, or shared with another reader. `stale`: from the cache, and expired; used
     because its Archive is silent, and not acknowledged.
     """
@@ -58,10 +60,15 @@ class Redirect(NamedTuple):
     found: WantedEntry
     acknowledgment: Acknowledgment | None
     answer: UrlList
-    complete: bool
-    preferred: bool = False
+    coverage: Coverage | None = None
+    preferred: Literal["", "holder", "prefix"] = ""
     again: bool = False
     stale: bool = False
+
+    @property
+    def complete(self) -> bool:
+        """Whether no Archive was silent where an original was chosen."""
+        return self.coverage is None or not self.coverage.silent
 
 
 class Redirected(NamedTuple):
@@ -91,7 +98,8 @@ class Resolution:
         self._url = url
         self.original_required = url.original_required
         """Whether nothing but the original will do (RES-08)."""
-        self._persistent = persistent
+        self.persistent = persistent
+        """The persistent URL as a whole."""
         self._preference = preference
         self._policy = policy
         self._holder: str | None = None
@@ -105,6 +113,8 @@ class Resolution:
         self._answered: set[str] = set()
         self._silent: dict[str, tuple[str, IbiError]] = {}
         self._unsafe: list[Archive] = []
+        self._away: list[Archive] = []
+        self._back_in: int | None = None
         self._known = False
         self._fallbacks: list[tuple[Name, VerbList]] = []
         self.rounds = 0
@@ -112,13 +122,24 @@ class Resolution:
         """What every Archive is to be asked in this round."""
         self._queried.add((url.ibi.canonical, url.verbs.verbs))
 
-    def expect(self, holder: str | None) -> None:
+    def expect(self, holder: str | None, home: str | None = None) -> None:
         """Begin a round in which this Archive is known to hold the original of the item; None: none is known.
 
         Where no original is required, its answer is preferred to a faster one (T04), and it may say "Deleted".
-        `holder`: the canonical IBI of its service; it must be among those that are asked.
+        Without a holder, the answer of `home` is preferred, whose service has the prefix of an item that is seen for
+        the first time. Both are canonical IBIs of services that are asked.
         """
-        self._holder = self._awaited = None if self._policy.strict else holder
+        self._holder = None if self._policy.strict else holder
+        self._awaited = None if self._policy.strict else holder or home
+
+    def miss(self, response: ArchiveResponse, back_in: int | None) -> None:
+        """Take an Archive for silent that is known to hold the item and is excluded for now (threat T04).
+
+        `back_in`: in how many seconds it expects to be back, None where it has not said so.
+        """
+        self._hear_error(response)
+        self._away.append(response.archive)
+        self._back_in = back_in if self._back_in is None else self._back_in
 
     def hear(self, response: ArchiveResponse) -> Redirect | None:
         """Take the response of an Archive; the first that satisfies decides, unless the original is required (RES-05).
@@ -147,11 +168,13 @@ class Resolution:
             if answer.pairs and answer.state is not ItemState.DELETED and self._found(answer) is not None:
                 self._unsafe.append(archive)
             return None if self._awaited else self.candidate
-        chosen = self._redirect(archive, answer, found, complete=True)
+        chosen = self._redirect(archive, answer, found)
         if response.source in {"cache", "shared"}:
             chosen = chosen._replace(again=True)
         if not self._awaited:
-            return chosen._replace(preferred=True) if self.candidate is not None else chosen
+            if self.candidate is None:
+                return chosen
+            return chosen._replace(preferred="holder" if self._holder else "prefix")
         self.candidate = self.candidate or chosen
         return None
 
@@ -169,7 +192,7 @@ class Resolution:
         found = self._wanted(archive, answer)
         if found is None:
             return None
-        chosen = self._redirect(archive, answer, found, complete=False)
+        chosen = self._redirect(archive, answer, found)
         return chosen._replace(acknowledgment=None, stale=True)
 
     def take(self) -> Redirect | None:
@@ -197,21 +220,24 @@ class Resolution:
     def _original(
         self, living: list[ArchiveResponse], *, may_go_on: bool
     ) -> Redirect | UrlRequest | Alert | None:
-        """The one Original among all answers (RES-08, AMB-51); None if the wanted item is nowhere yet."""
+        """The one Original among all answers (RES-08, AMB-51); None if the wanted item is nowhere yet.
+
+        An Archive that calls the item an Original claims it, be it that the wanted URL is not there (note 6).
+        """
         offers = [
             Offer(heard.archive, _answer(heard), found)
             for heard in living
             if (found := self._found(_answer(heard))) is not None
         ]
         claims = [offer for offer in offers if offer.found.entry.state is ItemState.ORIGINAL]
-        suspects = contradicting(claims)
+        suspects = contradicting(claims if self._policy.strict else [*claims, *item_claims(living)])
         if suspects:
             return self._alert(Kind.SUSPECT_ORIGINALS, [claim.archive for claim in suspects])
         if claims:
             claim = preferred(claims, self._relation, self._preference)
             if not self._policy.leads(claim.archive, claim.found.entry.url):
                 return self._alert(Kind.UNSAFE_URL, [claim.archive])
-            return self._redirect(*claim, complete=not self._silent)
+            return self._redirect(*claim)._replace(coverage=self._coverage())
         if may_go_on and offers and not self._policy.strict:
             for heard in living:  # the item may be asked for by its own name before an alert (note 7)
                 further = self._lead(_answer(heard))
@@ -267,7 +293,11 @@ class Resolution:
         self._answered = set()
         return self.query
 
-    def _redirect(self, archive: Archive, answer: UrlList, found: WantedEntry, *, complete: bool) -> Redirect:
+    def _coverage(self) -> Coverage:
+        """How many Archives have answered or were silent."""
+        return Coverage(len(self._answered | self._silent.keys()), tuple(self._silent.values()))
+
+    def _redirect(self, archive: Archive, answer: UrlList, found: WantedEntry) -> Redirect:
         entry = found.entry
         url = entry.url or ""
         last = found.relation.steps[-1:]
@@ -279,13 +309,13 @@ class Resolution:
                 entry.content_type or described,
                 entry.state,
                 url,
-                self._persistent,
+                self.persistent,
                 answer.url_key,
                 entry.forms,
             )
         foreign = self._url.foreign_query
         location = with_query(url, foreign) if foreign else url
-        return Redirect(location, archive, found, acknowledgment, answer, complete)
+        return Redirect(location, archive, found, acknowledgment, answer)
 
     def _kind(self, living: list[ArchiveResponse]) -> Kind:
         """Why there is no redirect, as far as that is known (RES-13, note 6)."""
@@ -298,24 +328,26 @@ class Resolution:
         return Kind.DELETED if self._heard and not living else Kind.NOT_FOUND
 
     def _alert(self, kind: Kind, archives: list[Archive]) -> Alert:
-        queried = len(self._answered | self._silent.keys())
+        coverage = self._coverage()
         cause = kind  # what it would be if all had answered
         # The known holder may say that the item was removed, however many Archives are silent (note 6).
         removed = kind is Kind.DELETED and any(heard.archive.service == self._holder for heard in self._heard)
-        if kind is not Kind.SUSPECT_ORIGINALS and (self._silent or not queried) and not removed:
+        if kind is not Kind.SUSPECT_ORIGINALS and (self._silent or not coverage.queried) and not removed:
             kind = Kind.INCOMPLETE
+            archives = self._away or archives
         answers = [_answer(heard) for heard in self._heard]
-        others = alternatives(answers, self._url, self._persistent)
+        others = alternatives(answers, self._url, self.persistent)
         return Alert(
             kind,
-            url=self._persistent,
+            url=self.persistent,
             ibi=str(self._url.ibi),
-            round=Coverage(queried, tuple(self._silent.values())),
-            archives=tuple(archive.name for archive in archives),
+            round=coverage,
+            archives=tuple(dict.fromkeys(archive.name for archive in archives)),
             timestamp=removed_on(answers) if kind is Kind.DELETED else "",
             alternates=tuple(sorted(others.items())) if cause is Kind.NO_TRANSLATION else (),
             proposals=tuple(others.values()) if cause is Kind.NOT_FOUND else (),
             known=self._known,
+            wait=self._back_in if kind is Kind.INCOMPLETE else None,
         )
 
 

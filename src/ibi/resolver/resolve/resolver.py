@@ -9,28 +9,31 @@ from __future__ import annotations
 import asyncio
 from contextlib import aclosing
 from dataclasses import replace
+from math import ceil
 from typing import TYPE_CHECKING, Final, Literal
 
 from msgspec import Struct, field
 
+from ibi.errors import QueryNotSent
 from ibi.protocol import vocabulary as say
 from ibi.protocol.language import LanguagePreference
 from ibi.protocol.messages import SURELY_SHORT, UrlRequest, are_short
 from ibi.protocol.url_list import UrlList
 from ibi.protocol.vocabulary import ItemState
 from ibi.resolver.model.alert import Alert, Coverage, Kind
-from ibi.resolver.model.archive import NOT_KNOWN, Members
+from ibi.resolver.model.archive import NOT_KNOWN, ArchiveResponse, Members, moment_text
 from ibi.resolver.resolve.learning import NO_HINT
 from ibi.resolver.resolve.resolution import Redirect, Resolution
 from ibi.resolver.resolve.round import Round, Terms, Times
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from ibi.http.request import Request
     from ibi.protocol.persistent_url import PersistentURL
     from ibi.resolver.cache.filters import HoldingsFilters
-    from ibi.resolver.model.archive import Archive, ArchiveResponse
+    from ibi.resolver.cache.hints import HolderHint
+    from ibi.resolver.model.archive import Archive, AwayArchive
     from ibi.resolver.resolve.learning import Knowledge
     from ibi.resolver.resolve.policy import Policy
     from ibi.resolver.resolve.queries import Queries
@@ -40,6 +43,9 @@ MOST_QUERIES: Final = 1_000
 """The most queries of one resolution, or four rounds of all Archives where these are more (docs/threats.md)."""
 
 _ROUNDS_AT_LEAST: Final = 4
+
+MOST_WAIT: Final = 3_600
+"""Seconds after which a reader is asked to come back, at most, where an Archive has said when it expects to be back."""
 
 NO_PREFERENCE: Final = LanguagePreference()
 """Of a reader who prefers no language, and where none matters."""
@@ -121,9 +127,9 @@ class Outcome(Struct, eq=False):
 class Resolver:
     """Resolves for one process; belongs to one event loop.
 
-    `archives` returns the included Archives, the same tuple while nothing changes; `filters`: what they publish about
-    what they hold. `generation`: a number in shared memory, which changes whenever they do; without it, they are looked
-    up in each turn of the loop.
+    `archives` returns the included Archives, the same tuple while nothing changes; `away` those that are excluded, and
+    whose originals stay theirs. `filters`: what Archives publish about what they hold. `generation`: a number in shared
+    memory, which changes whenever the Archives do; without it, they are looked up in each turn of the loop.
     """
 
     def __init__(
@@ -134,7 +140,9 @@ class Resolver:
         times: Times,
         knowledge: Knowledge,
         filters: HoldingsFilters | None = None,
+        *,
         generation: Sequence[int] | None = None,
+        away: Callable[[], Mapping[str, AwayArchive]] = dict,
     ) -> None:
         self._queries = queries
         self._archives = archives
@@ -144,6 +152,7 @@ class Resolver:
         self._filters = filters
         self._included: Sequence[Archive] | None = None
         self._known_members = Members.of((), probation=not policy.strict)
+        self._away = away
         self._generation = generation
         self._generation_read = -1
         self._is_current = False
@@ -201,28 +210,65 @@ class Resolver:
             trace.steps[-1].forget_answers()
         query, members, policy, knowledge = resolution.query, self._members(), self._policy, self._knowledge
         hint = knowledge.hints.of(query.ibi.canonical) if policy.remembers else NO_HINT
-        resolution.expect(hint.original if hint.original in members.by_service else None)
+        home: Archive | None = None
+        if hint == NO_HINT or hint.early or hint.original == "":
+            homes = members.by_prefix.get(query.ibi.prefix.lower(), ())
+            home = homes[0] if len(homes) == 1 else None
+        holder = hint.original if hint.original in members.by_service else None
+        resolution.expect(holder, home.service if home is not None else None)
         hinted = [service for service in dict.fromkeys((hint.original, hint.hint)) if service]
         filters = self._filters
         may_hold = filters.may_hold if filters is not None and filters.published else None
-        plan = policy.plan(members, query, hinted, may_hold, original_required=resolution.original_required)
+        required = resolution.original_required
+        plan = policy.plan(members, query, hinted, may_hold, home, original_required=required)
         step = Step(query, plan.why, asyncio.get_running_loop().time())
         trace.steps.append(step)
+        if members.away and policy.remembers:
+            self._miss(resolution, step, hint)
         round_ = Round(self._queries, self._times, self._members, plan, query, terms)
         decision: Decision | None = await self._hear(resolution, round_, step)
         step.queried = round_.queried
-        if decision is None and round_.refused:
-            decision = Alert(Kind.BUSY, trace.url)
-        elif decision is None:
-            decision = resolution.close_round(may_go_on=may_go_on)
-        if isinstance(decision, Alert) and terms.reuse and decision.kind in {Kind.BUSY, Kind.INCOMPLETE}:
-            silent = members.regular if round_.refused else round_.silent
-            decision = self._stale(resolution, silent, step) or decision
-        if policy.remembers:
-            knowledge.learn(query, hint, step.responses, decision, policy, self._members().by_service)
+        if decision is None:
+            decision = self._close(resolution, round_, step, terms, may_go_on=may_go_on)
+        if policy.remembers and isinstance(decision, Alert) and decision.kind is Kind.SUSPECT_ORIGINALS:
+            knowledge.dispute(query, step.responses)
+        elif policy.remembers:
+            knowledge.learn(query, hint, step.responses, decision, policy, members)
         if isinstance(decision, Redirect) and len(decision.url) + len(trace.url) > SURELY_SHORT:
             decision = _if_acknowledged(decision, trace.url)
         return decision, round_
+
+    def _close(
+        self, resolution: Resolution, round_: Round, step: Step, terms: Terms, *, may_go_on: bool
+    ) -> Decision:
+        """Decide at the end of a round in which no response did."""
+        decision: Decision = Alert(Kind.BUSY, resolution.persistent)
+        if not round_.refused:
+            decision = resolution.close_round(may_go_on=may_go_on)
+        if isinstance(decision, Alert) and terms.reuse and decision.kind in {Kind.BUSY, Kind.INCOMPLETE}:
+            silent = self._known_members.regular if round_.refused else round_.silent
+            decision = self._stale(resolution, silent, step) or decision
+        return decision
+
+    def _miss(self, resolution: Resolution, step: Step, hint: HolderHint) -> None:
+        """Have those taken for silent that are known to hold the item and are excluded for now (threat T04)."""
+        now, canonical = self._knowledge.now(), step.query.ibi.canonical
+        away, filters = self._known_members.away, self._filters
+        published: Sequence[str] = ()
+        if filters is not None and any(service in away for service, _ in filters.published):
+            published = filters.may_hold(canonical)
+        for service in dict.fromkeys((hint.original, hint.hint, *published)):
+            each = away.get(service or "")
+            if each is None:
+                continue
+            back_in = None if each.back_at is None else ceil(each.back_at - now)
+            why = QueryNotSent("it is switched off for now")
+            if each.back_at is not None and 0 < each.back_at - now <= MOST_WAIT:
+                moment = moment_text(each.back_at)
+                why = QueryNotSent("it is switched off, and expects to be back at {moment}", moment=moment)
+            response = ArchiveResponse(each.archive, None, why, step.began)
+            step.responses.append(response)
+            resolution.miss(response, back_in if back_in is not None and 0 < back_in <= MOST_WAIT else None)
 
     async def _hear(self, resolution: Resolution, round_: Round, step: Step) -> Redirect | None:
         """Hear the responses of a round until one decides."""
@@ -254,7 +300,7 @@ class Resolver:
         """Write an alert into the evidence; an alert of two originals names the Archive that was seen first."""
         self._knowledge.record(alert, url.ibi)
         if alert.kind is Kind.SUSPECT_ORIGINALS and self._policy.remembers:
-            original = self._knowledge.hints.of(url.ibi.canonical).original
+            original = self._knowledge.hints.first(url.ibi.canonical)
             return replace(alert, first=original if original in self._members().by_service else "")
         return alert
 
@@ -270,10 +316,10 @@ class Resolver:
                 loop.call_later(LOOK_EVERY, self._expire_members)
             if self._filters is not None:
                 self._filters.refresh()
-            archives = self._archives()
-            if archives is not self._included:
+            archives, away = self._archives(), self._away()
+            if archives is not self._included or away != self._known_members.away:
                 self._included = archives
-                self._known_members = Members.of(archives, probation=not self._policy.strict)
+                self._known_members = Members.of(archives, probation=not self._policy.strict, away=away)
                 self._queries.keep_to(self._known_members.by_service)
         return self._known_members
 

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from ibi.identifier.forms import IBIForms
     from ibi.protocol.language import LanguagePreference
     from ibi.protocol.persistent_url import PersistentURL
-    from ibi.resolver.model.archive import Archive
+    from ibi.resolver.model.archive import Archive, ArchiveResponse
 
 
 MOST_ALTERNATIVES: Final = 30
@@ -192,11 +192,31 @@ class Offer(NamedTuple):
 
     def contradicts(self, other: Offer) -> bool:
         """Whether both cannot be the original: for one relation there is one, and each item has one (ARC-03)."""
-        if other is self:
+        if other.archive is self.archive:
             return False
+        if self.found.relation == other.found.relation:
+            return True
+        if ITEM in {self.found.relation, other.found.relation}:
+            mine, theirs = self._item(), other._item()
+            return mine is not None and theirs is not None and mine.shares(theirs)
         mine, theirs = self.found.entry.forms, other.found.entry.forms
-        same_item = mine is None or theirs is None or mine.shares(theirs)
-        return same_item or self.found.relation == other.found.relation
+        return mine is None or theirs is None or mine.shares(theirs)
+
+    def _item(self) -> IBIForms | None:
+        """Which item it is, or is about: metadata without a name of their own are those of what leads to them."""
+        steps = self.found.relation.steps
+        if self.found.entry.forms is not None or len(steps) < 2:  # noqa: PLR2004 - one step from the item itself
+            return self.found.entry.forms or self.answer.forms
+        return self.answer.entry(Relation(steps[:-1])).forms
+
+
+def item_claims(living: Iterable[ArchiveResponse]) -> list[Offer]:
+    """The claims to the original of the item that was asked for, with its URL or without (T05)."""
+    return [
+        Offer(heard.archive, heard.answer, WantedEntry(ITEM, heard.answer.entry()))
+        for heard in living
+        if heard.answer is not None and heard.answer.state is ItemState.ORIGINAL
+    ]
 
 
 def contradicting(claims: Sequence[Offer]) -> list[Offer]:

@@ -202,6 +202,8 @@ class ResolverSettings(Settings):
     """How long a cached answer may be used while its Archive is silent; 0: never."""
     negative_seconds: int = 60
     """How long the negative cache keeps that no Archive holds an item; 0: never."""
+    original_days: int = 30
+    """Days for which an Archive that is excluded stays the known holder of its originals (threat T04)."""
     express: bool = True
     """Whether the fast path answers the redirects that may be answered from memory."""
     request_rate: float = 20.0

@@ -48,7 +48,10 @@ def test_an_archive_says_all_eight_pairs_when_it_switches_on_and_off() -> None:
     resolver = asyncio.run(run())
     assert resolver.subjects == ["inclusionRequest", "exclusionRequest"]
     assert {urlsplit(target).path for target in resolver.targets} == {"/-/about", f"/{RESOLVER_SERVICE}"}
-    for query in resolver.queries:
+    # Beyond the eight: until when it expects to be away, a minute after it was stopped (note 48).
+    queries = resolver.queries
+    assert queries[1].pop("exclusion.end") == "2023-11-14T22:14:20Z"
+    for query in queries:
         del query["servicesubject"]
         assert query == {
             "archiveaddress": "archive.example:8080",
@@ -220,7 +223,25 @@ def test_a_resolver_is_left_while_the_archive_is_switched_off(was_on: bool) -> N
                 here.requests.clear()
                 await until(lambda: not here.records)
                 await asyncio.sleep(0.2)
-            assert resolver.subjects == (["inclusionRequest", "exclusionRequest"] if was_on else [])
+            assert resolver.subjects == (["inclusionRequest", *["exclusionRequest"] * 2] if was_on else [])
+            # Excluded already, it still tells that it will not be back: its originals may be elsewhere then.
+            assert [query.get("exclusion.end") for query in resolver.queries] == [None, None, "never"][
+                : len(resolver.queries)
+            ]
+
+    asyncio.run(run())
+
+
+def test_one_that_retires_says_that_it_will_not_be_back_also_after_it_was_switched_off() -> None:
+    async def run() -> None:
+        async with ScriptedResolver(INCLUDED, EXCLUDED) as resolver:
+            async with Here({resolver.url: request_of()}) as here:
+                await until(lambda: here.records.get(resolver.url))
+                here.on = False
+                await until(lambda: here.records[resolver.url].standing is MembershipStanding.EXCLUDED)
+                here.retired = True
+                await until(lambda: len(resolver.queries) == 3)
+            assert [query.get("exclusion.end") for query in resolver.queries] == [None, None, "never"]
 
     asyncio.run(run())
 

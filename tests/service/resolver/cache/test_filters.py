@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -92,13 +92,16 @@ def fast(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(filters, "EVERY", 0.02)
 
 
-def known_in(folder: Path, archives: Sequence[Archive] = ()) -> HoldingsFilters:
+def known_in(
+    folder: Path, archives: Sequence[Archive] = (), away: Callable[[], Sequence[str]] = tuple
+) -> HoldingsFilters:
     """The filters as one process knows them."""
     return HoldingsFilters(
         folder,
         lambda: archives,
         lambda: Client(AddressPolicy(allow_private=True), limits=filters.LIMITS),
         time.time,
+        away,
     )
 
 
@@ -270,6 +273,28 @@ def test_what_is_no_filter_in_the_folder_and_who_has_left_is_cleared_away(tmp_pa
         async with fetching(tmp_path, one) as known:
             await until(lambda: known.may_hold(NAME) == [one.service])
             await until(lambda: len(files_in(tmp_path)) == 1)
+
+    asyncio.run(scenario())
+
+
+@pytest.mark.proves("ARC-12")
+def test_the_filter_of_an_archive_that_is_excluded_and_may_be_back_stays(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        folder = tmp_path / "filters"
+        async with Publisher(1, page_of(NAME)) as one:
+            archives, away = [one.archive], list[str]()
+            known = known_in(folder, archives, lambda: away)
+            running = asyncio.create_task(known.run())
+            service = one.archive.service
+            await until(lambda: known.may_hold(NAME) == [service])
+            away.append(service)
+            archives.clear()
+            await asyncio.sleep(0.1)
+            assert known_in(folder).may_hold(NAME) == [service]
+            away.clear()  # it has left for good
+            await until(lambda: not files_in(folder))
+            running.cancel()
+            await asyncio.gather(running, return_exceptions=True)
 
     asyncio.run(scenario())
 

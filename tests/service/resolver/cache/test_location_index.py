@@ -110,6 +110,37 @@ def test_the_last_hint_counts_and_the_first_original_stays_until_it_is_moved(ind
         assert index.of(name) == HolderHint("service/a", "service/c")
 
 
+def test_where_several_have_claimed_an_original_none_counts_as_its_holder_any_more(index: HintCache) -> None:
+    for wait in (lambda _: None, HintCache.settle):
+        name, new = f"item {wait.__name__}", f"new {wait.__name__}"
+        index.remember([name], hint="service/a", original="service/a")
+        wait(index)
+        index.dispute([name, new])
+        for each in (name, new):
+            wait(index)
+            index.remember([each], hint="service/b", original="service/b")
+            assert index.of(each) == HolderHint("service/b", "")
+        assert index.first(name) == "service/a"
+    index.settle()
+    assert index.of("item settle") == index.of("new <lambda>") == HolderHint("service/b", "")
+    assert index.first("item <lambda>") == index.first("item settle") == "service/a"
+    assert index.first("unknown") is None
+
+
+def test_an_early_hint_is_so_until_the_next_one(index: HintCache) -> None:
+    for wait in (lambda _: None, HintCache.settle):
+        name = f"item {wait.__name__}"
+        index.remember([name], hint="service/a", early=True)
+        wait(index)
+        assert index.of(name) == HolderHint("service/a", None, early=True)
+        index.remember([name], original="service/b")
+        wait(index)
+        assert index.of(name) == HolderHint("service/a", "service/b", early=True)
+        index.remember([name], hint="service/a")
+        wait(index)
+        assert index.of(name) == HolderHint("service/a", "service/b")
+
+
 def test_hints_are_there_after_a_restart(path: Path) -> None:
     long_name = "x" * 512
     first = HintCache(path)

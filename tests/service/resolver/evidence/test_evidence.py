@@ -596,11 +596,20 @@ def test_the_index_of_holders_is_made_anew_from_the_log(evidence: Evidence, tmp_
     evidence.original(stays, SERVICE)
     evidence.migrated(ITEM, OTHER, third)
     evidence.deleted(stays, OTHER)
+    disputed = IBIForms.parse("rep example.org/disputed@80/2020/01.01.00.00")
+    evidence.original(disputed, SERVICE)
+    evidence.alert("suspect-originals", str(disputed.main), [SERVICE, OTHER])
+    evidence.original(disputed, OTHER)
     evidence.close()
     index = HintCache(tmp_path / "hints")
     assert index.is_empty()
-    assert rebuild_hints(index, evidence.entries()) == 4
+    assert rebuild_hints(index, evidence.entries()) == 6
     assert not index.is_empty()
     assert {index.of(canonical).original for canonical in ITEM.canonicals} == {third}
     assert {index.of(canonical).original for canonical in stays.canonicals} == {first}
+    (name,) = disputed.canonicals
+    assert (index.of(name).original, index.first(name)) == (
+        "",
+        first,
+    )  # neither is known after an alert (T04)
     index.close()

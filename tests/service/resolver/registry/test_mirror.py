@@ -245,6 +245,33 @@ def test_a_mirror_asks_the_archives_of_the_list_and_follows_it(made: Callable[[s
     assert set(mirror.mirrored()) == {THREE}
 
 
+@pytest.mark.proves("ARC-12")
+def test_who_has_left_the_list_is_away_for_a_month_and_may_come_back(made: Callable[[str], Resolver]) -> None:
+    """It may only be restarting, and what it is known to hold stays its own meanwhile (T04)."""
+    one, mirror = made("one"), made("mirror")
+    ibi = parse_ibi(ONE)
+
+    def away() -> list[str]:
+        mirror.mirror_list(one)
+        mirror.registry.archives()
+        return [str(each.archive.service_ibi) for each in mirror.registry.away().values()]
+
+    one.include(ONE, "one.example")
+    one.include(TWO, "two.example")
+    assert away() == []
+    one.registry.exclude(ibi, one.registry.open_change(ibi))
+    assert away() == [ONE]
+    one.include(ONE, "one.example")
+    assert away() == []
+    assert set(mirror.mirrored()) == {ONE, TWO}
+    one.registry.exclude(ibi, one.registry.open_change(ibi))
+    assert away() == [ONE]
+    for clock in (one.clock, mirror.clock):
+        clock.now += 30 * 86_400 + 2
+    assert away() == []
+    assert [str(each.service_ibi) for each in mirror.registry.registered()] == [TWO]
+
+
 def test_a_mirrored_archive_has_no_key_and_cannot_switch_itself(made: Callable[[str], Resolver]) -> None:
     one, mirror = made("one"), made("mirror")
     one.include(ONE, "one.example")

@@ -20,7 +20,7 @@ from ibi.resolver.registry.registry import MIGRATIONS, Registry
 from ibi.runtime.database import check_version, migrate, open_engine, upgrade
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
     from pathlib import Path
 
 SERVICE = parse_ibi("sid.inpe.br/mtc-m21/2012/06.05.15.34.39")
@@ -36,10 +36,10 @@ REQUEST = InclusionRequest(
 NOON = 1_400_000_000.0
 
 
-def opened(path: Path) -> Registry:
+def opened(path: Path, clock: Callable[[], float] = lambda: NOON) -> Registry:
     engine = open_engine(path)
     migrate(engine, MIGRATIONS)
-    return Registry(engine, lambda: NOON)
+    return Registry(engine, clock)
 
 
 @pytest.fixture
@@ -97,6 +97,57 @@ def test_a_second_inclusion_replaces_the_address_and_the_other_attributes(regist
     (archive,) = registry.archives()
     assert (archive.address, archive.ip, archive.confirmed) == ("m21.example:8080", "192.0.2.7", False)
     assert (archive.platform_version, archive.admin_mail) == ("2", "root@archive.example")
+
+
+@pytest.mark.proves("REG-07", "ARC-12")
+def test_who_is_excluded_is_away_until_it_is_back_gone_for_good_or_away_for_too_long(path: Path) -> None:
+    now = [NOON]
+    registry = opened(path, lambda: now[0])
+    registry.register(SERVICE, "1234567890")
+    record: list[str] = []
+
+    def exclude(end: str = "") -> None:
+        change = registry.open_change(SERVICE)
+        assert registry.exclude(SERVICE, change, end=end, record=lambda: record.append(end))
+
+    def away(seconds: float = 60) -> list[float | None]:
+        registry.archives()
+        return [each.back_at for each in registry.away(seconds).values()]
+
+    exclude()
+    assert away() == []  # it was never here
+    include(registry)
+    assert away() == []
+    exclude("2014-05-13T16:54:00Z")
+    assert away() == [1_400_000_040.0]
+    now[0] += 59
+    exclude()  # said again, it is away since the first time
+    assert away() == [None]
+    now[0] += 1
+    assert (away(), away(61)) == ([], [None])
+    include(registry)
+    exclude("never")
+    assert away() == []
+    exclude()  # an older word that is replayed
+    assert away() == []
+    include(registry)
+    exclude()
+    assert away() == [None]
+    registry.unregister(SERVICE)
+    assert away() == []
+    assert record == ["", "2014-05-13T16:54:00Z", "", "never", "", ""]
+    registry.close()
+
+
+def test_an_exclusion_that_the_evidence_does_not_take_is_none(registry: Registry) -> None:
+    def fail() -> None:
+        raise SetupError("the disk is full")
+
+    registry.register(SERVICE, "1234567890")
+    include(registry)
+    with pytest.raises(SetupError):
+        registry.exclude(SERVICE, registry.open_change(SERVICE), record=fail)
+    assert len(registry.archives()) == 1
 
 
 @pytest.mark.proves("AMB-35")

@@ -9,7 +9,7 @@ from ibi.protocol.pair_list import PairList
 from ibi.protocol.persistent_url import PersistentURL
 from ibi.protocol.url_list import UrlList
 from ibi.resolver.model.alert import Alert, Kind
-from ibi.resolver.model.archive import Archive
+from ibi.resolver.model.archive import Archive, ArchiveResponse
 from ibi.resolver.resolve.policy import Policy
 from ibi.resolver.resolve.resolution import MAX_ROUNDS, Redirect, Resolution
 from support.resolver.resolution import archive_of, fail, hear
@@ -332,3 +332,43 @@ def test_an_answer_without_a_state_is_used_and_the_acknowledgment_leaves_it_out(
     assert decided is not None
     assert decided.acknowledgment is not None
     assert decided.acknowledgment.state is None
+
+
+@pytest.mark.proves("RES-10", "ARC-03")
+def test_metadata_of_another_edition_are_no_claim_of_the_item_itself() -> None:
+    resolution = resolve(f"{ITEM}!:?ibiurl.requireditemstatus=Original")
+    hear(resolution, A, says(A, state="Original"))
+    last = says(
+        B, **{"state.lastedition.metadata": "Original", "url.lastedition.metadata": "http://b.example/m"}
+    )
+    hear(resolution, B, last)
+    decided = resolution.close_round()
+    assert isinstance(decided, Redirect)
+    assert decided.archive is B
+
+
+@pytest.mark.proves("RES-10", "ARC-03")
+def test_metadata_without_a_name_are_those_of_what_leads_to_them() -> None:
+    resolution = resolve(f"{ITEM}!:?ibiurl.requireditemstatus=Original")
+    hear(resolution, A, says(A, state="Original"))
+    mine = says(B, ibi_lastedition=ITEM, **{"state.lastedition.metadata": "Original"})
+    hear(resolution, B, UrlList({**mine.pairs, "url.lastedition.metadata": "http://b.example/m"}))
+    alert = resolution.close_round()
+    assert isinstance(alert, Alert)
+    assert alert.kind is Kind.SUSPECT_ORIGINALS
+
+
+def test_who_is_excluded_and_known_to_hold_the_item_counts_as_silent() -> None:
+    resolution = resolve(f"{ITEM}?ibiurl.requireditemstatus=Original")
+    resolution.miss(ArchiveResponse(C, None, LATE), 7)
+    hear(resolution, A, offers(A))
+    decided = resolution.close_round()
+    assert isinstance(decided, Redirect)
+    assert decided.coverage is not None
+    assert (decided.complete, decided.coverage.queried, len(decided.coverage.silent)) == (False, 2, 1)
+    nothing = resolve(ITEM)
+    nothing.miss(ArchiveResponse(C, None, LATE), 7)
+    hear(nothing, A, NOTHING)
+    alert = nothing.close_round()
+    assert isinstance(alert, Alert)
+    assert (alert.kind, alert.retry_after, alert.archives) == (Kind.INCOMPLETE, 7, (str(C.service_ibi),))
