@@ -159,8 +159,9 @@ def host_of(address: str) -> str:
 
 
 def hosts_of(addresses: Iterable[str]) -> frozenset[str]:
-    """The hosts of several addresses."""
-    return frozenset(map(host_of, addresses))
+    """The hosts of several addresses, and the addresses themselves, as most requests spell them."""
+    spelled = tuple(addresses)
+    return frozenset((*map(host_of, spelled), *map(str.lower, spelled)))
 
 
 async def read_body(receive: Callable[[], Awaitable[Any]], longest: int) -> bytes | None:
