@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from ibi.errors import PeerSilent
 from ibi.protocol.language import LanguagePreference
 from ibi.protocol.persistent_url import PersistentURL
-from ibi.resolver.model.alert import Alert, Kind
+from ibi.resolver.model.alert import Alert, AlertKind
 from ibi.resolver.model.archive import ArchiveResponse
 from ibi.resolver.resolve.policy import Policy
 from ibi.resolver.resolve.resolution import Redirect as Sent
@@ -118,11 +118,11 @@ def _judge(kind: str, case: dict[int, str], outcome: object, report: Report) -> 
     if kind == "several claims":
         right = (
             isinstance(outcome, Alert)
-            and outcome.kind is Kind.SUSPECT_ORIGINALS
+            and outcome.kind is AlertKind.SUSPECT_ORIGINALS
             and set(outcome.archives) == claims
         )
     elif kind == "no claim":
-        right = isinstance(outcome, Alert) and outcome.kind is Kind.NO_ORIGINAL
+        right = isinstance(outcome, Alert) and outcome.kind is AlertKind.NO_ORIGINAL
     else:
         right = isinstance(outcome, Sent) and {str(outcome.archive.service_ibi)} == claims
         right = right and isinstance(outcome, Sent) and outcome.complete == (not silent)

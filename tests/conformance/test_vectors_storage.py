@@ -17,7 +17,7 @@ from ibi.protocol.language import LanguagePreference
 from ibi.protocol.messages import UrlRequest
 from ibi.protocol.persistent_url import PersistentURL
 from ibi.protocol.vocabulary import ItemState
-from ibi.resolver.model.alert import Alert, Kind
+from ibi.resolver.model.alert import Alert, AlertKind
 from ibi.resolver.model.archive import Archive
 from ibi.resolver.resolve.policy import Policy
 from ibi.resolver.resolve.resolution import Redirect, Resolution
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
     from ibi.protocol.url_list import UrlList
 
-BROKEN_LAW = {Kind.SUSPECT_ORIGINALS: "unique-original", Kind.NO_ORIGINAL: "original-exists"}
+BROKEN_LAW = {AlertKind.SUSPECT_ORIGINALS: "unique-original", AlertKind.NO_ORIGINAL: "original-exists"}
 
 
 @dataclass(frozen=True)
@@ -90,7 +90,7 @@ def test_storage(vector: Vector, archives: dict[str, OneArchive]) -> None:
     assert found == set(vector.expected)
 
 
-def demand_the_original(item: str, archives: dict[str, OneArchive]) -> Redirect | Kind:
+def demand_the_original(item: str, archives: dict[str, OneArchive]) -> Redirect | AlertKind:
     url = PersistentURL.parse(f"/{ibi(item).rep}", "ibiurl.requireditemstatus=Original")
     resolution = Resolution(url, f"http://urlib.net{url}", ("192.0.2.1",), LanguagePreference(), Policy())
     for archive in archives.values():

@@ -16,7 +16,7 @@ from ibi.protocol.relation import Relation
 from ibi.protocol.url_list import find_wanted, relations_of
 from ibi.protocol.vocabulary import ItemState
 from ibi.resolver.acknowledgments.queue import AcknowledgmentQueue
-from ibi.resolver.model.alert import Kind
+from ibi.resolver.model.alert import AlertKind
 from ibi.resolver.model.archive import ArchiveResponse
 from ibi.resolver.resolve import resolution as resolution_module
 from ibi.resolver.resolve import resolver as driver
@@ -107,7 +107,7 @@ class LetsDeletedHideTheLiving(Resolution):
             for heard in self._heard
             if heard.answer is not None and heard.answer.state is ItemState.DELETED
         ]
-        return self._alert(Kind.DELETED, gone) if gone else super().close_round(may_go_on=may_go_on)
+        return self._alert(AlertKind.DELETED, gone) if gone else super().close_round(may_go_on=may_go_on)
 
 
 class BelievesEveryArchive(Resolution):

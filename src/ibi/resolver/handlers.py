@@ -18,7 +18,7 @@ from ibi.protocol.persistent_url import PersistentURL
 from ibi.protocol.relation import Kind as StepKind
 from ibi.protocol.relation import Step
 from ibi.resolver.metrics.metrics import REDIRECT
-from ibi.resolver.model.alert import Alert, Kind
+from ibi.resolver.model.alert import Alert, AlertKind
 from ibi.resolver.pages.programs import EXPLAIN
 from ibi.resolver.resolve.resolution import Redirect, Redirected
 
@@ -169,7 +169,7 @@ class Handlers:
         too_long = len(persistent) > SURELY_SHORT and not are_short(persistent)
         if not (wait or too_long) and self._under_way < MOST_RESOLUTIONS:
             return None
-        kind = Kind.TOO_LONG if too_long else Kind.TOO_MANY if wait else Kind.BUSY
+        kind = AlertKind.TOO_LONG if too_long else AlertKind.TOO_MANY if wait else AlertKind.BUSY
         self._metrics.started()
         self._metrics.ended(str(kind), 0.0, now)
         return Alert(kind, url=persistent, wait=ceil(wait) or None)

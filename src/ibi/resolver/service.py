@@ -35,7 +35,7 @@ from ibi.resolver.members.confirmation import ConfirmationClient
 from ibi.resolver.members.membership import REFUSED, MemberReply, Membership
 from ibi.resolver.members.notices import ChangeNotices
 from ibi.resolver.members.status import NetworkMonitor
-from ibi.resolver.model.alert import Alert, Kind
+from ibi.resolver.model.alert import Alert, AlertKind
 from ibi.resolver.model.hops import NO_HOPS, Hops
 from ibi.resolver.pages import registration
 from ibi.resolver.pages.programs import EXPLAIN, ProgramRequest
@@ -194,7 +194,7 @@ class ResolverService:
             return
         except Exception:  # noqa: BLE001 - a fault of ours must neither look like an answer nor show its insides
             _log.exception("a request could not be answered")
-            response = self._site.alert(request, Alert(Kind.BUSY))
+            response = self._site.alert(request, Alert(AlertKind.BUSY))
         await response.send(send, head_only=request.method == "HEAD")
 
     async def close(self) -> None:
@@ -212,11 +212,11 @@ class ResolverService:
         if request.path == _NONCE and request.reads and self._nonce is not None:  # under any host name
             return Response(*self._nonce.answer(), PLAIN, NO_STORE)
         if len(request.path) + len(request.query) > LONGEST_URL:
-            return self._site.alert(request, Alert(Kind.TOO_LONG))
+            return self._site.alert(request, Alert(AlertKind.TOO_LONG))
         if not request.reads and request.path not in self._forms:
-            return self._site.alert(request, Alert(Kind.WRONG_METHOD))
+            return self._site.alert(request, Alert(AlertKind.WRONG_METHOD))
         if not request.names(self._hosts):
-            return self._site.alert(request, Alert(Kind.WRONG_HOST))
+            return self._site.alert(request, Alert(AlertKind.WRONG_HOST))
         if request.path in self._forms:
             return await self._answer_form(request, receive)
         if request.path.startswith(EXPLAIN):
@@ -230,7 +230,7 @@ class ResolverService:
             later = () if outcome.retry_after is None else (("retry-after", str(outcome.retry_after)),)
             return pairs(outcome.body, outcome.status, *later)
         if hops is None or (hops is not NO_HOPS and hops.loops(self._names)):
-            return self._site.alert(request, Alert(Kind.LOOP))
+            return self._site.alert(request, Alert(AlertKind.LOOP))
         return await self._handlers.redirect(request)
 
     async def _answer_form(self, request: Request, receive: Receive) -> Response:

@@ -17,7 +17,7 @@ from ibi.resolver.evidence.pages import AlertsSlice
 from ibi.resolver.members.settings_changes import NUMBER_RANGES
 from ibi.resolver.members.settings_changes import SETTING_CHOICES as SETTING_WORDS
 from ibi.resolver.members.status import STANDINGS
-from ibi.resolver.model.alert import MOST_SILENT, Kind
+from ibi.resolver.model.alert import MOST_SILENT, AlertKind
 from ibi.resolver.model.archive import moment_text as stamp
 from ibi.resolver.model.statements import WORDS
 from ibi.resolver.pages import administration
@@ -73,7 +73,7 @@ MOST_CONCERNED: Final = 10
 MOST_OPEN: Final = 8
 """Lines of what each Archive said that are seen at once; more of them unfold."""
 
-_SEARCH_AGAIN: Final = frozenset({Kind.BAD_URL, Kind.NOT_FOUND, Kind.NO_SUCH_PAGE})
+_SEARCH_AGAIN: Final = frozenset({AlertKind.BAD_URL, AlertKind.NOT_FOUND, AlertKind.NO_SUCH_PAGE})
 """Alerts where another try with another spelling makes sense."""
 
 

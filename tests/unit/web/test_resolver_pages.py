@@ -13,7 +13,7 @@ from ibi.protocol.relation import ITEM
 from ibi.protocol.url_list import Entry, UrlList, WantedEntry
 from ibi.protocol.verb_list import VerbList
 from ibi.resolver.members.status import NetworkStatus
-from ibi.resolver.model.alert import STATUS, Alert, Coverage, Kind
+from ibi.resolver.model.alert import STATUS, Alert, AlertKind, Coverage
 from ibi.resolver.model.archive import ArchiveResponse
 from ibi.resolver.model.statements import ArchiveStatement, RoundStatements, Statements
 from ibi.resolver.pages.alert_details import MOST_NAMED, MOST_ROUNDS
@@ -40,9 +40,9 @@ def _fault(path: str) -> ParseError:
     return caught.value
 
 
-@pytest.mark.parametrize("kind", list(Kind))
-def test_every_alert_has_a_page_in_both_languages(kind: Kind) -> None:
-    value = Alert(kind, url=URL, ibi=FIRST, problem=_fault("/x") if kind is Kind.BAD_URL else None)
+@pytest.mark.parametrize("kind", list(AlertKind))
+def test_every_alert_has_a_page_in_both_languages(kind: AlertKind) -> None:
+    value = Alert(kind, url=URL, ibi=FIRST, problem=_fault("/x") if kind is AlertKind.BAD_URL else None)
     english, portuguese = Page(alert(value, "en")), Page(alert(value, "pt-BR"))
     assert f"Status {STATUS[kind]}" in english.words & portuguese.words
     assert english.heading != portuguese.heading
@@ -51,7 +51,7 @@ def test_every_alert_has_a_page_in_both_languages(kind: Kind) -> None:
 
 def test_a_fault_is_shown_with_a_caret_below_it_and_a_proposal_to_click() -> None:
     path = "/archive.example/first/2O26/03.02.10.15"
-    value = Alert(Kind.BAD_URL, url=path, problem=_fault(path), proposals=(URL,))
+    value = Alert(AlertKind.BAD_URL, url=path, problem=_fault(path), proposals=(URL,))
     body = alert(value, "pt-BR")
     page = Page(body)
     assert b'<span class="fault">                       ^^^^</span>' in body
@@ -62,7 +62,7 @@ def test_a_fault_is_shown_with_a_caret_below_it_and_a_proposal_to_click() -> Non
 
 def test_an_alert_tells_who_was_silent_and_when_to_try_again() -> None:
     value = Alert(
-        Kind.INCOMPLETE,
+        AlertKind.INCOMPLETE,
         URL,
         FIRST,
         Coverage(3, ((OTHER, PeerSilent("no whole answer within 3 s")),)),
@@ -80,28 +80,29 @@ def test_an_alert_tells_who_was_silent_and_when_to_try_again() -> None:
 
 
 def test_a_removed_item_keeps_its_date() -> None:
-    value = Alert(Kind.DELETED, URL, FIRST, timestamp="2026-04-02T08:00:00Z")
+    value = Alert(AlertKind.DELETED, URL, FIRST, timestamp="2026-04-02T08:00:00Z")
     assert any(word.startswith("2 de abril de 2026") for word in Page(alert(value, "pt-BR")).words)
 
 
 def test_a_missing_translation_offers_the_languages_that_exist() -> None:
     value = Alert(
-        Kind.NO_TRANSLATION, URL, FIRST, alternates=(("en", f"{URL}+(en)"), ("pt-BR", f"{URL}+(pt-BR)"))
+        AlertKind.NO_TRANSLATION, URL, FIRST, alternates=(("en", f"{URL}+(en)"), ("pt-BR", f"{URL}+(pt-BR)"))
     )
     links = Page(alert(value, "pt-BR")).links
     assert links[f"{URL}+(pt-BR)"].startswith("português (Brasil)")
 
 
 def test_alerts_where_spelling_does_not_matter_have_no_search_box() -> None:
-    assert Page(alert(Alert(Kind.SUSPECT_ORIGINALS, URL, FIRST), "en")).forms == []
-    assert Page(alert(Alert(Kind.NOT_FOUND, URL, FIRST), "en")).forms == ["/-/find"]
+    assert Page(alert(Alert(AlertKind.SUSPECT_ORIGINALS, URL, FIRST), "en")).forms == []
+    assert Page(alert(Alert(AlertKind.NOT_FOUND, URL, FIRST), "en")).forms == ["/-/find"]
 
 
 def test_what_others_wrote_is_never_markup() -> None:
     evil = '"><script>alert(1)</script>'
     why = PeerSilent("{evil}", evil=evil)
     value = Alert(
-        Kind.NO_TRANSLATION, evil, evil, Coverage(1, ((evil, why),)), (evil,), evil, ((evil, "javascript:alert(1)"),),
+        AlertKind.NO_TRANSLATION, evil, evil, Coverage(1, ((evil, why),)), (evil,), evil,
+        ((evil, "javascript:alert(1)"),),
         proposals=("javascript:alert(2)",),
     )  # fmt: skip
     for body in (alert(value, "en"), find(evil, "en")):
@@ -109,7 +110,7 @@ def test_what_others_wrote_is_never_markup() -> None:
         assert not [link for link in Page(body).links if link.startswith("javascript")]
 
 
-def _alert(one_round: RoundStatements, kind: Kind = Kind.INCOMPLETE, count: int = 3) -> Alert:
+def _alert(one_round: RoundStatements, kind: AlertKind = AlertKind.INCOMPLETE, count: int = 3) -> Alert:
     return Alert(kind, URL, FIRST, Coverage(count), statements=Statements((one_round,)))
 
 
@@ -138,7 +139,7 @@ def test_of_very_many_archives_the_page_stays_small_whatever_they_said() -> None
     rounds = (one_round._replace(named=(statement,) * MOST_NAMED), *(one_round,) * (MOST_ROUNDS - 1))
     silent = ((OTHER, PeerSilent("no whole answer within 3 s")),) * 10_000
     value = Alert(
-        Kind.INCOMPLETE,
+        AlertKind.INCOMPLETE,
         URL,
         FIRST,
         Coverage(10_030, silent),
@@ -180,7 +181,7 @@ def test_an_explanation_of_a_redirect_tells_each_round_and_the_reason() -> None:
 
 
 def test_an_explanation_of_an_alert_tells_what_the_reader_would_be_told() -> None:
-    page = Page(explanation(Explanation(Alert(Kind.DELETED, URL, FIRST), _trace()), "en"))
+    page = Page(explanation(Explanation(Alert(AlertKind.DELETED, URL, FIRST), _trace()), "en"))
     assert {"Status 410", "This item was removed"} <= page.words
 
 

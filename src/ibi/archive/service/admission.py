@@ -39,7 +39,7 @@ COSTS: Final[dict[str, Cost]] = {
     "/-/api/statistics": Cost(costly=True, tokens=2),
     "/-/zip": Cost(costly=True, tokens=5),
 }
-"""By the route of a path (`_route_of`)."""
+"""By the route of a path (`_priced_path`)."""
 
 
 _API: Final = "/-/api/"
@@ -57,7 +57,7 @@ class AdmissionControl:
 
     def check(self, request: Request) -> RateDecision | None:
         """Count a request and decide whether it is admitted; None where it is not counted."""
-        cost = COSTS.get(_route_of(request.path)) if request.path.startswith("/-/") else None
+        cost = COSTS.get(_priced_path(request.path)) if request.path.startswith("/-/") else None
         if cost is None:
             return None
         # A wrong token is refused by the JSON interface before any work; a right one is an administrator's program.
@@ -76,7 +76,7 @@ class AdmissionControl:
 def refusal(request: Request, wait: float) -> tuple[Request, int, IbiError]:
     """Return what the refusal of a request is written with: the request, the status, and why; `wait` in seconds."""
     # Harvesters know 503 with Retry-After (OAI-PMH 3.1.2.2), other clients 429.
-    status = 503 if _route_of(request.path) == "/-/oai" else 429
+    status = 503 if _priced_path(request.path) == "/-/oai" else 429
     if request.path.startswith(_API):
         # Below /-/api/ every refusal is a problem (RFC 9457).
         request = replace(request, headers={**request.headers, b"accept": PROBLEM.encode()})
@@ -84,7 +84,7 @@ def refusal(request: Request, wait: float) -> tuple[Request, int, IbiError]:
     return request, status, IbiError(sentence, seconds=ceil(wait))
 
 
-def _route_of(path: str) -> str:
+def _priced_path(path: str) -> str:
     """The beginning of a path: "/-/item" of "/-/item/a/b", "/-/api/items" of "/-/api/items/a/b"."""
     words = path.split("/", 4)
     return "/".join(words[: 4 if words[2] == "api" else 3])

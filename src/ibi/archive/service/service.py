@@ -211,7 +211,7 @@ class ArchiveService:
         """Have a request answered by the handler of its path."""
         if self._api is not None and request.path.startswith(_API):
             return await self._api(request, receive)
-        handler = self._handlers.get(_route_of(request.path))
+        handler = self._handlers.get(_handled_path(request.path))
         if handler is not None:
             return await handler(request, receive)
         if not request.reads:
@@ -293,7 +293,7 @@ class ArchiveService:
         return Response(200, json.dumps(facts, indent=1).encode(), JSON, NO_STORE)
 
 
-def _route_of(path: str) -> str:
+def _handled_path(path: str) -> str:
     """The route of a path: its first word behind "/-/" and no more of it, or any other path whole."""
     if not path.startswith("/-/"):
         return path

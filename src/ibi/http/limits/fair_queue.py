@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Final
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-MOST_QUERIES: Final = 1_500
+MOST_IN_FLIGHT: Final = 1_500
 """Queries in flight in one process beyond which no further round begins; fewer than a client's slots in all."""
 
 ROUNDS_AT_ONCE: Final = 8
@@ -82,4 +82,4 @@ class FairQueue:
     def _has_capacity(self, size: int) -> bool:
         # With nothing in flight any round may start: one that is larger than the limit would wait for ever.
         in_flight = self._in_flight()
-        return not in_flight or in_flight + size <= min(MOST_QUERIES, max(1, ROUNDS_AT_ONCE) * size)
+        return not in_flight or in_flight + size <= min(MOST_IN_FLIGHT, max(1, ROUNDS_AT_ONCE) * size)

@@ -14,7 +14,7 @@ from ibi.api.openapi import paths as paths_of
 from ibi.api.openapi import status_response as described
 from ibi.api.routes import ROOT
 from ibi.http.response import HTML, JSON, PLAIN, PROBLEM
-from ibi.resolver.model.alert import Kind
+from ibi.resolver.model.alert import AlertKind
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -41,7 +41,7 @@ SCHEMAS: Final[dict[str, Any]] = {
     "problem": object_schema(
         ["type", "kind", "title", "status", "detail"],
         type=TEXT,
-        kind={"enum": [str(kind) for kind in Kind]},
+        kind={"enum": [str(kind) for kind in AlertKind]},
         title=TEXT,
         status={"type": "integer"},
         detail=TEXT,

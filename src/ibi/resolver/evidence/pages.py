@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO, Final, NamedTuple
 from ibi.errors import ParseError
 from ibi.identifier.forms import IBIForms, parse_ibi
 from ibi.resolver.evidence.chain import LONGEST_LINE, read_line
-from ibi.resolver.model.alert import Kind
+from ibi.resolver.model.alert import AlertKind
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -237,7 +237,7 @@ def _version(log: Path) -> tuple[int, int, int] | None:
 
 def _read_alerts(log: Path, before: int, at: int) -> AlertsSlice:
     def wanted(entry: Entry) -> bool:
-        return entry.what == "alert" and entry.facts.get("kind") == Kind.SUSPECT_ORIGINALS
+        return entry.what == "alert" and entry.facts.get("kind") == AlertKind.SUSPECT_ORIGINALS
 
     entries, next_at, unread = read_slice(log, wanted, before, MOST_ALERTS, at=at)
     items = {canonical_ibi(str(entry.facts.get("ibi", ""))) for entry in entries} - {""}
@@ -274,7 +274,7 @@ def rebuild_hints(index: HintCache, entries: Iterable[Entry]) -> int:
     # Archive that claims it later would be believed (threat T04).
     count = 0
     for entry in entries:
-        if entry.what == "alert" and entry.facts.get("kind") == Kind.SUSPECT_ORIGINALS:
+        if entry.what == "alert" and entry.facts.get("kind") == AlertKind.SUSPECT_ORIGINALS:
             index.dispute([canonical_ibi(str(entry.facts.get("ibi", "")))])
         if entry.what not in {"original", "migrated"}:
             continue

@@ -15,7 +15,7 @@ import ibi
 from ibi.http.client_address import in_networks, is_readable
 from ibi.http.response import NO_STORE, Response
 from ibi.resolver.metrics.shared_counters import SharedCounters
-from ibi.resolver.model.alert import Kind
+from ibi.resolver.model.alert import AlertKind
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -91,7 +91,7 @@ _FAMILIES: Final = (
         "resolutions_total",
         "Persistent URLs, by what came of them.",
         "outcome",
-        (REDIRECT, *map(str, Kind), OTHER),
+        (REDIRECT, *map(str, AlertKind), OTHER),
     ),
     _MetricFamily("rounds_total", "Rounds in which Archives were asked."),
     _MetricFamily(

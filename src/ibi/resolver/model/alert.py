@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     """(English sentence with named places, their values) -> the sentence in the reader's language, filled."""
 
 
-class Kind(StrEnum):
+class AlertKind(StrEnum):
     """What the matter is. The values are stable: programs may rely on them."""
 
     BAD_URL = "bad-url"
@@ -42,64 +42,75 @@ class Kind(StrEnum):
     TOO_MANY = "too-many"
 
 
-STATUS: Final[dict[Kind, int]] = {
-    Kind.BAD_URL: 400,
-    Kind.NOT_FOUND: 404,
-    Kind.DELETED: 410,
-    Kind.NO_TRANSLATION: 404,
-    Kind.NO_ORIGINAL: 404,
-    Kind.SUSPECT_ORIGINALS: 409,
-    Kind.INCOMPLETE: 503,
-    Kind.UNSAFE_URL: 502,
-    Kind.NO_SUCH_PAGE: 404,
-    Kind.WRONG_HOST: 421,
-    Kind.WRONG_METHOD: 405,
-    Kind.TOO_LONG: 414,
-    Kind.LOOP: 508,
-    Kind.BUSY: 503,
-    Kind.TOO_MANY: 429,
+STATUS: Final[dict[AlertKind, int]] = {
+    AlertKind.BAD_URL: 400,
+    AlertKind.NOT_FOUND: 404,
+    AlertKind.DELETED: 410,
+    AlertKind.NO_TRANSLATION: 404,
+    AlertKind.NO_ORIGINAL: 404,
+    AlertKind.SUSPECT_ORIGINALS: 409,
+    AlertKind.INCOMPLETE: 503,
+    AlertKind.UNSAFE_URL: 502,
+    AlertKind.NO_SUCH_PAGE: 404,
+    AlertKind.WRONG_HOST: 421,
+    AlertKind.WRONG_METHOD: 405,
+    AlertKind.TOO_LONG: 414,
+    AlertKind.LOOP: 508,
+    AlertKind.BUSY: 503,
+    AlertKind.TOO_MANY: 429,
 }
 """HTTP statuses (docs/contract.md, note 6)."""
 
-TITLE: Final[dict[Kind, str]] = {
-    Kind.BAD_URL: "This is not a persistent URL",
-    Kind.NOT_FOUND: "No Archive holds this item",
-    Kind.DELETED: "This item was removed",
-    Kind.NO_TRANSLATION: "This translation does not exist",
-    Kind.NO_ORIGINAL: "The original is not available",
-    Kind.SUSPECT_ORIGINALS: "Two or more Archives claim to hold the original",
-    Kind.INCOMPLETE: "Not every Archive has answered",
-    Kind.UNSAFE_URL: "The Archive gave an address that is not safe to follow",
-    Kind.NO_SUCH_PAGE: "There is no such page",
-    Kind.WRONG_HOST: "This resolver does not answer under that name",
-    Kind.WRONG_METHOD: "Persistent URLs are only read",
-    Kind.TOO_LONG: "This URL is too long",
-    Kind.LOOP: "A resolver is asking a resolver",
-    Kind.BUSY: "This resolver cannot answer now",
-    Kind.TOO_MANY: "Too many links at once",
+TITLE: Final[dict[AlertKind, str]] = {
+    AlertKind.BAD_URL: "This is not a persistent URL",
+    AlertKind.NOT_FOUND: "No Archive holds this item",
+    AlertKind.DELETED: "This item was removed",
+    AlertKind.NO_TRANSLATION: "This translation does not exist",
+    AlertKind.NO_ORIGINAL: "The original is not available",
+    AlertKind.SUSPECT_ORIGINALS: "Two or more Archives claim to hold the original",
+    AlertKind.INCOMPLETE: "Not every Archive has answered",
+    AlertKind.UNSAFE_URL: "The Archive gave an address that is not safe to follow",
+    AlertKind.NO_SUCH_PAGE: "There is no such page",
+    AlertKind.WRONG_HOST: "This resolver does not answer under that name",
+    AlertKind.WRONG_METHOD: "Persistent URLs are only read",
+    AlertKind.TOO_LONG: "This URL is too long",
+    AlertKind.LOOP: "A resolver is asking a resolver",
+    AlertKind.BUSY: "This resolver cannot answer now",
+    AlertKind.TOO_MANY: "Too many links at once",
 }
 
-_SENTENCE: Final[dict[Kind, str]] = {
-    Kind.NOT_FOUND: "Every Archive that was asked has answered, and none of them knows this item.",
-    Kind.DELETED: "The Archive that held this item says that it was removed, and no other Archive offers a copy.",
-    Kind.NO_TRANSLATION: "The item is known, but not in the language that the URL asks for.",
-    Kind.NO_ORIGINAL: "The URL demands the original. Archives offer the item, but none claims to hold the original.",
-    Kind.SUSPECT_ORIGINALS: "An original is in one Archive only, so someone is wrong: an investigation is necessary.",
-    Kind.INCOMPLETE: "Not all Archives could be asked, and those that were do not offer the item. Please try again.",
-    Kind.UNSAFE_URL: "An Archive offers the item at a URL to which this resolver sends nobody.",
-    Kind.NO_SUCH_PAGE: "There is nothing under this path.",
-    Kind.WRONG_HOST: "The request names another host than this resolver's.",
-    Kind.WRONG_METHOD: "Only GET and HEAD are answered here.",
-    Kind.TOO_LONG: "URLs of more than 8 KiB are not read, nor those that escaping makes too long for Archives "
+_SENTENCE: Final[dict[AlertKind, str]] = {
+    AlertKind.NOT_FOUND: "Every Archive that was asked has answered, and none of them knows this item.",
+    AlertKind.DELETED: "The Archive that held this item says that it was removed, and no other Archive offers a copy.",
+    AlertKind.NO_TRANSLATION: "The item is known, but not in the language that the URL asks for.",
+    AlertKind.NO_ORIGINAL: "The URL demands the original. Archives offer the item, but none claims to hold the "
+    "original.",
+    AlertKind.SUSPECT_ORIGINALS: "An original is in one Archive only, so someone is wrong: an investigation is "
+    "necessary.",
+    AlertKind.INCOMPLETE: "Not all Archives could be asked, and those that were do not offer the item. Please "
+    "try again.",
+    AlertKind.UNSAFE_URL: "An Archive offers the item at a URL to which this resolver sends nobody.",
+    AlertKind.NO_SUCH_PAGE: "There is nothing under this path.",
+    AlertKind.WRONG_HOST: "The request names another host than this resolver's.",
+    AlertKind.WRONG_METHOD: "Only GET and HEAD are answered here.",
+    AlertKind.TOO_LONG: "URLs of more than 8 KiB are not read, nor those that escaping makes too long for Archives "
     "(12.5 KiB).",
-    Kind.LOOP: "The request was sent by a resolver that takes this one for an Archive, or has come by here before.",
-    Kind.BUSY: "Please try again in a moment.",
-    Kind.TOO_MANY: "From your address, too many links were followed at once. Please try again in a moment.",
+    AlertKind.LOOP: "The request was sent by a resolver that takes this one for an Archive, or has come by here "
+    "before.",
+    AlertKind.BUSY: "Please try again in a moment.",
+    AlertKind.TOO_MANY: "From your address, too many links were followed at once. Please try again in a moment.",
 }
 
 
 _INVESTIGATED: Final = frozenset(
-    {Kind.SUSPECT_ORIGINALS, Kind.NO_ORIGINAL, Kind.NOT_FOUND, Kind.DELETED, Kind.INCOMPLETE, Kind.UNSAFE_URL}
+    {
+        AlertKind.SUSPECT_ORIGINALS,
+        AlertKind.NO_ORIGINAL,
+        AlertKind.NOT_FOUND,
+        AlertKind.DELETED,
+        AlertKind.INCOMPLETE,
+        AlertKind.UNSAFE_URL,
+    }
 )
 """Kinds that an administrator can look into."""
 MOST_SILENT: Final = 10
@@ -146,7 +157,7 @@ class Alert:
     help; `statements` what each Archive answered.
     """
 
-    kind: Kind
+    kind: AlertKind
     url: str = ""
     ibi: str = ""
     round: Coverage | None = None
@@ -171,7 +182,9 @@ class Alert:
     @property
     def retry_after(self) -> int | None:
         """Seconds after which another try makes sense; None if none does."""
-        return {Kind.INCOMPLETE: 30, Kind.BUSY: 5}.get(self.kind) if self.wait is None else self.wait
+        return (
+            {AlertKind.INCOMPLETE: 30, AlertKind.BUSY: 5}.get(self.kind) if self.wait is None else self.wait
+        )
 
     @property
     def investigated(self) -> bool:
@@ -277,17 +290,17 @@ class Alert:
             return say(self.problem.problem, self.problem.details)
         if self._only_known:
             return say(_KNOWN_SENTENCE, {})
-        if self.known and self.kind is Kind.INCOMPLETE:
+        if self.known and self.kind is AlertKind.INCOMPLETE:
             return say(_PARTLY_SENTENCE, {})
         return say(_NO_ARCHIVE_SENTENCE if self._no_archive else _SENTENCE[self.kind], {})
 
     @property
     def _only_known(self) -> bool:
-        return self.known and self.kind is Kind.NOT_FOUND
+        return self.known and self.kind is AlertKind.NOT_FOUND
 
     @property
     def _no_archive(self) -> bool:
-        return self.kind is Kind.INCOMPLETE and self.round is not None and not self.round.queried
+        return self.kind is AlertKind.INCOMPLETE and self.round is not None and not self.round.queried
 
 
 def in_english(sentence: str, details: Mapping[str, object]) -> str:

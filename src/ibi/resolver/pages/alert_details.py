@@ -13,7 +13,7 @@ from ibi.identifier.ibip import EPOCH, IBIp
 from ibi.identifier.legacy import LegacyId
 from ibi.protocol.relation import Kind as StepKind
 from ibi.protocol.relation import Step
-from ibi.resolver.model.alert import Alert, Kind
+from ibi.resolver.model.alert import Alert, AlertKind
 from ibi.resolver.model.statements import WORDS, ArchiveStatement, RoundStatements, Statements, silence
 from ibi.resolver.model.suggestion import Responsible, SuggestedLink, Suggestions, parse_request
 
@@ -45,14 +45,16 @@ WAYS: Final = {
 
 _RESOLVED: Final = frozenset(
     {
-        *(Kind.NOT_FOUND, Kind.DELETED, Kind.NO_TRANSLATION, Kind.NO_ORIGINAL),
-        *(Kind.SUSPECT_ORIGINALS, Kind.INCOMPLETE, Kind.UNSAFE_URL),
+        *(AlertKind.NOT_FOUND, AlertKind.DELETED, AlertKind.NO_TRANSLATION, AlertKind.NO_ORIGINAL),
+        *(AlertKind.SUSPECT_ORIGINALS, AlertKind.INCOMPLETE, AlertKind.UNSAFE_URL),
     }
 )
 """Alerts that came from resolving."""
-_MISSING: Final = frozenset({Kind.NOT_FOUND, Kind.INCOMPLETE})
-_LATER: Final = frozenset({Kind.INCOMPLETE, Kind.BUSY, Kind.TOO_MANY})
-_OF_ARCHIVES: Final = frozenset({Kind.DELETED, Kind.NO_TRANSLATION, Kind.UNSAFE_URL, Kind.NO_ORIGINAL})
+_MISSING: Final = frozenset({AlertKind.NOT_FOUND, AlertKind.INCOMPLETE})
+_LATER: Final = frozenset({AlertKind.INCOMPLETE, AlertKind.BUSY, AlertKind.TOO_MANY})
+_OF_ARCHIVES: Final = frozenset(
+    {AlertKind.DELETED, AlertKind.NO_TRANSLATION, AlertKind.UNSAFE_URL, AlertKind.NO_ORIGINAL}
+)
 """Alerts that the administrator of an Archive can put right, rather than that of the resolver."""
 _TOMORROW: Final = 86_400  # seconds
 
@@ -101,10 +103,14 @@ def with_suggestions(alert: Alert, archives: ResponsibleArchives, now: float) ->
 
 def _ways(alert: Alert, parsed: ParsedRequest, concerned: tuple[Responsible, ...]) -> Iterator[SuggestedLink]:
     url, kind = parsed.url, alert.kind
-    known = alert.known or kind is Kind.NO_TRANSLATION
+    known = alert.known or kind is AlertKind.NO_TRANSLATION
     if kind in _LATER:
         yield SuggestedLink(WAYS["again"], url.text)
-    if url.original_required and kind in {Kind.NO_ORIGINAL, Kind.SUSPECT_ORIGINALS, Kind.INCOMPLETE}:
+    if url.original_required and kind in {
+        AlertKind.NO_ORIGINAL,
+        AlertKind.SUSPECT_ORIGINALS,
+        AlertKind.INCOMPLETE,
+    }:
         yield SuggestedLink(WAYS["copy"], parsed.path())
     if known and url.file_path:
         yield SuggestedLink(WAYS["whole"], parsed.path(file=False, file_list=False))
@@ -115,7 +121,7 @@ def _ways(alert: Alert, parsed: ParsedRequest, concerned: tuple[Responsible, ...
         yield SuggestedLink(WAYS["language" if translated else "format"], parsed.path(bare))
     if known and url.relation.steps:
         yield SuggestedLink(WAYS["item"], parsed.path((), file=False, file_list=False))
-    if kind is Kind.DELETED:
+    if kind is AlertKind.DELETED:
         for each in concerned:
             yield SuggestedLink(WAYS["archive"], f"http://{each.address}/-/item/{url.ibi}")
     if kind in _RESOLVED:
@@ -140,7 +146,7 @@ def _typos(name: Name, now: float) -> Iterator[IbiError]:
 
 def _to(alert: Alert, concerned: tuple[Responsible, ...]) -> tuple[str, ...]:
     """Return the mail addresses for a report: first of those that can put it right."""
-    if not alert.investigated and alert.kind is not Kind.NO_TRANSLATION:
+    if not alert.investigated and alert.kind is not AlertKind.NO_TRANSLATION:
         return ()
     own = [alert.contact] if mail_url(alert.contact) else []
     theirs = [each.mail for each in concerned if each.mail]

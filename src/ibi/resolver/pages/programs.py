@@ -25,7 +25,7 @@ from ibi.protocol.query_string import unescape
 from ibi.protocol.vocabulary import ContentType, ItemState
 from ibi.resolver.api.openapi import PATH as OPENAPI
 from ibi.resolver.api.openapi import document
-from ibi.resolver.model.alert import Alert, Kind
+from ibi.resolver.model.alert import Alert, AlertKind
 from ibi.resolver.pages.alert_details import with_responses
 from ibi.resolver.resolve.policy import Policy
 
@@ -72,7 +72,7 @@ def program_request(
     except ParseError as error:
         if base == shape.PATH:
             return shape.handle_failure(400, raw, say(error.problem, error.details))
-        return alert(Alert(Kind.BAD_URL, url=request.path, problem=error))
+        return alert(Alert(AlertKind.BAD_URL, url=request.path, problem=error))
     respond = _handle_record(name, wanted, say) if base == shape.PATH else _memento(base, name, alert)
     path = f"{EXPLAIN}{name}"
     return ProgramRequest(
@@ -84,7 +84,7 @@ def _handle_record(name: Name, wanted: WantedValues, say: Say) -> Responder:
     def respond(outcome: Explanation | Alert) -> Response:
         alert = outcome if isinstance(outcome, Alert) else outcome.alert
         # An item that was removed still has a record, with its state: its name is never given to another one.
-        removed = alert is not None and alert.kind is Kind.DELETED
+        removed = alert is not None and alert.kind is AlertKind.DELETED
         if alert is not None and not removed:
             later = () if alert.retry_after is None else (("retry-after", str(alert.retry_after)),)
             return shape.handle_failure(alert.status, str(name), alert.title(say), *later)
@@ -135,7 +135,7 @@ def _memento(base: str, name: Name, alert: Callable[[Alert], Response]) -> Respo
         # Redirected: a resolver knows no editions, so it has nothing to answer itself (decision 0024).
         source = _source(outcome)
         if source is None:
-            return alert(Alert(Kind.NO_SUCH_PAGE))
+            return alert(Alert(AlertKind.NO_SUCH_PAGE))
         where = ("location", visible(f"http://{source.address}{base}{name}"))
         vary = (("vary", "accept-datetime"),) if base == MEMENTO_PATHS[0] else ()
         return Response(302 if vary else 303, headers=(where, *vary, *NO_STORE))

@@ -20,7 +20,7 @@ from ibi.http.limits.window import FailureLimit
 from ibi.http.response import Response
 from ibi.identifier.forms import parse_ibi
 from ibi.resolver.members.mail import is_recipient
-from ibi.resolver.model.alert import Alert, Kind
+from ibi.resolver.model.alert import Alert, AlertKind
 from ibi.resolver.pages.site import RegistrationPage
 
 if TYPE_CHECKING:
@@ -77,11 +77,13 @@ class RegistrationHandler:
     async def answer(self, request: Request, body: bytes) -> Response:
         """Answer GET, HEAD or POST; `body` is that of a POST, at most LARGEST_BODY bytes."""
         if self._settings.registration != "form":
-            return self._site.alert(request, Alert(Kind.NO_SUCH_PAGE))
+            return self._site.alert(request, Alert(AlertKind.NO_SUCH_PAGE))
         if request.reads:
             return self._response(request, RegistrationPage(dict.fromkeys(_FIELDS, "")))
         if request.method != "POST":
-            return self._site.alert(request, Alert(Kind.WRONG_METHOD)).having(("allow", "GET, HEAD, POST"))
+            return self._site.alert(request, Alert(AlertKind.WRONG_METHOD)).having(
+                ("allow", "GET, HEAD, POST")
+            )
         return self._response(request, await self._post(request, read_form(body)))
 
     async def _post(self, request: Request, fields: dict[str, str] | None) -> RegistrationPage:

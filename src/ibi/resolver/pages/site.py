@@ -14,7 +14,7 @@ from ibi.identifier.unwrapping import unwrap
 from ibi.protocol.persistent_url import PersistentURL
 from ibi.protocol.query_string import read_query
 from ibi.resolver.members.status import STATUS_SECONDS
-from ibi.resolver.model.alert import Alert, Kind, in_english
+from ibi.resolver.model.alert import Alert, AlertKind, in_english
 from ibi.resolver.pages.alert_details import ResponsibleArchives, with_responses, with_suggestions
 from ibi.resolver.pages.explanation import Explanation
 from ibi.resolver.pages.programs import ProgramRequest, program_pages, program_request
@@ -110,7 +110,7 @@ class Site:
             return self._home(request, status) if request.path == _HOME else self._status(request, status)
         handler = self._routes.get(request.path)
         response = handler(request) if handler is not None else None
-        return response if response is not None else self.alert(request, Alert(Kind.NO_SUCH_PAGE))
+        return response if response is not None else self.alert(request, Alert(AlertKind.NO_SUCH_PAGE))
 
     def program_request(self, request: Request) -> ProgramRequest | Response | None:
         """Read a request about an item by another protocol (`programs`); None for all others."""
@@ -129,7 +129,7 @@ class Site:
             status=alert.status,
             json_type=PROBLEM,
         )
-        if alert.kind is Kind.WRONG_METHOD:
+        if alert.kind is AlertKind.WRONG_METHOD:
             response = response.having(("allow", "GET, HEAD"))
         if alert.retry_after is not None:
             response = response.having(("retry-after", str(alert.retry_after)))
@@ -171,7 +171,7 @@ class Site:
         except ParseError as hopeless:
             near = hopeless.suggestion
             proposals = (f"http://{self._settings.address}/{near}",) if near else ()
-        return self.alert(request, Alert(Kind.BAD_URL, url=path, problem=error, proposals=proposals))
+        return self.alert(request, Alert(AlertKind.BAD_URL, url=path, problem=error, proposals=proposals))
 
     def resolution_alert(self, request: Request, alert: Alert, trace: Trace) -> Response:
         """Answer with the alert of a resolution, and what each Archive answered (RES-13)."""
@@ -240,7 +240,7 @@ class Site:
                 )
             return Response(303, headers=(("location", persistent_path(text)), *NO_STORE))
         except ParseError as error:
-            return self.alert(request, Alert(Kind.BAD_URL, problem=error))
+            return self.alert(request, Alert(AlertKind.BAD_URL, problem=error))
 
     def _language(self, request: Request) -> str:
         return self._pages.language(request.headers) if self._pages is not None else "en"

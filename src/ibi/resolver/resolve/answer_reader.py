@@ -28,7 +28,7 @@ MOST_UNREAD: Final = 8 * 1024 * 1024
 MOST_READ: Final = 16 * 1024 * 1024
 """Bytes that long lists may take that were read and are still needed, about twelve of the longest."""
 
-LONGEST_REUSE: Final = 3600
+LONGEST_LIFETIME: Final = 3600
 """Seconds for which an answer is used again at most, whatever its Archive allows."""
 
 REFUSALS: Final = frozenset({400, 413, 414, 429, 431})
@@ -80,7 +80,7 @@ def failure_of(error: PeerError | ParseError) -> IbiError:
     return error
 
 
-def reuse_seconds(reply: Reply, answer: UrlList) -> int:
+def lifetime(reply: Reply, answer: UrlList) -> int:
     """For how long an answer may be used again (note 1): its Archive must give max-age and offer a batch key."""
     allowed = reply.headers.get(b"cache-control")
     if allowed is None or not answer.pairs:
@@ -89,7 +89,7 @@ def reuse_seconds(reply: Reply, answer: UrlList) -> int:
     found = _MAX_AGE.search(control)
     if found is None or _NEVER.search(control):
         return 0
-    return min(int(found[1]), LONGEST_REUSE) if answer.pairs.get(say.ACKNOWLEDGMENT_BATCH) == "yes" else 0
+    return min(int(found[1]), LONGEST_LIFETIME) if answer.pairs.get(say.ACKNOWLEDGMENT_BATCH) == "yes" else 0
 
 
 class AnswerReader:

@@ -15,7 +15,7 @@ from ibi.protocol.relation import Kind as StepKind
 from ibi.protocol.vocabulary import ItemState
 from ibi.resolver.cache.hints import HolderHint
 from ibi.resolver.cache.rows import question
-from ibi.resolver.model.alert import Alert, Kind
+from ibi.resolver.model.alert import Alert, AlertKind
 from ibi.resolver.resolve.resolution import Redirect
 
 if TYPE_CHECKING:
@@ -101,7 +101,7 @@ class Knowledge:
         Not that an item has no further edition or translation: these come into being at any moment. `snapshot`: of the
         cache, taken before the Archives were asked.
         """
-        complete = alert.kind is Kind.NOT_FOUND and not alert.known
+        complete = alert.kind is AlertKind.NOT_FOUND and not alert.known
         grows = any(step.kind in _GROWING for step in query.verbs.relation.steps)
         if seconds and complete and not grows:
             self.cache.put_not_known(f"{question(query)} {archives}", seconds, snapshot)
@@ -109,9 +109,9 @@ class Knowledge:
     def record(self, alert: Alert, name: Name) -> None:
         """Write an alert that may have to be investigated, or a removal, into the evidence."""
         forms = _forms(name)
-        if alert.kind is Kind.SUSPECT_ORIGINALS:
+        if alert.kind is AlertKind.SUSPECT_ORIGINALS:
             self.evidence.alert(str(alert.kind), str(name), alert.archives)
-        elif alert.kind is Kind.DELETED and forms is not None and alert.archives:
+        elif alert.kind is AlertKind.DELETED and forms is not None and alert.archives:
             self.evidence.deleted(forms, alert.archives[0])
 
     def close(self) -> None:

@@ -18,7 +18,7 @@ from ibi.http.limits.fair_queue import FairQueue
 from ibi.protocol.url_list import UrlList
 from ibi.resolver.cache.rows import question
 from ibi.resolver.model.archive import NOT_KNOWN, ArchiveResponse
-from ibi.resolver.resolve.answer_reader import AnswerReader, body_of, failure_of, reuse_seconds
+from ibi.resolver.resolve.answer_reader import AnswerReader, body_of, failure_of, lifetime
 from ibi.resolver.resolve.collapsing import Batch, Collapsing, Query, QuestionUnderWay, RoundUnderWay
 from ibi.resolver.resolve.probes import Probes
 
@@ -349,7 +349,7 @@ class Queries:
         now = batch.deadline.now()
         if not answer.pairs:
             outgoing.for_all, outgoing.heard = True, now
-        elif seconds := reuse_seconds(reply, answer):
+        elif seconds := lifetime(reply, answer):
             self._cache.put(service, batch.question, reply.body, seconds, batch.snapshot)
             self._collapsing.reusable[service] = True
             outgoing.for_all, outgoing.holds, outgoing.heard = True, True, now

@@ -19,7 +19,7 @@ from ibi.protocol.relation import Kind as StepKind
 from ibi.protocol.url_list import UrlList, WantedEntry, without_bare_translation
 from ibi.protocol.verb_list import VerbList
 from ibi.protocol.vocabulary import ContentType, ItemState
-from ibi.resolver.model.alert import Alert, Coverage, Kind
+from ibi.resolver.model.alert import Alert, AlertKind, Coverage
 from ibi.resolver.resolve.selection import (
     Offer,
     alternatives,
@@ -232,11 +232,11 @@ class Resolution:
         claims = [offer for offer in offers if offer.found.entry.state is ItemState.ORIGINAL]
         suspects = contradicting(claims if self._policy.strict else [*claims, *item_claims(living)])
         if suspects:
-            return self._alert(Kind.SUSPECT_ORIGINALS, [claim.archive for claim in suspects])
+            return self._alert(AlertKind.SUSPECT_ORIGINALS, [claim.archive for claim in suspects])
         if claims:
             claim = preferred(claims, self._relation, self._preference)
             if not self._policy.leads(claim.archive, claim.found.entry.url):
-                return self._alert(Kind.UNSAFE_URL, [claim.archive])
+                return self._alert(AlertKind.UNSAFE_URL, [claim.archive])
             return self._redirect(*claim)._replace(coverage=self._coverage())
         if may_go_on and offers and not self._policy.strict:
             for heard in living:  # the item may be asked for by its own name before an alert (note 7)
@@ -244,7 +244,7 @@ class Resolution:
                 if further is not None:
                     return further
         if offers:
-            return self._alert(Kind.NO_ORIGINAL, [offer.archive for offer in offers])
+            return self._alert(AlertKind.NO_ORIGINAL, [offer.archive for offer in offers])
         return None
 
     def _found(self, answer: UrlList) -> WantedEntry | None:
@@ -317,23 +317,25 @@ class Resolution:
         location = with_query(url, foreign) if foreign else url
         return Redirect(location, archive, found, acknowledgment, answer)
 
-    def _kind(self, living: list[ArchiveResponse]) -> Kind:
+    def _kind(self, living: list[ArchiveResponse]) -> AlertKind:
         """Why there is no redirect, as far as that is known (RES-13, note 6)."""
         if self._unsafe:
-            return Kind.UNSAFE_URL
+            return AlertKind.UNSAFE_URL
         if living and any(
             step.kind is StepKind.TRANSLATION and step.parameter for step in self._relation.steps
         ):
-            return Kind.NO_TRANSLATION
-        return Kind.DELETED if self._heard and not living else Kind.NOT_FOUND
+            return AlertKind.NO_TRANSLATION
+        return AlertKind.DELETED if self._heard and not living else AlertKind.NOT_FOUND
 
-    def _alert(self, kind: Kind, archives: list[Archive]) -> Alert:
+    def _alert(self, kind: AlertKind, archives: list[Archive]) -> Alert:
         coverage = self._coverage()
         cause = kind  # what it would be if all had answered
         # The known holder may say that the item was removed, however many Archives are silent (note 6).
-        removed = kind is Kind.DELETED and any(heard.archive.service == self._holder for heard in self._heard)
-        if kind is not Kind.SUSPECT_ORIGINALS and (self._silent or not coverage.queried) and not removed:
-            kind = Kind.INCOMPLETE
+        removed = kind is AlertKind.DELETED and any(
+            heard.archive.service == self._holder for heard in self._heard
+        )
+        if kind is not AlertKind.SUSPECT_ORIGINALS and (self._silent or not coverage.queried) and not removed:
+            kind = AlertKind.INCOMPLETE
             archives = self._away or archives
         answers = [_answer(heard) for heard in self._heard]
         others = alternatives(answers, self._url, self.persistent)
@@ -343,11 +345,11 @@ class Resolution:
             ibi=str(self._url.ibi),
             round=coverage,
             archives=tuple(dict.fromkeys(archive.name for archive in archives)),
-            timestamp=removed_on(answers) if kind is Kind.DELETED else "",
-            alternates=tuple(sorted(others.items())) if cause is Kind.NO_TRANSLATION else (),
-            proposals=tuple(others.values()) if cause is Kind.NOT_FOUND else (),
+            timestamp=removed_on(answers) if kind is AlertKind.DELETED else "",
+            alternates=tuple(sorted(others.items())) if cause is AlertKind.NO_TRANSLATION else (),
+            proposals=tuple(others.values()) if cause is AlertKind.NOT_FOUND else (),
             known=self._known,
-            wait=self._back_in if kind is Kind.INCOMPLETE else None,
+            wait=self._back_in if kind is AlertKind.INCOMPLETE else None,
         )
 
 

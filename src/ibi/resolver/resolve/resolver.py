@@ -20,7 +20,7 @@ from ibi.protocol.language import LanguagePreference
 from ibi.protocol.messages import SURELY_SHORT, UrlRequest, are_short
 from ibi.protocol.url_list import UrlList
 from ibi.protocol.vocabulary import ItemState
-from ibi.resolver.model.alert import Alert, Coverage, Kind
+from ibi.resolver.model.alert import Alert, AlertKind, Coverage
 from ibi.resolver.model.archive import NOT_KNOWN, ArchiveResponse, Members, moment_text
 from ibi.resolver.resolve.learning import NO_HINT
 from ibi.resolver.resolve.resolution import Redirect, Resolution
@@ -181,7 +181,7 @@ class Resolver:
         query = resolution.query
         if reuse and self._knowledge.is_not_known(query, members.version):
             trace.steps.append(Step(query, "memory", began, members.regular))
-            alert = Alert(Kind.NOT_FOUND, persistent, str(url.ibi), Coverage(len(members.regular)))
+            alert = Alert(AlertKind.NOT_FOUND, persistent, str(url.ibi), Coverage(len(members.regular)))
             return Outcome(alert, trace)
         wait_for_all = url.original_required and not in_full  # an explanation shows when each has answered
         terms = Terms(began + self._times.overall, snapshot, reuse, wait_for_all, client)
@@ -230,7 +230,7 @@ class Resolver:
         step.queried = round_.queried
         if decision is None:
             decision = self._close(resolution, round_, step, terms, may_go_on=may_go_on)
-        if policy.remembers and isinstance(decision, Alert) and decision.kind is Kind.SUSPECT_ORIGINALS:
+        if policy.remembers and isinstance(decision, Alert) and decision.kind is AlertKind.SUSPECT_ORIGINALS:
             knowledge.dispute(query, step.responses)
         elif policy.remembers:
             knowledge.learn(query, hint, step.responses, decision, policy, members)
@@ -242,10 +242,14 @@ class Resolver:
         self, resolution: Resolution, round_: Round, step: Step, terms: Terms, *, may_go_on: bool
     ) -> Decision:
         """Decide at the end of a round in which no response did."""
-        decision: Decision = Alert(Kind.BUSY, resolution.persistent)
+        decision: Decision = Alert(AlertKind.BUSY, resolution.persistent)
         if not round_.refused:
             decision = resolution.close_round(may_go_on=may_go_on)
-        if isinstance(decision, Alert) and terms.reuse and decision.kind in {Kind.BUSY, Kind.INCOMPLETE}:
+        if (
+            isinstance(decision, Alert)
+            and terms.reuse
+            and decision.kind in {AlertKind.BUSY, AlertKind.INCOMPLETE}
+        ):
             silent = self._known_members.regular if round_.refused else round_.silent
             decision = self._stale(resolution, silent, step) or decision
         return decision
@@ -299,7 +303,7 @@ class Resolver:
     def _record(self, alert: Alert, url: PersistentURL) -> Alert:
         """Write an alert into the evidence; an alert of two originals names the Archive that was seen first."""
         self._knowledge.record(alert, url.ibi)
-        if alert.kind is Kind.SUSPECT_ORIGINALS and self._policy.remembers:
+        if alert.kind is AlertKind.SUSPECT_ORIGINALS and self._policy.remembers:
             original = self._knowledge.hints.first(url.ibi.canonical)
             return replace(alert, first=original if original in self._members().by_service else "")
         return alert
@@ -332,4 +336,4 @@ def _if_acknowledged(redirect: Redirect, persistent: str) -> Redirect | Alert:
     message = redirect.acknowledgment
     if message is None or are_short(message.url, persistent):
         return redirect
-    return Alert(Kind.TOO_LONG, persistent)
+    return Alert(AlertKind.TOO_LONG, persistent)

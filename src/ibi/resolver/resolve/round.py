@@ -20,7 +20,7 @@ import asyncio
 from contextlib import aclosing
 from functools import partial
 from math import inf
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Final, Literal, NamedTuple
 
 from ibi.errors import PeerSilent, QueryNotSent
 from ibi.http.client import too_large, too_many
@@ -38,6 +38,9 @@ if TYPE_CHECKING:
     from ibi.resolver.model.archive import Archive, Members
     from ibi.resolver.resolve.policy import Plan, Why
     from ibi.resolver.resolve.queries import Queries
+
+Phase = Literal["likely", "queued", "all"]
+"""Likely holders alone have been queried; the round waits in the fair queue; every Archive has been queried."""
 
 READING: Final = 0.2
 """Seconds for reading long answers that came at the end of a round."""
@@ -102,8 +105,9 @@ class Round:
         self._terms = terms
         self._clock = clock = asyncio.get_running_loop().time
         self._began = began = clock()
-        self._phase_end = began + times.hedge
-        """Until when only the likely holders are queried; once all are queried, until when they are waited for."""
+        self._phase: Phase = "likely"
+        self._until = began + times.hedge
+        """When the phase ends: the next one begins, or the round is over."""
         self._stale_at = began + times.stale_after if terms.reuse else inf
         self._hurry_at = inf
         self._waiting: dict[str, Archive] = {}
@@ -113,7 +117,6 @@ class Round:
         self._wake: asyncio.Future[bool] | None = None
         self._queued: list[QueuedRound] = []
         self._over = False
-        self._widening = self._widened = False
         self._known = False
         self.first: Why = plan.why
         self.refused = False
@@ -140,7 +143,7 @@ class Round:
                         yield response
                     if self._hurry_at == inf or not self._waiting:
                         self._widen()  # what came did not satisfy, or the known holder is still to be asked
-                elif not await self._something(min(self._phase_end, self._stale_at, self._hurry_at)):
+                elif not await self._something(min(self._until, self._stale_at, self._hurry_at)):
                     self._end_phase()
             if self._probationary or self._probationary_inbox:
                 async with aclosing(self._probationary_responses()) as responses:
@@ -169,7 +172,7 @@ class Round:
 
     def _is_over(self) -> bool:
         """Whether no regular Archive is left to be heard, or waited for."""
-        if self.refused or (self._widened and not self._waiting and not self._inbox):
+        if self.refused or (self._phase == "all" and not self._waiting and not self._inbox):
             return True
         return self._hurry_at < inf and not self._inbox and self._clock() >= self._hurry_at
 
@@ -187,9 +190,10 @@ class Round:
             self._known = True
 
     def _widen(self) -> None:
-        if self._widening:
+        """Go on from the likely holders to all Archives, when the fair queue admits that; once."""
+        if self._phase != "likely":
             return
-        self._widening, self._phase_end = True, self._terms.deadline
+        self._phase, self._until = "queued", self._terms.deadline
         members = self._members()
         if self._queries.are_under_way(members.regular, self.query, self._text):
             self._ask_all()  # to join others costs no Archive anything
@@ -208,7 +212,7 @@ class Round:
             self._wake_reader()
             return
         # No Archive answers after the deadline, but what has come by then is still to be read.
-        self._widened, self._phase_end = True, self._terms.deadline + READING
+        self._phase, self._until = "all", self._terms.deadline + READING
         first, members = () if self.first == "everybody" else self._plan.first, self._members()
         self._send([one for one in members.regular if one not in first], self._waiting)
         self._send([one for one in members.probationary if one not in first], self._probationary)
@@ -231,7 +235,8 @@ class Round:
         left = self._terms.deadline - self._clock()
         seconds = min(self._times.per_archive, left)
         batch = QueryBatch(self.query, self._text, seconds, self._put, self._terms.snapshot)
-        batch.use_cache, batch.share, batch.paced = use_cache, self._terms.reuse, self._widened or again
+        batch.use_cache, batch.share = use_cache, self._terms.reuse
+        batch.paced = again or self._phase == "all"
         # An Archive that had less than half of its time is not blamed for silence (T37).
         batch.judged = left >= self._times.per_archive / 2
         if not again:
@@ -284,20 +289,19 @@ class Round:
         now = self._clock()
         if now >= self._stale_at:
             self._stale_at = inf
-            later = (
-                [] if self._widened else [one for one in self._members().regular if one not in self.queried]
-            )
-            unheard = [*self.silent, *self._waiting.values(), *later]
+            unheard = [*self.silent, *self._waiting.values()]
+            if self._phase != "all":
+                unheard += [one for one in self._members().regular if one not in self.queried]
             self._inbox.extend(self._queries.stale(unheard, self.query))
-        elif now < self._phase_end:
+        elif now < self._until:
             return
-        elif self._widened:
+        elif self._phase == "all":
             self._end_waiting(self._waiting, self._inbox, too_large())
-        elif self._widening:
+        elif self._phase == "queued":
             self.refused = True
-        elif self._queries.was_late(self._phase_end - self._times.hedge):
+        elif self._queries.was_late(self._until - self._times.hedge):
             # They had no time: it was this process that was late (T37).
-            self._phase_end = now + self._times.hedge
+            self._until = now + self._times.hedge
         else:
             self._widen()
 

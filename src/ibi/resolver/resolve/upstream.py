@@ -31,7 +31,7 @@ from ibi.errors import (
 )
 from ibi.http.client import HostPort
 from ibi.protocol.query_string import split_query
-from ibi.resolver.model.alert import Alert, Coverage, Kind
+from ibi.resolver.model.alert import Alert, AlertKind, Coverage
 from ibi.resolver.model.hops import Hops
 from ibi.resolver.resolve.answer_reader import asks_for_pause, failure_of_status
 from ibi.resolver.resolve.breaker import CircuitBreakers
@@ -55,7 +55,11 @@ LONGEST_TITLE: Final = 160
 ALERT_STATUSES: Final = frozenset({404, 409, 410, 503})
 """Statuses of alerts that are passed on (note 6)."""
 
-_ELSEWHERE: Final[dict[int, Kind]] = {404: Kind.NOT_FOUND, 409: Kind.SUSPECT_ORIGINALS, 410: Kind.DELETED}
+_ELSEWHERE: Final[dict[int, AlertKind]] = {
+    404: AlertKind.NOT_FOUND,
+    409: AlertKind.SUSPECT_ORIGINALS,
+    410: AlertKind.DELETED,
+}
 """What an alert of this status means here; any other proves nothing."""
 _LONGEST_PREFERENCE = 512  # characters of Accept-Language that are passed on
 _REDIRECTS = frozenset({301, 302, 303, 307, 308})
@@ -198,7 +202,7 @@ class Upstream:
 
         `looks_only` and `seconds` as for `ask`.
         """
-        if alert.known or alert.kind not in {Kind.NOT_FOUND, Kind.INCOMPLETE}:
+        if alert.known or alert.kind not in {AlertKind.NOT_FOUND, AlertKind.INCOMPLETE}:
             return alert
         answer = await self.ask(
             url,
@@ -215,10 +219,10 @@ class Upstream:
             coverage = alert.round or Coverage(0)
             found = Coverage(coverage.queried + 1, (*coverage.silent, (self._root, answer)))
             wait = max(1, answer.seconds) if isinstance(answer, PeerBusy) else alert.wait
-            return replace(alert, kind=Kind.INCOMPLETE, round=found, wait=wait)
-        kind = _ELSEWHERE.get(answer.status, Kind.INCOMPLETE)
-        unsure = kind is Kind.NOT_FOUND and alert.kind is Kind.INCOMPLETE
-        return replace(alert, kind=Kind.INCOMPLETE if unsure else kind, elsewhere=answer.title)
+            return replace(alert, kind=AlertKind.INCOMPLETE, round=found, wait=wait)
+        kind = _ELSEWHERE.get(answer.status, AlertKind.INCOMPLETE)
+        unsure = kind is AlertKind.NOT_FOUND and alert.kind is AlertKind.INCOMPLETE
+        return replace(alert, kind=AlertKind.INCOMPLETE if unsure else kind, elsewhere=answer.title)
 
     def _read(self, reply: Reply) -> Answer:
         """What a reply means. Raises PeerBusy for a plea for a pause, and PeerGarbled for what means nothing."""
@@ -231,7 +235,7 @@ class Upstream:
             return Redirected(location)
         if reply.status == _LOOP:
             return None
-        pauses = reply.requested_pause is not None and _kind(reply) != Kind.INCOMPLETE
+        pauses = reply.requested_pause is not None and _kind(reply) != AlertKind.INCOMPLETE
         if pauses or reply.status not in ALERT_STATUSES:
             raise _failure(reply)
         return UpstreamAnswer(reply.status, _title(reply))

@@ -15,7 +15,7 @@ import pytest
 from ibi.http.request import Request
 from ibi.resolver.metrics.metrics import FOLDER, REDIRECT, Metrics
 from ibi.resolver.metrics.shared_counters import SharedCounters
-from ibi.resolver.model.alert import Kind
+from ibi.resolver.model.alert import AlertKind
 
 PROGRAM = """
 import sys
@@ -108,7 +108,7 @@ def test_a_new_process_takes_the_file_of_one_that_has_ended_and_counts_on(tmp_pa
     for count in (1, 2, 3):
         metrics = Metrics(tmp_path)
         metrics.started()
-        metrics.ended(Kind.NOT_FOUND, 1.0, 0.0)
+        metrics.ended(AlertKind.NOT_FOUND, 1.0, 0.0)
         assert numbers(metrics)['resolutions_total{outcome="not-found"}'] == count
         metrics.started()
         metrics.close()
@@ -169,7 +169,7 @@ def test_everything_that_is_counted_is_told_by_its_kind(tmp_path: Path) -> None:
     metrics.leave(counts)
     counts.delivered = 100
     assert numbers(metrics)["thanks_delivered_total"] == 4
-    for kind in Kind:
+    for kind in AlertKind:
         metrics.started()
         metrics.ended(kind, 0.0, 0.0)
         assert numbers(metrics)[f'resolutions_total{{outcome="{kind}"}}'] == 1

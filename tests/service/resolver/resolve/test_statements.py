@@ -13,7 +13,7 @@ from ibi.identifier.forms import parse_ibi
 from ibi.protocol.messages import UrlRequest
 from ibi.protocol.url_list import UrlList
 from ibi.protocol.verb_list import VerbList
-from ibi.resolver.model.alert import Alert, Coverage, Kind, in_english
+from ibi.resolver.model.alert import Alert, AlertKind, Coverage, in_english
 from ibi.resolver.model.archive import NOT_KNOWN, ArchiveResponse
 from ibi.resolver.model.statements import WORDS, silence
 from ibi.resolver.pages.alert_details import MOST_NAMED, MOST_ROUNDS, with_responses
@@ -183,7 +183,7 @@ def alert_and_trace(ignorant: int, silent: int, holding: int) -> tuple[Alert, Tr
     trace = Trace("http://urlib.net/x", Policy(), original_required=False)
     trace.steps.append(step)
     coverage = Coverage(ignorant + silent + holding, tuple((each.name, why) for each in step.queried))
-    return Alert(Kind.INCOMPLETE, "http://urlib.net/x", round=coverage), trace
+    return Alert(AlertKind.INCOMPLETE, "http://urlib.net/x", round=coverage), trace
 
 
 def with_statements(alert: Alert, trace: Trace) -> Alert:
@@ -226,7 +226,7 @@ def test_an_archive_with_two_responses_does_not_stand_for_one_that_was_not_waite
     _, trace = alert_and_trace(1, 0, 0)
     trace.steps[0].responses *= 2  # as one whose older answer was used when it was silent
     trace.steps[0].queried = [archive_of(M16C), archive_of(M16D)]
-    assert Explanation(Alert(Kind.NOT_FOUND), trace).rounds[0].late == [M16D]
+    assert Explanation(Alert(AlertKind.NOT_FOUND), trace).rounds[0].late == [M16D]
 
 
 def test_of_very_many_who_said_so_a_moment_ago_all_are_counted() -> None:
@@ -257,7 +257,7 @@ def test_another_resolver_that_was_silent_is_told_too() -> None:
 
 def test_an_alert_that_came_of_no_question_stays_as_it_is() -> None:
     _, trace = alert_and_trace(1, 0, 0)
-    busy = Alert(Kind.BUSY, "http://urlib.net/x")
+    busy = Alert(AlertKind.BUSY, "http://urlib.net/x")
     assert with_statements(busy, trace) is busy
 
 

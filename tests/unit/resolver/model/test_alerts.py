@@ -8,16 +8,18 @@ from typing import TYPE_CHECKING
 import pytest
 
 from ibi.errors import ParseError, PeerSilent
-from ibi.resolver.model.alert import MOST_SILENT, STATUS, TITLE, Alert, Coverage, Kind, in_english
+from ibi.resolver.model.alert import MOST_SILENT, STATUS, TITLE, Alert, AlertKind, Coverage, in_english
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
 
 @pytest.mark.proves("RES-13")
-@pytest.mark.parametrize("kind", Kind)
-def test_every_kind_can_be_said(kind: Kind) -> None:
-    problem = ParseError("IBIp", "abc", "a {size} fault", 1, 2, size="big") if kind is Kind.BAD_URL else None
+@pytest.mark.parametrize("kind", AlertKind)
+def test_every_kind_can_be_said(kind: AlertKind) -> None:
+    problem = (
+        ParseError("IBIp", "abc", "a {size} fault", 1, 2, size="big") if kind is AlertKind.BAD_URL else None
+    )
     alert = Alert(kind, url="http://urlib.net/x", problem=problem)
     problem = json.loads(alert.problem_json(in_english))
     assert (problem["status"], problem["kind"], problem["title"]) == (STATUS[kind], kind.value, TITLE[kind])
@@ -30,7 +32,7 @@ def test_every_kind_can_be_said(kind: Kind) -> None:
 @pytest.mark.proves("RES-13", "RES-10")
 def test_an_alert_tells_all_it_knows_in_both_spellings() -> None:
     alert = Alert(
-        Kind.NO_TRANSLATION,
+        AlertKind.NO_TRANSLATION,
         url="http://urlib.net/x+(fr)",
         ibi="x",
         round=Coverage(3, (("service", PeerSilent("no connection within 1 s")),)),
@@ -55,7 +57,7 @@ def test_an_alert_tells_all_it_knows_in_both_spellings() -> None:
 
 def test_the_fault_of_a_url_is_shown_with_a_caret_and_cannot_break_the_page() -> None:
     fault = ParseError("persistent URL", "/a\r\nb{x}", "here is a fault", 2, 3)
-    alert = Alert(Kind.BAD_URL, url="/a\r\nb", problem=fault)
+    alert = Alert(AlertKind.BAD_URL, url="/a\r\nb", problem=fault)
     assert "/a??b{x}\n  ^" in alert.text(in_english).decode()
     assert json.loads(alert.problem_json(in_english))["fault"]["start"] == 2
 
@@ -64,7 +66,7 @@ def test_what_is_said_can_be_said_in_another_language() -> None:
     def shout(sentence: str, details: object) -> str:
         return f"<{sentence}|{details}>"
 
-    text = Alert(Kind.NOT_FOUND, round=Coverage(1)).text(shout).decode()
+    text = Alert(AlertKind.NOT_FOUND, round=Coverage(1)).text(shout).decode()
     assert "<No Archive holds this item|{}>" in text
     assert "<Archives asked: {asked}; answered: {answered}|{'asked': 1, 'answered': 1}>" in text
 
@@ -72,7 +74,7 @@ def test_what_is_said_can_be_said_in_another_language() -> None:
 def test_of_many_silent_archives_a_person_is_told_ten_and_how_many_more_a_program_all() -> None:
     why = PeerSilent("no connection within 1 s")
     silent = tuple((f"service/{number}", why) for number in range(MOST_SILENT + 3))
-    alert = Alert(Kind.INCOMPLETE, round=Coverage(len(silent), silent))
+    alert = Alert(AlertKind.INCOMPLETE, round=Coverage(len(silent), silent))
     written = list[str]()
 
     def say(sentence: str, details: Mapping[str, object]) -> str:

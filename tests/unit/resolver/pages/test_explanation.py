@@ -11,7 +11,7 @@ from ibi.identifier.forms import parse_ibi
 from ibi.protocol.messages import UrlRequest
 from ibi.protocol.url_list import UrlList
 from ibi.protocol.verb_list import VerbList
-from ibi.resolver.model.alert import Alert, Kind, in_english
+from ibi.resolver.model.alert import Alert, AlertKind, in_english
 from ibi.resolver.model.archive import ArchiveResponse
 from ibi.resolver.pages.explanation import Explanation
 from ibi.resolver.resolve.policy import Policy
@@ -34,6 +34,8 @@ def test_the_answers_are_kept_only_for_who_will_look_at_them(*, in_full: bool) -
     del answer
     gc.collect()
     assert (kept() is not None) == in_full
-    (statement,) = Explanation(Alert(Kind.NOT_FOUND), trace).as_dict(in_english)["rounds"][0]["statements"]
+    (statement,) = Explanation(Alert(AlertKind.NOT_FOUND), trace).as_dict(in_english)["rounds"][0][
+        "statements"
+    ]
     assert statement["said"] == "url list"
     assert statement["pairs"] == ({"url": "http://a.example/x"} if in_full else {})

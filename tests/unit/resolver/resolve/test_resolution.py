@@ -8,7 +8,7 @@ from ibi.protocol.messages import UrlRequest
 from ibi.protocol.pair_list import PairList
 from ibi.protocol.persistent_url import PersistentURL
 from ibi.protocol.url_list import UrlList
-from ibi.resolver.model.alert import Alert, Kind
+from ibi.resolver.model.alert import Alert, AlertKind
 from ibi.resolver.model.archive import Archive, ArchiveResponse
 from ibi.resolver.resolve.policy import Policy
 from ibi.resolver.resolve.resolution import MAX_ROUNDS, Redirect, Resolution
@@ -97,7 +97,7 @@ def test_two_claims_are_an_alert_that_names_both_even_when_someone_was_silent() 
     fail(resolution, C, LATE)
     alert = resolution.close_round()
     assert isinstance(alert, Alert)
-    assert alert.kind is Kind.SUSPECT_ORIGINALS
+    assert alert.kind is AlertKind.SUSPECT_ORIGINALS
     assert alert.archives == (str(A.service_ibi), str(B.service_ibi))
 
 
@@ -108,7 +108,7 @@ def test_without_claims_there_is_no_contradiction() -> None:
     hear(resolution, B, NOTHING)
     alert = resolution.close_round()
     assert isinstance(alert, Alert)
-    assert alert.kind is Kind.NO_ORIGINAL
+    assert alert.kind is AlertKind.NO_ORIGINAL
 
 
 def test_one_claim_among_silent_archives_is_followed_and_marked_incomplete() -> None:
@@ -124,16 +124,16 @@ def test_one_claim_among_silent_archives_is_followed_and_marked_incomplete() -> 
 @pytest.mark.parametrize(
     ("answers", "kind"),
     [
-        ([(A, NOTHING), (B, NOTHING)], Kind.NOT_FOUND),
-        ([(A, says(A, state="Deleted", timestamp="2021-01-01T00:00:00Z")), (B, NOTHING)], Kind.DELETED),
-        ([(A, None), (B, NOTHING)], Kind.INCOMPLETE),
-        ([(A, None), (B, says(B, state="Deleted"))], Kind.INCOMPLETE),
-        ([], Kind.INCOMPLETE),
-        ([(A, says(A, url="javascript:alert(1)", state="Original"))], Kind.UNSAFE_URL),
+        ([(A, NOTHING), (B, NOTHING)], AlertKind.NOT_FOUND),
+        ([(A, says(A, state="Deleted", timestamp="2021-01-01T00:00:00Z")), (B, NOTHING)], AlertKind.DELETED),
+        ([(A, None), (B, NOTHING)], AlertKind.INCOMPLETE),
+        ([(A, None), (B, says(B, state="Deleted"))], AlertKind.INCOMPLETE),
+        ([], AlertKind.INCOMPLETE),
+        ([(A, says(A, url="javascript:alert(1)", state="Original"))], AlertKind.UNSAFE_URL),
     ],
 )
 def test_absence_is_only_claimed_when_everyone_has_answered(
-    answers: list[tuple[Archive, UrlList | None]], kind: Kind
+    answers: list[tuple[Archive, UrlList | None]], kind: AlertKind
 ) -> None:
     resolution = resolve(ITEM)
     for holder, answer in answers:
@@ -154,7 +154,7 @@ def test_a_known_item_without_what_was_asked_of_it_is_not_called_unknown() -> No
     hear(resolution, A, says(A, **{"url.metadata": "http://a.example/m"}))
     alert = resolution.close_round()
     assert isinstance(alert, Alert)
-    assert (alert.kind, alert.known) == (Kind.NOT_FOUND, True)
+    assert (alert.kind, alert.known) == (AlertKind.NOT_FOUND, True)
     assert alert.proposals == (f"http://resolver.example/{ITEM}:",)
     unknown = resolve(ITEM)
     hear(unknown, A, NOTHING)
@@ -183,7 +183,7 @@ def test_a_missing_translation_of_a_known_item_has_its_own_alert() -> None:
     )
     alert = resolution.close_round()
     assert isinstance(alert, Alert)
-    assert alert.kind is Kind.NO_TRANSLATION
+    assert alert.kind is AlertKind.NO_TRANSLATION
     root = f"http://resolver.example/{ITEM}"
     assert alert.alternates == (("en", f"{root}+(en)/a.pdf"), ("pt", f"{root}+(pt)/a.pdf"))
 
@@ -226,7 +226,7 @@ def test_circles_of_editions_end_also_when_they_change_the_form_of_the_name() ->
     hear(resolution, A, back)
     alert = resolution.close_round()
     assert isinstance(alert, Alert)
-    assert alert.kind is Kind.NOT_FOUND
+    assert alert.kind is AlertKind.NOT_FOUND
 
 
 def test_an_endless_row_of_editions_is_left_after_some_rounds() -> None:
@@ -248,7 +248,7 @@ def test_a_silence_in_an_earlier_round_is_not_forgotten() -> None:
     hear(resolution, B, NOTHING)
     alert = resolution.close_round()
     assert isinstance(alert, Alert)
-    assert alert.kind is Kind.INCOMPLETE
+    assert alert.kind is AlertKind.INCOMPLETE
     assert alert.round is not None
     assert (alert.round.queried, alert.round.answered) == (2, 1)
 
@@ -259,7 +259,7 @@ def test_an_answer_that_is_not_believed_counts_as_silence() -> None:
     assert hear(hardened, A, liar) is None
     alert = hardened.close_round()
     assert isinstance(alert, Alert)
-    assert alert.kind is Kind.INCOMPLETE
+    assert alert.kind is AlertKind.INCOMPLETE
     assert hear(strict, A, liar) is not None
 
 
@@ -295,12 +295,12 @@ def test_a_claim_counts_even_if_its_url_is_not_used() -> None:
     hear(two, B, offers(B))
     alert = two.close_round()
     assert isinstance(alert, Alert)
-    assert alert.kind is Kind.SUSPECT_ORIGINALS
+    assert alert.kind is AlertKind.SUSPECT_ORIGINALS
     hear(one, A, unsafe)
     hear(one, B, offers(B, "Copy"))
     alert = one.close_round()
     assert isinstance(alert, Alert)
-    assert (alert.kind, alert.archives) == (Kind.UNSAFE_URL, (str(A.service_ibi),))
+    assert (alert.kind, alert.archives) == (AlertKind.UNSAFE_URL, (str(A.service_ibi),))
 
 
 @pytest.mark.proves("RES-10", "ARC-03")
@@ -323,7 +323,7 @@ def test_an_item_that_an_earlier_round_knew_stays_known() -> None:
     hear(resolution, A, NOTHING)
     alert = resolution.close_round()
     assert isinstance(alert, Alert)
-    assert (alert.kind, alert.known) == (Kind.NOT_FOUND, True)
+    assert (alert.kind, alert.known) == (AlertKind.NOT_FOUND, True)
 
 
 @pytest.mark.proves("AMB-50")
@@ -355,7 +355,7 @@ def test_metadata_without_a_name_are_those_of_what_leads_to_them() -> None:
     hear(resolution, B, UrlList({**mine.pairs, "url.lastedition.metadata": "http://b.example/m"}))
     alert = resolution.close_round()
     assert isinstance(alert, Alert)
-    assert alert.kind is Kind.SUSPECT_ORIGINALS
+    assert alert.kind is AlertKind.SUSPECT_ORIGINALS
 
 
 def test_who_is_excluded_and_known_to_hold_the_item_counts_as_silent() -> None:
@@ -371,4 +371,4 @@ def test_who_is_excluded_and_known_to_hold_the_item_counts_as_silent() -> None:
     hear(nothing, A, NOTHING)
     alert = nothing.close_round()
     assert isinstance(alert, Alert)
-    assert (alert.kind, alert.retry_after, alert.archives) == (Kind.INCOMPLETE, 7, (str(C.service_ibi),))
+    assert (alert.kind, alert.retry_after, alert.archives) == (AlertKind.INCOMPLETE, 7, (str(C.service_ibi),))
