@@ -27,7 +27,7 @@ NOT_OURS = {
 """Private names of the standard library that have no public way, and why each is needed."""
 
 OURS = {
-    "tests/hostile/test_packages.py": (
+    "tests/hostile/archive/test_packages.py": (
         {"_txt"},
         "the end of a keyword that stands for .txt: no name of code",
     ),

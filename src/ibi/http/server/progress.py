@@ -81,7 +81,7 @@ class Progress:
         return int.from_bytes(info[_ACKNOWLEDGED], sys.byteorder)
 
 
-class BodyPace:
+class BodyProgress:
     """How one large body keeps coming; it is looked at once a second, while it is read."""
 
     def __init__(self) -> None:

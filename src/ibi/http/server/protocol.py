@@ -29,7 +29,7 @@ from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol
 
 from ibi.http.server.connections import TOO_MANY
 from ibi.http.server.head import TARGET, UNUSUAL, Head, is_host, read_absolute_form
-from ibi.http.server.progress import BodyPace, Progress, has_unread
+from ibi.http.server.progress import BodyProgress, Progress, has_unread
 
 if TYPE_CHECKING:
     import asyncio
@@ -72,7 +72,7 @@ class Protocol(HttpToolsProtocol):
     _reading = False  # whether it has begun and its end has not come
     _received = 0  # bytes of it; of one with a large body, those after its head
     _body_bytes: int | None = None  # bytes of its large body that came; None while none is coming
-    _pace: BodyPace  # how it keeps coming
+    _body_progress: BodyProgress  # how it keeps coming
     _body_left = 0  # bytes of its body that are still to come, where its head says how many
     _answer: Answer | None = None  # its answer, if it needs no waiting
 
@@ -376,7 +376,7 @@ class Protocol(HttpToolsProtocol):
         if not self.cycle.keep_alive:
             self.cycle.keep_alive, self._close_after = True, True
         self._received, self._body_bytes = 0, 0
-        self._pace = BodyPace()
+        self._body_progress = BodyProgress()
         self._stop_waiting()
         self._timer = self.loop.call_later(1, self._check_body)
 
@@ -386,7 +386,7 @@ class Protocol(HttpToolsProtocol):
         # While the application does not read on, neither do we, and the client is not to blame.
         if self._body_bytes is None or self.flow.read_paused or self.cycle.waiting_for_100_continue:
             return
-        if self._pace.is_too_slow(self._received, self._body_bytes):
+        if self._body_progress.is_too_slow(self._received, self._body_bytes):
             self._refuse(408, "the request did not arrive in time")
 
     def _wait(self) -> None:

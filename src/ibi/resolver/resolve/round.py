@@ -107,7 +107,7 @@ class Round:
         self._began = began = clock()
         self._phase: Phase = "likely"
         self._until = began + times.hedge
-        """When the phase ends: the next one begins, or the round is over."""
+        """When the phase ends: the next one begins, or the round ends."""
         self._stale_at = began + times.stale_after if terms.reuse else inf
         self._hurry_at = inf
         self._waiting: dict[str, Archive] = {}

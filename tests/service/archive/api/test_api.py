@@ -867,7 +867,7 @@ def test_other_items_are_read_during_a_slow_deposit(api: Asking) -> None:
         assert api.ask("POST", "/items", TITLE, Scope.DEPOSIT).status == 201
 
 
-class _Queue(NewArchive):
+class OpenQueue(NewArchive):
     """An Archive whose labels come when `open` is set."""
 
     waits: threading.Semaphore
@@ -882,7 +882,7 @@ class _Queue(NewArchive):
 @pytest.fixture
 def queue(new_archive: Callable[..., NewArchive]) -> Callable[[str], NewArchive]:
     def make(address: str) -> NewArchive:
-        archive = _Queue(**vars(new_archive(address)))
+        archive = OpenQueue(**vars(new_archive(address)))
         archive.waits, archive.open = threading.Semaphore(0), threading.Event()
         return archive
 
@@ -895,7 +895,7 @@ def test_a_deposit_behind_too_many_others_is_told_to_come_later(
     monkeypatch.setattr(deposits, "MOST_DEPOSITS", 2)
     with asking(queue) as api, ThreadPoolExecutor() as clients:
         api.token(Scope.DEPOSIT)
-        archive = cast("_Queue", api.archive)
+        archive = cast("OpenQueue", api.archive)
         waiting = [clients.submit(api.ask, "POST", "/items", TITLE, Scope.DEPOSIT) for _ in range(2)]
         try:
             assert all(archive.waits.acquire(timeout=20) for _ in range(2))
@@ -913,7 +913,7 @@ def test_readers_and_uploads_do_not_wait_for_those_who_wait_for_labels(
 ) -> None:
     with asking(queue) as api:
         api.token(Scope.DEPOSIT)
-        archive = cast("_Queue", api.archive)
+        archive = cast("OpenQueue", api.archive)
         answers: list[int] = []
 
         def one() -> None:

@@ -137,7 +137,7 @@ def test_a_receipt_is_written_and_verified_without_an_archive(
     assert done.out.startswith(f"valid: archive.example/w/2020/01.01.00.00 (archive.example) says of {NAME}")
     assert done.out.endswith("a.txt: as attested\n")
     assert "only the receipt's own word" in ibi("verify", tmp_path / "receipt").err
-    other = ibi("verify", tmp_path / "receipt", "--key", "0" * 64, "--json")
+    other = ibi("verify", tmp_path / "receipt", "--key", "ab" * 32, "--json")
     assert (other.status, other.json["valid"], other.json["key_is"]) == (1, False, "another one")
     flip(tmp_path / "a.txt", 0)
     assert ibi("verify", tmp_path / "receipt", "--files", tmp_path).status == 1

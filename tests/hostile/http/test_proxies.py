@@ -17,7 +17,7 @@ from support.resolver.running_resolver import LOOPBACK, Running
 if TYPE_CHECKING:
     from pathlib import Path
 
-HIDING = ["unknown", "_hidden", "fe80::1%eth0", "203.0.113.7, unknown", "203.0.113.7:", "[203.0.113.7"]
+HIDING = ["unknown", "[_hidden]", "fe80::1%eth0", "203.0.113.7, unknown", "203.0.113.7:", "[203.0.113.7"]
 
 
 @pytest.mark.proves("AMB-54")

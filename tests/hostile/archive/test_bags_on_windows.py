@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
 import unicodedata
 import zipfile
-from pathlib import Path, PureWindowsPath
+from pathlib import Path
 
 import pytest
 
@@ -39,13 +40,14 @@ NAMES = (
     "*" * 255,
     "plain.txt",
 )
+RESERVED = re.compile(r"CON|PRN|AUX|NUL|CONIN\$|CONOUT\$|(?:COM|LPT)[1-9¹²³]", re.IGNORECASE)
 FORBIDDEN = frozenset('<>:"|?*\\')
 
 
 def is_good_on_windows(path: str) -> bool:
     """Whether Windows can make a file of this name, by Microsoft's rules for names of files."""
     parts = path.split("/")
-    return not PureWindowsPath(path).is_reserved() and all(
+    return not any(RESERVED.fullmatch(part.partition(".")[0].rstrip()) for part in parts) and all(
         part and not FORBIDDEN & set(part) and part[-1] not in ". " and len(part) <= 255 for part in parts
     )
 
