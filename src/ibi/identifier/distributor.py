@@ -97,7 +97,7 @@ def distribute_many(last: int, granularity: int, now: int, count: int, until: in
     Dates after `until` are left out, but one is always given. Ticks throughout. Raises ValueError as `distribute`.
 
     After a pause the dates become finer and finer until they show the granularity itself; from then on each is one
-    step after the one before, and none is on a coarser grid that it has not reached: a range.
+    step after the one before, so the rest is a range.
     """
     head: list[int] = []
     while len(head) < count:

@@ -5,6 +5,10 @@ from __future__ import annotations
 import re
 from typing import Final
 
+BLANK_LINE: Final = b"\r\n\r\n"
+"""Every head and every chunked body ends with it: httptools refuses line ends without a carriage return."""
+WRITING: Final = frozenset({b"POST", b"PUT", b"PATCH", b"DELETE"})
+"""Methods that may have a large body."""
 UNUSUAL: Final = frozenset({b"content-length", b"transfer-encoding", b"expect", b"upgrade"})
 """Headers of requests that are never answered at once."""
 TARGET: Final = bytes(range(0x21, 0x7F)).replace(b"#", b"")

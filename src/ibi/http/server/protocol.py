@@ -28,7 +28,7 @@ from typing import TYPE_CHECKING, Final
 from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol, RequestResponseCycle
 
 from ibi.http.server.connections import TOO_MANY
-from ibi.http.server.head import TARGET, UNUSUAL, Head, is_host, read_absolute_form
+from ibi.http.server.head import BLANK_LINE, TARGET, UNUSUAL, WRITING, Head, is_host, read_absolute_form
 from ibi.http.server.progress import BodyProgress, Progress, has_unread
 
 if TYPE_CHECKING:
@@ -49,12 +49,10 @@ FIRST_REQUEST_SECONDS: Final = 1.0
 NEXT_REQUEST_SECONDS: Final = 0.25
 """How long it waits for a client that has been answered before."""
 
-_WRITING: Final = frozenset({b"POST", b"PUT", b"PATCH", b"DELETE"})
 # Bytes of framing that an honest client may send for one byte of a chunked body; more counts as too long.
 _CHUNK_FRAMING: Final = 8
 _TOO_LARGE: Final = 413
-# Every head and every chunked body ends with it: httptools refuses line ends without a carriage return.
-_BLANK_LINE: Final = b"\r\n\r\n"
+_LATE: Final = "the request did not arrive in time"
 
 
 class Protocol(HttpToolsProtocol):
@@ -79,6 +77,7 @@ class Protocol(HttpToolsProtocol):
     # Requests that came in together
     _held = b""  # what is not parsed yet; nothing more is read while there is any
     _parsed = 0  # bytes of it that are parsed already
+    _paused = False  # whether that is so by now
     _in_turn = False  # whether it has its turn, or is about to get one
     _begun = 0  # how many requests have begun in what is parsed now
     _answered = 0  # how many of them were answered at once
@@ -90,8 +89,6 @@ class Protocol(HttpToolsProtocol):
     _head: Head  # its head
     _repeatable = False  # whether nothing but requests like that has come since, all of them answered
     _answered_at = 0.0  # when the last answer to such a request was given
-
-    # The connection
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]  # as uvicorn does
         """Wait for the first request."""
@@ -157,7 +154,7 @@ class Protocol(HttpToolsProtocol):
             self._repeatable = False
         if self._refused:
             return
-        one_head = data.find(_BLANK_LINE) + len(_BLANK_LINE) == len(data)
+        one_head = data.find(BLANK_LINE) + len(BLANK_LINE) == len(data)
         if not one_head or self._held or self._reading or not self._is_idle():
             self._hold(data)
         else:  # as nearly always
@@ -184,21 +181,23 @@ class Protocol(HttpToolsProtocol):
         """Return where a piece ends that begins there and has no more than the end of one head, or of one body."""
         if self._body_left:
             return min(begin + self._body_left, len(data))
-        found = data.find(_BLANK_LINE, begin)
-        return len(data) if found < 0 else found + len(_BLANK_LINE)
+        found = data.find(BLANK_LINE, begin)
+        return len(data) if found < 0 else found + len(BLANK_LINE)
 
     def _may_parse(self) -> bool:
         """Whether all requests before are answered, or more of the present one is expected."""
         return self._reading or self._is_idle()
 
     def _hold(self, data: bytes) -> None:
-        """Keep bytes for their turn, which may be now, and read no more until then."""
+        """Keep bytes for their turn, which may be now, and read no more until then; uvloop reads 256 KiB at a time."""
         self._held += data
-        # Not by `flow`, which uvicorn has read on after each answer, and when an application asks for more of a body.
-        self.transport.pause_reading()
         if not self._in_turn and self._may_parse():
             self._in_turn = True
             self._take_turn()
+        # Not by `flow`, which uvicorn has read on after each answer, and when an application asks for more of a body.
+        if self._held and not self._paused:
+            self._paused = True
+            self.transport.pause_reading()
 
     def _queue(self) -> None:
         """Ask for a turn, if there are bytes to be parsed and nothing stands before them."""
@@ -226,8 +225,10 @@ class Protocol(HttpToolsProtocol):
     def _release(self) -> None:
         """Read on, unless a body is read no further: nothing waits to be parsed any more."""
         self._held, self._parsed = b"", 0
-        if not (self.flow.read_paused or self.transport.is_closing()):
-            self.transport.resume_reading()
+        if self._paused:
+            self._paused = False
+            if not (self.flow.read_paused or self.transport.is_closing()):
+                self.transport.resume_reading()
 
     def _flush(self) -> None:
         unsent, self._unsent = self._unsent, b""
@@ -296,7 +297,7 @@ class Protocol(HttpToolsProtocol):
             self._refuse(431, "the head of the request is too long")
             return
         largest = self.config.largest_body
-        large = largest and self.parser.get_method() in _WRITING
+        large = largest and self.parser.get_method() in WRITING
         promised = [value for name, value in self.headers if name == b"content-length"]
         self._body_left = (
             int(promised[0]) if promised else 0
@@ -338,7 +339,8 @@ class Protocol(HttpToolsProtocol):
         if self._refused:
             return
         if self._timer is not None:
-            self._stop_waiting()
+            self._timer.cancel()
+            self._timer = None
         self._received, self._body_bytes = 0, None
         if not self.transport.is_closing():
             super().on_message_complete()
@@ -387,11 +389,10 @@ class Protocol(HttpToolsProtocol):
         if self._body_bytes is None or self.flow.read_paused or self.cycle.waiting_for_100_continue:
             return
         if self._body_progress.is_too_slow(self._received, self._body_bytes):
-            self._refuse(408, "the request did not arrive in time")
+            self._refuse(408, _LATE)
 
     def _wait(self) -> None:
-        why = "the request did not arrive in time"
-        self._timer = self.loop.call_later(REQUEST_SECONDS, self._refuse, 408, why)
+        self._timer = self.loop.call_later(REQUEST_SECONDS, self._refuse, 408, _LATE)
 
     def _stop_waiting(self) -> None:
         if self._timer is not None:

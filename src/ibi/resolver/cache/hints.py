@@ -1,7 +1,7 @@
 """Who holds what, as far as this resolver has seen: a hint whom to ask first, never the truth (ARC-12, threat T20).
 
-A wrong hint costs a question too many and nothing else. The worker processes share one file, of which the pages are
-the kernel's; a process of its own keeps what it has not yet written, and the names of the Archives.
+A wrong hint costs a question too many and nothing else. The worker processes share one file, which the kernel keeps
+in memory once for all of them; each process keeps for itself what it has not written yet, and the names of Archives.
 """
 
 from __future__ import annotations
@@ -249,7 +249,7 @@ class HintCache:
 
 
 def _row(row: bytes, note: _HintChange, numbers: dict[str | None, int]) -> bytes:
-    """A row of the file with a note added; what the note names and `numbers` does not is another row in any case."""
+    """Return a row with a note added. An Archive without a number becomes -1, which equals no row that is there."""
     hint, marked = _ROW.unpack(row)
     original, disputed = marked & ~_FLAG, _FLAG if note.disputed else marked & _FLAG
     if note.hint is not None:

@@ -142,6 +142,7 @@ class CircuitBreakers:
         self.heard_at = {name: when for name, when in self.heard_at.items() if name in included}
 
     def _open(self, troubled: Circuit, now: float) -> None:
+        """Begin a pause, longer than the one before unless most Archives sleep: then the fault is likely ours."""
         troubled.tried = now
         troubled.pauses += not (troubled.pauses and self._most_sleep(now))
         troubled.until = now + min(troubled.pauses * PAUSE, LONGEST_PAUSE)

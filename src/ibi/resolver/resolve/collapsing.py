@@ -34,7 +34,8 @@ NOT_SHARED: Final = 60.0
 MOST_NOT_SHARED: Final = 10_000
 """Questions, each to one Archive, of which that is noted; the oldest is dropped for one more."""
 
-_MOMENT = 0.1  # seconds: so much later a response may come than one of its own; a round ends later than that
+# Seconds by which the joined query may end later than a query of one's own would: a round still reads it (READING).
+_MOMENT = 0.1
 
 
 class Batch:
@@ -44,7 +45,7 @@ class Batch:
     Archive whose response was waited for and may not be shared; without it, only what is for the same reader is joined.
     """
 
-    __slots__ = ("ask_again", "began", "deadline", "deliver", "question", "snapshot", "text")
+    __slots__ = ("ask_again", "began", "deadline", "deliver", "question", "snapshot", "text", "under_way")
 
     question: str
     text: str
@@ -53,6 +54,7 @@ class Batch:
     began: float
     deliver: Callable[[ArchiveResponse], None]
     ask_again: Callable[[Archive], None] | None
+    under_way: tuple[QuestionUnderWay, RoundUnderWay] | None
 
 
 class Query(Struct, eq=False):
@@ -74,16 +76,12 @@ class Query(Struct, eq=False):
 class RoundUnderWay(Struct, eq=False):
     """What is asked for one reader, while any of it is in flight.
 
-    `sent`: the last query to each Archive, unless it failed or its answer may not be used again; `in_flight`: how many.
+    `sent`: the last query to each Archive, unless it failed or its answer may not be used again; `batches`: how many
+    have queries in flight (counted so, since of a hundred queries each costs).
     """
 
     sent: dict[str, Query] = {}
-    in_flight: int = 0
-
-    def drop(self, query: Query) -> None:
-        """Let others join a query no longer."""
-        if self.sent.get(query.archive.service) is query:
-            del self.sent[query.archive.service]
+    batches: int = 0
 
 
 class QuestionUnderWay(RoundUnderWay):
@@ -111,6 +109,14 @@ class Collapsing:
     def forget(self, included: Collection[str]) -> None:
         """Forget what is known of Archives that are not among these."""
         self.reusable = {name: known for name, known in self.reusable.items() if name in included}
+
+    def drop(self, query: Query) -> None:
+        """Let others join a query no longer: it failed, or its answer is for one reader."""
+        batch = query.batch
+        known = self.under_way[batch.question]
+        for each in (known, known.rounds.get(batch.text)):
+            if each is not None and each.sent.get(query.archive.service) is query:
+                del each.sent[query.archive.service]
 
     def covers(self, archives: Sequence[Archive], query: UrlRequest, text: str, now: float) -> bool:
         """Whether nearly all of these need not be asked, since others ask the same."""

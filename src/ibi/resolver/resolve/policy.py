@@ -19,7 +19,6 @@ Without likely holders, for an original, or in the strict policy, all are asked 
 
 from __future__ import annotations
 
-import re
 from typing import TYPE_CHECKING, Final, Literal, NamedTuple
 
 from ibi.errors import IbiError
@@ -87,7 +86,7 @@ class Policy:
     `own`: the hosts and ports at which this resolver answers, as `places_of` spells them; no redirect leads there.
     """
 
-    __slots__ = ("_may_lead_back", "_own", "differences", "name", "private_urls", "remembers", "strict")
+    __slots__ = ("_own", "_own_hosts", "differences", "name", "private_urls", "remembers", "strict")
 
     def __init__(
         self,
@@ -99,8 +98,7 @@ class Policy:
         self.private_urls = private_urls
         self._own = frozenset(own)
         # Most URLs name none of these, and need no second look; an address of IPv6 has many spellings.
-        hosts = [re.escape(host) for host, _ in own]
-        self._may_lead_back = re.compile("|".join((r"//\[", *hosts)), re.IGNORECASE).search
+        self._own_hosts = tuple({"//[", *(host.lower() for host, _ in own)})
         self.name = "strict" if strict else "hardened"
         """As the command line calls it."""
         self.differences = () if strict else DIFFERENCES
@@ -157,6 +155,7 @@ class Policy:
         if url is None or not is_safe_url(url, allow_private=self.private_urls):
             return False
         # A browser would ask here again, some twenty times (threat T13).
-        if self._may_lead_back(url) and place_of_url(url) in self._own:
+        lowered = url.lower()
+        if any(host in lowered for host in self._own_hosts) and place_of_url(url) in self._own:
             return False
         return not archive.url_hosts or host_of_url(url) in archive.url_hosts

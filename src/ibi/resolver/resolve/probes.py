@@ -1,7 +1,7 @@
 """Questions of the resolver's own: whether an Archive answers at all (threat T10).
 
 They ask where the item of the Archive's own service is. No reader has any part in them, so what comes of them tells of
-the Archive: they, not the questions of readers, open and close a circuit breaker.
+the Archive: where a reader's question may have provoked a failure, they open its circuit breaker, and close it again.
 """
 
 from __future__ import annotations

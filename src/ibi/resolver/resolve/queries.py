@@ -136,8 +136,7 @@ class QueryBatch(Batch):
     """
 
     __slots__ = (
-        *("in_flight", "judged", "latest", "paced", "query", "share", "target", "under_way", "use_cache"),
-        "waits",
+        *("in_flight", "judged", "latest", "paced", "query", "share", "target", "use_cache", "waits"),
     )
 
     def __init__(
@@ -159,9 +158,8 @@ class QueryBatch(Batch):
         # An Archive that is asked in the second half of its time could not answer in time: it is not asked.
         self.latest = self.began + seconds / 2
         self.use_cache = self.share = self.paced = False
-        self.ask_again = None
+        self.ask_again = self.under_way = None
         self.judged = True
-        self.under_way: tuple[QuestionUnderWay, RoundUnderWay] | None = None
         self.in_flight = 0
         self.waits: list[float] = []
         """Seconds that the Archives took that have answered; counted when none is in flight any more."""
@@ -284,14 +282,16 @@ class Queries:
         self._in_flight += len(outgoing)
         batch.in_flight += len(outgoing)
         if batch.share:
-            sent, under_way = {each.archive.service: each for each in outgoing}, self._collapsing.under_way
-            known = under_way[batch.question] = under_way.get(batch.question) or QuestionUnderWay()
-            round_ = known.rounds[batch.text] = known.rounds.get(batch.text) or RoundUnderWay()
-            known.in_flight += len(outgoing)
-            round_.in_flight += len(outgoing)
-            known.sent.update(sent)
-            round_.sent.update(sent)
-            batch.under_way = known, round_
+            if batch.under_way is None:
+                under_way = self._collapsing.under_way
+                known = under_way[batch.question] = under_way.get(batch.question) or QuestionUnderWay()
+                round_ = known.rounds[batch.text] = known.rounds.get(batch.text) or RoundUnderWay()
+                known.batches += 1
+                round_.batches += 1
+                batch.under_way = known, round_
+            known, round_ = batch.under_way
+            for each in outgoing:
+                known.sent[each.archive.service] = round_.sent[each.archive.service] = each
         if batch.paced:
             self._pacer.add(outgoing)
             return
@@ -382,19 +382,18 @@ class Queries:
         if not batch.in_flight and batch.waits:
             self._metrics.queried("answered", *batch.waits)
             batch.waits.clear()
-        if batch.under_way is not None:
-            known, round_ = batch.under_way
-            known.in_flight -= 1
-            round_.in_flight -= 1
-            if not round_.in_flight:
+        if not batch.in_flight and batch.under_way is not None:
+            (known, round_), batch.under_way = batch.under_way, None
+            known.batches -= 1
+            round_.batches -= 1
+            if not round_.batches:
                 del known.rounds[batch.text]
                 round_.sent.clear()  # each leads back to it by its batch
-            if not known.in_flight:
+            if not known.batches:
                 del self._collapsing.under_way[batch.question]
                 known.sent.clear()
-            elif outgoing.heard is None:
-                known.drop(outgoing)
-                round_.drop(outgoing)
+        if outgoing.heard is None and batch.question in self._collapsing.under_way:
+            self._collapsing.drop(outgoing)
         if self.fair_queue.queues:
             self.fair_queue.serve()
         batch.deliver(response)

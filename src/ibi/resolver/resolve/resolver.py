@@ -332,7 +332,7 @@ class Resolver:
 
 
 def _if_acknowledged(redirect: Redirect, persistent: str) -> Redirect | Alert:
-    """A redirect whose acknowledgment no Archive has to read is refused: none goes uncounted (note 2)."""
+    """Refuse a redirect whose acknowledgment is longer than Archives must read: it would go uncounted (note 2)."""
     message = redirect.acknowledgment
     if message is None or are_short(message.url, persistent):
         return redirect
