@@ -144,8 +144,6 @@ class Protocol(HttpToolsProtocol):
         else:
             super().timeout_keep_alive_handler()
 
-    # Bytes
-
     def data_received(self, data: bytes) -> None:
         """Answer a repeated request, or have the bytes parsed: now, or when those before are answered."""
         if self._repeatable:
@@ -154,15 +152,17 @@ class Protocol(HttpToolsProtocol):
             self._repeatable = False
         if self._refused:
             return
-        one_head = data.find(BLANK_LINE) + len(BLANK_LINE) == len(data)
-        if not one_head or self._held or self._reading or not self._is_idle():
+        end = data.find(BLANK_LINE) + len(BLANK_LINE)
+        if end < len(BLANK_LINE) or self._held or self._reading or not self._is_idle():
             self._hold(data)
-        else:  # as nearly always
-            self._parse(data)
+        else:  # one request, perhaps with its body, as nearly always
+            self._parse(data[:end])
+            if end < len(data):
+                (self._parse if len(data) - end <= self._body_left else self._hold)(data[end:])
+            elif self._begun == self._answered == 1 and not self._reading:
+                self._learn(data)
             if self._unsent:
                 self._flush()
-            if self._begun == self._answered == 1 and not self._reading:
-                self._learn(data)
         self._declined = False
 
     def _parse(self, data: bytes) -> None:
@@ -357,7 +357,6 @@ class Protocol(HttpToolsProtocol):
             or self._received > HEAD_BYTES
             or not self.url.startswith(b"/")
             or b"#" in self.url
-            or not self._is_idle()
             or self.parser.get_http_version() != "1.1"
             or not self.parser.should_keep_alive()
             or not UNUSUAL.isdisjoint(dict(self.headers))
