@@ -27,6 +27,8 @@ EXCEPTIONS: Final = {
     "archive.membership.joining.Resolvers.read": "runtime.settings.toml_file.Settings.read, which is fuzzed",
     "archive.membership.membership.MembershipStore.read": "rows of our own database",
     "archive.store.tables.rows.read_item_row": "rows of our own database",
+    "http.request.read_body": "the bytes of a body; what they hold is read by parsers that are fuzzed",
+    "http.server.head.read_absolute_form": "takes any target; P-F2 sends such ones to the real protocol",
     "minting.order.read_body": "the bytes of a body; LabelOrder.read, which is fuzzed, reads what they hold",
     "resolver.cache.redirects.read_redirect": "a row with its checksum, of our own file",
     "resolver.evidence.pages.OriginalsAlerts.read": "lines of our own log; chain.read_line is fuzzed",

@@ -125,7 +125,7 @@ def _error_text(error: Exception) -> str:
     trace = error.__traceback__
     while trace is not None:
         code = trace.tb_frame.f_code
-        if "/ibi/" in code.co_filename:
+        if "/src/ibi/" in code.co_filename:
             places.append(code.co_qualname)
         trace = trace.tb_next
     return f"{type(error).__name__} in {places[-1] if places else '?'}"

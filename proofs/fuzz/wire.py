@@ -51,7 +51,7 @@ def _is_ours(error: BaseException | None) -> bool:
     trace = error.__traceback__ if error is not None else None
     while trace is not None and trace.tb_next is not None:
         trace = trace.tb_next
-    return trace is not None and "/ibi/" in trace.tb_frame.f_code.co_filename
+    return trace is not None and "/src/ibi/" in trace.tb_frame.f_code.co_filename
 
 
 class _Transport(asyncio.Transport):

@@ -208,7 +208,7 @@ def _asks_whom_it_knew(self: Any) -> Any:
 
 
 def _again(self: Any) -> None:
-    if not self._widened:
+    if self._phase != "all":
         _WIDEN(self)
         self._send(self._plan.first, self._waiting)
 

@@ -35,8 +35,8 @@ from ibi.archive.store.item_store import UnitOfWork
 from ibi.archive.store.files import FileStore
 from ibi.runtime import durable_files
 storing = FileStore.__init__
-def remember(self, data):
-    storing(self, data)
+def remember(self, data, *given):
+    storing(self, data, *given)
     remember.last = self, data
 FileStore.__init__ = remember
 """
