@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -76,6 +77,7 @@ def _makes_variable(call: ast.Call) -> bool:
     return isinstance(call.func, ast.Name) and call.func.id in {"TypeVar", "ParamSpec"}
 
 
+@cache
 def _found() -> dict[str, set[tuple[int, str]]]:
     return {
         path.relative_to(ROOT).as_posix(): set(touched(path.read_text(encoding="utf-8")))
