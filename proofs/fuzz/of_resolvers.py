@@ -30,7 +30,7 @@ from ibi.resolver.pages.registration import read_form
 from ibi.resolver.pages.site import persistent_path
 from ibi.resolver.registry.keys import is_challenge
 from ibi.resolver.registry.published_list import read_list
-from ibi.resolver.resolve.selection import host_of_url, is_safe_url
+from ibi.resolver.resolve.selection import safe_place
 from ibi.resolver.resolve.upstream import _title
 from ibi.runtime.signing import Signer, canonical
 from proofs.fuzz import corpus
@@ -126,7 +126,7 @@ def _upstream_says(text: bytes) -> Any:
     """The title of an alert of another resolver, and whether it would be followed."""
     location = text.decode("latin-1")
     reply = Reply(404, {b"content-type": b"application/problem+json", b"location": text}, text, "192.0.2.7")
-    return _title(reply), is_safe_url(location), host_of_url(location)
+    return _title(reply), safe_place(location)
 
 
 RESOLVER_MESSAGES: Final = (
@@ -174,11 +174,10 @@ RESOLVER_MESSAGES: Final = (
         (f"service_ibi={corpus.IBIP}&address=a.example&mail=a%40a.example&hosts=&name=",),
     ),
     Target(
-        "resolver.resolve.selection.is_safe_url",
-        is_safe_url,
+        "resolver.resolve.selection.safe_place",
+        safe_place,
         seeds=corpus.wild(),
         rule="url",
-        also=frozenset({"resolver.resolve.selection.host_of_url"}),
     ),
     Target("resolver.pages.site.persistent_path", persistent_path, seeds=corpus.wild(), rule="prose"),
     Target(

@@ -17,6 +17,7 @@ from ibi.protocol.messages import SURELY_SHORT, are_short
 from ibi.protocol.persistent_url import PersistentURL
 from ibi.protocol.relation import Kind as StepKind
 from ibi.protocol.relation import Step
+from ibi.protocol.vocabulary import INCOMPLETE
 from ibi.resolver.metrics.metrics import REDIRECT
 from ibi.resolver.model.alert import Alert, AlertKind
 from ibi.resolver.pages.programs import EXPLAIN
@@ -33,7 +34,6 @@ if TYPE_CHECKING:
     from ibi.resolver.acknowledgments.queue import AcknowledgmentQueue
     from ibi.resolver.cache_policy import CachePolicy
     from ibi.resolver.metrics.metrics import Metrics
-    from ibi.resolver.model.alert import Coverage
     from ibi.resolver.model.archive import Archive
     from ibi.resolver.pages.site import Site
     from ibi.resolver.resolve.resolver import Outcome, Resolver
@@ -109,12 +109,12 @@ class Handlers:
         if isinstance(decision, Alert):
             return self._site.resolution_alert(request, decision, outcome.trace)
         by_language = _BARE_TRANSLATION in url.relation.steps or isinstance(decision, Redirected)
-        coverage = decision.coverage if isinstance(decision, Redirect) else None
+        silent, asked = decision.incomplete
         response = redirect(
             decision.url,
             link(persistent, "cite-as"),
             *([("vary", "Accept-Language")] if by_language else []),
-            *([_incomplete(coverage)] if coverage is not None and coverage.silent else []),
+            *([(INCOMPLETE, f"{silent} of {asked}")] if silent else []),
             afterwards=self._acknowledge(decision, prefetched=prefetched)
             if request.method == "GET"
             else None,
@@ -241,11 +241,6 @@ class Handlers:
         counter = None if self._acknowledgments.has_capacity(archive) else self.counter
         if counter is None or not counter.count_cached(archive, message):
             self._acknowledgments.acknowledge_cached(archive, message)
-
-
-def _incomplete(coverage: Coverage) -> tuple[str, str]:
-    """The header of a redirect to an original that not all Archives have spoken about (note 6)."""
-    return "ibi-incomplete", f"{len(coverage.silent)} of {coverage.queried}"
 
 
 _parse_cached = lru_cache(maxsize=1024)(PersistentURL.parse)

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from ibi.identifier.forms import IBIForms
 from ibi.resolver.evidence.chain import Entry
 from support.resolver.running_resolver import Running, resolver, until
 from support.scripted_archive import Behaviour, ScriptedArchive
@@ -94,5 +95,29 @@ def test_a_redirect_to_one_claimant_tells_how_many_were_silent(tmp_path: Path) -
             cast[2].manner = Behaviour(b"")
             answer = await running.ask(f"/{REP}{DEMANDED}")
             assert (answer.status, answer.headers.get("ibi-incomplete")) == (302, None)
+
+    asyncio.run(scene())
+
+
+@pytest.mark.proves("RES-08")
+def test_a_resolver_passes_on_how_many_were_silent_at_the_one_that_it_asked(tmp_path: Path) -> None:
+    claims = body_of("a", {"state": "Original", "url": "http://a.example/x", "urlkey": "1234567890"})
+    above = [archive("a", 1, claims), archive("b", 2), archive("c", 3, lie="reset")]
+    here = [archive("d", 4), archive("e", 5, lie="reset")]
+    (tmp_path / "above").mkdir()
+    (tmp_path / "here").mkdir()
+
+    async def scene() -> None:
+        async with resolver(tmp_path / "above", above) as upper:
+            upstream = f"http://127.0.0.1:{upper.port}/"
+            service = IBIForms.parse("rep example/r/2020/01.01.00.00")
+            async with resolver(tmp_path / "here", here, upstream=upstream, service=service) as running:
+                answer = await running.ask(f"/{REP}{DEMANDED}")
+                assert (answer.status, answer.location) == (302, "http://a.example/x")
+                assert answer.headers["ibi-incomplete"] == "2 of 5"
+                assert "ibi-incomplete" not in (await running.ask(f"/{REP}")).headers
+                above[2].manner = here[1].manner = Behaviour(b"")
+                answer = await running.ask(f"/{REP}{DEMANDED}")
+                assert (answer.status, answer.headers.get("ibi-incomplete")) == (302, None)
 
     asyncio.run(scene())

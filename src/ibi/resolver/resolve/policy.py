@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Final, Literal, NamedTuple
 
 from ibi.errors import IbiError
 from ibi.identifier.legacy import LegacyId
-from ibi.resolver.resolve.selection import host_of_url, is_safe_url, place_of_url
+from ibi.resolver.resolve.selection import is_numeric, place, safe_place
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Sequence
@@ -97,8 +97,7 @@ class Policy:
         self.strict = strict
         self.private_urls = private_urls
         self._own = frozenset(own)
-        # Most URLs name none of these, and need no second look; an address of IPv6 has many spellings.
-        self._own_hosts = tuple({"//[", *(host.lower() for host, _ in own)})
+        self._own_hosts = frozenset([host for host, _ in own])
         self.name = "strict" if strict else "hardened"
         """As the command line calls it."""
         self.differences = () if strict else DIFFERENCES
@@ -152,10 +151,11 @@ class Policy:
 
     def leads(self, archive: Archive, url: str | None) -> bool:
         """Whether a reader may be sent to a URL."""
-        if url is None or not is_safe_url(url, allow_private=self.private_urls):
+        where = None if url is None else safe_place(url, allow_private=self.private_urls)
+        if where is None:
             return False
+        host, port = where
         # A browser would ask here again, some twenty times (threat T13).
-        lowered = url.lower()
-        if any(host in lowered for host in self._own_hosts) and place_of_url(url) in self._own:
+        if (host in self._own_hosts or is_numeric(host)) and place(host, port) in self._own:
             return False
-        return not archive.url_hosts or host_of_url(url) in archive.url_hosts
+        return not archive.url_hosts or host in archive.url_hosts

@@ -70,11 +70,20 @@ class Redirect(NamedTuple):
         """Whether no Archive was silent where an original was chosen."""
         return self.coverage is None or not self.coverage.silent
 
+    @property
+    def incomplete(self) -> tuple[int, int]:
+        """Where an original was chosen, how many Archives were silent, of how many that were asked."""
+        return (0, 0) if self.coverage is None else (len(self.coverage.silent), self.coverage.queried)
+
 
 class Redirected(NamedTuple):
-    """Send the reader to `url`, which another resolver gave (note 43); it was checked as if an Archive had given it."""
+    """Send the reader to `url`, which another resolver gave (note 43); it was checked as if an Archive had given it.
+
+    `incomplete`: where an original was demanded, how many Archives were silent, here and there, of how many asked.
+    """
 
     url: str
+    incomplete: tuple[int, int] = (0, 0)
 
 
 Decision = Redirect | Alert | UrlRequest

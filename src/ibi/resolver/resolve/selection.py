@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 from ipaddress import ip_address
 from itertools import islice
+from socket import inet_aton
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from ibi.http.client_address import is_loopback
@@ -41,8 +42,8 @@ _HTTP_PORT, _HTTPS_PORT = 80, 443
 _LONGEST_URL: Final = 8192  # characters of a URL that a reader is sent to
 _LONGEST_MODIFIER: Final = 128  # characters of a modifier
 _LONGEST_MOMENT: Final = 40  # characters of a timestamp
-_THIS_MACHINE: Final = ("localhost", "127.0.0.1", "::1")
 _ANY_ADDRESS: Final = ("0.0.0.0", "::")  # noqa: S104 - compared, not bound
+_THIS_MACHINE: Final = ("localhost", "127.0.0.1", "::1", *_ANY_ADDRESS)
 _HERE: Final = TRIAL_DOMAINS - {"example", "test", "invalid"}
 """Names that lead to this machine or this network."""
 
@@ -114,44 +115,41 @@ def removed_on(answers: Iterable[UrlList]) -> str:
     return next((moment for moment in times if 0 < len(moment) <= _LONGEST_MOMENT), "")
 
 
-def is_safe_url(url: str, *, allow_private: bool = False) -> bool:
-    """Whether a redirect may lead to a URL at all (note 4).
+def safe_place(url: str, *, allow_private: bool = False) -> tuple[str, int] | None:
+    """Where a URL leads to, if a redirect may lead there at all (note 4): its host, in lower case, and its port.
 
     http or https, with a host whose labels all have a letter or digit, and without userinfo; ASCII without control
     characters, blanks and backslash; at most 8 KiB; no literal address, in whatever notation browsers read as one, that
-    is not public.
+    is not public. None for any other.
     """
     match = _SAFE(url) if len(url) <= _LONGEST_URL else None
-    if match is not None and len(url) > SURELY_SHORT and not are_short(url):
-        return False  # no acknowledgment could quote it
-    if match is None or not 0 < int(match[2] or 80) <= LAST_PORT:
-        return False
-    return allow_private or _is_public_host(host_of_url(url))
-
-
-def host_of_url(url: str) -> str:
-    """The host of a URL that is safe, in lower case; "" for any other."""
-    match = _SAFE(url)
-    return match[1].lower().removesuffix(".") if match else ""
-
-
-def place_of_url(url: str) -> tuple[str, int] | None:
-    """Where a URL that is safe leads, as `place` spells it; None for any other."""
-    match = _SAFE(url)
-    return place(host_of_url(url).strip("[]"), int(match[2] or _HTTP_PORT)) if match else None
+    if match is None or (len(url) > SURELY_SHORT and not are_short(url)):  # no acknowledgment could quote it
+        return None
+    host, port = match[1].lower().removesuffix("."), int(match[2] or _HTTP_PORT)
+    if not 0 < port <= LAST_PORT or not (allow_private or _is_public_host(host)):
+        return None
+    return host, port
 
 
 def place(host: str, port: int) -> tuple[str, int]:
-    """A host and a port in one spelling, of which there are many for IPv6.
+    """A host and a port in one spelling, of which addresses have many.
 
     80 stands for 443, too: a service behind a proxy has both.
     """
     port = _HTTP_PORT if port == _HTTPS_PORT else port
+    if not is_numeric(host):
+        return host, port
     try:
-        address = ip_address(host)
-    except ValueError:
+        address = ip_address(host.strip("[]") if ":" in host else inet_aton(host))
+    except (ValueError, OSError):
         return host, port
     return str(getattr(address, "ipv4_mapped", None) or address), port
+
+
+def is_numeric(host: str) -> bool:
+    """Whether browsers read a host as an address: IPv6, or IPv4 in whatever notation ("127.1", "0x7f.0.0.1")."""
+    last = host.rpartition(".")[2]
+    return ":" in host or last.isdecimal() or last.startswith("0x")
 
 
 def places_of(own: Iterable[tuple[str, int]]) -> frozenset[tuple[str, int]]:
@@ -167,12 +165,9 @@ def _is_public_host(host: str) -> bool:
             return is_public_ip(str(ip_address(host[1:-1])))
         except ValueError:
             return False
-    last = host.rpartition(".")[2]
-    if last in _HERE:
-        return False
-    if last.isdecimal() or last.startswith("0x"):  # browsers read such hosts as IPv4, in many notations
+    if is_numeric(host):
         return _DOTTED(host) is not None and is_public_ip(host)
-    return True
+    return host.rpartition(".")[2] not in _HERE
 
 
 _LABEL = "[_-]*[A-Z0-9][A-Z0-9_-]*"  # more than DNS allows: names with underscores are in use

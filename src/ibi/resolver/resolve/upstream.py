@@ -31,12 +31,13 @@ from ibi.errors import (
 )
 from ibi.http.client import HostPort
 from ibi.protocol.query_string import split_query
+from ibi.protocol.vocabulary import INCOMPLETE
 from ibi.resolver.model.alert import Alert, AlertKind, Coverage
 from ibi.resolver.model.hops import Hops
 from ibi.resolver.resolve.answer_reader import asks_for_pause, failure_of_status
 from ibi.resolver.resolve.breaker import CircuitBreakers
 from ibi.resolver.resolve.resolution import Redirected
-from ibi.resolver.resolve.selection import is_safe_url, place_of_url, places_of
+from ibi.resolver.resolve.selection import place, places_of, safe_place
 
 if TYPE_CHECKING:
     from collections.abc import Collection
@@ -67,6 +68,7 @@ _LOOP = 508
 _BAD_GATEWAY = 502
 _FAULTS = 500  # the first status of a fault of its own
 _OWN_QUESTION = "/robots.txt"  # short, and at every resolver; where it is not, 404 is an answer, too
+_INCOMPLETE = re.compile(rb"([0-9]{1,6}) of ([0-9]{1,6})").fullmatch
 _MARKED = re.compile(r"[!-~]{1,256}", re.ASCII).fullmatch
 _ROOT = re.compile(r"http://([^/?#@\s]+)/?", re.ASCII | re.IGNORECASE).fullmatch
 _VISIBLE = re.compile(r"[\x20-\x7e]+", re.ASCII).fullmatch
@@ -211,12 +213,16 @@ class Upstream:
             only_looking=looks_only,
             seconds=seconds,
         )
-        if isinstance(answer, Redirected):
-            return answer
         if answer is None:
             return alert
+        coverage = alert.round or Coverage(0)
+        if isinstance(answer, Redirected):
+            if not url.original_required:
+                return answer._replace(incomplete=(0, 0))
+            silent, asked = answer.incomplete
+            asked = max(asked, 1)  # itself, at least
+            return answer._replace(incomplete=(silent + len(coverage.silent), asked + coverage.queried))
         if isinstance(answer, IbiError):
-            coverage = alert.round or Coverage(0)
             found = Coverage(coverage.queried + 1, (*coverage.silent, (self._root, answer)))
             wait = max(1, answer.seconds) if isinstance(answer, PeerBusy) else alert.wait
             return replace(alert, kind=AlertKind.INCOMPLETE, round=found, wait=wait)
@@ -228,11 +234,12 @@ class Upstream:
         """What a reply means. Raises PeerBusy for a plea for a pause, and PeerGarbled for what means nothing."""
         if reply.status in _REDIRECTS:
             location = reply.headers.get(b"location", b"").decode("latin-1")
-            if not is_safe_url(location, allow_private=self._private_urls):
+            where = safe_place(location, allow_private=self._private_urls)
+            if where is None:
                 return PeerGarbled("it gave an address that is not safe to follow")
-            if place_of_url(location) in self._own:
+            if place(*where) in self._own:
                 return PeerGarbled("it leads back to this resolver")
-            return Redirected(location)
+            return Redirected(location, _incomplete(reply))
         if reply.status == _LOOP:
             return None
         pauses = reply.requested_pause is not None and _kind(reply) != AlertKind.INCOMPLETE
@@ -261,6 +268,12 @@ def _headers(accept_language: str, *, only_looking: bool) -> list[tuple[str, str
     if only_looking:
         headers.append(("Sec-Purpose", "prefetch"))
     return headers
+
+
+def _incomplete(reply: Reply) -> tuple[int, int]:
+    """How many Archives were silent there, of how many; no number where it says nothing that can be read."""
+    match = _INCOMPLETE(reply.headers.get(INCOMPLETE.encode(), b""))
+    return (int(match[1]), int(match[2])) if match else (0, 0)
 
 
 def _failure(reply: Reply) -> PeerGarbled:

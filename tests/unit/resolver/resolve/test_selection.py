@@ -16,9 +16,10 @@ from ibi.resolver.resolve.policy import Policy
 from ibi.resolver.resolve.selection import (
     MOST_ALTERNATIVES,
     alternatives,
-    is_safe_url,
     next_requests,
+    places_of,
     removed_on,
+    safe_place,
 )
 
 ITEM_IBI = parse_ibi("LK47B6W/362SFKH")
@@ -142,7 +143,7 @@ def test_the_last_bare_translation_is_given_up_first() -> None:
     ],
 )
 def test_ordinary_urls_are_safe(url: str) -> None:
-    assert is_safe_url(url)
+    assert safe_place(url) is not None
 
 
 @pytest.mark.proves("RES-12")
@@ -175,8 +176,8 @@ def test_ordinary_urls_are_safe(url: str) -> None:
     ],
 )
 def test_tricks_are_not_safe_even_where_private_addresses_are_allowed(url: str) -> None:
-    assert not is_safe_url(url)
-    assert not is_safe_url(url, allow_private=True)
+    assert safe_place(url) is None
+    assert safe_place(url, allow_private=True) is None
 
 
 @pytest.mark.parametrize(
@@ -188,8 +189,20 @@ def test_tricks_are_not_safe_even_where_private_addresses_are_allowed(url: str) 
     ],
 )  # fmt: skip
 def test_a_redirect_leads_to_no_private_address_in_whatever_notation(host: str) -> None:
-    assert not is_safe_url(f"http://{host}/x")
-    assert is_safe_url(f"http://{host}/x", allow_private=True)
+    assert safe_place(f"http://{host}/x") is None
+    assert safe_place(f"http://{host}/x", allow_private=True) is not None
+
+
+@pytest.mark.parametrize(
+    "host", ["127.0.0.1", "127.1", "2130706433", "0x7f000001", "0177.0.0.1", "0x7f.1", "[::1]", "LOCALHOST.", "0.0.0.0"]
+)  # fmt: skip
+def test_no_url_leads_back_to_the_resolver_in_whatever_notation(host: str) -> None:
+    own = places_of([("localhost", 8080), ("urlib.net", 80)])
+    policy = Policy(private_urls=True, own=own)
+    assert not policy.leads(HOLDER, f"http://{host}:8080/x")
+    assert policy.leads(HOLDER, f"http://{host}:8081/x")
+    assert not policy.leads(HOLDER, "https://URLIB.NET./x")
+    assert policy.leads(HOLDER, "https://www.urlib.net/x")
 
 
 def test_an_archive_bound_to_its_hosts_leads_nowhere_else() -> None:
