@@ -109,12 +109,12 @@ class Handlers:
         if isinstance(decision, Alert):
             return self._site.resolution_alert(request, decision, outcome.trace)
         by_language = _BARE_TRANSLATION in url.relation.steps or isinstance(decision, Redirected)
-        silent, asked = decision.incomplete
+        silent, queried = decision.incomplete
         response = redirect(
             decision.url,
             link(persistent, "cite-as"),
             *([("vary", "Accept-Language")] if by_language else []),
-            *([(INCOMPLETE, f"{silent} of {asked}")] if silent else []),
+            *([(INCOMPLETE, f"{silent} of {queried}")] if silent else []),
             afterwards=self._acknowledge(decision, prefetched=prefetched)
             if request.method == "GET"
             else None,

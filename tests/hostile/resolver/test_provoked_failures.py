@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
 SERVICE = "holder.example/w/2020/01.01.00.00"
 ODD = "holder.example/w/2020/01.02.00.00"
+OTHER = "other.example/w/2020/01.01.00.00"
 WELL = "holder.example/w/2020/01.03.00.00"
 FAST: dict[str, Any] = {
     "archive_seconds": 0.3,
@@ -169,3 +170,35 @@ def test_no_odd_question_keeps_a_healed_archive_out(tmp_path: Path, monkeypatch:
         assert (await running.ask(f"/{WELL}")).status == 302
 
     play(tmp_path, archive, scene)
+
+
+def test_another_archive_in_the_place_of_one_makes_no_absence_uncertain(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("ibi.resolver.resolve.breaker.PAUSE", 0.5)
+    archive = holder(Behaviour())
+    other = ScriptedArchive("other", "other.example", OTHER, "127.77.0.2", script={}, manner=Behaviour())
+    own, right = (SERVICE, (), ""), Behaviour(url_list(SERVICE))
+    archive.script[WELL, (), ""] = Behaviour(url_list(WELL).replace(b"state Copy", b"state Original"))
+    wrong = Behaviour(url_list(WELL).replace(SERVICE.encode(), OTHER.encode()))
+
+    async def expect(running: Running, target: str, status: int) -> None:
+        async with asyncio.timeout(20):
+            while (await running.ask(target)).status != status:  # noqa: ASYNC110 - as a reader tries again
+                await asyncio.sleep(0.1)
+
+    async def scene() -> None:
+        async with resolver(tmp_path, [archive, other], **FAST, negative_seconds=0) as running:
+            assert (await running.ask(f"/{WELL}")).status == 302  # from now on it is known to hold this
+            archive.script, archive.manner = {own: right}, wrong
+            for number in range(3):  # odd answers to readers alone prove nothing
+                assert (await running.ask(f"/{ODD}/{number}")).status == 503
+            assert archive.questions.count(own) == 1
+            archive.script = {}
+            await asyncio.sleep(0.5)
+            await expect(running, f"/{ODD}", 404)
+            assert (await running.ask(f"/{WELL}/none")).status == 503
+            archive.script = {own: right, (ODD, (), ""): Behaviour(url_list(ODD))}
+            await expect(running, f"/{ODD}", 302)
+
+    asyncio.run(scene())

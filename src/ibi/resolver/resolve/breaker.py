@@ -4,9 +4,12 @@ What readers send never opens one, or a few odd URLs would silence an Archive, o
 failed connections in a row open it at once. Any other failure may have been provoked by the question: so the fifth in
 a row, or a request for a pause, has the resolver ask a question of its own (`probes`), and that decides.
 
+An answer in the name of another Archive is followed by a question of the resolver's own, too (T08).
+
 Nothing here says whether an Archive holds an item. One that sleeps was not asked, and an answer without it is no
-proof that no Archive holds what was asked for. Where most Archives sleep, the fault is more likely at our own end, as a
-line that was down for a minute; then each is tried again every second, so that all are back as soon as it is mended.
+proof that no Archive holds what was asked for; unless another one is in its place, whose word would not count either.
+Where most Archives sleep, the fault is more likely at our own end, as a line that was down for a minute; then each is
+tried again every second, so that all are back as soon as it is mended.
 """
 
 from __future__ import annotations
@@ -15,7 +18,7 @@ from dataclasses import dataclass
 from math import inf
 from typing import TYPE_CHECKING, Final
 
-from ibi.errors import ForbiddenAddress, PeerBusy, PeerUnreachable, QueryRefused
+from ibi.errors import ForbiddenAddress, PeerBusy, PeerUnreachable, QueryRefused, WrongArchive
 
 if TYPE_CHECKING:
     from collections.abc import Collection
@@ -60,6 +63,8 @@ class CircuitBreakers:
         """The state of the Archives that failed and have not answered since; while empty, `begin` is not needed."""
         self.heard_at: dict[str, float] = {}
         """When each Archive was last heard. Of one without trouble, this is all that is to be noted."""
+        self.doubted: dict[str, float] = {}
+        """The Archives in whose place another one answered, and when a question of our own was last asked for that."""
         self._members = 0
         self._counted = (-1.0, False)
 
@@ -112,8 +117,18 @@ class CircuitBreakers:
         troubled.probed = troubled.failures >= FAILURES or isinstance(why, PeerBusy)
         return troubled.probed
 
+    def doubt(self, name: str, now: float) -> bool:
+        """Another Archive has answered in its place. Return whether to ask a question of our own now."""
+        if now < self.doubted.get(name, -inf) + PAUSE:
+            return False
+        self.doubted[name] = now
+        return True
+
     def probe_failed(self, name: str, began: float, now: float, why: IbiError | None) -> None:
         """Our own question, sent at `began`, got no answer; None: it could not be sent, which proves nothing."""
+        if isinstance(why, WrongArchive):  # and what it answers readers meanwhile makes no difference
+            self._open(self.troubled.setdefault(name, Circuit(why=why)), now)
+            return
         troubled = self.troubled.get(name)
         if troubled is None:
             return
@@ -140,10 +155,11 @@ class CircuitBreakers:
         self._members = len(included)
         self.troubled = {name: known for name, known in self.troubled.items() if name in included}
         self.heard_at = {name: when for name, when in self.heard_at.items() if name in included}
+        self.doubted = {name: when for name, when in self.doubted.items() if name in included}
 
     def _open(self, troubled: Circuit, now: float) -> None:
         """Begin a pause, longer than the one before unless most Archives sleep: then the fault is likely ours."""
-        troubled.tried = now
+        troubled.tried, troubled.probed = now, False
         troubled.pauses += not (troubled.pauses and self._most_sleep(now))
         troubled.until = now + min(troubled.pauses * PAUSE, LONGEST_PAUSE)
 

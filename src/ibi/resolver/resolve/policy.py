@@ -21,7 +21,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final, Literal, NamedTuple
 
-from ibi.errors import IbiError
+from ibi.errors import IbiError, WrongArchive
 from ibi.identifier.legacy import LegacyId
 from ibi.resolver.resolve.selection import is_numeric, place, safe_place
 
@@ -142,7 +142,7 @@ class Policy:
         if self.strict:
             return None
         if not answer.is_of(archive.service_ibi):
-            return IbiError("the answer is not in the name of this Archive")
+            return WrongArchive()
         if isinstance(request.ibi, LegacyId):  # an answer has no place to repeat such a name
             return None
         if answer.forms is None or not answer.forms.names(request.ibi):

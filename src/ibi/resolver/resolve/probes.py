@@ -10,7 +10,7 @@ import asyncio
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
-from ibi.errors import ParseError, PeerError, QueryNotSent
+from ibi.errors import ParseError, PeerError, QueryNotSent, WrongArchive
 from ibi.http.client import Deadline
 from ibi.protocol.messages import UrlRequest
 from ibi.protocol.url_list import UrlList
@@ -46,7 +46,7 @@ class Probes:
     def send(self, archive: Archive, then: Callable[[bool], None] | None = None) -> None:
         """Ask an Archive, and tell its breaker what comes of it; then call `then` with whether it has answered."""
         deadline = Deadline(self._seconds)
-        done = partial(self._received, archive.service, deadline, then)
+        done = partial(self._received, archive, deadline, then)
         target = f"/{archive.name}?{UrlRequest(_OURSELVES, archive.service_ibi).query()}"
         self.in_flight += 1
         try:
@@ -56,13 +56,14 @@ class Probes:
 
     def _received(
         self,
-        service: str,
+        archive: Archive,
         deadline: Deadline,
         then: Callable[[bool], None] | None,
         reply: Reply | PeerError,
     ) -> None:
         self.in_flight -= 1
-        why, now = _failure(reply), deadline.now()
+        service, now = archive.service, deadline.now()
+        why = _failure(reply, archive if service in self._breaker.doubted else None)
         if why is None:
             self._breaker.heard(service, now)
         else:
@@ -73,12 +74,17 @@ class Probes:
             then(why is None)
 
 
-def _failure(reply: Reply | PeerError) -> IbiError | None:
-    """Why a reply is no answer; None for one that is, be it that the Archive does not know its own item."""
+def _failure(reply: Reply | PeerError, doubted: Archive | None) -> IbiError | None:
+    """Why a reply is no answer; None for one that is, be it that the Archive does not know its own item.
+
+    `doubted`: whose answer it should be, where another one has answered in its place.
+    """
     if isinstance(reply, PeerError):
         return reply
     try:
-        UrlList.read(body_of(reply))
+        answer = UrlList.read(body_of(reply))
     except (PeerError, ParseError) as error:
         return failure_of(error)
+    if doubted is not None and answer.pairs and not answer.is_of(doubted.service_ibi):
+        return WrongArchive()
     return None

@@ -12,7 +12,7 @@ from collections import deque
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
-from ibi.errors import IbiError, ParseError, PeerError, PeerGarbled, PeerSilent, QueryNotSent
+from ibi.errors import IbiError, ParseError, PeerError, PeerGarbled, PeerSilent, QueryNotSent, WrongArchive
 from ibi.http.client import Deadline, target_part, too_many
 from ibi.http.limits.fair_queue import FairQueue
 from ibi.protocol.url_list import UrlList
@@ -270,9 +270,17 @@ class Queries:
         else:
             self._sleeps(archive, batch)
 
+    def doubt(self, archive: Archive) -> None:
+        """Another Archive has answered in the place of this one: see whether it is so for all questions (T08)."""
+        if self._breaker.doubt(archive.service, asyncio.get_running_loop().time()):
+            self._probes.send(archive)
+
     def _sleeps(self, archive: Archive, batch: QueryBatch) -> None:
         self._metrics.queried("asleep")
-        error = QueryNotSent("it did not answer lately, and is not asked for a while")
+        circuit = self._breaker.troubled.get(archive.service)
+        error: IbiError = QueryNotSent("it did not answer lately, and is not asked for a while")
+        if circuit is not None and isinstance(circuit.why, WrongArchive):
+            error = circuit.why
         batch.deliver(ArchiveResponse(archive, None, error, batch.deadline.now(), "breaker"))
 
     def _start(self, outgoing: list[_OutgoingQuery], batch: QueryBatch) -> None:

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final, Literal, NamedTuple, cast
 
+from ibi.errors import WrongArchive
 from ibi.protocol.messages import Acknowledgment, UrlRequest
 from ibi.protocol.query_string import with_query
 from ibi.protocol.relation import Kind as StepKind
@@ -189,7 +190,10 @@ class Resolution:
 
     def _hear_error(self, response: ArchiveResponse) -> Redirect | None:
         archive, error = response.archive, response.error
-        self._silent[archive.service] = archive.name, cast("IbiError", error)
+        # Where another one is in its place, absence is told without it; not of what it is known to hold (T08).
+        replaced = response.source == "breaker" and isinstance(error, WrongArchive)
+        if not replaced or archive.service == self._holder:
+            self._silent[archive.service] = archive.name, cast("IbiError", error)
         if archive.service == self._awaited:
             self._awaited = None
         return None if self._awaited else self.candidate

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Final, Literal
 
 from msgspec import Struct, field
 
-from ibi.errors import QueryNotSent
+from ibi.errors import QueryNotSent, WrongArchive
 from ibi.protocol import vocabulary as say
 from ibi.protocol.language import LanguagePreference
 from ibi.protocol.messages import SURELY_SHORT, UrlRequest, are_short
@@ -281,6 +281,8 @@ class Resolver:
         async with aclosing(round_.responses()) as responses:
             async for response in responses:
                 decision = resolution.hear(response)
+                if isinstance(response.error, WrongArchive) and response.answer is not None:
+                    self._queries.doubt(response.archive)
                 if decision is not None or response.source != "stale":
                     step.responses.append(response)
                 if decision is not None:

@@ -10,7 +10,6 @@ from __future__ import annotations
 import re
 from ipaddress import ip_address
 from itertools import islice
-from socket import inet_aton
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from ibi.http.client_address import is_loopback
@@ -140,10 +139,18 @@ def place(host: str, port: int) -> tuple[str, int]:
     if not is_numeric(host):
         return host, port
     try:
-        address = ip_address(host.strip("[]") if ":" in host else inet_aton(host))
-    except (ValueError, OSError):
+        address = ip_address(host.strip("[]") if ":" in host else _ipv4(host))
+    except (ValueError, OverflowError):
         return host, port
     return str(getattr(address, "ipv4_mapped", None) or address), port
+
+
+def _ipv4(host: str) -> bytes:
+    """The IPv4 address that browsers read: parts in base 8, 10 or 16, the last one for all bytes that are left."""
+    *first, last = [
+        int(part, 16 if part[:2] == "0x" else 8 if part[:1] == "0" else 10) for part in host.split(".")
+    ]
+    return bytes(first) + last.to_bytes(4 - len(first))
 
 
 def is_numeric(host: str) -> bool:

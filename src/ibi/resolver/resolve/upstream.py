@@ -219,9 +219,9 @@ class Upstream:
         if isinstance(answer, Redirected):
             if not url.original_required:
                 return answer._replace(incomplete=(0, 0))
-            silent, asked = answer.incomplete
-            asked = max(asked, 1)  # itself, at least
-            return answer._replace(incomplete=(silent + len(coverage.silent), asked + coverage.queried))
+            silent, queried = answer.incomplete
+            queried = max(queried, 1)  # itself, at least
+            return answer._replace(incomplete=(silent + len(coverage.silent), queried + coverage.queried))
         if isinstance(answer, IbiError):
             found = Coverage(coverage.queried + 1, (*coverage.silent, (self._root, answer)))
             wait = max(1, answer.seconds) if isinstance(answer, PeerBusy) else alert.wait
