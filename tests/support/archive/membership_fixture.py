@@ -14,6 +14,7 @@ from ibi.archive.store.tables.memberships import MembershipRecord
 from ibi.http.client import AddressPolicy, Client
 from ibi.protocol.messages import InclusionRequest
 from support.archive.archive_fixture import settings_for
+from support.stream_server import StreamServer
 
 RESOLVER_SERVICE = "J8LNKB5R7W/3FUQHC5"
 INCLUDED = (200, b"status.archive included status.confirmation successful")
@@ -45,13 +46,13 @@ class ScriptedResolver:
 
     async def start(self) -> None:
         """Answer, at the same port as before."""
-        self.server = await asyncio.start_server(self._serve, "127.0.0.1", self._port)
-        self._port = self.server.sockets[0].getsockname()[1]
+        self.server = StreamServer(self._serve, port=self._port)
+        await self.server.start()
+        self._port = self.server.port
 
     async def stop(self) -> None:
         """Stop answering."""
-        self.server.close()
-        await self.server.wait_closed()
+        await self.server.stop()
 
     @property
     def url(self) -> str:

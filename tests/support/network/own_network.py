@@ -20,6 +20,7 @@ from ibi.http.server.service import listen, run
 from ibi.protocol.query_string import read_query
 from ibi.runtime.settings import ArchiveSettings, ResolverSettings
 from support.network.up import Answer, get
+from support.stream_server import StreamServer
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -159,10 +160,10 @@ class OwnNetwork:
             listeners = [listen("127.0.0.1:0") for _ in hosts]
             self._ports = {host: each.getsockname()[1] for host, each in zip(hosts, listeners, strict=True)}
             relays = {host: await self._relay(host) for host in hosts}
-            self._relays = {host: relay.sockets[0].getsockname()[1] for host, relay in relays.items()}
+            self._relays = {host: relay.port for host, relay in relays.items()}
             await run(services, listeners, lambda _: self._ready.set(), self._stop)
             for relay in relays.values():
-                relay.close()
+                await relay.stop()
         except BaseException as failure:
             self._failure = failure
             self._ready.set()
@@ -171,7 +172,7 @@ class OwnNetwork:
     async def _names(self, host: str, _port: int) -> list[tuple[str, int]]:
         return [("127.0.0.1", self._relays[host])]
 
-    async def _relay(self, host: str) -> asyncio.Server:
+    async def _relay(self, host: str) -> StreamServer:
         async def pass_on(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
             inward, outward = await asyncio.open_connection("127.0.0.1", self._ports[host])
             try:
@@ -189,7 +190,9 @@ class OwnNetwork:
                 outward.close()
                 writer.close()
 
-        return await asyncio.start_server(pass_on, "127.0.0.1", 0)
+        server = StreamServer(pass_on)
+        await server.start()
+        return server
 
     def _write_down(self, host: str, request: bytes, body: bytes) -> None:
         match = _REQUEST.fullmatch(request)

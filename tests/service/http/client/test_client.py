@@ -17,6 +17,7 @@ from support.clock import run_with_false_clock
 from support.http_answers import LIES, answer
 from support.peers import BODY, PUBLIC, TARGET, peer
 from support.scripted_archive import Behaviour, ScriptedArchive, ScriptedArchives
+from support.stream_server import listening
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Awaitable, Callable
@@ -250,14 +251,13 @@ def test_bytes_after_the_answer_end_the_connection(together: bool) -> None:
         writer.close()
 
     async def main() -> None:
-        server = await asyncio.start_server(serve, "127.77.0.1", 0)
-        client = Client(PUBLIC)
-        for _ in range(3):
-            reply = await client.get(f"127.77.0.1:{server.sockets[0].getsockname()[1]}", TARGET, 3.0)
-            assert reply.body == BODY
-            await asyncio.sleep(1)
-        await client.close()
-        server.close()
+        async with listening(serve, "127.77.0.1") as port:
+            client = Client(PUBLIC)
+            for _ in range(3):
+                reply = await client.get(f"127.77.0.1:{port}", TARGET, 3.0)
+                assert reply.body == BODY
+                await asyncio.sleep(1)
+            await client.close()
 
     run_with_false_clock(main())
     assert served == 3
@@ -270,12 +270,11 @@ def test_an_answer_may_end_with_its_connection() -> None:
             writer.write(b"HTTP/1.0 200 OK\r\nContent-Type: text/plain\r\n\r\n" + BODY)
             writer.close()
 
-        server = await asyncio.start_server(serve, "127.77.0.1", 0)
-        client = Client(PUBLIC)
-        reply = await client.get(f"127.77.0.1:{server.sockets[0].getsockname()[1]}", TARGET, 3.0)
-        assert reply.body == BODY
-        await client.close()
-        server.close()
+        async with listening(serve, "127.77.0.1") as port:
+            client = Client(PUBLIC)
+            reply = await client.get(f"127.77.0.1:{port}", TARGET, 3.0)
+            assert reply.body == BODY
+            await client.close()
 
     run_with_false_clock(main())
 

@@ -19,6 +19,7 @@ import pytest
 from ibi.errors import ForbiddenAddress, PeerError, PeerGarbled, PeerSilent
 from ibi.http.client import AddressPolicy
 from ibi.http.client.download import LONGEST_URL, CheckedURL, Downloads
+from support.stream_server import listening
 
 OK = b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nhello"
 ANYWHERE = AddressPolicy(allow_private=True)
@@ -36,9 +37,7 @@ class Server:
     @asynccontextmanager
     async def running(self) -> AsyncIterator[str]:
         """Answer; gives the root URL."""
-        server = await asyncio.start_server(self._serve, "127.0.0.1", 0)
-        self.port = server.sockets[0].getsockname()[1]
-        async with server:
+        async with listening(self._serve) as self.port:
             yield f"http://127.0.0.1:{self.port}"
 
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -357,9 +356,7 @@ async def test_a_certificate_without_a_trusted_issuer_is_refused(tmp_path: Path)
     def serve(_: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         writer.close()
 
-    server = await asyncio.start_server(serve, "127.0.0.1", 0, ssl=context)
-    async with server:
-        port = server.sockets[0].getsockname()[1]
+    async with listening(serve, ssl=context) as port:
         with pytest.raises(PeerSilent, match="cannot be reached"):
             await fetched(f"https://127.0.0.1:{port}/")
 

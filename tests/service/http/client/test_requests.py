@@ -17,6 +17,7 @@ from support.clock import run_with_false_clock
 from support.http_answers import answer
 from support.peers import BODY, PUBLIC, TARGET, peer
 from support.scripted_archive import Behaviour, ScriptedArchive, ScriptedArchives, ScriptedServer
+from support.stream_server import listening
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -65,10 +66,8 @@ async def saying(*pieces: bytes) -> AsyncIterator[str]:
                     await asyncio.sleep(0)
         writer.close()
 
-    server = await asyncio.start_server(serve, "127.77.0.9", 0)
-    async with server:
-        yield f"127.77.0.9:{server.sockets[0].getsockname()[1]}"
-        await asyncio.sleep(0.1)  # the lines that the client has closed end
+    async with listening(serve, "127.77.0.9") as port:
+        yield f"127.77.0.9:{port}"
 
 
 def test_each_query_gets_its_outcome_once_and_not_before_it_is_made() -> None:

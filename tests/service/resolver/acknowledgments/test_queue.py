@@ -32,6 +32,7 @@ from support.archive.messages import counted, request, url_list
 from support.clock import run_with_false_clock
 from support.resolver.scripted_peers import BODY, among, archive
 from support.scripted_archive import NOTICE, Behaviour, ScriptedArchive
+from support.stream_server import StreamServer
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -440,9 +441,10 @@ async def clicks(served: Served, message: Acknowledgment) -> int:
     """So many readers are thanked for, half of them by a relay that loses one reply."""
     service = parse_ibi(str(served.archive.settings.service.main))
     losing = Losing(served.port)
-    relay = await asyncio.start_server(losing.pass_on, "127.0.0.1", 0)
+    relay = StreamServer(losing.pass_on)
+    await relay.start()
     direct = Archive(service, f"127.0.0.1:{served.port}")
-    by_relay = Archive(service, f"127.0.0.1:{relay.sockets[0].getsockname()[1]}")
+    by_relay = Archive(service, f"127.0.0.1:{relay.port}")
     client = Client(AddressPolicy(allow_private=True))
     queue = AcknowledgmentQueue(client)
     queue.acknowledge(direct, message)
@@ -455,7 +457,7 @@ async def clicks(served: Served, message: Acknowledgment) -> int:
         await asyncio.sleep(0.05)
     await queue.close()
     await client.close()
-    relay.close()
+    await relay.stop()
     await asyncio.gather(*(line for line in losing.lines if line is not None))
     assert losing.lost == 1
     assert queue.dropped == Counter()

@@ -22,6 +22,7 @@ from ibi.resolver.cache import filters
 from ibi.resolver.cache.filters import HoldingsFilters
 from ibi.resolver.model.archive import Archive
 from support.resolver.running_resolver import until
+from support.stream_server import StreamServer
 
 NAME, OTHER = "a.example/b/2010/01.01.00.00", "a.example/b/2011/01.01.00.00"
 
@@ -47,12 +48,13 @@ class Publisher:
     port: int = 0
 
     async def __aenter__(self) -> Self:
-        self._server = await asyncio.start_server(self._serve, "127.0.0.1", self.port)
-        self.port = self._server.sockets[0].getsockname()[1]
+        self._server = StreamServer(self._serve, port=self.port)
+        await self._server.start()
+        self.port = self._server.port
         return self
 
     async def __aexit__(self, *_: object) -> None:
-        self._server.close()
+        await self._server.stop()
 
     @property
     def service(self) -> str:

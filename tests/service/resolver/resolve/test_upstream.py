@@ -24,6 +24,7 @@ from ibi.resolver.resolve.upstream import (
     target_of,
 )
 from support.clock import run_with_false_clock
+from support.stream_server import StreamServer, listening
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -72,17 +73,14 @@ def reply(status: int, *headers: str, body: str = "") -> bytes:
 
 @asynccontextmanager
 async def asking(above: Above, *, private_urls: bool = False) -> AsyncIterator[Upstream]:
-    server = await asyncio.start_server(above.answer, "127.0.0.1", 0)
-    above.port = server.sockets[0].getsockname()[1]
     client = Client(AddressPolicy(allow_private=True))
-    try:
-        yield Upstream(f"http://127.0.0.1:{above.port}/", client, SERVICE, OWN, private_urls=private_urls)
-    finally:
-        await client.close()
-        await asyncio.sleep(0.01)  # connections that arrived by now are accepted before the listener closes
-        server.close()
-        await asyncio.gather(*(line for line in above.lines if line is not None))
-        above.lines.clear()
+    async with listening(above.answer) as above.port:
+        try:
+            yield Upstream(f"http://127.0.0.1:{above.port}/", client, SERVICE, OWN, private_urls=private_urls)
+        finally:
+            await client.close()
+    await asyncio.gather(*(line for line in above.lines if line is not None))
+    above.lines.clear()
 
 
 def ask(above: Above, url: PersistentURL = URL, language: str = "", hops: str = "") -> Answer:
@@ -279,8 +277,10 @@ def test_resolvers_in_a_ring_ask_each_other_once_and_end(count: int, questions: 
 
     async def main() -> None:
         client = Client(AddressPolicy(allow_private=True))
-        servers = [await asyncio.start_server(each.answer, "127.0.0.1", 0) for each in ring]
-        ports = [server.sockets[0].getsockname()[1] for server in servers]
+        servers = [StreamServer(each.answer) for each in ring]
+        for server in servers:
+            await server.start()
+        ports = [server.port for server in servers]
         for each, port in zip(ring, [*ports[1:], ports[0]], strict=True):
             each.next = Upstream(f"http://127.0.0.1:{port}", client, each.service, OWN)
         first = Upstream(f"http://127.0.0.1:{ports[0]}", client, SERVICE, OWN)
@@ -288,9 +288,8 @@ def test_resolvers_in_a_ring_ask_each_other_once_and_end(count: int, questions: 
         assert isinstance(answer, UpstreamAnswer)
         assert answer.status == status
         await client.close()
-        await asyncio.sleep(0.01)
         for server in servers:
-            server.close()
+            await server.stop()
         await asyncio.gather(*(line for each in ring for line in each.lines if line is not None))
 
     run_with_false_clock(main())
