@@ -109,7 +109,7 @@ class Handlers:
         if isinstance(decision, Alert):
             return self._site.resolution_alert(request, decision, outcome.trace)
         by_language = _BARE_TRANSLATION in url.relation.steps or isinstance(decision, Redirected)
-        silent, queried = decision.incomplete
+        silent, queried = decision.incomplete if url.original_required else (0, 0)
         response = redirect(
             decision.url,
             link(persistent, "cite-as"),

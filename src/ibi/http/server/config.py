@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import uvicorn
+from uvicorn.protocols.http.httptools_impl import STATUS_LINE
 
 from ibi.http.server.connections import Connections
 from ibi.http.server.head import Head
@@ -40,6 +41,16 @@ class Config(uvicorn.Config):
     # uvicorn makes others each second, for the date.
     leads: dict[int, bytes]
     leads_of: object = None
+
+    def lead(self, status: int, headers: list[tuple[bytes, bytes]]) -> bytes:
+        """Return the status line and the headers that every answer begins with, made once for each second."""
+        if headers is not self.leads_of:
+            self.leads_of, self.leads = headers, {}
+        lead = self.leads.get(status)
+        if lead is None:
+            lines = (b"%b: %b\r\n" % header for header in headers)
+            lead = self.leads[status] = b"".join((STATUS_LINE[status], *lines))
+        return lead
 
     def stop(self) -> None:
         """Leave everything that comes from now on to the application."""

@@ -28,6 +28,11 @@ class Head(list[tuple[bytes, bytes]]):
     parsed: object = None
 
 
+def is_twice(name: bytes, headers: list[tuple[bytes, bytes]]) -> bool:
+    """Whether a header stands there more than once."""
+    return [each for each, _ in headers].count(name) > 1
+
+
 def read_absolute_form(target: bytes, headers: list[tuple[bytes, bytes]]) -> bytes:
     """Return the path and query of "http://host/path?query", and put the host into the headers, in place of theirs.
 

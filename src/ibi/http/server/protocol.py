@@ -25,14 +25,24 @@ from __future__ import annotations
 from itertools import chain
 from typing import TYPE_CHECKING, Final
 
-from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol, RequestResponseCycle
+from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
 
 from ibi.http.server.connections import TOO_MANY
-from ibi.http.server.head import BLANK_LINE, TARGET, UNUSUAL, WRITING, Head, is_host, read_absolute_form
+from ibi.http.server.head import (
+    BLANK_LINE,
+    TARGET,
+    UNUSUAL,
+    WRITING,
+    Head,
+    is_host,
+    is_twice,
+    read_absolute_form,
+)
 from ibi.http.server.progress import BodyProgress, Progress, has_unread
 
 if TYPE_CHECKING:
     import asyncio
+    from collections.abc import Mapping
 
     from ibi.http.server.config import Answer, Config
 
@@ -268,9 +278,10 @@ class Protocol(HttpToolsProtocol):
             self._declined = True  # it would be declined again
             return False
         status, rest = answer
-        # `_lead`, inlined for nearly all answers: this is the way of most readers (decision 0025).
-        known = config.leads.get(status) if config.leads_of is self.server_state.default_headers else None
-        self.transport.write((known or self._lead(status)) + rest)
+        # `lead`, inlined for nearly all answers: this is the way of most readers (decision 0025).
+        headers = self.server_state.default_headers
+        known = config.leads.get(status) if config.leads_of is headers else None
+        self.transport.write((known or config.lead(status, headers)) + rest)
         self._answered_at = self.loop.time()
         return True
 
@@ -285,12 +296,14 @@ class Protocol(HttpToolsProtocol):
         """Have the request answered at once, or by the application, unless head or body are too large."""
         if not self.url.startswith(b"/"):
             self.url = read_absolute_form(self.url, self.headers)
-        hosts = [value for name, value in self.headers if name == b"host"]
+        by_name = dict(self.headers)
+        host = by_name.get(b"host")
         # HTTP/1.0 knows no host (RFC 9112 3.2).
-        if len(hosts) > 1 or not (is_host(hosts[0]) if hosts else self.parser.get_http_version() == "1.0"):
+        good = self.parser.get_http_version() == "1.0" if host is None else is_host(host)
+        if not good or (len(by_name) < len(self.headers) and is_twice(b"host", self.headers)):
             self._refuse(400, "the request must name one host")
             return
-        self._answer = self._answer_at_once()
+        self._answer = self._answer_at_once(by_name)
         if self._answer is not None:
             return
         if len(self.url) + sum(map(len, chain.from_iterable(self.headers))) > HEAD_BYTES:
@@ -298,10 +311,7 @@ class Protocol(HttpToolsProtocol):
             return
         largest = self.config.largest_body
         large = largest and self.parser.get_method() in WRITING
-        promised = [value for name, value in self.headers if name == b"content-length"]
-        self._body_left = (
-            int(promised[0]) if promised else 0
-        )  # httptools has read it: it is a number, and only one
+        self._body_left = int(by_name.get(b"content-length", 0))  # httptools has let pass one number only
         if large and self._body_left > largest:
             self._refuse(_TOO_LARGE, "the body of the request is too large")
             return
@@ -333,7 +343,7 @@ class Protocol(HttpToolsProtocol):
             self._stop_waiting()
             self._received = 0
             self._answered += 1
-            self._unsent += self._lead(status) + rest
+            self._unsent += self.config.lead(status, self.server_state.default_headers) + rest
             self.on_response_complete()
             return
         if self._refused:
@@ -347,7 +357,7 @@ class Protocol(HttpToolsProtocol):
             if self._close_after:
                 self._close_if_last()
 
-    def _answer_at_once(self) -> Answer | None:
+    def _answer_at_once(self, by_name: Mapping[bytes, bytes]) -> Answer | None:
         """Return the answer to a plain request on a connection where nothing else is under way."""
         at_once, method = self.config.at_once, self.parser.get_method()
         if (
@@ -359,7 +369,7 @@ class Protocol(HttpToolsProtocol):
             or b"#" in self.url
             or self.parser.get_http_version() != "1.1"
             or not self.parser.should_keep_alive()
-            or not UNUSUAL.isdisjoint(dict(self.headers))
+            or not UNUSUAL.isdisjoint(by_name)
             or not isinstance(self.headers, Head)
         ):
             return None
@@ -412,17 +422,6 @@ class Protocol(HttpToolsProtocol):
         # An answer that began before the service stopped could not say that it was the last one.
         if self.config.stopping and not self.transport.is_closing() and self._is_at_rest():
             self._wait_for_last_request()
-
-    def _lead(self, status: int) -> bytes:
-        """Return the status line and the headers that every answer begins with, made once for each second."""
-        config, headers = self.config, self.server_state.default_headers
-        if headers is not config.leads_of:
-            config.leads_of, config.leads = headers, {}
-        lead = config.leads.get(status)
-        if lead is None:
-            lines = (b"%b: %b\r\n" % header for header in headers)
-            lead = config.leads[status] = b"".join((STATUS_LINE[status], *lines))
-        return lead
 
     def send_400_response(self, msg: str) -> None:
         """Refuse what is no HTTP."""

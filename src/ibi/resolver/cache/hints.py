@@ -168,19 +168,15 @@ class HintCache:
                 row = transaction.get(key)
                 if row is None:
                     return _NO_ROW
+                hint, original = _ROW.unpack(row)
+                early, disputed = hint >= _FLAG, original >= _FLAG
+                hint, original = hint & ~_FLAG, original & ~_FLAG
                 known = self._known(opened).names
-                marked = _ROW.unpack(row)
-                numbers = marked[0] & ~_FLAG, marked[1] & ~_FLAG
-                for number in numbers:
-                    if number not in known:
+                if hint not in known or original not in known:
+                    for number in (hint, original):
                         service = transaction.get(_NUMBER.pack(number), db=services)
                         known[number] = None if service is None else service.decode("utf-8", "replace")
-                return _HintChange(
-                    known[numbers[0]],
-                    known[numbers[1]],
-                    disputed=marked[1] >= _FLAG,
-                    early=marked[0] >= _FLAG,
-                )
+                return _HintChange(known[hint], known[original], disputed=disputed, early=early)
             finally:
                 transaction.abort()
         except FAULTS:  # the thread that writes will meet it too, and mend it

@@ -11,7 +11,6 @@ An item is resolved as for an explanation: no acknowledgment is sent.
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
 from ibi.errors import ParseError
@@ -48,11 +47,10 @@ EXPLAIN: Final = "/-/explain/"
 """What the paths of explanations begin with."""
 
 
-@dataclass(frozen=True, slots=True)
-class ProgramRequest(Request):
+class ProgramRequest(Request, frozen=True, kw_only=True):
     """A request about an item by another protocol; `respond` makes the answer from its resolution."""
 
-    respond: Responder = field(kw_only=True)
+    respond: Responder
 
 
 def program_request(

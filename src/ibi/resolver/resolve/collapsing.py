@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Final
 
 from msgspec import Struct
 
+from ibi.errors import PeerError, PeerGarbled
 from ibi.resolver.cache.rows import question
 from ibi.resolver.model.archive import NOT_KNOWN, ArchiveResponse
 from ibi.resolver.resolve.policy import MOST_LIKELY
@@ -60,15 +61,14 @@ class Batch:
 class Query(Struct, eq=False):
     """One query to one Archive.
 
-    `others`: who else waits for its response; `for_all`: whether that may be given to every reader. `heard`: when such
-    an answer came (time of the loop), and whether it `holds` anything.
+    `others`: who else waits for its response. `heard`: when an answer came that may be given to every reader (time of
+    the loop), and whether it `holds` anything.
     """
 
     archive: Archive
     path: TargetPart
     batch: Batch
     others: list[tuple[Archive, Batch]] | None = None
-    for_all: bool = False
     heard: float | None = None
     holds: bool = False
 
@@ -166,10 +166,14 @@ class Collapsing:
     def share(self, sent: Query, response: ArchiveResponse) -> None:
         """Give a response to those who wait for it; where it is not for all, other readers have to ask again."""
         others, sent.others = sent.others or (), None
-        answer, text = response.answer, sent.batch.text
+        answer, text, error = response.answer, sent.batch.text, response.error
+        # Silence is for all; a refusal may be meant for this reader alone.
+        for_all = sent.heard is not None or (
+            isinstance(error, PeerError) and not isinstance(error, PeerGarbled)
+        )
         source: Source = "shared" if sent.holds else response.source
         for archive, batch in others:
-            if sent.for_all or batch.text == text:  # of its own for each: a round writes into its responses
+            if for_all or batch.text == text:  # of its own for each: a round writes into its responses
                 batch.deliver(ArchiveResponse(archive, answer, response.error, response.at, source))
             elif batch.ask_again is not None:
                 if answer:

@@ -176,10 +176,11 @@ def _comes_too_early(
     prefixes.discard(chosen.archive.service_ibi.prefix.lower())
     if not prefixes:
         return False
-    heard = {each.archive.service for each in responses if each.counts}
-    homes = [home.service for prefix in prefixes for home in members.by_prefix.get(prefix, ())]
-    waiting = [each.archive.service_ibi.prefix.lower() for each in members.away.values()]
-    return not heard.issuperset(homes) or not prefixes.isdisjoint(waiting)
+    homes = {home.service for prefix in prefixes for home in members.by_prefix.get(prefix, ())}
+    if homes:
+        homes.difference_update([each.archive.service for each in responses if each.counts])
+    away = [each.archive.service_ibi.prefix.lower() for each in members.away.values()]
+    return bool(homes) or not prefixes.isdisjoint(away)
 
 
 def _forms(name: Name) -> IBIForms | None:

@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Final, Literal, NamedTuple
 
 from ibi.errors import IbiError, WrongArchive
 from ibi.identifier.legacy import LegacyId
-from ibi.resolver.resolve.selection import is_numeric, place, safe_place
+from ibi.resolver.resolve.selection import is_numeric, one_spelling, safe_place
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Sequence
@@ -86,7 +86,16 @@ class Policy:
     `own`: the hosts and ports at which this resolver answers, as `places_of` spells them; no redirect leads there.
     """
 
-    __slots__ = ("_own", "_own_hosts", "differences", "name", "private_urls", "remembers", "strict")
+    __slots__ = (
+        "_own",
+        "_own_hosts",
+        "_own_ports",
+        "differences",
+        "name",
+        "private_urls",
+        "remembers",
+        "strict",
+    )
 
     def __init__(
         self,
@@ -98,6 +107,7 @@ class Policy:
         self.private_urls = private_urls
         self._own = frozenset(own)
         self._own_hosts = frozenset([host for host, _ in own])
+        self._own_ports = frozenset([port for _, port in own])
         self.name = "strict" if strict else "hardened"
         """As the command line calls it."""
         self.differences = () if strict else DIFFERENCES
@@ -156,6 +166,7 @@ class Policy:
             return False
         host, port = where
         # A browser would ask here again, some twenty times (threat T13).
-        if (host in self._own_hosts or is_numeric(host)) and place(host, port) in self._own:
+        mine = port in self._own_ports and (host in self._own_hosts or is_numeric(host))
+        if mine and (one_spelling(host), port) in self._own:
             return False
         return not archive.url_hosts or host in archive.url_hosts

@@ -356,11 +356,11 @@ class Queries:
         batch, service = outgoing.batch, outgoing.archive.service
         now = batch.deadline.now()
         if not answer.pairs:
-            outgoing.for_all, outgoing.heard = True, now
+            outgoing.heard = now
         elif seconds := lifetime(reply, answer):
             self._cache.put(service, batch.question, reply.body, seconds, batch.snapshot)
             self._collapsing.reusable[service] = True
-            outgoing.for_all, outgoing.holds, outgoing.heard = True, True, now
+            outgoing.holds, outgoing.heard = True, now
         else:
             self._collapsing.reusable.setdefault(service, False)
         self._breaker.heard_at[service] = now
@@ -378,7 +378,6 @@ class Queries:
         if not unproven and self._breaker.failed(outgoing.archive.service, now, why):
             self._probes.send(outgoing.archive)
         self._metrics.queried("garbled" if garbled else "silent", now - batch.began)
-        outgoing.for_all = not garbled  # a refusal may be meant for this reader; silence is for all
         self._deliver(outgoing, ArchiveResponse(outgoing.archive, None, why, now))
 
     def _deliver(self, outgoing: _OutgoingQuery, response: ArchiveResponse) -> None:
@@ -386,7 +385,8 @@ class Queries:
         batch = outgoing.batch
         batch.in_flight -= 1
         self._in_flight -= 1
-        self._unpaced -= not batch.paced
+        if not batch.paced:
+            self._unpaced -= 1
         if not batch.in_flight and batch.waits:
             self._metrics.queried("answered", *batch.waits)
             batch.waits.clear()

@@ -127,6 +127,8 @@ class Resolution:
         self._back_in: int | None = None
         self._known = False
         self._fallbacks: list[tuple[Name, VerbList]] = []
+        self.replaced: tuple[Archive, ...] = ()
+        """The Archives in whose place another one has answered."""
         self.rounds = 0
         self.query = UrlRequest(client_addresses, url.ibi, url.file_path, url.verbs)
         """What every Archive is to be asked in this round."""
@@ -164,6 +166,8 @@ class Resolution:
         if answer.pairs:
             response.error = self._policy.disbelief(archive, self.query, answer)
             if response.error is not None:
+                if isinstance(response.error, WrongArchive):
+                    self.replaced = (*self.replaced, archive)
                 return self._hear_error(response)
             self._heard.append(response)
         self._answered.add(archive.service)
@@ -304,6 +308,7 @@ class Resolution:
         self._holder = self._awaited = None
         self._heard = []
         self._answered = set()
+        self.replaced = ()
         return self.query
 
     def _coverage(self) -> Coverage:

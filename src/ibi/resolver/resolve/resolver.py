@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Final, Literal
 
 from msgspec import Struct, field
 
-from ibi.errors import QueryNotSent, WrongArchive
+from ibi.errors import QueryNotSent
 from ibi.protocol import vocabulary as say
 from ibi.protocol.language import LanguagePreference
 from ibi.protocol.messages import SURELY_SHORT, UrlRequest, are_short
@@ -228,6 +228,8 @@ class Resolver:
         round_ = Round(self._queries, self._times, self._members, plan, query, terms)
         decision: Decision | None = await self._hear(resolution, round_, step)
         step.queried = round_.queried
+        for archive in resolution.replaced:
+            self._queries.doubt(archive)
         if decision is None:
             decision = self._close(resolution, round_, step, terms, may_go_on=may_go_on)
         if policy.remembers and isinstance(decision, Alert) and decision.kind is AlertKind.SUSPECT_ORIGINALS:
@@ -281,8 +283,6 @@ class Resolver:
         async with aclosing(round_.responses()) as responses:
             async for response in responses:
                 decision = resolution.hear(response)
-                if isinstance(response.error, WrongArchive) and response.answer is not None:
-                    self._queries.doubt(response.archive)
                 if decision is not None or response.source != "stale":
                     step.responses.append(response)
                 if decision is not None:

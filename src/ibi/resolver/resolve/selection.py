@@ -37,7 +37,7 @@ MOST_ALTERNATIVES: Final = 30
 MOST_WEIGHED: Final = 2_000
 """Relations that are looked at for them, however many answers there are."""
 
-_HTTP_PORT, _HTTPS_PORT = 80, 443
+_WEB_PORTS: Final = (80, 443)
 _LONGEST_URL: Final = 8192  # characters of a URL that a reader is sent to
 _LONGEST_MODIFIER: Final = 128  # characters of a modifier
 _LONGEST_MOMENT: Final = 40  # characters of a timestamp
@@ -121,28 +121,26 @@ def safe_place(url: str, *, allow_private: bool = False) -> tuple[str, int] | No
     characters, blanks and backslash; at most 8 KiB; no literal address, in whatever notation browsers read as one, that
     is not public. None for any other.
     """
-    match = _SAFE(url) if len(url) <= _LONGEST_URL else None
-    if match is None or (len(url) > SURELY_SHORT and not are_short(url)):  # no acknowledgment could quote it
+    size = len(url)
+    match = _SAFE(url) if size <= _LONGEST_URL else None
+    if match is None or (size > SURELY_SHORT and not are_short(url)):  # no acknowledgment could quote it
         return None
-    host, port = match[1].lower().removesuffix("."), int(match[2] or _HTTP_PORT)
-    if not 0 < port <= LAST_PORT or not (allow_private or _is_public_host(host)):
+    host, digits = match.groups("80")
+    host, port = host.lower().removesuffix("."), int(digits)
+    if not 0 < port <= LAST_PORT:
         return None
-    return host, port
+    return (host, port) if allow_private or _is_public_host(host) else None
 
 
-def place(host: str, port: int) -> tuple[str, int]:
-    """A host and a port in one spelling, of which addresses have many.
-
-    80 stands for 443, too: a service behind a proxy has both.
-    """
-    port = _HTTP_PORT if port == _HTTPS_PORT else port
+def one_spelling(host: str) -> str:
+    """A host in one spelling, of which addresses have many."""
     if not is_numeric(host):
-        return host, port
+        return host
     try:
         address = ip_address(host.strip("[]") if ":" in host else _ipv4(host))
     except (ValueError, OverflowError):
-        return host, port
-    return str(getattr(address, "ipv4_mapped", None) or address), port
+        return host
+    return str(getattr(address, "ipv4_mapped", None) or address)
 
 
 def _ipv4(host: str) -> bytes:
@@ -160,10 +158,15 @@ def is_numeric(host: str) -> bool:
 
 
 def places_of(own: Iterable[tuple[str, int]]) -> frozenset[tuple[str, int]]:
-    """Where URLs lead to that come back to a service which answers at these hosts and ports."""
-    found = {place(*each) for each in own}
+    """Where URLs lead to that come back to a service which answers at these hosts and ports.
+
+    A service behind a proxy has both ports of the Web.
+    """
+    found = {(one_spelling(host), port) for host, port in own}
     here = {port for host, port in found if is_loopback(host) or host in _ANY_ADDRESS}
-    return frozenset(found | {(host, port) for host in _THIS_MACHINE for port in here})
+    found.update([(host, port) for host in _THIS_MACHINE for port in here])
+    found.update([(host, other) for host, port in found if port in _WEB_PORTS for other in _WEB_PORTS])
+    return frozenset(found)
 
 
 def _is_public_host(host: str) -> bool:

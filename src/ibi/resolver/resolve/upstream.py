@@ -37,7 +37,7 @@ from ibi.resolver.model.hops import Hops
 from ibi.resolver.resolve.answer_reader import asks_for_pause, failure_of_status
 from ibi.resolver.resolve.breaker import CircuitBreakers
 from ibi.resolver.resolve.resolution import Redirected
-from ibi.resolver.resolve.selection import place, places_of, safe_place
+from ibi.resolver.resolve.selection import one_spelling, places_of, safe_place
 
 if TYPE_CHECKING:
     from collections.abc import Collection
@@ -217,8 +217,6 @@ class Upstream:
             return alert
         coverage = alert.round or Coverage(0)
         if isinstance(answer, Redirected):
-            if not url.original_required:
-                return answer._replace(incomplete=(0, 0))
             silent, queried = answer.incomplete
             queried = max(queried, 1)  # itself, at least
             return answer._replace(incomplete=(silent + len(coverage.silent), queried + coverage.queried))
@@ -237,7 +235,8 @@ class Upstream:
             where = safe_place(location, allow_private=self._private_urls)
             if where is None:
                 return PeerGarbled("it gave an address that is not safe to follow")
-            if place(*where) in self._own:
+            host, port = where
+            if (one_spelling(host), port) in self._own:
                 return PeerGarbled("it leads back to this resolver")
             return Redirected(location, _incomplete(reply))
         if reply.status == _LOOP:
