@@ -56,7 +56,7 @@ class Refusal(Exception):
         self.members = members
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Response:
     """One answer; its body is bytes, or `size` bytes of an open file from `start` on, or `size` bytes in `parts`.
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 from datetime import datetime
-from typing import TYPE_CHECKING, ClassVar, Final, TypeVar, final
+from typing import TYPE_CHECKING, ClassVar, Final, NamedTuple, TypeVar, final
 
 from ibi.errors import ParseError
 from ibi.identifier.forms import IBI, IBIForms, Name, parse_ibi, parse_name
@@ -78,8 +78,7 @@ _CONTROL = re.compile("[\x00-\x1f\x7f]").search
 
 
 @final
-@dataclass(frozen=True, slots=True)
-class UrlRequest:
+class UrlRequest(NamedTuple):
     """The query where an item is, from the resolver to an Archive (MSG-25).
 
     `client_addresses`: IP addresses, the reader's first, then the proxies'. `file_path`: raw, with its slash, "" if
@@ -134,19 +133,20 @@ class Acknowledgment:
 
     def query(self) -> str:
         """The query string, names in alphabetical order."""
-        pairs = [
-            (terms.ACKNOWLEDGMENT_COUNT, str(self.count) if self.count > 1 else ""),
-            (terms.ACKNOWLEDGMENT_ID, self.event),
-            (terms.CLIENT_ADDRESSES, " ".join(self.client_addresses)),
-            (terms.CONTENT_TYPE, self.content_type.value),
-            (terms.IBI, " ".join(self.forms.words) if self.forms else ""),
-            (terms.SERVICE_SUBJECT, Subject.ACKNOWLEDGMENT.value),
-            (terms.STATE, self.state.value if self.state else ""),
-            (terms.URL, self.url),
-            (terms.PERSISTENT_URL, self.url_persistent),
-            (terms.URL_KEY, self.url_key),
-        ]
-        return write_query([pair for pair in pairs if pair[1]])
+        pairs = [(terms.ACKNOWLEDGMENT_COUNT, str(self.count))] if self.count > 1 else []
+        if self.event:
+            pairs.append((terms.ACKNOWLEDGMENT_ID, self.event))
+        pairs.append((terms.CLIENT_ADDRESSES, " ".join(self.client_addresses)))
+        pairs.append((terms.CONTENT_TYPE, self.content_type.value))
+        if self.forms:
+            pairs.append((terms.IBI, " ".join(self.forms.words)))
+        pairs.append((terms.SERVICE_SUBJECT, Subject.ACKNOWLEDGMENT.value))
+        if self.state:
+            pairs.append((terms.STATE, self.state.value))
+        pairs.append((terms.URL, self.url))
+        pairs.append((terms.PERSISTENT_URL, self.url_persistent))
+        pairs.append((terms.URL_KEY, self.url_key))
+        return write_query(pairs)
 
     @classmethod
     def of(cls, values: dict[str, str]) -> Acknowledgment:

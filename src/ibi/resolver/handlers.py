@@ -109,12 +109,11 @@ class Handlers:
         if isinstance(decision, Alert):
             return self._site.resolution_alert(request, decision, outcome.trace)
         by_language = _BARE_TRANSLATION in url.relation.steps or isinstance(decision, Redirected)
-        silent, queried = decision.incomplete if url.original_required else (0, 0)
         response = redirect(
             decision.url,
             link(persistent, "cite-as"),
             *([("vary", "Accept-Language")] if by_language else []),
-            *([(INCOMPLETE, f"{silent} of {queried}")] if silent else []),
+            *(_incomplete(decision) if url.original_required else ()),
             afterwards=self._acknowledge(decision, prefetched=prefetched)
             if request.method == "GET"
             else None,
@@ -241,6 +240,12 @@ class Handlers:
         counter = None if self._acknowledgments.has_capacity(archive) else self.counter
         if counter is None or not counter.count_cached(archive, message):
             self._acknowledgments.acknowledge_cached(archive, message)
+
+
+def _incomplete(decision: Redirect | Redirected) -> list[tuple[str, str]]:
+    """The header of a redirect to an original that not all Archives have spoken about (note 6)."""
+    silent, queried = decision.incomplete
+    return [(INCOMPLETE, f"{silent} of {queried}")] if silent else []
 
 
 _parse_cached = lru_cache(maxsize=1024)(PersistentURL.parse)

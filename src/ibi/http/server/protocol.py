@@ -22,7 +22,6 @@ run with.
 
 from __future__ import annotations
 
-from itertools import chain
 from typing import TYPE_CHECKING, Final
 
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
@@ -306,7 +305,7 @@ class Protocol(HttpToolsProtocol):
         self._answer = self._answer_at_once(by_name)
         if self._answer is not None:
             return
-        if len(self.url) + sum(map(len, chain.from_iterable(self.headers))) > HEAD_BYTES:
+        if self._received > HEAD_BYTES:  # a piece ends where the head does
             self._refuse(431, "the head of the request is too long")
             return
         largest = self.config.largest_body

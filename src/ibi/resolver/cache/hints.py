@@ -28,6 +28,8 @@ _ROW = struct.Struct(">II")  # the numbers of the hint and of the original; 0: n
 _NUMBER = struct.Struct(">I")
 _NOTHING = bytes(_ROW.size)
 _FLAG: Final = 1 << 31  # beside the number of the hint: it is early; of the original: it is disputed
+_NUMBERS: Final = _FLAG - 1
+_UNNUMBERED: Final = _NUMBERS  # equals no number that is there
 _KEY_BYTES: Final = 12
 _DROPPED_AT_ONCE = 20_000  # many more than come in a batch
 
@@ -169,8 +171,10 @@ class HintCache:
                 if row is None:
                     return _NO_ROW
                 hint, original = _ROW.unpack(row)
-                early, disputed = hint >= _FLAG, original >= _FLAG
-                hint, original = hint & ~_FLAG, original & ~_FLAG
+                early = disputed = False
+                if (hint | original) & _FLAG:
+                    early, disputed = hint >= _FLAG, original >= _FLAG
+                    hint, original = hint & _NUMBERS, original & _NUMBERS
                 known = self._known(opened).names
                 if hint not in known or original not in known:
                     for number in (hint, original):
@@ -245,14 +249,14 @@ class HintCache:
 
 
 def _row(row: bytes, note: _HintChange, numbers: dict[str | None, int]) -> bytes:
-    """Return a row with a note added. An Archive without a number becomes -1, which equals no row that is there."""
-    hint, marked = _ROW.unpack(row)
-    original, disputed = marked & ~_FLAG, _FLAG if note.disputed else marked & _FLAG
+    """Return a row with a note added. An Archive without a number makes it equal to no row that is there."""
+    hint, original = _ROW.unpack(row)
     if note.hint is not None:
-        hint = (numbers.get(note.hint, -1) & ~_FLAG) | (_FLAG if note.early else 0)
-    if note.original is not None and (note.moved or original == 0):
-        original = numbers.get(note.original, -1)
-    return _ROW.pack(hint & 0xFFFFFFFF, original & ~_FLAG & 0xFFFFFFFF | disputed)
+        hint = numbers.get(note.hint, _UNNUMBERED) | (_FLAG if note.early else 0)
+    disputed = _FLAG if note.disputed else original & _FLAG
+    if note.original is not None and (note.moved or not original & _NUMBERS):
+        original = numbers.get(note.original, _UNNUMBERED)
+    return _ROW.pack(hint, original & _NUMBERS | disputed)
 
 
 def _number(transaction: lmdb.Transaction[bytes], services: lmdb._Database, service: str) -> int:

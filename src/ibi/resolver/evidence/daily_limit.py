@@ -31,10 +31,12 @@ class DailyLimit:
 
     def count(self, what: str, facts: Mapping[str, str | int], now: float) -> None:
         """Count an entry that is written at `now` (POSIX seconds)."""
+        if what not in _LIMITED:
+            return
         self._turn(now)
-        for archive in _archives(facts) if what in _LIMITED else ():
-            self._written[what, archive] += 1
-            if self._written[what, archive] >= MOST_A_DAY:
+        for archive in _archives(facts):
+            written = self._written[what, archive] = self._written[what, archive] + 1
+            if written >= MOST_A_DAY:
                 self.full[what].add(archive)
 
     def refuses(self, what: str, facts: Mapping[str, str | int], now: float) -> bool:
@@ -68,5 +70,7 @@ class DailyLimit:
 
 def _archives(facts: Mapping[str, str | int]) -> list[str]:
     """The Archives that an entry is about."""
-    texts = (str(facts[name]) for name in ("archive", "archives", "from", "to") if name in facts)
+    if "archive" in facts:  # as nearly all have
+        return [str(facts["archive"])]
+    texts = (str(facts[name]) for name in ("archives", "from", "to") if name in facts)
     return list(dict.fromkeys(word for text in texts for word in text.split()))

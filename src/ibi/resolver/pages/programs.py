@@ -11,6 +11,7 @@ An item is resolved as for an explanation: no acknowledgment is sent.
 from __future__ import annotations
 
 import json
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
 from ibi.errors import ParseError
@@ -47,10 +48,11 @@ EXPLAIN: Final = "/-/explain/"
 """What the paths of explanations begin with."""
 
 
-class ProgramRequest(Request, frozen=True, kw_only=True):
+@dataclass(slots=True)
+class ProgramRequest(Request):
     """A request about an item by another protocol; `respond` makes the answer from its resolution."""
 
-    respond: Responder
+    respond: Responder = field(kw_only=True)
 
 
 def program_request(

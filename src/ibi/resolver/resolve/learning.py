@@ -125,13 +125,15 @@ def _informative(
     query: UrlRequest, responses: Sequence[ArchiveResponse], decision: Decision, policy: Policy
 ) -> ArchiveResponse | None:
     """The response to learn from: the chosen one; else the first that knows the living item."""
+    chosen = None
     if isinstance(decision, Redirect):
         if decision.stale:
             return None
-        heard = [each for each in responses if each.archive is decision.archive]
-        chosen = heard[0] if heard else None
+        for each in responses:
+            if each.archive is decision.archive:
+                chosen = each
+                break
     else:
-        chosen = None
         for each in responses:
             if each.answer is not None and each.answer.pairs and each.answer.state is not ItemState.DELETED:
                 chosen = each
@@ -170,17 +172,21 @@ def _comes_too_early(
 ) -> bool:
     """Whether an Archive whose service has a prefix of the item is still to be heard: it goes before others (T04)."""
     forms = chosen.answer.forms if chosen.answer is not None else None
-    prefixes = {query.ibi.prefix.lower()}
-    if forms is not None:
-        prefixes.update([name.prefix.lower() for name in (forms.rep, forms.ibip) if name is not None])
-    prefixes.discard(chosen.archive.service_ibi.prefix.lower())
-    if not prefixes:
+    # An answer that is believed names the item as the query does, be it in one of its forms.
+    names = (query.ibi,) if forms is None else (forms.rep, forms.ibip)
+    for name in names:
+        homes = () if name is None else members.by_prefix.get(name.prefix.lower(), ())
+        if homes and chosen.archive not in homes:
+            heard = [each.archive.service for each in responses if each.counts]
+            if any(home.service not in heard for home in homes):
+                return True
+    if not members.away:
         return False
-    homes = {home.service for prefix in prefixes for home in members.by_prefix.get(prefix, ())}
-    if homes:
-        homes.difference_update([each.archive.service for each in responses if each.counts])
-    away = [each.archive.service_ibi.prefix.lower() for each in members.away.values()]
-    return bool(homes) or not prefixes.isdisjoint(away)
+    prefixes = {name.prefix.lower() for name in names if name is not None}
+    prefixes.discard(chosen.archive.service_ibi.prefix.lower())
+    return not prefixes.isdisjoint(
+        [away.archive.service_ibi.prefix.lower() for away in members.away.values()]
+    )
 
 
 def _forms(name: Name) -> IBIForms | None:

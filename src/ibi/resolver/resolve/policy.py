@@ -121,19 +121,20 @@ class Policy:
         request: UrlRequest,
         hinted: Sequence[str],
         may_hold: Callable[[str], Sequence[str]] | None,
-        home: Archive | None = None,
+        homes: Sequence[Archive] = (),
         *,
         original_required: bool,
     ) -> Plan:
         """Return the Archives to ask first.
 
         `hinted`: canonical service IBIs; `may_hold` returns those whose filter says that they may hold the item of a
-        canonical name, None where no Archive publishes a filter. `home` goes before the others that are likely.
+        canonical name, None where no Archive publishes a filter. `homes`: those whose service has the prefix of the
+        item, where no holder of its original is known; a single one goes before the others that are likely.
         """
         # Where the original is required, every answer counts (RES-08); the standard asks all at once (RES-04).
         if self.strict or original_required:
             return Plan(members.regular)
-        known = members.by_service
+        known, home = members.by_service, homes[0] if len(homes) == 1 else None
         likely = tuple([known[service] for service in hinted if service in known])
         if likely:
             return Plan(likely if home is None or home in likely else (home, *likely), "hint")
@@ -142,7 +143,7 @@ class Policy:
             likely = tuple([known[service] for service in published if service in known])
             if 0 < len(likely) <= MOST_LIKELY:
                 return Plan(likely if home is None or home in likely else (home, *likely), "filter")
-        likely = members.by_prefix.get(request.ibi.prefix.lower(), ())
+        likely = tuple(homes) or members.by_prefix.get(request.ibi.prefix.lower(), ())
         if 0 < len(likely) <= MOST_LIKELY:
             return Plan(likely, "prefix")
         return Plan(members.regular)

@@ -292,8 +292,9 @@ class Queries:
         if batch.share:
             if batch.under_way is None:
                 under_way = self._collapsing.under_way
-                known = under_way[batch.question] = under_way.get(batch.question) or QuestionUnderWay()
-                round_ = known.rounds[batch.text] = known.rounds.get(batch.text) or RoundUnderWay()
+                known = under_way.get(batch.question) or QuestionUnderWay()
+                round_ = known.rounds.get(batch.text) or RoundUnderWay()
+                under_way[batch.question], known.rounds[batch.text] = known, round_
                 known.batches += 1
                 round_.batches += 1
                 batch.under_way = known, round_
@@ -387,19 +388,20 @@ class Queries:
         self._in_flight -= 1
         if not batch.paced:
             self._unpaced -= 1
-        if not batch.in_flight and batch.waits:
-            self._metrics.queried("answered", *batch.waits)
-            batch.waits.clear()
-        if not batch.in_flight and batch.under_way is not None:
-            (known, round_), batch.under_way = batch.under_way, None
-            known.batches -= 1
-            round_.batches -= 1
-            if not round_.batches:
-                del known.rounds[batch.text]
-                round_.sent.clear()  # each leads back to it by its batch
-            if not known.batches:
-                del self._collapsing.under_way[batch.question]
-                known.sent.clear()
+        if not batch.in_flight:
+            if batch.waits:
+                self._metrics.queried("answered", *batch.waits)
+                batch.waits.clear()
+            if batch.under_way is not None:
+                (known, round_), batch.under_way = batch.under_way, None
+                known.batches -= 1
+                round_.batches -= 1
+                if not round_.batches:
+                    del known.rounds[batch.text]
+                    round_.sent.clear()  # each leads back to it by its batch
+                if not known.batches:
+                    del self._collapsing.under_way[batch.question]
+                    known.sent.clear()
         if outgoing.heard is None and batch.question in self._collapsing.under_way:
             self._collapsing.drop(outgoing)
         if self.fair_queue.queues:

@@ -210,17 +210,16 @@ class Resolver:
             trace.steps[-1].forget_answers()
         query, members, policy, knowledge = resolution.query, self._members(), self._policy, self._knowledge
         hint = knowledge.hints.of(query.ibi.canonical) if policy.remembers else NO_HINT
-        home: Archive | None = None
+        homes: Sequence[Archive] = ()
         if hint == NO_HINT or hint.early or hint.original == "":
             homes = members.by_prefix.get(query.ibi.prefix.lower(), ())
-            home = homes[0] if len(homes) == 1 else None
         holder = hint.original if hint.original in members.by_service else None
-        resolution.expect(holder, home.service if home is not None else None)
+        resolution.expect(holder, homes[0].service if len(homes) == 1 else None)
         hinted = [service for service in dict.fromkeys((hint.original, hint.hint)) if service]
         filters = self._filters
         may_hold = filters.may_hold if filters is not None and filters.published else None
         required = resolution.original_required
-        plan = policy.plan(members, query, hinted, may_hold, home, original_required=required)
+        plan = policy.plan(members, query, hinted, may_hold, homes, original_required=required)
         step = Step(query, plan.why, asyncio.get_running_loop().time())
         trace.steps.append(step)
         if members.away and policy.remembers:

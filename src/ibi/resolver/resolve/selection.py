@@ -121,9 +121,10 @@ def safe_place(url: str, *, allow_private: bool = False) -> tuple[str, int] | No
     characters, blanks and backslash; at most 8 KiB; no literal address, in whatever notation browsers read as one, that
     is not public. None for any other.
     """
-    size = len(url)
-    match = _SAFE(url) if size <= _LONGEST_URL else None
-    if match is None or (size > SURELY_SHORT and not are_short(url)):  # no acknowledgment could quote it
+    if len(url) > SURELY_SHORT and (len(url) > _LONGEST_URL or not are_short(url)):
+        return None  # no acknowledgment could quote it
+    match = _SAFE(url)
+    if match is None:
         return None
     host, digits = match.groups("80")
     host, port = host.lower().removesuffix("."), int(digits)

@@ -319,7 +319,7 @@ def test_the_smallest_archive_remembers_removals_and_knows_nothing_of_strangers(
     for verbs in ("", "GetLastEdition", "GetMetadata GetLastEdition"):
         request = UrlRequest(("192.0.2.1",), parse_name(rep(1)), "", VerbList.parse(verbs))
         assert url_list(shelf, SMALLEST, request, KEY).state is ItemState.DELETED
-        strange = replace(request, ibi=parse_name(rep(2)))
+        strange = request._replace(ibi=parse_name(rep(2)))
         assert url_list(shelf, SMALLEST, strange, KEY).body() == b""
 
 
