@@ -54,11 +54,9 @@ def _is_private(name: object) -> bool:
 
 def touched(text: str) -> Iterator[tuple[int, str]]:
     """Yield (line, name) of each private name of another: reached by a point, imported, or named in a string."""
-    tree = ast.parse(text)
-    typing = {
-        id(node.args[0]) for node in ast.walk(tree) if isinstance(node, ast.Call) and _makes_variable(node)
-    }
-    for node in ast.walk(tree):
+    nodes = list(ast.walk(ast.parse(text)))
+    typing = {id(node.args[0]) for node in nodes if isinstance(node, ast.Call) and _makes_variable(node)}
+    for node in nodes:
         names: list[object] = []
         if isinstance(node, ast.Attribute) and not _is_own(node.value):
             names = [node.attr]
