@@ -112,15 +112,15 @@ def main(words: Sequence[str] | None = None) -> int:
     """Measure and print; 1 where a row failed."""
     args = _parser().parse_args(words)
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))  # servers and directories go with us
-    then = _git("rev-parse", "--verify", f"{args.commit}^{{commit}}").decode().strip()
-    today, began = _git("describe", "--always", "--dirty").decode().strip(), time.monotonic()
+    then = git("rev-parse", "--verify", f"{args.commit}^{{commit}}").decode().strip()
+    today, began = git("describe", "--always", "--dirty").decode().strip(), time.monotonic()
     print(f"today ({today}) to {then[:7]}; {machine()}")
     print(
         f"{args.turns} turns of each or twice as many, turn about: medians, and the middle half", flush=True
     )
     hold_this_process()
     with workplace(args.dir, on_a_disk=not args.tiny) as place:
-        sides = (_source_of(then, place / _THEN), _source_of_today(place / _TODAY))
+        sides = (source_of(then, place / _THEN), source_of_today(place / _TODAY))
         comparison = Comparison(place, sides, TINY if args.tiny else SHORT, args.turns)
         table(_HEADS, (line.columns() for line in comparison.lines(args.only or [*ROWS])))
     if any(line.disturbed > CALM for line in comparison.measured):
@@ -208,14 +208,14 @@ def _turns(text: str) -> int:
     return turns
 
 
-def _source_of(commit: str, folder: Path) -> Side:
+def source_of(commit: str, folder: Path) -> Side:
     """The source of a commit. Nothing is written into the repository, as a worktree would be."""
-    with tarfile.open(fileobj=BytesIO(_git("archive", "--format=tar", commit, "src"))) as archive:
+    with tarfile.open(fileobj=BytesIO(git("archive", "--format=tar", commit, "src"))) as archive:
         archive.extractall(folder, filter="data")
     return _ready(Side(_THEN, folder / "src"))
 
 
-def _source_of_today(folder: Path) -> Side:
+def source_of_today(folder: Path) -> Side:
     """The source of this checkout as it lies there, with what is not committed; it may be edited meanwhile."""
     shutil.copytree(ROOT / "src", folder / "src", ignore=shutil.ignore_patterns("__pycache__"))
     return _ready(Side(_TODAY, folder / "src"))
@@ -230,7 +230,7 @@ def _ready(side: Side) -> Side:
     return side
 
 
-def _git(*words: str) -> bytes:
+def git(*words: str) -> bytes:
     """What git says about this checkout. Raises SystemExit where it says nothing."""
     done = subprocess.run(["git", "-C", str(ROOT), *words], capture_output=True, check=False)  # noqa: S603, S607 - our own command; wherever git lies
     if done.returncode:

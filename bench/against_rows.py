@@ -51,7 +51,7 @@ _TRIES: Final = 5
 """A busy machine lets likely holders answer late, and then all Archives are asked: such a turn is another work."""
 
 _PAUSE: Final = 1.5  # seconds in which a resolver writes its last hints
-_NAMES: Final = ("--host", "mint.example.org", "--ip", "150.163.34.243", "--granularity", GRANULARITY)
+MINT_OPTIONS: Final = ("--host", "mint.example.org", "--ip", "150.163.34.243", "--granularity", GRANULARITY)
 _KEY: Final = "1" * 20
 
 
@@ -166,7 +166,7 @@ def redirect(setting: Setting) -> dict[str, Start]:
 
     starts = dict[str, Start]()
     for side in setting.sides:
-        data = _make_resolver(setting, side, archives)
+        data = make_resolver(setting, side, archives)
         with side.serve("resolver", data) as server:
             warm(server.port, questions)
         starts[side.name] = partial(start, side, data)
@@ -212,7 +212,7 @@ def answers(setting: Setting) -> dict[str, Start]:
     for side in setting.sides:
         data = {size: setting.folder(side) / size for size in sizes}
         for size, place in data.items():
-            _make_archive(side, place)
+            make_archive(side, place)
             side.run("archive", "import", "--data", place, files[size])
             side.run("archive", "index", "--data", place)
         starts[side.name] = partial(start, side, data)
@@ -225,7 +225,7 @@ def minting(setting: Setting) -> dict[str, Start]:
     many = setting.scale(1_000, 200_000, 200_000)
 
     def start(side: Side, data: Path, token: str, running: ExitStack) -> dict[str, Run]:
-        server = running.enter_context(side.serve("mint", data, *_NAMES))
+        server = running.enter_context(side.serve("mint", data, *MINT_OPTIONS))
 
         def turn(connections: int, count: int) -> Turn:
             request = post("/-/api/mint", json.dumps({"count": count}).encode(), f"Bearer {token}")
@@ -239,7 +239,7 @@ def minting(setting: Setting) -> dict[str, Start]:
         runs: dict[str, Run] = {name: partial(turn, *each) for name, each in lines.items()}
         for run_once in runs.values():
             run_once()
-        words = ("mint", "--data", data.with_name("by-command"), *_NAMES, "--count", str(many))
+        words = ("mint", "--data", data.with_name("by-command"), *MINT_OPTIONS, "--count", str(many))
         return runs | {f"label by the command line, of {many:,}": partial(_command, side, many, words)}
 
     starts = dict[str, Start]()
@@ -258,7 +258,7 @@ def importing(setting: Setting) -> dict[str, Start]:
 
     def turn(side: Side, size: str) -> Turn:
         data = setting.folder(side) / "data"
-        _make_archive(side, data)
+        make_archive(side, data)
         words = ("archive", "import", "--data", data, "--format", "jsonl", setting.place / size)
         done = _command(side, sizes[size], words)
         shutil.rmtree(data)
@@ -326,7 +326,7 @@ def _among_archives(
 
     starts = dict[str, Start]()
     for side in setting.sides:
-        data = _make_resolver(setting, side, archives)
+        data = make_resolver(setting, side, archives)
         with side.serve("resolver", data) as server:
             if known is not None:
                 _learn(server, known)
@@ -343,14 +343,15 @@ def _learn(resolver: Server, known: Work) -> None:
     time.sleep(_PAUSE)
 
 
-def _make_archive(side: Side, data: Path) -> None:
+def make_archive(side: Side, data: Path) -> None:
+    """An empty Archive."""
     side.run(
         *("archive", "init", "--data", data, "--address", "127.0.0.1", "--ip", "127.0.0.1", "--for-trying"),
         *("--service-ibi", SERVICE, "--key", _KEY, "--admin", "admin@archive.example"),
     )
 
 
-def _make_resolver(setting: Setting, side: Side, archives: Server) -> Path:
+def make_resolver(setting: Setting, side: Side, archives: Server) -> Path:
     """A resolver that includes the scripted Archives: it mirrors them from a list, signed as a resolver signs it."""
     data, listed = setting.folder(side) / "resolver", setting.place / "registry"
     key = Ed25519PrivateKey.generate()

@@ -93,7 +93,7 @@ class Watch:
         """Check what goes with an outcome: an acknowledgment to the chosen Archive alone, and truthful counts."""
         if isinstance(decision, Alert):
             queried = {line.archive for line in self.lines} | self.silent | self.oracle.silent
-            counts = decision.round
+            counts = decision.coverage
             if counts is None or {name for name, _ in counts.silent} != self.oracle.silent:
                 raise Broken(f"the alert tells that others were silent than {sorted(self.oracle.silent)}")
             if counts.queried != len(queried):

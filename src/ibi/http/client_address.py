@@ -80,8 +80,8 @@ def hides_client(peer: str, forwarded: str, proxies: Sequence[IPNetwork]) -> boo
 def list_addresses(peer: str, forwarded: str, proxies: Sequence[IPNetwork]) -> tuple[str, ...]:
     """Return the list of MSG-25: as `read_addresses`, but never empty, since a message must have one.
 
-    Where no address is vouched for, the connection's own stands there; so do limits, which count everything that
-    comes by such a proxy as one client.
+    Where no address is vouched for, that of the connection is the last one; limits then count all that comes by such
+    a proxy as one client.
     """
     own = _address(peer.partition("%")[0])
     return read_addresses(peer, forwarded, proxies) or (str(own) if own else "127.0.0.1",)

@@ -21,7 +21,7 @@ from ibi.protocol.vocabulary import INCOMPLETE
 from ibi.resolver.metrics.metrics import REDIRECT
 from ibi.resolver.model.alert import Alert, AlertKind
 from ibi.resolver.pages.programs import EXPLAIN
-from ibi.resolver.resolve.resolution import Redirect, Redirected
+from ibi.resolver.resolve.resolution import Redirect, UpstreamRedirect
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -108,7 +108,7 @@ class Handlers:
         decision = outcome.decision
         if isinstance(decision, Alert):
             return self._site.resolution_alert(request, decision, outcome.trace)
-        by_language = _BARE_TRANSLATION in url.relation.steps or isinstance(decision, Redirected)
+        by_language = _BARE_TRANSLATION in url.relation.steps or isinstance(decision, UpstreamRedirect)
         response = redirect(
             decision.url,
             link(persistent, "cite-as"),
@@ -118,7 +118,7 @@ class Handlers:
             if request.method == "GET"
             else None,
         )
-        if policy is None or before is None or isinstance(decision, Redirected):
+        if policy is None or before is None or isinstance(decision, UpstreamRedirect):
             return response
         if decision.again and not outcome.cost:  # it rests on nothing but cached answers
             policy.offer(request, outcome, decision, response, before, by_language=by_language)
@@ -217,14 +217,14 @@ class Handlers:
         )
         return outcome
 
-    def _acknowledge(self, decision: Redirect | Redirected, *, prefetched: bool) -> Callable[[], None]:
+    def _acknowledge(self, decision: Redirect | UpstreamRedirect, *, prefetched: bool) -> Callable[[], None]:
         """The acknowledgment of an answer, to be queued when the reader is on the way (RES-11, RES-12).
 
         Every GET that is redirected is counted, also where no Archive can or should be thanked (note 2).
         """
         if prefetched:
             reason = "only prefetched"
-        elif isinstance(decision, Redirected):
+        elif isinstance(decision, UpstreamRedirect):
             reason = "found by another resolver"
         elif decision.stale:
             reason = "an older answer"
@@ -242,7 +242,7 @@ class Handlers:
             self._acknowledgments.acknowledge_cached(archive, message)
 
 
-def _incomplete(decision: Redirect | Redirected) -> list[tuple[str, str]]:
+def _incomplete(decision: Redirect | UpstreamRedirect) -> list[tuple[str, str]]:
     """The header of a redirect to an original that not all Archives have spoken about (note 6)."""
     silent, queried = decision.incomplete
     return [(INCOMPLETE, f"{silent} of {queried}")] if silent else []

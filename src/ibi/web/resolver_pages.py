@@ -102,7 +102,7 @@ def alert(value: Alert, language: str) -> bytes:
     """Write an alert (RES-13): what was requested, what Archives answered, and how to go on."""
     translated = sayer(language)
     title, suggestions = value.title(translated), value.suggestions
-    silent = value.round.silent if value.round and not value.statements else ()
+    silent = value.coverage.silent if value.coverage and not value.statements else ()
     return html(
         "alert.html",
         language,

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from ibi.http.server.connections import MOST_CONNECTIONS
 from support.network.up import Up
 from support.ports import free_port
 from support.server_process import ServerProcess
@@ -127,7 +128,7 @@ def test_a_client_that_reads_nothing_loses_its_connection() -> None:
 
 def test_one_client_has_so_many_connections_and_a_proxy_has_more() -> None:
     with ServerProcess("proxies=192.0.2.1") as server, contextlib.ExitStack() as stack:
-        held = [stack.enter_context(server.open()) for _ in range(256)]
+        held = [stack.enter_context(server.open()) for _ in range(MOST_CONNECTIONS)]
         for connection in held[::50]:
             connection.sendall(b"GET / HTTP/1.1\r\nHost: a\r\n\r\n")
             assert connection.recv(12) == b"HTTP/1.1 200"

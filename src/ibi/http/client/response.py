@@ -244,7 +244,7 @@ def too_large() -> ResponseNotRead:
 
 LONGEST: Final = 1_024
 """Bytes of an answer that is interned."""
-LONGEST_BODY: Final = 64
+LONGEST_INTERNED_BODY: Final = 64
 """Bytes of its body: a longer one will hardly come again."""
 MOST: Final = 256
 """Interned answers; when there are more, all are dropped."""
@@ -260,7 +260,7 @@ class InternedReplies:
 
     def put(self, data: bytes, reply: Reply) -> None:
         """Intern an answer: these bytes, and nothing before or after them, were it."""
-        if len(data) <= LONGEST and len(reply.body) <= LONGEST_BODY:
+        if len(data) <= LONGEST and len(reply.body) <= LONGEST_INTERNED_BODY:
             if len(self._known) >= MOST:
                 self._known.clear()
             self._known[data] = reply

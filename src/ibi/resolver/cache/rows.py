@@ -132,7 +132,7 @@ def write_answer(cursor: lmdb.Cursor[bytes], key: bytes, answer: CachedAnswer, g
 
 
 def forget(transaction: lmdb.Transaction[bytes], opened: Opened, archive: str, name: str | None) -> None:
-    """Forget what an Archive said, all of it or about one name; of "name verbs" only the name is read."""
+    """Forget what an Archive said, all of it or about one name (or question, of which only the name counts)."""
     key = archive_key(archive)
     generation = counts(transaction, opened, key).generation
     about = key_of(archive, name or "")[: 2 * DIGEST]

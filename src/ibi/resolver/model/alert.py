@@ -42,6 +42,14 @@ class AlertKind(StrEnum):
     TOO_MANY = "too-many"
 
 
+INCOMPLETE_RETRY: Final = 30
+"""Seconds after which a reader is asked to try again where an Archive was silent: as a first pause of its circuit."""
+
+BUSY_RETRY: Final = 5
+"""Seconds after which a reader is asked to try again where this resolver has too much to do (T37)."""
+
+_RETRY_AFTER: Final = {AlertKind.INCOMPLETE: INCOMPLETE_RETRY, AlertKind.BUSY: BUSY_RETRY}
+
 STATUS: Final[dict[AlertKind, int]] = {
     AlertKind.BAD_URL: 400,
     AlertKind.NOT_FOUND: 404,
@@ -160,7 +168,7 @@ class Alert:
     kind: AlertKind
     url: str = ""
     ibi: str = ""
-    round: Coverage | None = None
+    coverage: Coverage | None = None
     archives: tuple[str, ...] = ()
     timestamp: str = ""
     alternates: tuple[tuple[str, str], ...] = ()
@@ -182,9 +190,7 @@ class Alert:
     @property
     def retry_after(self) -> int | None:
         """Seconds after which another try makes sense; None if none does."""
-        return (
-            {AlertKind.INCOMPLETE: 30, AlertKind.BUSY: 5}.get(self.kind) if self.wait is None else self.wait
-        )
+        return _RETRY_AFTER.get(self.kind) if self.wait is None else self.wait
 
     @property
     def investigated(self) -> bool:
@@ -220,16 +226,16 @@ class Alert:
 
     def _silence(self, say: Say) -> list[str]:
         """How complete the answer is, and why some were silent."""
-        if self.round is None:
+        if self.coverage is None:
             return []
-        counts = {"asked": self.round.queried, "answered": self.round.answered}
+        counts = {"asked": self.coverage.queried, "answered": self.coverage.answered}
         lines = [say("Archives asked: {asked}; answered: {answered}", counts)]
         if self.statements is not None:
             return lines + self.statements.lines(say)
-        for archive, why in self.round.silent[:MOST_SILENT]:
+        for archive, why in self.coverage.silent[:MOST_SILENT]:
             reason = say(why.problem, why.details)
             lines.append(say("No answer from {archive}: {why}", {"archive": archive, "why": reason}))
-        more = len(self.round.silent) - MOST_SILENT
+        more = len(self.coverage.silent) - MOST_SILENT
         if more > 0:
             lines.append(say("Others that did not answer: {number}", {"number": more}))
         return lines
@@ -269,13 +275,13 @@ class Alert:
                 "end": self.problem.end,
                 "caret": self.problem.caret(),
             }
-        if self.round is not None:
+        if self.coverage is not None:
             body["archives"] = {
-                "asked": self.round.queried,
-                "answered": self.round.answered,
+                "asked": self.coverage.queried,
+                "answered": self.coverage.answered,
                 "silent": [
                     {"service_ibi": ibi, "why": say(why.problem, why.details)}
-                    for ibi, why in self.round.silent
+                    for ibi, why in self.coverage.silent
                 ],
             }
         for more in (self.statements, self.suggestions):
@@ -300,7 +306,7 @@ class Alert:
 
     @property
     def _no_archive(self) -> bool:
-        return self.kind is AlertKind.INCOMPLETE and self.round is not None and not self.round.queried
+        return self.kind is AlertKind.INCOMPLETE and self.coverage is not None and not self.coverage.queried
 
 
 def in_english(sentence: str, details: Mapping[str, object]) -> str:

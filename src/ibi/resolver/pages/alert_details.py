@@ -95,7 +95,7 @@ def with_suggestions(alert: Alert, archives: ResponsibleArchives, now: float) ->
         ways=tuple(_ways(alert, parsed, concerned)),
         typos=tuple(_typos(parsed.url.ibi, now)) if alert.kind in _MISSING and not alert.known else (),
         responsible=concerned,
-        others=max(0, alert.round.answered - len(set(alert.archives))) if alert.round else None,
+        others=max(0, alert.coverage.answered - len(set(alert.archives))) if alert.coverage else None,
         to=_to(alert, concerned),
     )
     return replace(alert, suggestions=suggestions)
@@ -166,7 +166,7 @@ _RANKS: Final = {what: rank for rank, what in enumerate(WORDS)}
 
 def with_responses(alert: Alert, explanation: Explanation) -> Alert:
     """Add to an alert what each Archive answered in the rounds that led to it."""
-    if alert.round is None or not explanation.rounds:
+    if alert.coverage is None or not explanation.rounds:
         return alert
     rounds = explanation.rounds[-MOST_ROUNDS:]
     # Of a thousand Archives, nearly all answer that they do not know the item: a page that names them all would help no
@@ -225,5 +225,5 @@ def _shown_round(
 def _elsewhere(alert: Alert, rounds: list[ExplainedRound]) -> list[ArchiveStatement]:
     """Return the silence of the upstream resolver, which is none of the Archives that were asked."""
     queried = {archive for each in rounds for archive in each.queried}
-    silent = alert.round.silent if alert.round else ()
+    silent = alert.coverage.silent if alert.coverage else ()
     return [ArchiveStatement(name, "", silence(why), why) for name, why in silent if name not in queried]

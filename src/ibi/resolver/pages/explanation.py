@@ -13,7 +13,7 @@ from ibi.protocol import vocabulary as words
 from ibi.protocol.vocabulary import ItemState
 from ibi.resolver.model.alert import Alert
 from ibi.resolver.model.statements import Answered, ArchiveStatement, What, silence
-from ibi.resolver.resolve.resolution import Redirect, Redirected
+from ibi.resolver.resolve.resolution import Redirect, UpstreamRedirect
 
 if TYPE_CHECKING:
     from ibi.resolver.model.alert import Say
@@ -110,7 +110,7 @@ class ExplainedRound:
 class Explanation:
     """A trace and what it led to, as pages show them. Either `location` or `alert` is set."""
 
-    def __init__(self, decision: Redirect | Redirected | Alert, trace: Trace) -> None:
+    def __init__(self, decision: Redirect | UpstreamRedirect | Alert, trace: Trace) -> None:
         self.url = trace.url
         self.policy = trace.policy.name
         self.original_required = trace.original_required
@@ -166,9 +166,9 @@ class Explanation:
         return ("\n".join(lines) + "\n").encode("utf-8", "replace")
 
 
-def _reason(decision: Redirect | Redirected, trace: Trace) -> str:
+def _reason(decision: Redirect | UpstreamRedirect, trace: Trace) -> str:
     """Return the reason for a redirect, as a sentence."""
-    if isinstance(decision, Redirected):
+    if isinstance(decision, UpstreamRedirect):
         return PASSED_ON
     if decision.stale:
         return STALE

@@ -132,7 +132,7 @@ def _memento(base: str, name: Name, alert: Callable[[Alert], Response]) -> Respo
             return alert(outcome)
         if outcome.alert is not None:
             return alert(with_responses(outcome.alert, outcome))
-        # Redirected: a resolver knows no editions, so it has nothing to answer itself (decision 0024).
+        # UpstreamRedirect: a resolver knows no editions, so it has nothing to answer itself (decision 0024).
         source = _source(outcome)
         if source is None:
             return alert(Alert(AlertKind.NO_SUCH_PAGE))

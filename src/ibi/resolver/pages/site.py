@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from ibi.resolver.model.archive import Archive
     from ibi.resolver.registry.published_list import Publisher
     from ibi.resolver.registry.registry import Registry
-    from ibi.resolver.resolve.resolution import Redirect, Redirected
+    from ibi.resolver.resolve.resolution import Redirect, UpstreamRedirect
     from ibi.resolver.resolve.resolver import Trace
     from ibi.runtime.settings import ResolverSettings
 
@@ -178,7 +178,7 @@ class Site:
         return self.alert(request, with_responses(alert, Explanation(alert, trace)))
 
     def explanation(
-        self, request: Request, decision: Redirect | Redirected | Alert, trace: Trace, form: Form
+        self, request: Request, decision: Redirect | UpstreamRedirect | Alert, trace: Trace, form: Form
     ) -> Response:
         """Answer with an explanation; the header `ibi-outcome` is the status that a reader gets."""
         explained = Explanation(decision, trace)

@@ -55,25 +55,25 @@ class Batch:
     began: float
     deliver: Callable[[ArchiveResponse], None]
     ask_again: Callable[[Archive], None] | None
-    under_way: tuple[QuestionUnderWay, RoundUnderWay] | None
+    under_way: tuple[QuestionUnderWay, QueriesUnderWay] | None
 
 
 class Query(Struct, eq=False):
     """One query to one Archive.
 
-    `others`: who else waits for its response. `heard`: when an answer came that may be given to every reader (time of
-    the loop), and whether it `holds` anything.
+    `others`: who else waits for its response. `for_all_at`: when an answer came that may be given to every reader (time
+    of the loop), and whether it `holds` anything.
     """
 
     archive: Archive
     path: TargetPart
     batch: Batch
     others: list[tuple[Archive, Batch]] | None = None
-    heard: float | None = None
+    for_all_at: float | None = None
     holds: bool = False
 
 
-class RoundUnderWay(Struct, eq=False):
+class QueriesUnderWay(Struct, eq=False):
     """What is asked for one reader, while any of it is in flight.
 
     `sent`: the last query to each Archive, unless it failed or its answer may not be used again; `batches`: how many
@@ -84,14 +84,14 @@ class RoundUnderWay(Struct, eq=False):
     batches: int = 0
 
 
-class QuestionUnderWay(RoundUnderWay):
-    """The same for all readers; `rounds`: theirs, by the text of their queries."""
+class QuestionUnderWay(QueriesUnderWay):
+    """The same for all readers; `readers`: those of each, by the text of their queries."""
 
-    rounds: dict[str, RoundUnderWay] = {}
+    readers: dict[str, QueriesUnderWay] = {}
 
     def seen_by(self, text: str) -> dict[str, Query]:
         """The queries that one with this text may join, by Archive; rather those for the same reader."""
-        own = self.rounds.get(text)
+        own = self.readers.get(text)
         return self.sent if own is None else {**self.sent, **own.sent}
 
 
@@ -114,7 +114,7 @@ class Collapsing:
         """Let others join a query no longer: it failed, or its answer is for one reader."""
         batch = query.batch
         known = self.under_way[batch.question]
-        for each in (known, known.rounds.get(batch.text)):
+        for each in (known, known.readers.get(batch.text)):
             if each is not None and each.sent.get(query.archive.service) is query:
                 del each.sent[query.archive.service]
 
@@ -136,7 +136,7 @@ class Collapsing:
         now = batch.deadline.now()
         if sent.archive.address != archive.address or not self._may_join(batch, sent, now):
             return False
-        if sent.heard is None:
+        if sent.for_all_at is None:
             seconds = batch.deadline.seconds
             later = sent.batch.began + sent.batch.deadline.seconds - (batch.began + seconds)
             if later > _MOMENT or not sent.batch.deadline.lasts(seconds / 2):
@@ -145,7 +145,7 @@ class Collapsing:
                 sent.others = []
             sent.others.append((archive, batch))
             return True
-        if sent.holds or now > sent.heard + LONGEST_HEARD:
+        if sent.holds or now > sent.for_all_at + LONGEST_HEARD:
             return False
         batch.deliver(ArchiveResponse(archive, NOT_KNOWN, None, batch.began, "cache"))
         return True
@@ -168,7 +168,7 @@ class Collapsing:
         others, sent.others = sent.others or (), None
         answer, text, error = response.answer, sent.batch.text, response.error
         # Silence is for all; a refusal may be meant for this reader alone.
-        for_all = sent.heard is not None or (
+        for_all = sent.for_all_at is not None or (
             isinstance(error, PeerError) and not isinstance(error, PeerGarbled)
         )
         source: Source = "shared" if sent.holds else response.source

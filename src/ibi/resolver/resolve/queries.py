@@ -19,7 +19,7 @@ from ibi.protocol.url_list import UrlList
 from ibi.resolver.cache.rows import question
 from ibi.resolver.model.archive import NOT_KNOWN, ArchiveResponse
 from ibi.resolver.resolve.answer_reader import AnswerReader, body_of, failure_of, lifetime
-from ibi.resolver.resolve.collapsing import Batch, Collapsing, Query, QuestionUnderWay, RoundUnderWay
+from ibi.resolver.resolve.collapsing import Batch, Collapsing, QueriesUnderWay, Query, QuestionUnderWay
 from ibi.resolver.resolve.probes import Probes
 
 if TYPE_CHECKING:
@@ -293,8 +293,8 @@ class Queries:
             if batch.under_way is None:
                 under_way = self._collapsing.under_way
                 known = under_way.get(batch.question) or QuestionUnderWay()
-                round_ = known.rounds.get(batch.text) or RoundUnderWay()
-                under_way[batch.question], known.rounds[batch.text] = known, round_
+                round_ = known.readers.get(batch.text) or QueriesUnderWay()
+                under_way[batch.question], known.readers[batch.text] = known, round_
                 known.batches += 1
                 round_.batches += 1
                 batch.under_way = known, round_
@@ -357,11 +357,11 @@ class Queries:
         batch, service = outgoing.batch, outgoing.archive.service
         now = batch.deadline.now()
         if not answer.pairs:
-            outgoing.heard = now
+            outgoing.for_all_at = now
         elif seconds := lifetime(reply, answer):
             self._cache.put(service, batch.question, reply.body, seconds, batch.snapshot)
             self._collapsing.reusable[service] = True
-            outgoing.holds, outgoing.heard = True, now
+            outgoing.holds, outgoing.for_all_at = True, now
         else:
             self._collapsing.reusable.setdefault(service, False)
         self._breaker.heard_at[service] = now
@@ -397,12 +397,12 @@ class Queries:
                 known.batches -= 1
                 round_.batches -= 1
                 if not round_.batches:
-                    del known.rounds[batch.text]
+                    del known.readers[batch.text]
                     round_.sent.clear()  # each leads back to it by its batch
                 if not known.batches:
                     del self._collapsing.under_way[batch.question]
                     known.sent.clear()
-        if outgoing.heard is None and batch.question in self._collapsing.under_way:
+        if outgoing.for_all_at is None and batch.question in self._collapsing.under_way:
             self._collapsing.drop(outgoing)
         if self.fair_queue.queues:
             self.fair_queue.serve()

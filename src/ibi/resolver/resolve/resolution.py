@@ -77,7 +77,7 @@ class Redirect(NamedTuple):
         return (0, 0) if self.coverage is None else (len(self.coverage.silent), self.coverage.queried)
 
 
-class Redirected(NamedTuple):
+class UpstreamRedirect(NamedTuple):
     """Send the reader to `url`, which another resolver gave (note 43); it was checked as if an Archive had given it.
 
     `incomplete`: where an original was demanded, how many Archives were silent, here and there, of how many asked.
@@ -194,7 +194,8 @@ class Resolution:
 
     def _hear_error(self, response: ArchiveResponse) -> Redirect | None:
         archive, error = response.archive, response.error
-        # Where another one is in its place, absence is told without it; not of what it is known to hold (T08).
+        # Another Archive answers at its address, and its word would not count: "no Archive has it" needs no answer of
+        # this one, unless it is known to hold the item (T08).
         replaced = response.source == "breaker" and isinstance(error, WrongArchive)
         if not replaced or archive.service == self._holder:
             self._silent[archive.service] = archive.name, cast("IbiError", error)
@@ -361,7 +362,7 @@ class Resolution:
             kind,
             url=self.persistent,
             ibi=str(self._url.ibi),
-            round=coverage,
+            coverage=coverage,
             archives=tuple(dict.fromkeys(archive.name for archive in archives)),
             timestamp=removed_on(answers) if kind is AlertKind.DELETED else "",
             alternates=tuple(sorted(others.items())) if cause is AlertKind.NO_TRANSLATION else (),

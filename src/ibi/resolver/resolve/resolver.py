@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from ibi.resolver.resolve.learning import Knowledge
     from ibi.resolver.resolve.policy import Policy
     from ibi.resolver.resolve.queries import Queries
-    from ibi.resolver.resolve.resolution import Decision, Redirected
+    from ibi.resolver.resolve.resolution import Decision, UpstreamRedirect
 
 MOST_QUERIES: Final = 1_000
 """The most queries of one resolution, or four rounds of all Archives where these are more (docs/threats.md)."""
@@ -110,7 +110,7 @@ class Outcome(Struct, eq=False):
     that were not answered from the cache. `hint`: whether the Archives asked first knew the item.
     """
 
-    decision: Redirect | Redirected | Alert
+    decision: Redirect | UpstreamRedirect | Alert
     trace: Trace
     rounds: Sequence[Round] = ()
     cost: int = 0

@@ -36,7 +36,7 @@ from ibi.resolver.model.alert import Alert, AlertKind, Coverage
 from ibi.resolver.model.hops import Hops
 from ibi.resolver.resolve.answer_reader import asks_for_pause, failure_of_status
 from ibi.resolver.resolve.breaker import CircuitBreakers
-from ibi.resolver.resolve.resolution import Redirected
+from ibi.resolver.resolve.resolution import UpstreamRedirect
 from ibi.resolver.resolve.selection import one_spelling, places_of, safe_place
 
 if TYPE_CHECKING:
@@ -82,7 +82,7 @@ class UpstreamAnswer:
     title: str = ""
 
 
-Answer = Redirected | UpstreamAnswer | IbiError | None
+Answer = UpstreamRedirect | UpstreamAnswer | IbiError | None
 """An error: it could not be asked, was silent, or said what makes no sense; it proves nothing. None: it has nothing to
 add, for the request came by it; what is known here decides."""
 
@@ -199,7 +199,7 @@ class Upstream:
 
     async def complete(
         self, alert: Alert, url: PersistentURL, request: Request, *, looks_only: bool, seconds: float
-    ) -> Redirected | Alert:
+    ) -> UpstreamRedirect | Alert:
         """What the other resolver says of an item that is not known here; the alert itself where it is not asked.
 
         `looks_only` and `seconds` as for `ask`.
@@ -215,15 +215,15 @@ class Upstream:
         )
         if answer is None:
             return alert
-        coverage = alert.round or Coverage(0)
-        if isinstance(answer, Redirected):
+        coverage = alert.coverage or Coverage(0)
+        if isinstance(answer, UpstreamRedirect):
             silent, queried = answer.incomplete
             queried = max(queried, 1)  # itself, at least
             return answer._replace(incomplete=(silent + len(coverage.silent), queried + coverage.queried))
         if isinstance(answer, IbiError):
             found = Coverage(coverage.queried + 1, (*coverage.silent, (self._root, answer)))
             wait = max(1, answer.seconds) if isinstance(answer, PeerBusy) else alert.wait
-            return replace(alert, kind=AlertKind.INCOMPLETE, round=found, wait=wait)
+            return replace(alert, kind=AlertKind.INCOMPLETE, coverage=found, wait=wait)
         kind = _ELSEWHERE.get(answer.status, AlertKind.INCOMPLETE)
         unsure = kind is AlertKind.NOT_FOUND and alert.kind is AlertKind.INCOMPLETE
         return replace(alert, kind=AlertKind.INCOMPLETE if unsure else kind, elsewhere=answer.title)
@@ -238,7 +238,7 @@ class Upstream:
             host, port = where
             if (one_spelling(host), port) in self._own:
                 return PeerGarbled("it leads back to this resolver")
-            return Redirected(location, _incomplete(reply))
+            return UpstreamRedirect(location, _incomplete(reply))
         if reply.status == _LOOP:
             return None
         pauses = reply.requested_pause is not None and _kind(reply) != AlertKind.INCOMPLETE

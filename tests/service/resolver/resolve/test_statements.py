@@ -183,7 +183,7 @@ def alert_and_trace(ignorant: int, silent: int, holding: int) -> tuple[Alert, Tr
     trace = Trace("http://urlib.net/x", Policy(), original_required=False)
     trace.steps.append(step)
     coverage = Coverage(ignorant + silent + holding, tuple((each.name, why) for each in step.queried))
-    return Alert(AlertKind.INCOMPLETE, "http://urlib.net/x", round=coverage), trace
+    return Alert(AlertKind.INCOMPLETE, "http://urlib.net/x", coverage=coverage), trace
 
 
 def with_statements(alert: Alert, trace: Trace) -> Alert:
@@ -249,7 +249,7 @@ def test_of_very_many_rounds_the_last_ones_are_told_by_their_numbers() -> None:
 def test_another_resolver_that_was_silent_is_told_too() -> None:
     value, trace = alert_and_trace(1, 0, 0)
     why = QueryNotSent("it did not answer lately, and is left alone for a while")
-    upstream = Alert(value.kind, value.url, round=Coverage(2, (("http://urlib.net/", why),)))
+    upstream = Alert(value.kind, value.url, coverage=Coverage(2, (("http://urlib.net/", why),)))
     problem = json.loads(with_statements(upstream, trace).problem_json(in_english))
     assert statements(problem) == {"http://urlib.net/": "not asked", M16C: "nothing known"}
     assert silence(ResponseNotRead("too many large answers are coming in at once")) == "silent"

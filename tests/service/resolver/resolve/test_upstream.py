@@ -15,7 +15,7 @@ from ibi.http.client import AddressPolicy, Client, HostPort
 from ibi.identifier.forms import IBIForms
 from ibi.protocol.persistent_url import PersistentURL
 from ibi.resolver.model.hops import Hops
-from ibi.resolver.resolve.resolution import Redirected
+from ibi.resolver.resolve.resolution import UpstreamRedirect
 from ibi.resolver.resolve.upstream import (
     LONGEST_TITLE,
     Answer,
@@ -95,7 +95,7 @@ def ask(above: Above, url: PersistentURL = URL, language: str = "", hops: str = 
 def test_the_other_resolver_is_asked_as_a_reader_asks_and_told_only_the_readers_languages() -> None:
     above = Above(reply(302, "Location: http://far.example/x?y=1"))
     url = PersistentURL.parse("/rep/LK47B6W/362SFKH+(pt)/a%20b.txt", "q=1&ibiurl.requireditemstatus=Original")
-    assert ask(above, url, "pt-BR, en;q=0.5") == Redirected("http://far.example/x?y=1")
+    assert ask(above, url, "pt-BR, en;q=0.5") == UpstreamRedirect("http://far.example/x?y=1")
     assert above.requests[0].startswith(
         "GET /LK47B6W/362SFKH+(pt)/a%20b.txt?q=1&ibiurl.requireditemstatus=Original HTTP/1.1\r\n"
     ), above.requests[0]
@@ -183,7 +183,7 @@ def test_a_redirect_back_to_ourselves_is_not_followed(location: str) -> None:
 
 
 def test_another_port_of_our_host_is_not_ourselves() -> None:
-    assert ask(Above(reply(303, "Location: http://urlib.net:8081/x"))) == Redirected(
+    assert ask(Above(reply(303, "Location: http://urlib.net:8081/x"))) == UpstreamRedirect(
         "http://urlib.net:8081/x"
     )
 

@@ -369,6 +369,7 @@ SOURCES = [
 ]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("source", "line"), [*SOURCES, pytest.param(read_ris, b"TY  - BOOK\nTI  - %d\nER  - \n", id="ris")]
 )

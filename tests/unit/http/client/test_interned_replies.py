@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from ibi.errors import PeerError
 from ibi.http.client.connection import Connection
 from ibi.http.client.cpu_budget import CpuBudget
-from ibi.http.client.response import LONGEST, LONGEST_BODY, MOST, InternedReplies, Reply, SharedState
+from ibi.http.client.response import LONGEST, LONGEST_INTERNED_BODY, MOST, InternedReplies, Reply, SharedState
 from support.http_answers import LIES, answer
 
 if TYPE_CHECKING:
@@ -183,7 +183,7 @@ def test_the_same_bytes_are_taken_apart_once_and_each_reply_names_its_own_peer()
 def test_only_few_and_short_answers_are_kept() -> None:
     interned = InternedReplies()
     interned.put(NOTHING, Reply(200, {}, b"", "192.0.2.7"))
-    interned.put(b"long", Reply(200, {}, bytes(LONGEST_BODY + 1), "192.0.2.7"))
+    interned.put(b"long", Reply(200, {}, bytes(LONGEST_INTERNED_BODY + 1), "192.0.2.7"))
     interned.put(bytes(LONGEST + 1), Reply(200, {}, b"", "192.0.2.7"))
     assert interned.find(NOTHING) is not None
     assert interned.find(b"long") is None

@@ -35,7 +35,7 @@ def test_an_alert_tells_all_it_knows_in_both_spellings() -> None:
         AlertKind.NO_TRANSLATION,
         url="http://urlib.net/x+(fr)",
         ibi="x",
-        round=Coverage(3, (("service", PeerSilent("no connection within 1 s")),)),
+        coverage=Coverage(3, (("service", PeerSilent("no connection within 1 s")),)),
         archives=("a", "b"),
         timestamp="2015-01-02T03:04:05Z",
         alternates=(("en", "http://urlib.net/x+(en)"),),
@@ -66,7 +66,7 @@ def test_what_is_said_can_be_said_in_another_language() -> None:
     def shout(sentence: str, details: object) -> str:
         return f"<{sentence}|{details}>"
 
-    text = Alert(AlertKind.NOT_FOUND, round=Coverage(1)).text(shout).decode()
+    text = Alert(AlertKind.NOT_FOUND, coverage=Coverage(1)).text(shout).decode()
     assert "<No Archive holds this item|{}>" in text
     assert "<Archives asked: {asked}; answered: {answered}|{'asked': 1, 'answered': 1}>" in text
 
@@ -74,7 +74,7 @@ def test_what_is_said_can_be_said_in_another_language() -> None:
 def test_of_many_silent_archives_a_person_is_told_ten_and_how_many_more_a_program_all() -> None:
     why = PeerSilent("no connection within 1 s")
     silent = tuple((f"service/{number}", why) for number in range(MOST_SILENT + 3))
-    alert = Alert(AlertKind.INCOMPLETE, round=Coverage(len(silent), silent))
+    alert = Alert(AlertKind.INCOMPLETE, coverage=Coverage(len(silent), silent))
     written = list[str]()
 
     def say(sentence: str, details: Mapping[str, object]) -> str:

@@ -144,8 +144,8 @@ def test_absence_is_only_claimed_when_everyone_has_answered(
     alert = resolution.close_round()
     assert isinstance(alert, Alert)
     assert alert.kind is kind
-    assert alert.round is not None
-    assert alert.round.queried == len(answers)
+    assert alert.coverage is not None
+    assert alert.coverage.queried == len(answers)
 
 
 @pytest.mark.proves("WILD-03")
@@ -249,8 +249,8 @@ def test_a_silence_in_an_earlier_round_is_not_forgotten() -> None:
     alert = resolution.close_round()
     assert isinstance(alert, Alert)
     assert alert.kind is AlertKind.INCOMPLETE
-    assert alert.round is not None
-    assert (alert.round.queried, alert.round.answered) == (2, 1)
+    assert alert.coverage is not None
+    assert (alert.coverage.queried, alert.coverage.answered) == (2, 1)
 
 
 def test_an_answer_that_is_not_believed_counts_as_silence() -> None:
