@@ -14,11 +14,11 @@ import argparse
 import json
 import re
 import signal
-import socket
 import subprocess
 import sys
 import time
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, closing, contextmanager
+from http.client import HTTPConnection
 from itertools import count
 from typing import TYPE_CHECKING, Final
 
@@ -27,7 +27,6 @@ from bench.against_rows import ARCHIVES, MINT_OPTIONS, Setting, make_archive, ma
 from bench.disk import add_option, workplace
 from bench.figures import table
 from bench.importing import write_items
-from bench.load import post
 from bench.processes import NotStarted, program
 from bench.resolving_load import ORIGINAL, connection
 from bench.scale import SHORT
@@ -123,13 +122,13 @@ def _minting(labels: int) -> Callable[[Setting], Counted]:
 
         def counted(side: Side, requests: int) -> int:
             body = json.dumps({"count": labels}).encode()
-            request = post("/-/api/mint", body, f"Bearer {tokens[side.name]}")
+            headers = {"Authorization": f"Bearer {tokens[side.name]}", "Content-Type": "application/json"}
             with _watched(setting, side, "mint", data[side.name], *MINT_OPTIONS) as (port, result):
-                with socket.create_connection(("127.0.0.1", port), timeout=_START_SECONDS) as line:
+                with closing(HTTPConnection("127.0.0.1", port, timeout=_START_SECONDS)) as line:
                     for _ in range(requests):
-                        line.sendall(request)
-                        if line.recv(65_536)[9:12] != b"200":
-                            raise NotStarted(f"{side.name} gave no labels")
+                        line.request("POST", "/-/api/mint", body, headers)
+                        if line.getresponse().read().count(b'"rep"') != labels:
+                            raise NotStarted(f"{side.name} did not give {labels} labels")
                 time.sleep(_SETTLE_SECONDS)
             return result()
 

@@ -119,7 +119,7 @@ class Policy:
         self,
         members: Members,
         request: UrlRequest,
-        hinted: Sequence[str],
+        hinted: Sequence[str | None],
         may_hold: Callable[[str], Sequence[str]] | None,
         homes: Sequence[Archive] = (),
         *,
@@ -127,15 +127,16 @@ class Policy:
     ) -> Plan:
         """Return the Archives to ask first.
 
-        `hinted`: canonical service IBIs; `may_hold` returns those whose filter says that they may hold the item of a
-        canonical name, None where no Archive publishes a filter. `homes`: those whose service has the prefix of the
-        item, where no holder of its original is known; a single one goes before the others that are likely.
+        `hinted`: canonical service IBIs, the likeliest first; `may_hold` returns those whose filter says that they may
+        hold the item of a canonical name, None where no Archive publishes a filter. `homes`: those whose service has
+        the prefix of the item, where no holder of its original is known; a single one goes before all others that are
+        likely.
         """
         # Where the original is required, every answer counts (RES-08); the standard asks all at once (RES-04).
         if self.strict or original_required:
             return Plan(members.regular)
         known, home = members.by_service, homes[0] if len(homes) == 1 else None
-        likely = tuple([known[service] for service in hinted if service in known])
+        likely = tuple([known[service] for service in dict.fromkeys(hinted) if service in known])
         if likely:
             return Plan(likely if home is None or home in likely else (home, *likely), "hint")
         if may_hold is not None:

@@ -187,12 +187,15 @@ class Resolver:
         terms = Terms(began + self._times.overall, snapshot, reuse, wait_for_all, client)
         decision: Decision = query
         rounds: list[Round] = []
+        queried = cost = 0
         while isinstance(decision, UrlRequest):
             size = len(self._members().regular)
-            queried = sum([len(each.queried) for each in rounds]) + 2 * size  # after this round and one more
-            may_go_on = queried <= max(MOST_QUERIES, _ROUNDS_AT_LEAST * size)
+            # As many are queried after this round and one more.
+            may_go_on = queried + 2 * size <= max(MOST_QUERIES, _ROUNDS_AT_LEAST * size)
             decision, round_ = await self._round(resolution, trace, terms, may_go_on=may_go_on)
             rounds.append(round_)
+            queried += len(round_.queried)
+            cost += round_.sent
         trace.milliseconds = round((clock() - began) * 1000)
         if isinstance(decision, Alert):
             if reuse and resolution.rounds == 1 and members is self._members():
@@ -200,7 +203,7 @@ class Resolver:
                 self._knowledge.put_not_known(decision, query, members.version, seconds, snapshot)
             decision = self._record(decision, url)
         hint: Hint = "none" if rounds[0].first == "everybody" else "right" if rounds[0].hit else "wrong"
-        return Outcome(decision, trace, rounds, sum([each.sent for each in rounds]), hint)
+        return Outcome(decision, trace, rounds, cost, hint)
 
     async def _round(
         self, resolution: Resolution, trace: Trace, terms: Terms, *, may_go_on: bool
@@ -215,10 +218,10 @@ class Resolver:
             homes = members.by_prefix.get(query.ibi.prefix.lower(), ())
         holder = hint.original if hint.original in members.by_service else None
         resolution.expect(holder, homes[0].service if len(homes) == 1 else None)
-        hinted = [service for service in dict.fromkeys((hint.original, hint.hint)) if service]
         filters = self._filters
         may_hold = filters.may_hold if filters is not None and filters.published else None
         required = resolution.original_required
+        hinted = (hint.original, hint.hint)
         plan = policy.plan(members, query, hinted, may_hold, homes, original_required=required)
         step = Step(query, plan.why, asyncio.get_running_loop().time())
         trace.steps.append(step)
