@@ -166,9 +166,6 @@ class PeerGarbled(PeerError):
 class WrongArchive(IbiError):
     """Another Archive has answered than the one that was asked (threat T08)."""
 
-    def __init__(self) -> None:
-        super().__init__("the answer is not in the name of this Archive")
-
 
 class QueryRefused(PeerGarbled):
     """The query was refused, or its answer is too large: that tells of the query, not of the peer."""

@@ -80,6 +80,11 @@ DIFFERENCES: Final = (
 """What the hardened policy does and the strict one does not, as `/-/about` tells it."""
 
 
+def wrong_archive() -> WrongArchive:
+    """Why an answer does not count that another Archive has given."""
+    return WrongArchive("the answer is not in the name of this Archive")
+
+
 class Policy:
     """One of the two policies. `private_urls`: whether a redirect may lead to an address that is not public.
 
@@ -154,7 +159,7 @@ class Policy:
         if self.strict:
             return None
         if not answer.is_of(archive.service_ibi):
-            return WrongArchive()
+            return wrong_archive()
         if isinstance(request.ibi, LegacyId):  # an answer has no place to repeat such a name
             return None
         if answer.forms is None or not answer.forms.names(request.ibi):

@@ -10,11 +10,12 @@ import asyncio
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
-from ibi.errors import ParseError, PeerError, QueryNotSent, WrongArchive
+from ibi.errors import ParseError, PeerError, QueryNotSent
 from ibi.http.client import Deadline
 from ibi.protocol.messages import UrlRequest
 from ibi.protocol.url_list import UrlList
 from ibi.resolver.resolve.answer_reader import body_of, failure_of
+from ibi.resolver.resolve.policy import wrong_archive
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -86,5 +87,5 @@ def _failure(reply: Reply | PeerError, doubted: Archive | None) -> IbiError | No
     except (PeerError, ParseError) as error:
         return failure_of(error)
     if doubted is not None and answer.pairs and not answer.is_of(doubted.service_ibi):
-        return WrongArchive()
+        return wrong_archive()
     return None
