@@ -187,15 +187,12 @@ class Resolver:
         terms = Terms(began + self._times.overall, snapshot, reuse, wait_for_all, client)
         decision: Decision = query
         rounds: list[Round] = []
-        queried = cost = 0
         while isinstance(decision, UrlRequest):
             size = len(self._members().regular)
-            # As many are queried after this round and one more.
-            may_go_on = queried + 2 * size <= max(MOST_QUERIES, _ROUNDS_AT_LEAST * size)
+            queried = sum([len(each.queried) for each in rounds]) + 2 * size  # after this round and one more
+            may_go_on = queried <= max(MOST_QUERIES, _ROUNDS_AT_LEAST * size)
             decision, round_ = await self._round(resolution, trace, terms, may_go_on=may_go_on)
             rounds.append(round_)
-            queried += len(round_.queried)
-            cost += round_.sent
         trace.milliseconds = round((clock() - began) * 1000)
         if isinstance(decision, Alert):
             if reuse and resolution.rounds == 1 and members is self._members():
@@ -203,7 +200,7 @@ class Resolver:
                 self._knowledge.put_not_known(decision, query, members.version, seconds, snapshot)
             decision = self._record(decision, url)
         hint: Hint = "none" if rounds[0].first == "everybody" else "right" if rounds[0].hit else "wrong"
-        return Outcome(decision, trace, rounds, cost, hint)
+        return Outcome(decision, trace, rounds, sum([each.sent for each in rounds]), hint)
 
     async def _round(
         self, resolution: Resolution, trace: Trace, terms: Terms, *, may_go_on: bool
