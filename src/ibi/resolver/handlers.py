@@ -67,7 +67,7 @@ class Handlers:
         tokens: Tokens | None = None,
     ) -> None:
         self._settings = settings
-        self._lead = (
+        self._root = (
             f"http://{settings.address}"  # of persistent URLs; path and query follow as received (note 16)
         )
         self._resolver = resolver
@@ -93,7 +93,7 @@ class Handlers:
             return self._site.bad_url(request, error, request.path)
         if url.inflection is not None:
             return await self._explain(request, url, "json" if url.inflection == "json" else request.form)
-        persistent, client = self._lead + url.text, request.origin
+        persistent, client = self._root + url.text, request.origin
         if b"authorization" in request.headers:
             client = self._resolver_or(client, request)
         refusal = self._refusal(persistent, client)
@@ -135,7 +135,7 @@ class Handlers:
 
     async def _explain(self, request: Request, url: PersistentURL, form: Form) -> Response:
         """Resolve without redirecting and without acknowledging, and show all of it."""
-        persistent, client = self._lead + url.text, request.origin
+        persistent, client = self._root + url.text, request.origin
         refusal = self._refusal(persistent, client)
         if refusal is not None:
             return self._site.alert(request, refusal)
@@ -231,11 +231,11 @@ class Handlers:
         elif decision.acknowledgment is None:
             reason = "no key to thank with"
         else:
-            send = self._acknowledge_again if decision.again else self._acknowledgments.acknowledge
+            send = self._acknowledge_reused if decision.again else self._acknowledgments.acknowledge
             return partial(send, decision.archive, decision.acknowledgment)
         return partial(self._acknowledgments.skip, reason)
 
-    def _acknowledge_again(self, archive: Archive, message: Acknowledgment) -> None:
+    def _acknowledge_reused(self, archive: Archive, message: Acknowledgment) -> None:
         """Acknowledge a cached answer once more; where the queue is full, the counter takes it for later."""
         counter = None if self._acknowledgments.has_capacity(archive) else self.counter
         if counter is None or not counter.count_cached(archive, message):

@@ -1,7 +1,7 @@
 """How large the answers about an item become: an Archive holds nothing that resolvers could not read of it (T10; pure).
 
-The answers are made as they would be given, for the relations that an item's own links spread over. Where links of
-several items multiply, or others are changed later, the Archive refuses the one question instead (`service.messages`).
+Two answers are made as they would be given: about all translations of the item, and about all its formats. Where links
+of several items multiply, or others are changed later, the Archive refuses the one question (`service.messages`).
 """
 
 from __future__ import annotations

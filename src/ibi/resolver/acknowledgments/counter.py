@@ -38,7 +38,7 @@ FEW_PER_FLUSH: Final = 20
 """Acknowledgments that a flush queues at most while there is little demand."""
 
 REDIRECTS_PER_ACKNOWLEDGMENT: Final = 500
-"""With more demand, one acknowledgment is queued for so many redirects: it costs as much as twenty of them."""
+"""With more demand, one acknowledgment is queued for so many redirects; to send one costs as much as twenty of them."""
 
 MOST_FLUSHES: Final = 12_000
 """Flushes (four minutes) within which all that waits is queued, however much it is, if the queue admits it."""

@@ -149,6 +149,12 @@ class AcknowledgmentSender(Struct, eq=False):
         return True
 
 
+MOST_QUEUED: Final = 10_000
+"""Acknowledgments that wait or are being sent, in a process; further ones are counted as dropped (T10, T37)."""
+
+MOST_PER_ARCHIVE: Final = 1_000
+"""Those of them for one Archive: one that does not answer must not take the place of all others (T10)."""
+
 REPLY_SECONDS: Final = 3.0
 """Seconds for the whole reply of one Archive to an acknowledgment, unless `archive_seconds` is set."""
 
@@ -189,8 +195,8 @@ class AcknowledgmentQueue:
         self,
         client: Client,
         *,
-        most: int = 10_000,
-        most_per_archive: int = 1_000,
+        most: int = MOST_QUEUED,
+        most_per_archive: int = MOST_PER_ARCHIVE,
         at_once: int = 4,
         deadline: float = REPLY_SECONDS,
     ) -> None:

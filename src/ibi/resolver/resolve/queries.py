@@ -50,7 +50,8 @@ class Pacer:
     To send a query takes some hundredths of a millisecond. While a round waits for likely holders, the loop has a
     millisecond in between: however many rounds a flood begins, sending them takes about half of the process.
 
-    `go` is called with those whose turn it is; `others` tells whether a round waits whose queries are not among them.
+    `go` is called with the queries whose turn it is; `others` returns whether any round waits for likely holders,
+    whose queries do not pass through here.
     """
 
     def __init__(self, go: Callable[[Sequence[_OutgoingQuery]], None], others: Callable[[], bool]) -> None:

@@ -194,8 +194,8 @@ class Resolution:
 
     def _hear_error(self, response: ArchiveResponse) -> Redirect | None:
         archive, error = response.archive, response.error
-        # Another Archive answers at its address, and its word would not count: "no Archive has it" needs no answer of
-        # this one, unless it is known to hold the item (T08).
+        # While another Archive answers at its address, it is not waited for: "no Archive holds the item" is said
+        # without it, unless it is known to hold the item itself (T08).
         replaced = response.source == "breaker" and isinstance(error, WrongArchive)
         if not replaced or archive.service == self._holder:
             self._silent[archive.service] = archive.name, cast("IbiError", error)
@@ -258,7 +258,7 @@ class Resolution:
             return self._redirect(*claim)._replace(coverage=self._coverage())
         if may_go_on and offers and not self._policy.strict:
             for heard in living:  # the item may be asked for by its own name before an alert (note 7)
-                further = self._lead(_answer(heard))
+                further = self._onward(_answer(heard))
                 if further is not None:
                     return further
         if offers:
@@ -279,7 +279,7 @@ class Resolution:
         if living and fewer is not None:
             self._fallbacks.append((self.query.ibi, VerbList.of(fewer, file_list=self._url.file_list)))
         for heard in living:
-            leading = self._lead(_answer(heard))
+            leading = self._onward(_answer(heard))
             if leading is not None:
                 return leading
         while self._fallbacks:
@@ -289,7 +289,7 @@ class Resolution:
                 return self._ask(name, verbs)
         return None
 
-    def _lead(self, answer: UrlList) -> UrlRequest | None:
+    def _onward(self, answer: UrlList) -> UrlRequest | None:
         """The most promising request that an answer leads to and that was not made yet."""
         file_list = self._url.file_list
         for forms, verbs in next_requests(answer, self._relation, self._preference, file_list=file_list):
