@@ -228,7 +228,7 @@ async def _stopped(stop: asyncio.Event, serving: Sequence[asyncio.Future[None]])
 
 
 async def _all_within(seconds: float, hooks: Sequence[Hook | None]) -> None:
-    """Run the last_hooks side by side; one that fails or hangs does not keep the others from ending."""
+    """Run the hooks side by side; one that fails or hangs does not keep the others from ending."""
     tasks: list[asyncio.Future[None]] = [asyncio.ensure_future(hook()) for hook in hooks if hook]
     if tasks:
         _, late = await asyncio.wait(tasks, timeout=seconds)

@@ -34,7 +34,7 @@ STALE_SECONDS: Final = 86_400
 
 _NO_ARCHIVE = ""  # stands for the Archive where none had the item
 
-# Seconds from the future that are believed: what is younger was kept before the clock was set back.
+# How far ahead of the clock the moment of an answer may lie; beyond that, the clock was set back and it is not used.
 _CLOCK_BACK = 60.0
 _NEVER = Snapshot(-1, -1)
 

@@ -330,7 +330,7 @@ class Registry(Registrations, MirroredArchives):
         """
         now = self._now()
         back_at = datetime.fromisoformat(end).timestamp() if end not in {"", NEVER} else None
-        # Asked again, it stays excluded since it was: a request sent anew or replayed delays no end of that.
+        # A repeated request does not count as a new exclusion: its moment stays, so that replays delay no end of it.
         again = archives.c.included.is_(False) & archives.c.changed_at.is_not(None)
         values: dict[str, object] = {
             "included": False,

@@ -65,7 +65,7 @@ class Knowledge:
         if hint.hint == service and not (shows_original or hint.early):
             return  # all of this is known, as it mostly is
         early = hint.original is None and _comes_too_early(query, chosen, responses, members)
-        shows_original = shows_original and not early  # the next reader's sight is the first one, again
+        shows_original = shows_original and not early  # then the next reader's sight is to be the first one
         names = {query.ibi.canonical, *(answer.forms.canonicals if answer.forms else ())}
         forms = answer.forms or _forms(query.ibi) if shows_original else None
         # Only what the evidence has taken is remembered; else the next reader's sight is the first one (T42).

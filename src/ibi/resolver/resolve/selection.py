@@ -209,7 +209,7 @@ class Offer(NamedTuple):
         return mine is None or theirs is None or mine.shares(theirs)
 
     def _item(self) -> IBIForms | None:
-        """Which item it is, or is about: metadata without a name of their own are those of what leads to them."""
+        """Which item it is; metadata without a name of their own belong to the item that they describe."""
         steps = self.found.relation.steps
         if self.found.entry.forms is not None or len(steps) < 2:  # noqa: PLR2004 - one step from the item itself
             return self.found.entry.forms or self.answer.forms
