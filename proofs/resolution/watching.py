@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from ibi.errors import WrongArchive
 from ibi.protocol.messages import UrlRequest
 from ibi.resolver.model.alert import Alert
 from ibi.resolver.resolve.resolution import Redirect as Sent
@@ -24,7 +25,10 @@ class Broken(Exception):
 
 
 class Call(NamedTuple):
-    """An event given to the machine: `what` is "hear", "silent", "take", "again" or "close"; and what it decided."""
+    """An event given to the machine, and what it decided.
+
+    `what` is "hear", "silent", "replaced", "take", "again" or "close".
+    """
 
     what: str
     question: Question
@@ -40,6 +44,7 @@ class Watch:
         self.oracle = OracleState(reader, question, holder, holder)
         self.lines: list[ArchiveAnswer] = []
         self.silent: set[str] = set()
+        self.replaced: set[str] = set()  # not asked, since another Archive answers in their place
         self.may_wait = True
         self.calls: list[Call] = []
 
@@ -50,9 +55,12 @@ class Watch:
             self.lines.append(ArchiveAnswer(archive, text_pairs(answer)))
         elif what == "silent":
             self.silent.add(archive)
+        elif what == "replaced":
+            counts = self.oracle.reader.original or archive == self.oracle.holder
+            (self.silent if counts else self.replaced).add(archive)
         elif what == "take":
             self.may_wait = False
-        expected = self.oracle.at_once(self.lines, self.silent, may_wait=self.may_wait)
+        expected = self.oracle.at_once(self.lines, self.silent | self.replaced, may_wait=self.may_wait)
         seen = verdict_of(decision) if decision is not None else None
         if seen != expected:
             raise Broken(f"{_text(seen)} where only this is right: {_text(expected)}")
@@ -84,7 +92,7 @@ class Watch:
         self._judge(decision)
         if isinstance(seen, Ask):
             self.oracle.turn(seen.question, None)
-            self.lines, self.silent, self.may_wait = [], set(), True
+            self.lines, self.silent, self.replaced, self.may_wait = [], set(), set(), True
 
     def _note(self, what: str, decision: Decision, archive: str, answer: UrlList | None) -> None:
         self.calls.append(Call(what, self.oracle.question, archive, answer, decision))
@@ -139,7 +147,8 @@ def _watched(machine: type[Resolution]) -> type[Any]:
             archive, answer = str(response.archive.service_ibi), response.answer
             decision: Sent | None = super().hear(response)
             if answer is None:
-                self.watch.check("silent", decision, archive)
+                replaced = response.source == "breaker" and isinstance(response.error, WrongArchive)
+                self.watch.check("replaced" if replaced else "silent", decision, archive)
             elif response.source == "stale":
                 self.watch.again(decision, archive, answer)
             else:

@@ -195,9 +195,9 @@ class Resolution:
     def _hear_error(self, response: ArchiveResponse) -> Redirect | None:
         archive, error = response.archive, response.error
         # While another Archive answers at its address, it is not waited for: "no Archive holds the item" is said
-        # without it, unless it is known to hold the item itself (T08).
+        # without it, unless it is known to hold the item itself, or the original is demanded (T08).
         replaced = response.source == "breaker" and isinstance(error, WrongArchive)
-        if not replaced or archive.service == self._holder:
+        if not replaced or self.original_required or archive.service == self._holder:
             self._silent[archive.service] = archive.name, cast("IbiError", error)
         if archive.service == self._awaited:
             self._awaited = None
