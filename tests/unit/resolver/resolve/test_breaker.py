@@ -14,6 +14,7 @@ from ibi.errors import (
     PeerSilent,
     PeerUnreachable,
     QueryRefused,
+    WrongArchive,
 )
 from ibi.resolver.resolve.breaker import FAILURES, LONGEST_PAUSE, PAUSE, SOON, Circuit, CircuitBreakers
 
@@ -251,3 +252,13 @@ def test_a_plea_for_a_pause_is_checked_at_once_and_lasts_as_long_as_it_says() ->
     assert health.begin("a", 7.9) == 8.0
     assert health.begin("a", 8.0) is None
     assert not health.is_half_open("a")
+
+
+def test_that_another_archive_is_there_takes_the_place_of_an_earlier_reason() -> None:
+    breakers = CircuitBreakers()
+    breakers.failed("a", 0.0, PeerSilent("no answer"))
+    assert breakers.doubt("a", 1.0)
+    assert not breakers.doubt("a", 2.0)
+    breakers.probe_failed("a", 1.0, 2.0, WrongArchive("another one"))
+    assert isinstance(breakers.troubled["a"].why, WrongArchive)
+    assert breakers.begin("a", 3.0) == 2.0 + PAUSE
