@@ -127,9 +127,9 @@ class CircuitBreakers:
     def probe_failed(self, name: str, began: float, now: float, why: IbiError | None) -> None:
         """Our own question, sent at `began`, got no answer; None: it could not be sent, which proves nothing."""
         if isinstance(why, WrongArchive):  # and what it answers readers meanwhile makes no difference
-            troubled = self.troubled.setdefault(name, Circuit())
-            troubled.why = why
-            self._open(troubled, now)
+            replaced = self.troubled.setdefault(name, Circuit())
+            replaced.why = why
+            self._open(replaced, now)
             return
         troubled = self.troubled.get(name)
         if troubled is None:
