@@ -88,14 +88,14 @@ def test_it_is_made_anew_only_when_names_have_come(archive: NewArchive) -> None:
     kept = HoldingsFilterFile(archive.catalogue, archive.data)
     asyncio.run(kept.look())
     path = archive.data / FILE
-    first = path.stat()
+    first = path.stat().st_ino  # a filter that is made anew is another file
     asyncio.run(kept.look())
     asyncio.run(HoldingsFilterFile(archive.catalogue, archive.data).look())  # as after a restart
-    assert path.stat() == first
+    assert path.stat().st_ino == first
     archive.load({"rep": REP, "url": "http://far.example/"})
     asyncio.run(kept.look())
     assert may_hold(path.read_bytes(), parse_name(REP).canonical)
-    assert path.stat().st_ino != first.st_ino
+    assert path.stat().st_ino != first
     assert [each.name for each in archive.data.glob("holdings*")] == [FILE]
 
 
