@@ -117,7 +117,7 @@ def i10_the_first_that_satisfies_is_taken_at_once(scene: Scene) -> Iterator[str]
         if (line := _line(scene, exchange)) and satisfies(scene.reader, exchange.question, line) is not None
     ]
     first = min((exchange.answered for exchange in good), default=inf)
-    if first == inf or scene.outcome.again:
+    if first == inf or scene.outcome.reused:
         return
     archive = str(scene.outcome.archive.service_ibi)
     chosen = next(

@@ -276,7 +276,7 @@ def _acknowledge(queue: AcknowledgmentQueue, outcome: Sent) -> None:
     """As the service does (notes 1 and 2)."""
     if outcome.stale or outcome.acknowledgment is None:
         queue.skip("nobody to thank")
-    elif outcome.again:
+    elif outcome.reused:
         queue.acknowledge_cached(outcome.archive, outcome.acknowledgment)
     else:
         queue.acknowledge(outcome.archive, outcome.acknowledgment)

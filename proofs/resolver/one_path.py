@@ -17,7 +17,7 @@ from ibi.app.resolver import resolver_service
 from ibi.http.server.workers import serve
 
 if TYPE_CHECKING:
-    from ibi.http.server.config import Again, Answer, AtOnce
+    from ibi.http.server.config import Answer, AtOnce, Repeat
     from ibi.http.server.head import Head
     from ibi.http.server.service import Service
 
@@ -33,7 +33,7 @@ def _counted(at_once: AtOnce) -> AtOnce:
     return counted
 
 
-def _counted_again(again: Again) -> Again:
+def _counted_again(again: Repeat) -> Repeat:
     def counted(target: bytes, head: Head) -> Answer | None:
         answer = again(target, head)
         _counts["again"] += answer is not None
@@ -44,9 +44,9 @@ def _counted_again(again: Again) -> Again:
 
 def _make() -> list[Service]:
     service = resolver_service(Path(sys.argv[1]))
-    if sys.argv[2] == "closed" or service.at_once is None or service.again is None:
+    if sys.argv[2] == "closed" or service.at_once is None or service.repeat is None:
         return [replace(service, at_once=None)]
-    return [replace(service, at_once=_counted(service.at_once), again=_counted_again(service.again))]
+    return [replace(service, at_once=_counted(service.at_once), repeat=_counted_again(service.repeat))]
 
 
 if __name__ == "__main__":

@@ -157,7 +157,7 @@ def resolver_service(
         drain_seconds=min(_LONGEST_DRAIN, ceil(settings.overall_seconds) + 1),
         reload=app.reload,
         at_once=assembly.fast_path.at_once,
-        again=assembly.fast_path.again,
+        repeat=assembly.fast_path.repeat,
         proxies=lambda: tuple(map(str, trusted)),
     )
 

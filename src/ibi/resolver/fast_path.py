@@ -192,7 +192,7 @@ class FastPath:
             self._recent.put(target, recent)
         return answer
 
-    def again(self, target: bytes, head: Head) -> Answer | None:
+    def repeat(self, target: bytes, head: Head) -> Answer | None:
         """Return the redirect that was given for this target, and count it; None where anything has changed since."""
         # In one function, for this is the way of most readers (bench: warm redirect).
         recent = self._recent.get(target)

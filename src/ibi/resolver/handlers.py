@@ -120,7 +120,7 @@ class Handlers:
         )
         if policy is None or before is None or isinstance(decision, UpstreamRedirect):
             return response
-        if decision.again and not outcome.cost:  # it rests on nothing but cached answers
+        if decision.reused and not outcome.cost:  # it rests on nothing but cached answers
             policy.offer(request, outcome, decision, response, before, by_language=by_language)
         return response
 
@@ -231,7 +231,7 @@ class Handlers:
         elif decision.acknowledgment is None:
             reason = "no key to thank with"
         else:
-            send = self._acknowledge_reused if decision.again else self._acknowledgments.acknowledge
+            send = self._acknowledge_reused if decision.reused else self._acknowledgments.acknowledge
             return partial(send, decision.archive, decision.acknowledgment)
         return partial(self._acknowledgments.skip, reason)
 

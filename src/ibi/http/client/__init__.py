@@ -10,6 +10,7 @@ memory: copies, transfers, harvests), `AddressPolicy` and `HostPort` (which addr
     pool.py        names, addresses, connections            connection.py  one request at a time, one answer
     address.py     which addresses may be contacted         response.py    the bytes that come back, bounded
     cpu_budget.py  large answers, a few at a time           download.py    files, over aiohttp
+    loop_lag.py    whether time-outs are our own fault
 """
 
 from __future__ import annotations

@@ -156,29 +156,29 @@ class Sender(Protocol):
 class Deadline:
     """The moment until which answers are awaited, `seconds` from now; one timer for all requests sent under it.
 
-    To be made for one moment of sending: all have the same time. `now` is the clock of the loop; `in_flight` are the
-    requests that end with it, in order.
+    To be made for one moment of sending: all have the same time. `begun` and `end` are times of the loop, `now` is its
+    clock; `in_flight` are the requests that end with it, in order.
     """
 
-    __slots__ = ("_end", "_loop", "_timer", "begun", "in_flight", "now", "seconds")
+    __slots__ = ("_loop", "_timer", "begun", "end", "in_flight", "now", "seconds")
 
     def __init__(self, seconds: float) -> None:
         self.seconds = seconds
         self._loop = asyncio.get_running_loop()
         self.now = self._loop.time
         self.begun = self.now()
-        self._end = self.begun + seconds
+        self.end = self.begun + seconds
         self._timer: asyncio.TimerHandle | None = None
         self.in_flight: dict[OutgoingRequest, None] = {}
 
     def lasts(self, seconds: float = 0.0) -> bool:
         """Whether it has not passed, nor will have in so many seconds."""
-        return self._end >= self.now() + seconds
+        return self.end >= self.now() + seconds
 
     def add(self, outgoing: OutgoingRequest) -> None:
         """Let a request end with it; the first one starts the timer."""
         if not self.in_flight:
-            self._timer = self._loop.call_at(self._end, self._expire)
+            self._timer = self._loop.call_at(self.end, self._expire)
         self.in_flight[outgoing] = None
 
     def remove(self, outgoing: OutgoingRequest) -> None:

@@ -18,7 +18,7 @@ AtOnce = Callable[[bytes, bytes, Head, str], Answer | None]
 """In: the method, GET or HEAD; the target as it came; the headers; the address of the client ("" where there is none).
 Out: the answer; None: the application answers."""
 
-Again = Callable[[bytes, Head], Answer | None]
+Repeat = Callable[[bytes, Head], Answer | None]
 """In: a target as it came in a GET, and headers that `AtOnce` has seen. Out: what it gave for this very target, if that
 still holds; None: it is asked again. The target may be anything: it is compared, and not read."""
 
@@ -35,23 +35,23 @@ class Config(uvicorn.Config):
 
     largest_body: int = 0
     at_once: AtOnce | None = None
-    again: Again | None = None
+    repeat: Repeat | None = None
     stopping = False
     # The status lines and headers that answers begin with, by status, and the default headers that these were made of:
     # uvicorn makes others each second, for the date.
-    leads: dict[int, bytes]
-    leads_of: object = None
+    known_first_lines: dict[int, bytes]
+    first_lines_of: object = None
 
-    def lead(self, status: int, headers: list[tuple[bytes, bytes]]) -> bytes:
+    def first_lines(self, status: int, headers: list[tuple[bytes, bytes]]) -> bytes:
         """Return the status line and the headers that every answer begins with, made once for each second."""
-        if headers is not self.leads_of:
-            self.leads_of, self.leads = headers, {}
-        lead = self.leads.get(status)
-        if lead is None:
-            lines = (b"%b: %b\r\n" % header for header in headers)
-            lead = self.leads[status] = b"".join((STATUS_LINE[status], *lines))
-        return lead
+        if headers is not self.first_lines_of:
+            self.first_lines_of, self.known_first_lines = headers, {}
+        lines = self.known_first_lines.get(status)
+        if lines is None:
+            headers_of_all = (b"%b: %b\r\n" % header for header in headers)
+            lines = self.known_first_lines[status] = b"".join((STATUS_LINE[status], *headers_of_all))
+        return lines
 
     def stop(self) -> None:
         """Leave everything that comes from now on to the application."""
-        self.stopping, self.at_once, self.again = True, None, None
+        self.stopping, self.at_once, self.repeat = True, None, None

@@ -7,7 +7,7 @@ In the order in which a connection meets them:
     head      `at_once` of the service is asked for an answer that needs no waiting; then neither task, scope nor
               routing is made. What it declines, and all that is unusual about a request or its connection, goes to
               the ASGI application; a client cannot tell which of the two has answered
-    again     a client that sends several requests on one connection sends the same head each time, but for the target:
+    repeat    a client that sends several requests on one connection sends the same head each time, but for the target:
               the same bytes around another target mean the same and are not parsed again (threat T34)
     turns     a request is parsed once the one before it is answered; what came with it waits as bytes, nothing more is
               read meanwhile, and connections with waiting requests go on in turn (T30)
@@ -262,8 +262,8 @@ class Protocol(HttpToolsProtocol):
             return False
         if data.startswith(b"GET /"):
             method, target = b"GET", data[4 : -len(self._tail)]
-            if config.again is not None:
-                answer = config.again(target, head)
+            if config.repeat is not None:
+                answer = config.repeat(target, head)
         elif data.startswith(b"HEAD /"):
             method, target = b"HEAD", data[5 : -len(self._tail)]
         else:
@@ -277,10 +277,10 @@ class Protocol(HttpToolsProtocol):
             self._declined = True  # it would be declined again
             return False
         status, rest = answer
-        # `lead`, inlined for nearly all answers: this is the way of most readers (decision 0025).
+        # `Config.first_lines`, inlined for nearly all answers: this is the way of most readers (decision 0025).
         headers = self.server_state.default_headers
-        known = config.leads.get(status) if config.leads_of is headers else None
-        self.transport.write((known or config.lead(status, headers)) + rest)
+        known = config.known_first_lines.get(status) if config.first_lines_of is headers else None
+        self.transport.write((known or config.first_lines(status, headers)) + rest)
         self._answered_at = self.loop.time()
         return True
 
@@ -342,7 +342,7 @@ class Protocol(HttpToolsProtocol):
             self._stop_waiting()
             self._received = 0
             self._answered += 1
-            self._unsent += self.config.lead(status, self.server_state.default_headers) + rest
+            self._unsent += self.config.first_lines(status, self.server_state.default_headers) + rest
             self.on_response_complete()
             return
         if self._refused:

@@ -17,7 +17,7 @@ from typing import Any, Final
 import uvicorn
 
 from ibi.errors import SetupError
-from ibi.http.server.config import Again, AtOnce, Config
+from ibi.http.server.config import AtOnce, Config, Repeat
 from ibi.http.server.connections import Connections
 from ibi.http.server.protocol import Protocol
 from ibi.http.server.turns import Turns
@@ -69,7 +69,7 @@ class Service:
     """Reads the settings again if they have changed (SIGHUP)."""
     at_once: AtOnce | None = None
     """Answers GET and HEAD where that needs no waiting; without it, `app` answers all of them."""
-    again: Again | None = None
+    repeat: Repeat | None = None
     """Gives an answer of `at_once` to a GET once more."""
     proxies: Callable[[], tuple[str, ...]] = tuple
     """The networks of the trusted proxies: many clients come by one of them."""
@@ -175,7 +175,7 @@ def server_of(service: Service) -> uvicorn.Server:
     config.connections, config.turns = Connections(service.proxies), Turns()
     config.largest_body = service.largest_body
     config.at_once = service.at_once
-    config.again = service.again if service.at_once is not None else None
+    config.repeat = service.repeat if service.at_once is not None else None
     return _Server(config)
 
 

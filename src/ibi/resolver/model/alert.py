@@ -148,7 +148,7 @@ class Coverage:
 
     @property
     def answered(self) -> int:
-        """How many have answered, be it that they do not know the item."""
+        """How many have answered, including those that do not know the item."""
         return self.queried - len(self.silent)
 
 

@@ -10,21 +10,17 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from msgspec import Struct
-
 from ibi.errors import PeerError, PeerGarbled
-from ibi.resolver.cache.rows import question
 from ibi.resolver.model.archive import NOT_KNOWN, ArchiveResponse
+from ibi.resolver.resolve.batch import QueriesUnderWay, QuestionUnderWay
 from ibi.resolver.resolve.policy import MOST_LIKELY
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Sequence
+    from collections.abc import Collection, Mapping, Sequence
 
-    from ibi.http.client import Deadline, TargetPart
-    from ibi.protocol.messages import UrlRequest
     from ibi.resolver.cache.answers import AnswerCache
-    from ibi.resolver.cache.rows import Snapshot
     from ibi.resolver.model.archive import Archive, Source
+    from ibi.resolver.resolve.batch import Query, QueryBatch
 
 LONGEST_HEARD: Final = 3.0
 """Seconds for which other readers are told that an Archive knew nothing, while a question is under way (T29)."""
@@ -39,69 +35,13 @@ MOST_NOT_SHARED: Final = 10_000
 _MOMENT = 0.1
 
 
-class Batch:
-    """What is to be known of a batch of queries to have it join others, or joined by them (`queries.QueryBatch`).
-
-    `question` as in `rows.question`; `text`: the query string, which differs by reader. `ask_again` is called with an
-    Archive whose response was waited for and may not be shared; without it, only what is for the same reader is joined.
-    """
-
-    __slots__ = ("ask_again", "began", "deadline", "deliver", "question", "snapshot", "text", "under_way")
-
-    question: str
-    text: str
-    snapshot: Snapshot
-    deadline: Deadline
-    began: float
-    deliver: Callable[[ArchiveResponse], None]
-    ask_again: Callable[[Archive], None] | None
-    under_way: tuple[QuestionUnderWay, QueriesUnderWay] | None
-
-
-class Query(Struct, eq=False):
-    """One query to one Archive.
-
-    `others`: who else waits for its response. `for_all_at`: when an answer came that may be given to every reader (time
-    of the loop), and whether it `holds` anything.
-    """
-
-    archive: Archive
-    path: TargetPart
-    batch: Batch
-    others: list[tuple[Archive, Batch]] | None = None
-    for_all_at: float | None = None
-    holds: bool = False
-
-
-class QueriesUnderWay(Struct, eq=False):
-    """What is asked for one reader, while any of it is in flight.
-
-    `sent`: the last query to each Archive, unless it failed or its answer may not be used again; `batches`: how many
-    have queries in flight (counted so, since of a hundred queries each costs).
-    """
-
-    sent: dict[str, Query] = {}
-    batches: int = 0
-
-
-class QuestionUnderWay(QueriesUnderWay):
-    """The same for all readers; `readers`: those of each, by the text of their queries."""
-
-    readers: dict[str, QueriesUnderWay] = {}
-
-    def seen_by(self, text: str) -> dict[str, Query]:
-        """The queries that one with this text may join, by Archive; rather those for the same reader."""
-        own = self.readers.get(text)
-        return self.sent if own is None else {**self.sent, **own.sent}
-
-
 class Collapsing:
     """The questions under way in one process. `now` is a time of its event loop."""
 
     def __init__(self, cache: AnswerCache) -> None:
         self._cache = cache
         self.under_way: dict[str, QuestionUnderWay] = {}
-        """By question (`rows.question`); kept by `Queries`, where a call for each query would cost too much."""
+        """By question (`rows.question`)."""
         self.reusable: dict[str, bool] = {}
         """Whether an Archive has ever given an answer that may be reused; absent until it has given any."""
         self._not_shared: dict[tuple[str, str], float] = {}
@@ -110,35 +50,62 @@ class Collapsing:
         """Forget what is known of Archives that are not among these."""
         self.reusable = {name: known for name, known in self.reusable.items() if name in included}
 
+    def enter(self, batch: QueryBatch, sent: Mapping[str, Query]) -> None:
+        """Let others join these queries of a batch, which are in flight from now on."""
+        question = self.under_way.get(batch.question)
+        if question is None:
+            question = self.under_way[batch.question] = QuestionUnderWay()
+        reader = question.readers.get(batch.text)
+        if reader is None:
+            reader = question.readers[batch.text] = QueriesUnderWay()
+        for each in (question, reader):
+            each.sent.update(sent)
+            each.batches += not batch.is_under_way
+        batch.is_under_way = True
+
+    def leave(self, batch: QueryBatch) -> None:
+        """Take a batch out: none of its queries is in flight any more. With the last batch, all is forgotten."""
+        question = self.under_way[batch.question]
+        reader = question.readers[batch.text]
+        batch.is_under_way = False
+        question.batches -= 1
+        reader.batches -= 1
+        if not reader.batches:
+            del question.readers[batch.text]
+            reader.sent.clear()
+        if not question.batches:
+            del self.under_way[batch.question]
+            question.sent.clear()
+
     def drop(self, query: Query) -> None:
         """Let others join a query no longer: it failed, or its answer is for one reader."""
         batch = query.batch
-        known = self.under_way[batch.question]
-        for each in (known, known.readers.get(batch.text)):
+        question = self.under_way[batch.question]
+        for each in (question, question.readers.get(batch.text)):
             if each is not None and each.sent.get(query.archive.service) is query:
                 del each.sent[query.archive.service]
 
-    def covers(self, archives: Sequence[Archive], query: UrlRequest, text: str, now: float) -> bool:
+    def covers(self, archives: Sequence[Archive], question: str, text: str, now: float) -> bool:
         """Whether nearly all of these need not be asked, since others ask the same."""
-        name = question(query)
-        if name not in self.under_way:
+        under_way = self.under_way.get(question)
+        if under_way is None:
             return False
-        joined, shared = 0, self.under_way[name].seen_by(text)
+        joined, shared = 0, under_way.seen_by(text)
         for archive in archives:
             sent = shared.get(archive.service)
             joined += sent is not None and (
-                sent.batch.text == text or self._is_for_all(archive.service, name, now)
+                sent.batch.text == text or self._is_for_all(archive.service, question, now)
             )
         return joined > len(archives) - joined <= MOST_LIKELY
 
-    def join(self, archive: Archive, batch: Batch, sent: Query) -> bool:
+    def join(self, archive: Archive, batch: QueryBatch, sent: Query) -> bool:
         """Have a batch get the response to a query that was sent already, now or later; False if it may not."""
         now = batch.deadline.now()
         if sent.archive.address != archive.address or not self._may_join(batch, sent, now):
             return False
         if sent.for_all_at is None:
             seconds = batch.deadline.seconds
-            later = sent.batch.began + sent.batch.deadline.seconds - (batch.began + seconds)
+            later = sent.batch.deadline.end - batch.deadline.end
             if later > _MOMENT or not sent.batch.deadline.lasts(seconds / 2):
                 return False
             if sent.others is None:
@@ -147,10 +114,10 @@ class Collapsing:
             return True
         if sent.holds or now > sent.for_all_at + LONGEST_HEARD:
             return False
-        batch.deliver(ArchiveResponse(archive, NOT_KNOWN, None, batch.began, "cache"))
+        batch.deliver(ArchiveResponse(archive, NOT_KNOWN, None, batch.deadline.begun, "cache"))
         return True
 
-    def _may_join(self, batch: Batch, sent: Query, now: float) -> bool:
+    def _may_join(self, batch: QueryBatch, sent: Query, now: float) -> bool:
         """Whether the reader of a batch may get the response to an earlier query, and it is not out of date."""
         service, since = sent.archive.service, sent.batch.snapshot
         if batch.text != sent.batch.text and (

@@ -172,7 +172,7 @@ def _comes_too_early(
 ) -> bool:
     """Whether an Archive whose service has a prefix of the item is still to be heard: it goes before others (T04)."""
     forms = chosen.answer.forms if chosen.answer is not None else None
-    # An answer that is believed names the item as the query does, be it in one of its forms.
+    # An answer that is believed names the item as the query does, in one of its forms.
     names = (query.ibi,) if forms is None else (forms.rep, forms.ibip)
     for name in names:
         homes = () if name is None else members.by_prefix.get(name.prefix.lower(), ())

@@ -166,7 +166,7 @@ class Policy:
             return IbiError("the answer is about another item")
         return None
 
-    def leads(self, archive: Archive, url: str | None) -> bool:
+    def is_safe(self, archive: Archive, url: str | None) -> bool:
         """Whether a reader may be sent to a URL."""
         where = None if url is None else safe_place(url, allow_private=self.private_urls)
         if where is None:

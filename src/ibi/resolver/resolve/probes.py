@@ -76,7 +76,7 @@ class Probes:
 
 
 def _failure(reply: Reply | PeerError, doubted: Archive | None) -> IbiError | None:
-    """Why a reply is no answer; None for one that is, be it that the Archive does not know its own item.
+    """Why a reply is no answer; None for an answer, even one that does not know the Archive's own item.
 
     `doubted`: whose answer it should be, where another one has answered in its place.
     """

@@ -52,7 +52,7 @@ class Redirect(NamedTuple):
     `answer`: what the Archive answered. `coverage`: where an original was chosen, how complete the answers were.
     `preferred`: why a faster answer was passed over, if one was: this Archive is known to hold the original, or
     nothing is known of the item and its service has the item's prefix.
-    `again`: from the cache, and still fresh, or shared with another reader. `stale`: from the cache, and expired; used
+    `reused`: from the cache, and still fresh, or shared with another reader. `stale`: from the cache, and expired; used
     because its Archive is silent, and not acknowledged.
     """
 
@@ -63,7 +63,7 @@ class Redirect(NamedTuple):
     answer: UrlList
     coverage: Coverage | None = None
     preferred: Literal["", "holder", "prefix"] = ""
-    again: bool = False
+    reused: bool = False
     stale: bool = False
 
     @property
@@ -184,7 +184,7 @@ class Resolution:
             return None if self._awaited else self.candidate
         chosen = self._redirect(archive, answer, found)
         if response.source in {"cache", "shared"}:
-            chosen = chosen._replace(again=True)
+            chosen = chosen._replace(reused=True)
         if not self._awaited:
             if self.candidate is None:
                 return chosen
@@ -240,7 +240,7 @@ class Resolution:
     ) -> Redirect | UrlRequest | Alert | None:
         """The one Original among all answers (RES-08, AMB-51); None if the wanted item is nowhere yet.
 
-        An Archive that calls the item an Original claims it, be it that the wanted URL is not there (note 6).
+        An Archive that calls the item an Original claims it, even if the wanted URL is not there (note 6).
         """
         offers = [
             Offer(heard.archive, _answer(heard), found)
@@ -253,7 +253,7 @@ class Resolution:
             return self._alert(AlertKind.SUSPECT_ORIGINALS, [claim.archive for claim in suspects])
         if claims:
             claim = preferred(claims, self._relation, self._preference)
-            if not self._policy.leads(claim.archive, claim.found.entry.url):
+            if not self._policy.is_safe(claim.archive, claim.found.entry.url):
                 return self._alert(AlertKind.UNSAFE_URL, [claim.archive])
             return self._redirect(*claim)._replace(coverage=self._coverage())
         if may_go_on and offers and not self._policy.strict:
@@ -271,7 +271,7 @@ class Resolution:
     def _wanted(self, archive: Archive, answer: UrlList) -> WantedEntry | None:
         if answer.state is ItemState.DELETED:
             return None
-        return satisfying(archive, answer, self._relation, self._preference, self._policy.leads)
+        return satisfying(archive, answer, self._relation, self._preference, self._policy.is_safe)
 
     def _next(self, living: list[ArchiveResponse]) -> UrlRequest | None:
         """The next request: what an answer leads to, else an item in the language it has (RES-09, AMB-46)."""

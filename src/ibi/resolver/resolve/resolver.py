@@ -20,6 +20,7 @@ from ibi.protocol.language import LanguagePreference
 from ibi.protocol.messages import SURELY_SHORT, UrlRequest, are_short
 from ibi.protocol.url_list import UrlList
 from ibi.protocol.vocabulary import ItemState
+from ibi.resolver.cache.rows import question
 from ibi.resolver.model.alert import Alert, AlertKind, Coverage
 from ibi.resolver.model.archive import NOT_KNOWN, ArchiveResponse, Members, moment_text
 from ibi.resolver.resolve.learning import NO_HINT
@@ -120,7 +121,7 @@ class Outcome(Struct, eq=False):
     def cached(self) -> Literal["", "fresh", "stale", "negative"]:
         """Which cached answer it rests on, if any."""
         if isinstance(self.decision, Redirect):
-            return "stale" if self.decision.stale else "fresh" if self.decision.again else ""
+            return "stale" if self.decision.stale else "fresh" if self.decision.reused else ""
         return "" if self.rounds else "negative"
 
 
@@ -294,7 +295,7 @@ class Resolver:
 
     def _stale(self, resolution: Resolution, silent: Sequence[Archive], step: Step) -> Redirect | None:
         """Decide by an expired answer of a silent Archive, if one satisfies (RFC 8767)."""
-        for response in self._queries.stale(silent, resolution.query):
+        for response in self._queries.stale(silent, question(resolution.query)):
             decision = resolution.hear(response)
             if decision is not None:
                 step.responses.append(response)

@@ -23,10 +23,12 @@ from math import inf
 from typing import TYPE_CHECKING, Final, Literal, NamedTuple
 
 from ibi.errors import PeerSilent, QueryNotSent
-from ibi.http.client import too_large, too_many
+from ibi.http.client import Deadline, target_part, too_large, too_many
+from ibi.resolver.cache.rows import question
 from ibi.resolver.model.archive import ArchiveResponse
+from ibi.resolver.resolve.batch import QueryBatch
 from ibi.resolver.resolve.policy import MOST_LIKELY
-from ibi.resolver.resolve.queries import PER_ARCHIVE, QueryBatch
+from ibi.resolver.resolve.queries import PER_ARCHIVE
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Callable, Sequence
@@ -101,7 +103,9 @@ class Round:
         self._members = members
         self._plan = plan
         self.query = query
+        self.question = question(query)
         self._text = query.query()
+        self._target = target_part(f"?{self._text}")
         self._terms = terms
         self._clock = clock = asyncio.get_running_loop().time
         self._began = began = clock()
@@ -195,7 +199,7 @@ class Round:
             return
         self._phase, self._until = "queued", self._terms.deadline
         members = self._members()
-        if self._queries.are_under_way(members.regular, self.query, self._text):
+        if self._queries.are_under_way(members.regular, self.question, self._text):
             self._ask_all()  # to join others costs no Archive anything
             return
         size = len(members.regular) + len(members.probationary)
@@ -224,9 +228,9 @@ class Round:
         waiting: dict[str, Archive],
         *,
         use_cache: bool = False,
-        again: bool = False,
+        alone: bool = False,
     ) -> None:
-        """Query Archives; `again`: those whose answer to another reader was waited for, and may not be shared.
+        """Query Archives; `alone`: those whose answer to another reader was waited for, and may not be shared.
 
         A cached answer is one of a likely holder, so it is looked for only among these.
         """
@@ -234,13 +238,24 @@ class Round:
             return
         left = self._terms.deadline - self._clock()
         seconds = min(self._times.per_archive, left)
-        batch = QueryBatch(self.query, self._text, seconds, self._put, self._terms.snapshot)
-        batch.use_cache, batch.share = use_cache, self._terms.reuse
-        batch.paced = again or self._phase == "all"
-        # An Archive that had less than half of its time is not blamed for silence (T37).
-        batch.judged = left >= self._times.per_archive / 2
-        if not again:
-            batch.ask_again = self._ask_again
+        deadline = Deadline(seconds)
+        batch = QueryBatch(
+            self.question,
+            self._text,
+            self._target,
+            deadline,
+            # An Archive that is asked in the second half of its time could not answer in time: it is not asked.
+            deadline.begun + seconds / 2,
+            self._put,
+            self._terms.snapshot,
+            use_cache,
+            self._terms.reuse,
+            paced=alone or self._phase == "all",
+            # An Archive that had less than half of its time is not blamed for silence (T37).
+            judged=left >= self._times.per_archive / 2,
+            ask_again=None if alone else self._ask_again,
+        )
+        if not alone:
             waiting.update({archive.service: archive for archive in archives})
             self.queried.extend(archives)
             self.sent += len(archives)
@@ -265,7 +280,7 @@ class Round:
             left = QueryNotSent("it was excluded meanwhile")
             self._put(ArchiveResponse(archive, None, left, self._clock()))
         else:
-            self._send((included,), self._waiting, use_cache=True, again=True)
+            self._send((included,), self._waiting, use_cache=True, alone=True)
 
     def _put(self, response: ArchiveResponse) -> None:
         """Put a response into the inbox; wake its reader once for all that come in one turn of the loop."""
@@ -292,7 +307,7 @@ class Round:
             unheard = [*self.silent, *self._waiting.values()]
             if self._phase != "all":
                 unheard += [one for one in self._members().regular if one not in self.queried]
-            self._inbox.extend(self._queries.stale(unheard, self.query))
+            self._inbox.extend(self._queries.stale(unheard, self.question))
         elif now < self._until:
             return
         elif self._phase == "all":

@@ -60,14 +60,14 @@ def satisfying(
     answer: UrlList,
     relation: Relation,
     preference: LanguagePreference,
-    leads: Callable[[Archive, str | None], bool],
+    is_safe: Callable[[Archive, str | None], bool],
 ) -> WantedEntry | None:
     """What is wanted, if an answer offers it at a URL that a reader may be sent to: `leads` tells."""
     if relation.steps:
-        living = [each for each in answer.offered() if leads(archive, answer.url(each))]
+        living = [each for each in answer.offered() if is_safe(archive, answer.url(each))]
         return find_wanted(answer, relation, preference, living)
     found = offered(answer, relation, preference)
-    return found if found is not None and leads(archive, found.entry.url) else None
+    return found if found is not None and is_safe(archive, found.entry.url) else None
 
 
 def next_requests(

@@ -7,9 +7,9 @@ import time
 
 import pytest
 
+from ibi.http.client.loop_lag import LoopLag
 from ibi.http.limits import fair_queue
 from ibi.http.limits.fair_queue import ROUNDS_AT_ONCE, FairQueue
-from ibi.resolver.resolve.queries import LoopLag
 from support.resolver.running_resolver import until
 
 

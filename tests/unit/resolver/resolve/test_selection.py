@@ -30,7 +30,7 @@ HOLDER = Archive(SERVICE, "a.example")
 
 
 def choose(answer: UrlList, modifier: str, header: str = "") -> str | None:
-    usable = [each for each in answer.offered() if Policy().leads(HOLDER, answer.url(each))]
+    usable = [each for each in answer.offered() if Policy().is_safe(HOLDER, answer.url(each))]
     found = find_wanted(answer, Relation.from_modifier(modifier), LanguagePreference.parse(header), usable)
     return found.entry.url if found else None
 
@@ -199,18 +199,18 @@ def test_a_redirect_leads_to_no_private_address_in_whatever_notation(host: str) 
 def test_no_url_leads_back_to_the_resolver_in_whatever_notation(host: str) -> None:
     own = places_of([("localhost", 8080), ("urlib.net", 80)])
     policy = Policy(private_urls=True, own=own)
-    assert not policy.leads(HOLDER, f"http://{host}:8080/x")
-    assert policy.leads(HOLDER, f"http://{host}:8081/x")
-    assert not policy.leads(HOLDER, "https://URLIB.NET./x")
-    assert policy.leads(HOLDER, "https://www.urlib.net/x")
+    assert not policy.is_safe(HOLDER, f"http://{host}:8080/x")
+    assert policy.is_safe(HOLDER, f"http://{host}:8081/x")
+    assert not policy.is_safe(HOLDER, "https://URLIB.NET./x")
+    assert policy.is_safe(HOLDER, "https://www.urlib.net/x")
 
 
 def test_an_archive_bound_to_its_hosts_leads_nowhere_else() -> None:
     bound = Archive(SERVICE, "a.example", url_hosts=("a.example",))
-    assert Policy().leads(bound, "http://A.EXAMPLE:80/x")
-    assert not Policy().leads(bound, "http://b.example/x")
-    assert Policy().leads(HOLDER, "http://b.example/x")
-    assert not Policy().leads(HOLDER, None)
+    assert Policy().is_safe(bound, "http://A.EXAMPLE:80/x")
+    assert not Policy().is_safe(bound, "http://b.example/x")
+    assert Policy().is_safe(HOLDER, "http://b.example/x")
+    assert not Policy().is_safe(HOLDER, None)
 
 
 @pytest.mark.proves("AMB-48", "CON-05")

@@ -6,7 +6,7 @@ import asyncio
 from itertools import pairwise
 from typing import Any
 
-from ibi.resolver.resolve.queries import A_TURN, REST, Pacer
+from ibi.http.limits.pacer import A_TURN, REST, Pacer
 
 
 def numbers(count: int) -> Any:

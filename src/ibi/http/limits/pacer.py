@@ -1,0 +1,62 @@
+"""A pacer: a few things are sent, then the event loop does what else is ready (threat T29)."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from typing import TYPE_CHECKING, Final, Generic, TypeVar
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Sequence
+
+T = TypeVar("T")
+
+A_TURN: Final = 32
+"""Queries that go out at a time (T29)."""
+
+REST: Final = 0.001
+"""Seconds until the next ones go, while others are there (T29)."""
+
+
+class Pacer(Generic[T]):
+    """The queries of all rounds that ask every Archive: a few are sent, then the loop does what else is ready (T29).
+
+    To send a query takes some hundredths of a millisecond. While a round waits for likely holders, the loop has a
+    millisecond in between: however many rounds a flood begins, sending them takes about half of the process.
+
+    `go` is called with the queries whose turn it is; `others` returns whether any round waits for likely holders,
+    whose queries do not pass through here.
+    """
+
+    def __init__(self, go: Callable[[Sequence[T]], None], others: Callable[[], bool]) -> None:
+        self._go = go
+        self._others = others
+        self._waiting: deque[T] = deque()
+        self._left = A_TURN
+        self._ticking = False
+
+    def add(self, queries: Iterable[T]) -> None:
+        """Send them when it is their turn, which may be at once."""
+        if not self._ticking:
+            self._ticking = True
+            asyncio.get_running_loop().call_soon(self._tick)
+        self._waiting.extend(queries)
+        self._let_go()
+
+    def _let_go(self) -> None:
+        waiting = self._waiting
+        turn = [waiting.popleft() for _ in range(min(self._left, len(waiting)))]
+        self._left -= len(turn)
+        if turn:
+            self._go(turn)
+
+    def _tick(self) -> None:
+        self._left = A_TURN
+        try:
+            self._let_go()
+        finally:  # whatever became of these, the next ones have their turn
+            self._ticking = self._left < A_TURN
+            if self._ticking and self._others():
+                asyncio.get_running_loop().call_later(REST, self._tick)
+            elif self._ticking:
+                asyncio.get_running_loop().call_soon(self._tick)

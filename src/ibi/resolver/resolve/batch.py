@@ -1,0 +1,85 @@
+"""What is known of queries that are in flight: those of one round, and those with the same question."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from msgspec import Struct
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from ibi.http.client import Deadline, TargetPart
+    from ibi.resolver.cache.rows import Snapshot
+    from ibi.resolver.model.archive import Archive, ArchiveResponse
+
+
+class QueryBatch(Struct, eq=False):
+    """One query to several Archives at the same moment.
+
+    `question` as in `rows.question`; `text`: the query string, which differs by reader, and `target`: the same as it
+    is sent. `latest`: until when a query may be sent, as a time of the loop. `deliver` is called once for each Archive,
+    with its response. `snapshot`: of the answer cache, taken before any was asked: what was forgotten since is not
+    cached.
+
+    `use_cache`: whether a cached answer will do; `share`: whether an answer to the same question in flight will do;
+    `paced`: whether the Archives are many and asked a few at a time; `judged`: whether silence counts as a failure for
+    the circuit breaker. `ask_again` is called with an Archive whose response was waited for and may not be shared;
+    without it, only what is for the same reader is joined.
+
+    `in_flight`: how many of its queries are, and `is_under_way`: whether others may join them (`Collapsing`). `waits`:
+    the seconds that the Archives took that have answered; counted when none is in flight any more.
+    """
+
+    question: str
+    text: str
+    target: TargetPart
+    deadline: Deadline
+    latest: float
+    deliver: Callable[[ArchiveResponse], None]
+    snapshot: Snapshot
+    use_cache: bool = False
+    share: bool = False
+    paced: bool = False
+    judged: bool = True
+    ask_again: Callable[[Archive], None] | None = None
+    in_flight: int = 0
+    is_under_way: bool = False
+    waits: list[float] = []
+
+
+class Query(Struct, eq=False):
+    """One query to one Archive, at `path`.
+
+    `others`: who else waits for its response. `for_all_at`: when an answer came that may be given to every reader (time
+    of the loop), and whether it `holds` anything.
+    """
+
+    archive: Archive
+    path: TargetPart
+    batch: QueryBatch
+    others: list[tuple[Archive, QueryBatch]] | None = None
+    for_all_at: float | None = None
+    holds: bool = False
+
+
+class QueriesUnderWay(Struct, eq=False):
+    """What is asked for one reader, while any of it is in flight.
+
+    `sent`: the last query to each Archive, unless it failed or its answer may not be used again; `batches`: how many
+    have queries in flight (counted so, since of a hundred queries each costs).
+    """
+
+    sent: dict[str, Query] = {}
+    batches: int = 0
+
+
+class QuestionUnderWay(QueriesUnderWay):
+    """The same for all readers; `readers`: those of each, by the text of their queries."""
+
+    readers: dict[str, QueriesUnderWay] = {}
+
+    def seen_by(self, text: str) -> dict[str, Query]:
+        """The queries that one with this text may join, by Archive; rather those for the same reader."""
+        own = self.readers.get(text)
+        return self.sent if own is None else {**self.sent, **own.sent}
