@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from hashlib import blake2b
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Final
 
 import ibi
 from ibi.errors import ParseError
@@ -38,13 +38,6 @@ if TYPE_CHECKING:
 _DIGEST_BYTES: Final = 8
 _NEVER_READ: Final = -1
 _NO_CLIENT: Final = ("0.0.0.0",)  # noqa: S104 - a placeholder: the address of a reader is never written down
-
-
-class PolicySnapshot(NamedTuple):
-    """When a resolution began (POSIX seconds), and the digest of settings and Archives at that moment."""
-
-    now: float
-    digest: bytes
 
 
 class CachePolicy:
@@ -102,29 +95,25 @@ class CachePolicy:
             text = repr((ibi.__version__, self._settings, facts))
             self.digest = blake2b(text.encode(), digest_size=_DIGEST_BYTES).digest()
 
-    def snapshot(self) -> PolicySnapshot:
-        """Take this before a resolution begins, for `offer`."""
-        if self.generation[0] != self.generation_read:
-            self.refresh()
-        return PolicySnapshot(self._knowledge.now(), self.digest)
-
     def offer(
         self,
         request: Request,
         outcome: Outcome,
         decision: Redirect,
         response: Response,
-        since: PolicySnapshot,
         *,
         by_language: bool,
     ) -> None:
         """Put a redirect that rests on nothing but cached answers into the redirect cache. Returns at once."""
-        if self.generation[0] != self.generation_read:
+        if self.generation[0] != self.generation_read or outcome.archives is not self._archives:
             self.refresh()
         target = request.target.encode("latin-1")
-        if not _is_plain(target) or since.digest != self.digest:
+        # Nor if an Archive has come or left meanwhile: the key would stand for others than were asked.
+        if not _is_plain(target) or outcome.archives is not self._archives:
             return
-        found = [self._source(each.query, one, since) for each in outcome.rounds for one in each.queried]
+        found = [
+            self._source(each.query, one, outcome.began) for each in outcome.rounds for one in each.queried
+        ]
         sources = [source for source in found if source is not None]
         chosen = decision.archive.name
         if len(sources) < len(found) or not _contains(decision, sources) or chosen not in self.by_name:
@@ -139,13 +128,13 @@ class CachePolicy:
         number = outcome_number(len(outcome.rounds), outcome.hint)
         redirects.put(key, number, sources, response.whole(), query)
 
-    def _source(self, query: UrlRequest, archive: Archive, since: PolicySnapshot) -> Source | None:
-        """The answer of an Archive to a query, if it was cached before that was asked and still is."""
+    def _source(self, query: UrlRequest, archive: Archive, began: float) -> Source | None:
+        """The answer of an Archive to a query, if it was cached before the resolution began and still is."""
         if archive.name not in self.by_name:
             return None
         text = question(query)
         kept = self._knowledge.cache.answer(archive.service, text)
-        if kept is None or kept.heard > since.now or kept.fresh_until <= since.now:
+        if kept is None or kept.heard > began or kept.fresh_until <= began:
             return None
         return Source(key_of(archive.service, text), kept)
 

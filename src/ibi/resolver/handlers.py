@@ -99,9 +99,6 @@ class Handlers:
         refusal = self._refusal(persistent, client)
         if refusal is not None:
             return self._site.alert(request, refusal)
-        # Where the original is required, every Archive is asked each time: nothing may be cached.
-        policy = None if url.original_required else self.cache_policy
-        before = policy.snapshot() if policy is not None else None
         prefetched = request.only_prefetched
         looks_only = request.method != "GET" or prefetched
         outcome = await self._resolve(url, persistent, request, client, looks_only=looks_only)
@@ -118,10 +115,14 @@ class Handlers:
             if request.method == "GET"
             else None,
         )
-        if policy is None or before is None or isinstance(decision, UpstreamRedirect):
-            return response
-        if decision.reused and not outcome.cost:  # it rests on nothing but cached answers
-            policy.offer(request, outcome, decision, response, before, by_language=by_language)
+        # A redirect that rests on nothing but cached answers; a required original never does.
+        if (
+            isinstance(decision, Redirect)
+            and decision.reused
+            and not outcome.cost
+            and self.cache_policy is not None
+        ):
+            self.cache_policy.offer(request, outcome, decision, response, by_language=by_language)
         return response
 
     async def explain(self, request: Request) -> Response:

@@ -108,7 +108,8 @@ class Outcome(Struct, eq=False):
     """What a resolution came to.
 
     `decision`: a redirect or an alert. `trace`: how it went, for pages. `rounds`: those that were held. `cost`: queries
-    that were not answered from the cache. `hint`: whether the Archives asked first knew the item.
+    that were not answered from the cache. `hint`: whether the Archives asked first knew the item. `began`: when it
+    began, in POSIX seconds, and `archives`: who was included then.
     """
 
     decision: Redirect | UpstreamRedirect | Alert
@@ -116,6 +117,8 @@ class Outcome(Struct, eq=False):
     rounds: Sequence[Round] = ()
     cost: int = 0
     hint: Hint = "none"
+    began: float = 0.0
+    archives: Sequence[Archive] | None = None
 
     @property
     def cached(self) -> Literal["", "fresh", "stale", "negative"]:
@@ -173,6 +176,7 @@ class Resolver:
         """
         clock, members, policy = asyncio.get_running_loop().time, self._members(), self._policy
         began, snapshot = clock(), self._knowledge.cache.snapshot()
+        now, archives = self._knowledge.now(), self._included
         reuse = policy.remembers and not url.original_required
         trace = Trace(persistent, policy, original_required=url.original_required, in_full=in_full)
         # Languages are parsed only where the URL leaves a choice: in a relation.
@@ -201,7 +205,7 @@ class Resolver:
                 self._knowledge.put_not_known(decision, query, members.version, seconds, snapshot)
             decision = self._record(decision, url)
         hint: Hint = "none" if rounds[0].first == "everybody" else "right" if rounds[0].hit else "wrong"
-        return Outcome(decision, trace, rounds, sum([each.sent for each in rounds]), hint)
+        return Outcome(decision, trace, rounds, sum([each.sent for each in rounds]), hint, now, archives)
 
     async def _round(
         self, resolution: Resolution, trace: Trace, terms: Terms, *, may_go_on: bool
