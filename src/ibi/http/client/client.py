@@ -17,6 +17,7 @@ from ibi.http.client.request import (
     AT_DESTINATION,
     BOTH,
     LOOP_NAME,
+    NO_SLOT,
     Deadline,
     OutgoingRequest,
     Slots,
@@ -108,12 +109,15 @@ class Client:
         usual = not headers and loop is LOOP_NAME
         rest = destination.usual if usual else destination.head + more_of(headers, loop)
         message = written(target, rest, limits.target)
-        outgoing = OutgoingRequest(self, destination, message, deadline, done)
-        deadline.add(outgoing)
+        slots = NO_SLOT
         # Nearly always both slots are free: then they are taken without a call, for each of 1,000 Archives of a round.
         if taken < near.most and all_slots.taken < all_slots.most:
             near.taken = taken + 1
             all_slots.taken += 1
+            slots = BOTH
+        outgoing = OutgoingRequest(self, destination, message, deadline, done, slots)
+        deadline.add(outgoing)
+        if slots:
             self._send(outgoing, now)
         elif near.acquire(outgoing):
             self._take_second_slot(outgoing)
@@ -138,11 +142,11 @@ class Client:
     def _take_second_slot(self, outgoing: OutgoingRequest) -> None:
         outgoing.slots = AT_DESTINATION
         if self._slots.acquire(outgoing):
+            outgoing.slots = BOTH
             self._send(outgoing, outgoing.deadline.now())
 
     def _send(self, outgoing: OutgoingRequest, now: float) -> None:
         """Send a request that has both slots over a connection at rest, or over a new one."""
-        outgoing.slots = BOTH
         idle, oldest = outgoing.destination.idle, now - self._limits.kept
         while idle and idle[0].idle_since < oldest:
             idle.popleft().abort()
@@ -202,6 +206,7 @@ class Client:
         if outgoing.slots == BOTH:
             follower = self._slots.release()
             if follower is not None:
+                follower.slots = BOTH
                 self._send(follower, follower.deadline.now())
         else:
             self._slots.remove(outgoing)

@@ -84,7 +84,7 @@ def written(target: Target, end: bytes, longest: int) -> bytes:
     path, query = (target_part(target), b"") if isinstance(target, str) else target
     if not path.startswith(b"/") or len(path) + len(query) > longest:
         raise ValueError(_BAD_TARGET)
-    return b"GET " + path + query + end
+    return b"".join((b"GET ", path, query, end))
 
 
 _BAD_TARGET = "a target starts with '/' and has only visible ASCII characters, not too many"
@@ -218,7 +218,7 @@ class OutgoingRequest(Struct, eq=False):
             return
         self.ended = True
         self.deadline.remove(self)
-        connection, self.connection = self.connection, None
+        connection = self.connection
         if self.connecting is not None:
             self.connecting.cancel()
         # An answer that is half read cannot be told from the beginning of the next one (threat T34).

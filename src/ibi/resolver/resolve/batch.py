@@ -74,12 +74,20 @@ class QueriesUnderWay(Struct, eq=False):
     batches: int = 0
 
 
-class QuestionUnderWay(QueriesUnderWay):
-    """The same for all readers; `readers`: those of each, by the text of their queries."""
+class QuestionUnderWay(Struct, eq=False):
+    """The same for all readers; `readers`: those of each, by the text of their queries.
+
+    `sent` is None until a second reader asks: a single one needs no copy of its own queries.
+    """
 
     readers: dict[str, QueriesUnderWay] = {}
+    sent: dict[str, Query] | None = None
+    batches: int = 0
 
     def seen_by(self, text: str) -> dict[str, Query]:
         """The queries that one with this text may join, by Archive; rather those for the same reader."""
         own = self.readers.get(text)
+        if self.sent is None:
+            (own,) = self.readers.values()
+            return own.sent
         return self.sent if own is None else {**self.sent, **own.sent}

@@ -16,7 +16,7 @@ from ibi.resolver.resolve.batch import QueriesUnderWay, QuestionUnderWay
 from ibi.resolver.resolve.policy import MOST_LIKELY
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Mapping, Sequence
+    from collections.abc import Collection, Sequence
 
     from ibi.resolver.cache.answers import AnswerCache
     from ibi.resolver.model.archive import Archive, Source
@@ -50,18 +50,24 @@ class Collapsing:
         """Forget what is known of Archives that are not among these."""
         self.reusable = {name: known for name, known in self.reusable.items() if name in included}
 
-    def enter(self, batch: QueryBatch, sent: Mapping[str, Query]) -> None:
+    def enter(self, batch: QueryBatch, queries: Sequence[Query]) -> None:
         """Let others join these queries of a batch, which are in flight from now on."""
         question = self.under_way.get(batch.question)
         if question is None:
             question = self.under_way[batch.question] = QuestionUnderWay()
         reader = question.readers.get(batch.text)
         if reader is None:
+            if question.sent is None and question.readers:
+                question.sent = {**question.seen_by(batch.text)}
             reader = question.readers[batch.text] = QueriesUnderWay()
-        for each in (question, reader):
-            each.sent.update(sent)
-            each.batches += not batch.is_under_way
-        batch.is_under_way = True
+        sent = {query.archive.service: query for query in queries}
+        reader.sent.update(sent)
+        if question.sent is not None:
+            question.sent.update(sent)
+        if not batch.is_under_way:
+            batch.is_under_way = True
+            question.batches += 1
+            reader.batches += 1
 
     def leave(self, batch: QueryBatch) -> None:
         """Take a batch out: none of its queries is in flight any more. With the last batch, all is forgotten."""
@@ -72,18 +78,17 @@ class Collapsing:
         reader.batches -= 1
         if not reader.batches:
             del question.readers[batch.text]
-            reader.sent.clear()
         if not question.batches:
             del self.under_way[batch.question]
-            question.sent.clear()
 
     def drop(self, query: Query) -> None:
         """Let others join a query no longer: it failed, or its answer is for one reader."""
         batch = query.batch
         question = self.under_way[batch.question]
-        for each in (question, question.readers.get(batch.text)):
-            if each is not None and each.sent.get(query.archive.service) is query:
-                del each.sent[query.archive.service]
+        reader = question.readers.get(batch.text)
+        for sent in (question.sent, None if reader is None else reader.sent):
+            if sent is not None and sent.get(query.archive.service) is query:
+                del sent[query.archive.service]
 
     def covers(self, archives: Sequence[Archive], question: str, text: str, now: float) -> bool:
         """Whether nearly all of these need not be asked, since others ask the same."""

@@ -90,7 +90,7 @@ class Queries:
         A query that is no longer waited for still ends in its own time, so that no Archive can tell what its answer was
         for (RES-03).
         """
-        outgoing: dict[str, Query] = {}
+        outgoing: list[Query] = []
         shared: dict[str, Query] | None = None
         if batch.share and batch.question in self._collapsing.under_way:
             shared = self._collapsing.under_way[batch.question].seen_by(batch.text)
@@ -102,7 +102,7 @@ class Queries:
             known = paths.get(archive.service)
             if known is None or known[0] is not archive:
                 known = paths[archive.service] = archive, target_part(f"/{archive.name}")
-            outgoing[archive.service] = Query(archive, known[1], batch)
+            outgoing.append(Query(archive, known[1], batch))
         if outgoing:
             self._start(batch, outgoing)
 
@@ -135,7 +135,7 @@ class Queries:
     def _probed(self, archive: Archive, batch: QueryBatch, answers: bool) -> None:  # noqa: FBT001 - the only argument of a callback
         """Send the query that waited for a probe, if the Archive has answered that."""
         if answers:
-            self._start(batch, {archive.service: Query(archive, target_part(f"/{archive.name}"), batch)})
+            self._start(batch, [Query(archive, target_part(f"/{archive.name}"), batch)])
         else:
             self._sleeps(archive, batch)
 
@@ -152,7 +152,7 @@ class Queries:
             error = circuit.why
         batch.deliver(ArchiveResponse(archive, None, error, batch.deadline.now(), "breaker"))
 
-    def _start(self, batch: QueryBatch, outgoing: dict[str, Query]) -> None:
+    def _start(self, batch: QueryBatch, outgoing: Sequence[Query]) -> None:
         """Count these as in flight, although they may still wait for the pacer; others may join them from now on."""
         if self._lag.beat is None or batch.deadline.begun > self._lag.beat.when():
             self._lag.begin()
@@ -161,12 +161,12 @@ class Queries:
         if batch.share:
             self._collapsing.enter(batch, outgoing)
         if batch.paced:
-            self._pacer.add(outgoing.values())
+            self._pacer.add(outgoing)
         else:
             self._unpaced += len(outgoing)
-            self._send(outgoing.values())
+            self._send(outgoing)
 
-    def _send(self, outgoing: Iterable[Query]) -> None:
+    def _send(self, outgoing: Sequence[Query]) -> None:
         ask, received, now = self._client.ask, self._received, asyncio.get_running_loop().time()
         for each in outgoing:
             batch = each.batch
@@ -215,7 +215,8 @@ class Queries:
         batch, service = outgoing.batch, outgoing.archive.service
         now = batch.deadline.now()
         if not answer.pairs:
-            outgoing.for_all_at = now
+            if batch.share:  # else no other query joins this one
+                outgoing.for_all_at = now
         elif seconds := lifetime(reply, answer):
             self._cache.put(service, batch.question, reply.body, seconds, batch.snapshot)
             self._collapsing.reusable[service] = True
@@ -254,7 +255,7 @@ class Queries:
                 batch.waits.clear()
             if batch.is_under_way:
                 self._collapsing.leave(batch)
-        if outgoing.for_all_at is None and batch.question in self._collapsing.under_way:
+        if batch.share and outgoing.for_all_at is None and batch.question in self._collapsing.under_way:
             self._collapsing.drop(outgoing)
         if self.fair_queue.queues:
             self.fair_queue.serve()

@@ -314,7 +314,8 @@ class Resolution:
 
     def _coverage(self) -> Coverage:
         """How many Archives have answered or were silent."""
-        return Coverage(len(self._answered | self._silent.keys()), tuple(self._silent.values()))
+        queried = self._answered.union(self._silent) if self._silent else self._answered
+        return Coverage(len(queried), tuple(self._silent.values()))
 
     def _redirect(self, archive: Archive, answer: UrlList, found: WantedEntry) -> Redirect:
         entry = found.entry
