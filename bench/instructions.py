@@ -44,6 +44,7 @@ KNOWN: Final = 200
 _COUNTED: Final = re.compile(r"I\s+refs:\s+([\d,]+)")
 _LISTENS: Final = re.compile(r"http://127\.0\.0\.1:(\d+)")
 _START_SECONDS: Final = 180.0
+_ORDER: Final = {"PYTHONHASHSEED": "1"}  # the same look-ups collide in every run
 _SETTLE_SECONDS: Final = 4.0  # what a server does after its start, and after the last request
 
 if TYPE_CHECKING:
@@ -146,7 +147,7 @@ def _importing(setting: Setting) -> Counted:
         write_items(lines, "large", items)
         words = ("archive", "import", "--data", data, "--format", "jsonl", lines)
         done = subprocess.run(  # noqa: S603 - our own command
-            _command(setting, words), capture_output=True, text=True, env=side.env, check=True
+            _command(setting, words), capture_output=True, text=True, env=side.env | _ORDER, check=True
         )
         return _result(done.stderr)
 
@@ -179,7 +180,7 @@ def _watched(
     command = _command(setting, (kind, "serve", "--data", data, "--bind", "127.0.0.1:0", *words))
     with log.open("wb") as output:
         process = subprocess.Popen(  # noqa: S603 - our own command
-            command, stdout=output, stderr=output, env=side.env | {"PYTHONHASHSEED": "1"}
+            command, stdout=output, stderr=output, env=side.env | _ORDER
         )
     try:
         until = time.monotonic() + _START_SECONDS

@@ -46,7 +46,8 @@ def check_answers(
 
     `lookup` finds the other items; `filtered`: whether answers hold only what a request needs.
     """
-    if holding.deleted or max(len(holding.translations), len(holding.formats)) <= _FEW:
+    few = len(holding.translations) <= _FEW and len(holding.formats) <= _FEW
+    if few or holding.deleted:
         return
 
     def found(name: Name) -> Holding | None:

@@ -134,6 +134,7 @@ ELEMENTS = (
     "identifier", "source", "language", "relation", "coverage", "rights",
 )  # fmt: skip
 """The elements, in the order in which they are shown."""
+_KNOWN = frozenset(ELEMENTS)
 
 _HEAD = """<?xml version="1.0" encoding="UTF-8"?>
 <oai_dc:dc xmlns:oai_dc="http://www.openarchives.org/OAI/2.0/oai_dc/"
@@ -153,7 +154,7 @@ def read_dublin_core(value: Any) -> dict[str, tuple[MetadataValue, ...]]:
     """
     if not isinstance(value, dict):
         raise BadItem("metadata is an object: an element and its values, such as title")
-    odd = sorted(set(value) - set(ELEMENTS))
+    odd = sorted(value.keys() - _KNOWN)
     if odd:
         raise BadItem("{name} is not one of the fifteen elements of Dublin Core", name=odd[0])
     read = {name: _statements(name, value[name]) for name in ELEMENTS if name in value}
@@ -172,7 +173,7 @@ def write_oai_dc(metadata: Mapping[str, tuple[MetadataValue, ...]]) -> bytes:
 
 def _statements(name: str, value: Any) -> tuple[MetadataValue, ...]:
     values = value if isinstance(value, list) else [value]
-    return tuple(_statement(name, each) for each in values)
+    return tuple([_statement(name, each) for each in values])
 
 
 def _statement(name: str, value: Any) -> MetadataValue:
