@@ -193,9 +193,10 @@ class Resolver:
         decision: Decision = query
         rounds: list[Round] = []
         while isinstance(decision, UrlRequest):
-            size = len(self._members().regular)
-            queried = sum([len(each.queried) for each in rounds]) + 2 * size  # after this round and one more
-            may_go_on = queried <= max(MOST_QUERIES, _ROUNDS_AT_LEAST * size)
+            size, queried = len(self._members().regular), sum([len(each.queried) for each in rounds])
+            may_go_on = queried + 2 * size <= max(
+                MOST_QUERIES, _ROUNDS_AT_LEAST * size
+            )  # with this and one more
             decision, round_ = await self._round(resolution, trace, terms, may_go_on=may_go_on)
             rounds.append(round_)
         trace.milliseconds = round((clock() - began) * 1000)
