@@ -27,6 +27,7 @@ settings.register_profile(
     "ours", deadline=None, suppress_health_check=[HealthCheck.too_slow], print_blob=True
 )
 settings.register_profile("fewer", settings.get_profile("ours"), max_examples=20)  # on a second Python
+settings.register_profile("few", settings.get_profile("ours"), max_examples=10)  # in the quick tier
 settings.load_profile("ours")
 
 

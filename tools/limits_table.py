@@ -20,6 +20,7 @@ import re
 import sys
 import tokenize
 from dataclasses import dataclass
+from functools import cache
 from itertools import groupby
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -75,6 +76,7 @@ class LimitEntry:
         return not self.name.startswith("_")
 
 
+@cache
 def limits() -> list[LimitEntry]:
     """Return every limit of the source, by module."""
     found: list[LimitEntry] = []
@@ -108,7 +110,6 @@ def _shown(value: float) -> str:
 
 def _of_module(module: str, text: str) -> Iterator[LimitEntry]:
     tree = ast.parse(text)
-    comments = _comments(text)
     whole = ast.get_docstring(tree) or ""
     for owner, body in _bodies(tree):
         for statement, follower in zip(body, [*body[1:], None], strict=True):
@@ -118,7 +119,7 @@ def _of_module(module: str, text: str) -> Iterator[LimitEntry]:
             docstring = _docstring(follower)
             if not (owner or _NAME.fullmatch(name) or (docstring and name.isupper())):
                 continue
-            description = docstring or comments.get(statement.end_lineno or 0, "")
+            description = docstring or _comments(text).get(statement.end_lineno or 0, "")
             value = _value(module, owner, name)
             if value is not None:
                 threats = tuple(dict.fromkeys(_THREAT.findall(description) or _THREAT.findall(whole)))
@@ -149,6 +150,7 @@ def _docstring(statement: ast.stmt | None) -> str:
     return ""
 
 
+@cache  # several constants of a module ask; most modules have docstrings alone
 def _comments(text: str) -> dict[int, str]:
     """Return the comments by their lines; one that stands alone belongs to the line below it, too."""
     found: dict[int, str] = {}

@@ -5,7 +5,8 @@ from __future__ import annotations
 import ast
 import re
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
+from functools import cache
 
 import pytest
 
@@ -55,11 +56,14 @@ CLOCKS = frozenset(
 CLOCK_METHODS = frozenset({"now", "utcnow", "today"})  # of datetime and date
 
 
-def _ours(module: Module) -> Iterator[tuple[str, int]]:
+@cache
+def _ours(module: Module) -> tuple[tuple[str, int], ...]:
     """(Name below `ibi`, line) of every module of ours that this one imports."""
-    for name, line in imported(module, MODULES).items():
-        if name == "ibi" or name.startswith("ibi."):
-            yield name.removeprefix("ibi").removeprefix("."), line
+    return tuple(
+        (name.removeprefix("ibi").removeprefix("."), line)
+        for name, line in imported(module, MODULES).items()
+        if name == "ibi" or name.startswith("ibi.")
+    )
 
 
 def _dotted(node: ast.AST) -> str:
@@ -74,7 +78,7 @@ def _dotted(node: ast.AST) -> str:
 
 def _faults(module: Module, wrong: Callable[[ast.AST], str | None]) -> list[str]:
     """ "path:line what" for every node that is wrong."""
-    found = ((node, wrong(node)) for node in ast.walk(module.tree))
+    found = ((node, wrong(node)) for node in module.nodes)
     return [f"{module.shown}:{getattr(node, 'lineno', 0)} {what}" for node, what in found if what]
 
 
@@ -229,11 +233,11 @@ def test_the_real_clock_is_read_only_where_services_are_put_together(module: Mod
     assert _faults(module, looks) == []
 
 
-def _docstrings(tree: ast.Module) -> set[ast.AST]:
+def _docstrings(module: Module) -> set[ast.AST]:
     owners = (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
     return {
         node.body[0].value
-        for node in ast.walk(tree)
+        for node in module.nodes
         if isinstance(node, owners) and node.body and isinstance(node.body[0], ast.Expr)
     }
 
@@ -242,7 +246,7 @@ def _docstrings(tree: ast.Module) -> set[ast.AST]:
 def test_sql_is_written_only_in_its_modules(module: Module) -> None:
     if any(within(module.name, place) for place in SQL_MODULES):
         return
-    comments = _docstrings(module.tree)
+    comments = _docstrings(module)
 
     def speaks(node: ast.AST) -> str | None:
         if isinstance(node, ast.Constant) and isinstance(node.value, str) and node not in comments:

@@ -46,7 +46,7 @@ def _functions(node: ast.AST, prefix: str) -> Iterator[tuple[str, Definition]]:
             yield from _functions(child, f"{prefix}.{child.name}")
         elif isinstance(child, ast.ClassDef):
             yield from _functions(child, f"{prefix}.{child.name}")
-        else:
+        elif not isinstance(child, ast.expr):  # no function is defined inside an expression
             yield from _functions(child, prefix)
 
 
@@ -187,7 +187,8 @@ def test_a_silenced_check_names_its_code_and_its_reason() -> None:
     mute = []
     for path in _python_files():
         text = path.read_text(encoding="utf-8")
-        if not SILENCED.search(text):  # to look at tokens takes a hundred times as long
+        # To look at tokens takes a hundred times as long, and is needed only to see what is a comment.
+        if all(WITH_REASON.search(line) for line in text.splitlines() if SILENCED.search(line)):
             continue
         for token in tokenize.generate_tokens(io.StringIO(text).readline):
             comment = token.string if token.type == tokenize.COMMENT else ""

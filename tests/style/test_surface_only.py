@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from support.style.layers import ROOT
+from support.style.words import nodes_of
 
 NOT_OURS = {
     "_replace": "a named tuple's own; without the underscore it could be a field",
@@ -54,7 +55,7 @@ def _is_private(name: object) -> bool:
 
 def touched(text: str) -> Iterator[tuple[int, str]]:
     """Yield (line, name) of each private name of another: reached by a point, imported, or named in a string."""
-    nodes = list(ast.walk(ast.parse(text)))
+    nodes = nodes_of(ast.parse(text))
     typing = {id(node.args[0]) for node in nodes if isinstance(node, ast.Call) and _makes_variable(node)}
     for node in nodes:
         names: list[object] = []

@@ -11,6 +11,8 @@ from dataclasses import dataclass
 from functools import cache, cached_property
 from pathlib import Path
 
+from support.style.words import nodes_of
+
 ROOT = Path(__file__).resolve().parents[3]
 SOURCE = ROOT / "src" / "ibi"
 
@@ -80,6 +82,11 @@ class Module:
     def tree(self) -> ast.Module:
         """Its syntax tree; parsed only when a test asks, because every worker collects all of them."""
         return ast.parse(self.text, filename=str(self.path))
+
+    @cached_property
+    def nodes(self) -> list[ast.AST]:
+        """Every node of that tree: a dozen tests look at all of them."""
+        return nodes_of(self.tree)
 
     @property
     def full(self) -> str:
@@ -151,7 +158,7 @@ def imported(module: Module, known: dict[str, Module]) -> dict[str, int]:
     `from ibi.archive.model import item` counts as `ibi.archive.model.item` where that is a module.
     """
     found: dict[str, int] = {}
-    for node in ast.walk(module.tree):
+    for node in module.nodes:
         if isinstance(node, ast.Import):
             for alias in node.names:
                 found.setdefault(alias.name, node.lineno)

@@ -162,6 +162,7 @@ _PROSE: Final = re.compile(rf"\b(?:{'|'.join(sorted(_IN_PROSE, key=len, reverse=
 _PARTS: Final = _plurals(EVERYWHERE) | _plurals(IN_NAMES)
 _PART: Final = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+")
 _NAME: Final = re.compile(r"[^\W\d]\w*")
+_AFTER_A_SHARP: Final = re.compile("#.*")
 _LETTERS: Final = re.compile("[a-z]+")
 _SINGLE: Final = frozenset(word for word in _IN_PROSE if " " not in word)
 _SEVERAL: Final = tuple(words for words in _IN_PROSE if " " in words)
@@ -197,17 +198,49 @@ class _Module(NamedTuple):
     sentences: list[tuple[int, str]]
 
 
+# What holds no node, or one that says nothing: names, numbers, contexts, operators.
+_BARE: Final = frozenset(
+    "arg asname attr conversion ctx id kind level module name op ops type_comment".split()
+)
+
+
+_HOLDING: Final = {
+    kind: tuple(field for field in kind._fields if field not in _BARE and kind is not ast.Constant)
+    for kind in vars(ast).values()
+    if isinstance(kind, type) and issubclass(kind, ast.AST)
+}
+
+
+def nodes_of(tree: ast.AST) -> list[ast.AST]:
+    """Every node of a tree but contexts and operators, in no particular order; far faster than `ast.walk`."""
+    found: list[ast.AST] = []
+    open_nodes = [tree]
+    while open_nodes:
+        node = open_nodes.pop()
+        found.append(node)
+        for field in _HOLDING[type(node)]:
+            value = getattr(node, field)
+            if isinstance(value, ast.AST):
+                open_nodes.append(value)
+            elif isinstance(value, list):
+                open_nodes += [each for each in value if isinstance(each, ast.AST)]
+    return found
+
+
+_TELLING: Final = frozenset(
+    (
+        *(ast.Name, ast.Attribute, ast.arg, ast.alias, ast.Expr),
+        *(ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef),
+    )
+)
+
+
 def _read(tree: ast.Module) -> _Module:
     """Gather names, classes and docstrings, those of attributes as well, in one walk: the files are many."""
     names, classes, sentences = [], [], []
-    nodes: list[ast.AST] = [tree]
-    while nodes:  # twice as fast as `ast.walk`
-        node = nodes.pop()
-        for value in vars(node).values():
-            if isinstance(value, ast.AST):
-                nodes.append(value)
-            elif isinstance(value, list):
-                nodes += [each for each in value if isinstance(each, ast.AST)]
+    for node in nodes_of(tree):
+        if type(node) not in _TELLING:
+            continue
         match node:
             case ast.Name(ctx=ast.Store()):
                 names.append((node.lineno, node.id))
@@ -229,6 +262,8 @@ def _read(tree: ast.Module) -> _Module:
 
 def _comments(text: str) -> Iterator[tuple[int, str]]:
     """The comments of a module; other strings than docstrings are data, or shown to people."""
+    if not _may_hold("\n".join(_AFTER_A_SHARP.findall(text))):  # to look at tokens costs more than all else
+        return
     for token in tokenize.generate_tokens(io.StringIO(text).readline):
         if token.type == tokenize.COMMENT:
             yield token.start[0], token.string
@@ -248,7 +283,7 @@ def of_module(path: str, text: str) -> Iterator[WordFound]:
     for line, name in module.classes:
         if name in BARE_CLASSES:
             yield WordFound(path, line, f"class {name}", BARE_CLASSES[name])
-    if not in_sentences:  # most modules; to look at tokens costs more than all else
+    if not in_sentences:  # most modules
         return
     for line, sentence in [*module.sentences, *_comments(text)]:
         yield from (WordFound(path, line + below, word, to) for below, word, to in in_prose(sentence))

@@ -193,12 +193,7 @@ class Resolver:
         decision: Decision = query
         rounds: list[Round] = []
         while isinstance(decision, UrlRequest):
-            size, queried = len(self._members().regular), sum([len(each.queried) for each in rounds])
-            may_go_on = queried + 2 * size <= max(
-                MOST_QUERIES, _ROUNDS_AT_LEAST * size
-            )  # with this and one more
-            decision, round_ = await self._round(resolution, trace, terms, may_go_on=may_go_on)
-            rounds.append(round_)
+            decision = await self._round(resolution, trace, terms, rounds)
         trace.milliseconds = round((clock() - began) * 1000)
         if isinstance(decision, Alert):
             if reuse and resolution.rounds == 1 and members is self._members():
@@ -209,9 +204,9 @@ class Resolver:
         return Outcome(decision, trace, rounds, sum([each.sent for each in rounds]), hint, now, archives)
 
     async def _round(
-        self, resolution: Resolution, trace: Trace, terms: Terms, *, may_go_on: bool
-    ) -> tuple[Decision, Round]:
-        """Hold one round. Return what it comes to: a redirect, an alert, or the query of the next one."""
+        self, resolution: Resolution, trace: Trace, terms: Terms, rounds: list[Round]
+    ) -> Decision:
+        """Hold one round after `rounds`. Return what it comes to: redirect, alert, or the query of the next one."""
         if trace.steps and not trace.in_full:
             trace.steps[-1].forget_answers()
         query, members, policy, knowledge = resolution.query, self._members(), self._policy, self._knowledge
@@ -231,11 +226,15 @@ class Resolver:
         if members.away and policy.remembers:
             self._miss(resolution, step, hint)
         round_ = Round(self._queries, self._times, self._members, plan, query, terms)
+        rounds.append(round_)
         decision: Decision | None = await self._hear(resolution, round_, step)
         step.queried = round_.queried
         for archive in resolution.replaced:
             self._queries.doubt(archive)
         if decision is None:
+            size = len(members.regular)
+            queried = sum([len(each.queried) for each in rounds]) + size  # with one round more
+            may_go_on = queried <= max(MOST_QUERIES, _ROUNDS_AT_LEAST * size)
             decision = self._close(resolution, round_, step, terms, may_go_on=may_go_on)
         if policy.remembers and isinstance(decision, Alert) and decision.kind is AlertKind.SUSPECT_ORIGINALS:
             knowledge.dispute(query, step.responses)
@@ -243,7 +242,7 @@ class Resolver:
             knowledge.learn(query, hint, step.responses, decision, policy, members)
         if isinstance(decision, Redirect) and len(decision.url) + len(trace.url) > SURELY_SHORT:
             decision = _if_acknowledged(decision, trace.url)
-        return decision, round_
+        return decision
 
     def _close(
         self, resolution: Resolution, round_: Round, step: Step, terms: Terms, *, may_go_on: bool
