@@ -15,8 +15,9 @@ from ibi.resolver.resolve.collapsing import LONGEST_HEARD
 from ibi.resolver.resolve.resolution import Redirect as Sent
 from proofs.resolution.answers import ArchiveAnswer, choose, lives, offered, qualifier, speaks_for_itself
 from proofs.resolution.oracle import MOST_ROUNDS, satisfies
-from proofs.resolution.stage import STALE, TIMES
+from proofs.resolution.stage import STALE
 from proofs.resolution.watching import text_pairs
+from support.resolver.parts import TIMES
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence

@@ -21,8 +21,9 @@ from ibi.resolver.resolve.resolution import Resolution
 from proofs.common.report import Report, Scale
 from proofs.resolution.cast import READER, RESOLVER, Archive, ScriptedReply, rep
 from proofs.resolution.oracle import Question, Reader
-from proofs.resolution.stage import TIMES, Scene, Stage
+from proofs.resolution.stage import Scene, Stage
 from proofs.resolution.wire import Conduct, VirtualLoop, Wire
+from support.resolver.parts import TIMES
 
 if TYPE_CHECKING:
     from ibi.protocol.url_list import UrlList

@@ -19,9 +19,9 @@ from ibi.resolver.resolve.policy import Policy
 from ibi.resolver.resolve.queries import Queries
 from ibi.resolver.resolve.resolution import Redirect as Sent
 from ibi.resolver.resolve.resolution import Resolution
-from ibi.resolver.resolve.round import Times
 from proofs.resolution.cast import RESOLVER
 from proofs.resolution.watching import Watch, watched
+from support.resolver.parts import TIMES
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -31,7 +31,6 @@ if TYPE_CHECKING:
     from proofs.resolution.oracle import Question, Reader
     from proofs.resolution.wire import Exchange, VirtualLoop, Wire
 
-TIMES = Times(per_archive=3.0, overall=5.0, hedge=0.1, grace=0.15, stale_after=1.6, negative=60)
 STALE = 86_400.0
 
 

@@ -14,6 +14,7 @@ import pytest
 
 import coverage_table
 from support.style.layers import ROOT, modules
+from support.style.words import nodes_of
 
 SKIPPED = {".git", "__pycache__", "node_modules", "dist", "build"}
 
@@ -124,6 +125,37 @@ def test_architecture_and_contributing_name_only_packages_and_functions_that_exi
     named = _names_of_ours(_read("ARCHITECTURE.md") + _read("CONTRIBUTING.md"))
     assert [name for name in named if not _exists(name)] == []
     assert set(named) >= OUR_PACKAGES
+
+
+def _members_of_classes() -> dict[str, set[str]]:
+    """Class of ours -> the names of its methods and attributes, those of all classes of this name together."""
+    members: dict[str, set[str]] = {}
+    for module in modules().values():
+        for node in module.nodes:
+            if not isinstance(node, ast.ClassDef):
+                continue
+            names = members.setdefault(node.name, set())
+            for inner in nodes_of(node):
+                if isinstance(inner, ast.FunctionDef | ast.AsyncFunctionDef):
+                    names.add(inner.name)
+                elif isinstance(inner, ast.Name | ast.Attribute) and isinstance(inner.ctx, ast.Store):
+                    names.add(inner.id if isinstance(inner, ast.Name) else inner.attr)
+    return members
+
+
+def _missing_members(text: str, members: dict[str, set[str]]) -> list[str]:
+    named = re.findall(r"`(?:[a-z]\w*\.)*([A-Z]\w+)\.(\w+)`", text)
+    return [f"{owner}.{name}" for owner, name in named if name not in members.get(owner, {name})]
+
+
+def test_documents_name_only_methods_that_exist() -> None:
+    """Decisions keep the names of their day."""
+    members = _members_of_classes()
+    pages = [path for path in _walk(ROOT) if path.suffix == ".md" and "decisions" not in path.parts]
+    assert [
+        f"{_name(path)}: {name}" for path in pages for name in _missing_members(_read(_name(path)), members)
+    ] == []
+    assert _missing_members("`queries.Queries.send` and `Queries.no_such`", members) == ["Queries.no_such"]
 
 
 def test_packages_name_only_entry_points_that_exist() -> None:

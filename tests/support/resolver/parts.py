@@ -16,6 +16,7 @@ from ibi.resolver.members.mail import MailSender
 from ibi.resolver.members.status import Readiness
 from ibi.resolver.metrics.metrics import Metrics
 from ibi.resolver.resolve.learning import Knowledge
+from ibi.resolver.resolve.round import Times
 from ibi.resolver.service import Outgoing, Stores
 
 if TYPE_CHECKING:
@@ -24,6 +25,10 @@ if TYPE_CHECKING:
 
     from ibi.http.client.address import Names
     from ibi.resolver.registry.registry import Registry
+
+
+TIMES = Times(per_archive=3.0, overall=5.0, hedge=0.1, grace=0.15, stale_after=1.6, negative=60)
+"""How long is waited where the settings say nothing."""
 
 
 def stores(registry: Registry, folder: Path, names: Names, now: Callable[[], float] = time.time) -> Stores:

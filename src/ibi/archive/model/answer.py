@@ -125,7 +125,7 @@ class _Builder(NamedTuple):
             self.pairs[say.URL_KEY] = url_key
             # Several steps may need a round for each: tell the first of them, too. One step needs nothing else.
             for lead in wanted.leading() if len(wanted.steps) > 1 else ():
-                # Where any language will do, a better one may be known by its name alone (note 38).
+                # Any language will do, and of the one that the reader prefers only the name may be known (note 38).
                 if Step(Kind.TRANSLATION) in lead.steps:
                     self._add_names(lead)
             return

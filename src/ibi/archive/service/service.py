@@ -61,7 +61,7 @@ MOST_WAITING: Final = 40
 """Requests about large items that wait for the thread; further ones are refused with 503 and Retry-After."""
 
 MOST_OF_ONE: Final = 10
-"""Requests of one client among them. The front page counts, too, while a large item is among the newest."""
+"""Requests of one client among them (T30). The front page counts, too, while a large item is among the newest."""
 
 _API = "/-/api/"
 _SEARCH = "/-/search"

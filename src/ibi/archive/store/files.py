@@ -272,8 +272,8 @@ class FileStore:
         self.settle(catalogue)
         with setup_errors(_NOT_KEPT, path=self._data):
             if left := list(self._staging.iterdir()):
-                # SQLite reports a transaction whose flush failed as such, but would replay its log after a crash, and
-                # list files that are gone. An empty change is committed, so that the log no longer ends with it.
+                # SQLite tells us of a transaction whose flush has failed, but after a crash it would replay that
+                # transaction from the log, and list files that are gone. An empty change is committed behind it.
                 with catalogue.writing() as writer:
                     writer.schedule_removal(b"")
                     writer.cancel_removal(b"")

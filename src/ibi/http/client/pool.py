@@ -18,6 +18,7 @@ from ibi.http.client.address import HostPort
 from ibi.http.client.connection import Connection
 from ibi.http.client.request import USUAL, Destination, Slots, head_of
 from ibi.http.client.response import SharedState
+from ibi.protocol.pair_list import MAX_BODY
 
 if TYPE_CHECKING:
     from ibi.http.client.address import AddressPolicy, Names
@@ -33,14 +34,14 @@ class ClientLimits:
 
     head: int = 16 * 1024
     """Bytes of the head of an answer (threat T10)."""
-    body: int = 256 * 1024
-    """Bytes of the body of an answer, refused while it comes; `pair_list.MAX_BODY` bounds any text (threat T10)."""
+    body: int = MAX_BODY
+    """Bytes of the body of an answer, refused while it comes (threat T10)."""
     target: int = 64 * 1024
-    """Bytes of a target."""
+    """Bytes of a target (threat T10)."""
     connect: float = 1.0
     """Seconds until a connection stands."""
     addresses: int = 4
-    """Addresses of one name that are tried."""
+    """Addresses of one name that are tried (threat T10)."""
     per_peer: int = 32
     """Requests in flight to one address, and connections kept to it (threat T29)."""
     silence: float = 0.5
@@ -48,7 +49,7 @@ class ClientLimits:
     in_all: int = 2_000
     """Requests in flight, and connections open (threat T29)."""
     kept: float = 30.0
-    """Seconds without use after which a connection is not used again."""
+    """Seconds without use after which a connection is not used again (threat T34)."""
 
 
 class ConnectionPool:

@@ -1,7 +1,8 @@
 """The metrics of a resolver, in the Prometheus text format at /-/metrics (docs/contract.md).
 
-Sums are those of all processes that share the data directory, also of those that have ended, so a counter never falls;
-gauges are those of the processes that run.
+Sums are those of all processes that share the data directory, also of those that have ended. So a counter never falls,
+but begins at zero where a new version counts other things (`shared_counters`); gauges are those of the processes that
+run.
 """
 
 from __future__ import annotations

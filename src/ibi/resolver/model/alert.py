@@ -67,7 +67,7 @@ STATUS: Final[dict[AlertKind, int]] = {
     AlertKind.BUSY: 503,
     AlertKind.TOO_MANY: 429,
 }
-"""HTTP statuses (docs/contract.md, note 6)."""
+"""HTTP statuses (docs/reference/http.md, note 6)."""
 
 TITLE: Final[dict[AlertKind, str]] = {
     AlertKind.BAD_URL: "This is not a persistent URL",

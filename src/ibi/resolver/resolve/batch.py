@@ -67,7 +67,7 @@ class QueriesUnderWay(Struct, eq=False):
     """What is asked for one reader, while any of it is in flight.
 
     `sent`: the last query to each Archive, unless it failed or its answer may not be used again; `batches`: how many
-    have queries in flight (counted so, since of a hundred queries each costs).
+    have queries in flight (one number for a batch: to count each of its hundred queries would cost time).
     """
 
     sent: dict[str, Query] = {}

@@ -6,8 +6,8 @@ a row, or a request for a pause, has the resolver ask a question of its own (`pr
 
 An answer in the name of another Archive is followed by a question of the resolver's own, too (T08).
 
-Nothing here says whether an Archive holds an item. One that sleeps was not asked, and an answer without it is no
-proof that no Archive holds what was asked for; unless another one is in its place, whose word would not count either.
+Nothing here says whether an Archive holds an item: one that sleeps was not asked, so it may. The exception is an
+Archive at whose address another one answers (`WrongArchive`): the word of that one would not count.
 Where most Archives sleep, the fault is more likely at our own end, as a line that was down for a minute; then each is
 tried again every second, so that all are back as soon as it is mended.
 """
@@ -50,8 +50,8 @@ class Circuit:
     why: IbiError | None = None
     until: float = 0.0
     unreached: int = 0
-    pauses: int = 0  # how many in a row that it did not ask for
-    tried: float = 0.0
+    opened: int = 0  # how many times in a row; a pause that it asked for does not count
+    probed_at: float = 0.0
     probed: bool = False  # a question of our own is under way
 
 
@@ -71,25 +71,25 @@ class CircuitBreakers:
     def begin(self, name: str, now: float) -> float | None:
         """Return None if the Archive may be asked.
 
-        Otherwise return the moment until which its circuit is open. After that one caller may ask it, if it answers a
-        question of our own (`is_half_open`); for all others the circuit stays open until that has an end, or for
-        another PAUSE if it never has one. While most circuits are open, it may be probed every SOON.
+        Otherwise return the moment until which its circuit is open. Once that has passed, the first caller gets None,
+        and must send a probe before its own question (`is_half_open`). Until the probe has reported, or PAUSE seconds
+        have passed, all other callers get a moment, as before. While most circuits are open, a probe is due each SOON.
         """
         troubled = self.troubled.get(name)
-        if troubled is None or (not troubled.pauses and now >= troubled.until):
+        if troubled is None or (not troubled.opened and now >= troubled.until):
             return None
         if now < troubled.until:
-            soon = troubled.pauses and now >= troubled.tried + SOON and self._most_sleep(now)
+            soon = troubled.opened and now >= troubled.probed_at + SOON and self._most_sleep(now)
             if not soon:
                 return troubled.until
-        troubled.probed, troubled.tried = True, now
+        troubled.probed, troubled.probed_at = True, now
         troubled.until = now + PAUSE
         return None
 
     def is_half_open(self, name: str) -> bool:
         """Whether an Archive for which `begin` has returned None must first answer a question of our own."""
         troubled = self.troubled.get(name)
-        return troubled is not None and troubled.pauses > 0
+        return troubled is not None and troubled.opened > 0
 
     def heard(self, name: str, now: float) -> None:
         """It answered: whatever was held against it is forgotten."""
@@ -109,7 +109,7 @@ class CircuitBreakers:
         troubled.why = why or troubled.why
         if isinstance(why, PeerUnreachable | ForbiddenAddress):
             troubled.unreached += 1
-        if troubled.pauses or troubled.probed or now < troubled.until:
+        if troubled.opened or troubled.probed or now < troubled.until:
             return False
         if troubled.unreached >= FAILURES:
             self._open(troubled, now)
@@ -161,9 +161,9 @@ class CircuitBreakers:
 
     def _open(self, troubled: Circuit, now: float) -> None:
         """Begin a pause, longer than the one before unless most Archives sleep: then the fault is likely ours."""
-        troubled.tried, troubled.probed = now, False
-        troubled.pauses += not (troubled.pauses and self._most_sleep(now))
-        troubled.until = now + min(troubled.pauses * PAUSE, LONGEST_PAUSE)
+        troubled.probed_at, troubled.probed = now, False
+        troubled.opened += not (troubled.opened and self._most_sleep(now))
+        troubled.until = now + min(troubled.opened * PAUSE, LONGEST_PAUSE)
 
     def _most_sleep(self, now: float) -> bool:
         """Whether more than half of all sleep; counted once a moment, for a round asks about all of them in one."""

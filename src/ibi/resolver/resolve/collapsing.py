@@ -1,6 +1,7 @@
 """Collapsed forwarding: a question that is under way is joined and not sent again (note 1, threats T20, T29).
 
-A query with the same text is for the same reader, and joins whatever is in flight. Other readers wait for an Archive
+A query with the same text (the query string, in which the reader's addresses stand) is for the same reader, and joins
+whatever is in flight. Other readers wait for an Archive
 until it has been seen to give answers for one reader only, and get its answer if that may be reused; otherwise each
 asks for itself. An Archive that knew nothing is not asked again while others are asked the same, for a short while.
 What was sent before something of its Archive was forgotten is not joined afterwards.
@@ -31,7 +32,8 @@ NOT_SHARED: Final = 60.0
 MOST_NOT_SHARED: Final = 10_000
 """Questions, each to one Archive, of which that is noted; the oldest is dropped for one more."""
 
-# Seconds by which the joined query may end later than a query of one's own would: a round still reads it (READING).
+# A query is joined if its deadline is at most so many seconds later than that of a new one: the round that waits for
+# it reads on for a while after its own deadline (`round.READING`).
 _MOMENT = 0.1
 
 

@@ -68,7 +68,7 @@ class Knowledge:
         shows_original = shows_original and not early  # then the next reader's sight is to be the first one
         names = {query.ibi.canonical, *(answer.forms.canonicals if answer.forms else ())}
         forms = answer.forms or _forms(query.ibi) if shows_original else None
-        # Only what the evidence has taken is remembered; else the next reader's sight is the first one (T42).
+        # Only what the evidence has taken is remembered; else the next time it is seen counts as the first one (T42).
         is_first = forms is not None and hint.original is None and self.evidence.original(forms, service)
         if (hint.hint, hint.early) != (service, early) or is_first:
             self.hints.remember(names, hint=service, original=service if is_first else None, early=early)

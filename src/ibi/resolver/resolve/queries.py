@@ -41,7 +41,7 @@ class Queries:
 
     `now` gives POSIX seconds; `seconds`: how long an Archive may take to answer a probe.
 
-    Answers come by callbacks, in here alone: a task and a timer for each query would cost 2.6 to 5.9 us of 11.
+    Answers come by callbacks, in here alone: without a task and a timer of its own, a query takes 5 to 8 us, not 11.
     """
 
     def __init__(

@@ -194,8 +194,8 @@ class Resolution:
 
     def _hear_error(self, response: ArchiveResponse) -> Redirect | None:
         archive, error = response.archive, response.error
-        # While another Archive answers at its address, it is not waited for: "no Archive holds the item" is said
-        # without it, unless it is known to hold the item itself, or the original is demanded (T08).
+        # Where another Archive answers at this one's address, readers are told that no Archive holds the item although
+        # this one is silent; but not where it is known to hold the item, or the original is demanded (T08).
         replaced = response.source == "breaker" and isinstance(error, WrongArchive)
         if not replaced or self.original_required or archive.service == self._holder:
             self._silent[archive.service] = archive.name, cast("IbiError", error)

@@ -1,13 +1,13 @@
 """One round: query the likely holders, then every Archive, and yield responses as they come (RES-04).
 
-How long a reader waits, in seconds from the beginning of the first round; the names are those of the settings:
+How long a reader waits, in seconds from the beginning of a round; the names are those of the settings:
 
     0.0     the likely holders are queried; all Archives, where none is likely
     0.1     hedge_seconds: all others, too, when the fair queue admits the round; earlier, if an answer does not satisfy
     +0.15   grace_seconds: what the known holder of the original gets, once another Archive has satisfied
     1.6     stale_after_seconds: expired answers of silent Archives are used
     +3.0    archive_seconds: after its query, an Archive counts as silent
-    5.0     overall_seconds: the end of all rounds; an upstream gets what is left of it
+    5.0     overall_seconds, counted from the first round: the end of all of them; an upstream gets what is left
     5.2     READING: what came at the last moment has been read
 
 All Archives that are queried have the same deadline. A round that is left early cancels nothing: a connection cut
@@ -28,7 +28,6 @@ from ibi.resolver.cache.rows import question
 from ibi.resolver.model.archive import ArchiveResponse
 from ibi.resolver.resolve.batch import QueryBatch
 from ibi.resolver.resolve.policy import MOST_LIKELY
-from ibi.resolver.resolve.queries import PER_ARCHIVE
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Callable, Sequence
@@ -49,17 +48,17 @@ READING: Final = 0.2
 
 
 class Times(NamedTuple):
-    """How long is waited, in seconds (docs/threats.md)."""
+    """How long is waited, in seconds (docs/threats.md); the figures are those of `ResolverSettings`."""
 
-    per_archive: float = PER_ARCHIVE
-    overall: float = 5.0
-    hedge: float = 0.1
+    per_archive: float
+    overall: float
+    hedge: float
     """For likely holders alone."""
-    grace: float = 0.15
+    grace: float
     """For the known holder of the original, when another Archive was faster."""
-    stale_after: float = 1.6
+    stale_after: float
     """Before a stale answer is used."""
-    negative: int = 60
+    negative: int
     """How long the negative cache remembers that no Archive knows an item."""
 
 

@@ -62,7 +62,7 @@ def satisfying(
     preference: LanguagePreference,
     is_safe: Callable[[Archive, str | None], bool],
 ) -> WantedEntry | None:
-    """What is wanted, if an answer offers it at a URL that a reader may be sent to: `leads` tells."""
+    """What is wanted, if an answer offers it at a URL that `is_safe` lets readers be sent to."""
     if relation.steps:
         living = [each for each in answer.offered() if is_safe(archive, answer.url(each))]
         return find_wanted(answer, relation, preference, living)

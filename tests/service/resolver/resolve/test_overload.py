@@ -22,8 +22,9 @@ from ibi.resolver.resolve.breaker import FAILURES, CircuitBreakers
 from ibi.resolver.resolve.policy import Plan, Policy
 from ibi.resolver.resolve.queries import Queries
 from ibi.resolver.resolve.resolver import Resolver
-from ibi.resolver.resolve.round import Round, Terms, Times
+from ibi.resolver.resolve.round import Round, Terms
 from support.clock import run_with_false_clock
+from support.resolver.parts import TIMES
 from support.resolver.running_resolver import resolver
 from support.resolver.scripted_peers import BODY, among, archive
 from support.scripted_archive import Behaviour
@@ -32,8 +33,6 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Sequence
 
     from ibi.http.client import Client
-
-TIMES = Times(per_archive=3.0)
 
 
 @asynccontextmanager

@@ -23,9 +23,10 @@ from ibi.resolver.resolve.answer_reader import AnswerReader
 from ibi.resolver.resolve.breaker import CircuitBreakers
 from ibi.resolver.resolve.policy import Plan
 from ibi.resolver.resolve.queries import Queries
-from ibi.resolver.resolve.round import READING, Round, Terms, Times
+from ibi.resolver.resolve.round import READING, Round, Terms
 from support.clock import run_with_false_clock
 from support.http_answers import LIES
+from support.resolver.parts import TIMES
 from support.resolver.scripted_peers import BODY, among, archive
 from support.scripted_archive import Behaviour
 
@@ -55,7 +56,12 @@ async def ask_them(
         deadline = asyncio.get_running_loop().time() + overall
         terms = Terms(deadline, memory.snapshot(), wait_for_all=wait_for_all, client="192.0.2.1")
         round_ = Round(
-            queries, Times(per_archive=per_archive), lambda: members, Plan(members.regular), REQUEST, terms
+            queries,
+            TIMES._replace(per_archive=per_archive),
+            lambda: members,
+            Plan(members.regular),
+            REQUEST,
+            terms,
         )
         try:
             async with aclosing(round_.responses()) as responses:
