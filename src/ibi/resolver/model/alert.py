@@ -43,7 +43,7 @@ class AlertKind(StrEnum):
 
 
 INCOMPLETE_RETRY: Final = 30
-"""Seconds after which a reader is asked to try again where an Archive was silent: as a first pause of its circuit."""
+"""Seconds after which a reader is asked to try again where an Archive was silent: its first pause (`breaker.PAUSE`)."""
 
 BUSY_RETRY: Final = 5
 """Seconds after which a reader is asked to try again where this resolver has too much to do (T37)."""

@@ -16,6 +16,7 @@ from ibi.errors import (
     QueryRefused,
     WrongArchive,
 )
+from ibi.resolver.model.alert import INCOMPLETE_RETRY
 from ibi.resolver.resolve.breaker import FAILURES, LONGEST_PAUSE, PAUSE, SOON, Circuit, CircuitBreakers
 
 REFUSED = PeerUnreachable("no connection")
@@ -43,14 +44,14 @@ def test_an_archive_never_heard_of_is_asked() -> None:
 
 def test_the_fifth_failed_connection_in_a_row_puts_an_archive_to_sleep() -> None:
     health = CircuitBreakers()
-    for _ in range(4):
+    for _ in range(FAILURES - 1):
         health.failed("a", 100.0, REFUSED)
         assert health.begin("a", 100.0) is None
     assert not health.failed("a", 100.0, REFUSED)
-    assert health.begin("a", 100.0) == 130.0
+    assert health.begin("a", 100.0) == 100.0 + PAUSE
     assert health.begin("b", 100.0) is None
-    assert health.open_until(129.9) == {"a": 130.0}
-    assert health.open_until(130.0) == {}
+    assert health.open_until(99.9 + PAUSE) == {"a": 100.0 + PAUSE}
+    assert health.open_until(100.0 + PAUSE) == {}
 
 
 def test_a_success_between_failures_begins_the_count_anew() -> None:
@@ -65,22 +66,22 @@ def test_a_success_between_failures_begins_the_count_anew() -> None:
 
 def test_after_the_pause_one_caller_probes_and_the_others_wait() -> None:
     health = open_breaker()
-    assert health.begin("a", 29.9) == 30.0
-    assert health.begin("a", 30.0) is None
-    assert health.begin("a", 30.0) == 60.0
-    assert health.open_until(31.0) == {"a": 60.0}
-    health.heard("a", 31.0)
-    assert health.begin("a", 31.0) is None
-    assert health.begin("a", 31.0) is None
-    assert health.open_until(31.0) == {}
+    assert health.begin("a", PAUSE - 0.1) == PAUSE
+    assert health.begin("a", PAUSE) is None
+    assert health.begin("a", PAUSE) == 2 * PAUSE
+    assert health.open_until(PAUSE + 1) == {"a": 2 * PAUSE}
+    health.heard("a", PAUSE + 1)
+    assert health.begin("a", PAUSE + 1) is None
+    assert health.begin("a", PAUSE + 1) is None
+    assert health.open_until(PAUSE + 1) == {}
 
 
 def test_a_probe_that_never_reports_is_followed_by_another_one() -> None:
     health = open_breaker()
-    assert health.begin("a", 30.0) is None
-    assert health.begin("a", 59.9) == 60.0
-    assert health.begin("a", 60.0) is None
-    assert health.begin("a", 60.0) == 90.0
+    assert health.begin("a", PAUSE) is None
+    assert health.begin("a", 2 * PAUSE - 0.1) == 2 * PAUSE
+    assert health.begin("a", 2 * PAUSE) is None
+    assert health.begin("a", 2 * PAUSE) == 3 * PAUSE
 
 
 def test_every_probe_that_fails_makes_the_pause_longer_up_to_five_minutes() -> None:
@@ -100,21 +101,25 @@ def test_every_probe_that_fails_makes_the_pause_longer_up_to_five_minutes() -> N
 
 def test_a_success_after_long_pauses_begins_with_the_shortest_again() -> None:
     health = open_breaker()
-    assert health.begin("a", 30.0) is None
-    probe(health, "a", 31.0)
-    assert health.begin("a", 91.0) is None
-    health.heard("a", 92.0)
+    assert health.begin("a", PAUSE) is None
+    probe(health, "a", PAUSE + 1)
+    assert health.begin("a", 3 * PAUSE + 1) is None
+    health.heard("a", 3 * PAUSE + 2)
     for _ in range(FAILURES):
-        assert health.begin("a", 100.0) is None
-        health.failed("a", 100.0, REFUSED)
-    assert health.begin("a", 100.0) == 130.0
+        assert health.begin("a", 4 * PAUSE) is None
+        health.failed("a", 4 * PAUSE, REFUSED)
+    assert health.begin("a", 4 * PAUSE) == 5 * PAUSE
+
+
+def test_readers_are_told_to_come_back_after_a_first_pause() -> None:
+    assert INCOMPLETE_RETRY == PAUSE
 
 
 def test_requests_under_way_that_fail_later_do_not_lengthen_the_pause() -> None:
     health = CircuitBreakers()
     for _ in range(32):
         health.failed("a", 10.0, REFUSED)
-    assert health.open_until(10.0) == {"a": 40.0}
+    assert health.open_until(10.0) == {"a": 10.0 + PAUSE}
     trouble = health.troubled.get("a")
     assert trouble is not None
     assert trouble.failures == 32
@@ -141,7 +146,7 @@ def test_archives_that_are_no_longer_included_are_forgotten() -> None:
         health.failed("b", 0.0, REFUSED)
     health.forget({"b", "c"})
     assert health.begin("a", 1.0) is None
-    assert health.open_until(1.0) == {"b": 30.0}
+    assert health.open_until(1.0) == {"b": PAUSE}
 
 
 @pytest.mark.parametrize("seconds_between", [0.1, 1.0, 7.0])
