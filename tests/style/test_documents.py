@@ -158,6 +158,16 @@ def test_documents_name_only_methods_that_exist() -> None:
     assert _missing_members("`queries.Queries.send` and `Queries.no_such`", members) == ["Queries.no_such"]
 
 
+def test_the_source_names_only_documents_that_exist() -> None:
+    named = {
+        (module.shown, name)
+        for module in modules().values()
+        for name in re.findall(r"docs/[\w/.-]+\.md", module.text)
+    }
+    assert len(named) > 50
+    assert [f"{where}: {name}" for where, name in sorted(named) if not (ROOT / name).exists()] == []
+
+
 def test_packages_name_only_entry_points_that_exist() -> None:
     """In the docstring of a package, relative to it, or to a module in it."""
     missing = []

@@ -53,7 +53,7 @@ if TYPE_CHECKING:
 
     from ibi.http.client.address import Names
 
-# Seconds: a resolver promises to stop within ten (docs/contract.md), and closing its files takes some of them.
+# Seconds: a resolver promises to stop within ten (docs/reference/operations.md), and closing its files takes some.
 _LONGEST_DRAIN: Final = 6
 
 

@@ -29,7 +29,7 @@ _MAX_LINE = 8 * MAX_TEXT  # bytes of a line on standard input that are ever held
 
 @dataclass(frozen=True, slots=True)
 class Inspection:
-    """What one text says: the names and values of docs/contract.md, and remarks that are sentences."""
+    """What one text says: the names and values of docs/reference/commands.md, and remarks that are sentences."""
 
     facts: dict[str, Any]
     warnings: tuple[IbiError, ...]

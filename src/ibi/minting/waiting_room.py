@@ -103,8 +103,8 @@ class WaitingRoom:
 
     def _reserve(self, state: LockedState, granularity: int, count: int) -> Batch:
         record = self._last_record(state)
-        # Unverified, the file may have missed labels. All that left are of the past; those reserved lie less than AHEAD
-        # in the future.
+        # A file that is not verified may be an old one, without the latest labels. Those that were given have dates of
+        # the past, and those that were only reserved lie less than AHEAD in the future.
         sure = (state.verified or self._has_drawn) and record.names == self._names
         last = record.last if sure else max(record.last, self._machine.now() + AHEAD)
         while True:

@@ -1,7 +1,7 @@
 """The OpenAPI description of an Archive's JSON interface: GET /-/api/openapi.json.
 
-`SCHEMAS` are the JSON Schemas of its bodies, which docs/contract.md explains. `DOCUMENTED_ROUTES` are routes outside
-/-/api/ that programs use; they are read with GET and need no token.
+`SCHEMAS` are the JSON Schemas of its bodies, which docs/reference/http.md explains. `DOCUMENTED_ROUTES` are routes
+outside /-/api/ that programs use; they are read with GET and need no token.
 """
 
 from __future__ import annotations

@@ -5,7 +5,7 @@
     access, embargo, rights, licence, reason
 
 A link is an IBI ("sid.inpe.br/…"), or both its forms where answers are to have both ("rep … ibip …"). The fields are
-described in docs/contract.md, under "Items as JSON lines", and by `ibi archive import --help`.
+described in docs/reference/formats.md, and by `ibi archive import --help`.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """The description of a resolver's HTTP interface (OpenAPI 3.1): GET /-/api/openapi.json.
 
-Persistent URLs themselves, and the messages of the standard, are described by the standard and docs/contract.md.
+Persistent URLs themselves, and the messages of the standard, are described by the standard and docs/reference/http.md.
 """
 
 from __future__ import annotations

@@ -185,7 +185,7 @@ class NetworkMonitor:
 
 @dataclass(eq=False, slots=True)
 class Readiness:
-    """Whether readers should be sent to this process: GET /-/readyz (docs/contract.md)."""
+    """Whether readers should be sent to this process: GET /-/readyz (docs/reference/http.md)."""
 
     _registry: Registry
     _draining: bool = field(default=False, init=False)

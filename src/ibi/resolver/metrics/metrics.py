@@ -1,4 +1,4 @@
-"""The metrics of a resolver, in the Prometheus text format at /-/metrics (docs/contract.md).
+"""The metrics of a resolver, in the Prometheus text format at /-/metrics (docs/reference/operations.md).
 
 Sums are those of all processes that share the data directory, also of those that have ended. So a counter never falls,
 but begins at zero where a new version counts other things (`shared_counters`); gauges are those of the processes that

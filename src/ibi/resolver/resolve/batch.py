@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
     from ibi.http.client import Deadline, TargetPart
     from ibi.resolver.cache.rows import Snapshot
-    from ibi.resolver.model.archive import Archive, ArchiveResponse
+    from ibi.resolver.model.archive import Archive, ArchiveResponse, Members
 
 
 class QueryBatch(Struct, eq=False):
@@ -19,8 +19,8 @@ class QueryBatch(Struct, eq=False):
 
     `question` as in `rows.question`; `text`: the query string, which differs by reader, and `target`: the same as it
     is sent. `latest`: until when a query may be sent, as a time of the loop. `deliver` is called once for each Archive,
-    with its response. `snapshot`: of the answer cache, taken before any was asked: what was forgotten since is not
-    cached.
+    with its response. `members` returns who is included at the moment. `snapshot`: of the answer cache, taken before
+    any was asked: what was forgotten since is not cached.
 
     `use_cache`: whether a cached answer will do; `share`: whether an answer to the same question in flight will do;
     `paced`: whether the Archives are many and asked a few at a time; `judged`: whether silence counts as a failure for
@@ -37,6 +37,7 @@ class QueryBatch(Struct, eq=False):
     deadline: Deadline
     latest: float
     deliver: Callable[[ArchiveResponse], None]
+    members: Callable[[], Members]
     snapshot: Snapshot
     use_cache: bool = False
     share: bool = False

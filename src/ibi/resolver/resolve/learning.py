@@ -65,10 +65,10 @@ class Knowledge:
         if hint.hint == service and not (shows_original or hint.early):
             return  # all of this is known, as it mostly is
         early = hint.original is None and _comes_too_early(query, chosen, responses, members)
-        shows_original = shows_original and not early  # then the next reader's sight is to be the first one
+        shows_original = shows_original and not early  # noted when the Archive with the prefix has been heard
         names = {query.ibi.canonical, *(answer.forms.canonicals if answer.forms else ())}
         forms = answer.forms or _forms(query.ibi) if shows_original else None
-        # Only what the evidence has taken is remembered; else the next time it is seen counts as the first one (T42).
+        # Remembered only if the evidence could be written; else the next reader's answer counts as the first one (T42).
         is_first = forms is not None and hint.original is None and self.evidence.original(forms, service)
         if (hint.hint, hint.early) != (service, early) or is_first:
             self.hints.remember(names, hint=service, original=service if is_first else None, early=early)
@@ -85,7 +85,9 @@ class Knowledge:
             for each in responses
             if each.counts and each.answer is not None and each.answer.state is ItemState.ORIGINAL
         ]
-        if len(claims) > 1:  # otherwise they claim that of another item, which this one leads to
+        if (
+            len(claims) > 1
+        ):  # with one, it is another item, such as the last edition, whose original is in dispute
             # Only the names that all of them give: a liar's may be those of other items (threat T08).
             self.hints.dispute(set.intersection(*claims))
 

@@ -36,6 +36,11 @@ PER_ARCHIVE: Final = 3.0
 """Seconds for the whole answer of one Archive (docs/threats.md)."""
 
 
+def excluded_meanwhile() -> QueryNotSent:
+    """Return why an Archive was not asked that was included when its round began."""
+    return QueryNotSent("it was excluded meanwhile")
+
+
 class Queries:
     """The queries of one process. Belongs to one event loop.
 
@@ -133,11 +138,14 @@ class Queries:
         return True
 
     def _probed(self, archive: Archive, batch: QueryBatch, answers: bool) -> None:  # noqa: FBT001 - the only argument of a callback
-        """Send the query that waited for a probe, if the Archive has answered that."""
-        if answers:
-            self._start(batch, [Query(archive, target_part(f"/{archive.name}"), batch)])
-        else:
+        """Send the query that waited for a probe, if the Archive has answered that, and is still included."""
+        included = batch.members().by_service.get(archive.service)
+        if not answers:
             self._sleeps(archive, batch)
+        elif included is None:
+            batch.deliver(ArchiveResponse(archive, None, excluded_meanwhile(), batch.deadline.now()))
+        else:
+            self._start(batch, [Query(included, target_part(f"/{included.name}"), batch)])
 
     def doubt(self, archive: Archive) -> None:
         """Another Archive has answered in the place of this one: see whether it is so for all questions (T08)."""

@@ -22,12 +22,13 @@ from functools import partial
 from math import inf
 from typing import TYPE_CHECKING, Final, Literal, NamedTuple
 
-from ibi.errors import PeerSilent, QueryNotSent
+from ibi.errors import PeerSilent
 from ibi.http.client import Deadline, target_part, too_large, too_many
 from ibi.resolver.cache.rows import question
 from ibi.resolver.model.archive import ArchiveResponse
 from ibi.resolver.resolve.batch import QueryBatch
 from ibi.resolver.resolve.policy import MOST_LIKELY
+from ibi.resolver.resolve.queries import excluded_meanwhile
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Callable, Sequence
@@ -246,6 +247,7 @@ class Round:
             # An Archive that is asked in the second half of its time could not answer in time: it is not asked.
             deadline.begun + seconds / 2,
             self._put,
+            self._members,
             self._terms.snapshot,
             use_cache,
             self._terms.reuse,
@@ -276,8 +278,7 @@ class Round:
         """Called by the fair queue, perhaps later."""
         included = self._members().by_service.get(archive.service)
         if included is None:
-            left = QueryNotSent("it was excluded meanwhile")
-            self._put(ArchiveResponse(archive, None, left, self._clock()))
+            self._put(ArchiveResponse(archive, None, excluded_meanwhile(), self._clock()))
         else:
             self._send((included,), self._waiting, use_cache=True, alone=True)
 

@@ -88,7 +88,7 @@ def next_requests(
 
 
 def alternatives(answers: Iterable[UrlList], url: PersistentURL, persistent: str) -> dict[str, str]:
-    """Persistent URLs of what is offered in other languages or formats, by the last of these (note 19)."""
+    """Language or format -> the persistent URL of the item in it, for all that answers offer (note 19)."""
     root, kinds = persistent.removesuffix(url.text), url.relation.kinds
     related = (
         each for answer in answers for word in (say.URL, say.IBI) for each in answer.relations_of(word)

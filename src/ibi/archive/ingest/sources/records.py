@@ -1,6 +1,6 @@
-"""Records of any source, lines of text files in any usual encoding, and the reader of JSON lines (docs/contract.md).
+"""Records of any source, lines of text files in any usual encoding, and the reader of JSON lines.
 
-Never more than one line of a file is in memory.
+The fields are those of docs/reference/formats.md. Never more than one line of a file is in memory.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ class SourceRecord(NamedTuple):
 
 
 def record(line: int, name: str, value: Mapping[str, Any], read: int) -> SourceRecord:
-    """Make a record of an object as in a JSON line (docs/contract.md)."""
+    """Make a record of an object as in a JSON line (docs/reference/formats.md)."""
     name = printable(name)
     try:
         check_encodable(value)
