@@ -189,7 +189,7 @@ class Handlers:
         `looks_only`: the redirect will not be followed.
         """
         clock = asyncio.get_running_loop().time
-        began = clock()
+        began, outcome = clock(), None
         self._under_way += 1
         self._metrics.started()
         try:
@@ -207,7 +207,15 @@ class Handlers:
                 self._budget.spend(client, clock(), 1 / share)
         finally:
             self._under_way -= 1
-        decision, now = outcome.decision, clock()
+            self._count(outcome, began, clock())
+        return outcome
+
+    def _count(self, outcome: Outcome | None, began: float, now: float) -> None:
+        """Count a resolution that has ended; None: by a fault of ours, and its reader is told "busy"."""
+        if outcome is None:
+            self._metrics.ended(str(AlertKind.BUSY), now - began, now)
+            return
+        decision = outcome.decision
         self._metrics.ended(
             str(decision.kind) if isinstance(decision, Alert) else REDIRECT,
             now - began,
@@ -216,7 +224,6 @@ class Handlers:
             hint=outcome.hint if outcome.rounds else "",
             cached=outcome.cached,
         )
-        return outcome
 
     def _acknowledge(self, decision: Redirect | UpstreamRedirect, *, prefetched: bool) -> Callable[[], None]:
         """The acknowledgment of an answer, to be queued when the reader is on the way (RES-11, RES-12).

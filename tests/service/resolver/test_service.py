@@ -7,11 +7,12 @@ import json
 import sqlite3
 from contextlib import closing
 from itertools import pairwise
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NoReturn
 
 import pytest
 
 from ibi.protocol.pair_list import read_pairs, write_pairs
+from ibi.resolver.resolve.resolver import Resolver
 from support.resolver.one_item import (
     DELETED,
     IBI,
@@ -192,6 +193,23 @@ def test_all_rounds_share_one_deadline(tmp_path: Path) -> None:
     answer = answer_of(tmp_path, [archive], f"/{names[0]}!", overall_seconds=0.45)
     assert answer.status == 503
     assert len(archive.questions) < 8
+
+
+def test_a_fault_of_ours_is_counted_and_leaves_nothing_in_flight(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def broken(*_: object, **__: object) -> NoReturn:
+        raise RuntimeError
+
+    monkeypatch.setattr(Resolver, "resolve", broken)
+
+    async def scene(running: Running) -> None:
+        assert (await running.ask(f"/{IBI}")).status == 503
+        metrics = (await running.ask("/-/metrics")).body.decode()
+        assert "ibi_resolver_in_flight 0\n" in metrics
+        assert 'ibi_resolver_resolutions_total{outcome="busy"} 1\n' in metrics
+
+    play(tmp_path, [m16c(item())], scene)
 
 
 def test_a_resolver_without_archives_does_not_say_that_nothing_exists(tmp_path: Path) -> None:

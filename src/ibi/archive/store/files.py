@@ -272,8 +272,8 @@ class FileStore:
         self.settle(catalogue)
         with setup_errors(_NOT_KEPT, path=self._data):
             if left := list(self._staging.iterdir()):
-                # SQLite tells us of a transaction whose flush has failed, but after a crash it would replay that
-                # transaction from the log, and list files that are gone. An empty change is committed behind it.
+                # A transaction whose flush failed is rolled back, but stands at the end of SQLite's log: after a crash
+                # it would be replayed, and list files that are gone. An empty change takes its place in the log.
                 with catalogue.writing() as writer:
                     writer.schedule_removal(b"")
                     writer.cancel_removal(b"")

@@ -18,7 +18,7 @@ MOST_IN_FLIGHT: Final = 1_500
 """Queries in flight in one process beyond which no further round begins; fewer than a client's slots in all."""
 
 ROUNDS_AT_ONCE: Final = 8
-"""Rounds in flight while all Archives answer; of slow ones only the queries count that are still in flight."""
+"""Rounds in flight while all Archives answer. Where some are slow, a round counts by its queries still in flight."""
 
 MOST_WAITING: Final = 2_000
 """Rounds that wait; further ones are refused at once."""

@@ -84,8 +84,8 @@ class HintCache:
     """Hints about items, by canonical name. Nothing here waits for a disk, but the constructor and `close`.
 
     `path` is a folder of its own; it is to be opened after a fork and once in a process. `recorded` returns, in a
-    thread, whether the evidence has what was noted so far: an original that it lacks is forgotten with this process,
-    so that its sight is tried again (threat T42). A service IBI that comes out
+    thread, whether the evidence has what was noted so far: if it lacks something, no new original is written here, so
+    that after a restart it is noted, and tried to be recorded, again (threat T42). A service IBI that comes out
     may be that of an Archive that is no longer included. Raises SetupError where the folder cannot be used.
     """
 

@@ -38,7 +38,7 @@ MOST_OF_AN_ANSWER: Final = 32
 """The most redirects made of one answer: a name has about as many usual spellings. One more replaces another."""
 
 CLOCK_BACK: Final = 60.0
-"""Seconds from the future that are believed: what is younger was heard before the clock was set back."""
+"""An entry may be so many seconds later than the clock; one that is later yet was written before it was set back."""
 
 LONGEST_KEY: Final = 500
 """Bytes of a key; LMDB takes a few more."""

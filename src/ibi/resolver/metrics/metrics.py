@@ -2,7 +2,9 @@
 
 Sums are those of all processes that share the data directory, also of those that have ended. So a counter never falls,
 but begins at zero where a new version counts other things (`shared_counters`); gauges are those of the processes that
-run.
+run. Who counts: `handlers` each resolution, `queries` each query, and for the fast path `acknowledgments.counter`.
+
+The names are promised to operators, so they stay where the code has other words now; that page explains each.
 """
 
 from __future__ import annotations
