@@ -1,7 +1,8 @@
 """How large the answers about an item become: an Archive holds nothing that resolvers could not read of it (T10; pure).
 
 Two answers are made as they would be given: about all translations of the item, and about all its formats. Where links
-of several items multiply, or others are changed later, the Archive refuses the one question (`service.messages`).
+of several items multiply, or linked items are changed later, the Archive refuses the one question whose answer is too
+long (`service.messages`).
 """
 
 from __future__ import annotations

@@ -1,9 +1,12 @@
 """Collapsed forwarding: a question that is under way is joined and not sent again (note 1, threats T20, T29).
 
-A query with the same text (the query string, in which the reader's addresses stand) is for the same reader, and joins
-whatever is in flight. Other readers wait for an Archive
-until it has been seen to give answers for one reader only, and get its answer if that may be reused; otherwise each
-asks for itself. An Archive that knew nothing is not asked again while others are asked the same, for a short while.
+A query is joined, in place of sending one to the same Archive,
+
+    by the same reader     always; the text of a query, which holds the addresses of its reader, is then the same
+    by other readers       unless that Archive is known to answer each reader differently; if the answer then turns out
+                           to be for its reader alone, each of them sends a query of its own (`ask_again`)
+    after "nothing known"  for a short while, as long as other Archives are still being asked the same
+
 What was sent before something of its Archive was forgotten is not joined afterwards.
 """
 
@@ -103,7 +106,10 @@ class Collapsing:
             joined += sent is not None and (
                 sent.batch.text == text or self._is_for_all(archive.service, question, now)
             )
-        return joined > len(archives) - joined <= MOST_LIKELY
+        left = (
+            len(archives) - joined
+        )  # as few as a round may ask without waiting for its turn, and fewer than the others
+        return left <= MOST_LIKELY and left < joined
 
     def join(self, archive: Archive, batch: QueryBatch, sent: Query) -> bool:
         """Have a batch get the response to a query that was sent already, now or later; False if it may not."""

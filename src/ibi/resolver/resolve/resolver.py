@@ -1,6 +1,7 @@
 """Resolve persistent URLs: ask Archives in rounds until the pure machine decides (R15 chapter 8, RES-04).
 
-All rounds share one deadline. It is the same in both policies, so no Archive can tell by it which one asks (note 8).
+All rounds share one deadline. It is the same in both policies, strict and hardened (`policy`), so no Archive can tell
+by it which one asks (note 8).
 How a resolution went is a `Trace`, read by pages only: limits, metrics and caches look at the outcome.
 """
 
