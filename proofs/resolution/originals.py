@@ -47,7 +47,7 @@ def prove(scale: Scale, seed: int) -> Report:
             case = _case(kind, chance)
             _judge(kind, case, _decide(case, chance), report)
             if number % 20 == 0:
-                report.count("through the rooms")
+                report.count("through the resolver")
                 _judge(kind, case, _play(case, chance), report)
     return report
 
