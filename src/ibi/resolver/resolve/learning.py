@@ -66,8 +66,9 @@ class Knowledge:
             return  # all of this is known, as it mostly is
         early = hint.original is None and _comes_too_early(query, chosen, responses, members)
         shows_original = shows_original and not early  # noted when the Archive with the prefix has been heard
-        names = {query.ibi.canonical, *(answer.forms.canonicals if answer.forms else ())}
-        forms = answer.forms or _forms(query.ibi) if shows_original else None
+        named = answer.forms
+        names = {query.ibi.canonical, *(named.canonicals if named else ())}
+        forms = named or _forms(query.ibi) if shows_original else None
         # Remembered only if the evidence could be written; else the next reader's answer counts as the first one (T42).
         is_first = forms is not None and hint.original is None and self.evidence.original(forms, service)
         if (hint.hint, hint.early) != (service, early) or is_first:

@@ -162,7 +162,8 @@ class Policy:
             return wrong_archive()
         if isinstance(request.ibi, LegacyId):  # an answer has no place to repeat such a name
             return None
-        if answer.forms is None or not answer.forms.names(request.ibi):
+        forms = answer.forms  # read from the pairs each time
+        if forms is None or not forms.names(request.ibi):
             return IbiError("the answer is about another item")
         return None
 
