@@ -14,8 +14,8 @@ been done to these files from outside is a fault, and then no label is given (GE
     touched    the file was changed after our last write
 
 The replica notes when the state file was last changed (its ctime, which the system sets at every write). Where that
-could not be noted, the first draw of a process takes the present clock plus AHEAD for the last date, as in a new
-directory: whatever the file may have missed, no label was ever reserved further ahead.
+could not be noted, the first draw of a process takes the present clock plus `waiting_room.AHEAD` for the last date, as
+in a new directory: whatever the file may have missed, no label was ever reserved further ahead.
 
 What cannot be seen: a whole machine or disk set back to an earlier moment.
 """

@@ -1,8 +1,8 @@
 """Cached answers of Archives, and what no Archive had (note 1, threats T20 and T29).
 
 The worker processes share one file. What was forgotten is never answered again by any of them: each writing transaction
-has a number, and the file holds the number of the last one in which something of an Archive was forgotten. An answer
-bears the number from before it was asked for, and is dropped where the other one is higher.
+has a number, and for each Archive the file holds the number of the last one in which something of it was forgotten. An
+answer bears the number from before it was asked for, and is dropped where the other one is higher.
 """
 
 from __future__ import annotations

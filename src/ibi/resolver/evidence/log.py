@@ -51,7 +51,8 @@ LONGEST_FACT: Final = 2_048
 """Characters of a fact; the rest is left out."""
 
 MOST_WAITING: Final = 10_000
-"""Entries that wait to be written; sights that come then are tried again, others are lost and counted."""
+"""Entries that wait to be written. When there are more, a first original is noted with the next reader; the rest is
+lost and counted."""
 
 REPEAT_SECONDS: Final = 3_600
 """For so long, each process records the same original, removal or alert only once."""
@@ -158,7 +159,7 @@ class Evidence:
         return self.note("original", ibi=" ".join(forms.words), archive=archive)
 
     def migrated(self, forms: IBIForms, origin: str, destination: str) -> bool:
-        """Record that the Original of an item went from one Archive to another; False as of `original`."""
+        """Record that the Original of an item went from one Archive to another; False as in `original`."""
         return self.note("migrated", ibi=str(forms), **{"from": origin, "to": destination})
 
     def deleted(self, forms: IBIForms, archive: str) -> None:

@@ -141,7 +141,10 @@ _NO_ARCHIVE_SENTENCE: Final = (
 
 @dataclass(frozen=True, slots=True)
 class Coverage:
-    """How complete the last round was: Archives asked, and those that did not answer, with the reason."""
+    """How complete a resolution was: Archives asked, and those that did not answer in a round of it, with the reason.
+
+    What an Archive did not tell in an earlier round may have led elsewhere, so it counts although it answered later.
+    """
 
     queried: int
     silent: tuple[tuple[str, IbiError], ...] = ()

@@ -6,8 +6,9 @@ a row, or a request for a pause, has the resolver ask a question of its own (`pr
 
 An answer in the name of another Archive is followed by a question of the resolver's own, too (T08).
 
-Nothing here says whether an Archive holds an item: one that sleeps was not asked, so it may. The exception is an
-Archive at whose address another one answers (`WrongArchive`): the word of that one would not count.
+Nothing here says whether an Archive holds an item: one that sleeps was not asked, so it may, and no reader is told that
+an item is nowhere. There is one exception: where another Archive answers at its address (`WrongArchive`), readers are
+told so without it, since what is said at that address would not be believed (T08).
 Where most Archives sleep, the fault is more likely at our own end, as a line that was down for a minute; then each is
 tried again every second, so that all are back as soon as it is mended.
 """
@@ -166,7 +167,7 @@ class CircuitBreakers:
         troubled.until = now + min(troubled.opened * PAUSE, LONGEST_PAUSE)
 
     def _most_sleep(self, now: float) -> bool:
-        """Whether more than half of all sleep; counted once a moment, for a round asks about all of them in one."""
+        """Whether more than half of all sleep. Counted once a moment: a round asks it for every Archive."""
         if self._counted[0] != now:
             self._counted = (now, 2 * len(self.open_until(now)) > self._members > 0)
         return self._counted[1]

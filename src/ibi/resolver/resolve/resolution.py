@@ -137,9 +137,10 @@ class Resolution:
     def expect(self, holder: str | None, home: str | None = None) -> None:
         """Begin a round in which this Archive is known to hold the original of the item; None: none is known.
 
-        Where no original is required, its answer is preferred to a faster one (T04), and it may say "Deleted".
-        Without a holder, the answer of `home` is preferred, whose service has the prefix of an item that is seen for
-        the first time. Both are canonical IBIs of services that are asked.
+        Where no original is required, its answer is preferred to a faster one (T04). If it says "Deleted", the reader
+        is told so however many others are silent (note 6). Without a holder, the answer of `home` is preferred, whose
+        service has the prefix of an item that is seen for the first time. Both are canonical IBIs of services that are
+        asked.
         """
         self._holder = None if self._policy.strict else holder
         self._awaited = None if self._policy.strict else holder or home
