@@ -227,8 +227,8 @@ def _endless(self: Any, *given: Any) -> None:
 
 def _for_ever(self: Any, archive: Any, batch: Any, shared: Any) -> bool:
     if batch.use_cache:
-        for response in self.stale([archive], batch.query):
-            batch.deliver(ArchiveResponse(archive, response.answer, None, batch.began, "cache"))
+        for response in self.stale([archive], batch.question):
+            batch.deliver(ArchiveResponse(archive, response.answer, None, batch.deadline.begun, "cache"))
             return True
     return bool(_ANSWERED(self, archive, batch, shared))
 
