@@ -13,7 +13,7 @@ _LATE: Final = 0.25  # seconds: when this loop was so late, a time-out says noth
 
 
 class LoopLag:
-    """Whether the event loop has been late: then this machine caused the time-outs, and no Archive is to blame (T37).
+    """Whether the event loop has been late: then this machine caused the time-outs, and no server is to blame (T37).
 
     It beats while `wanted` returns true, and stops at the first beat at which it does not.
     """

@@ -106,9 +106,8 @@ class Collapsing:
             joined += sent is not None and (
                 sent.batch.text == text or self._is_for_all(archive.service, question, now)
             )
-        left = (
-            len(archives) - joined
-        )  # as few as a round may ask without waiting for its turn, and fewer than the others
+        # So few are left as a round may ask without waiting for its turn, and fewer than are joined.
+        left = len(archives) - joined
         return left <= MOST_LIKELY and left < joined
 
     def join(self, archive: Archive, batch: QueryBatch, sent: Query) -> bool:

@@ -86,9 +86,8 @@ class Knowledge:
             for each in responses
             if each.counts and each.answer is not None and each.answer.state is ItemState.ORIGINAL
         ]
-        if (
-            len(claims) > 1
-        ):  # with one, it is another item, such as the last edition, whose original is in dispute
+        # With one claim, it is another item, such as the last edition, whose original is in dispute.
+        if len(claims) > 1:
             # Only the names that all of them give: a liar's may be those of other items (threat T08).
             self.hints.dispute(set.intersection(*claims))
 

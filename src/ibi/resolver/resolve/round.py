@@ -103,7 +103,7 @@ class Round:
         self._members = members
         self._plan = plan
         self.query = query
-        self.question = question(query)
+        self._question = question(query)
         self._text = query.query()
         self._target = target_part(f"?{self._text}")
         self._terms = terms
@@ -199,7 +199,7 @@ class Round:
             return
         self._phase, self._until = "queued", self._terms.deadline
         members = self._members()
-        if self._queries.are_under_way(members.regular, self.question, self._text):
+        if self._queries.are_under_way(members.regular, self._question, self._text):
             self._ask_all()  # to join others costs no Archive anything
             return
         size = len(members.regular) + len(members.probationary)
@@ -240,7 +240,7 @@ class Round:
         seconds = min(self._times.per_archive, left)
         deadline = Deadline(seconds)
         batch = QueryBatch(
-            self.question,
+            self._question,
             self._text,
             self._target,
             deadline,
@@ -307,7 +307,7 @@ class Round:
             unheard = [*self.silent, *self._waiting.values()]
             if self._phase != "all":
                 unheard += [one for one in self._members().regular if one not in self.queried]
-            self._inbox.extend(self._queries.stale(unheard, self.question))
+            self._inbox.extend(self._queries.stale(unheard, self._question))
         elif now < self._until:
             return
         elif self._phase == "all":
