@@ -1,4 +1,4 @@
-"""The label batcher: many requests wait for labels at once, and one durable write serves them all (GEN-41, GEN-44).
+"""The label batcher: requests that wait for labels at the same moment share durable writes (GEN-41, GEN-44).
 
     requests   queue up; while one reservation is in flight, the next ones collect
     reserve    dates for all that wait, in the thread of the commit worker, with one sync

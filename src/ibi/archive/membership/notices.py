@@ -23,7 +23,7 @@ from ibi.protocol.replies import ChangeReceived
 from ibi.runtime.tasks import cancel_tasks
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Container, Iterator, Sequence
 
     from ibi.archive.membership.membership import MembershipStore, WantedMemberships
     from ibi.archive.store.tables.catalogue import Catalogue
@@ -103,14 +103,14 @@ class ChangeNotifier:
                     self._problem = str(error)
                 await asyncio.sleep(LOOK_EVERY)
         finally:
-            await cancel_tasks(each.task for each in self._recipients.values() if each.task is not None)
+            await self._keep_to({})
             await self.client.close()
 
     async def _look(self) -> None:
         """Start to send each resolver the notices that it has not had."""
         wanted = self.wanted()
         if not wanted.on:
-            self._recipients.clear()
+            await self._keep_to({})
             return
         last, included = await asyncio.to_thread(self._read)
         clock = asyncio.get_running_loop().time()
@@ -121,8 +121,13 @@ class ChangeNotifier:
                 recipient.sent = None
             elif recipient.sent != last and recipient.task is None and clock >= recipient.silent_until:
                 recipient.task = asyncio.create_task(self._send_all(recipient, request.service_ibi, last))
-        for url in self._recipients.keys() - wanted.requests.keys():
-            del self._recipients[url]
+        await self._keep_to(wanted.requests)
+
+    async def _keep_to(self, wanted: Container[str]) -> None:
+        """End what is being sent to resolvers that are not among these any more, and forget them."""
+        gone = [url for url in self._recipients if url not in wanted]
+        tasks = [self._recipients.pop(url).task for url in gone]
+        await cancel_tasks(task for task in tasks if task is not None)
 
     def _read(self) -> tuple[int, set[str]]:
         """The number of the last event, and the resolvers that have included this Archive."""

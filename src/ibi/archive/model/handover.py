@@ -10,8 +10,9 @@
     done       a Copy of the receiver's
 
 There are never two Originals: the receiver makes its Copy the Original only when it sees the proof, whose hash it was
-sent at the beginning, and the giver sends the proof only after its own state has durably become Copy. There is always
-one that can be resolved: the giver steps back only once the receiver has everything (decision 0015).
+sent at the beginning, and the giver sends the proof only after its own state has durably become Copy. Between these
+two steps both are Copies: a reader is led to one of them, and a demanded original is not found (decision 0015, note
+29). The giver steps back only once the receiver has everything.
 
 Either side may stop after any step; every message may be lost, late, or repeated. The giver repeats its message until
 it has an answer. It may ask to `withdraw`: a receiver that is not yet the owner then promises durably never to become

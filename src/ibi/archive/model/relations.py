@@ -34,7 +34,7 @@ LONGEST_CHAIN = 256
 """Editions that are followed in one go; the resolver goes on from there."""
 
 DUBLIN_CORE = "oai_dc"
-"""The metadata format that this software can write."""
+"""The metadata format that every item with metadata has, since we write it from the catalogue (note 9)."""
 
 
 def held_by(lookup: Lookup, forms: IBIForms) -> Holding | None:

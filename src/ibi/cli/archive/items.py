@@ -80,7 +80,11 @@ def _add_facts(parser: argparse.ArgumentParser) -> None:
     argument(parser, "--title", "its title")
     argument(parser, "--language TAG", "such as en or pt-BR")
     argument(parser, "--access", "who may have it", choices=("open", "embargoed", "restricted", "closed"))
-    argument(parser, "--embargo DAY", "until which day it is withheld from all readers: 2027-01-31")
+    argument(
+        parser,
+        "--embargo DAY",
+        "the day on which it becomes open, withheld from all readers before: 2027-01-31",
+    )
     argument(parser, "--rights TEXT", "what may be done with it")
     argument(parser, "--licence URL", "the URL of its licence")
     argument(parser, "--field NAME=VALUE", "any other fact; may be repeated", action="append", default=[])

@@ -124,7 +124,7 @@ class Protocol(HttpToolsProtocol):
         """Send what is still to be sent; the client will send nothing more, but may wait for an answer."""
         self._flush()
         self._close_after = True
-        # uvloop may tell of the end although nothing is to be read: what came before it is still answered.
+        # uvloop reports the end even while reading is paused: what came before it is still answered.
         unanswered = bool(self._held) or not getattr(self.cycle, "response_complete", True)
         return self._body_bytes is None and unanswered
 

@@ -1,7 +1,7 @@
 """Serve ASGI applications with uvicorn: several services in one event loop, from listening to the last connection.
 
 uvicorn's own access log does not exist: the query strings of inclusion requests carry keys (REG-08) and those of URL
-requests the addresses of readers. Ours, `AccessLog`, has neither, nor the address of the client (threat T28).
+requests the addresses of readers. Ours, `AccessLog`, has neither, nor the address of the client.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ for _name in ("uvicorn.error", "python_multipart"):
 Hook = Callable[[], Awaitable[None]]
 
 IDLE_SECONDS = 20
-"""How long a connection may stay open between two requests."""
+"""How long a connection may stay open between two requests (T30)."""
 DRAIN_SECONDS = 4
 """How long running requests may go on after the signal to stop."""
 STOPPING_SECONDS = 2.0
@@ -238,7 +238,7 @@ async def _all_within(seconds: float, hooks: Sequence[Hook | None]) -> None:
 
 
 class AccessLog:
-    """An ASGI application around another one, which writes a line for each request, where the operator asks for it.
+    """An ASGI application around another one: it logs a line for each request, where the operator wants it (T28).
 
     A line has method, path, status, seconds and bytes of the body.
     """

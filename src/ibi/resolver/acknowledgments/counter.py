@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Final, cast
 from ibi.protocol.messages import Acknowledgment, read_request
 from ibi.resolver.acknowledgments.queue import OLDEST
 from ibi.resolver.metrics.metrics import REDIRECT
+from ibi.resolver.resolve.resolution import MAX_ROUNDS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -46,12 +47,12 @@ MOST_FLUSHES: Final = 12_000
 HINTS: Final = ("none", "right", "wrong")
 """How the first question of a resolution is counted (`metrics.Metrics.hint`)."""
 
-_ROUNDS: Final = 32  # a resolution that is answered from the cache has fewer rounds
+_COUNTED: Final = MAX_ROUNDS + 1  # numbers of rounds, from 0 on
 
 
 def outcome_number(rounds: int, hint: str) -> int:
     """Return the number under which the metrics count a resolution that was answered from the cache."""
-    return HINTS.index(hint) * _ROUNDS + min(rounds, _ROUNDS - 1)
+    return HINTS.index(hint) * _COUNTED + min(rounds, MAX_ROUNDS)
 
 
 @dataclass(slots=True, eq=False)
@@ -91,7 +92,7 @@ class AcknowledgmentCounter:
         self._archives: Sequence[Archive] = ()
         self._by_name: dict[str, Archive] = {}
         self.counted: dict[bytes, CountedRedirect] = {}
-        self.outcomes = [0] * (len(HINTS) * _ROUNDS)
+        self.outcomes = [0] * (len(HINTS) * _COUNTED)
         """How many resolutions there were of each outcome number."""
         self.redirects = 0
         """Redirects of GET requests since the last flush."""
@@ -179,7 +180,7 @@ class AcknowledgmentCounter:
         reported = [(number, count) for number, count in enumerate(self.outcomes) if count]
         now, metrics = asyncio.get_running_loop().time(), self._metrics
         for number, count in reported:
-            hint, rounds = divmod(number, _ROUNDS)
+            hint, rounds = divmod(number, _COUNTED)
             self.outcomes[number] -= count
             metrics.started(count)
             metrics.ended(REDIRECT, 0.0, now, count, rounds=rounds, hint=HINTS[hint], cached="fresh")

@@ -1,7 +1,8 @@
 """Who holds what, as far as this resolver has seen: a hint whom to ask first, never the truth (ARC-12, threat T20).
 
-A wrong hint costs a question too many and nothing else. The worker processes share one file, which the kernel keeps
-in memory once for all of them; each process keeps for itself what it has not written yet, and the names of Archives.
+A wrong hint costs a question too many; who is known to hold an original is read from the evidence again, should the
+hints be lost. The worker processes share one file, which the kernel keeps in memory once for all of them; each process
+keeps for itself what it has not written yet, and the names of Archives.
 """
 
 from __future__ import annotations

@@ -69,7 +69,7 @@ FACTS: Final[dict[str, frozenset[str]]] = {
     "original": frozenset({"ibi", "archive"}),
     "migrated": frozenset({"ibi", "from", "to"}),
     "deleted": frozenset({"ibi", "archive"}),
-    "alert": frozenset({"kind", "ibi", "archives"}),
+    "alert": frozenset({"kind", "ibi", "archives", "disputed"}),
     "left-out": frozenset({"entries", "archive", "count"}),
 }
 """The entries that may be written, each with the names of its facts."""
@@ -166,9 +166,10 @@ class Evidence:
         """Record that an Archive reports an item as removed."""
         self.note("deleted", ibi=str(forms), archive=archive)
 
-    def alert(self, kind: str, ibi: str, archives: Iterable[str] = ()) -> None:
-        """Record an alert about an item and these Archives."""
-        self.note("alert", kind=kind, ibi=ibi, archives=" ".join(archives)[:LONGEST_FACT])
+    def alert(self, kind: str, ibi: str, archives: Iterable[str], disputed: Iterable[str]) -> None:
+        """Record an alert about an item and these Archives; `disputed`: the names of which no holder is known now."""
+        about = " ".join(archives)[:LONGEST_FACT]
+        self.note("alert", kind=kind, ibi=ibi, archives=about, disputed=" ".join(disputed))
 
     def settle(self) -> bool:
         """Return, for another thread than an event loop's, whether all that was noted so far is written."""

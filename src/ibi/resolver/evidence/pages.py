@@ -275,7 +275,9 @@ def rebuild_hints(index: HintCache, entries: Iterable[Entry]) -> int:
     count = 0
     for entry in entries:
         if entry.what == "alert" and entry.facts.get("kind") == AlertKind.SUSPECT_ORIGINALS:
-            index.dispute([canonical_ibi(str(entry.facts.get("ibi", "")))])
+            disputed = entry.facts.get("disputed")  # older entries lack it
+            known = [canonical_ibi(str(entry.facts.get("ibi", "")))]
+            index.dispute(known if disputed is None else str(disputed).split())
         if entry.what not in {"original", "migrated"}:
             continue
         moved = entry.what == "migrated"

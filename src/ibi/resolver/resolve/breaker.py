@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from ibi.errors import IbiError
 
 FAILURES: Final = 5
-"""So many failed connections in a row, and an Archive sleeps; so many other failures, and it is probed (T10)."""
+"""So many failed connections since its last answer, and an Archive sleeps; so many failures: it is probed (T10)."""
 
 PAUSE: Final = 30.0
 """Seconds of the first pause; the n-th in a row is n times as long."""

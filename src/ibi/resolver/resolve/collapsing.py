@@ -2,12 +2,13 @@
 
 A query is joined, in place of sending one to the same Archive,
 
-    by the same reader     always; the text of a query, which holds the addresses of its reader, is then the same
+    by the same reader     the text of a query, which holds the addresses of its reader, is then the same
     by other readers       unless that Archive is known to answer each reader differently; if the answer then turns out
                            to be for its reader alone, each of them sends a query of its own (`ask_again`)
     after "nothing known"  for a short while, as long as other Archives are still being asked the same
 
-What was sent before something of its Archive was forgotten is not joined afterwards.
+but only where the batch says `share` (never where the original is required, nor in the strict policy), while the query
+has at least half of the time left that a new one would get, and until something of its Archive is forgotten.
 """
 
 from __future__ import annotations
@@ -95,48 +96,44 @@ class Collapsing:
             if sent is not None and sent.get(query.archive.service) is query:
                 del sent[query.archive.service]
 
-    def covers(self, archives: Sequence[Archive], question: str, text: str, now: float) -> bool:
-        """Whether nearly all of these need not be asked, since others ask the same."""
-        under_way = self.under_way.get(question)
-        if under_way is None:
-            return False
-        joined, shared = 0, under_way.seen_by(text)
+    def covers(self, archives: Sequence[Archive], batch: QueryBatch) -> bool:
+        """Whether nearly all of these need not be asked, since others ask the question of this batch already."""
+        joined, now, shared = 0, batch.deadline.now(), self.under_way[batch.question].seen_by(batch.text)
         for archive in archives:
             sent = shared.get(archive.service)
-            joined += sent is not None and (
-                sent.batch.text == text or self._is_for_all(archive.service, question, now)
-            )
+            # An answer that holds something lies in the cache by now.
+            joined += sent is not None and (sent.holds or self._may_join(archive, batch, sent, now))
         # So few are left as a round may ask without waiting for its turn, and fewer than are joined.
         left = len(archives) - joined
         return left <= MOST_LIKELY and left < joined
 
     def join(self, archive: Archive, batch: QueryBatch, sent: Query) -> bool:
         """Have a batch get the response to a query that was sent already, now or later; False if it may not."""
-        now = batch.deadline.now()
-        if sent.archive.address != archive.address or not self._may_join(batch, sent, now):
+        if not self._may_join(archive, batch, sent, batch.deadline.now()):
             return False
-        if sent.for_all_at is None:
-            seconds = batch.deadline.seconds
-            later = sent.batch.deadline.end - batch.deadline.end
-            if later > _MOMENT or not sent.batch.deadline.lasts(seconds / 2):
-                return False
-            if sent.others is None:
-                sent.others = []
-            sent.others.append((archive, batch))
+        if sent.for_all_at is not None:
+            batch.deliver(ArchiveResponse(archive, NOT_KNOWN, None, batch.deadline.begun, "cache"))
             return True
-        if sent.holds or now > sent.for_all_at + LONGEST_HEARD:
-            return False
-        batch.deliver(ArchiveResponse(archive, NOT_KNOWN, None, batch.deadline.begun, "cache"))
+        if sent.others is None:
+            sent.others = []
+        sent.others.append((archive, batch))
         return True
 
-    def _may_join(self, batch: QueryBatch, sent: Query, now: float) -> bool:
-        """Whether the reader of a batch may get the response to an earlier query, and it is not out of date."""
+    def _may_join(self, archive: Archive, batch: QueryBatch, sent: Query, now: float) -> bool:
+        """Whether the reader of a batch may get the response to an earlier query, in time and not out of date."""
         service, since = sent.archive.service, sent.batch.snapshot
+        if sent.archive.address != archive.address:
+            return False
         if batch.text != sent.batch.text and (
             batch.ask_again is None or not self._is_for_all(service, batch.question, now)
         ):
             return False
-        return since == batch.snapshot or self._cache.unchanged(service, since)
+        if sent.for_all_at is None:
+            mine, its = batch.deadline, sent.batch.deadline
+            in_time = its.end <= mine.end + _MOMENT and its.lasts(mine.seconds / 2)
+        else:
+            in_time = not sent.holds and now <= sent.for_all_at + LONGEST_HEARD
+        return in_time and (since == batch.snapshot or self._cache.unchanged(service, since))
 
     def _is_for_all(self, service: str, question: str, now: float) -> bool:
         """Whether the answer of an Archive is believed to be the same for all readers."""

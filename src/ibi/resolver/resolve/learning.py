@@ -79,18 +79,6 @@ class Knowledge:
             others = {None, hint.original}  # names that another item has are not taken along
             self.hints.moved([name for name in names if self.hints.of(name).original in others], service)
 
-    def dispute(self, query: UrlRequest, responses: Sequence[ArchiveResponse]) -> None:
-        """Keep that several claim the original of the item of a query: from now on, none counts as its holder."""
-        claims = [
-            {query.ibi.canonical, *(each.answer.forms.canonicals if each.answer.forms else ())}
-            for each in responses
-            if each.counts and each.answer is not None and each.answer.state is ItemState.ORIGINAL
-        ]
-        # With one claim, it is another item, such as the last edition, whose original is in dispute.
-        if len(claims) > 1:
-            # Only the names that all of them give: a liar's may be those of other items (threat T08).
-            self.hints.dispute(set.intersection(*claims))
-
     def is_not_known(self, query: UrlRequest, archives: str) -> bool:
         """Whether all these Archives (`Members.version`) said a moment ago that they do not know the item."""
         return self.cache.is_not_known(f"{question(query)} {archives}")
@@ -108,11 +96,25 @@ class Knowledge:
         if seconds and complete and not grows:
             self.cache.put_not_known(f"{question(query)} {archives}", seconds, snapshot)
 
-    def record(self, alert: Alert, name: Name) -> None:
-        """Write an alert that may have to be investigated, or a removal, into the evidence."""
+    def record(
+        self,
+        alert: Alert,
+        name: Name,
+        query: UrlRequest,
+        responses: Sequence[ArchiveResponse],
+        policy: Policy,
+    ) -> None:
+        """Write an alert that may have to be investigated, or a removal, into the evidence.
+
+        `name` is that of the URL; `query` and `responses` are those of the last round. Where several claim the
+        original of the item of that query, none counts as its holder from now on.
+        """
         forms = _forms(name)
         if alert.kind is AlertKind.SUSPECT_ORIGINALS:
-            self.evidence.alert(str(alert.kind), str(name), alert.archives)
+            disputed = _disputed(query, responses)
+            if policy.remembers:
+                self.hints.dispute(disputed)
+            self.evidence.alert(str(alert.kind), str(name), alert.archives, sorted(disputed))
         elif alert.kind is AlertKind.DELETED and forms is not None and alert.archives:
             self.evidence.deleted(forms, alert.archives[0])
 
@@ -147,6 +149,18 @@ def _informative(
     if not believed and policy.disbelief(chosen.archive, query, chosen.answer) is not None:
         return None
     return chosen
+
+
+def _disputed(query: UrlRequest, responses: Sequence[ArchiveResponse]) -> set[str]:
+    """The canonical names of the item of a query, if several claim its original: those that all of them give."""
+    claims = [
+        {query.ibi.canonical, *(each.answer.forms.canonicals if each.answer.forms else ())}
+        for each in responses
+        if each.counts and each.answer is not None and each.answer.state is ItemState.ORIGINAL
+    ]
+    # With one claim, it is another item, such as the last edition, whose original is in dispute. A name that only one
+    # of them gives may be that of another item: a liar would have that disputed (threat T08).
+    return set.intersection(*claims) if len(claims) > 1 else set()
 
 
 def _gave_up(former: str, responses: Sequence[ArchiveResponse], members: Members) -> bool:

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
 
 MOST_LIKELY: Final = 4
-"""Archives that are asked before all others."""
+"""Archives that are asked before all others; the only one with the prefix of the item may be a fifth."""
 
 Why = Literal["hint", "filter", "prefix", "everybody"]
 """What made the first ones likely."""

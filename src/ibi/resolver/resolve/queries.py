@@ -46,7 +46,7 @@ class Queries:
 
     `now` gives POSIX seconds; `seconds`: how long an Archive may take to answer a probe.
 
-    Answers come by callbacks, in here alone: without a task and a timer of its own, a query takes 5 to 8 us, not 11.
+    Answers come by callbacks: without a task and a timer of its own, a query takes 5 to 8 us, not 11.
     """
 
     def __init__(
@@ -84,10 +84,9 @@ class Queries:
         """Whether this event loop was late since a time of it, so that silence says nothing of Archives."""
         return self._lag.was_late(since)
 
-    def are_under_way(self, archives: Sequence[Archive], question: str, text: str) -> bool:
-        """Whether this query is in flight to nearly all of these: to join it sends next to nothing."""
-        now = asyncio.get_running_loop().time()
-        return bool(self._collapsing.under_way) and self._collapsing.covers(archives, question, text, now)
+    def may_join(self, archives: Sequence[Archive], batch: QueryBatch) -> bool:
+        """Whether a batch would join a query in flight to nearly all of these, so that next to nothing is sent."""
+        return batch.question in self._collapsing.under_way and self._collapsing.covers(archives, batch)
 
     def send(self, archives: Iterable[Archive], batch: QueryBatch) -> None:
         """Send a batch to these Archives and return at once; each response is delivered, now or later.

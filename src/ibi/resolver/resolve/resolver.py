@@ -200,7 +200,7 @@ class Resolver:
             if reuse and resolution.rounds == 1 and members is self._members():
                 seconds = self._times.negative
                 self._knowledge.put_not_known(decision, query, members.version, seconds, snapshot)
-            decision = self._record(decision, url)
+            decision = self._record(decision, url, trace.steps[-1])
         hint: Hint = "none" if rounds[0].first == "everybody" else "right" if rounds[0].hit else "wrong"
         return Outcome(decision, trace, rounds, sum([each.sent for each in rounds]), hint, now, archives)
 
@@ -237,9 +237,9 @@ class Resolver:
             queried = sum([len(each.queried) for each in rounds]) + size  # with one round more
             may_go_on = queried <= max(MOST_QUERIES, _ROUNDS_AT_LEAST * size)
             decision = self._close(resolution, round_, step, terms, may_go_on=may_go_on)
-        if policy.remembers and isinstance(decision, Alert) and decision.kind is AlertKind.SUSPECT_ORIGINALS:
-            knowledge.dispute(query, step.responses)
-        elif policy.remembers:
+        if policy.remembers and not (
+            isinstance(decision, Alert) and decision.kind is AlertKind.SUSPECT_ORIGINALS
+        ):
             knowledge.learn(query, hint, step.responses, decision, policy, members)
         if isinstance(decision, Redirect) and len(decision.url) + len(trace.url) > SURELY_SHORT:
             decision = _if_acknowledged(decision, trace.url)
@@ -307,9 +307,9 @@ class Resolver:
                 return decision
         return None
 
-    def _record(self, alert: Alert, url: PersistentURL) -> Alert:
+    def _record(self, alert: Alert, url: PersistentURL, step: Step) -> Alert:
         """Write an alert into the evidence; an alert of two originals names the Archive that was seen first."""
-        self._knowledge.record(alert, url.ibi)
+        self._knowledge.record(alert, url.ibi, step.query, step.responses, self._policy)
         if alert.kind is AlertKind.SUSPECT_ORIGINALS and self._policy.remembers:
             original = self._knowledge.hints.first(url.ibi.canonical)
             return replace(alert, first=original if original in self._members().by_service else "")

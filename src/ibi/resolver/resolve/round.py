@@ -10,8 +10,9 @@ How long a reader waits, in seconds from the beginning of a round; the names are
     5.0     overall_seconds, counted from the first round: the end of all of them; an upstream gets what is left
     5.2     READING: what came at the last moment has been read
 
-All Archives that are queried have the same deadline. A round that is left early cancels nothing: a connection cut
-short would tell an Archive that the first answer was enough, so that no original was required (RES-03, note 8).
+Every Archive gets the same `archive_seconds`, whether it is asked first or later. A round that is left early cancels
+nothing: a connection cut short would tell an Archive that the first answer was enough, so that no original was required
+(RES-03, note 8).
 """
 
 from __future__ import annotations
@@ -199,7 +200,7 @@ class Round:
             return
         self._phase, self._until = "queued", self._terms.deadline
         members = self._members()
-        if self._queries.are_under_way(members.regular, self._question, self._text):
+        if self._terms.reuse and self._queries.may_join(members.regular, self._batch(paced=True)):
             self._ask_all()  # to join others costs no Archive anything
             return
         size = len(members.regular) + len(members.probationary)
@@ -236,10 +237,19 @@ class Round:
         """
         if not archives:
             return
+        batch = self._batch(use_cache=use_cache, alone=alone, paced=alone or self._phase == "all")
+        if not alone:
+            waiting.update({archive.service: archive for archive in archives})
+            self.queried.extend(archives)
+            self.sent += len(archives)
+        self._queries.send(archives, batch)
+
+    def _batch(self, *, paced: bool, use_cache: bool = False, alone: bool = False) -> QueryBatch:
+        """Make the batch that would be sent now, with the flags of `_send`."""
         left = self._terms.deadline - self._clock()
         seconds = min(self._times.per_archive, left)
         deadline = Deadline(seconds)
-        batch = QueryBatch(
+        return QueryBatch(
             self._question,
             self._text,
             self._target,
@@ -251,16 +261,11 @@ class Round:
             self._terms.snapshot,
             use_cache,
             self._terms.reuse,
-            paced=alone or self._phase == "all",
+            paced,
             # An Archive that had less than half of its time is not blamed for silence (T37).
             judged=left >= self._times.per_archive / 2,
             ask_again=None if alone else self._ask_again,
         )
-        if not alone:
-            waiting.update({archive.service: archive for archive in archives})
-            self.queried.extend(archives)
-            self.sent += len(archives)
-        self._queries.send(archives, batch)
 
     def _ask_again(self, archive: Archive) -> None:
         """Query an Archive for this reader alone when it is its turn: many may have waited for the same answer."""

@@ -24,7 +24,7 @@ def data(tmp_path: Path) -> Path:
     evidence.write("registered", ibi=SERVICE, by="command")
     evidence.write("included", ibi=SERVICE, address="archive.example", confirmed=1)
     evidence.original(ITEM, SERVICE)
-    evidence.alert("suspect-originals", str(ITEM.main), [SERVICE, OTHER])
+    evidence.alert("suspect-originals", str(ITEM.main), [SERVICE, OTHER], [str(ITEM.main)])
     evidence.close()
     return tmp_path
 
@@ -121,7 +121,7 @@ def test_an_entry_is_a_line_for_eyes(data: Path, capsys: pytest.CaptureFixture[s
     assert log(data, "show", "--last", "1") == 0
     assert capsys.readouterr().out == (
         "4  2026-09-21T14:13:20.250Z  alert  kind=suspect-originals  ibi=dpi.inpe.br/banon-pc@80/2008/04.28.18.07"
-        f'  archives="{SERVICE} {OTHER}"\n'
+        f'  archives="{SERVICE} {OTHER}"  disputed=dpi.inpe.br/banon-pc@80/2008/04.28.18.07\n'
     )
 
 

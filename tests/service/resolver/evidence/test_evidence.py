@@ -250,7 +250,7 @@ def test_the_same_alert_original_or_removal_is_noted_once_an_hour(path: Path) ->
     evidence = Evidence(path, lambda: now[0])
     for _ in range(3):
         evidence.original(ITEM, SERVICE)
-        evidence.alert("suspect-originals", ITEM.main.canonical, [SERVICE, OTHER])
+        evidence.alert("suspect-originals", ITEM.main.canonical, [SERVICE, OTHER], ITEM.canonicals)
         evidence.migrated(ITEM, SERVICE, OTHER)  # it may go to and fro
     evidence.deleted(ITEM, SERVICE)
     now[0] += 3_600
@@ -598,7 +598,7 @@ def test_the_index_of_holders_is_made_anew_from_the_log(evidence: Evidence, tmp_
     evidence.deleted(stays, OTHER)
     disputed = IBIForms.parse("rep example.org/disputed@80/2020/01.01.00.00")
     evidence.original(disputed, SERVICE)
-    evidence.alert("suspect-originals", str(disputed.main), [SERVICE, OTHER])
+    evidence.write("alert", kind="suspect-originals", ibi=str(disputed.main), archives=f"{SERVICE} {OTHER}")
     evidence.original(disputed, OTHER)
     evidence.close()
     index = HintCache(tmp_path / "hints")
@@ -612,4 +612,20 @@ def test_the_index_of_holders_is_made_anew_from_the_log(evidence: Evidence, tmp_
         "",
         first,
     )  # neither is known after an alert (T04)
+    index.close()
+
+
+def test_an_index_made_anew_disputes_what_was_disputed_and_not_the_item_of_the_url(path: Path) -> None:
+    """A URL with `!` leads from its item to the last edition, whose original two Archives claim."""
+    evidence = Evidence(path, lambda: MOMENT)
+    edition = IBIForms.parse("rep example.org/edition@80/2021/01.01.00.00 ibip QABCDSTQQW/3FUQHC5")
+    evidence.original(ITEM, SERVICE)
+    evidence.original(edition, SERVICE)
+    evidence.alert("suspect-originals", str(ITEM.main), [SERVICE, OTHER], edition.canonicals)
+    evidence.alert("suspect-originals", str(ITEM.main), [SERVICE, OTHER], ())
+    evidence.close()
+    index = HintCache(path.parent / "hints")
+    rebuild_hints(index, evidence.entries())
+    assert {index.of(name).original for name in ITEM.canonicals} == {parse_ibi(SERVICE).canonical}
+    assert {index.of(name).original for name in edition.canonicals} == {""}
     index.close()

@@ -44,11 +44,14 @@ async def questions(client: Client, health: CircuitBreakers) -> AsyncIterator[Qu
         metrics.close()
 
 
-def round_of_all(asking: Queries, archives: Sequence[Archive], number: int, left: float) -> Round:
+def round_of_all(
+    asking: Queries, archives: Sequence[Archive], number: int, left: float, *, reuse: bool = False
+) -> Round:
     members = Members.of(archives, probation=False)
     item = parse_ibi(f"example.org/a/2020/01.02.00.{number:02}")
     query = UrlRequest(("192.0.2.1",), item, verbs=VerbList(()))
-    terms = Terms(asyncio.get_running_loop().time() + left, Snapshot(-1, -1), client=f"192.0.2.{number}")
+    deadline = asyncio.get_running_loop().time() + left
+    terms = Terms(deadline, Snapshot(-1, -1), reuse, client=f"192.0.2.{number}")
     return Round(asking, TIMES, lambda: members, Plan(members.regular), query, terms)
 
 
@@ -91,6 +94,34 @@ def test_a_query_whose_turn_comes_too_late_is_refused_and_no_archive_is_asked() 
             assert (late.refused, late.queried) == (True, [])
             await asyncio.gather(*both)
         assert len(one.received) == 1
+
+    run_with_false_clock(main())
+
+
+def test_a_round_enters_past_the_fair_queue_only_if_it_joins_what_is_under_way() -> None:
+    """Past half of the time of a query none is joined; nor is any where no answer may be shared."""
+
+    async def main() -> None:
+        silent = Behaviour(lie="silence")
+        async with (
+            among(*(archive(name, silent) for name in "abcdefgh")) as (client, archives),
+            questions(client, CircuitBreakers()) as asking,
+        ):
+            busy = 0
+            asking.fair_queue = FairQueue(lambda: busy)
+            rounds = [asyncio.create_task(finish(round_of_all(asking, archives, 1, 5.0, reuse=True)))]
+            await asyncio.sleep(0.1)
+            busy, held = 10**6, []
+            for reuse, after in ((True, 0.4), (False, 0.4), (True, 1.6)):
+                await asyncio.sleep(after)
+                held.append(round_of_all(asking, archives, 1, 5.0, reuse=reuse))
+                rounds.append(asyncio.create_task(finish(held[-1])))
+                await asyncio.sleep(0.01)
+            assert [len(each.queried) for each in held] == [8, 0, 0]
+            assert asking.fair_queue.queues
+            busy = 0
+            asking.fair_queue.serve()
+            await asyncio.gather(*rounds)
 
     run_with_false_clock(main())
 

@@ -400,6 +400,8 @@ def test_two_claims_are_told_with_who_was_first_and_whom_to_write_to(tmp_path: P
         )
         assert sorted(problem["about"]) == [service("a"), service("b")]
         await until(lambda: "alert" in {entry.what for entry in entries(running)})
+        (alert,) = [entry.facts for entry in entries(running) if entry.what == "alert"]
+        assert alert["disputed"] == REP.lower()
 
     play(tmp_path, cast, scene, admin="keeper@urlib.example")
 
