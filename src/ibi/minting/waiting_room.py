@@ -3,9 +3,9 @@
     lock · read the last date · distribute (pure) · COMMIT · release the lock · THEN WAIT until the dates are due
 
 A crash before the commit loses nothing; a crash after it burns labels that were never seen. The commit costs one
-sync, for one label or for a whole batch: dates drawn together at one moment. No reserved date is more than AHEAD later
-than the clock, so the next draw never waits longer than that. A draw after a label was given out gets a later date, in
-whichever process.
+sync, for one label or for a whole batch: dates drawn together at one moment. A date is reserved at most AHEAD before
+its moment, so a draw waits for its own point of the grid, and never for dates that others have reserved long before. A
+draw after a label was given out gets a later date, in whichever process.
 
 One data directory is one waiting room. An Archive that changes its name keeps its order of dates.
 

@@ -267,7 +267,7 @@ class ResolverService:
     # Archives
 
     async def _service(self, request: Request, *, looping: bool) -> MemberReply:
-        """A service request (note 15): inclusion and exclusion at our own service IBI, nothing else anywhere.
+        """A service request (note 15): inclusion, exclusion and notices of change, at our own service IBI only.
 
         A message for Archives gets an answer that says that this is a resolver (threat T03).
         """

@@ -34,10 +34,11 @@ SERVICE = IBIForms.parse("rep urlib.net/www/2014/03.22.01.53 ibip J8LNKB5R7W/3FU
 STRANGER = "127.0.0.77"
 
 
-def use_cheap_keys(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Hash keys with the least that argon2 can do: what it costs to guess one is no test's subject."""
+def use_cheap_keys(patch: pytest.MonkeyPatch) -> None:
+    """Hash keys and passwords with the least that argon2 can do: what it costs to guess one is no test's subject."""
     hasher = PasswordHasher(time_cost=1, memory_cost=8, parallelism=1)
-    monkeypatch.setattr("ibi.resolver.registry.keys._hasher", lambda: hasher)
+    for module in ("ibi.accounts.people", "ibi.resolver.registry.keys"):
+        patch.setattr(f"{module}._hasher", lambda: hasher)
 
 
 class RecordedEvidence(Evidence):

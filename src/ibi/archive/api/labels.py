@@ -61,7 +61,7 @@ class DepositLabels:
 
 
 class _WaitingRoom(WaitingRoom):
-    """A waiting room that is entered for each draw: so a server that is killed leaves it as a command does."""
+    """A waiting room that is entered and left for each draw: a server killed later leaves its state verified."""
 
     def reserve(self, granularity: int, count: int) -> Batch:
         with self:

@@ -17,12 +17,8 @@ import socket
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass
 from errno import ENODATA
-from typing import TYPE_CHECKING, Any, Final, Self
+from typing import TYPE_CHECKING, Any, Final, Self, cast
 from urllib.parse import urljoin
-
-import aiohttp
-from aiohttp.abc import AbstractResolver, ResolveResult
-from yarl import URL
 
 import ibi
 from ibi.errors import ForbiddenAddress, PeerGarbled, PeerSilent
@@ -31,14 +27,21 @@ from ibi.http.client.address import HostPort, system_names
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterator, Mapping
 
+    import aiohttp
+    from aiohttp.abc import AbstractResolver, ResolveResult
+
     from ibi.http.client.address import AddressPolicy, Names
 
 
 _MOST_ADDRESSES: Final = 4  # addresses of one name that are tried
 
 
-class CheckedNames(AbstractResolver):
-    """Looks names up for aiohttp; a name with one forbidden address is forbidden altogether."""
+class CheckedNames:
+    """Looks names up for aiohttp, as an `AbstractResolver`; a name with one forbidden address is forbidden altogether.
+
+    It does not derive from it: nothing of aiohttp is imported before something is downloaded. That takes a quarter of
+    a second, which every start of every process would have to wait for.
+    """
 
     def __init__(self, policy: AddressPolicy, names: Names) -> None:
         self._policy = policy
@@ -57,14 +60,14 @@ class CheckedNames(AbstractResolver):
         if not found:
             raise OSError(ENODATA, os.strerror(ENODATA))
         return [
-            ResolveResult(
-                hostname=host,
-                host=ip,
-                port=to,
-                family=socket.AF_INET6 if ":" in ip else socket.AF_INET,
-                proto=socket.IPPROTO_TCP,
-                flags=socket.AI_NUMERICHOST,
-            )
+            {
+                "hostname": host,
+                "host": ip,
+                "port": to,
+                "family": socket.AF_INET6 if ":" in ip else socket.AF_INET,
+                "proto": socket.IPPROTO_TCP,
+                "flags": socket.AI_NUMERICHOST,
+            }
             for ip, to in found[:_MOST_ADDRESSES]
         ]
 
@@ -193,7 +196,9 @@ class Downloads:
 
     async def __aenter__(self) -> Self:
         """Open the session of aiohttp."""
-        resolver = CheckedNames(self._policy, self._names)
+        import aiohttp
+
+        resolver = cast("AbstractResolver", CheckedNames(self._policy, self._names))
         self._session = aiohttp.ClientSession(
             connector=aiohttp.TCPConnector(
                 resolver=resolver,
@@ -266,6 +271,8 @@ class Downloads:
     async def _ask(
         self, method: str, place: CheckedURL, headers: Mapping[str, str], content: Any, deadline: float
     ) -> AsyncIterator[aiohttp.ClientResponse]:
+        from yarl import URL
+
         if self._session is None or self._session.closed:
             raise PeerSilent("this client is closed")
         if place.where.ip is not None:
@@ -290,6 +297,8 @@ class Downloads:
 
 @contextmanager
 def _plain_faults(host: str) -> Iterator[None]:
+    import aiohttp
+
     try:
         yield
     except TimeoutError as error:

@@ -146,8 +146,8 @@ class Round:
                     for response in inbox:
                         self._note(response)
                         yield response
-                    if self._hurry_at == inf or not self._waiting:
-                        self._widen()  # what came did not satisfy, or the known holder is still to be asked
+                    if self._hurry_at == inf:
+                        self._widen()  # what came did not satisfy
                 elif not await self._something(min(self._until, self._stale_at, self._hurry_at)):
                     self._end_phase()
             if self._probationary or self._probationary_inbox:

@@ -73,4 +73,4 @@ FORMATS: Final = (
     OAI_DC,
     CITATION,
 )
-"""All formats, those first that are told first."""
+"""All formats, in the order in which pages and headers list them; among equals in `Accept`, the first one wins."""

@@ -16,7 +16,6 @@ from ibi.identifier.forms import parse_ibi
 from ibi.protocol.messages import InclusionRequest, is_key
 from ibi.resolver.model.archive import Move
 from ibi.runtime.settings import ResolverSettings
-from support.resolver.membership_fixture import use_cheap_keys
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -29,11 +28,6 @@ MAIL = (
     "From: Ada <ada@archive.example>\nSubject: =?utf-8?q?Solicita=C3=A7=C3=A3o?=\n\n"
     f"archiveserviceibi = {ARCHIVE}\nregistrationkey = {KEY}\n"
 )
-
-
-@pytest.fixture(autouse=True)
-def _cheap_keys(monkeypatch: pytest.MonkeyPatch) -> None:
-    use_cheap_keys(monkeypatch)
 
 
 @pytest.fixture

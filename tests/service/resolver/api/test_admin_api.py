@@ -18,7 +18,6 @@ from ibi.resolver.model.archive import Move
 from ibi.runtime.settings import ResolverSettings
 from support.programs import Reply
 from support.resolver.administration_fixture import AdministeredResolver, administered_resolver
-from support.resolver.membership_fixture import use_cheap_keys
 
 FIRST, SECOND = "sid.inpe.br/mtc-m21/2012/06.05.15.34.39", "a.example/b/2014/01.01.00.00"
 THIRD = "8JMKD3MGP8W/35MMLL8"
@@ -27,10 +26,8 @@ KEY = "12345678901234567890"
 
 @pytest.fixture(scope="module")
 def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[AdministeredResolver]:
-    with pytest.MonkeyPatch.context() as patch:
-        use_cheap_keys(patch)
-        with administered_resolver(tmp_path_factory.mktemp("running")) as made:
-            yield made
+    with administered_resolver(tmp_path_factory.mktemp("running")) as made:
+        yield made
 
 
 def decoded(answer: Reply, status: int = 200) -> Any:

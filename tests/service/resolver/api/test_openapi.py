@@ -13,7 +13,6 @@ from ibi.app.resolver import site_pages
 from ibi.identifier.forms import parse_ibi
 from support.made_up import command, environment, find_no_fault
 from support.resolver.administration_fixture import administered_resolver
-from support.resolver.membership_fixture import use_cheap_keys
 from support.resolver.one_item import IBI, item, m16c, play
 from support.resolver.running_resolver import Running
 
@@ -39,10 +38,7 @@ def test_what_a_machine_makes_up_finds_no_fault_of_ours_and_nothing_undocumented
 
 
 @pytest.mark.long
-def test_nor_does_it_find_any_at_the_paths_of_administrators(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    use_cheap_keys(monkeypatch)
+def test_nor_does_it_find_any_at_the_paths_of_administrators(tmp_path: Path) -> None:
     with administered_resolver(tmp_path) as running:
         running.registry.register(parse_ibi(IBI), "12345678901234567890")
         document = running.get_json("/openapi.json")

@@ -22,7 +22,7 @@ from ibi.resolver.members.mail import MailSender, is_recipient
 from ibi.resolver.model.archive import Move, RegisteredArchive
 from ibi.runtime.settings import ResolverSettings, mail_server
 from support.resolver.administration_fixture import administered_resolver
-from support.resolver.membership_fixture import KEY, STRANGER, archive, member, use_cheap_keys
+from support.resolver.membership_fixture import KEY, STRANGER, archive, member
 from support.resolver.shared_files import until
 
 if TYPE_CHECKING:
@@ -157,9 +157,8 @@ def test_a_server_that_is_not_there_costs_a_line_in_the_log(caplog: pytest.LogCa
 
 
 def test_of_a_move_the_administrator_gets_mail_and_not_the_sender_of_the_request(
-    postbox: tuple[Postbox, MailSender], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    postbox: tuple[Postbox, MailSender], tmp_path: Path
 ) -> None:
-    use_cheap_keys(monkeypatch)
     box, mail = postbox
 
     async def main() -> None:
@@ -350,9 +349,8 @@ def test_a_user_without_the_file_of_a_password_is_refused_when_settings_are_read
 
 
 def test_letters_about_what_administrators_decide_go_out_as_the_settings_are_now(
-    postbox: tuple[Postbox, MailSender], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    postbox: tuple[Postbox, MailSender], tmp_path: Path
 ) -> None:
-    use_cheap_keys(monkeypatch)
     box, _ = postbox
     with administered_resolver(tmp_path) as running:  # it begins without a mail server
         running.registry.apply(IBI, "archive.example", "admin@archive.example")

@@ -16,7 +16,7 @@ from ibi.resolver.members.mail import MailSender
 from ibi.resolver.members.registrar import Registrar
 from ibi.resolver.registry.registry import Registry
 from support.resolver.administration_fixture import administered_resolver, unwritable
-from support.resolver.membership_fixture import ARCHIVE, KEY, SERVICE, use_cheap_keys
+from support.resolver.membership_fixture import ARCHIVE, KEY, SERVICE
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -38,8 +38,7 @@ class Decisions:
 
 
 @pytest.fixture
-def decisions(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Decisions]:
-    use_cheap_keys(monkeypatch)
+def decisions(tmp_path: Path) -> Iterator[Decisions]:
     registry = open_registry(tmp_path, new=True)
     evidence, mail = Evidence(tmp_path / EVIDENCE_FILE, time.time), MailSender("", "", "")
     yield Decisions(tmp_path, registry, evidence, Registrar(registry, evidence, lambda: mail, SERVICE))
@@ -85,10 +84,7 @@ def test_an_archive_that_was_applied_for_and_is_registered_by_hand_is_written_do
     assert decisions.written() == ["registered"]
 
 
-def test_a_new_key_that_cannot_be_written_down_is_not_in_force_and_the_page_says_why(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    use_cheap_keys(monkeypatch)
+def test_a_new_key_that_cannot_be_written_down_is_not_in_force_and_the_page_says_why(tmp_path: Path) -> None:
     with administered_resolver(tmp_path) as running:
         running.registry.register(IBI, KEY)
         root = running.browser("root")
@@ -106,7 +102,6 @@ def test_no_new_key_is_lost_because_the_page_that_shows_it_cannot_be_made(
     def busy(_pages: object) -> None:
         raise TimeoutError
 
-    use_cheap_keys(monkeypatch)
     monkeypatch.setattr("ibi.app.resolver_admin.WithAdministration._members", busy)
     with administered_resolver(tmp_path) as running:
         running.registry.register(IBI, KEY)

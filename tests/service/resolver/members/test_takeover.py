@@ -21,7 +21,6 @@ from support.resolver.membership_fixture import (
     Member,
     archive,
     member,
-    use_cheap_keys,
 )
 from support.resolver.running_resolver import until
 from support.scripted_archive import Behaviour, ReceivedRequest, ScriptedArchive
@@ -32,11 +31,6 @@ if TYPE_CHECKING:
 
 OLD, NEW = "127.0.0.2", "127.0.0.3"
 IBI = parse_ibi(ARCHIVE)
-
-
-@pytest.fixture(autouse=True)
-def _cheap_keys(monkeypatch: pytest.MonkeyPatch) -> None:
-    use_cheap_keys(monkeypatch)
 
 
 class Switchable(ScriptedArchive):

@@ -26,15 +26,13 @@ from ibi.resolver.model.archive import Move
 from ibi.runtime.settings import ResolverSettings
 from support.archive.archive_fixture import Answer
 from support.resolver.administration_fixture import AdministeredResolver, administered_resolver, unwritable
-from support.resolver.membership_fixture import use_cheap_keys
 
 FIRST, SECOND = "sid.inpe.br/mtc-m21/2012/06.05.15.34.39", "a.example/b/2014/01.01.00.00"
 HOSTILE = '"><script>alert(1)</script>'
 
 
 @pytest.fixture
-def running(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[AdministeredResolver]:
-    use_cheap_keys(monkeypatch)
+def running(tmp_path: Path) -> Iterator[AdministeredResolver]:
     with administered_resolver(tmp_path) as made:
         yield made
 

@@ -29,7 +29,6 @@ from support.resolver.membership_fixture import (
     STRANGER,
     Member,
     member,
-    use_cheap_keys,
 )
 from support.resolver.running_resolver import Answer, Running, resolver
 from support.scripted_archive import Behaviour, ReceivedRequest, ScriptedArchive
@@ -49,11 +48,6 @@ FORM = {
     "hosts": "",
 }
 HTML = {b"accept": b"text/html", b"host": b"urlib.net"}
-
-
-@pytest.fixture(autouse=True)
-def _cheap_keys(monkeypatch: pytest.MonkeyPatch) -> None:
-    use_cheap_keys(monkeypatch)
 
 
 class ProvingArchive(ScriptedArchive):
