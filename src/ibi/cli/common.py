@@ -21,7 +21,7 @@ from ibi.identifier.repository import LAST_PORT
 from ibi.runtime import logging
 from ibi.runtime.durable_files import setup_errors
 from ibi.runtime.i18n import printable, say
-from ibi.runtime.settings import SubsystemSettings
+from ibi.runtime.settings import SubsystemSettings, environment_data
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -60,7 +60,7 @@ class CommandGroup:
             formatter_class=RawDescriptionHelpFormatter,
         )
         if has_data:
-            argument(parser, "--data DIR", self.data, type=Path, required=True)
+            data_option(parser, self.data)
         parser.set_defaults(run=run)
         return parser
 
@@ -74,6 +74,12 @@ def argument(parser: _ActionsContainer, usage: str, text: str | None = None, **m
     """Add an argument, written as in a usage line: "--to PEER", or "file FILE" for a position and its name here."""
     name, _, shown = usage.partition(" ")
     parser.add_argument(name, metavar=shown or None, help=text, **more)
+
+
+def data_option(parser: ArgumentParser, text: str) -> None:
+    """Add --data; `IBI_DATA` in the environment will do instead."""
+    data = environment_data()
+    argument(parser, "--data DIR", text, type=Path, default=data, required=data is None)
 
 
 def flag(parser: _ActionsContainer, name: str, text: str, **more: Any) -> None:

@@ -6,7 +6,7 @@ import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from ibi.cli.common import argument, flag, port, tell
+from ibi.cli.common import argument, data_option, flag, port, tell
 from ibi.errors import SetupError
 from ibi.runtime.i18n import say
 
@@ -44,7 +44,7 @@ def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) ->
         "what to do; it leaves nothing behind. A name is proven to lead here when the running service tells what was "
         "written into its directory a moment ago.",
     )
-    argument(parser, "--data DIR", "the data directory", type=Path, required=True)
+    data_option(parser, "the data directory")
     argument(parser, "--host HOST", "a further host name that must lead here", default="")
     argument(parser, "--port PORT", "where it answers (default: %(default)s)", type=port, default=80)
     argument(parser, "--ip IP", "a further IP address that must lead here", default="")

@@ -11,7 +11,7 @@ import pytest
 
 from ibi.errors import SetupError
 from ibi.identifier.forms import IBIForms
-from ibi.runtime.settings import ArchiveSettings, ResolverSettings, environment_language, settings_lock
+from ibi.runtime.settings import ArchiveSettings, Peer, ResolverSettings, environment_language, settings_lock
 
 SERVICE = IBIForms.parse("rep archive.example/w/2020/01.01.00.00 ibip LK47B6W/3P5GNKB")
 ARCHIVE = ArchiveSettings(
@@ -71,7 +71,7 @@ def test_only_their_owner_may_read_settings(tmp_path: Path) -> None:
         ("mint_port = true", "must be a whole number"),
         ("for_trying = 1", "must be true or false"),
         ("aliases = 'a.example'", "must be a list"),
-        ("aliases = [1]", "must be a text"),
+        ("aliases = [1]", "must be a list of texts"),
         ("service = 'somewhere'", "rep <name>"),
         ("address = 'a b'", "an address is a host"),
         ("address = 'a.example:99999'", "an address is a host"),
@@ -158,3 +158,104 @@ def test_files_that_are_written_at_the_same_time_are_whole_at_every_moment(tmp_p
 
     with ThreadPoolExecutor(8) as pool:
         list(pool.map(change, range(1, 60)))
+
+
+BY_HAND = """\
+# Settings of our library. Ask Maria before you change anything.
+
+address = "r.example"   # behind the proxy
+service = 'rep sid.inpe.br/r/2020/01.01.00.00'
+
+# Campus only.
+metrics_networks = [
+    "10.0.0.0/8",  # offices
+]
+request_rate = 5
+"""
+
+
+def test_what_an_operator_wrote_around_the_settings_stays(tmp_path: Path) -> None:
+    path = tmp_path / "resolver.toml"
+    path.write_text(BY_HAND)
+    before = ResolverSettings.read(tmp_path)
+    before.write(tmp_path)
+    assert path.read_text() == BY_HAND
+    replace(before, request_rate=7.5, address="s.example", admin="keeper@r.example").write(tmp_path)
+    expected = BY_HAND.replace('r.example"   #', 's.example"   #').replace(
+        "request_rate = 5", "request_rate = 7.5"
+    )
+    assert path.read_text() == expected + 'admin = "keeper@r.example"\n'
+    replace(before, metrics_networks=("10.0.0.0/8", "192.0.2.0/24"), request_burst=9).write(tmp_path)
+    read = ResolverSettings.read(tmp_path)
+    assert (read.metrics_networks, read.request_burst) == (("10.0.0.0/8", "192.0.2.0/24"), 9)
+    for comment in ("# Settings of our library.", "# Campus only.", '"10.0.0.0/8",  # offices'):
+        assert comment in path.read_text()
+    replace(read, metrics_networks=("192.0.2.0/24", "10.0.0.0/8")).write(tmp_path)
+    assert ResolverSettings.read(tmp_path).metrics_networks == ("192.0.2.0/24", "10.0.0.0/8")
+    replace(read, metrics_networks=()).write(tmp_path)
+    assert ResolverSettings.read(tmp_path).metrics_networks == ()
+
+
+def test_tables_keep_what_stands_around_them(tmp_path: Path) -> None:
+    path = tmp_path / "peers.toml"
+    path.write_text("# Partners.\n[north]  # since 2019\naddress = 'http://n.example'\ntoken = 'x'\n\n[old]\n"
+                    "address = 'http://o.example'\ntoken = 'y'\n")  # fmt: skip
+    peers = Peer.read_tables(tmp_path)
+    del peers["old"]
+    peers["a b"] = Peer(address="http://s.example", token="z")
+    Peer.write_tables(tmp_path, peers)
+    assert Peer.read_tables(tmp_path) == peers
+    assert path.read_text().startswith("# Partners.\n[north]  # since 2019\naddress = 'http://n.example'\n")
+
+
+def test_the_environment_goes_before_the_file_and_is_never_written_into_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "resolver.toml"
+    path.write_text(BY_HAND)
+    for name, text in {
+        "ADDRESS": "container.example",
+        "REQUEST_RATE": "50",
+        "STALE_SECONDS": "0",
+        "EXPRESS": "false",
+        "ALIASES": "a.example, b.example",
+        "SERVICE": "rep sid.inpe.br/other/2020/01.01.00.00",
+    }.items():
+        monkeypatch.setenv(f"IBI_RESOLVER_{name}", text)
+    read = ResolverSettings.read(tmp_path)
+    assert (read.address, read.request_rate, read.stale_seconds, read.express) == (
+        "container.example",
+        50.0,
+        0,
+        False,
+    )
+    assert (read.aliases, str(read.service)) == (
+        ("a.example", "b.example"),
+        "rep sid.inpe.br/other/2020/01.01.00.00",
+    )
+    replace(read, admin="keeper@r.example").write(tmp_path)
+    assert path.read_text() == BY_HAND + 'admin = "keeper@r.example"\n'
+    with pytest.raises(
+        SetupError, match="request_rate is decided by IBI_RESOLVER_REQUEST_RATE in the environment"
+    ):
+        replace(read, request_rate=20.0).write(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("variable", "text", "sentence"),
+    [
+        ("IBI_RESOLVER_REQUEST_RATE", "much", "IBI_RESOLVER_REQUEST_RATE must be a number"),
+        ("IBI_RESOLVER_STALE_SECONDS", "1.5", "IBI_RESOLVER_STALE_SECONDS must be a whole number"),
+        ("IBI_RESOLVER_EXPRESS", "perhaps", "IBI_RESOLVER_EXPRESS must be true or false"),
+        ("IBI_RESOLVER_SERVICE", "somewhere", "IBI_RESOLVER_SERVICE: .*rep <name>"),
+        ("IBI_RESOLVER_POLICY", "lax", "hardened or strict"),
+        ("IBI_RESOLVER_ADRESS", "a.example", "IBI_RESOLVER_ADRESS: there is no setting adress"),
+    ],
+)
+def test_an_odd_variable_is_refused_with_a_sentence(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, variable: str, text: str, sentence: str
+) -> None:
+    RESOLVER.write(tmp_path)
+    monkeypatch.setenv(variable, text)
+    with pytest.raises(SetupError, match=sentence):
+        ResolverSettings.read(tmp_path)

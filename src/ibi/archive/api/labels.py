@@ -61,7 +61,7 @@ class DepositLabels:
 
 
 class _WaitingRoom(WaitingRoom):
-    """A waiting room that is entered and left for each draw: a server killed later leaves its state verified."""
+    """A waiting room that is entered and left for each draw, so that no kill between two draws touches its state."""
 
     def reserve(self, granularity: int, count: int) -> Batch:
         with self:

@@ -40,7 +40,7 @@ class GiverStage(StrEnum):
     HANDED = "handed"
     DONE = "done"
     ENDED = "ended"
-    """It failed, and the giver holds the Original."""
+    """It failed, or the item is no Original any more; the giver keeps what it holds."""
 
     @property
     def open(self) -> bool:

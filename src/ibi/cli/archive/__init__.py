@@ -22,6 +22,7 @@ from ibi.cli.archive.common import directory_at
 from ibi.cli.common import CommandGroup, add_logging, add_tls, argument, print_ready, tell, tls_files, workers
 from ibi.errors import SetupError
 from ibi.runtime import logging
+from ibi.runtime.settings import environment_data
 
 if TYPE_CHECKING:
     import argparse
@@ -35,7 +36,8 @@ def _add_serve(actions: CommandGroup) -> None:
     """Add the subcommand `serve`."""
     serve = actions.add("serve", "run the Archive, or several", _serve, has_data=False)
     text = "the Archive's data directory; once for each Archive"
-    argument(serve, "--data DIR", text, type=Path, action="append", required=True)
+    # Given ones are added to a default, so there is none: `_serve` takes what the environment says.
+    argument(serve, "--data DIR", text, type=Path, action="append", required=environment_data() is None)
     text = f"where to listen (default: {_BIND}); once for each Archive, in their order"
     argument(serve, "--bind HOST:PORT", text, action="append")
     argument(serve, "--workers N", "processes that share the work", type=workers, default=1)
@@ -52,6 +54,7 @@ def _serve(args: argparse.Namespace) -> int:
     from ibi.http.server.workers import serve
 
     tls = tls_files(args)
+    args.data = args.data or [Path(environment_data() or "")]
     binds = _binds(args, tls=tls is not None)
     logging.set_up(args.log_format)
     with ExitStack() as stack:

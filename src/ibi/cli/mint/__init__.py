@@ -9,10 +9,20 @@ import select
 import signal
 import sys
 from contextlib import ExitStack, contextmanager
-from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from ibi.cli.common import Noted, Parser, Progress, argument, flag, listed_subsystems, number, port, tell
+from ibi.cli.common import (
+    Noted,
+    Parser,
+    Progress,
+    argument,
+    data_option,
+    flag,
+    listed_subsystems,
+    number,
+    port,
+    tell,
+)
 from ibi.cli.mint import recover
 from ibi.errors import ParseError, SetupError
 from ibi.identifier import ibip, repository
@@ -53,7 +63,7 @@ def add_subsystem(
     Where a host is required, the name of a listed subsystem will do instead.
     """
     parser.set_defaults(given_options=())
-    argument(parser, "--data DIR", "where the last date is kept; empty: a start", type=Path, required=True)
+    data_option(parser, "where the last date is kept; empty: a start")
     names = parser.add_mutually_exclusive_group(required=host_required)
     argument(names, "--host HOST", "the host name that the labels spell", action=Noted)
     if host_required:

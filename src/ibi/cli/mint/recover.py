@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 from urllib.parse import unquote
 
-from ibi.cli.common import argument, flag, listed_subsystems, tell, tell_line
+from ibi.cli.common import argument, data_option, flag, listed_subsystems, tell, tell_line
 from ibi.errors import IbiError, ParseError, SetupError
 from ibi.identifier.dates import date_text
 from ibi.identifier.ibip import IBIp
@@ -30,7 +30,7 @@ _LONGEST_LABEL = 512  # characters of a line that may hold a label
 def add_word(mint: Parser) -> None:
     """Add `recover` to the words of `ibi mint`."""
     parser = mint.add_word("recover", "repair a state of minting that is lost, damaged, old or copied")
-    argument(parser, "--data DIR", "where the last date was kept", type=Path, required=True)
+    data_option(parser, "where the last date was kept")
     argument(parser, "--subsystem NAME", "this one only of those that DIR/subsystems.toml lists")
     text = "a text file with labels that were given, bare or in links; none of them comes again"
     argument(parser, "--given FILE", text, type=Path)

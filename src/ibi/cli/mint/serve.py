@@ -5,11 +5,20 @@ from __future__ import annotations
 import ipaddress
 import logging
 import sys
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ibi.cli import accounts, mint
-from ibi.cli.common import add_logging, add_tls, argument, flag, print_ready, tell, tls_files, workers
+from ibi.cli.common import (
+    add_logging,
+    add_tls,
+    argument,
+    data_option,
+    flag,
+    print_ready,
+    tell,
+    tls_files,
+    workers,
+)
 from ibi.errors import SetupError
 from ibi.identifier.dates import TICKS, granularity_text
 from ibi.runtime import logging as logs
@@ -39,7 +48,7 @@ def add_parser(commands: argparse._SubParsersAction[Parser]) -> None:
     add_logging(parser)
     parser.set_defaults(run=run_serve)
     parser = words.add_word("token", "say who may ask for labels over HTTP")
-    argument(parser, "--data DIR", "the data directory that labels are made in", type=Path, required=True)
+    data_option(parser, "the data directory that labels are made in")
     what = parser.add_mutually_exclusive_group(required=True)
     argument(what, "--name NAME", "make a token under this name; it is shown only now")
     flag(what, "--list", "the names of the tokens, and when they were made")

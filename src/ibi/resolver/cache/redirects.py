@@ -66,7 +66,7 @@ class Source(NamedTuple):
 
 
 class _PendingRedirect(NamedTuple):
-    """A redirect that is not in the file yet; without sources, a hint."""
+    """A redirect that is not in the file yet. `sources`: the cached answers that it rests on, at least one."""
 
     outcome: int
     sources: tuple[Source, ...]

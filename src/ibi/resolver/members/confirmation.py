@@ -167,7 +167,7 @@ class Probation:
     async def ask_again(self) -> None:
         """Ask every included Archive that has not confirmed, once."""
         # One process does it for all, every ASK_AGAIN_SECONDS: readers do not wait for an unconfirmed Archive as long
-        # as another answer will do (threat T18), so it should not stay one for longer than it takes to restart.
+        # as another answer will do (threat T18), so one that was only restarting is asked again soon.
         slots = asyncio.Semaphore(_CONCURRENT)
 
         async def ask(archive: Archive) -> None:

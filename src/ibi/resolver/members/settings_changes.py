@@ -81,6 +81,7 @@ def change_settings(
     with settings_lock(data):
         before = ResolverSettings.read(data)
         after = replace(before, **wanted)
+        after.check_environment()
         changed = tuple(name for name in changes if getattr(before, name) != getattr(after, name))
         facts = [
             (name, setting_text(getattr(before, name)), setting_text(getattr(after, name)))

@@ -3,8 +3,8 @@
 One machine resolves; the two policies differ in the few functions of this module and in nothing else (note 7).
 
     strict     the letter of the standard: all are asked, and the first answer that satisfies is taken
-    hardened   only narrower readings: an answer must speak for itself, likely holders are asked first, the known
-               holder of an original is preferred, and answers that depend on no reader may be used again
+    hardened   the standard's rules, and these: an answer must name its Archive and its item, likely holders are asked
+               first, the known holder of an original is preferred, what depends on no reader may be used again
 
 A plan changes which Archives are asked when, never whose answers count. In the hardened policy the likely holders are
 asked first, all others when these do not settle it. A likely holder is

@@ -6,7 +6,8 @@
     DIR/resolver.toml    ResolverSettings
     DIR/subsystems.toml  SubsystemSettings, a table for each
 
-All but the last hold secrets, so only their owner may read them. No other module reads the environment.
+All but the last hold secrets, so only their owner may read them. Variables of the environment go before the first and
+the fourth file: IBI_ARCHIVE_… and IBI_RESOLVER_… with the name of a setting. No other package reads the environment.
 
 How a mail server is reached (`ResolverSettings.smtp`):
 
@@ -41,6 +42,7 @@ __all__ = [
     "ResolverSettings",
     "Setting",
     "SubsystemSettings",
+    "environment_data",
     "environment_language",
     "settings_lock",
 ]
@@ -48,6 +50,11 @@ __all__ = [
 _SHOWN = 120  # characters of a faulty value that are shown
 _PORTS: Final = {"smtp": 25, "smtp+starttls": 587, "smtps": 465}
 _FORMS: Final = "`smtp` is host:port, smtp+starttls://user@host:port or smtps://user@host:port"
+
+
+def environment_data() -> str | None:
+    """The data directory of commands that are given no --data (`IBI_DATA`), or None."""
+    return os.environ.get("IBI_DATA") or None
 
 
 def environment_language() -> str | None:
@@ -64,6 +71,7 @@ class ArchiveSettings(Settings):
     """How one Archive presents itself, and under what it mints."""
 
     FILE: ClassVar[str] = "archive.toml"
+    VARIABLES: ClassVar[str] = "IBI_ARCHIVE_"
 
     address: str
     """Where it answers: "host[:port]" (archiveaddress)."""
@@ -112,7 +120,7 @@ class ArchiveSettings(Settings):
     audit_days: int = 30
     """Within how many days every stored file is read again and compared with its SHA-256; 0: only on demand."""
     refresh_hours: int = 24
-    """How often copies are compared with their originals; 0: only on demand."""
+    """Hours after which copies are compared with their originals again; 0: only on demand."""
     geo_database: str = ""
     """The path of a MaxMind database by which readers' countries are found, "" for none."""
     page_rate: float = 50.0
@@ -175,6 +183,7 @@ class ResolverSettings(Settings):
     """How one resolver presents itself, which Archives it contacts and how long it waits."""
 
     FILE: ClassVar[str] = "resolver.toml"
+    VARIABLES: ClassVar[str] = "IBI_RESOLVER_"
 
     address: str
     """Where it answers: "host[:port]"."""

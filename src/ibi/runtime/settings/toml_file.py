@@ -1,4 +1,9 @@
-"""Files of settings: TOML tables of texts, numbers and lists, read by the types of their fields."""
+"""Files of settings: TOML tables of texts, numbers and lists, read by the types of their fields.
+
+What an operator has written around the settings stays: comments, order and blank lines (tomlkit). The environment goes
+before the file: `IBI_RESOLVER_REQUEST_RATE=50` before `request_rate` in resolver.toml. What it decides is never written
+into the file.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +12,7 @@ import os
 import tomllib
 from contextlib import contextmanager
 from dataclasses import MISSING, dataclass, fields
-from typing import TYPE_CHECKING, Any, ClassVar, Final, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Final, Self, cast
 
 from ibi.errors import ParseError, SetupError
 from ibi.identifier.forms import IBIForms
@@ -15,15 +20,14 @@ from ibi.runtime.durable_files import replace_file, setup_errors
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
+    from dataclasses import Field
     from pathlib import Path
+
+    from tomlkit import TOMLDocument
+    from tomlkit.items import Table
 
 Setting = str | bool | int | float | tuple[str, ...] | IBIForms | None
 """What a setting can be."""
-
-# The quotation mark, the backslash, and control characters, which no TOML has as themselves.
-_TOML_ESCAPES = str.maketrans(
-    {chr(code): f"\\u{code:04x}" for code in (*range(32), 127)} | {'"': '\\"', "\\": "\\\\"}
-)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -31,12 +35,17 @@ class Settings:
     """A frozen set of settings with its file in the data directory."""
 
     FILE: ClassVar[str]
+    VARIABLES: ClassVar[str] = ""
+    """What the names of its variables in the environment begin with; "" where it has none."""
 
     @classmethod
     def read(cls, data: Path) -> Self:
-        """The settings of a data directory. Raises SetupError where there are none, or odd ones."""
+        """The settings of a data directory and of the environment.
+
+        Raises SetupError where there are none, or odd ones.
+        """
         path = data / cls.FILE
-        return cls._of_table(_read_toml(path), path)
+        return cls._of_table(_read_toml(path), path, cls._variables())
 
     @classmethod
     def exists(cls, data: Path) -> bool:
@@ -44,31 +53,23 @@ class Settings:
         return (data / cls.FILE).exists()
 
     def write(self, data: Path) -> None:
-        """Keep the settings, whole or not at all. Raises SetupError where the directory cannot be written."""
-        _write_file(data / self.FILE, self.text())
+        """Keep the settings, whole or not at all.
 
-    def text(self) -> str:
-        """The settings as TOML, a line each."""
-        return "".join(
-            f"{field.name} = {_toml(value)}\n"
-            for field in fields(self)
-            if (value := getattr(self, field.name)) is not None
-        )
+        Raises SetupError where the directory cannot be written, or the environment decides otherwise.
+        """
+        path = data / self.FILE
+        self.check_environment()
+        document, is_new = _read_document(path)
+        self.put_into(document, whole=is_new, without=self._variables())
+        _write_file(path, document)
 
-    @classmethod
-    def _of_table(cls, table: Mapping[str, Any], path: Path) -> Self:
-        known = {field.name: field for field in fields(cls)}
-        odd = sorted(set(table) - set(known))
-        if odd:
-            raise SetupError("{path}: there is no setting {name}", path=path, name=odd[0])
-        values: dict[str, Any] = {}
-        for name, field in known.items():
-            if name in table:
-                kind = str(field.type).removesuffix(" | None")
-                values[name] = _setting(table[name], kind, f"{path}: {name}")
-            elif field.default is MISSING:
-                raise SetupError("{path}: the setting {name} is missing", path=path, name=name)
-        return cls(**values)
+    def check_environment(self) -> None:
+        """Raise SetupError where the environment decides otherwise, so that these settings would not count."""
+        kinds = {field.name: _kind(field) for field in fields(self)}
+        for name, text in self._variables().items():
+            if getattr(self, name) != _setting(text, kinds[name], self._variable(name), typed=True):
+                problem = "{name} is decided by {variable} in the environment"
+                raise SetupError(problem, name=name, variable=self._variable(name))
 
     @classmethod
     def read_tables(cls, data: Path) -> dict[str, Self]:
@@ -87,8 +88,66 @@ class Settings:
     @classmethod
     def write_tables(cls, data: Path, tables: Mapping[str, Self]) -> None:
         """Keep a file with a table for each, whole or not at all. Raises SetupError where it cannot be written."""
-        text = "\n".join(f"[{_toml(name)}]\n{table.text()}" for name, table in tables.items())
-        _write_file(data / cls.FILE, text)
+        import tomlkit
+
+        path = data / cls.FILE
+        document, _ = _read_document(path)
+        for name in document.keys() - tables.keys():
+            del document[name]
+        for name, settings in tables.items():
+            is_new = name not in document
+            if is_new:
+                document[name] = tomlkit.table()
+            settings.put_into(cast("Table", document[name]), whole=is_new)
+        _write_file(path, document)
+
+    @classmethod
+    def _variable(cls, name: str) -> str:
+        return f"{cls.VARIABLES}{name.upper()}"
+
+    @classmethod
+    def _variables(cls) -> dict[str, str]:
+        """What the environment says, by the names of the settings. Raises SetupError for one that is none."""
+        if not cls.VARIABLES:
+            return {}
+        found = {name: text for name, text in os.environ.items() if name.startswith(cls.VARIABLES)}
+        known = {cls._variable(field.name): field.name for field in fields(cls)}
+        odd = sorted(set(found) - set(known))
+        if odd:
+            name = odd[0].removeprefix(cls.VARIABLES).lower()
+            raise SetupError("{path}: there is no setting {name}", path=odd[0], name=name)
+        return {known[name]: text for name, text in found.items()}
+
+    @classmethod
+    def _of_table(cls, table: Mapping[str, Any], path: Path, variables: Mapping[str, str] = {}) -> Self:
+        odd = sorted(set(table) - {field.name for field in fields(cls)})
+        if odd:
+            raise SetupError("{path}: there is no setting {name}", path=path, name=odd[0])
+        values: dict[str, Any] = {}
+        for field in fields(cls):
+            name = field.name
+            if name in variables:
+                values[name] = _setting(variables[name], _kind(field), cls._variable(name), typed=True)
+            elif name in table:
+                values[name] = _setting(table[name], _kind(field), f"{path}: {name}")
+            elif field.default is MISSING:
+                raise SetupError("{path}: the setting {name} is missing", path=path, name=name)
+        return cls(**values)
+
+    def put_into(self, table: TOMLDocument | Table, *, whole: bool, without: Mapping[str, str] = {}) -> None:
+        """Change what differs in a table of tomlkit; a value that is the default is added only to a `whole` one."""
+        written = table.unwrap()
+        for field in fields(self):
+            name, value = field.name, getattr(self, field.name)
+            if name in without:
+                continue
+            if value is None:
+                table.pop(name, None)
+            elif name in table:
+                if not _says(written[name], value, _kind(field)):
+                    _replace(table, name, value)
+            elif whole or value != field.default:
+                table[name] = _plain(value)
 
 
 @contextmanager
@@ -121,29 +180,64 @@ def _read_toml(path: Path) -> dict[str, Any]:
         raise SetupError("{path} cannot be read: {reason}", path=path, reason=error) from None
 
 
-def _write_file(path: Path, text: str) -> None:
+def _read_document(path: Path) -> tuple[TOMLDocument, bool]:
+    """Read a file with all that stands around its values; an empty one, and True, where there is no file."""
+    import tomlkit
+    from tomlkit.exceptions import TOMLKitError
+
+    try:
+        return tomlkit.parse(path.read_text(encoding="utf-8")), False
+    except (FileNotFoundError, NotADirectoryError):
+        return tomlkit.document(), True
+    except (OSError, ValueError, RecursionError, TOMLKitError) as error:
+        raise SetupError("{path} cannot be read: {reason}", path=path, reason=error) from None
+
+
+def _write_file(path: Path, document: TOMLDocument) -> None:
     with setup_errors("{path} cannot be written: {reason}", path=path):
         path.parent.mkdir(parents=True, exist_ok=True)
-        replace_file(path, text.encode())
+        replace_file(path, document.as_string().encode())
 
 
-def _toml(value: object) -> str:
-    """One value in TOML."""
-    if isinstance(value, bool):
-        return "true" if value else "false"
-    if isinstance(value, int | float):
-        return repr(value)
-    if isinstance(value, tuple):
-        return f"[{', '.join(_toml(item) for item in value)}]"
-    return f'"{str(value).translate(_TOML_ESCAPES)}"'
+def _plain(value: Setting) -> Any:
+    """A value as TOML has it."""
+    return list(value) if isinstance(value, tuple) else str(value) if isinstance(value, IBIForms) else value
+
+
+def _replace(table: TOMLDocument | Table, name: str, value: Setting) -> None:
+    """Put a value into the place of another one; of a list, what stays keeps its comments."""
+    from tomlkit.items import Array
+
+    array = table[name]
+    if isinstance(value, tuple) and isinstance(array, Array):
+        for text in [each for each in array if each not in value]:
+            array.remove(text)
+        for text in value:
+            if text not in array:
+                array.append(text)
+        if array.unwrap() == list(value):
+            return
+    table[name] = _plain(value)
+
+
+def _says(written: Any, value: Setting, kind: str) -> bool:
+    """Whether a value of a file is this one already, in whatever spelling."""
+    try:
+        return _setting(written, kind, "") == value
+    except SetupError:
+        return False
+
+
+def _kind(field: Field[Any]) -> str:
+    return str(field.type).removesuffix(" | None")
 
 
 _TYPES: Final[Mapping[str, Any]] = {
     "str": str,
     "bool": bool,
     "int": int,
-    "float": (int, float),
-    "tuple[str, ...]": list,
+    "float": float,
+    "tuple[str, ...]": tuple[str, ...],
 }
 _PROBLEMS: Final = {
     "str": "{where} must be a text in quotes",
@@ -154,16 +248,19 @@ _PROBLEMS: Final = {
 }
 
 
-def _setting(value: Any, kind: str, where: str) -> Setting:
-    """Read a value by the type that its field declares. Raises SetupError."""
+def _setting(value: Any, kind: str, where: str, *, typed: bool = False) -> Setting:
+    """Read a value by the type that its field declares; `typed`: a text, of the environment. Raises SetupError."""
+    import msgspec
+
     if kind == "IBIForms":
         try:
             return IBIForms.parse(str(_setting(value, "str", where)))
         except ParseError as error:
             raise SetupError("{where}: {reason}", where=where, reason=error) from None
-    # True and false are numbers in Python, and none in TOML.
-    if not isinstance(value, _TYPES[kind]) or (isinstance(value, bool) and kind != "bool"):
-        raise SetupError(_PROBLEMS[kind], where=where)
-    if isinstance(value, list):
-        return tuple(str(_setting(item, "str", where)) for item in value)
-    return float(value) if kind == "float" else value
+    if typed and kind == "tuple[str, ...]":
+        value = [text.strip() for text in value.split(",") if text.strip()]
+    try:
+        found: Setting = msgspec.convert(value, _TYPES[kind], strict=not typed)
+    except msgspec.ValidationError:
+        raise SetupError(_PROBLEMS[kind], where=where) from None
+    return found

@@ -150,3 +150,14 @@ def test_nothing_of_a_reader_or_of_a_key_is_written_down(running: Running) -> No
     written = json.dumps(running.end())
     assert written.count("ibi.access") == 4
     assert not re.search(rf"{CANARY}|{key}|203\.0\.113|127\.0\.0\.1", written)
+
+
+def test_a_server_goes_by_its_environment(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    words = "--address resolver.test --service-ibi J8LNKB5R7W/3FUQHC5 --allow-private-archives"
+    assert main(["resolver", "init", "--data", str(tmp_path), *words.split()]) == 0
+    monkeypatch.setenv("IBI_RESOLVER_ADMIN", "container@resolver.test")
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        running = Running(tmp_path, listener)
+        assert admins(running) == {"container@resolver.test"}
+        running.end()
+    assert "container" not in (tmp_path / ResolverSettings.FILE).read_text()

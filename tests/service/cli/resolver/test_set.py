@@ -97,3 +97,39 @@ def test_a_token_is_printed_once_listed_and_removed(data: Path, capsys: Capture)
     assert token("remove", "watcher") == 1
     assert Tokens(data).find(printed.out.strip()) is None
     assert main(["resolver", "token", "list", "--data", str(data / "nothing")]) == 1
+
+
+def test_comments_stay_and_what_the_environment_decides_is_not_changed(
+    data: Path, capsys: Capture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = data / "resolver.toml"
+    path.write_text(f"# Ask Maria first.\n\n{path.read_text()}\n# The end.\n")
+    before = path.read_text()
+    assert change(data, "request_rate", "7", "aliases", "a.example") == 0
+    assert path.read_text() == before.replace("request_rate = 20.0", "request_rate = 7.0").replace(
+        "aliases = []", 'aliases = ["a.example"]'
+    )
+    capsys.readouterr()
+    written, entries = path.read_bytes(), (data / EVIDENCE_FILE).read_bytes()
+    monkeypatch.setenv("IBI_RESOLVER_REQUEST_RATE", "50")
+    assert change(data, "request_rate", "8") == 1
+    assert capsys.readouterr().err == (
+        "ibi: request_rate is decided by IBI_RESOLVER_REQUEST_RATE in the environment\n"
+    )
+    assert (path.read_bytes(), (data / EVIDENCE_FILE).read_bytes()) == (written, entries)
+    assert change(data, "request_burst", "9") == 0
+    assert b"request_rate = 7.0" in path.read_bytes()
+    monkeypatch.setenv("IBI_RESOLVER_REQEST_RATE", "50")
+    assert change(data, "request_burst", "10") == 1
+    assert capsys.readouterr().err == "ibi: IBI_RESOLVER_REQEST_RATE: there is no setting reqest_rate\n"
+
+
+def test_the_environment_names_the_data_directory(
+    data: Path, capsys: Capture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("IBI_DATA", str(data))
+    assert main(["resolver", "set", "request_burst", "9"]) == 0
+    assert ResolverSettings.read(data).request_burst == 9
+    other = data.parent / "other"
+    assert main(["resolver", "set", "--data", str(other), "request_burst", "9"]) == 1
+    assert str(other) in capsys.readouterr().err

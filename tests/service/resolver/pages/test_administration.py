@@ -235,6 +235,24 @@ def test_a_policy_is_changed_on_a_page_counts_and_stands_in_the_log(running: Adm
     assert "archive_seconds" not in text
 
 
+def test_a_page_leaves_comments_and_what_the_environment_decides(
+    running: AdministeredResolver, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = running.data / "resolver.toml"
+    path.write_text(f"# Ask Maria first.\n{path.read_text()}")
+    root = running.browser("root")
+    page = root.look("/-/admin/policies")
+    assert root.send("/-/admin/policies", *filled(page, negative_seconds="5")).status == 303
+    assert path.read_text().startswith("# Ask Maria first.\n")
+    monkeypatch.setenv("IBI_RESOLVER_NEGATIVE_SECONDS", "9")
+    page = root.look("/-/admin/policies")
+    refused = root.send("/-/admin/policies", *filled(page, negative_seconds="6"))
+    assert refused.status == 422
+    assert "negative_seconds is decided by IBI_RESOLVER_NEGATIVE_SECONDS in the environment" in refused.text
+    assert root.send("/-/admin/policies", *filled(page, overall_seconds="7")).status == 303
+    assert "negative_seconds = 5" in path.read_text()
+
+
 def test_two_administrators_who_change_different_settings_undo_nothing(running: AdministeredResolver) -> None:
     ada, root = running.browser("root"), running.browser("root")
     hers, his = ada.look("/-/admin/policies"), root.look("/-/admin/policies")
