@@ -1,4 +1,4 @@
-"""The metrics of a resolver, in the Prometheus text format at /-/metrics (docs/reference/operations.md).
+"""The metrics of a resolver at /-/metrics, as Prometheus or OpenMetrics text (docs/reference/operations.md).
 
 Sums are those of all processes that share the data directory, also of those that have ended. So a counter never falls,
 but begins at zero where a new version counts other things (`shared_counters`); gauges are those of the processes that
@@ -12,6 +12,7 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections import Counter
 from dataclasses import dataclass, field
+from itertools import accumulate
 from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
 
 import ibi
@@ -24,6 +25,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
     from pathlib import Path
 
+    from prometheus_client.metrics_core import Metric
+
     from ibi.http.request import Request
     from ibi.resolver.metrics.shared_counters import CounterTotals
 
@@ -34,6 +37,7 @@ OTHER: Final = "other"
 
 FOLDER: Final = "metrics"
 PROMETHEUS_TEXT: Final = "text/plain; version=0.0.4; charset=utf-8"
+OPEN_METRICS: Final = "application/openmetrics-text; version=1.0.0; charset=utf-8"
 LOOPBACK_NETWORKS: Final = ("127.0.0.0/8", "::1/128")
 """Who may read the metrics where the settings name no networks: this machine."""
 
@@ -257,21 +261,34 @@ class Metrics:
 
     # Output
 
-    def text(self) -> bytes:
-        """Write all metrics in the Prometheus text format, version 0.0.4."""
+    def collect(self) -> Iterator[Metric]:
+        """Yield all metrics, as prometheus-client wants them."""
+        from prometheus_client.metrics_core import GaugeMetricFamily
+
         self._poll()
         totals = self._counters.totals()
-        lines = [line for family in _FAMILIES for line in _lines(family, totals)]
-        lines += _head("workers", "Processes that answer.", "gauge")
-        lines.append(f"ibi_resolver_workers {len(totals.running)}")
-        lines += _head("info", "The version of the program.", "gauge")
-        lines.append(f'ibi_resolver_info{{version="{ibi.__version__}"}} 1')
-        return ("\n".join(lines) + "\n").encode()
+        for family in _FAMILIES:
+            yield _metric(family, totals)
+        workers = "Processes that answer."
+        yield GaugeMetricFamily("ibi_resolver_workers", workers, value=len(totals.running))
+        info = GaugeMetricFamily("ibi_resolver_info", "The version of the program.", labels=["version"])
+        info.add_metric([ibi.__version__], 1)
+        yield info
+
+    def text(self, *, open_metrics: bool = False) -> bytes:
+        """Write all metrics in the Prometheus text format, version 0.0.4, or as OpenMetrics 1.0.0."""
+        from prometheus_client import exposition
+        from prometheus_client.openmetrics import exposition as openmetrics
+
+        written: bytes = (openmetrics if open_metrics else exposition).generate_latest(self)
+        return written
 
     def answer(self, request: Request, networks: Sequence[str]) -> Response | None:
         """Answer GET /-/metrics; None for clients outside these networks: for them there is no such page."""
         if not _is_inside(request, networks or LOOPBACK_NETWORKS):
             return None
+        if OPEN_METRICS.partition(";")[0] in request.header(b"accept"):
+            return Response(200, self.text(open_metrics=True), OPEN_METRICS, NO_STORE)
         return Response(200, self.text(), PROMETHEUS_TEXT, NO_STORE)
 
     def close(self) -> None:
@@ -291,30 +308,21 @@ def _is_inside(request: Request, networks: Sequence[str]) -> bool:
     return all(in_networks(address, tuple(networks)) for address in request.addresses)
 
 
-def _head(name: str, sentence: str, kind: str) -> list[str]:
-    return [f"# HELP ibi_resolver_{name} {sentence}", f"# TYPE ibi_resolver_{name} {kind}"]
+def _metric(family: _MetricFamily, totals: CounterTotals) -> Metric:
+    from prometheus_client.metrics_core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily
 
-
-def _lines(family: _MetricFamily, totals: CounterTotals) -> Iterator[str]:
     name, begin = f"ibi_resolver_{family.name}", _BEGINS[family.name]
-    yield from _head(family.name, family.help, family.kind)
     if family.kind == "histogram":
-        yield from _histogram(name, totals.sums[begin : begin + len(family.parts)])
-        return
+        *numbers, total = totals.sums[begin : begin + len(family.parts)]
+        # In this format a bucket counts everything up to its bound, also what is in the buckets before it.
+        buckets = list(zip((*map(str, DURATION_BOUNDS), "+Inf"), accumulate(numbers), strict=True))
+        return HistogramMetricFamily(name, family.help, buckets=buckets, sum_value=total)
+    kind = GaugeMetricFamily if family.kind == "gauge" else CounterMetricFamily
+    metric = kind(name, family.help, labels=[family.label] if family.label else [])
     for index, value in enumerate(family.values, begin):
         numbers = [each[index] for each in totals.running]
         number = totals.sums[index]
         if family.kind == "gauge":
             number = max(numbers, default=0.0) if family.of_all else sum(numbers)
-        label = f'{{{family.label}="{value}"}}' if family.label else ""
-        yield f"{name}{label} {number:.17g}"
-
-
-def _histogram(name: str, numbers: Sequence[float]) -> Iterator[str]:
-    # In this format a bucket counts everything up to its bound, also what is in the buckets before it.
-    count = 0.0
-    for bound, number in zip((*map(str, DURATION_BOUNDS), "+Inf"), numbers, strict=False):
-        count += number
-        yield f'{name}_bucket{{le="{bound}"}} {count:.17g}'
-    yield f"{name}_sum {numbers[-1]:.17g}"
-    yield f"{name}_count {count:.17g}"
+        metric.add_metric([value] if family.label else [], number)
+    return metric

@@ -11,6 +11,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from prometheus_client.openmetrics.parser import text_string_to_metric_families
+from prometheus_client.parser import text_string_to_metric_families as prometheus_families
 
 from ibi.http.request import Request
 from ibi.resolver.metrics.metrics import FOLDER, REDIRECT, Metrics
@@ -206,3 +208,41 @@ def test_they_are_not_shown_to_clients_outside(
 ) -> None:
     answer = Metrics(tmp_path).answer(who, networks)
     assert (answer is not None) is allowed
+
+
+@pytest.mark.parametrize(
+    "accept", ["", "*/*", "application/openmetrics-text;version=x\x00", "text/plain;version=1.0.0"]
+)
+def test_clients_that_do_not_ask_for_openmetrics_get_the_prometheus_format(
+    tmp_path: Path, accept: str
+) -> None:
+    metrics = Metrics(tmp_path)
+    request = Request("GET", "/-/metrics", "", {b"accept": accept.encode()}, ("127.0.0.1",))
+    response = metrics.answer(request, ())
+    assert response is not None
+    if "openmetrics" not in accept:
+        assert response.content_type == "text/plain; version=0.0.4; charset=utf-8"
+        assert list(prometheus_families(response.body.decode()))
+    metrics.close()
+
+
+def test_openmetrics_says_the_same(tmp_path: Path) -> None:
+    metrics = Metrics(tmp_path)
+    metrics.started(3)
+    metrics.ended(REDIRECT, 0.02, 0.0, 2, rounds=1, hint="right")
+    accept = b"application/openmetrics-text;version=1.0.0;q=0.5,text/plain;version=0.0.4;q=0.3"
+    response = metrics.answer(Request("GET", "/-/metrics", "", {b"accept": accept}, ("127.0.0.1",)), ())
+    assert response is not None
+    assert response.content_type == "application/openmetrics-text; version=1.0.0; charset=utf-8"
+    text = response.body.decode()
+    assert text.endswith("# EOF\n")
+
+    def samples(families: Any) -> dict[tuple[str, str], float]:
+        return {(each.name, str(each.labels)): each.value for family in families for each in family.samples}
+
+    found = samples(text_string_to_metric_families(text))  # type: ignore[no-untyped-call]  # the library says no types here
+    assert found == samples(prometheus_families(metrics.text().decode()))
+    assert found["ibi_resolver_resolutions_total", "{'outcome': 'redirect'}"] == 2
+    assert found["ibi_resolver_resolution_seconds_bucket", "{'le': '0.025'}"] == 2
+    assert found["ibi_resolver_in_flight", "{}"] == 1
+    metrics.close()
