@@ -47,7 +47,7 @@ def _ask(args: argparse.Namespace) -> int:
 
     target = persistent_path(args.text)
     wanted = "text/plain" if args.explain and not args.json else "application/json"
-    reply = _send(args, "GET", f"/-/explain{target}", wanted)
+    reply = send(args.resolver, "GET", f"/-/explain{target}", wanted, args.language)
     if reply.kind == "application/problem+json":
         raise _refusal(reply.json())
     if reply.status != http.client.OK or not reply.kind.startswith(wanted):
@@ -71,7 +71,7 @@ def _ask_other_software(args: argparse.Namespace, target: str) -> int:
     # HEAD, since a GET would be counted as a reader, and acknowledged to the Archive.
     if args.explain or args.json:
         raise PeerGarbled("this resolver does not explain what it does")
-    reply = _send(args, "HEAD", target, "text/plain")
+    reply = send(args.resolver, "HEAD", target, "text/plain", args.language)
     if reply.location:
         print(visible(reply.location))
         return 0
@@ -88,7 +88,9 @@ def _refusal(alert: dict[str, Any]) -> IbiError:
     return IbiError("{line}", line=line)
 
 
-class _Reply(NamedTuple):
+class Reply(NamedTuple):
+    """What a resolver answered; `outcome`: what a reader would get (`ibi-outcome`), 0 if it does not say."""
+
     status: int
     kind: str
     location: str
@@ -103,11 +105,11 @@ class _Reply(NamedTuple):
             raise PeerGarbled("the resolver's answer is not JSON") from None
 
 
-def _send(args: argparse.Namespace, method: str, target: str, accept: str) -> _Reply:
-    """Send one request to the resolver. Raises SetupError for a URL of none, PeerSilent, PeerGarbled."""
-    root = _root_of(args.resolver)
+def send(url: str, method: str, target: str, accept: str, language: str | None = None) -> Reply:
+    """Send one request to the resolver at a root URL. Raises SetupError for a URL of none, PeerSilent, PeerGarbled."""
+    root = _root_of(url)
     host, port = root.hostname or "", root.port
-    language = args.language or reader_language()
+    language = language or reader_language()
     connection = http.client.HTTPConnection(host, port, timeout=_SECONDS)
     if root.scheme == "https":
         context = ssl.create_default_context()
@@ -132,7 +134,7 @@ def _send(args: argparse.Namespace, method: str, target: str, accept: str) -> _R
     finally:
         connection.close()
     outcome = response.getheader("ibi-outcome", "")
-    return _Reply(
+    return Reply(
         response.status,
         response.getheader("content-type", "").partition(";")[0].strip().lower(),
         response.getheader("location", ""),

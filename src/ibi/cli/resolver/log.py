@@ -1,4 +1,4 @@
-"""`ibi resolver log verify` and `ibi resolver log show`: the evidence of a resolver, checked and read."""
+"""`ibi resolver log verify`, `log show` and `alerts`: the evidence of a resolver, checked and read."""
 
 from __future__ import annotations
 
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from ibi.cli.common import CommandGroup
     from ibi.resolver.evidence.chain import Entry
     from ibi.resolver.evidence.log import Evidence
+    from ibi.resolver.evidence.pages import OriginalsAlert
 
 _MOST_SHOWN = 1_000_000  # entries that may be asked for
 
@@ -38,6 +39,13 @@ def add(actions: CommandGroup) -> None:
     argument(show, "--last N", "only the last so many of them", type=last)
     flag(show, "--head", "only the number and the hash of the last entry, NUMBER:HASH, to be kept elsewhere")
     flag(show, "--json", "one JSON object a line")
+    alerts = actions.add(
+        "alerts", "print the alerts of two originals of one item, with the evidence", _alerts
+    )
+    argument(
+        alerts, "--last N", "only so many of them, the latest (default: %(default)s)", type=last, default=20
+    )
+    flag(alerts, "--json", "one JSON object a line")
 
 
 def _evidence(data: Path) -> Evidence:
@@ -107,6 +115,45 @@ def _selected(args: argparse.Namespace, lines: Iterable[bytes]) -> Iterator[tupl
         entry = read_line(text)
         if entry is None or (args.what in {None, entry.what} and (wanted is None or mentions(entry, wanted))):
             yield text, entry
+
+
+def _alerts(args: argparse.Namespace) -> int:
+    from ibi.resolver.evidence.log import EVIDENCE_FILE
+    from ibi.resolver.evidence.pages import OriginalsAlerts, alert_facts
+
+    _evidence(args.data)
+    found, left, at, unread = OriginalsAlerts(args.data / EVIDENCE_FILE), args.last, 0, 0
+    while left:
+        page = found.read(at=at)
+        for alert in page.alerts[:left]:
+            if args.json:
+                print(json.dumps(alert_facts(alert)))
+            else:
+                print(*_alert_lines(alert), sep="\n")
+        left, at, unread = max(0, left - len(page.alerts)), page.at, unread + page.unread
+        if not at:
+            break
+    if left == args.last and not args.json:
+        print(say("No alert of two originals was written down lately."))
+    if unread:
+        raise IbiError("lines that are not as they were written, and are not shown: {count}", count=unread)
+    return 0
+
+
+def _alert_lines(alert: OriginalsAlert) -> Iterator[str]:
+    """An alert for eyes: when and about what, who was first, and what is known of each who claims the original."""
+    moment = _plain(alert.alert.moment)
+    yield f"{moment}  {_plain(alert.item)}"
+    if alert.first is not None:
+        sentence, archive = (
+            "First seen with the original: {archive}, on {moment}",
+            alert.first.facts.get("archive"),
+        )
+        yield f"  {say(sentence, archive=_plain(str(archive)), moment=_plain(alert.first.moment))}"
+    for archive in alert.claimants:
+        yield f"  {_plain(archive)}: {say('claimed the original on {moment}', moment=moment)}"
+        for entry in alert.about(archive):
+            yield f"    {_entry_line(entry)}"
 
 
 def _entry_line(entry: Entry) -> str:

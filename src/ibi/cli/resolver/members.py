@@ -7,11 +7,12 @@ import json
 import sys
 import time
 from contextlib import closing, contextmanager
+from http import HTTPStatus
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ibi.cli.common import argument, flag, tell
-from ibi.errors import SetupError
+from ibi.errors import IbiError, SetupError
 from ibi.identifier.forms import parse_ibi
 from ibi.runtime.durable_files import setup_errors
 from ibi.runtime.i18n import say
@@ -46,6 +47,11 @@ def add(actions: CommandGroup) -> None:
         actions.add("applications", "list the Archives that have applied", _applications),
     ):
         flag(parser, "--json", "one JSON document")
+    status = actions.add(
+        "status", "tell how the Archives are, as the running resolver has seen them", _status
+    )
+    argument(status, "--resolver URL", "its root URL (default: http:// and the address of its settings)")
+    flag(status, "--json", "one JSON document")
     for name, text in (
         ("approve", "register an Archive that has applied"),
         ("refuse", "forget an application"),
@@ -135,6 +141,17 @@ def _archives(args: argparse.Namespace) -> int:
         print(f"{archive.service_ibi}  {where.address if where else '-'}  {say(state)}")
         if archive.move is not None:
             print("   ", say("it wants to move to {address}: see allow-move", address=archive.move.address))
+    return 0
+
+
+def _status(args: argparse.Namespace) -> int:
+    from ibi.cli.resolve import send
+
+    url = args.resolver or f"http://{ResolverSettings.read(args.data).address}"
+    reply = send(url, "GET", "/-/status", "application/json" if args.json else "text/plain")
+    if reply.status != HTTPStatus.OK:
+        raise IbiError("the resolver answers with the status {status}", status=reply.status)
+    print(json.dumps(reply.json(), indent=1) if args.json else reply.body.decode("utf-8", "replace").rstrip())
     return 0
 
 

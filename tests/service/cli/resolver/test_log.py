@@ -169,3 +169,59 @@ def test_a_directory_without_a_resolver_is_a_sentence(
     assert log(tmp_path, *words) == 1
     [line] = capsys.readouterr().err.splitlines()
     assert str(tmp_path) in line
+
+
+def alerts(data: Path, *words: str) -> int:
+    return main(["resolver", "alerts", *words, "--data", str(data)])
+
+
+def test_alerts_are_printed_with_who_was_first_and_who_claims(
+    data: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert alerts(data) == 0
+    moment, item = "2026-09-21T14:13:20.250Z", str(ITEM.main)
+    assert capsys.readouterr().out.splitlines() == [
+        f"{moment}  {item}",
+        f"  First seen with the original: {SERVICE}, on {moment}",
+        f"  {SERVICE}: claimed the original on {moment}",
+        f"    3  {moment}  original  ibi={json.dumps(' '.join(ITEM.words))}  archive={SERVICE}",
+        f"  {OTHER}: claimed the original on {moment}",
+    ]
+    assert alerts(data, "--json") == 0
+    (line,) = capsys.readouterr().out.splitlines()
+    shown = json.loads(line)
+    assert (shown["ibi"], shown["moment"], shown["first"]["number"]) == (item, moment, 3)
+    assert [each["archive"] for each in shown["claimants"]] == [SERVICE, OTHER]
+
+
+def test_so_many_alerts_are_printed_as_are_wanted_the_latest_first(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    now = [MOMENT]
+    evidence = Evidence(tmp_path / EVIDENCE_FILE, lambda: now[0])
+    for number in range(120):
+        now[0] += 1
+        name = f"example.org/w@80/2020/01.02.{number // 60:02}.{number % 60:02}"
+        evidence.write("alert", kind="suspect-originals", ibi=name, archives=f"{SERVICE} {OTHER}")
+        evidence.write("alert", kind="deleted", ibi=name)
+    for words, count in (((), 20), (("--last", "1"), 1), (("--last", "100"), 100), (("--last", "500"), 120)):
+        assert alerts(tmp_path, "--json", *words) == 0
+        found = [json.loads(line)["moment"] for line in capsys.readouterr().out.splitlines()]
+        assert (len(found), found) == (count, sorted(found, reverse=True))
+    path = tmp_path / EVIDENCE_FILE
+    path.write_bytes(path.read_bytes().replace(b"01.02.01.59", b"01.02.01.58"))
+    assert alerts(tmp_path, "--json", "--last", "500") == 1
+    printed = capsys.readouterr()
+    assert len(printed.out.splitlines()) == 119
+    assert printed.err.startswith("ibi: lines that are not as they were written")
+
+
+def test_without_an_alert_the_command_says_so(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    words = ["--data", str(tmp_path), "--address", "urlib.net", "--service-ibi", SERVICE]
+    assert main(["resolver", "init", *words]) == 0
+    capsys.readouterr()
+    assert alerts(tmp_path) == 0
+    assert capsys.readouterr().out == "No alert of two originals was written down lately.\n"
+    assert alerts(tmp_path, "--json") == 0
+    assert capsys.readouterr().out == ""
+    assert alerts(tmp_path / "nothing") == 1

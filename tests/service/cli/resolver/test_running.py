@@ -152,6 +152,21 @@ def test_nothing_of_a_reader_or_of_a_key_is_written_down(running: Running) -> No
     assert not re.search(rf"{CANARY}|{key}|203\.0\.113|127\.0\.0\.1", written)
 
 
+def test_a_command_tells_how_the_archives_of_a_running_resolver_are(
+    running: Running, capsys: pytest.CaptureFixture[str]
+) -> None:
+    words = ["resolver", "status", "--data", str(running.data), "--resolver", running.root]
+    capsys.readouterr()
+    assert main([*words, "--json"]) == 0
+    shown = json.loads(capsys.readouterr().out)
+    assert (shown["archives"]["included"], shown["members"]) == (0, [])
+    assert main(words) == 0
+    assert capsys.readouterr().out.strip()
+    running.end()
+    assert main(words) == 1
+    assert capsys.readouterr().err.startswith("ibi: the resolver 127.0.0.1 cannot be reached")
+
+
 def test_a_server_goes_by_its_environment(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     words = "--address resolver.test --service-ibi J8LNKB5R7W/3FUQHC5 --allow-private-archives"
     assert main(["resolver", "init", "--data", str(tmp_path), *words.split()]) == 0
