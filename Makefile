@@ -30,8 +30,8 @@ docs:  ## write the generated parts of the documents anew
 	.venv/bin/python tools/limits_table.py
 	.venv/bin/python tools/reference_pages.py
 
-messages:  ## compile the Portuguese catalogue after a change of its sentences
-	.venv/bin/python -m babel.messages.frontend compile -D ibi -d src/ibi/runtime/locale
+messages:  ## bring the catalogues up to date after a change of sentences, and compile them
+	.venv/bin/python tools/sentences.py
 
 count:  ## count the modules, functions and calls that a cold click and a urlRequest cost; LIST=1 names them (half a minute)
 	. tools/environment.sh && environment requirements/dev.txt && exec "$$bin/python" tools/count_functions.py $(if $(LIST),--list)

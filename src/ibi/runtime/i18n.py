@@ -1,4 +1,4 @@
-"""Sentences for people, in the reader's language (English, and Brazilian Portuguese beside it).
+"""Sentences for people, in the reader's language (English, and each that has a catalogue: Brazilian Portuguese).
 
 Every sentence is written in English where it is raised or shown; that English sentence is also its key in the
 gettext catalogue. A sentence may hold named places, ``"the {part} is empty"``, filled after translation.
@@ -10,10 +10,9 @@ from pathlib import Path
 
 from ibi.errors import IbiError
 
-LANGUAGES = ("en", "pt-BR")
-"""The languages of all sentences, as RFC 5646 tags; the first one needs no catalogue."""
-
 _CATALOGUES = Path(__file__).parent / "locale"
+LANGUAGES = ("en", *sorted(each.name.replace("_", "-") for each in _CATALOGUES.iterdir() if each.is_dir()))
+"""The languages of all sentences, as RFC 5646 tags; the first one needs no catalogue."""
 
 
 @cache
@@ -25,12 +24,14 @@ def _catalogue(language: str) -> gettext.NullTranslations:
 
 def our_language(text: str | None) -> str:
     """The one of LANGUAGES that serves a tag or a locale name ("pt", "pt_BR.UTF-8", "pt-PT"); else English."""
-    primary = (text or "").replace("_", "-").partition("-")[0].partition(".")[0]
-    return "pt-BR" if primary.lower() == "pt" else "en"
+    tag = (text or "").partition(".")[0].replace("_", "-").lower()
+    same = [each for each in LANGUAGES if each.lower() == tag]
+    near = [each for each in LANGUAGES if each.lower().partition("-")[0] == tag.partition("-")[0]]
+    return (same or near or LANGUAGES)[0]
 
 
 def reader_language() -> str:
-    """The language of the person at the terminal, "en" or "pt-BR", by the environment."""
+    """The one of LANGUAGES of the person at the terminal, by the environment."""
     from ibi.runtime.settings import environment_language
 
     return our_language(environment_language())
@@ -62,3 +63,9 @@ def say(message: IbiError | str, language: str | None = None, **details: object)
     }
     sentence = _catalogue(chosen).gettext(message)
     return sentence.format(**filled) if filled else sentence
+
+
+def say_count(count: int, one: str, many: str, language: str | None = None, /, **details: object) -> str:
+    """Say one of two English sentences by a number, which fills `{count}`; a language may have other forms than two."""
+    chosen = our_language(language) if language is not None else reader_language()
+    return _catalogue(chosen).ngettext(one, many, count).format(**{"count": count, **details})

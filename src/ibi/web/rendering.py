@@ -20,7 +20,7 @@ from markupsafe import Markup, escape
 
 from ibi.errors import ParseError
 from ibi.protocol.relation import Kind, Relation
-from ibi.runtime.i18n import LANGUAGES, say
+from ibi.runtime.i18n import LANGUAGES, say, say_count
 from ibi.web.assets import assets
 
 if TYPE_CHECKING:
@@ -209,8 +209,8 @@ def _environment(language: str) -> Environment:
 def html(template: str, language: str, **values: object) -> bytes:
     """Write a page in one of our languages.
 
-    In a template, `_` translates a sentence; `moment`, `day`, `month`, `size`, `number`, `language_name` and
-    `relation_name` word values for the reader; `asset` returns the path of an asset.
+    In a template, `_` translates a sentence, `_n` one of two by a number; `moment`, `day`, `month`, `size`, `number`,
+    `language_name` and `relation_name` word values for the reader; `asset` returns the path of an asset.
     """
     text = _environment(language).get_template(template).render(values)
     # A lone surrogate in old metadata has no UTF-8: it becomes a question mark, and the page is still given.
@@ -227,8 +227,11 @@ def _words(language: str) -> dict[str, Any]:
             plain(sentence) if not details and type(sentence) is str else say(sentence, language, **details)
         )
 
+    def counted(count: int, one: str, many: str, /, **details: object) -> str:
+        return say_count(count, one, many, language, **details)
+
     words = {name: lru_cache(_MOST_KNOWN)(partial(word, language=language)) for name, word in _WORDS.items()}
-    return {"language": language, "_": translated, **words}
+    return {"language": language, "_": translated, "_n": counted, **words}
 
 
 def sayer(language: str) -> Callable[[str, Mapping[str, object]], str]:

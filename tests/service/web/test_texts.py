@@ -2,63 +2,62 @@
 
 from __future__ import annotations
 
-import gettext
 import string
 from pathlib import Path
 
 import pytest
-from babel.messages.catalog import Catalog
+from babel.messages.catalog import Catalog, Message
 from babel.messages.mofile import read_mo
 from babel.messages.pofile import read_po
 
+import sentences
 from ibi.errors import ParseError, PeerSilent
-from ibi.runtime import i18n
-from ibi.runtime.i18n import our_language, reader_language, say
-from support.web import sentences
-
-CATALOGUE = Path(i18n.__file__).parent / "locale" / "pt_BR" / "LC_MESSAGES"
+from ibi.runtime.i18n import our_language, reader_language, say, say_count
 
 
-@pytest.fixture(scope="module")
-def portuguese() -> Catalog:
-    with (CATALOGUE / "ibi.po").open("rb") as file:
-        return read_po(file, locale="pt_BR")
+@pytest.fixture(scope="module", params=sentences.catalogues(), ids=lambda each: each[1].locale_identifier)
+def written(request: pytest.FixtureRequest) -> tuple[Path, Catalog]:
+    """Each catalogue and its file."""
+    found: tuple[Path, Catalog] = request.param
+    return found
+
+
+def _forms(message: Message) -> list[tuple[str, str]]:
+    """Each form of a translation beside the English sentence that it stands for: the last one for many."""
+    if isinstance(message.id, str):
+        return [(message.id, str(message.string))]
+    (one, many), (first, *others) = message.id, list(message.string or ())
+    return [(one, first), *((many, other) for other in others)]
+
+
+@pytest.fixture
+def forms(written: tuple[Path, Catalog]) -> list[tuple[str, str]]:
+    return [pair for message in written[1] if message.id for pair in _forms(message)]
 
 
 def _places(sentence: str) -> set[str]:
     return {name for _, name, _, _ in string.Formatter().parse(sentence) if name is not None}
 
 
-def test_every_sentence_for_people_has_a_translation(portuguese: Catalog) -> None:
-    translated = {str(message.id) for message in portuguese if message.id and message.string}
-    missing = [
-        f"{place}: {sentence}"
-        for sentence, place in sentences.of_source().items()
-        if sentence not in translated
-    ]
-    assert missing == [], "\n".join(missing)
+def test_a_catalogue_has_the_sentences_of_the_source_and_no_others(written: tuple[Path, Catalog]) -> None:
+    """After a change: make messages."""
+    assert {str(each.id) for each in written[1]} == {str(each.id) for each in sentences.template()}
 
 
-def test_no_translation_is_kept_of_a_sentence_that_is_not_used(portuguese: Catalog) -> None:
-    used = sentences.of_source()
-    assert [message.id for message in portuguese if message.id and message.id not in used] == []
+def test_every_sentence_for_people_has_a_translation_in_each_form(forms: list[tuple[str, str]]) -> None:
+    assert [sentence for sentence, translation in forms if not translation] == []
 
 
-def test_a_translation_has_the_same_places_as_its_sentence(portuguese: Catalog) -> None:
-    wrong = [m.id for m in portuguese if m.id and _places(str(m.id)) != _places(str(m.string))]
-    assert wrong == []
+def test_a_translation_has_the_same_places_as_its_sentence(forms: list[tuple[str, str]]) -> None:
+    assert [sentence for sentence, other in forms if _places(sentence) != _places(other)] == []
 
 
-def test_a_translation_begins_and_ends_like_its_sentence(portuguese: Catalog) -> None:
+def test_a_translation_begins_and_ends_like_its_sentence(forms: list[tuple[str, str]]) -> None:
     """Capital letter and full stop tell whether a sentence stands alone or inside another one."""
     wrong = [
-        m.id
-        for m in portuguese
-        if m.id
-        and (
-            str(m.id).endswith(".") != str(m.string).endswith(".")
-            or (str(m.id)[0].islower() and str(m.string)[:2].istitle())
-        )
+        sentence
+        for sentence, other in forms
+        if sentence.endswith(".") != other.endswith(".") or (sentence[0].islower() and other[:2].istitle())
     ]
     assert wrong == []
 
@@ -68,14 +67,39 @@ def test_errors_are_made_of_sentences_that_can_be_found() -> None:
     assert {place.partition(":")[0] for place in sentences.unresolved()} <= sentences.PASSED_ON
 
 
-def test_the_installed_catalogue_is_made_from_the_written_one(portuguese: Catalog) -> None:
-    """After a change: python -m babel.messages.frontend compile -D ibi -d src/ibi/runtime/locale"""
-    written = {str(message.id): str(message.string) for message in portuguese if message.id}
-    with (CATALOGUE / "ibi.mo").open("rb") as file:
-        installed = gettext.GNUTranslations(file)
-        assert {sentence: installed.gettext(sentence) for sentence in written} == written
-        file.seek(0)
-        assert len(read_mo(file)) == len(written)
+def test_the_installed_catalogue_is_made_from_the_written_one(written: tuple[Path, Catalog]) -> None:
+    path, catalogue = written
+    with path.with_suffix(".mo").open("rb") as file:
+        installed = dict(pair for message in read_mo(file) if message.id for pair in _forms(message))
+    assert installed == dict(pair for message in catalogue if message.id for pair in _forms(message))
+
+
+def test_a_sentence_of_which_a_form_is_missing_is_found(tmp_path: Path) -> None:
+    """A new language starts with every sentence, and none of them translated."""
+    path = tmp_path / "es" / "LC_MESSAGES" / "ibi.po"
+    sentences.write(path, Catalog(locale="es"))
+    with path.open("rb") as file:
+        started = read_po(file, locale="es")
+    missing = [pair for message in started if message.id for pair in _forms(message) if not pair[1]]
+    assert len(missing) > len(started)
+    before = path.read_bytes()
+    sentences.write(path, started)
+    assert path.read_bytes() == before
+
+
+def test_a_number_chooses_the_form_of_its_sentence() -> None:
+    forms = "{count} difference", "{count} differences"
+    assert [say_count(count, *forms, "en") for count in (0, 1, 2)] == [
+        "0 differences",
+        "1 difference",
+        "2 differences",
+    ]
+    assert [say_count(count, *forms, "pt-BR") for count in (0, 1, 2)] == [
+        "0 diferença",
+        "1 diferença",
+        "2 diferenças",
+    ]
+    assert say_count(1234, *forms, "en", count="1,234") == "1,234 differences"
 
 
 @pytest.mark.parametrize(

@@ -55,6 +55,7 @@ def test_settings_that_cannot_be_used_change_nothing_and_are_said_once(
     for _ in range(3):
         assert watched.current().settings == settings
     assert len(caplog.records) == 1
+    path.unlink(missing_ok=True)
     replace(settings, reuse_seconds=7).write(tmp_path)
     assert watched.current().settings.reuse_seconds == 7
 

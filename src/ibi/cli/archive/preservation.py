@@ -11,7 +11,7 @@ from ibi.cli.archive.common import directory, directory_at, held, user_name
 from ibi.cli.common import Progress, argument, flag, number, tell
 from ibi.errors import SetupError
 from ibi.identifier.forms import parse_name
-from ibi.runtime.i18n import say
+from ibi.runtime.i18n import say, say_count
 
 if TYPE_CHECKING:
     import argparse
@@ -130,7 +130,7 @@ def _check(args: argparse.Namespace) -> int:
     if args.json:
         print(json.dumps({"differences": differences, "open": open_}))
     else:
-        print(say("{count} differences", count=open_))
+        print(say_count(open_, "{count} difference", "{count} differences"))
     return 1 if open_ else 0
 
 
@@ -190,7 +190,11 @@ def _restore(args: argparse.Namespace) -> int:
     else:
         for problem in problems:
             tell(problem)
-        print(say("{count} items are back, as of {name}", count=items, name=name))
+        print(
+            say_count(
+                items, "{count} item is back, as of {name}", "{count} items are back, as of {name}", name=name
+            )
+        )
     # Labels may have been given since the backup was made, and none comes twice (T31).
     text = "labels wait until: ibi mint recover --data {data} --moved; if the old Archive still mints, first end that"
     tell(text, data=args.data)

@@ -12,10 +12,10 @@ from contextlib import closing
 from typing import TYPE_CHECKING
 
 from ibi.cli.archive.common import directory
-from ibi.cli.common import Progress, argument, flag, tell
+from ibi.cli.common import Progress, argument, flag, tell, tell_line
 from ibi.errors import IbiError
 from ibi.identifier.forms import parse_name
-from ibi.runtime.i18n import printable, say
+from ibi.runtime.i18n import printable, say, say_count
 
 if TYPE_CHECKING:
     import argparse
@@ -91,7 +91,7 @@ def _index(args: argparse.Namespace) -> int:
     here = directory(args)
     with here.catalogue() as catalogue:
         made = _bring_up_to_date(here, catalogue, anew=True)
-    tell("{count} items are in the index", count=made)
+    tell_line(say_count(made, "{count} item is in the index", "{count} items are in the index"))
     return 0
 
 

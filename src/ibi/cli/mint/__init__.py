@@ -22,12 +22,14 @@ from ibi.cli.common import (
     number,
     port,
     tell,
+    tell_line,
 )
 from ibi.cli.mint import recover
 from ibi.errors import ParseError, SetupError
 from ibi.identifier import ibip, repository
 from ibi.identifier.dates import TICKS, parse_granularity
 from ibi.identifier.generator import LabelGenerator
+from ibi.runtime.i18n import say_count
 from ibi.runtime.settings import SubsystemSettings
 
 if TYPE_CHECKING:
@@ -146,7 +148,7 @@ def run(args: argparse.Namespace) -> int:
                 if bar:
                     bar.at(printed)
     except KeyboardInterrupt:
-        tell("stopped after {count} labels", count=printed)
+        tell_line(say_count(printed, "stopped after {count} label", "stopped after {count} labels"))
         raise
     return 0
 

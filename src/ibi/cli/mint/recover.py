@@ -13,7 +13,7 @@ from ibi.identifier.dates import date_text
 from ibi.identifier.ibip import IBIp
 from ibi.identifier.legacy import LegacyId
 from ibi.identifier.unwrapping import MAX_TEXT, unwrap
-from ibi.runtime.i18n import say
+from ibi.runtime.i18n import say, say_count
 from ibi.runtime.settings import ArchiveSettings
 
 if TYPE_CHECKING:
@@ -93,7 +93,7 @@ def _latest_known(args: argparse.Namespace) -> int | None:
             count += len(labels)
             without += not labels
             date = max(filter(None, (date, *(label.date.ticks for label in labels))), default=None)
-        print(say("{source}: {count} labels", source=source, count=count))
+        print(say_count(count, "{source}: {count} label", "{source}: {count} labels", source=source))
         if without:
             print("    " + say("lines without a label: {count}", count=without))
         if date is not None:

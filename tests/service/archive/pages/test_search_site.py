@@ -80,7 +80,7 @@ def test_a_page_of_results_tells_what_each_item_is_and_leads_there(full: Served)
     answer = full.get("/-/search?text=sensoriamento", **BROWSER)
     assert answer.status == 200
     assert links(answer) == [f"/-/item/{item(1)['rep']}"]
-    for shown in ("Sensoriamento remoto", "Câmara, Gilberto", "2011", "Portuguese", "Original", "One item"):
+    for shown in ("Sensoriamento remoto", "Câmara, Gilberto", "2011", "Portuguese", "Original", "1 item"):
         assert shown in answer.text
     assert full.get(links(answer)[0], **BROWSER).status == 200
     assert full.get("/-/search?text=rivers", **BROWSER).text.count("Copy") > 1

@@ -87,7 +87,7 @@ def test_a_check_says_each_difference_and_what_to_do(kept: ArchiveFolder, ibi: C
     done = ibi("check", "--data", kept.data, "--json")
     assert (done.status, done.json["open"], len(done.json["differences"])) == (1, 2, 2)
     done = ibi("check", "--data", kept.data, "--repair")
-    assert (done.status, done.out.splitlines()[-1]) == (1, "1 differences")
+    assert (done.status, done.out.splitlines()[-1]) == (1, "1 difference")
     assert "    settled" in done.out.splitlines()
     assert f"ibi archive repair {OTHER} z.txt --from PATH" in done.out
     assert ibi("check", "--data", kept.data / "absent").err.endswith("does not exist\n")

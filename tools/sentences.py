@@ -1,18 +1,33 @@
-"""Every sentence that a person may be shown, gathered from the source: errors, pages, command line."""
+"""Every sentence that a person may be shown, extracted from the source by Babel: errors, pages, command line.
+
+    python tools/sentences.py               brings every catalogue up to date, and compiles it
+    python tools/sentences.py es            begins a catalogue
+
+A new sentence stands there untranslated, until a person has translated it; one that is said no more goes.
+"""
 
 from __future__ import annotations
 
 import ast
+import io
+import re
+import sys
 from collections.abc import Iterator
+from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any, BinaryIO, Final
 
+from babel.messages.catalog import Catalog
+from babel.messages.extract import extract_from_dir
+from babel.messages.mofile import write_mo
+from babel.messages.pofile import read_po, write_po
 from jinja2.ext import babel_extract
 
 import ibi
 from ibi import errors
 
 SOURCE = Path(ibi.__file__).parent
-TEMPLATES = SOURCE / "web" / "templates"
+LOCALE = SOURCE / "runtime" / "locale"
 
 ERRORS = {
     name
@@ -43,29 +58,71 @@ PASSED_ON = frozenset(
 """Modules that pass on the sentences of other modules."""
 
 
-def of_source() -> dict[str, str]:
-    """English sentence -> one place where it is written."""
-    found: dict[str, str] = {}
-    for path in sorted(SOURCE.rglob("*.py")):
-        module = _Module(path)
-        for sentence, line in module.sentences():
-            found.setdefault(sentence, f"{path.relative_to(SOURCE)}:{line}")
-    for path in sorted(TEMPLATES.glob("*.html")):
-        with path.open("rb") as file:
-            for line, _, message, _ in babel_extract(
-                file, ["_"], [], {"encoding": "utf-8", "trimmed": "true"}
-            ):
-                shown = message if isinstance(message, str) else (message or (None,))[0]
-                if shown:
-                    found.setdefault(shown, f"{path.name}:{line}")
+KEYWORDS: Final[dict[str, Any]] = {"_": None, "_n": (2, 3), "say_count": (2, 3)}
+"""Functions of templates and modules, and which of their arguments are sentences."""
+
+
+def of_python(
+    file: BinaryIO,
+    _keywords: Any,
+    _comment_tags: Any,
+    options: Any,  # noqa: ARG001 - as Babel calls it
+) -> Iterator[tuple[int, str | None, Any, list[str]]]:
+    """Yield the sentences of a module, as Babel wants them of an extraction method."""
+    module = _Module(file.read().decode("utf-8"), shown=Path(file.name).parent.name == "web")
+    for sentence, line in module.sentences():
+        yield line, None, sentence, []
+    for node in ast.walk(module.tree):
+        if isinstance(node, ast.Call) and getattr(node.func, "id", "") == "say_count":
+            yield node.lineno, "say_count", (None, *map(_text, node.args[1:3])), []
+
+
+METHODS: Final = [("**.py", of_python), ("web/templates/**.html", babel_extract)]
+_UNKNOWN: Final = re.compile(
+    rb'^"(POT-Creation-Date|PO-Revision-Date|Last-Translator|Language-Team|Report-Msgid-Bugs-To|Generated-By).*\n',
+    re.MULTILINE,
+)
+OPTIONS: Final = {"web/templates/**.html": {"encoding": "utf-8", "trimmed": "true"}}
+
+
+def template() -> Catalog:
+    """Extract the sentences of the source; with the files in which each is said."""
+    found = Catalog(project="ibi", charset="utf-8")
+    extracted = extract_from_dir(SOURCE, METHODS, OPTIONS, KEYWORDS)  # type: ignore[arg-type]  # a method may be callable
+    for path, _, message, _, _ in sorted(extracted, key=lambda each: (each[0], each[1])):
+        found.add(message, locations=[(path, 0)])
     return found
+
+
+def catalogues() -> Iterator[tuple[Path, Catalog]]:
+    """Yield the file of every catalogue, and what is in it."""
+    for path in sorted(LOCALE.glob("*/LC_MESSAGES/ibi.po")):
+        with path.open("rb") as file:
+            yield path, read_po(file, locale=path.parts[-3])
+
+
+def write(path: Path, catalogue: Catalog) -> None:
+    """Bring a catalogue up to date with the source, and write it, and what is made of it."""
+    catalogue.update(template(), no_fuzzy_matching=True)
+    catalogue.obsolete.clear()
+    catalogue.header_comment = (
+        "# The English sentence is the key; places in braces keep their names (`make messages`)."
+    )
+    # History has the dates and the people; here they would make each run a change.
+    catalogue.creation_date = catalogue.revision_date = datetime.fromtimestamp(0, UTC)
+    written = io.BytesIO()
+    write_po(written, catalogue, width=0, no_location=True, sort_output=True)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_bytes(_UNKNOWN.sub(b"", written.getvalue()))
+    with path.with_suffix(".mo").open("wb") as file:
+        write_mo(file, catalogue)
 
 
 def unresolved() -> list[str]:
     """Places where an error is made of a sentence that this module cannot find."""
     places = []
     for path in sorted(SOURCE.rglob("*.py")):
-        module = _Module(path)
+        module = _Module(path.read_text(encoding="utf-8"), shown=False)
         list(module.sentences())
         places += [f"{path.relative_to(SOURCE)}:{line}" for line in module.lost]
     return places
@@ -74,15 +131,16 @@ def unresolved() -> list[str]:
 class _Module:
     """One module: where sentences enter calls, followed back through names, branches and parameters."""
 
-    def __init__(self, path: Path) -> None:
-        self.tree = tree = ast.parse(path.read_text(encoding="utf-8"))
-        self.shown = path.parent.name == "web"  # whatever stands there in a table is shown
+    def __init__(self, source: str, *, shown: bool) -> None:
+        self.tree = tree = ast.parse(source)
+        self.shown = shown  # whatever stands in a table of a module that makes pages is shown
         self.lost: list[int] = []
         self.functions = {
             n.name: n for n in ast.walk(tree) if isinstance(n, ast.FunctionDef | ast.AsyncFunctionDef)
         }
 
     def sentences(self) -> Iterator[tuple[str, int]]:
+        """Yield each sentence of one form, and its line."""
         yield from self._tables()
         for node in ast.walk(self.tree):
             if isinstance(node, ast.Call):
@@ -181,3 +239,11 @@ def _messages(call: ast.Call) -> list[ast.expr]:
     if len(call.args) > position and not any(isinstance(a, ast.Starred) for a in call.args):
         return [call.args[position]]
     return [k.value for k in call.keywords if k.arg == "problem"][:1]
+
+
+if __name__ == "__main__":
+    for language in sys.argv[1:]:
+        new = Catalog(locale=language, project="ibi", charset="utf-8")
+        write(LOCALE / str(new.locale) / "LC_MESSAGES" / "ibi.po", new)
+    for written, kept in list(catalogues()):
+        write(written, kept)
