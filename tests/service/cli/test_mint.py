@@ -17,6 +17,7 @@ from typing import IO
 
 import pytest
 
+from ibi import identifier
 from ibi.identifier.forms import IBIForms, parse_ibi
 from ibi.identifier.repository import UniformRepositoryName
 from support.pipes import wait_until_full
@@ -405,3 +406,21 @@ def test_the_commands_of_the_page_give_labels_under_the_reader_s_names(tmp_path:
     assert len(prefixes) == 4
     assert prefixes[1] & prefixes[2]
     assert not prefixes[1] & prefixes[3]
+
+
+def test_a_listed_subsystem_mints_without_any_package_but_ours(tmp_path: Path) -> None:
+    (tmp_path / "subsystems.toml").write_text('[first]\nhost = "a.example.org"\nfor_trying = true\n')
+    program = (
+        "import sys; sys.path.append(sys.argv.pop(1)); from ibi.cli import main; sys.exit(main(sys.argv[1:]))"
+    )
+    source = str(Path(identifier.__file__).parents[2])
+    words = ["mint", "--data", str(tmp_path), "--subsystem", "first", "--count", "1"]
+    # Without `site`, nothing that is installed can be imported.
+    done = subprocess.run(
+        [sys.executable, "-I", "-S", "-c", program, source, *words],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert (done.returncode, done.stderr) == (0, "")
+    assert re.fullmatch(r"example\.org/a/[0-9/.]+\n", done.stdout)

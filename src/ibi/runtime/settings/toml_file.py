@@ -19,7 +19,7 @@ from ibi.identifier.forms import IBIForms
 from ibi.runtime.durable_files import replace_file, setup_errors
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Callable, Iterator, Mapping
     from dataclasses import Field
     from pathlib import Path
 
@@ -236,9 +236,16 @@ _TYPES: Final[Mapping[str, Any]] = {
     "str": str,
     "bool": bool,
     "int": int,
-    "float": float,
-    "tuple[str, ...]": tuple[str, ...],
+    "float": (int, float),
+    "tuple[str, ...]": list,
 }
+_TYPED: Final[Mapping[str, Callable[[str], Any]]] = {
+    "bool": {"true": True, "false": False}.__getitem__,
+    "int": int,
+    "float": float,
+    "tuple[str, ...]": lambda text: [each.strip() for each in text.split(",") if each.strip()],
+}
+"""How the text of a variable is read, where it is more than a text."""
 _PROBLEMS: Final = {
     "str": "{where} must be a text in quotes",
     "bool": "{where} must be true or false",
@@ -250,17 +257,21 @@ _PROBLEMS: Final = {
 
 def _setting(value: Any, kind: str, where: str, *, typed: bool = False) -> Setting:
     """Read a value by the type that its field declares; `typed`: a text, of the environment. Raises SetupError."""
-    import msgspec
-
     if kind == "IBIForms":
         try:
             return IBIForms.parse(str(_setting(value, "str", where)))
         except ParseError as error:
             raise SetupError("{where}: {reason}", where=where, reason=error) from None
-    if typed and kind == "tuple[str, ...]":
-        value = [text.strip() for text in value.split(",") if text.strip()]
-    try:
-        found: Setting = msgspec.convert(value, _TYPES[kind], strict=not typed)
-    except msgspec.ValidationError:
-        raise SetupError(_PROBLEMS[kind], where=where) from None
-    return found
+    if typed and kind in _TYPED:
+        try:
+            value = _TYPED[kind](value)
+        except (ValueError, KeyError):
+            raise SetupError(_PROBLEMS[kind], where=where) from None
+    # True and false are numbers in Python, and none in TOML.
+    if not isinstance(value, _TYPES[kind]) or (isinstance(value, bool) and kind != "bool"):
+        raise SetupError(_PROBLEMS[kind], where=where)
+    if isinstance(value, list):
+        if not all(isinstance(each, str) for each in value):
+            raise SetupError(_PROBLEMS[kind], where=where)
+        return tuple(value)
+    return float(value) if kind == "float" else value
