@@ -53,7 +53,8 @@ if TYPE_CHECKING:
 
     from ibi.http.client.address import Names
 
-# Seconds: a resolver promises to stop within ten (docs/reference/operations.md), and closing its files takes some.
+# Seconds that resolutions may go on after the signal to stop: with closing its files, a resolver has ended within
+# twelve (docs/reference/operations.md).
 _LONGEST_DRAIN: Final = 6
 
 

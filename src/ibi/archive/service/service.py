@@ -55,10 +55,10 @@ LONGEST_URL = 16 * 1024
 """Characters of path and query that are read."""
 
 LARGE: Final = 1 << 16
-"""Characters of an item's row, and 64 for each of its files, that the event loop itself still reads."""
+"""Characters of an item's row, and 64 for each of its files, that the event loop itself still reads (T10)."""
 
 MOST_WAITING: Final = 40
-"""Requests about large items that wait for the thread; further ones are refused with 503 and Retry-After."""
+"""Requests about large items that wait for the thread; further ones are refused with 503 and Retry-After (T10)."""
 
 MOST_OF_ONE: Final = 10
 """Requests of one client among them (T30). The front page counts, too, while a large item is among the newest."""

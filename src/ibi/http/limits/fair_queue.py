@@ -18,7 +18,7 @@ MOST_IN_FLIGHT: Final = 1_500
 """Queries in flight in one process beyond which no further round begins; fewer than a client's slots in all."""
 
 ROUNDS_AT_ONCE: Final = 8
-"""Rounds in flight while all Archives answer. Where some are slow, a round counts by its queries still in flight."""
+"""Rounds of all Archives in flight at once; a round counts by its queries that are still in flight."""
 
 MOST_WAITING: Final = 2_000
 """Rounds that wait; further ones are refused at once."""

@@ -45,7 +45,7 @@ MOST_FLUSHES: Final = 12_000
 """Flushes (four minutes) within which all that waits is queued, however much it is, if the queue admits it."""
 
 HINTS: Final = ("none", "right", "wrong")
-"""How the first question of a resolution is counted (`metrics.Metrics.hint`)."""
+"""How the first round of a resolution is counted (`hint` of `metrics.Metrics.ended`)."""
 
 _COUNTED: Final = MAX_ROUNDS + 1  # numbers of rounds, from 0 on
 

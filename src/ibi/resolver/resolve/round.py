@@ -10,9 +10,9 @@ How long a reader waits, in seconds from the beginning of a round; the names are
     5.0     overall_seconds, counted from the first round: the end of all of them; an upstream gets what is left
     5.2     READING: what came at the last moment has been read
 
-Every Archive gets the same `archive_seconds`, whether it is asked first or later. A round that is left early cancels
-nothing: a connection cut short would tell an Archive that the first answer was enough, so that no original was required
-(RES-03, note 8).
+Every Archive gets the same `archive_seconds`, whether it is asked first or later, or what is left of the resolution. A
+round that is left early cancels nothing: a connection cut short would tell an Archive that the first answer was enough,
+so that no original was required (RES-03, note 8).
 """
 
 from __future__ import annotations
