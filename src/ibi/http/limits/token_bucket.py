@@ -1,9 +1,9 @@
 """Token buckets by client: how much one client may have (threats T29, T30; pure). Each process counts by itself.
 
-What counts as one client is the same everywhere (`client_key`): an address of IPv4, or the /64 of IPv6, which is the
-least that one customer gets, and all that distinguishes the machines behind one line. But one rented server may come
-with a /48, which has 65,536 of these, or with some addresses of a /24: so what is next to each other is counted
-together, too, and all of it may have only a few times as much as one.
+What counts as one client is the same everywhere (`client_key`): an address of IPv4, or all addresses of a /64 of IPv6:
+the least that one customer gets, from which each of their machines has its own. But one rented server may come with a
+/48, which has 65,536 of these, or with some addresses of a /24: so what is next to each other is counted together, too,
+and all of it may have only a few times as much as one.
 
 A bucket fills with time and is emptied by what costs something. Memory is bounded: the buckets that were used longest
 ago are dropped, and so are full again.

@@ -120,7 +120,7 @@ CREATE INDEX sidecar_owed ON sidecar (item) WHERE owed > 0;
 CREATE TABLE thanked (
     url_key VARCHAR NOT NULL,  -- a urlkey that came back: it counts once
     expires INTEGER NOT NULL,  -- POSIX seconds; later it would be refused anyway
-    readers INTEGER DEFAULT '0' NOT NULL,  -- in the row of a key's sum
+    readers INTEGER DEFAULT '0' NOT NULL,  -- in the row "<key> in all": for how many readers the key has counted
     PRIMARY KEY (url_key)
 ) WITHOUT ROWID;
 CREATE INDEX thanked_expires ON thanked (expires);
@@ -130,7 +130,7 @@ CREATE TABLE copied (
     item INTEGER NOT NULL,
     archive VARCHAR NOT NULL,  -- root URL of the Archive of the original
     service VARCHAR NOT NULL,  -- IBI of its Archive service
-    url VARCHAR NOT NULL,  -- of the only file, where nothing else is known
+    url VARCHAR NOT NULL,  -- of the file, if it was taken from a place that describes no items; else ""
     original VARCHAR NOT NULL,  -- timestamp of the original as last seen
     tag VARCHAR NOT NULL,  -- its ETag then
     compared BOOLEAN NOT NULL,  -- whether digests were given to compare with
