@@ -330,6 +330,8 @@ class _Walk:
             "resolver", "import-registry", "--data", mirror, net.data / "registry.json", "--key", key[0]
         )
         self._json_command("resolver", "log", "show", "--data", data, "--last", "3")
+        self._json_command("resolver", "alerts", "--data", data)
+        self._json_command("resolver", "status", "--data", data)
         self._json_command("resolver", "log", "show", "--data", data, "--head", also="--head")
         target = f"/{MOVING}?ibiurl.requireditemstatus=Original"
 

@@ -207,7 +207,7 @@ def test_a_fault_of_ours_is_counted_and_leaves_nothing_in_flight(
         assert (await running.ask(f"/{IBI}")).status == 503
         metrics = (await running.ask("/-/metrics")).body.decode()
         assert "ibi_resolver_in_flight 0.0\n" in metrics
-        assert 'ibi_resolver_resolutions_total{outcome="busy"} 1\n' in metrics
+        assert 'ibi_resolver_resolutions_total{outcome="busy"} 1.0\n' in metrics
 
     play(tmp_path, [m16c(item())], scene)
 
