@@ -68,7 +68,9 @@ def reader(browser: Browser, locale: str, *, phone: bool) -> Iterator[Page]:
 
 def fits(page: Page) -> bool:
     """Whether nothing of a page lies beyond the edge of the viewport."""
-    page.wait_for_function("document.scrollingElement")  # a page that has just been left for another one has none
+    page.wait_for_function(
+        "document.scrollingElement"
+    )  # a page that has just been left for another one has none
     found: bool = page.evaluate("document.scrollingElement.scrollWidth <= window.innerWidth")
     return found
 

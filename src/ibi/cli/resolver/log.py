@@ -145,11 +145,9 @@ def _alert_lines(alert: OriginalsAlert) -> Iterator[str]:
     moment = _plain(alert.alert.moment)
     yield f"{moment}  {_plain(alert.item)}"
     if alert.first is not None:
-        sentence, archive = (
-            "First seen with the original: {archive}, on {moment}",
-            alert.first.facts.get("archive"),
-        )
-        yield f"  {say(sentence, archive=_plain(str(archive)), moment=_plain(alert.first.moment))}"
+        sentence = "First seen with the original: {archive}, on {moment}"
+        archive = _plain(str(alert.first.facts.get("archive")))
+        yield f"  {say(sentence, archive=archive, moment=_plain(alert.first.moment))}"
     for archive in alert.claimants:
         yield f"  {_plain(archive)}: {say('claimed the original on {moment}', moment=moment)}"
         for entry in alert.about(archive):
