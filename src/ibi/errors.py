@@ -13,6 +13,7 @@
     │   ├── Conflict        the item was changed meanwhile
     │   ├── BadItem         the description of an item contradicts itself or the rules
     │   └── AnswerTooLong   the answer to one question would be longer than a resolver reads
+    ├── BadField            a field of an operation is missing, unknown, or not what it may be
     ├── PeerError           another machine failed
     │   ├── ForbiddenAddress        it is at an address that must never be contacted
     │   ├── PeerSilent              no connection, no answer, or not in time
@@ -131,6 +132,10 @@ class BadItem(HoldingError):
 
 class AnswerTooLong(HoldingError):
     """The answer to one question would be longer than a resolver reads (threat T10)."""
+
+
+class BadField(IbiError):
+    """A field of an operation is missing, unknown, or not what it may be; `details["name"]` names it."""
 
 
 class PeerError(IbiError):

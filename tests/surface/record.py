@@ -12,6 +12,7 @@ import re
 import sys
 import tomllib
 from collections.abc import Iterable
+from functools import partial
 from pathlib import Path
 from typing import Any
 from unittest.mock import patch
@@ -203,11 +204,11 @@ class _Walk:
                 == 200
             ), item
         for item in items:
-            path = f"/-/api/items/{item}/statistics"
-            until(
-                lambda path=path: self._net.ask(FIRST, "GET", path).json()["months"],
-                f"a visit to {item} is counted",
-            )
+            until(partial(self._has_visits, item), f"a visit to {item} is counted")
+
+    def _has_visits(self, item: str) -> bool:
+        counted = self._net.ask(FIRST, "GET", f"/-/api/items/{item}/statistics").json()
+        return bool(counted["months"])
 
     # ---- the walk
 

@@ -13,12 +13,11 @@ import io
 import os
 import sys
 import time
-from typing import TYPE_CHECKING
+from importlib import import_module
+from typing import TYPE_CHECKING, Final
 
 import ibi
-from ibi.cli import archive, doctor, inspect, mint, resolve, resolver, up
 from ibi.cli.common import Parser
-from ibi.cli.mint import serve
 from ibi.errors import IbiError, ParseError
 from ibi.identifier.dates import check_calendar
 from ibi.runtime.i18n import printable, say
@@ -26,6 +25,16 @@ from ibi.runtime.i18n import printable, say
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+_COMMANDS: Final = {
+    "inspect": ("inspect",),
+    "mint": ("mint", "mint.serve"),
+    "archive": ("archive",),
+    "resolver": ("resolver",),
+    "resolve": ("resolve",),
+    "doctor": ("doctor",),
+    "up": ("up",),
+}
+"""The modules of each command, in the order in which `ibi --help` lists them."""
 DONE, FAILED, INTERRUPTED = 0, 1, 130
 _SHOWN = 80  # characters of a faulty text that are worth showing
 
@@ -33,13 +42,14 @@ _SHOWN = 80  # characters of a faulty text that are worth showing
 def main(argv: Sequence[str] | None = None) -> int:
     """Run one command and return its exit status. Wrong usage leaves through SystemExit(2), as argparse does."""
     _print_anything()
-    args = _parser().parse_args(argv)
+    words = list(sys.argv[1:] if argv is None else argv)
     try:
-        if args.run not in {inspect.run, doctor.run}:  # they need no clock, or tell of it
+        args = _parser(*words[:1]).parse_args(words)
+        if not {"inspect", "doctor"}.intersection(words[:1]):  # they need no clock, or tell of it
             check_calendar(time.time_ns())
         status: int = args.run(args)
         sys.stdout.flush()
-    # Commands import what is heavy when they run, so that a bare install (no extras) has `ibi inspect`.
+    # What a command needs is imported with it, so that a bare install (no extras) has `ibi inspect` and `ibi mint`.
     except ModuleNotFoundError as error:
         if error.name is None or error.name.partition(".")[0] == "ibi":
             raise
@@ -55,14 +65,23 @@ def main(argv: Sequence[str] | None = None) -> int:
     return status
 
 
-def _parser() -> argparse.ArgumentParser:
+def _parser(command: str = "") -> argparse.ArgumentParser:
+    """The parser of a command; that of all, where it is none."""
     parser = argparse.ArgumentParser(
         prog="ibi", description="Names that outlive addresses: read, give, keep and resolve them."
     )
     parser.add_argument("--version", action="version", version=f"ibi {ibi.__version__}")
     commands = parser.add_subparsers(title="commands", metavar="COMMAND", required=True, parser_class=Parser)
-    for command in (inspect, mint, serve, archive, resolver, resolve, doctor, up):
-        command.add_parser(commands)
+    for name, modules in _COMMANDS.items():
+        if command in _COMMANDS and command != name:
+            continue
+        try:
+            for module in modules:
+                import_module(f"ibi.cli.{module}").add_parser(commands)
+        except ModuleNotFoundError:
+            if name == command:
+                raise
+            commands.add_parser(name, help="needs more than the library: pip install 'ibi[node]'")
     return parser
 
 

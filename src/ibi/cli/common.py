@@ -235,9 +235,9 @@ class Progress:
         )
         self._task = self._bar.add_task("", total=total)
 
-    def at(self, done: int) -> None:
-        """So much is done."""
-        self._bar.update(self._task, completed=done)
+    def at(self, done: int, total: int | None = None) -> None:
+        """So much is done, of so much where that is known by now."""
+        self._bar.update(self._task, completed=done, total=total)
 
     def __enter__(self) -> Self:
         self._bar.start()

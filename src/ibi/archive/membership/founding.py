@@ -185,6 +185,11 @@ LARGEST_VALUES: Final = {
 _AT_LEAST_ONE: Final = frozenset({"largest_upload", "page_burst", "costly_burst"})
 
 
+def range_of(name: str) -> tuple[int, int]:
+    """The least and the largest value of a number that may be set."""
+    return int(name in _AT_LEAST_ONE), LARGEST_VALUES[name]
+
+
 @dataclass(frozen=True, slots=True)
 class ChangedSettings:
     """Changed settings, the names of those that changed, and warnings for the administrator."""
@@ -220,7 +225,7 @@ def change_settings(settings: ArchiveSettings, changes: Mapping[str, Any]) -> Ch
 
 def _checked(name: str, value: Any) -> Any:
     if name in LARGEST_VALUES:
-        least, most = int(name in _AT_LEAST_ONE), LARGEST_VALUES[name]
+        least, most = range_of(name)
         if not least <= value <= most:
             raise SetupError("{name} is a number from {least} to {most}", name=name, least=least, most=most)
         return value

@@ -3,18 +3,25 @@
 from __future__ import annotations
 
 import getpass
-from typing import TYPE_CHECKING
+import time
+from typing import TYPE_CHECKING, Any
 
+from ibi.cli.common import flag
+from ibi.cli.operations import add_operation, fields_of, print_result, tell_note
 from ibi.errors import NotHeld
 from ibi.identifier.forms import parse_name
+from ibi.runtime.i18n import say
 
 if TYPE_CHECKING:
     import argparse
     from pathlib import Path
 
+    from ibi.api.operations import Operation
     from ibi.archive.model.item import Holding
+    from ibi.archive.operations.context import ArchiveContext
     from ibi.archive.store.data_directory import DataDirectory
     from ibi.archive.store.tables.catalogue import Catalogue
+    from ibi.cli.common import CommandGroup
 
 
 def directory(args: argparse.Namespace) -> DataDirectory:
@@ -45,3 +52,24 @@ def user_name() -> str:
         return getpass.getuser()
     except (KeyError, OSError):  # an account without a name
         return "cli"
+
+
+def context_of(args: argparse.Namespace) -> ArchiveContext:
+    """Return the context of an operation on the Archive that the command line names."""
+    from ibi.api.jobs import Jobs
+    from ibi.archive.operations.context import ArchiveContext
+
+    jobs = Jobs(args.data, time.time, time.monotonic)
+    return ArchiveContext(who=user_name(), say=say, noted=tell_note, directory=directory(args), jobs=jobs)
+
+
+def add_plain(actions: CommandGroup, operation: Operation[ArchiveContext, Any]) -> None:
+    """Add the command of an operation whose result is printed as it is: a line for each member, or JSON."""
+
+    def run(args: argparse.Namespace) -> int:
+        result = operation.run(context_of(args), fields_of(args, operation.fields))
+        if isinstance(result, dict):
+            print_result(result, as_json=args.json)
+        return 0
+
+    flag(add_operation(actions, operation, run), "--json", "one JSON document")

@@ -7,13 +7,15 @@ import json
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Final
 
+from ibi.api.fields import NoFields
 from ibi.archive.model.item_json import write_item
-from ibi.cli.archive.common import directory, user_name
+from ibi.archive.operations import peers
+from ibi.cli.archive.common import context_of, directory, user_name
 from ibi.cli.common import argument, flag, tell
+from ibi.cli.operations import add_fields, fields_of
 from ibi.errors import HoldingError, SetupError
 from ibi.identifier.forms import parse_name
 from ibi.runtime.i18n import say
-from ibi.runtime.settings import Peer
 
 if TYPE_CHECKING:
     import argparse
@@ -60,9 +62,7 @@ def add(actions: CommandGroup) -> None:
     flag(transfer, "--cancel", "take it back, unless the other Archive is the owner by now")
     flag(transfer, "--json", "one JSON object for each hand-over")
     peer = actions.add("peer", "name an Archive that originals go to or come from, or list them", _peer)
-    argument(peer, "--name NAME", "what to call it; of one that hands over to us: the name of its token")
-    argument(peer, "--address URL", "its root URL, such as http://archive.example; of whatever network")
-    argument(peer, "--token TOKEN", "what it gave us, to hand originals over to it", default="")
+    add_fields(peer, peers.PeerFields, optional=True)
     flag(peer, "--remove", "forget it")
     flag(peer, "--json", "one JSON object a line")
 
@@ -181,24 +181,17 @@ def _print_transfer(giver: Giver, giving: OutgoingTransfer, *, as_json: bool, ca
 
 
 def _peer(args: argparse.Namespace) -> int:
-    from ibi.http.client.download import CheckedURL
-
-    directory(args).settings()
-    peers = Peer.read_tables(args.data)
+    context = context_of(args)
     if args.name is None:
-        for name, peer in peers.items():
-            facts = {"name": name, "address": peer.address, "token": bool(peer.token)}
-            line = f"{name}  {peer.address}  {'token' if peer.token else '-'}"
-            print(json.dumps(facts) if args.json else line)
-        return 0
-    if args.remove:
-        if peers.pop(args.name, None) is None:
-            raise SetupError("there is no peer {name}", name=args.name)
+        for each in peers.show(context, NoFields())["peers"]:
+            line = f"{each['name']}  {each['address']}  {'token' if each['token'] else '-'}"
+            print(json.dumps(each) if args.json else line)
+    elif args.remove:
+        peers.remove(context, peers.PeerName(name=args.name))
     elif args.address is None:
         raise SetupError("say where it is: --address URL")
     else:
-        peers[args.name] = Peer(address=CheckedURL.parse(args.address).root, token=args.token)
-    Peer.write_tables(args.data, peers)
+        peers.save(context, fields_of(args, peers.PeerFields))
     return 0
 
 

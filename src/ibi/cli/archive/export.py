@@ -7,20 +7,20 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from ibi.archive.model.item_json import timestamp_text, write_item
-from ibi.cli.archive.common import directory, held, user_name
+from ibi.archive.model.item_json import write_item
+from ibi.archive.operations import packages as operations
+from ibi.cli.archive.common import context_of, directory, held, user_name
 from ibi.cli.common import Progress, argument, flag, tell, tell_line
+from ibi.cli.operations import add_operation, fields_of
 from ibi.errors import AlreadyHeld, BadItem, HoldingError, ParseError, SetupError
 from ibi.runtime.i18n import say
 
 if TYPE_CHECKING:
     import argparse
 
-    from ibi.archive.model.item import Holding
+    from ibi.archive.operations.context import ArchiveContext
     from ibi.archive.preservation.attestation import Receipt
-    from ibi.archive.store.data_directory import DataDirectory
     from ibi.archive.store.tables.catalogue import Catalogue
-    from ibi.archive.store.tables.history import ItemEvent
     from ibi.cli.common import CommandGroup
 
 _LISTING: Final = "items.jsonl"
@@ -28,8 +28,7 @@ _LISTING: Final = "items.jsonl"
 
 def add(actions: CommandGroup) -> None:
     """Add the subcommands."""
-    attest = actions.add("attest", "write a signed receipt about an item, to be checked offline", _attest)
-    argument(attest, "ibi IBI", "one of its names")
+    attest = add_operation(actions, operations.ATTEST, _attest)
     argument(attest, "--out FILE", "where to write it (default: stdout)", type=Path)
     verify = actions.add("verify", "check a receipt, offline and without an Archive", _verify, has_data=False)
     argument(verify, "receipt RECEIPT", "the file", type=Path)
@@ -49,30 +48,13 @@ def add(actions: CommandGroup) -> None:
 
 
 def _attest(args: argparse.Namespace) -> int:
-    from ibi.archive.preservation.attestation import receipt, sign_receipt
-    from ibi.runtime.signing import signer
-
-    here = directory(args)
-    settings = here.settings()
-    with here.catalogue() as catalogue:
-        holding = held(catalogue, args.ibi)
-        events = _history(catalogue, holding)
-    moment = timestamp_text(here.now())
-    content = receipt(holding, events, settings.service, settings.address, moment)
-    text = sign_receipt(content, signer(args.data))
+    receipt = operations.attest(context_of(args), fields_of(args, operations.ItemFields))
     if args.out is None:
-        sys.stdout.buffer.write(text)
+        sys.stdout.buffer.write(receipt.content)
         return 0
-    args.out.write_bytes(text)
+    args.out.write_bytes(receipt.content)
     tell("the receipt is in {path}", path=args.out)
     return 0
-
-
-def _history(catalogue: Catalogue, holding: Holding) -> list[ItemEvent]:
-    from ibi.archive.store.tables import history
-
-    with catalogue.reading() as run:
-        return history.events_of(run, holding.number)
 
 
 def _verify(args: argparse.Namespace) -> int:
@@ -133,21 +115,21 @@ def _say_receipt(receipt: Receipt, *, trusted: bool | None) -> None:
 
 
 def _export(args: argparse.Namespace) -> int:
-    here = directory(args)
+    context = context_of(args)
     if bool(args.ibi) == args.all:
         raise SetupError("export takes one IBI, or --all")
     if args.zip and not args.all:
         raise SetupError("--zip belongs to --all; a single bag is a zip file if its name ends in .zip")
-    with here.catalogue() as catalogue:
+    with context.catalogue() as catalogue:
         if args.all:
-            return _export_all(here, catalogue, args)
+            return _export_all(context, catalogue, args)
         holding = held(catalogue, args.ibi)
-        _write(here, catalogue, holding, args.to)
+        operations.write_bag_at(context, catalogue, holding, args.to)
     tell("{name} is in {path}", name=holding.forms.main, path=args.to)
     return 0
 
 
-def _export_all(here: DataDirectory, catalogue: Catalogue, args: argparse.Namespace) -> int:
+def _export_all(context: ArchiveContext, catalogue: Catalogue, args: argparse.Namespace) -> int:
     """Every item in a bag of its own."""
     from ibi.archive.preservation.bagging import bag_name
 
@@ -162,7 +144,7 @@ def _export_all(here: DataDirectory, catalogue: Catalogue, args: argparse.Namesp
         for holding in catalogue.all():
             target = args.to / (bag_name(holding) + (".zip" if args.zip else ""))
             try:
-                _write(here, catalogue, holding, target)
+                operations.write_bag_at(context, catalogue, holding, target)
                 done += 1
             except SetupError as error:
                 failed += 1
@@ -172,15 +154,6 @@ def _export_all(here: DataDirectory, catalogue: Catalogue, args: argparse.Namesp
             print(json.dumps({**write_item(holding), "bag": target.name}), file=listing)
     print(say("{count} bags, {failed} items left out", count=done, failed=failed))
     return 1 if failed else 0
-
-
-def _write(here: DataDirectory, catalogue: Catalogue, holding: Holding, target: Path) -> None:
-    from ibi.archive.preservation.bagging import bag_at, write_bag
-
-    settings, events = here.settings(), _history(catalogue, holding)
-    source = f"{settings.address} ({settings.service.main})"
-    with bag_at(target) as put:
-        write_bag(put, here.file_store(), holding, events, source, timestamp_text(here.now()))
 
 
 def _take(args: argparse.Namespace) -> int:

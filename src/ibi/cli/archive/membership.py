@@ -11,10 +11,13 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
-from ibi.cli.archive.common import directory, user_name
+from ibi.archive.membership.joining import Resolvers, root_url
+from ibi.archive.operations import membership as operations
+from ibi.cli.archive.common import context_of, directory, user_name
 from ibi.cli.archive.exchange import finish_transfer, giver_of
 from ibi.cli.archive.founding import print_registration
 from ibi.cli.common import Progress, argument, flag, tell, tell_line
+from ibi.cli.operations import add_operation, fields_of
 from ibi.errors import HoldingError, IbiError, PeerSilent, SetupError
 from ibi.identifier.forms import parse_name
 from ibi.protocol.vocabulary import ItemState
@@ -25,7 +28,6 @@ if TYPE_CHECKING:
     import argparse
     from collections.abc import Iterator
 
-    from ibi.archive.membership.joining import Resolvers
     from ibi.archive.replication.giving import Giver
     from ibi.archive.store.data_directory import DataDirectory
     from ibi.archive.store.tables.catalogue import Catalogue
@@ -39,39 +41,27 @@ _NEWS_WITHIN: Final = 4.0
 
 def add(actions: CommandGroup) -> None:
     """Add the subcommands."""
-    join = actions.add("join", "name a resolver that the Archive takes part in", _join)
-    leave = actions.add("leave", "take part at a resolver no more", _leave)
-    for parser in (join, leave):
-        argument(parser, "--resolver URL", "the root URL of the resolver: http://host[:port]", required=True)
-    argument(join, "--key", "the registration key agreed with it, if it is a new one")
-    flag(join, "--also", "besides the others; without it, in the place of the first one")
-    flag(join, "--json", "one JSON document")
-    text = "switch the Archive on or off at its resolvers; it goes on answering"
-    switch = actions.add("switch", text, _switch)
+    flag(add_operation(actions, operations.JOIN, _join), "--json", "one JSON document")
+    add_operation(actions, operations.LEAVE, _leave)
+    switch = actions.add(operations.SWITCH.name, operations.SWITCH.summary, _switch)
     argument(switch, "which WHICH", "on or off", choices=("on", "off"))
 
 
 def _join(args: argparse.Namespace) -> int:
-    from ibi.archive.membership.joining import Resolvers, key_warnings, root_url
-
-    with settings_lock(args.data):
-        joined = Resolvers.read(args.data).joining(args.resolver, args.key, also=args.also)
-        joined.write(args.data)
-    url = root_url(args.resolver)
-    for warning in key_warnings(url, joined.keys[url]):
-        tell(warning)
-    print_registration(joined.settings, joined.keys[url], as_json=args.json)
+    context = context_of(args)
+    joined = operations.join(context, fields_of(args, operations.JoinFields))
+    for warning in joined["warnings"]:
+        tell_line(warning)
+    print_registration(context.directory.settings(), joined["key"], as_json=args.json)
     return 0
 
 
 def _leave(args: argparse.Namespace) -> int:
-    from ibi.archive.membership.joining import Resolvers, root_url
-
-    url = root_url(args.resolver)
+    fields = fields_of(args, operations.ResolverFields)
+    url = root_url(fields.resolver)
     with _not_served(directory(args)) as stopped:
-        with settings_lock(args.data):
-            before = Resolvers.read(args.data)
-            before.leaving(url).write(args.data)
+        before = Resolvers.read(args.data)
+        operations.leave(context_of(args), fields)
         if stopped:
             _ask_for_exclusion(directory(args), before, [url], for_good=True, forgetting=True)
     tell("this Archive has left {url}", url=url)
@@ -79,14 +69,11 @@ def _leave(args: argparse.Namespace) -> int:
 
 
 def _switch(args: argparse.Namespace) -> int:
-    from ibi.archive.membership.joining import Resolvers
-
     on = args.which == "on"
     here = directory(args)
     with _not_served(here) as stopped:
-        with settings_lock(args.data):
-            resolvers = Resolvers.read(args.data)
-            resolvers.switching(on=on).write(args.data)
+        operations.switch(context_of(args), operations.SwitchFields(switched_on=on))
+        resolvers = Resolvers.read(args.data)
         if not stopped:
             _print_outcome(here, resolvers, on=on)
         elif on:
@@ -166,7 +153,6 @@ def _line(member: MembershipRecord) -> str:
 
 def show_archive(args: argparse.Namespace) -> int:
     """Show the Archive itself: its identity, what it holds, its memberships, its tasks."""
-    from ibi.archive.membership.joining import Resolvers
     from ibi.archive.oai.provider import OAI
     from ibi.archive.preservation.status import identity, sections
 
@@ -299,8 +285,6 @@ def _hand_over(giver: Giver, name: str, to: str) -> IbiError | None:
 def _leave_for_good(args: argparse.Namespace) -> int:
     """Retire the Archive. Returns 1 if an original came in meanwhile."""
     # The settings first, which stop ingest; only then is it certain that nothing more comes in.
-    from ibi.archive.membership.joining import Resolvers
-
     here = directory(args)
     with _not_served(here) as stopped:
         with settings_lock(args.data):

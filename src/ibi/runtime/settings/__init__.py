@@ -135,6 +135,8 @@ class ArchiveSettings(Settings):
     """The internal location under which nginx serves DIR/col (X-Accel-Redirect), "" where there is none."""
     files_group: str = ""
     """The group of a web server that may read the files of items, "" for none: only the owner of DIR may."""
+    backup_folder: str = ""
+    """Where backups are kept that are asked for over HTTP, "" for none."""
     switched_on: bool = True
     """Whether the Archive takes part at its resolvers."""
     retired: bool = False

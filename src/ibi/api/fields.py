@@ -1,0 +1,248 @@
+"""The fields of an operation: declared once, with their types, limits and meaning.
+
+    class JoinFields(Fields):
+        resolver: Annotated[str, field("the root URL of the resolver", "--resolver URL")]
+        key: Annotated[str, field("the registration key agreed with it")] = ""
+
+From this come the JSON Schema, the options of the command and the form of the page; and all three read what they are
+given by `read` or `read_texts`, so that the same bad input gets the same sentence.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeVar
+
+import msgspec
+from msgspec import inspect
+
+from ibi.errors import BadField
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+
+F = TypeVar("F", bound="Fields")
+
+_KNOWN: dict[type[Fields], tuple[FieldInfo, ...]] = {}
+
+LONGEST_TEXT: Final = 2_048
+"""Characters of a text, where its field sets no limit of its own."""
+MOST_TEXTS: Final = 100
+"""Texts in a list."""
+
+_SHOWN: Final = 80  # characters of the name of an unknown field
+_DIGITS: Final = 18  # of a whole number
+_AT = re.compile(r" - at `\$\.(\w+)")
+
+
+LEFT: Final[Any] = msgspec.UNSET
+"""The default of a field that need not be given, and then leaves something as it is."""
+
+
+class Fields(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """The fields of one operation; one that has no default must be given."""
+
+
+class NoFields(Fields, frozen=True):
+    """Of an operation that needs to be told nothing."""
+
+
+def field(text: str, option: str = "", longest: int | None = None, **marks: bool) -> msgspec.Meta:
+    """Describe a field: what it means, and its option on the command line as a usage line has it ("--to PEER").
+
+    `longest`: characters of a text or texts of a list. Marks: `secret`: it is typed unseen; `local`: it names something
+    on the machine, so that it is given on the command line only; `upload`: it is a file, named by its path on the
+    command line, and else by the id of a complete upload.
+    """
+    return msgspec.Meta(description=text, max_length=longest, extra={"option": option, **marks})
+
+
+def number(text: str, option: str, least: float, most: float) -> msgspec.Meta:
+    """Describe a number from `least` to `most`."""
+    return msgspec.Meta(description=text, ge=least, le=most, extra={"option": option})
+
+
+class FieldInfo(NamedTuple):
+    """A field as it was declared. `type`: as msgspec describes it; `option`: "" for one named after the field."""
+
+    name: str
+    text: str
+    type: inspect.Type
+    required: bool
+    default: Any
+    option: str
+    secret: bool
+    local: bool
+    upload: bool
+
+    @property
+    def choices(self) -> tuple[str, ...]:
+        """The words that it may be; () for any other field."""
+        if isinstance(self.type, inspect.LiteralType | inspect.EnumType):
+            return tuple(str(each) for each in _words(self.type))
+        return ()
+
+    @property
+    def is_truth(self) -> bool:
+        """Whether it is true or false."""
+        return isinstance(self.type, inspect.BoolType)
+
+    @property
+    def is_list(self) -> bool:
+        """Whether it is a list of texts."""
+        return isinstance(self.type, inspect.VarTupleType | inspect.ListType)
+
+    @property
+    def is_number(self) -> bool:
+        """Whether it is a number."""
+        return isinstance(self.type, inspect.IntType | inspect.FloatType)
+
+
+def described(kind: type[Fields]) -> tuple[FieldInfo, ...]:
+    """The fields of a class, in their order."""
+    if kind not in _KNOWN:
+        known = inspect.type_info(kind)
+        assert isinstance(known, inspect.StructType)  # noqa: S101 - `kind` is a Struct
+        _KNOWN[kind] = tuple(_info(each) for each in known.fields)
+    return _KNOWN[kind]
+
+
+def given(fields: Fields) -> dict[str, Any]:
+    """The members that were given, without those that are left as they are."""
+    return {name: value for name in fields.__struct_fields__ if (value := getattr(fields, name)) is not LEFT}
+
+
+def schema_of(kind: type[Fields]) -> dict[str, Any]:
+    """The fields as a JSON Schema, without those of the command line only."""
+    found = msgspec.json.schema(kind)
+    schema = found["$defs"][kind.__name__]
+    local = {each.name for each in described(kind) if each.local}
+    members = {name: _limited(each) for name, each in schema["properties"].items() if name not in local}
+    return {
+        "type": "object",
+        "required": schema.get("required", []),
+        "properties": members,
+        "additionalProperties": False,
+    }
+
+
+def read(kind: type[F], value: Any) -> F:
+    """Read the members of a JSON object. Raises BadField, which names the field and says how to mend it."""
+    if not isinstance(value, dict):
+        raise BadField("the body must be a JSON object")
+    try:
+        found = msgspec.convert(value, kind)
+    except msgspec.ValidationError as error:
+        raise _bad(kind, value, str(error)) from None
+    for each in described(kind):
+        _check_length(each, getattr(found, each.name))
+    return found
+
+
+def read_texts(kind: type[F], texts: Mapping[str, Sequence[str]]) -> F:
+    """Read what was typed into a form or on a command line. Raises BadField.
+
+    A list has a text for each of its members; "" stands for nothing where the field needs something.
+    """
+    known = {each.name: each for each in described(kind)}
+    unknown = next((name for name in texts if name not in known), None)
+    if unknown is not None:
+        raise BadField("there is no field {name}", name=unknown[:_SHOWN])
+    return read(kind, {name: _value(known[name], given) for name, given in texts.items() if given})
+
+
+def _limited(schema: dict[str, Any]) -> dict[str, Any]:
+    """A schema with the limits that every text and list has."""
+    if schema.get("type") == "string":
+        return {"maxLength": LONGEST_TEXT, **schema}
+    if schema.get("type") == "array":
+        return {"maxItems": MOST_TEXTS, **schema, "items": _limited(schema["items"])}
+    return schema
+
+
+def refuse_local(kind: type[Fields], names: Iterable[str]) -> None:
+    """Refuse fields that only the command line may give. Raises BadField."""
+    for each in described(kind):
+        if each.local and each.name in names:
+            raise BadField(
+                "{name} names something on the machine: give it on its command line", name=each.name
+            )
+
+
+def meaning_of(info: FieldInfo) -> BadField:
+    """The sentence that says what a field may be."""
+    name, kind = info.name, info.type
+    if info.choices:
+        return BadField("{name} is one of: {words}", name=name, words=", ".join(info.choices))
+    if info.is_truth:
+        return BadField("{name} is true or false", name=name)
+    if info.is_list:
+        return BadField("{name} is a list of texts", name=name)
+    if isinstance(kind, inspect.IntType | inspect.FloatType):
+        if kind.ge is not None and kind.le is not None:
+            problem = "{name} is a number from {least} to {most}"
+            return BadField(problem, name=name, least=kind.ge, most=kind.le)
+        return BadField("{name} is a number", name=name)
+    limit = getattr(kind, "max_length", None) or LONGEST_TEXT
+    return BadField("{name} is a text of at most {limit} characters", name=name, limit=limit)
+
+
+def _info(known: inspect.Field) -> FieldInfo:
+    kind, text, extra = known.type, "", dict[str, Any]()
+    if isinstance(kind, inspect.Metadata):
+        text, extra = (kind.extra_json_schema or {}).get("description", ""), kind.extra or {}
+        kind = kind.type
+    if isinstance(kind, inspect.StrType) and kind.max_length is None:
+        kind = inspect.StrType(max_length=LONGEST_TEXT)
+    default = None if known.default is msgspec.NODEFAULT else known.default
+    marks = [bool(extra.get(mark)) for mark in ("secret", "local", "upload")]
+    return FieldInfo(known.encode_name, text, kind, known.required, default, extra.get("option", ""), *marks)
+
+
+def _words(kind: inspect.LiteralType | inspect.EnumType) -> tuple[Any, ...]:
+    return kind.values if isinstance(kind, inspect.LiteralType) else tuple(each.value for each in kind.cls)
+
+
+def _bad(kind: type[Fields], value: dict[str, Any], problem: str) -> BadField:
+    """What msgspec found wrong, in a sentence of ours."""
+    known = {each.name: each for each in described(kind)}
+    unknown = next((name for name in value if name not in known), None)
+    if unknown is not None:
+        return BadField("there is no field {name}", name=str(unknown)[:_SHOWN])
+    missing = next((name for name, each in known.items() if each.required and name not in value), None)
+    if missing is not None:
+        return BadField("the field {name} is missing", name=missing)
+    at = _AT.search(problem)
+    return meaning_of(known[at[1]]) if at else BadField("the body must be a JSON object")
+
+
+def _check_length(info: FieldInfo, value: Any) -> None:
+    texts = value if isinstance(value, tuple) else (value,) if isinstance(value, str) else ()
+    limit = getattr(info.type, "max_length", None) if not info.is_list else LONGEST_TEXT
+    if len(texts) > MOST_TEXTS or any(len(text) > (limit or LONGEST_TEXT) for text in texts):
+        raise meaning_of(info)
+
+
+def _value(info: FieldInfo, given: Sequence[str]) -> Any:
+    """The JSON value of what was typed. Raises BadField."""
+    if info.is_list:
+        return [text for text in given if text.strip()]
+    text = given[0]
+    if info.is_truth:
+        if text not in {"yes", "no"}:
+            raise BadField("{name} is yes or no", name=info.name)
+        return text == "yes"
+    if isinstance(info.type, inspect.IntType):
+        if not (text.isascii() and text.isdecimal() and len(text) <= _DIGITS):
+            raise meaning_of(info)
+        return int(text)
+    if isinstance(info.type, inspect.FloatType):
+        try:
+            number = float(text)
+        except ValueError:
+            raise meaning_of(info) from None
+        if not math.isfinite(number):
+            raise meaning_of(info)
+        return number
+    return text

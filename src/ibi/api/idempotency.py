@@ -1,0 +1,134 @@
+"""Replies to requests that are repeated under one Idempotency-Key: what was done once is not done again.
+
+    DIR/replies/<digest of the token's name and the key>.json    {"request", "status", "headers", "body"}
+
+A reply is repeated for a day. Only what succeeded is kept: a refused request may come again, mended. A reply with a
+secret that is told once (a password, a token) is not kept; its repetition is refused, and nothing is done.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
+from hashlib import sha256
+from typing import TYPE_CHECKING, Any, Final
+
+from ibi.errors import HoldingError, IbiError
+from ibi.http.response import Refusal, Response
+from ibi.runtime.durable_files import flush_folder, make_folder
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping
+    from pathlib import Path
+
+LONGEST_KEY: Final = 255
+"""Characters of an Idempotency-Key."""
+KEPT_SECONDS: Final = 24 * 3600
+"""How long a reply is repeated."""
+
+_FOLDER: Final = "replies"
+
+
+def request_digest(method: str, target: str, value: Any) -> str:
+    """A digest of what a request asks for."""
+    written = json.dumps([method, target, value], sort_keys=True)
+    return sha256(written.encode()).hexdigest()
+
+
+@dataclass(slots=True)
+class Reply:
+    """The reply to one request: `known` where it was given before."""
+
+    request: str
+    known: Response | None = None
+    given: Response | None = field(default=None)
+    is_secret: bool = False
+
+    def give(self, response: Response, is_secret: bool) -> None:  # noqa: FBT001 - a fact of the operation
+        """Give the reply, which is kept if the block ends well."""
+        self.given, self.is_secret = response, is_secret
+
+    @property
+    def response(self) -> Response:
+        """The reply, old or new."""
+        found = self.known or self.given
+        assert found is not None  # noqa: S101 - `give` comes first
+        return found
+
+
+class Replies:
+    """The replies of one service, in its data directory. `now` gives POSIX seconds."""
+
+    def __init__(self, data: Path, now: Callable[[], float]) -> None:
+        self._folder = data / _FOLDER
+        self._now = now
+
+    @contextmanager
+    def once(self, who: str, key: str, request: str) -> Iterator[Reply]:
+        """Do something once for a key ("": each time). Raises Refusal (400, 409, 422), OSError."""
+        reply = Reply(request)
+        if not key:
+            yield reply
+            return
+        if len(key) > LONGEST_KEY:
+            raise Refusal(400, IbiError("Idempotency-Key has at most {most} characters", most=LONGEST_KEY))
+        make_folder(self._folder)
+        self._forget_old()
+        name = sha256(f"{who}\0{key}".encode()).hexdigest()
+        path = self._folder / f"{name}.json"
+        with _locked(path) as handle:
+            reply.known = _known(handle, request)
+            yield reply
+            if reply.known is None and reply.given is not None:
+                _keep(handle, reply)
+                flush_folder(self._folder)
+
+    def _forget_old(self) -> None:
+        oldest = self._now() - KEPT_SECONDS
+        for path in self._folder.iterdir():
+            with suppress(FileNotFoundError):
+                if path.stat().st_mtime < oldest:
+                    path.unlink()
+
+
+@contextmanager
+def _locked(path: Path) -> Iterator[int]:
+    handle = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        yield handle
+    except BlockingIOError:
+        raise Refusal(
+            409, HoldingError("the first request with this Idempotency-Key is still at work")
+        ) from None
+    finally:
+        os.close(handle)
+
+
+def _known(handle: int, request: str) -> Response | None:
+    """The reply that was given before. Raises Refusal where it was another request's, or told a secret."""
+    text = os.pread(handle, os.fstat(handle).st_size, 0)
+    try:
+        facts: Mapping[str, Any] = json.loads(text)
+    except ValueError:  # new, or a kill came between: then the request was not answered
+        return None
+    if facts["request"] != request:
+        problem = "this Idempotency-Key was another request's; another request needs one of its own"
+        raise Refusal(422, IbiError(problem))
+    if facts["body"] is None:
+        problem = "this was done already; its secret was told once, and is not told again"
+        raise Refusal(409, HoldingError(problem))
+    headers = tuple((name, value) for name, value in facts["headers"])
+    return Response(facts["status"], facts["body"].encode(), facts["kind"], headers)
+
+
+def _keep(handle: int, reply: Reply) -> None:
+    response = reply.response
+    body = None if reply.is_secret else bytes(response.body).decode("utf-8", "replace")
+    facts = {"request": reply.request, "status": response.status, "kind": response.content_type,
+             "headers": list(response.headers), "body": body}  # fmt: skip
+    os.pwrite(handle, json.dumps(facts).encode(), 0)
+    os.fsync(handle)

@@ -1,0 +1,245 @@
+"""Operations: each act of a service, defined once.
+
+    LEAVE = Operation(
+        "leave", "take part at a resolver no more", Scope.ADMIN, LeaveFields, leave, "DELETE /membership"
+    )
+
+`leave(context, fields)` does it, and returns what programs are given as JSON, or None. From this definition come the
+route with its description (here), the command (`cli.operations`) and the page (`operation_pages`).
+
+Every route takes the headers Idempotency-Key and If-Match, where its operation changes something: see `Replies` and
+`OperationContext.check_match`.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from dataclasses import dataclass
+from hashlib import sha256
+from typing import TYPE_CHECKING, Any, BinaryIO, Final, Generic, NamedTuple, TypeVar
+
+from ibi.api.fields import F, described, read, read_texts, refuse_local, schema_of
+from ibi.api.idempotency import request_digest
+from ibi.api.jobs import JOB, job_facts
+from ibi.api.routes import ROOT, TEXT, Route, answer, explained
+from ibi.errors import Conflict
+from ibi.http.response import NO_STORE, Response
+from ibi.protocol.query_string import unescape
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+
+    from ibi.accounts.tokens import Scope
+    from ibi.api.idempotency import Replies
+    from ibi.api.jobs import Job, Jobs, Progress
+    from ibi.api.routes import Call, Schema
+    from ibi.errors import IbiError
+
+C = TypeVar("C", bound="OperationContext")
+
+_READING: Final = frozenset({"GET", "HEAD"})
+_PIECE: Final = 1 << 20  # bytes
+_REFUSALS: Final = (404, 409, 412, 422, 507)
+
+
+def _drop(*_: object) -> None:
+    """Take no notice."""
+
+
+@dataclass(slots=True, kw_only=True)
+class OperationContext:
+    """Who does an operation, and how; each service adds what its operations work on.
+
+    `who`: the author in histories; `say` writes a sentence in their language; `if_match`: the ETag that the operation
+    depends on, "" for none. `noted` is told what should be known beside the result, as soon as it is found.
+    """
+
+    who: str
+    say: Callable[[IbiError | str], str]
+    if_match: str = ""
+    noted: Callable[[IbiError], None] = _drop
+    progress: Progress = _drop
+    """Told how much is done, of how much if that is known."""
+
+    def check_match(self, present: Any) -> None:
+        """Check that what is about to change is still as it was seen; to be called under the lock of the change.
+
+        `present`: what the operation with GET on the same path returns, or its `version`. Raises Conflict.
+        """
+        wanted = {tag.strip().removeprefix("W/") for tag in self.if_match.split(",")}
+        if self.if_match and self.if_match.strip() != "*" and etag_of(present) not in wanted:
+            raise Conflict("this has been changed meanwhile; look at it again")
+
+
+@dataclass(frozen=True, slots=True)
+class Document:
+    """A result that is no JSON: what to call it as a file, its media type, and its bytes or an open file."""
+
+    name: str
+    kind: str
+    content: bytes = b""
+    file: BinaryIO | None = None
+
+    def parts(self) -> Iterator[bytes]:
+        """Its bytes, piece by piece; the file is closed at the end."""
+        if self.file is None:
+            yield self.content
+            return
+        with self.file:
+            while piece := self.file.read(_PIECE):
+                yield piece
+
+
+@dataclass(frozen=True, slots=True)
+class Operation(Generic[C, F]):
+    """One act. `route`: "PUT /peers/<word>"; `place`: the field that stands in the path.
+
+    `gives`: JSON Schema of what `run` returns, None for nothing; `page`: the word of the page on which it is done, ""
+    for one that is made of the fields; `refusals`: statuses besides those of every operation. `told_once`: the result
+    holds a secret, which no reply repeats.
+    """
+
+    name: str
+    summary: str
+    scope: Scope
+    fields: type[F]
+    run: Callable[[C, F], dict[str, Any] | Document | None]
+    route: str
+    place: str = ""
+    gives: Schema | None = None
+    page: str = ""
+    status: int = 200
+    refusals: tuple[int, ...] = ()
+    told_once: bool = False
+    is_long: bool = False
+    """Whether it may take minutes: a server does it as a job, and answers how far that is."""
+    version: Callable[[C], Any] | None = None
+    """Of one with GET: what its ETag is made of; None for its whole result."""
+
+    @property
+    def method(self) -> str:
+        """The method of its route."""
+        return self.route.partition(" ")[0]
+
+    @property
+    def changes(self) -> bool:
+        """Whether it changes anything."""
+        return self.method not in _READING
+
+
+def etag_of(value: Any) -> str:
+    """The ETag of a JSON value."""
+    written = json.dumps(value, sort_keys=True, ensure_ascii=False).encode("utf-8", "replace")
+    return f'"{sha256(written).hexdigest()[:32]}"'
+
+
+class Services(NamedTuple):
+    """What the routes of operations need besides: replies to repeated requests, and jobs."""
+
+    replies: Replies
+    jobs: Jobs
+
+
+def routes(
+    operations: Iterable[Operation[C, Any]], context_of: Callable[[Call], C], services: Services
+) -> tuple[Route, ...]:
+    """The routes of operations. `context_of`: how a call does them."""
+    return tuple(_route(each, context_of, services) for each in operations)
+
+
+def _route(operation: Operation[C, Any], context_of: Callable[[Call], C], services: Services) -> Route:
+    method, _, pattern = operation.route.partition(" ")
+    takes = schema_of(operation.fields)
+    in_query = method in {"GET", "DELETE"}
+    members = {name: each for name, each in takes["properties"].items() if name != operation.place}
+    required = [name for name in takes["required"] if name != operation.place]
+    body = {**takes, "properties": members, "required": required}
+
+    def act(call: Call, value: Any) -> Response:
+        fields = _fields(operation, call, value, in_query=in_query)
+        context, notes = context_of(call), list[str]()
+        context.noted = lambda note: notes.append(context.say(note))
+        if not operation.changes:
+            result = operation.run(context, fields)
+            version = result if operation.version is None else operation.version(context)
+            headers = () if isinstance(result, Document) else (("etag", etag_of(version)),)
+            return _answer(operation, result, notes, *headers)
+        context.if_match = call.request.header(b"if-match")
+        digest = request_digest(call.request.method, call.request.target, value)
+        with services.replies.once(call.token_name, call.request.header(b"idempotency-key"), digest) as reply:
+            if reply.known is None:
+                if operation.is_long:
+                    response = _start(operation, context, fields, services.jobs)
+                else:
+                    response = _answer(operation, operation.run(context, fields), notes)
+                reply.give(response, operation.told_once)
+            return reply.response
+
+    return Route(
+        method,
+        pattern,
+        operation.scope,
+        explained(act),
+        operation.summary,
+        takes=body if members and not in_query else None,
+        gives=JOB if operation.is_long else operation.gives,
+        status=_status(operation),
+        refusals=(*_REFUSALS, *operation.refusals) if operation.changes else operation.refusals,
+        query=members if in_query else {},
+        headers={"if-match": TEXT, "idempotency-key": TEXT} if operation.changes else {},
+    )
+
+
+def _status(operation: Operation[C, Any]) -> int:
+    if operation.is_long:
+        return 202
+    return operation.status if operation.gives is not None or not operation.changes else 204
+
+
+def _fields(operation: Operation[C, F], call: Call, value: Any, *, in_query: bool) -> F:
+    """The fields of a request: from its path, its query or its body. Raises BadField, Refusal."""
+    at = {operation.place: unescape(next(iter(call.values.values())))} if operation.place else {}
+    given = call.query if in_query else value if isinstance(value, dict) else {}
+    refuse_local(operation.fields, given)
+    if in_query:
+        texts: Mapping[str, list[str]] = {name: [text] for name, text in {**call.query, **at}.items()}
+        return read_texts(operation.fields, texts)
+    # An operation that takes nothing may come without a body.
+    members = {} if value is None and not _needs_body(operation) else value
+    return read(operation.fields, {**members, **at} if isinstance(members, dict) else members)
+
+
+def _needs_body(operation: Operation[C, Any]) -> bool:
+    return any(each.required and each.name != operation.place for each in described(operation.fields))
+
+
+def start(operation: Operation[C, F], context: C, fields: F, jobs: Jobs) -> Job:
+    """Start an operation that takes long, as a job. Raises HoldingError where it is under way already."""
+
+    def run(progress: Progress) -> dict[str, Any]:
+        notes: list[str] = []
+        context.progress, context.noted = progress, lambda note: notes.append(context.say(note))
+        result = operation.run(context, fields)
+        assert isinstance(result, dict)  # noqa: S101 - no job makes a document
+        return {**result, **({"notes": notes} if notes else {})}
+
+    return jobs.start(operation.name, context.who, run)
+
+
+def _start(operation: Operation[C, F], context: C, fields: F, jobs: Jobs) -> Response:
+    job = start(operation, context, fields, jobs)
+    return answer(job_facts(job, context.say), 202, ("location", f"{ROOT}/jobs/{job.id}"))
+
+
+def _answer(
+    operation: Operation[Any, Any], result: Any, notes: Sequence[str], *headers: tuple[str, str]
+) -> Response:
+    if result is None:
+        return Response(204)
+    if isinstance(result, Document):
+        name = ("content-disposition", f'attachment; filename="{result.name}"')
+        file, size = result.file, 0 if result.file is None else os.fstat(result.file.fileno()).st_size
+        all_headers = (name, *headers, *NO_STORE)
+        return Response(operation.status, result.content, result.kind, all_headers, file=file, size=size)
+    return answer({**result, **({"notes": notes} if notes else {})}, operation.status, *headers)

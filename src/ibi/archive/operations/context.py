@@ -1,0 +1,71 @@
+"""What an operation of an Archive works on: opened for one command, or that of the running server."""
+
+from __future__ import annotations
+
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from ibi.api.operations import OperationContext
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from contextlib import AbstractContextManager
+
+    from ibi.api.jobs import Jobs
+    from ibi.archive.api.uploads import Uploads
+    from ibi.archive.store.data_directory import DataDirectory
+    from ibi.archive.store.item_store import ItemStore
+    from ibi.archive.store.tables.catalogue import Catalogue
+
+
+@dataclass(slots=True, kw_only=True)
+class ArchiveContext(OperationContext):
+    """Who does an operation, and on which Archive.
+
+    `served`: the item store of the server that does it; `uploads`: those of the server, else files are paths;
+    `jobs`: those of this data directory.
+    """
+
+    directory: DataDirectory
+    jobs: Jobs
+    served: ItemStore | None = None
+    uploads: Uploads | None = None
+
+    @property
+    def data(self) -> Path:
+        """The data directory."""
+        return self.directory.path
+
+    @contextmanager
+    def catalogue(self) -> Iterator[Catalogue]:
+        """The catalogue, for reading. Raises SetupError."""
+        if self.served is not None:
+            yield self.served.catalogue
+            return
+        with self.directory.catalogue() as catalogue:
+            yield catalogue
+
+    def item_store(self) -> AbstractContextManager[ItemStore]:
+        """The item store, with the right to stage files. Raises SetupError."""
+        return self.directory.item_store() if self.served is None else _staging(self.served)
+
+    @contextmanager
+    def opened(self, upload: str) -> Iterator[Path]:
+        """The path of a file that was given: that of a complete upload, which is deleted once it was used.
+
+        Raises NotHeld, Refusal, and what the block raises; then the upload stays.
+        """
+        if self.uploads is None:
+            yield Path(upload)
+            return
+        with self.uploads.whole(upload, self.who) as path:
+            yield path
+        self.uploads.delete(upload, self.who)
+
+
+@contextmanager
+def _staging(item_store: ItemStore) -> Iterator[ItemStore]:
+    with item_store.staging_session():
+        yield item_store

@@ -1,0 +1,49 @@
+"""What the server of an Archive is doing, and has done, that takes long."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated, Any, Final
+
+from ibi.accounts.tokens import Scope
+from ibi.api.fields import Fields, NoFields, field
+from ibi.api.jobs import JOB, job_facts
+from ibi.api.operations import Operation
+from ibi.api.routes import list_of, record
+
+if TYPE_CHECKING:
+    from ibi.archive.operations.context import ArchiveContext
+
+
+class JobFields(Fields, frozen=True):
+    """One job."""
+
+    id: Annotated[str, field("the job", "id ID", longest=32)]
+
+
+def all_jobs(context: ArchiveContext, _fields: NoFields) -> dict[str, Any]:
+    """Every job of the last week, the latest first."""
+    return {"jobs": [job_facts(each, context.say) for each in context.jobs.all()]}
+
+
+def one(context: ArchiveContext, fields: JobFields) -> dict[str, Any]:
+    """How far a job is. Raises NotHeld."""
+    return job_facts(context.jobs.find(fields.id), context.say)
+
+
+def stop(context: ArchiveContext, fields: JobFields) -> dict[str, Any]:
+    """Ask a job to stop; what it has done stays. Raises NotHeld, HoldingError, Conflict."""
+    context.check_match(one(context, fields))
+    return job_facts(context.jobs.stop(fields.id), context.say)
+
+
+OPERATIONS: Final = (
+    Operation(
+        "jobs", "what takes long, and how far it is", Scope.ADMIN, NoFields, all_jobs, "GET /jobs",
+        gives=record(jobs=list_of(JOB)),
+    ),
+    Operation("job", "how far a job is", Scope.ADMIN, JobFields, one, "GET /jobs/<word>", place="id", gives=JOB),
+    Operation(
+        "stop-job", "ask a job to stop; what it has done stays", Scope.ADMIN, JobFields, stop, "DELETE /jobs/<word>",
+        place="id", gives=JOB,
+    ),
+)  # fmt: skip

@@ -1,0 +1,170 @@
+"""The membership of an Archive at its resolvers: joined, left, switched on and off, with its keys.
+
+A running Archive follows within a second.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING, Annotated, Any, Final
+
+from ibi.accounts.tokens import Scope
+from ibi.api.fields import Fields, NoFields, field
+from ibi.api.operations import Operation
+from ibi.api.routes import TEXT, TRUTH, list_of, record
+from ibi.archive.membership.founding import register_command
+from ibi.archive.membership.joining import Resolvers, key_warnings, root_url
+from ibi.archive.membership.key_rotation import rotate_key
+from ibi.archive.preservation.status import of_resolvers
+from ibi.errors import SetupError
+from ibi.http.client import AddressPolicy
+from ibi.http.client.download import Downloads
+from ibi.runtime.nonce import Nonce
+from ibi.runtime.settings import settings_lock
+
+if TYPE_CHECKING:
+    from ibi.archive.operations.context import ArchiveContext
+
+
+class ResolverFields(Fields, frozen=True):
+    """One resolver."""
+
+    resolver: Annotated[str, field("the root URL of the resolver: http://host[:port]", "--resolver URL")]
+
+
+class JoinFields(ResolverFields, frozen=True):
+    """A resolver to take part in."""
+
+    key: Annotated[str, field("the registration key agreed with it, if it is a new one", "--key KEY")] = ""
+    also: Annotated[
+        bool, field("besides the others; without it, in the place of the first one", "--also")
+    ] = True
+
+
+class SwitchFields(Fields, frozen=True):
+    """Whether the Archive takes part at its resolvers."""
+
+    switched_on: Annotated[bool, field("whether resolvers lead readers here")]
+
+
+class RotateFields(Fields, frozen=True):
+    """The resolver that gives a new key."""
+
+    resolver: Annotated[
+        str, field("the root URL of the resolver; without it, the first one", "--resolver URL")
+    ] = ""
+
+
+def show(context: ArchiveContext, _fields: NoFields) -> dict[str, Any]:
+    """How the Archive stands at its resolvers. Raises SetupError."""
+    resolvers = Resolvers.read(context.data)
+    settings = resolvers.settings
+    with context.catalogue() as catalogue, catalogue.reading() as run:
+        listed = of_resolvers(run, resolvers, context.say)
+    return {
+        "service": str(settings.service.main),
+        "address": settings.address,
+        "switched_on": settings.switched_on,
+        "retired": settings.retired,
+        "resolvers": listed,
+    }
+
+
+def join(context: ArchiveContext, fields: JoinFields) -> dict[str, Any]:
+    """Join a resolver; without a key one is made. Raises SetupError, Conflict."""
+    with settings_lock(context.data):
+        # Read under the lock: another command may have changed the settings meanwhile.
+        before = Resolvers.read(context.data)
+        context.check_match(_version(before))
+        joined = before.joining(fields.resolver, fields.key or None, also=fields.also)
+        joined.write(context.data)
+    root, service = root_url(fields.resolver), joined.settings.service
+    key = joined.keys[root]
+    return {
+        "resolver": root,
+        "service": str(service.main),
+        "key": key,
+        "command": register_command(service, key),
+        "warnings": [context.say(warning) for warning in key_warnings(root, key)],
+    }
+
+
+def leave(context: ArchiveContext, fields: ResolverFields) -> None:
+    """Leave a resolver. Raises SetupError, Conflict."""
+    with settings_lock(context.data):
+        before = Resolvers.read(context.data)
+        context.check_match(_version(before))
+        before.leaving(fields.resolver).write(context.data)
+
+
+def switch(context: ArchiveContext, fields: SwitchFields) -> dict[str, Any]:
+    """Take part, or only answer at its own address. Raises SetupError, Conflict."""
+    with settings_lock(context.data):
+        before = Resolvers.read(context.data)
+        context.check_match(_version(before))
+        before.switching(on=fields.switched_on).write(context.data)
+    return show(context, NoFields())
+
+
+def rotate(context: ArchiveContext, fields: RotateFields) -> dict[str, Any]:
+    """Get a new key from a resolver; the old one is void. Raises SetupError, PeerError, Conflict."""
+    resolvers = Resolvers.read(context.data)
+    context.check_match(_version(resolvers))
+    url = root_url(fields.resolver) if fields.resolver else resolvers.settings.resolver
+    if url not in resolvers.keys:
+        raise SetupError("this Archive takes no part at {url}", url=url or "-")
+    key = asyncio.run(_new_key(context, resolvers, url))
+    first = url == resolvers.settings.resolver
+    with settings_lock(context.data):
+        Resolvers.read(context.data).joining(url, key, also=not first).write(context.data)
+    return {"resolver": url}
+
+
+async def _new_key(context: ArchiveContext, resolvers: Resolvers, url: str) -> str:
+    # The administrator has typed the resolver's address, so it may be a private one.
+    async with Downloads(AddressPolicy(allow_private=True)) as downloads:
+        nonce = Nonce(context.data, context.directory.now)
+        return await rotate_key(downloads, url, resolvers.settings.service.main, nonce)
+
+
+def _version(resolvers: Resolvers) -> Any:
+    """What the ETag of the membership is made of: what is decided here, not how resolvers answer."""
+    return [resolvers.settings.switched_on, resolvers.settings.retired, list(resolvers.keys)]
+
+
+_STANDING: Final = record(
+    service=TEXT,
+    address=TEXT,
+    switched_on=TRUTH,
+    retired=TRUTH,
+    resolvers=list_of(
+        {
+            "type": "object",
+            "properties": dict.fromkeys(("url", "standing", "since", "heard", "problem"), TEXT),
+        }
+    ),
+)
+_JOINED: Final = record(resolver=TEXT, service=TEXT, key=TEXT, command=TEXT, warnings=list_of(TEXT))
+
+MEMBERSHIP: Final = Operation(
+    "membership", "how the Archive stands at its resolvers", Scope.ADMIN, NoFields, show, "GET /membership",
+    gives=_STANDING, page="membership", version=lambda context: _version(Resolvers.read(context.data)),
+)  # fmt: skip
+JOIN: Final = Operation(
+    "join", "name a resolver that the Archive takes part in", Scope.ADMIN, JoinFields, join, "POST /membership",
+    gives=_JOINED, page="membership", status=201,
+)  # fmt: skip
+LEAVE: Final = Operation(
+    "leave", "take part at a resolver no more", Scope.ADMIN, ResolverFields, leave, "DELETE /membership",
+    page="membership",
+)  # fmt: skip
+SWITCH: Final = Operation(
+    "switch", "switch the Archive on or off at its resolvers; it goes on answering", Scope.ADMIN, SwitchFields,
+    switch, "PATCH /membership", gives=_STANDING, page="membership",
+)  # fmt: skip
+ROTATE_KEY: Final = Operation(
+    "rotate-key", "get a new key from a resolver; the old one is void", Scope.ADMIN, RotateFields, rotate,
+    "POST /membership/key", gives=record(resolver=TEXT), refusals=(502,),
+)  # fmt: skip
+
+OPERATIONS: Final = (MEMBERSHIP, JOIN, LEAVE, SWITCH, ROTATE_KEY)

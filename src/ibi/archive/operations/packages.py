@@ -1,0 +1,100 @@
+"""Items as packages that outlive the Archive: signed receipts, and BagIt bags (RFC 8493)."""
+
+from __future__ import annotations
+
+import secrets
+from typing import TYPE_CHECKING, Annotated, Any, Final
+
+from ibi.accounts.tokens import Scope
+from ibi.api.fields import Fields, field
+from ibi.api.operations import Document, Operation
+from ibi.api.routes import ref
+from ibi.archive.model.item_json import timestamp_text, write_item
+from ibi.archive.preservation.attestation import receipt, sign_receipt
+from ibi.archive.preservation.bag_ingest import take_bag
+from ibi.archive.preservation.bagging import bag_at, bag_name, write_bag
+from ibi.archive.store.tables import history
+from ibi.identifier.forms import parse_name
+from ibi.runtime.durable_files import open_regular
+from ibi.runtime.signing import signer
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from ibi.archive.model.item import Holding
+    from ibi.archive.operations.context import ArchiveContext
+    from ibi.archive.store.tables.catalogue import Catalogue
+    from ibi.archive.store.tables.history import ItemEvent
+
+
+class ItemFields(Fields, frozen=True):
+    """One item."""
+
+    ibi: Annotated[str, field("one of its names", "ibi IBI", longest=512)]
+
+
+class BagFields(Fields, frozen=True):
+    """A bag that comes in."""
+
+    upload: Annotated[str, field("the bag: a zip or tar file", "file FILE", upload=True)]
+
+
+def attest(context: ArchiveContext, fields: ItemFields) -> Document:
+    """Make a signed receipt about an item, to be checked offline. Raises NotHeld, SetupError."""
+    settings = context.directory.settings()
+    with context.catalogue() as catalogue:
+        holding = catalogue.held(parse_name(fields.ibi))
+        events = _history(catalogue, holding)
+    moment = timestamp_text(context.directory.now())
+    content = receipt(holding, events, settings.service, settings.address, moment)
+    text = sign_receipt(content, signer(context.data))
+    return Document(f"{bag_name(holding)}.receipt.json", "application/json", text)
+
+
+def export(context: ArchiveContext, fields: ItemFields) -> Document:
+    """Write an item as a BagIt bag in a zip file. Raises NotHeld, SetupError."""
+    # Among the staged files: what a kill leaves there is cleaned up.
+    with context.item_store() as item_store:
+        holding = item_store.catalogue.held(parse_name(fields.ibi))
+        name = f"{bag_name(holding)}.zip"
+        path = context.data / "staging" / f"{secrets.token_hex(16)}.zip"
+        write_bag_at(context, item_store.catalogue, holding, path)
+        file = open_regular(path)
+        path.unlink()
+    return Document(name, "application/zip", file=file)
+
+
+def write_bag_at(context: ArchiveContext, catalogue: Catalogue, holding: Holding, target: Path) -> None:
+    """Write an item as a bag: a zip file if the name of the target ends so, else a folder. Raises SetupError."""
+    settings, events = context.directory.settings(), _history(catalogue, holding)
+    source = f"{settings.address} ({settings.service.main})"
+    with bag_at(target) as put:
+        moment = timestamp_text(context.directory.now())
+        write_bag(put, context.directory.file_store(), holding, events, source, moment)
+
+
+def take(context: ArchiveContext, fields: BagFields) -> dict[str, Any]:
+    """Take in a BagIt bag as an item. Raises AlreadyHeld, BadItem, SetupError."""
+    with context.opened(fields.upload) as path, context.item_store() as item_store:
+        return write_item(take_bag(item_store, path, context.who))
+
+
+def _history(catalogue: Catalogue, holding: Holding) -> list[ItemEvent]:
+    with catalogue.reading() as run:
+        return history.events_of(run, holding.number)
+
+
+ATTEST: Final = Operation(
+    "attest", "write a signed receipt about an item, to be checked offline", Scope.READ, ItemFields, attest,
+    "GET /items/<ibi>/receipt", place="ibi", refusals=(404, 422),
+)  # fmt: skip
+EXPORT: Final = Operation(
+    "export", "write an item as a BagIt bag", Scope.ADMIN, ItemFields, export, "GET /items/<ibi>/bag", place="ibi",
+    refusals=(404, 422, 507),
+)  # fmt: skip
+IMPORT_BAG: Final = Operation(
+    "import-bag", "take in a BagIt bag as an item: a zip or a tar file", Scope.ADMIN, BagFields, take, "POST /bags",
+    gives=ref("item"), status=201, refusals=(410, 413),
+)  # fmt: skip
+
+OPERATIONS: Final = (ATTEST, EXPORT, IMPORT_BAG)

@@ -1,0 +1,97 @@
+"""Peers: the Archives that originals go to or come from."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated, Any, Final
+
+from ibi.accounts.tokens import Scope
+from ibi.api.fields import Fields, NoFields, field
+from ibi.api.operations import Operation
+from ibi.api.routes import TEXT, TRUTH, list_of, record
+from ibi.errors import NotHeld
+from ibi.http.client.download import CheckedURL
+from ibi.runtime.settings import ArchiveSettings, Peer, settings_lock
+
+if TYPE_CHECKING:
+    from ibi.archive.operations.context import ArchiveContext
+
+
+class PeerName(Fields, frozen=True):
+    """One peer."""
+
+    name: Annotated[
+        str,
+        field(
+            "what to call it; of one that hands over to us: the name of its token", "--name NAME", longest=253
+        ),
+    ]
+
+
+class PeerFields(PeerName, frozen=True):
+    """A peer, and how it is reached."""
+
+    address: Annotated[
+        str, field("its root URL, such as http://archive.example; of whatever network", "--address URL")
+    ]
+    token: Annotated[
+        str, field("what it gave us, to hand originals over to it", "--token TOKEN", longest=512, secret=True)
+    ] = ""
+
+
+_PEER: Final = record(name=TEXT, address=TEXT, token=TRUTH)
+_PEERS: Final = record(peers=list_of(_PEER))
+
+
+def show(context: ArchiveContext, _fields: NoFields) -> dict[str, Any]:
+    """List the peers, without their tokens. Raises SetupError."""
+    ArchiveSettings.read(context.data)  # peers of no Archive are a slip of the finger
+    return _facts(Peer.read_tables(context.data))
+
+
+def save(context: ArchiveContext, fields: PeerFields) -> dict[str, Any]:
+    """Name a peer, or change one. Raises SetupError, ParseError, Conflict."""
+    address = CheckedURL.parse(fields.address).root
+    with settings_lock(context.data):
+        peers = Peer.read_tables(context.data)
+        context.check_match(_facts(peers))
+        peers[fields.name] = Peer(address=address, token=fields.token)
+        Peer.write_tables(context.data, peers)
+    return {"name": fields.name, "address": address, "token": bool(fields.token)}
+
+
+def remove(context: ArchiveContext, fields: PeerName) -> None:
+    """Forget a peer. Raises SetupError, NotHeld, Conflict."""
+    with settings_lock(context.data):
+        peers = Peer.read_tables(context.data)
+        context.check_match(_facts(peers))
+        if peers.pop(fields.name, None) is None:
+            raise NotHeld("there is no peer {name}", name=fields.name)
+        Peer.write_tables(context.data, peers)
+
+
+def _facts(peers: dict[str, Peer]) -> dict[str, Any]:
+    listed = [
+        {"name": name, "address": peer.address, "token": bool(peer.token)} for name, peer in peers.items()
+    ]
+    return {"peers": listed}
+
+
+PEERS: Final = Operation(
+    "peers",
+    "the Archives that originals go to or come from",
+    Scope.ADMIN,
+    NoFields,
+    show,
+    "GET /peers",
+    gives=_PEERS,
+)
+SAVE_PEER: Final = Operation(
+    "peer", "name an Archive that originals go to or come from", Scope.ADMIN, PeerFields, save, "PUT /peers/<word>",
+    place="name", gives=_PEER,
+)  # fmt: skip
+REMOVE_PEER: Final = Operation(
+    "forget-peer", "forget an Archive that originals go to or come from", Scope.ADMIN, PeerName, remove,
+    "DELETE /peers/<word>", place="name",
+)  # fmt: skip
+
+OPERATIONS: Final = (PEERS, SAVE_PEER, REMOVE_PEER)

@@ -1,0 +1,185 @@
+"""Settings of an Archive that an administrator changes later; the service IBI is none of them (ARC-10)."""
+
+from __future__ import annotations
+
+from dataclasses import fields as fields_of
+from typing import TYPE_CHECKING, Annotated, Any, Final
+
+import msgspec
+
+from ibi.accounts.tokens import Scope
+from ibi.api.fields import LEFT, Fields, NoFields, field, given, number
+from ibi.api.operations import Operation
+from ibi.api.routes import TEXT, list_of, record
+from ibi.archive.membership.founding import change_settings, range_of
+from ibi.errors import BadField
+from ibi.identifier.forms import IBIForms, parse_ibi
+from ibi.identifier.repository import LAST_PORT
+from ibi.runtime.settings import ArchiveSettings, settings_lock
+
+if TYPE_CHECKING:
+    from ibi.archive.operations.context import ArchiveContext
+
+
+def _number(name: str, text: str) -> msgspec.Meta:
+    return number(text, f"--{name.replace('_', '-')} N", *range_of(name))
+
+
+class SettingsFields(Fields, frozen=True):
+    """What can be changed; what is not given stays as it is."""
+
+    address: Annotated[
+        str,
+        field(
+            "where it answers from now on; the old address goes on being answered", "--address HOST[:PORT]"
+        ),
+    ] = LEFT
+    ip: Annotated[str, field("the IP address of its server", "--ip IP")] = LEFT
+    admin: Annotated[str, field("the administrator's mail address", "--admin MAIL")] = LEFT
+    mint_host: Annotated[str, field("the host name in new labels; '' for no labels", "--mint-host H")] = LEFT
+    mint_ip: Annotated[
+        str, field("the IP address in new IBIps; '' for labels without them", "--mint-ip A")
+    ] = LEFT
+    granularity: Annotated[str, field("seconds between labels: 60, 1, 0.1, … or auto", "--granularity S")] = (
+        LEFT
+    )
+    geo_database: Annotated[
+        str,
+        field(
+            "a MaxMind database that tells readers' countries; '' for none", "--geo-database FILE", local=True
+        ),
+    ] = LEFT
+    accel_prefix: Annotated[
+        str,
+        field(
+            "the internal location under which nginx serves DIR/col; '' for none",
+            "--accel-prefix PATH",
+            local=True,
+        ),
+    ] = LEFT
+    files_group: Annotated[
+        str,
+        field(
+            "the group of a web server that may read the files of items; '' for none",
+            "--files-group NAME",
+            local=True,
+        ),
+    ] = LEFT
+    backup_folder: Annotated[
+        str,
+        field(
+            "where backups are kept that are asked for over HTTP; '' for none",
+            "--backup-folder DIR",
+            local=True,
+        ),
+    ] = LEFT
+    mint_port: Annotated[int, number("the port in new labels", "--mint-port P", 1, LAST_PORT)] = LEFT
+    mint_ip_port: Annotated[int, number("the port in new IBIps", "--mint-ip-port P", 1, LAST_PORT)] = LEFT
+    platform_software: Annotated[str, field("the IBI of the software", "--platform-software IBI")] = LEFT
+    aliases: Annotated[
+        tuple[str, ...], field("another name under which it answers", "--alias HOST[:PORT]")
+    ] = LEFT
+    networks: Annotated[
+        tuple[str, ...], field("a network whose readers may have what is restricted", "--network CIDR")
+    ] = LEFT
+    trusted_resolvers: Annotated[
+        tuple[str, ...],
+        field(
+            "the network of a resolver whose word about readers' addresses is believed",
+            "--trusted-resolver CIDR",
+        ),
+    ] = LEFT
+    trusted_proxies: Annotated[
+        tuple[str, ...],
+        field("the network of a proxy whose X-Forwarded-For is believed", "--trusted-proxy CIDR"),
+    ] = LEFT
+    reuse_seconds: Annotated[
+        int, _number("reuse_seconds", "how long resolvers may reuse an answer; 0: not at all")
+    ] = LEFT
+    largest_upload: Annotated[
+        int, _number("largest_upload", "bytes of the largest file that is taken in over HTTP")
+    ] = LEFT
+    audit_days: Annotated[
+        int,
+        _number(
+            "audit_days", "within how many days every file is read again and compared; 0: only on demand"
+        ),
+    ] = LEFT
+    refresh_hours: Annotated[
+        int,
+        _number("refresh_hours", "how often copies are compared with their originals; 0: only on demand"),
+    ] = LEFT
+    page_burst: Annotated[
+        int, _number("page_burst", "how many pages about items one reader may have at once")
+    ] = LEFT
+    costly_burst: Annotated[
+        int, _number("costly_burst", "how many searches, feeds and the like one reader may have at once")
+    ] = LEFT
+    page_rate: Annotated[
+        float,
+        _number("page_rate", "pages about items a second that one reader may have; 0: no limit"),
+    ] = LEFT
+    costly_rate: Annotated[
+        float,
+        _number("costly_rate", "searches, feeds and the like a second that one reader may have; 0: no limit"),
+    ] = LEFT
+    filter_answers: Annotated[
+        bool, field("whether answers hold only what a request needs", "--filter-answers yes|no")
+    ] = LEFT
+    for_trying: Annotated[
+        bool, field("whether labels may be minted under names that no one owns", "--for-trying yes|no")
+    ] = LEFT
+
+
+_SECRET: Final = frozenset({"key", "secret"})
+
+
+def show(context: ArchiveContext, _fields: NoFields) -> dict[str, Any]:
+    """All settings but the secret ones. Raises SetupError."""
+    return {"settings": facts_of(ArchiveSettings.read(context.data))}
+
+
+def change(context: ArchiveContext, fields: SettingsFields) -> dict[str, Any]:
+    """Change settings: all that are given, or none. Raises SetupError, ParseError, BadField, Conflict."""
+    changes = given(fields)
+    if not changes:
+        raise BadField("nothing to change was given")
+    if "platform_software" in changes:
+        changes["platform_software"] = IBIForms.of(parse_ibi(changes["platform_software"]))
+    with settings_lock(context.data):
+        before = ArchiveSettings.read(context.data)
+        context.check_match({"settings": facts_of(before)})
+        found = change_settings(before, changes)
+        if found.changed:
+            found.settings.write(context.data)
+    for note in found.notes:
+        context.noted(note)
+    return {"settings": facts_of(found.settings), "changed": list(found.changed)}
+
+
+def facts_of(settings: ArchiveSettings) -> dict[str, Any]:
+    """The settings as JSON has them, without the secret ones."""
+    values = {
+        each.name: getattr(settings, each.name) for each in fields_of(settings) if each.name not in _SECRET
+    }
+    return {
+        name: str(value)
+        if isinstance(value, IBIForms)
+        else list(value)
+        if isinstance(value, tuple)
+        else value
+        for name, value in values.items()
+    }
+
+
+_SETTINGS: Final = {"type": "object"}
+SETTINGS: Final = Operation(
+    "settings", "how the Archive is set up", Scope.ADMIN, NoFields, show, "GET /settings",
+    gives=record(settings=_SETTINGS),
+)  # fmt: skip
+SET: Final = Operation(
+    "set", "change settings; a running server follows within a second", Scope.ADMIN, SettingsFields, change,
+    "PATCH /settings", gives=record(settings=_SETTINGS, changed=list_of(TEXT)),
+)  # fmt: skip
+
+OPERATIONS: Final = (SETTINGS, SET)
