@@ -158,6 +158,8 @@ class Administration:
         except Exception as error:  # noqa: BLE001 - judged there
             beside = await self._with_typed(page_request, handler, Form(tuple(page_request.query.items())))
             return await self._problem_page(page_request.request, replace(layout, page=beside), error)
+        if isinstance(page, Response):  # a file to be saved
+            return page
         done = page_request.query.get("done", "") if typed is None else "signed-in-again"
         return await self._page(page_request.request, replace(layout, page=page, done=done))
 
@@ -183,6 +185,8 @@ class Administration:
         except Exception as error:  # noqa: BLE001 - judged there
             layout = replace(layout, page=await self._with_typed(page_request, handler, form))
             return await self._problem_page(request, layout, error, tell_all=handler.scope is Scope.ADMIN)
+        if isinstance(result, Response):
+            return result
         if isinstance(result, str):
             return Response(303, headers=(("location", result), *NO_STORE))
         return await self._page(request, replace(layout, page=result))

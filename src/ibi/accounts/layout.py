@@ -82,10 +82,10 @@ def _no_form(_page_request: PageRequest, _form: Form) -> Any:
 class PageHandler:
     """One page of an administration, and what its form does. `scope`: what a role needs for it.
 
-    `show` returns the page, a value; with what was typed, where that could not be done. `do` does what the form asks
-    for, and returns the address to go to next, or a page. Both run in threads, since they may wait for the disk, unless
-    `do` is a coroutine; what they raise is shown on the page, beside what was typed. `files`: whether files come with
-    the form.
+    `show` returns the page, a value, with what was typed, where that could not be done; or a response, as for a file to
+    be saved. `do` does what the form asks for, and returns the address to go to next, a page, or a response. Both run
+    in threads, since they may wait for the disk, unless `do` is a coroutine; what they raise is shown on the page,
+    beside what was typed. `files`: whether files come with the form.
     """
 
     scope: Scope

@@ -15,6 +15,7 @@ from ibi.api.bodies import Body
 from ibi.api.routes import ROOT, Call, language_of
 from ibi.errors import (
     AlreadyHeld,
+    BadField,
     BadItem,
     Conflict,
     HoldingError,
@@ -43,7 +44,7 @@ MOST_REQUESTS: Final = 32
 """Requests that change something and that one token may have in flight."""
 
 _STATUS: Final[tuple[tuple[type[IbiError], int], ...]] = (
-    (NotHeld, 404), (AlreadyHeld, 409), (Conflict, 412), (BadItem, 422),
+    (BadField, 422), (NotHeld, 404), (AlreadyHeld, 409), (Conflict, 412), (BadItem, 422),
     (HoldingError, 409), (ParseError, 422), (PeerError, 502),
 )  # fmt: skip
 """The status of an error; the first line that fits counts."""

@@ -89,6 +89,11 @@ class FieldInfo(NamedTuple):
         return isinstance(self.type, inspect.BoolType)
 
     @property
+    def is_left(self) -> bool:
+        """Whether something stays as it is where the field is not given."""
+        return not self.required and self.default is LEFT
+
+    @property
     def is_list(self) -> bool:
         """Whether it is a list of texts."""
         return isinstance(self.type, inspect.VarTupleType | inspect.ListType)
@@ -195,7 +200,7 @@ def _info(known: inspect.Field) -> FieldInfo:
         kind = kind.type
     if isinstance(kind, inspect.StrType) and kind.max_length is None:
         kind = inspect.StrType(max_length=LONGEST_TEXT)
-    default = None if known.default is msgspec.NODEFAULT else known.default
+    default = LEFT if known.default is msgspec.NODEFAULT else known.default
     marks = [bool(extra.get(mark)) for mark in ("secret", "local", "upload")]
     return FieldInfo(known.encode_name, text, kind, known.required, default, extra.get("option", ""), *marks)
 

@@ -17,7 +17,7 @@ import json
 import os
 from dataclasses import dataclass
 from hashlib import sha256
-from typing import TYPE_CHECKING, Any, BinaryIO, Final, Generic, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Any, BinaryIO, Final, Generic, NamedTuple, Self, TypeVar
 
 from ibi.api.fields import F, described, read, read_texts, refuse_local, schema_of
 from ibi.api.idempotency import request_digest
@@ -28,7 +28,7 @@ from ibi.http.response import NO_STORE, Response
 from ibi.protocol.query_string import unescape
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from ibi.accounts.tokens import Scope
     from ibi.api.idempotency import Replies
@@ -39,7 +39,6 @@ if TYPE_CHECKING:
 C = TypeVar("C", bound="OperationContext")
 
 _READING: Final = frozenset({"GET", "HEAD"})
-_PIECE: Final = 1 << 20  # bytes
 _REFUSALS: Final = (404, 409, 412, 422, 507)
 
 
@@ -62,6 +61,10 @@ class OperationContext:
     progress: Progress = _drop
     """Told how much is done, of how much if that is known."""
 
+    def alone(self) -> Self:
+        """The same for a job, which may outlive what the server has open."""
+        return self
+
     def check_match(self, present: Any) -> None:
         """Check that what is about to change is still as it was seen; to be called under the lock of the change.
 
@@ -80,15 +83,6 @@ class Document:
     kind: str
     content: bytes = b""
     file: BinaryIO | None = None
-
-    def parts(self) -> Iterator[bytes]:
-        """Its bytes, piece by piece; the file is closed at the end."""
-        if self.file is None:
-            yield self.content
-            return
-        with self.file:
-            while piece := self.file.read(_PIECE):
-                yield piece
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,6 +106,8 @@ class Operation(Generic[C, F]):
     status: int = 200
     refusals: tuple[int, ...] = ()
     told_once: bool = False
+    warning: str = ""
+    """What cannot be undone, which a page has confirmed."""
     is_long: bool = False
     """Whether it may take minutes: a server does it as a job, and answers how far that is."""
     version: Callable[[C], Any] | None = None
@@ -214,8 +210,16 @@ def _needs_body(operation: Operation[C, Any]) -> bool:
     return any(each.required and each.name != operation.place for each in described(operation.fields))
 
 
+def document_response(document: Document) -> Response:
+    """A document as a file to be saved."""
+    name = ("content-disposition", f'attachment; filename="{document.name}"')
+    size = 0 if document.file is None else os.fstat(document.file.fileno()).st_size
+    return Response(200, document.content, document.kind, (name, *NO_STORE), file=document.file, size=size)
+
+
 def start(operation: Operation[C, F], context: C, fields: F, jobs: Jobs) -> Job:
     """Start an operation that takes long, as a job. Raises HoldingError where it is under way already."""
+    context = context.alone()
 
     def run(progress: Progress) -> dict[str, Any]:
         notes: list[str] = []
@@ -238,8 +242,5 @@ def _answer(
     if result is None:
         return Response(204)
     if isinstance(result, Document):
-        name = ("content-disposition", f'attachment; filename="{result.name}"')
-        file, size = result.file, 0 if result.file is None else os.fstat(result.file.fileno()).st_size
-        all_headers = (name, *headers, *NO_STORE)
-        return Response(operation.status, result.content, result.kind, all_headers, file=file, size=size)
+        return document_response(result)
     return answer({**result, **({"notes": notes} if notes else {})}, operation.status, *headers)

@@ -123,7 +123,7 @@ class Call:
 
     def say(self, error: IbiError | str) -> str:
         """Translate a sentence into the client's language."""
-        return say(error, language_of(self.request))
+        return say_to(self.request, error)
 
 
 @dataclass(frozen=True, slots=True)
@@ -185,6 +185,11 @@ async def in_changing_thread(function: Callable[_P, _T], *args: _P.args, **named
 def language_of(request: Request) -> str:
     """The one of LANGUAGES that the client prefers."""
     return preferred_language(request.header(b"accept-language"))
+
+
+def say_to(request: Request, error: IbiError | str) -> str:
+    """Translate a sentence into the client's language."""
+    return say(error, language_of(request))
 
 
 @lru_cache(4096)

@@ -15,12 +15,17 @@ from ibi.accounts.layout import ROOT
 from ibi.accounts.people import AccountManager, Accounts, Role
 from ibi.accounts.sign_in import Authentication
 from ibi.accounts.tokens import ARCHIVE_SCOPES, Tokens
+from ibi.api import operations
 from ibi.api.accounts import AccountRoutes
 from ibi.api.dispatch import Api
+from ibi.api.idempotency import Replies
+from ibi.api.jobs import Jobs
+from ibi.api.operation_pages import OperationPages
+from ibi.api.routes import say_to
 from ibi.archive.admin.forms import FormHandling, page_error
 from ibi.archive.admin.item_pages import ItemPages
 from ibi.archive.admin.overview import ArchivePages
-from ibi.archive.api import deposits, imports, items, membership, openapi, transfers, uploads
+from ibi.archive.api import deposits, imports, items, openapi, transfers, uploads
 from ibi.archive.api.labels import DepositLabels
 from ibi.archive.membership import holdings_filter
 from ibi.archive.membership import membership as resolver_memberships
@@ -32,6 +37,8 @@ from ibi.archive.membership.resolver_addresses import ResolverAddresses
 from ibi.archive.model.access import day_of
 from ibi.archive.model.item_json import timestamp_text
 from ibi.archive.oai.provider import OAI, OaiHandler, OaiProvider
+from ibi.archive.operations.context import ArchiveContext
+from ibi.archive.operations.listed import OPERATIONS
 from ibi.archive.pages import statistics
 from ibi.archive.pages.handle_records import HandleRecords
 from ibi.archive.pages.models import SiteContext
@@ -65,7 +72,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
     from pathlib import Path
 
-    from ibi.api.routes import Route
+    from ibi.accounts.layout import PageRequest
+    from ibi.api.routes import Call, Route
+    from ibi.archive.model.item import StoredFile
     from ibi.archive.store.tables.catalogue import Catalogue
     from ibi.archive.store.tables.memberships import MembershipRecord
     from ibi.http.client.address import Names
@@ -99,7 +108,9 @@ def archive_service(
     """
     directory = archive_directory(data)
     watched = WatchedArchiveSettings(data)
-    app = ReloadingApp(watched.current, partial(_request_handling, directory, trusted, workers, names))
+    jobs = Jobs(data, time.time, time.monotonic)
+    handling = partial(_request_handling, directory, trusted, workers, names, jobs)
+    app = ReloadingApp(watched.current, handling)
     catalogue = directory.open_catalogue()
     memberships, notifier = _memberships(watched, catalogue, names)
     # Apart from the duties: a transfer must not wait for an audit, which may take hours.
@@ -114,6 +125,7 @@ def archive_service(
 
     async def close() -> None:
         await memberships.close()
+        await asyncio.to_thread(jobs.close)
         await app.close()
         catalogue.close()
 
@@ -168,12 +180,13 @@ def _request_handling(
     trusted: Sequence[str],
     workers: int,
     names: Names | None,
+    jobs: Jobs,
     resolvers: Resolvers,
 ) -> _RequestHandling:
     settings = resolvers.settings
     settings = replace(settings, trusted_proxies=(*settings.trusted_proxies, *trusted))
     labels, joined = DepositLabels(directory, settings, workers), ResolverAddresses(resolvers.keys, names)
-    return _RequestHandling(directory, settings, labels, joined)
+    return _RequestHandling(directory, settings, labels, joined, jobs)
 
 
 class _RequestHandling:
@@ -185,6 +198,7 @@ class _RequestHandling:
         settings: ArchiveSettings,
         labels: DepositLabels,
         joined: ResolverAddresses,
+        jobs: Jobs,
     ) -> None:
         catalogue = _own_catalogue(directory, settings)
         # A second connection: long listings of the interface must not delay answers to resolvers and readers.
@@ -193,8 +207,8 @@ class _RequestHandling:
         search_index, oai_index = SearchIndex(directory.path), SearchIndex(directory.path)
         self._search_pages = SearchPages(site, settings.address, self._for_api, search_index, RENDERER)
         more = self._search_pages.routes()
-        api, self._receiver = archive_api(directory, settings, self._for_api, labels, more)
-        self._administration = _administration(directory, settings, self._for_api, labels)
+        api, self._receiver = archive_api(directory, settings, self._for_api, labels, jobs, more)
+        self._administration = _administration(directory, settings, self._for_api, labels, jobs)
         provider = OaiProvider(settings, self._for_api, oai_index, RECORD_FORMATS, time.time)
         self._oai = OaiHandler(provider, oai_index.close)
         self._service = ArchiveService(
@@ -236,6 +250,7 @@ def archive_api(
     settings: ArchiveSettings,
     catalogue: Catalogue,
     labels: DepositLabels,
+    jobs: Jobs,
     more: Iterable[Route] = (),
 ) -> tuple[Api, Receiver]:
     """Make the JSON interface, and the receiver of originals, which is to be closed; `more`: further routes."""
@@ -249,6 +264,17 @@ def archive_api(
     copier = Copier(item_store, settings.resolver, settings.largest_upload)
     people, tokens = AccountManager(Accounts(data), tuple(Role), _moment), Tokens(data)
     view = items.ItemView(catalogue, lambda: day_of(time.time()))
+
+    def context_of(call: Call) -> ArchiveContext:
+        return ArchiveContext(
+            who=call.token_name,
+            say=call.say,
+            directory=directory,
+            jobs=jobs,
+            served=item_store,
+            uploads=uploading,
+        )
+
     table = (
         *view.routes(),
         *deposits.Deposits(item_store, uploading, labels).routes(),
@@ -259,7 +285,7 @@ def archive_api(
         imports.Imports(item_store, uploading).route(),
         *items.CopyService(copier).routes(view),
         *transfers.HandOvers(giver, data).routes(),
-        *membership.Membership(data, catalogue).routes(),
+        *operations.routes(OPERATIONS, context_of, operations.Services(Replies(data, time.time), jobs)),
         *AccountRoutes(people, tokens, _moment, ARCHIVE_SCOPES).routes(),
         *more,
     )
@@ -268,7 +294,11 @@ def archive_api(
 
 
 def _administration(
-    directory: DataDirectory, settings: ArchiveSettings, catalogue: Catalogue, labels: DepositLabels
+    directory: DataDirectory,
+    settings: ArchiveSettings,
+    catalogue: Catalogue,
+    labels: DepositLabels,
+    jobs: Jobs,
 ) -> Administration:
     """Make the administration at /-/admin, which is to be closed."""
     authentication = Authentication(directory.path, str(settings.service.main), time.time)
@@ -279,8 +309,22 @@ def _administration(
     giver = Giver(item_store, data, f"http://{settings.address}")
     end_sessions = authentication.sessions.end_all
     people = AccountManager(authentication.accounts, tuple(Role), _moment, end_sessions)
+
+    def context_of(visit: PageRequest) -> ArchiveContext:
+        return ArchiveContext(
+            who=visit.signed.name, say=partial(say_to, visit.request), directory=directory, jobs=jobs,
+            served=item_store, uploads=uploading,
+        )  # fmt: skip
+
+    def keep(visit: PageRequest, file: StoredFile) -> str:
+        with item_store.file_store.open(item_store.service, file) as source:
+            return uploading.take(visit.signed.name, source, file.size, "")
+
+    services = operations.Services(Replies(data, time.time), jobs)
     archive_pages = ArchivePages(
-        membership.Membership(data, catalogue),
+        directory,
+        catalogue,
+        context_of,
         items.CopyService(copier),
         transfers.HandOvers(giver, data),
         imports.Imports(item_store, uploading),
@@ -291,6 +335,7 @@ def _administration(
         **archive_pages.handlers(),
         **ItemPages(item_store, uploading, settings, labels).handlers(),
         **AccountPages(authentication, people).handlers(),
+        **OperationPages(OPERATIONS, context_of, services, keep).handlers(),
     }
     render, address = administration_pages.render, settings.address
     return Administration(authentication, handlers, render, forms.caller, address, page_error, forms.take)

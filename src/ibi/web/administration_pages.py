@@ -7,12 +7,14 @@ from typing import TYPE_CHECKING, Final
 from ibi.accounts import layout
 from ibi.accounts.forms import packed
 from ibi.accounts.tokens import Scope
+from ibi.api import operation_pages
 from ibi.archive.admin import item_pages, overview
 from ibi.archive.model.item import Access
 from ibi.archive.preservation.status import STANDINGS
 from ibi.runtime import i18n
 from ibi.web.archive_pages import ELEMENT_NAMES
 from ibi.web.item_page import short_title
+from ibi.web.operation_words import FACTS, MOMENTS, columns
 from ibi.web.rendering import capital, html
 
 if TYPE_CHECKING:
@@ -39,6 +41,8 @@ TEMPLATES: Final = (
     (overview.TokensPage, "admin_tokens.html"),
     (layout.AccountsPage, "admin_accounts.html"),
     (layout.AccountPage, "admin_account.html"),
+    (operation_pages.OperationsPage, "admin_operations.html"),
+    (operation_pages.OperationPage, "admin_operation.html"),
 )
 """Which template writes which page."""
 
@@ -80,6 +84,7 @@ HEADINGS: Final = {
     "membership": "Networks",
     "tokens": "Tokens",
     "accounts": "Accounts",
+    "do": "More",
     "account": "My account",
 }
 """The pages of the menu in its order, by the word in their address, and their headings."""
@@ -175,7 +180,11 @@ def render(frame: Layout, language: str) -> bytes:
         language,
         {word: (heading, NEEDED.get(word, Scope.READ)) for word, heading in HEADINGS.items()},
         program="ibi archive",
-        wrong=field if field in {*FIELD_NAMES, "reason"} else f"dc.{field}" if field in ELEMENT_NAMES else "",
+        wrong=field
+        if field in {*FIELD_NAMES, "reason", *_fields_of(frame.page)}
+        else f"dc.{field}"
+        if field in ELEMENT_NAMES
+        else "",
         titled=lambda holding: short_title(holding, language),
         element_names=ELEMENT_NAMES,
         field_names=FIELD_NAMES,
@@ -189,6 +198,11 @@ def render(frame: Layout, language: str) -> bytes:
         licences=LICENCES,
         plain=lambda file: i18n.printable(file.raw.decode("utf-8", "replace")),
     )
+
+
+def _fields_of(page: object) -> list[str]:
+    """The names of the fields of a page that is made of an operation."""
+    return [each.name for each in page.fields] if isinstance(page, operation_pages.OperationPage) else []
 
 
 def framed(
@@ -216,5 +230,8 @@ def framed(
         done=DONE.get(frame.done, ""),
         packed=packed,
         error_sentence=error_sentence,
+        fact_words=FACTS,
+        moments=MOMENTS,
+        columns=columns,
         **words,
     )

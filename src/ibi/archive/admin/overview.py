@@ -12,9 +12,11 @@ from typing import TYPE_CHECKING, Any, Final
 
 from ibi.accounts.layout import ROOT, Form, PageHandler
 from ibi.accounts.tokens import ARCHIVE_SCOPES, Scope, Tokens
+from ibi.api.fields import read_texts
 from ibi.archive.ingest.importing import IMPORT_FORMATS, format_of
 from ibi.archive.membership.joining import Resolvers
 from ibi.archive.model.item_json import timestamp_text
+from ibi.archive.operations import membership
 from ibi.archive.pages.statistics import Statistics
 from ibi.archive.preservation.audit import WALK
 from ibi.archive.store.tables import fixity, history, listings, memberships, transfers
@@ -28,10 +30,12 @@ if TYPE_CHECKING:
     from ibi.accounts.tokens import Token
     from ibi.archive.api.imports import Imports
     from ibi.archive.api.items import CopyService
-    from ibi.archive.api.membership import Membership
     from ibi.archive.api.transfers import HandOvers
     from ibi.archive.ingest.batch import ImportReport, RefusedRecord
     from ibi.archive.model.item import Holding
+    from ibi.archive.operations.context import ArchiveContext
+    from ibi.archive.store.data_directory import DataDirectory
+    from ibi.archive.store.tables.catalogue import Catalogue
     from ibi.archive.store.tables.fixity import KnownFault
     from ibi.archive.store.tables.memberships import MembershipRecord
     from ibi.archive.store.tables.usage import UsageRow
@@ -148,21 +152,23 @@ class ArchivePages:
 
     def __init__(
         self,
-        membership: Membership,
+        directory: DataDirectory,
+        catalogue: Catalogue,
+        context_of: Callable[[PageRequest], ArchiveContext],
         copies: CopyService,
         hand_overs: HandOvers,
         imports: Imports,
         audit_days: int,
         moment: Callable[[], str],
     ) -> None:
-        self._data = membership.data
-        self._catalogue = membership.catalogue
-        self._membership = membership
+        self._data = directory.path
+        self._catalogue = catalogue
+        self._context_of = context_of
         self._copies = copies
         self._hand_overs = hand_overs
         self._imports = imports
         self._audit_days = audit_days
-        self._tokens = Tokens(membership.data)
+        self._tokens = Tokens(directory.path)
         self._moment = moment
 
     def handlers(self) -> dict[str, PageHandler]:
@@ -230,17 +236,21 @@ class ArchivePages:
 
     def _change_membership(self, visit: PageRequest, form: Form) -> MembershipPage | str:
         """Switch on or off, join or leave; the running Archive follows within a second."""
+        context = self._context_of(visit)
         match form.one("what"):
             case "on" | "off" as word:
-                self._membership.switch(on=word == "on")
+                membership.switch(context, membership.SwitchFields(switched_on=word == "on"))
                 return f"{ROOT}/membership?done=switched-{word}"
             case "leave":
-                self._membership.leave(form.one("url"))
+                membership.leave(
+                    context, read_texts(membership.ResolverFields, {"resolver": [form.one("url")]})
+                )
                 return f"{ROOT}/membership?done=left"
             case "join":
-                joined = self._membership.join(form.one("url"), form.one("key"), also=True)
+                texts = {"resolver": [form.one("url")], "key": [form.one("key")]}
+                joined = membership.join(context, read_texts(membership.JoinFields, texts))
                 page = self._membership_form(visit, None)
-                return replace(page, joined=joined.resolver, key=joined.key, command=joined.command)
+                return replace(page, joined=joined["resolver"], key=joined["key"], command=joined["command"])
         raise BadItem("this is not the form of this page; open the page again")
 
     def _copy_form(self, _visit: PageRequest, typed: Form | None) -> CopyPage:

@@ -36,7 +36,6 @@ LARGEST_IMPORT: Final = 256 << 20
 MOST_SHOWN: Final = 200
 """Refused records that a report lists with their reason."""
 
-_CHUNK: Final = 1 << 20
 _KINDS: Final = {
     "application/jsonl": "jsonl",
     "application/x-ndjson": "jsonl",
@@ -73,11 +72,8 @@ class Imports:
         """
         if file.size > LARGEST_IMPORT:
             raise BadItem("the file is too large for this page; use the command: ibi archive import")
-        upload = self._uploads.start(who, file.size, metadata).id
-        source = self.item_store.file_store.open(self.item_store.service, file)
-        with source, self._uploads.writing(upload, who) as writing:
-            while piece := source.read(_CHUNK):
-                writing.write(piece)
+        with self.item_store.file_store.open(self.item_store.service, file) as source:
+            upload = self._uploads.take(who, source, file.size, metadata)
         try:
             yield upload
         except BaseException:

@@ -21,7 +21,7 @@ import secrets
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, replace
 from email.utils import formatdate
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, BinaryIO, Final
 
 from ibi.accounts.tokens import Scope
 from ibi.api.routes import BINARY, COUNT, ROOT, TEXT, Route, in_reading_thread
@@ -52,6 +52,7 @@ TUNNEL: Final = "/uploads/"
 LONGEST_METADATA: Final = 2048
 """Characters of Upload-Metadata, which is stored and sent back."""
 
+_PIECE: Final = 1 << 20  # bytes
 _BYTES: Final = "application/offset+octet-stream"
 _TUS: Final = (("tus-resumable", VERSION), *NO_STORE)
 _HEADERS: Final = {"tus-resumable": {"type": "string", "enum": [VERSION]}}
@@ -102,6 +103,14 @@ class Uploads:
                 os.fsync(file.fileno())
             flush_folder(self._folder)
         return found
+
+    def take(self, token: str, source: BinaryIO, size: int, metadata: str) -> str:
+        """Take a whole file in; return the id of the upload. Raises Refusal (429), OSError."""
+        upload = self.start(token, size, metadata).id
+        with self.writing(upload, token) as writing:
+            while piece := source.read(_PIECE):
+                writing.write(piece)
+        return upload
 
     def find(self, upload: str, token: str) -> Upload:
         """Find an upload; the bytes up to its offset are safe on disk. Raises NotHeld, Refusal (410), OSError."""

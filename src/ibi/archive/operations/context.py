@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Self
 
 from ibi.api.operations import OperationContext
 
@@ -32,6 +32,10 @@ class ArchiveContext(OperationContext):
     jobs: Jobs
     served: ItemStore | None = None
     uploads: Uploads | None = None
+
+    def alone(self) -> Self:
+        """The same with an item store of its own: the server's is closed where its settings change."""
+        return replace(self, served=None)
 
     @property
     def data(self) -> Path:

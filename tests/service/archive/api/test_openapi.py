@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -13,6 +14,7 @@ from openapi_schema_validator import OAS31Validator
 from openapi_spec_validator import OpenAPIV31SpecValidator
 
 from ibi.accounts.tokens import Scope
+from ibi.api.jobs import Jobs
 from ibi.api.routes import Route, answer, in_thread
 from ibi.app.archive import archive_api
 from ibi.archive.api.labels import DepositLabels
@@ -65,7 +67,8 @@ def table_of(archive: NewArchive) -> tuple[Route, ...]:
     """Return the route table of a whole Archive, with the routes of all modules."""
     directory = DataDirectory(archive.data, archive.clock.machine)
     labels = DepositLabels(directory, archive.settings)
-    api, _ = archive_api(directory, archive.settings, archive.catalogue, labels)
+    jobs = Jobs(archive.data, time.time, time.monotonic)
+    api, _ = archive_api(directory, archive.settings, archive.catalogue, labels, jobs)
     return tuple(route for _, methods in api.table for route in methods.values())
 
 

@@ -1,0 +1,197 @@
+"""Pages that are made of operations: /-/admin/do lists them, and /-/admin/do/<name> is the form of one, or its result.
+
+An operation that has a page of its own is only led to.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any, Final, Generic
+
+from ibi.accounts.layout import ROOT, PageHandler, no_such_page
+from ibi.accounts.tokens import Scope
+from ibi.api.fields import F, NoFields, described, read_texts
+from ibi.api.operations import C, Document, document_response, etag_of, start
+from ibi.errors import IbiError
+from ibi.http.response import Refusal
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
+    from ibi.accounts.layout import Form, PageRequest
+    from ibi.api.fields import FieldInfo, Fields
+    from ibi.api.operations import Operation, Services
+    from ibi.http.response import Response
+
+WORD: Final = "do"
+"""The word of these pages in their addresses."""
+
+_SEEN: Final = "was."
+_VERSION: Final = "version"
+_SURE: Final = "sure"
+
+
+@dataclass(frozen=True, slots=True)
+class OperationsPage:
+    """What the user may do, in the order of the operations."""
+
+    operations: Sequence[Operation[Any, Any]]
+
+
+@dataclass(frozen=True, slots=True)
+class OperationPage:
+    """One operation: its form with what stands in it, or its result.
+
+    `present`: what the fields were when the page was made; `version`: the ETag of all that it changes; `notes`: what
+    should be known beside the result.
+    """
+
+    operation: Operation[Any, Any]
+    values: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    present: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    version: str = ""
+    result: Mapping[str, Any] | None = None
+    notes: Sequence[IbiError] = ()
+
+    @property
+    def fields(self) -> list[FieldInfo]:
+        """The fields of its form."""
+        return [each for each in described(self.operation.fields) if not each.local]
+
+    def texts(self, name: str) -> Sequence[str]:
+        """What stands in a field."""
+        return self.values.get(name, ())
+
+
+class OperationPages(Generic[C]):
+    """The pages of some operations. `context_of`: how a user does them; `keep`: stores a file, and gives its id."""
+
+    def __init__(
+        self,
+        operations: Sequence[Operation[C, Any]],
+        context_of: Callable[[PageRequest], C],
+        services: Services,
+        keep: Callable[[PageRequest, Any], str],
+    ) -> None:
+        self._operations = {each.name: each for each in operations}
+        self._context_of = context_of
+        self._services = services
+        self._keep = keep
+
+    def handlers(self) -> dict[str, PageHandler]:
+        """The handler of these pages, by the word in their address."""
+        return {WORD: PageHandler(Scope.READ, self._show, self._do, files=True)}
+
+    def _show(self, visit: PageRequest, typed: Form | None) -> OperationsPage | OperationPage | Response:
+        if not visit.rest:
+            return OperationsPage([each for each in self._operations.values() if _may(visit, each)])
+        operation = self._find(visit)
+        query = {name: [text] for name, text in visit.query.items() if name != "done"}
+        if operation.changes:
+            return self._form(visit, operation, query, typed)
+        page = OperationPage(operation, query)
+        if any(each.required and each.name not in query for each in page.fields):
+            return page
+        context, notes = self._context(visit)
+        result = operation.run(context, read_texts(operation.fields, query))
+        if isinstance(result, Document):
+            return document_response(result)
+        return replace(page, result=result, notes=notes)
+
+    def _form(
+        self,
+        visit: PageRequest,
+        operation: Operation[C, Any],
+        query: Mapping[str, list[str]],
+        typed: Form | None,
+    ) -> OperationPage:
+        context, _ = self._context(visit)
+        version = ""
+        present: dict[str, Sequence[str]] = {}
+        seen = self._reader_of(operation)
+        if seen is not None:
+            facts = seen.run(context, NoFields())
+            version = etag_of(facts if seen.version is None else seen.version(context))
+            present = _present(operation.fields, facts)
+        if typed is None:
+            return OperationPage(operation, {**present, **query}, present, version)
+        values = {each.name: typed.many(each.name) for each in described(operation.fields)}
+        return OperationPage(operation, values, present, version)
+
+    def _do(self, visit: PageRequest, form: Form) -> OperationPage | Response | str:
+        operation = self._find(visit)
+        if not operation.changes:
+            raise no_such_page()
+        if operation.warning and form.one(_SURE) != "yes":
+            raise IbiError("tick that you mean it")
+        fields = self._fields(visit, operation, form)
+        context, notes = self._context(visit)
+        context.if_match = form.one(_VERSION)
+        if operation.is_long:
+            job = start(operation, context, fields, self._services.jobs)
+            return f"{ROOT}/{WORD}/job?id={job.id}"
+        result = operation.run(context, fields)
+        if isinstance(result, Document):
+            return document_response(result)
+        return OperationPage(operation, result=result or {}, notes=notes)
+
+    def _fields(self, visit: PageRequest, operation: Operation[C, F], form: Form) -> F:
+        """What was typed; fields that stand as they were are left out. Raises BadField."""
+        texts: dict[str, list[str]] = {}
+        for each in described(operation.fields):
+            if each.local:
+                continue
+            if each.upload:
+                file = next(iter(form.files.values()), None)
+                texts[each.name] = [] if file is None else [self._keep(visit, file)]
+                continue
+            given = [text.strip() for text in form.many(each.name)]
+            if each.is_list:
+                given = [line for text in given for line in text.splitlines()]
+            if each.is_truth and not each.is_left and not given:
+                given = ["no"]
+            if form.many(_SEEN + each.name) == ["\n".join(given)] or (given == [""] and not each.is_left):
+                continue
+            texts[each.name] = given or [""]
+        return read_texts(operation.fields, texts)
+
+    def _find(self, visit: PageRequest) -> Operation[C, Any]:
+        """The operation in the address. Raises Refusal."""
+        operation = self._operations.get(visit.rest)
+        if operation is None:
+            raise no_such_page()
+        if not _may(visit, operation):
+            raise Refusal(403, IbiError("your account is not for this; ask an administrator"))
+        return operation
+
+    def _reader_of(self, operation: Operation[C, Any]) -> Operation[C, Any] | None:
+        """The operation that shows what another one changes: the one with GET on its path, or on the list above."""
+        path = operation.route.partition(" ")[2]
+        paths = {path, path.rpartition("/<")[0]}
+        found = (each for each in self._operations.values() if each.route.removeprefix("GET ") in paths)
+        return next((each for each in found if each.fields is NoFields), None)
+
+    def _context(self, visit: PageRequest) -> tuple[C, list[IbiError]]:
+        context, notes = self._context_of(visit), list[IbiError]()
+        context.noted = notes.append
+        return context, notes
+
+
+def _may(visit: PageRequest, operation: Operation[Any, Any]) -> bool:
+    return visit.signed.role.may(operation.scope)
+
+
+def _present(kind: type[Fields], facts: Mapping[str, Any] | Document | None) -> dict[str, Sequence[str]]:
+    """What fields are now, as they stand in a form, where the facts have members of their names."""
+    if not isinstance(facts, dict):
+        return {}
+    members: Mapping[str, Any] = facts.get("settings", facts)
+    return {each.name: _texts(members[each.name]) for each in described(kind) if each.name in members}
+
+
+def _texts(value: Any) -> list[str]:
+    if isinstance(value, bool):
+        return ["yes" if value else "no"]
+    if isinstance(value, list | tuple):
+        return [str(each) for each in value]
+    return ["" if value is None else str(value)]

@@ -1,0 +1,73 @@
+"""What pages made of operations call the members of a result."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+FACTS: Final = {
+    "address": "Address",
+    "advice": "What helps",
+    "audit": "Audit",
+    "backup": "Backup",
+    "backups": "Backups",
+    "begun": "Began",
+    "bytes": "Bytes",
+    "changed": "Changed",
+    "copied": "New files",
+    "copied_bytes": "Bytes of new files",
+    "copies": "Copies",
+    "damaged": "Damaged files",
+    "days": "Days",
+    "differences": "Differences",
+    "done": "Done so far",
+    "ended": "Ended",
+    "fault": "What is wrong",
+    "faults": "Damaged files",
+    "file": "File",
+    "files": "Files",
+    "found": "Found",
+    "free": "Free bytes of the disk",
+    "good": "Last found good",
+    "id": "Number",
+    "item": "Item",
+    "items": "Items",
+    "ibi": "Name",
+    "jobs": "Jobs",
+    "key": "Key",
+    "last_good": "Last found good",
+    "name": "Name",
+    "notes": "Notes",
+    "open": "Not settled",
+    "operation": "What is done",
+    "peers": "Archives",
+    "problem": "Problem",
+    "problems": "Problems",
+    "removed": "Removed",
+    "resolver": "Resolver",
+    "resolvers": "Resolvers",
+    "result": "Result",
+    "service": "Service",
+    "settings": "Settings",
+    "settled": "Settled",
+    "since": "Since",
+    "standing": "Standing",
+    "started": "Started",
+    "state": "State",
+    "token": "Has a token",
+    "total": "Of all",
+    "transfers": "Hand-overs",
+    "url": "URL",
+    "who": "Asked for by",
+}
+"""The words by the names of members; any other member is called as programs call it."""
+
+MOMENTS: Final = frozenset({"begun", "ended", "found", "good", "last_good", "since", "started", "timestamp"})
+"""Members that are moments."""
+
+
+def columns(rows: Sequence[Mapping[str, Any]]) -> list[str]:
+    """The members of some rows, in the order in which they come."""
+    return list(dict.fromkeys(name for row in rows for name in row))
