@@ -35,6 +35,8 @@ ERRORS = {
     if isinstance(kind, type) and issubclass(kind, errors.IbiError)
 }
 SAYERS = {"say", "tell", "_", "setup_errors"}
+OPERATIONS = {"Operation": 1, "OperationGroup": 0, "field": 0, "number_field": 0}
+"""What an operation, a group of them and its fields are made by, and which of the arguments is a sentence."""
 FINDINGS = {"ok", "warning", "fault", "not_proven"}
 """What makes a finding of the doctor: of its name, a sentence or an error, and a remedy."""
 
@@ -233,6 +235,8 @@ def _messages(call: ast.Call) -> list[ast.expr]:
     name = call.func.id if isinstance(call.func, ast.Name) else getattr(call.func, "attr", "")
     if name in FINDINGS and isinstance(call.func, ast.Name):
         return call.args[1:]
+    if name in OPERATIONS and call.args:
+        return [call.args[OPERATIONS[name]], *(k.value for k in call.keywords if k.arg == "warning")]
     if name not in ERRORS and not (name in SAYERS and isinstance(call.func, ast.Name)):
         return []
     position = 2 if name in {"ParseError", "TextTooLong"} else 0

@@ -58,7 +58,7 @@ def field(text: str, option: str = "", longest: int | None = None, **marks: bool
     return msgspec.Meta(description=text, max_length=longest, extra={"option": option, **marks})
 
 
-def number(text: str, option: str, least: float, most: float) -> msgspec.Meta:
+def number_field(text: str, option: str, least: float, most: float) -> msgspec.Meta:
     """Describe a number from `least` to `most`."""
     return msgspec.Meta(description=text, ge=least, le=most, extra={"option": option})
 

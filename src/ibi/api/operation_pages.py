@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final, Generic
 from ibi.accounts.layout import ROOT, PageHandler, no_such_page
 from ibi.accounts.tokens import Scope
 from ibi.api.fields import F, NoFields, described, read_texts
-from ibi.api.operations import C, Document, document_response, etag_of, start
+from ibi.api.operations import C, Document, OperationGroup, document_response, etag_of, start
 from ibi.errors import IbiError
 from ibi.http.response import Refusal
 
@@ -33,9 +33,9 @@ _SURE: Final = "sure"
 
 @dataclass(frozen=True, slots=True)
 class OperationsPage:
-    """What the user may do, in the order of the operations."""
+    """What the user may do, under headings."""
 
-    operations: Sequence[Operation[Any, Any]]
+    groups: Sequence[OperationGroup]
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,16 +64,20 @@ class OperationPage:
 
 
 class OperationPages(Generic[C]):
-    """The pages of some operations. `context_of`: how a user does them; `keep`: stores a file, and gives its id."""
+    """The pages of operations, which come in groups under headings.
+
+    `context_of`: how a user does them; `keep`: stores a file, and gives its id.
+    """
 
     def __init__(
         self,
-        operations: Sequence[Operation[C, Any]],
+        groups: Sequence[OperationGroup],
         context_of: Callable[[PageRequest], C],
         services: Services,
         keep: Callable[[PageRequest, Any], str],
     ) -> None:
-        self._operations = {each.name: each for each in operations}
+        self._groups = groups
+        self._operations = {each.name: each for group in groups for each in group.operations}
         self._context_of = context_of
         self._services = services
         self._keep = keep
@@ -84,7 +88,11 @@ class OperationPages(Generic[C]):
 
     def _show(self, visit: PageRequest, typed: Form | None) -> OperationsPage | OperationPage | Response:
         if not visit.rest:
-            return OperationsPage([each for each in self._operations.values() if _may(visit, each)])
+            mine = [
+                OperationGroup(heading, [each for each in group if _may(visit, each)])
+                for heading, group in self._groups
+            ]
+            return OperationsPage([group for group in mine if group.operations])
         operation = self._find(visit)
         query = {name: [text] for name, text in visit.query.items() if name != "done"}
         if operation.changes:

@@ -124,6 +124,13 @@ class Operation(Generic[C, F]):
         return self.method not in _READING
 
 
+class OperationGroup(NamedTuple):
+    """Operations that a page lists under one heading."""
+
+    heading: str
+    operations: Sequence[Operation[Any, Any]]
+
+
 def etag_of(value: Any) -> str:
     """The ETag of a JSON value."""
     written = json.dumps(value, sort_keys=True, ensure_ascii=False).encode("utf-8", "replace")

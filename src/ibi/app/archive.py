@@ -38,7 +38,7 @@ from ibi.archive.model.access import day_of
 from ibi.archive.model.item_json import timestamp_text
 from ibi.archive.oai.provider import OAI, OaiHandler, OaiProvider
 from ibi.archive.operations.context import ArchiveContext
-from ibi.archive.operations.listed import OPERATIONS
+from ibi.archive.operations.listed import GROUPS, OPERATIONS
 from ibi.archive.pages import statistics
 from ibi.archive.pages.handle_records import HandleRecords
 from ibi.archive.pages.models import SiteContext
@@ -335,7 +335,7 @@ def _administration(
         **archive_pages.handlers(),
         **ItemPages(item_store, uploading, settings, labels).handlers(),
         **AccountPages(authentication, people).handlers(),
-        **OperationPages(OPERATIONS, context_of, services, keep).handlers(),
+        **OperationPages(GROUPS, context_of, services, keep).handlers(),
     }
     render, address = administration_pages.render, settings.address
     return Administration(authentication, handlers, render, forms.caller, address, page_error, forms.take)

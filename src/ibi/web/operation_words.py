@@ -31,7 +31,7 @@ FACTS: Final = {
     "found": "Found",
     "free": "Free bytes of the disk",
     "good": "Last found good",
-    "id": "Number",
+    "id": "Job",
     "item": "Item",
     "items": "Items",
     "ibi": "Name",
@@ -69,5 +69,6 @@ MOMENTS: Final = frozenset({"begun", "ended", "found", "good", "last_good", "sin
 
 
 def columns(rows: Sequence[Mapping[str, Any]]) -> list[str]:
-    """The members of some rows, in the order in which they come."""
-    return list(dict.fromkeys(name for row in rows for name in row))
+    """The members of some rows, in the order in which they come, without those that have members of their own."""
+    names = dict.fromkeys(name for row in rows for name in row)
+    return [name for name in names if not any(isinstance(row.get(name), dict) for row in rows)]

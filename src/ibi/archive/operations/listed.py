@@ -4,16 +4,20 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from ibi.api.operations import Operation
+from ibi.api.operations import Operation, OperationGroup
 from ibi.archive.operations import jobs, membership, packages, peers, preservation, settings
 from ibi.archive.operations.context import ArchiveContext
 
-OPERATIONS: Final[tuple[Operation[ArchiveContext, Any], ...]] = (
-    *membership.OPERATIONS,
-    *settings.OPERATIONS,
-    *peers.OPERATIONS,
-    *preservation.OPERATIONS,
-    *packages.OPERATIONS,
-    *jobs.OPERATIONS,
+GROUPS: Final = (
+    OperationGroup("Networks", membership.OPERATIONS),
+    OperationGroup("Settings", settings.OPERATIONS),
+    OperationGroup("Other Archives", peers.OPERATIONS),
+    OperationGroup("Preservation", preservation.OPERATIONS),
+    OperationGroup("Items for others to keep", packages.OPERATIONS),
+    OperationGroup("What takes long", jobs.OPERATIONS),
 )
 """In the order in which pages list them."""
+
+OPERATIONS: Final[tuple[Operation[ArchiveContext, Any], ...]] = tuple(
+    each for group in GROUPS for each in group.operations
+)

@@ -56,19 +56,23 @@ def export(context: ArchiveContext, fields: ItemFields) -> Document:
     # Among the staged files: what a kill leaves there is cleaned up.
     with context.item_store() as item_store:
         holding = item_store.catalogue.held(parse_name(fields.ibi))
-        name = f"{bag_name(holding)}.zip"
         path = context.data / "staging" / f"{secrets.token_hex(16)}.zip"
-        write_bag_at(context, item_store.catalogue, holding, path)
+        write_bag_at(context, item_store.catalogue, holding, path, bag_name(holding))
         file = open_regular(path)
         path.unlink()
-    return Document(name, "application/zip", file=file)
+    return Document(f"{bag_name(holding)}.zip", "application/zip", file=file)
 
 
-def write_bag_at(context: ArchiveContext, catalogue: Catalogue, holding: Holding, target: Path) -> None:
-    """Write an item as a bag: a zip file if the name of the target ends so, else a folder. Raises SetupError."""
+def write_bag_at(
+    context: ArchiveContext, catalogue: Catalogue, holding: Holding, target: Path, base: str = ""
+) -> None:
+    """Write an item as a bag: a zip file if the name of the target ends so, else a folder; `base` as in `bag_at`.
+
+    Raises SetupError.
+    """
     settings, events = context.directory.settings(), _history(catalogue, holding)
     source = f"{settings.address} ({settings.service.main})"
-    with bag_at(target) as put:
+    with bag_at(target, base) as put:
         moment = timestamp_text(context.directory.now())
         write_bag(put, context.directory.file_store(), holding, events, source, moment)
 

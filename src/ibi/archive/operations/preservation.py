@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Final
 
 from ibi.accounts.tokens import Scope
-from ibi.api.fields import Fields, NoFields, field, number
+from ibi.api.fields import Fields, NoFields, field, number_field
 from ibi.api.operations import Operation
 from ibi.api.routes import COUNT, TEXT, TRUTH, list_of, record
 from ibi.archive.membership.joining import Resolvers
@@ -62,7 +62,7 @@ class BackupFields(Fields, frozen=True):
     to: Annotated[
         str, field("where backups are kept; without it, the setting backup_folder", "--to FOLDER", local=True)
     ] = ""
-    keep: Annotated[int, number(f"how many backups stay (default {_KEPT})", "--keep N", 1, _MOST_KEPT)] = (
+    keep: Annotated[int, number_field("how many backups stay; without it, 7", "--keep N", 1, _MOST_KEPT)] = (
         _KEPT
     )
     verify: Annotated[bool, field("read all of it again afterwards", "--verify")] = False
@@ -146,7 +146,7 @@ def repair_file(context: ArchiveContext, fields: RepairFields) -> dict[str, Any]
 def backups(context: ArchiveContext, _fields: NoFields) -> dict[str, Any]:
     """The backups in the folder of the settings. Raises SetupError."""
     folder = context.directory.settings().backup_folder
-    if not folder:
+    if not folder or not Path(folder).is_dir():
         return {"backups": []}
     store = BackupStore(Path(folder))
     about = [(name, store.about(name)) for name in store.backups()]

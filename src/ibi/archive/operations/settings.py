@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 import msgspec
 
 from ibi.accounts.tokens import Scope
-from ibi.api.fields import LEFT, Fields, NoFields, field, given, number
+from ibi.api.fields import LEFT, Fields, NoFields, field, given, number_field
 from ibi.api.operations import Operation
 from ibi.api.routes import TEXT, list_of, record
 from ibi.archive.membership.founding import change_settings, range_of
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 def _number(name: str, text: str) -> msgspec.Meta:
-    return number(text, f"--{name.replace('_', '-')} N", *range_of(name))
+    return number_field(text, f"--{name.replace('_', '-')} N", *range_of(name))
 
 
 class SettingsFields(Fields, frozen=True):
@@ -36,9 +36,11 @@ class SettingsFields(Fields, frozen=True):
     ] = LEFT
     ip: Annotated[str, field("the IP address of its server", "--ip IP")] = LEFT
     admin: Annotated[str, field("the administrator's mail address", "--admin MAIL")] = LEFT
-    mint_host: Annotated[str, field("the host name in new labels; '' for no labels", "--mint-host H")] = LEFT
+    mint_host: Annotated[str, field("the host name in new labels; empty for no labels", "--mint-host H")] = (
+        LEFT
+    )
     mint_ip: Annotated[
-        str, field("the IP address in new IBIps; '' for labels without them", "--mint-ip A")
+        str, field("the IP address in new IBIps; empty for labels without them", "--mint-ip A")
     ] = LEFT
     granularity: Annotated[str, field("seconds between labels: 60, 1, 0.1, … or auto", "--granularity S")] = (
         LEFT
@@ -46,13 +48,15 @@ class SettingsFields(Fields, frozen=True):
     geo_database: Annotated[
         str,
         field(
-            "a MaxMind database that tells readers' countries; '' for none", "--geo-database FILE", local=True
+            "a MaxMind database that tells readers' countries; empty for none",
+            "--geo-database FILE",
+            local=True,
         ),
     ] = LEFT
     accel_prefix: Annotated[
         str,
         field(
-            "the internal location under which nginx serves DIR/col; '' for none",
+            "the internal location under which nginx serves DIR/col; empty for none",
             "--accel-prefix PATH",
             local=True,
         ),
@@ -60,7 +64,7 @@ class SettingsFields(Fields, frozen=True):
     files_group: Annotated[
         str,
         field(
-            "the group of a web server that may read the files of items; '' for none",
+            "the group of a web server that may read the files of items; empty for none",
             "--files-group NAME",
             local=True,
         ),
@@ -68,13 +72,15 @@ class SettingsFields(Fields, frozen=True):
     backup_folder: Annotated[
         str,
         field(
-            "where backups are kept that are asked for over HTTP; '' for none",
+            "where backups are kept that are asked for over HTTP; empty for none",
             "--backup-folder DIR",
             local=True,
         ),
     ] = LEFT
-    mint_port: Annotated[int, number("the port in new labels", "--mint-port P", 1, LAST_PORT)] = LEFT
-    mint_ip_port: Annotated[int, number("the port in new IBIps", "--mint-ip-port P", 1, LAST_PORT)] = LEFT
+    mint_port: Annotated[int, number_field("the port in new labels", "--mint-port P", 1, LAST_PORT)] = LEFT
+    mint_ip_port: Annotated[int, number_field("the port in new IBIps", "--mint-ip-port P", 1, LAST_PORT)] = (
+        LEFT
+    )
     platform_software: Annotated[str, field("the IBI of the software", "--platform-software IBI")] = LEFT
     aliases: Annotated[
         tuple[str, ...], field("another name under which it answers", "--alias HOST[:PORT]")

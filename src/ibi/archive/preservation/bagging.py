@@ -173,10 +173,11 @@ def _put_into_zip(package: zipfile.ZipFile, folder: str, path: str, chunks: Iter
 
 
 @contextmanager
-def bag_at(target: Path) -> Iterator[Callable[[str, Iterable[bytes]], None]]:
+def bag_at(target: Path, base: str = "") -> Iterator[Callable[[str, Iterable[bytes]], None]]:
     """Open a target for a bag: a zip file if the name ends so, else a folder. It appears when it is complete.
 
-    Yields the function that writes one file of the bag: its path, and its bytes piece by piece.
+    `base`: the folder of the bag in a zip file, as its name without it. Yields the function that writes one file of the
+    bag: its path, and its bytes piece by piece.
     Raises SetupError where the target exists already, or cannot be written.
     """
     if target.exists() or target.is_symlink():
@@ -186,8 +187,8 @@ def bag_at(target: Path) -> Iterator[Callable[[str, Iterable[bytes]], None]]:
         with setup_errors("{path} cannot be written: {reason}", path=target):
             if target.suffix.lower() == ".zip":
                 with zipfile.ZipFile(temporary, "x", zipfile.ZIP_DEFLATED) as package:
-                    package.mkdir(f"{target.stem}/{PAYLOAD}")
-                    yield partial(_put_into_zip, package, target.stem)
+                    package.mkdir(f"{base or target.stem}/{PAYLOAD}")
+                    yield partial(_put_into_zip, package, base or target.stem)
                 with temporary.open("rb+") as file:
                     os.fsync(file.fileno())
             else:
