@@ -1,128 +1,164 @@
-"""Accounts of people and tokens of programs over HTTP, for programs whose own token is an administrator's.
+"""Accounts of people and tokens of programs, for administrators and programs whose own token is an administrator's.
 
-A password that is made and a new token are in one answer, and never again.
+A password that is made and a new token are in one result, and never again.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Annotated, Any, Final
 
-from ibi.accounts.people import Account, AccountManager, account_facts
+from ibi.accounts.people import account_facts
 from ibi.accounts.tokens import Scope
-from ibi.api.bodies import BodyFields
-from ibi.api.routes import MOMENT, TEXT, Route, answer, explained, list_of, record
-from ibi.errors import IbiError, NotHeld
-from ibi.http.response import Refusal, Response
+from ibi.api.fields import Fields, NoFields, field
+from ibi.api.operations import Operation, OperationContext
+from ibi.api.routes import MOMENT, TEXT, list_of, record
+from ibi.errors import BadField, NotHeld
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
+    from ibi.accounts.people import AccountManager
     from ibi.accounts.tokens import Tokens
-    from ibi.api.routes import Call, Schema
-
-_NEW_ACCOUNT: Final = BodyFields({"name": str, "role": str})
-_ROLE: Final = BodyFields({"role": str})
-_NEW_TOKEN: Final = BodyFields({"name": str, "scopes": list})
 
 
-class AccountRoutes:
-    """What administrators' programs may do with accounts and tokens.
+@dataclass(slots=True, kw_only=True)
+class AccountContext(OperationContext):
+    """Whose accounts and tokens; `moment` as in AccountManager.
 
-    `scopes`: those that a token of this service may have; `moment` as in AccountManager.
+    `scopes`: those that a token of this service may have.
     """
 
-    def __init__(
-        self, people: AccountManager, tokens: Tokens, moment: Callable[[], str], scopes: Sequence[Scope]
-    ) -> None:
-        self._people = people
-        self._tokens = tokens
-        self._moment = moment
-        self._scopes = scopes
-
-    def routes(self) -> tuple[Route, ...]:
-        """The routes of both."""
-        named: dict[str, Schema] = {"name": TEXT, "made": MOMENT}
-        account = {**named, "role": {"enum": [role.value for role in self._people.roles]}}
-        token = {**named, "scopes": list_of({"enum": [scope.value for scope in self._scopes]})}
-        with_password = record(**account, password=TEXT)
-        one, new = (404, 422, 507), (422, 507)
-        return (
-            _route(
-                "GET", "/accounts", self._all_accounts, "the accounts of people who may sign in",
-                gives=record(accounts=list_of(record(**account))),
-            ),
-            _route(
-                "POST", "/accounts", self._add, "make an account; its password is told this once",
-                takes=_NEW_ACCOUNT.schema, gives=with_password, status=201, refusals=new,
-            ),
-            _route(
-                "PATCH", "/accounts/<word>", self._set_role, "let an account be for something else",
-                takes=_ROLE.schema, gives=record(**account), refusals=one,
-            ),
-            _route(
-                "POST", "/accounts/<word>/password", self._set_password,
-                "give an account another password, told this once; its sessions end", gives=with_password, refusals=one,
-            ),
-            _route("DELETE", "/accounts/<word>", self._remove, "remove an account; its sessions end", refusals=one),
-            _route(
-                "GET", "/tokens", self._all_tokens, "the tokens of programs, none of which is shown",
-                gives=record(tokens=list_of(record(**token))),
-            ),
-            _route(
-                "POST", "/tokens", self._make, "make a token, which is told this once",
-                takes=_NEW_TOKEN.schema, gives=record(**token, token=TEXT), status=201, refusals=new,
-            ),
-            _route("DELETE", "/tokens/<word>", self._revoke, "revoke a token", refusals=one),
-        )  # fmt: skip
-
-    def _all_accounts(self, _call: Call, _value: Any) -> Response:
-        return answer({"accounts": [account_facts(account) for account in self._people.all()]})
-
-    def _add(self, _call: Call, value: Any) -> Response:
-        fields = _NEW_ACCOUNT.read(value)
-        return _with_password(*self._people.add(fields["name"], fields["role"]), 201)
-
-    def _set_role(self, call: Call, value: Any) -> Response:
-        return answer(account_facts(self._people.set_role(call.word, _ROLE.read(value)["role"])))
-
-    def _set_password(self, call: Call, _value: Any) -> Response:
-        return _with_password(*self._people.set_password(call.word), 200)
-
-    def _remove(self, call: Call, _value: Any) -> Response:
-        self._people.remove(call.word)
-        return Response(204)
-
-    def _all_tokens(self, _call: Call, _value: Any) -> Response:
-        rows = [
-            {"name": token.name, "made": token.made, "scopes": list(token.scopes)}
-            for token in self._tokens.all()
-        ]
-        return answer({"tokens": rows})
-
-    def _make(self, _call: Call, value: Any) -> Response:
-        fields = _NEW_TOKEN.read(value)
-        if not fields["scopes"] or not set(fields["scopes"]) <= set(self._scopes):
-            offered = ", ".join(self._scopes)
-            raise Refusal(422, IbiError("a scope is one or more of: {scopes}", scopes=offered))
-        scopes = [scope for scope in self._scopes if scope in fields["scopes"]]
-        made, name = self._moment(), fields["name"]
-        token = self._tokens.make(name, made, scopes)
-        return answer({"name": name, "made": made, "scopes": scopes, "token": token}, 201)
-
-    def _revoke(self, call: Call, _value: Any) -> Response:
-        name = call.word
-        if not any(token.name == name for token in self._tokens.all()):
-            raise NotHeld("there is no token of the name {name}", name=name)
-        self._tokens.revoke(name)
-        return Response(204)
+    people: AccountManager
+    tokens: Tokens
+    moment: Callable[[], str]
+    scopes: Sequence[Scope]
 
 
-def _with_password(account: Account, password: str, status: int) -> Response:
-    return answer({**account_facts(account), "password": password}, status)
+class AccountName(Fields, frozen=True):
+    """One account."""
+
+    name: Annotated[str, field("the account", "name NAME", longest=64)]
 
 
-def _route(
-    method: str, pattern: str, act: Callable[[Call, Any], Response], summary: str, **more: Any
-) -> Route:
-    status = 204 if method == "DELETE" else 200
-    return Route(method, pattern, Scope.ADMIN, explained(act), summary, **{"status": status, **more})
+class NewAccount(Fields, frozen=True):
+    """A new account."""
+
+    name: Annotated[
+        str, field("its name: letters, digits, dots, hyphens and underlines", "name NAME", longest=64)
+    ]
+    role: Annotated[str, field("what it is for", "--role ROLE", longest=64)]
+
+
+class RoleFields(AccountName, frozen=True):
+    """An account, and what it is for."""
+
+    role: Annotated[str, field("what it is for", "--role ROLE", longest=64)]
+
+
+class TokenName(Fields, frozen=True):
+    """One token."""
+
+    name: Annotated[str, field("the name of the token", "--name NAME", longest=64)]
+
+
+class NewToken(TokenName, frozen=True):
+    """A new token, and what it is good for."""
+
+    scopes: Annotated[tuple[str, ...], field("what it is good for", "--scope SCOPES")]
+
+
+def accounts(context: AccountContext, _fields: NoFields) -> dict[str, Any]:
+    """The accounts of people who may sign in. Raises SetupError."""
+    return {"accounts": [account_facts(account) for account in context.people.all()]}
+
+
+def add_account(context: AccountContext, fields: NewAccount) -> dict[str, Any]:
+    """Make an account; its password is in the result. Raises IbiError."""
+    account, password = context.people.add(fields.name, fields.role)
+    return {**account_facts(account), "password": password}
+
+
+def set_role(context: AccountContext, fields: RoleFields) -> dict[str, Any]:
+    """Let an account be for something else. Raises NotHeld, IbiError."""
+    return account_facts(context.people.set_role(fields.name, fields.role))
+
+
+def set_password(context: AccountContext, fields: AccountName) -> dict[str, Any]:
+    """Give an account another password, which is in the result; its sessions end. Raises NotHeld."""
+    account, password = context.people.set_password(fields.name)
+    return {**account_facts(account), "password": password}
+
+
+def remove_account(context: AccountContext, fields: AccountName) -> None:
+    """Remove an account; its sessions end. Raises NotHeld."""
+    context.people.remove(fields.name)
+
+
+def tokens(context: AccountContext, _fields: NoFields) -> dict[str, Any]:
+    """The tokens of programs, none of which is shown. Raises SetupError."""
+    rows = [
+        {"name": token.name, "made": token.made, "scopes": list(token.scopes)}
+        for token in context.tokens.all()
+    ]
+    return {"tokens": rows}
+
+
+def make_token(context: AccountContext, fields: NewToken) -> dict[str, Any]:
+    """Make a token, which is in the result. Raises BadField, ParseError, SetupError."""
+    if not fields.scopes or not set(fields.scopes) <= set(context.scopes):
+        offered = ", ".join(context.scopes)
+        raise BadField("a scope is one or more of: {scopes}", scopes=offered, name="scopes")
+    scopes = [scope for scope in context.scopes if scope in fields.scopes]
+    made = context.moment()
+    token = context.tokens.make(fields.name, made, scopes)
+    return {"name": fields.name, "made": made, "scopes": scopes, "token": token}
+
+
+def revoke_token(context: AccountContext, fields: TokenName) -> None:
+    """Revoke a token. Raises NotHeld."""
+    if not any(token.name == fields.name for token in context.tokens.all()):
+        raise NotHeld("there is no token of the name {name}", name=fields.name)
+    context.tokens.revoke(fields.name)
+
+
+_ACCOUNT: Final = record(name=TEXT, made=MOMENT, role=TEXT)
+_WITH_PASSWORD: Final = record(name=TEXT, made=MOMENT, role=TEXT, password=TEXT)
+_TOKEN: Final = record(name=TEXT, made=MOMENT, scopes=list_of(TEXT))
+_NEW_TOKEN: Final = record(name=TEXT, made=MOMENT, scopes=list_of(TEXT), token=TEXT)
+
+OPERATIONS: Final[tuple[Operation[AccountContext, Any], ...]] = (
+    Operation(
+        "accounts", "the accounts of people who may sign in", Scope.ADMIN, NoFields, accounts, "GET /accounts",
+        gives=record(accounts=list_of(_ACCOUNT)), page="accounts", command="account list",
+    ),
+    Operation(
+        "add-account", "make an account; its password is told this once", Scope.ADMIN, NewAccount, add_account,
+        "POST /accounts", gives=_WITH_PASSWORD, page="accounts", command="account add", status=201, told_once=True,
+    ),
+    Operation(
+        "set-role", "let an account be for something else", Scope.ADMIN, RoleFields, set_role, "PATCH /accounts/<word>",
+        place="name", gives=_ACCOUNT, page="accounts", command="account role",
+    ),
+    Operation(
+        "set-password", "give an account another password, told this once; its sessions end", Scope.ADMIN, AccountName,
+        set_password, "POST /accounts/<word>/password", place="name", gives=_WITH_PASSWORD, page="accounts",
+        command="account password", told_once=True,
+    ),
+    Operation(
+        "remove-account", "remove an account; its sessions end", Scope.ADMIN, AccountName, remove_account,
+        "DELETE /accounts/<word>", place="name", page="accounts", command="account remove",
+    ),
+    Operation(
+        "tokens", "the tokens of programs, none of which is shown", Scope.ADMIN, NoFields, tokens, "GET /tokens",
+        gives=record(tokens=list_of(_TOKEN)), page="tokens", command="token",
+    ),
+    Operation(
+        "make-token", "make a token, which is told this once", Scope.ADMIN, NewToken, make_token, "POST /tokens",
+        gives=_NEW_TOKEN, page="tokens", command="token", status=201, told_once=True,
+    ),
+    Operation(
+        "revoke-token", "revoke a token", Scope.ADMIN, TokenName, revoke_token, "DELETE /tokens/<word>", place="name",
+        page="tokens", command="token",
+    ),
+)  # fmt: skip

@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Any, Final, Generic
 from ibi.accounts.layout import ROOT, PageHandler, no_such_page
 from ibi.accounts.tokens import Scope
 from ibi.api.fields import F, NoFields, described, read_texts
-from ibi.api.operations import C, Document, OperationGroup, document_response, etag_of, start
+from ibi.api.jobs import Job
+from ibi.api.operations import C, Document, OperationGroup, document_response, perform, version_of
 from ibi.errors import IbiError
 from ibi.http.response import Refusal
 
@@ -114,13 +115,10 @@ class OperationPages(Generic[C]):
         typed: Form | None,
     ) -> OperationPage:
         context, _ = self._context(visit)
-        version = ""
-        present: dict[str, Sequence[str]] = {}
-        seen = self._reader_of(operation)
-        if seen is not None:
-            facts = seen.run(context, NoFields())
-            version = etag_of(facts if seen.version is None else seen.version(context))
-            present = _present(operation.fields, facts)
+        reader, present = self._services.reader_of(operation), dict[str, "Sequence[str]"]()
+        if reader is not None:
+            present = _present(operation.fields, reader.run(context, NoFields()))
+        version = version_of(operation, context, self._services)
         if typed is None:
             return OperationPage(operation, {**present, **query}, present, version)
         values = {each.name: typed.many(each.name) for each in described(operation.fields)}
@@ -135,10 +133,9 @@ class OperationPages(Generic[C]):
         fields = self._fields(visit, operation, form)
         context, notes = self._context(visit)
         context.if_match = form.one(_VERSION)
-        if operation.is_long:
-            job = start(operation, context, fields, self._services.jobs)
-            return f"{ROOT}/{WORD}/job?id={job.id}"
-        result = operation.run(context, fields)
+        result = perform(operation, context, fields, self._services)
+        if isinstance(result, Job):
+            return f"{ROOT}/{WORD}/job?id={result.id}"
         if isinstance(result, Document):
             return document_response(result)
         return OperationPage(operation, result=result or {}, notes=notes)
@@ -171,13 +168,6 @@ class OperationPages(Generic[C]):
         if not _may(visit, operation):
             raise Refusal(403, IbiError("your account is not for this; ask an administrator"))
         return operation
-
-    def _reader_of(self, operation: Operation[C, Any]) -> Operation[C, Any] | None:
-        """The operation that shows what another one changes: the one with GET on its path, or on the list above."""
-        path = operation.route.partition(" ")[2]
-        paths = {path, path.rpartition("/<")[0]}
-        found = (each for each in self._operations.values() if each.route.removeprefix("GET ") in paths)
-        return next((each for each in found if each.fields is NoFields), None)
 
     def _context(self, visit: PageRequest) -> tuple[C, list[IbiError]]:
         context, notes = self._context_of(visit), list[IbiError]()

@@ -19,20 +19,22 @@ from dataclasses import dataclass
 from hashlib import sha256
 from typing import TYPE_CHECKING, Any, BinaryIO, Final, Generic, NamedTuple, Self, TypeVar
 
-from ibi.api.fields import F, described, read, read_texts, refuse_local, schema_of
+from ibi.api.fields import F, NoFields, described, read, read_texts, refuse_local, schema_of
 from ibi.api.idempotency import request_digest
-from ibi.api.jobs import JOB, job_facts
+from ibi.api.jobs import JOB, Job, job_facts
 from ibi.api.routes import ROOT, TEXT, Route, answer, explained
 from ibi.errors import Conflict
 from ibi.http.response import NO_STORE, Response
 from ibi.protocol.query_string import unescape
+from ibi.runtime.durable_files import locked_file
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
+    from pathlib import Path
 
     from ibi.accounts.tokens import Scope
     from ibi.api.idempotency import Replies
-    from ibi.api.jobs import Job, Jobs, Progress
+    from ibi.api.jobs import Jobs, Progress
     from ibi.api.routes import Call, Schema
     from ibi.errors import IbiError
 
@@ -90,8 +92,8 @@ class Operation(Generic[C, F]):
     """One act. `route`: "PUT /peers/<word>"; `place`: the field that stands in the path.
 
     `gives`: JSON Schema of what `run` returns, None for nothing; `page`: the word of the page on which it is done, ""
-    for one that is made of the fields; `refusals`: statuses besides those of every operation. `told_once`: the result
-    holds a secret, which no reply repeats.
+    for one that is made of the fields; `command`: that which does it, "" for one of its name; `refusals`: statuses
+    besides those of every operation. `told_once`: the result holds a secret, which no reply repeats.
     """
 
     name: str
@@ -103,6 +105,7 @@ class Operation(Generic[C, F]):
     place: str = ""
     gives: Schema | None = None
     page: str = ""
+    command: str = ""
     status: int = 200
     refusals: tuple[int, ...] = ()
     told_once: bool = False
@@ -117,6 +120,11 @@ class Operation(Generic[C, F]):
     def method(self) -> str:
         """The method of its route."""
         return self.route.partition(" ")[0]
+
+    @property
+    def pattern(self) -> str:
+        """The pattern of its route."""
+        return self.route.partition(" ")[2]
 
     @property
     def changes(self) -> bool:
@@ -137,11 +145,25 @@ def etag_of(value: Any) -> str:
     return f'"{sha256(written).hexdigest()[:32]}"'
 
 
-class Services(NamedTuple):
-    """What the routes of operations need besides: replies to repeated requests, and jobs."""
+class Services:
+    """What operations of one data directory share: replies to repeated requests, and jobs.
 
-    replies: Replies
-    jobs: Jobs
+    `operations`: all of them; `lock`: a file that conditional changes lock.
+    """
+
+    def __init__(
+        self, data: Path, operations: Iterable[Operation[Any, Any]], replies: Replies, jobs: Jobs
+    ) -> None:
+        self.lock = data / "operations.lock"
+        self.replies = replies
+        self.jobs = jobs
+        readers = [each for each in operations if each.method == "GET" and each.fields is NoFields]
+        self._readers = {each.pattern: each for each in readers}
+
+    def reader_of(self, operation: Operation[C, Any]) -> Operation[C, Any] | None:
+        """The operation that shows what another one changes: with GET on its path, or on the list above."""
+        found = self._readers.get(operation.pattern)
+        return found or self._readers.get(operation.pattern.partition("/<")[0])
 
 
 def routes(
@@ -152,7 +174,7 @@ def routes(
 
 
 def _route(operation: Operation[C, Any], context_of: Callable[[Call], C], services: Services) -> Route:
-    method, _, pattern = operation.route.partition(" ")
+    method, pattern = operation.method, operation.pattern
     takes = schema_of(operation.fields)
     in_query = method in {"GET", "DELETE"}
     members = {name: each for name, each in takes["properties"].items() if name != operation.place}
@@ -165,17 +187,18 @@ def _route(operation: Operation[C, Any], context_of: Callable[[Call], C], servic
         context.noted = lambda note: notes.append(context.say(note))
         if not operation.changes:
             result = operation.run(context, fields)
-            version = result if operation.version is None else operation.version(context)
-            headers = () if isinstance(result, Document) else (("etag", etag_of(version)),)
-            return _answer(operation, result, notes, *headers)
+            version = () if isinstance(result, Document) else (("etag", _etag(operation, context, result)),)
+            return _answer(operation, result, notes, *version)
         context.if_match = call.request.header(b"if-match")
         digest = request_digest(call.request.method, call.request.target, value)
         with services.replies.once(call.token_name, call.request.header(b"idempotency-key"), digest) as reply:
             if reply.known is None:
-                if operation.is_long:
-                    response = _start(operation, context, fields, services.jobs)
+                done = perform(operation, context, fields, services)
+                if isinstance(done, Job):
+                    location = ("location", f"{ROOT}/jobs/{done.id}")
+                    response = answer(job_facts(done, context.say), 202, location)
                 else:
-                    response = _answer(operation, operation.run(context, fields), notes)
+                    response = _answer(operation, done, notes)
                 reply.give(response, operation.told_once)
             return reply.response
 
@@ -188,7 +211,7 @@ def _route(operation: Operation[C, Any], context_of: Callable[[Call], C], servic
         takes=body if members and not in_query else None,
         gives=JOB if operation.is_long else operation.gives,
         status=_status(operation),
-        refusals=(*_REFUSALS, *operation.refusals) if operation.changes else operation.refusals,
+        refusals=(*(_REFUSALS if operation.changes else (422,)), *operation.refusals),
         query=members if in_query else {},
         headers={"if-match": TEXT, "idempotency-key": TEXT} if operation.changes else {},
     )
@@ -224,23 +247,51 @@ def document_response(document: Document) -> Response:
     return Response(200, document.content, document.kind, (name, *NO_STORE), file=document.file, size=size)
 
 
-def start(operation: Operation[C, F], context: C, fields: F, jobs: Jobs) -> Job:
-    """Start an operation that takes long, as a job. Raises HoldingError where it is under way already."""
-    context = context.alone()
+def perform(
+    operation: Operation[C, F], context: C, fields: F, services: Services
+) -> dict[str, Any] | Document | Job | None:
+    """Do what changes something, if all is still as `if_match` says; what takes long becomes a job.
+
+    Raises Conflict, HoldingError where such a job is under way, and what `run` raises.
+    """
+    if not context.if_match:
+        return _performed(operation, context, fields, services)
+    # Two that depend on the same version must not both find it.
+    with locked_file(services.lock):
+        reader = services.reader_of(operation)
+        context.check_match(None if reader is None else _version(reader, context))
+        return _performed(operation, context, fields, services)
+
+
+def _performed(
+    operation: Operation[C, F], context: C, fields: F, services: Services
+) -> dict[str, Any] | Document | Job | None:
+    if not operation.is_long:
+        return operation.run(context, fields)
+    alone = context.alone()
 
     def run(progress: Progress) -> dict[str, Any]:
         notes: list[str] = []
-        context.progress, context.noted = progress, lambda note: notes.append(context.say(note))
-        result = operation.run(context, fields)
+        alone.progress, alone.noted = progress, lambda note: notes.append(alone.say(note))
+        result = operation.run(alone, fields)
         assert isinstance(result, dict)  # noqa: S101 - no job makes a document
         return {**result, **({"notes": notes} if notes else {})}
 
-    return jobs.start(operation.name, context.who, run)
+    return services.jobs.start(operation.name, context.who, run)
 
 
-def _start(operation: Operation[C, F], context: C, fields: F, jobs: Jobs) -> Response:
-    job = start(operation, context, fields, jobs)
-    return answer(job_facts(job, context.say), 202, ("location", f"{ROOT}/jobs/{job.id}"))
+def version_of(operation: Operation[C, Any], context: C, services: Services) -> str:
+    """The ETag of what an operation changes, "" where nothing shows it."""
+    reader = services.reader_of(operation)
+    return "" if reader is None else etag_of(_version(reader, context))
+
+
+def _version(reader: Operation[C, Any], context: C) -> Any:
+    return reader.run(context, NoFields()) if reader.version is None else reader.version(context)
+
+
+def _etag(operation: Operation[C, Any], context: C, result: Any) -> str:
+    return etag_of(result if operation.version is None else operation.version(context))
 
 
 def _answer(

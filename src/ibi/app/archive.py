@@ -15,8 +15,7 @@ from ibi.accounts.layout import ROOT
 from ibi.accounts.people import AccountManager, Accounts, Role
 from ibi.accounts.sign_in import Authentication
 from ibi.accounts.tokens import ARCHIVE_SCOPES, Tokens
-from ibi.api import operations
-from ibi.api.accounts import AccountRoutes
+from ibi.api import accounts, operations
 from ibi.api.dispatch import Api
 from ibi.api.idempotency import Replies
 from ibi.api.jobs import Jobs
@@ -263,6 +262,8 @@ def archive_api(
     receiver = Receiver(item_store, data, settings.largest_upload)
     copier = Copier(item_store, settings.resolver, settings.largest_upload)
     people, tokens = AccountManager(Accounts(data), tuple(Role), _moment), Tokens(data)
+    all_operations: tuple[operations.Operation[Any, Any], ...] = (*OPERATIONS, *accounts.OPERATIONS)
+    services = operations.Services(data, all_operations, Replies(data, time.time), jobs)
     view = items.ItemView(catalogue, lambda: day_of(time.time()))
 
     def context_of(call: Call) -> ArchiveContext:
@@ -275,6 +276,16 @@ def archive_api(
             uploads=uploading,
         )
 
+    def accounts_of(call: Call) -> accounts.AccountContext:
+        return accounts.AccountContext(
+            who=call.token_name,
+            say=call.say,
+            people=people,
+            tokens=tokens,
+            moment=_moment,
+            scopes=ARCHIVE_SCOPES,
+        )
+
     table = (
         *view.routes(),
         *deposits.Deposits(item_store, uploading, labels).routes(),
@@ -285,8 +296,8 @@ def archive_api(
         imports.Imports(item_store, uploading).route(),
         *items.CopyService(copier).routes(view),
         *transfers.HandOvers(giver, data).routes(),
-        *operations.routes(OPERATIONS, context_of, operations.Services(Replies(data, time.time), jobs)),
-        *AccountRoutes(people, tokens, _moment, ARCHIVE_SCOPES).routes(),
+        *operations.routes(OPERATIONS, context_of, services),
+        *operations.routes(accounts.OPERATIONS, accounts_of, services),
         *more,
     )
     api = Api(openapi.routes(table, ibi.__version__), tokens, settings.largest_upload + _FORM, uploads.TUNNEL)
@@ -320,7 +331,7 @@ def _administration(
         with item_store.file_store.open(item_store.service, file) as source:
             return uploading.take(visit.signed.name, source, file.size, "")
 
-    services = operations.Services(Replies(data, time.time), jobs)
+    services = operations.Services(data, OPERATIONS, Replies(data, time.time), jobs)
     archive_pages = ArchivePages(
         directory,
         catalogue,

@@ -4,27 +4,32 @@ from __future__ import annotations
 
 import asyncio
 import time
-from typing import TYPE_CHECKING, Any, Final
+from functools import partial
+from typing import TYPE_CHECKING, Any, Final, NoReturn
 
 from ibi.accounts.administration import AccountPages, Administration
-from ibi.accounts.layout import ROOT
+from ibi.accounts.layout import ROOT, no_such_page
 from ibi.accounts.people import AccountManager, Role
 from ibi.accounts.sign_in import Authentication, client_of
 from ibi.accounts.tokens import Scope, Tokens
-from ibi.api.accounts import AccountRoutes
+from ibi.api import accounts, operations
 from ibi.api.dispatch import Api
+from ibi.api.idempotency import Replies
+from ibi.api.jobs import Jobs
 from ibi.api.openapi import PATH
+from ibi.api.operation_pages import OperationPages
 from ibi.api.routes import ROOT as API
-from ibi.api.routes import Route, answer
+from ibi.api.routes import Route, answer, say_to
 from ibi.http.client_address import in_networks, list_addresses
 from ibi.http.request import Request, hosts_of
 from ibi.identifier.dates import TICKS, date_text
-from ibi.resolver.api import administration as administration_api
 from ibi.resolver.api import evidence as evidence_api
 from ibi.resolver.api import openapi
 from ibi.resolver.evidence.log import EVIDENCE_FILE
 from ibi.resolver.evidence.pages import OriginalsAlerts
 from ibi.resolver.members.registrar import Registrar
+from ibi.resolver.operations.context import ResolverContext
+from ibi.resolver.operations.listed import GROUPS, OPERATIONS
 from ibi.resolver.pages import administration
 from ibi.resolver.pages.registration import LARGEST_BODY
 from ibi.web import resolver_pages
@@ -34,6 +39,7 @@ if TYPE_CHECKING:
     from ipaddress import IPv4Network, IPv6Network
     from pathlib import Path
 
+    from ibi.accounts.layout import PageRequest
     from ibi.accounts.sign_in import Client
     from ibi.api.routes import Call
     from ibi.http.response import Response
@@ -76,16 +82,40 @@ class WithAdministration:
         log = data / EVIDENCE_FILE
         alerts = OriginalsAlerts(log)
         pages = administration.AdministrationPages(registrar, alerts, self._members, log, data, evidence)
-        handlers = pages.handlers() | AccountPages(authentication, people).handlers()
+        jobs = Jobs(data, time.time, time.monotonic)
+        every: tuple[operations.Operation[Any, Any], ...] = (*OPERATIONS, *accounts.OPERATIONS)
+        services = operations.Services(data, every, Replies(data, time.time), jobs)
+
+        def acting(who: str, request: Request) -> ResolverContext:
+            return ResolverContext(
+                who=who, say=partial(say_to, request), data=data, registrar=registrar, evidence=evidence,
+                status=self._network_status,
+            )  # fmt: skip
+
+        def context_of(call: Call) -> ResolverContext:
+            return acting(f"token {call.token_name}", call.request)
+
+        more = OperationPages(
+            GROUPS,
+            lambda visit: acting(f"account {visit.signed.name}", visit.request),
+            services,
+            _keep_nothing,
+        )
+        handlers = pages.handlers() | AccountPages(authentication, people).handlers() | more.handlers()
         self._pages = Administration(
             authentication, handlers, resolver_pages.render, self._caller, now.address
         )
         tokens = Tokens(data)
+
+        def accounts_of(call: Call) -> accounts.AccountContext:
+            return accounts.AccountContext(
+                who=call.token_name, say=call.say, people=people, tokens=tokens, moment=_moment, scopes=SCOPES
+            )
+
         self._table = (
-            *administration_api.routes(registrar, self._status),
+            *operations.routes(OPERATIONS, context_of, services),
             *evidence_api.routes(log, evidence, alerts),
-            *administration_api.settings_routes(data, evidence),
-            *AccountRoutes(people, tokens, _moment, SCOPES).routes(),
+            *operations.routes(accounts.OPERATIONS, accounts_of, services),
             Route("GET", PATH, None, self._describe, "this description", gives={"type": "object"}),
         )
         self._api = Api(self._table, tokens, LARGEST_BODY)
@@ -113,10 +143,13 @@ class WithAdministration:
 
     def _members(self) -> Sequence[MemberStatus]:
         """Return the status of the included Archives, for a page that is made in another thread."""
-        # The status belongs to the event loop: the thread of the page waits for it there.
-        if self._loop is None:
-            return ()
-        return asyncio.run_coroutine_threadsafe(self._status(), self._loop).result(_STATUS_SECONDS).members
+        return () if self._loop is None else self._network_status().members
+
+    def _network_status(self) -> NetworkStatus:
+        """Return the status of the network, in another thread than that of the event loop."""
+        # The status belongs to the event loop: the thread waits for it there.
+        assert self._loop is not None  # noqa: S101 - a request came before
+        return asyncio.run_coroutine_threadsafe(self._status(), self._loop).result(_STATUS_SECONDS)
 
     async def _describe(self, _call: Call) -> Response:
         registers = self._settings().registration == "form"
@@ -130,6 +163,10 @@ class WithAdministration:
         proxied = in_networks(request.peer, tuple(map(str, self._trusted)))
         addresses = list_addresses(request.peer, request.header(b"x-forwarded-for"), self._trusted)
         return client_of(request, addresses[-1], proxied=proxied)
+
+
+def _keep_nothing(_visit: PageRequest, _file: object) -> NoReturn:
+    raise no_such_page()  # no operation of a resolver takes a file
 
 
 def _moment() -> str:

@@ -181,7 +181,7 @@ def render(frame: Layout, language: str) -> bytes:
         {word: (heading, NEEDED.get(word, Scope.READ)) for word, heading in HEADINGS.items()},
         program="ibi archive",
         wrong=field
-        if field in {*FIELD_NAMES, "reason", *_fields_of(frame.page)}
+        if field in {*FIELD_NAMES, "reason", *fields_on(frame.page)}
         else f"dc.{field}"
         if field in ELEMENT_NAMES
         else "",
@@ -200,7 +200,7 @@ def render(frame: Layout, language: str) -> bytes:
     )
 
 
-def _fields_of(page: object) -> list[str]:
+def fields_on(page: object) -> list[str]:
     """The names of the fields of a page that is made of an operation."""
     return [each.name for each in page.fields] if isinstance(page, operation_pages.OperationPage) else []
 

@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Final
 
 from ibi.accounts import layout
 from ibi.accounts.tokens import Scope
+from ibi.api import operation_pages
+from ibi.api.fields import described
 from ibi.errors import ParseError
 from ibi.identifier.ibip import IBIp
 from ibi.identifier.legacy import LegacyId
@@ -20,10 +22,11 @@ from ibi.resolver.members.status import STANDINGS
 from ibi.resolver.model.alert import MOST_SILENT, AlertKind
 from ibi.resolver.model.archive import moment_text as stamp
 from ibi.resolver.model.statements import WORDS
+from ibi.resolver.operations.settings import SettingsFields
 from ibi.resolver.pages import administration
 from ibi.resolver.pages.explanation import FIRST_REASONS, PERSISTENCE
 from ibi.runtime.i18n import say
-from ibi.web.administration_pages import framed
+from ibi.web.administration_pages import fields_on, framed
 from ibi.web.rendering import html, language_name, sayer
 
 if TYPE_CHECKING:
@@ -197,6 +200,8 @@ TEMPLATES: Final = (
     (AlertsSlice, "admin_alerts.html"),
     (administration.LogPage, "admin_log.html"),
     (administration.PoliciesPage, "admin_policies.html"),
+    (operation_pages.OperationsPage, "admin_operations.html"),
+    (operation_pages.OperationPage, "admin_operation.html"),
 )
 """Which template writes which page."""
 
@@ -208,6 +213,7 @@ HEADINGS: Final = {
     "log": "Log",
     "policies": "Policies",
     "accounts": "Accounts",
+    "do": "More",
     "account": "My account",
 }
 """The pages that the menu leads to, and what it calls them."""
@@ -215,22 +221,7 @@ HEADINGS: Final = {
 ROLES: Final = {"administrator": "Administrator: decides about who takes part"}
 """What an account is for, in words."""
 
-MEANINGS: Final = {
-    "policy": "How answers are judged",
-    "registration": "Whether Archives may apply at /-/register",
-    "connect_seconds": "Seconds that a connection to an Archive may take",
-    "archive_seconds": "Seconds that the whole answer of an Archive may take",
-    "overall_seconds": "Seconds that a resolution may take",
-    "hedge_seconds": "Seconds that likely holders are waited for before everybody is asked",
-    "grace_seconds": "Seconds that the known holder of an original is waited for when another one was faster",
-    "stale_after_seconds": "Seconds after which an older answer of a silent Archive is used",
-    "stale_seconds": "Seconds for which such an older answer may be used; 0: never",
-    "negative_seconds": "Seconds for which it is remembered that nobody holds an item; 0: not at all",
-    "original_days": "Days for which an Archive that is excluded keeps the originals that it is known for",
-    "request_rate": "Resolutions a second for which one reader may have Archives asked; 0: nobody is limited",
-    "request_burst": "How many of them at once",
-    "admin": "Mail address of whoever runs this resolver",
-}
+MEANINGS: Final = {each.name: each.text for each in described(SettingsFields)}
 """What can be changed while the resolver runs, in words."""
 
 CHOICES: Final = {
@@ -256,7 +247,7 @@ def render(frame: Layout, language: str) -> bytes:
             for word, heading in HEADINGS.items()
         },
         program="ibi resolver",
-        wrong=field if field in MEANINGS else "",
+        wrong=field if field in {*MEANINGS, *fields_on(frame.page)} else "",
         role_words=ROLES,
         standings=STANDINGS,
         meanings=MEANINGS,

@@ -9,11 +9,14 @@ import time
 from contextlib import closing, contextmanager
 from http import HTTPStatus
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NoReturn
 
+from ibi.api.fields import read_texts
 from ibi.cli.common import argument, flag, tell
+from ibi.cli.operations import tell_note
 from ibi.errors import IbiError, SetupError
 from ibi.identifier.forms import parse_ibi
+from ibi.resolver.operations import registrations
 from ibi.runtime.durable_files import setup_errors
 from ibi.runtime.i18n import printable, say
 from ibi.runtime.settings import ResolverSettings
@@ -23,8 +26,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from ibi.cli.common import CommandGroup
-    from ibi.resolver.members.registrar import Registrar
     from ibi.resolver.members.registration_mail import RegistrationMail
+    from ibi.resolver.operations.context import ResolverContext
 
 
 def add(actions: CommandGroup) -> None:
@@ -39,9 +42,9 @@ def add(actions: CommandGroup) -> None:
     text = "redirects to its items lead to these hosts only; several may be given"
     argument(register, "--url-host HOST", text, nargs="+", action="extend", default=[])
     flag(register, "--json", "one JSON document")
-    unregister = actions.add("unregister", "forget an Archive", _decide)
+    unregister = actions.add(registrations.FORGET.name, registrations.FORGET.summary, _decide)
     argument(unregister, "--archive-service IBI", "the IBI of the Archive's service", required=True)
-    unregister.set_defaults(decision="unregister")
+    unregister.set_defaults(decision=registrations.FORGET)
     for parser in (
         actions.add("archives", "list the registered Archives", _archives),
         actions.add("applications", "list the Archives that have applied", _applications),
@@ -52,24 +55,25 @@ def add(actions: CommandGroup) -> None:
     )
     argument(status, "--resolver URL", "its root URL (default: http:// and the address of its settings)")
     flag(status, "--json", "one JSON document")
-    for name, text in (
-        ("approve", "register an Archive that has applied"),
-        ("refuse", "forget an application"),
-        ("rotate", "give an Archive a new key, printed once; the old one is void"),
-        ("allow-move", "let an Archive move once, though its old address still answers"),
+    for operation in (
+        registrations.APPROVE,
+        registrations.REFUSE,
+        registrations.ROTATE,
+        registrations.ALLOW_MOVE,
     ):
-        parser = actions.add(name, text, _decide)
+        parser = actions.add(operation.name, operation.summary, _decide)
         argument(parser, "archive_service IBI", "the IBI of the Archive's service")
-        parser.set_defaults(decision=name)
+        parser.set_defaults(decision=operation)
 
 
 @contextmanager
-def _registrar(data: Path) -> Iterator[Registrar]:
-    """Yield what decides about the Archives of a resolver that was made before. Raises SetupError."""
+def _acting(data: Path) -> Iterator[ResolverContext]:
+    """Yield the context of decisions about the Archives of a resolver that was made before. Raises SetupError."""
     from ibi.app.resolver import open_registry
     from ibi.resolver.evidence.log import EVIDENCE_FILE, Evidence
     from ibi.resolver.members.mail import MailSender
     from ibi.resolver.members.registrar import Registrar
+    from ibi.resolver.operations.context import ResolverContext
 
     settings = ResolverSettings.read(data)
     with (
@@ -79,7 +83,15 @@ def _registrar(data: Path) -> Iterator[Registrar]:
             MailSender(settings.smtp, settings.mail_from, settings.address, settings.smtp_password_file)
         ) as mail,
     ):
-        yield Registrar(registry, evidence, lambda: mail, settings.service)
+        registrar = Registrar(registry, evidence, lambda: mail, settings.service)
+        yield ResolverContext(
+            who="command", say=say, noted=tell_note, data=data, registrar=registrar, evidence=evidence,
+            status=_not_running,
+        )  # fmt: skip
+
+
+def _not_running() -> NoReturn:
+    raise SetupError("only the running resolver knows how its Archives are")
 
 
 def _register(args: argparse.Namespace) -> int:
@@ -87,20 +99,24 @@ def _register(args: argparse.Namespace) -> int:
 
     read = _from_mail(args) if args.from_mail else None
     service = read.service_ibi if read else parse_ibi(args.archive_service)
-    given, name = (read.key, read.name) if read else (args.key, "")
-    contact = args.mail or (read.sender if read else "")
-    with _registrar(args.data) as registrar:
-        by = "mail" if read else "command"
-        key = registrar.register(service, given, args.url_host, contact, name, by=by)
-        if given and is_weak_key(key):
-            tell("a key of fewer than 20 digits can be guessed; without --key a strong one is made")
-        if args.json:
-            print(json.dumps({"service_ibi": str(service), **({} if given else {"key": key})}))
-        elif given:
-            tell("{ibi} is registered", ibi=service)
-        else:
-            tell("{ibi} is registered; its key is shown only now:", ibi=service)
-            print(key)
+    given = (read.key if read else args.key) or ""
+    texts = {
+        "ibi": [str(service)], "key": [given], "mail": [args.mail or (read.sender if read else "")],
+        "name": [read.name if read else ""], "url_hosts": args.url_host,
+    }  # fmt: skip
+    fields = read_texts(registrations.RegisterFields, texts)
+    with _acting(args.data) as context:
+        context.who = "mail" if read else "command"
+        registered = registrations.register(context, fields)
+    if given and is_weak_key(given):
+        tell("a key of fewer than 20 digits can be guessed; without --key a strong one is made")
+    if args.json:
+        print(json.dumps(registered))
+    elif given:
+        tell("{ibi} is registered", ibi=service)
+    else:
+        tell("{ibi} is registered; its key is shown only now:", ibi=service)
+        print(registered["key"])
     return 0
 
 
@@ -128,8 +144,8 @@ def _from_mail(args: argparse.Namespace) -> RegistrationMail:
 def _archives(args: argparse.Namespace) -> int:
     from ibi.resolver.members.registrar import archive_facts
 
-    with _registrar(args.data) as registrar:
-        archives = registrar.registered()
+    with _acting(args.data) as context:
+        archives = context.registrar.registered()
     if args.json:
         print(json.dumps([archive_facts(archive) for archive in archives], indent=1))
         return 0
@@ -160,8 +176,8 @@ def _status(args: argparse.Namespace) -> int:
 def _applications(args: argparse.Namespace) -> int:
     from ibi.resolver.members.registrar import application_facts
 
-    with _registrar(args.data) as registrar:
-        waiting = registrar.waiting()
+    with _acting(args.data) as context:
+        waiting = context.registrar.waiting()
     if args.json:
         print(json.dumps([application_facts(each) for each in waiting], indent=1))
         return 0
@@ -174,22 +190,17 @@ def _applications(args: argparse.Namespace) -> int:
 
 def _decide(args: argparse.Namespace) -> int:
     service = parse_ibi(args.archive_service)
-    with _registrar(args.data) as registrar:
-        match args.decision:
-            case "approve":
-                registrar.approve(service, "command")
-                tell("{ibi} is registered", ibi=service)
-            case "refuse":
-                registrar.refuse(service, "command")
-            case "unregister":
-                registrar.unregister(service, "command")
-            case "allow-move":
-                registrar.allow_move(service, "command")
-                tell("{ibi} may move once", ibi=service)
-            case "rotate":
-                key = registrar.rotate(service, "command")
-                tell("the new key of {ibi} is shown only now:", ibi=service)
-                print(key, flush=True)  # before letters are sent, which may take long and be broken off
+    with _acting(args.data) as context:
+        decided = args.decision.run(context, registrations.ArchiveFields(ibi=str(service)))
+        if args.decision is registrations.APPROVE:
+            tell("{ibi} is registered", ibi=service)
+        elif args.decision is registrations.ALLOW_MOVE:
+            tell("{ibi} may move once", ibi=service)
+        elif args.decision is registrations.ROTATE:
+            tell("the new key of {ibi} is shown only now:", ibi=service)
+            print(
+                decided["key"], flush=True
+            )  # before letters are sent, which may take long and be broken off
     return 0
 
 

@@ -11,9 +11,11 @@ import time
 from contextlib import closing
 from typing import TYPE_CHECKING, Final
 
+from ibi.api.fields import described
 from ibi.cli import accounts
 from ibi.cli.common import argument, flag, print_changes, tell
 from ibi.errors import SetupError
+from ibi.resolver.operations.settings import SettingsFields
 from ibi.runtime.settings import ResolverSettings
 
 if TYPE_CHECKING:
@@ -23,26 +25,18 @@ if TYPE_CHECKING:
     from ibi.cli.common import CommandGroup
 
 
-_SETTINGS: Final = """\
-settings:
-  policy                   hardened, or strict for the letter of the standard
-  registration             closed, or form where Archives may apply at /-/register
-  connect_seconds          how long a connection to an Archive may take
-  archive_seconds          how long an Archive's whole answer may take
-  overall_seconds          how long a resolution may take
-  hedge_seconds            how long likely holders are waited for before everybody is asked
-  grace_seconds            how long the known holder of an original is waited for
-  stale_after_seconds      after how long an older answer of a silent Archive is used
-  stale_seconds            how old that may be; 0: never used; counts once the resolver is started anew
-  negative_seconds         how long it is remembered that nobody holds an item; 0: not at all
-  original_days            how many days an Archive that is excluded keeps the originals that it is known for
-  request_rate             resolutions a second that one reader may have Archives asked for; 0: no limit
-  request_burst            how many of them at once
-  admin                    the mail address of whoever runs it; '' for none
-  aliases                  other names under which it answers, with commas between them; '' for none
-  allow_private_archives   yes or no: whether Archives at addresses that are not public are contacted
-  metrics_networks         networks from which /-/metrics may be read, with commas between them; '' for none
-"""
+_FOR_THE_COMMAND: Final = {
+    "aliases": "Other names under which it answers, with commas between them; '' for none",
+    "allow_private_archives": "yes or no: whether Archives at addresses that are not public are contacted",
+    "metrics_networks": "Networks from which /-/metrics may be read, with commas between them; '' for none",
+}
+"""Settings that are changed at a terminal only."""
+
+
+def _settings() -> str:
+    """The settings and what they mean, as the help of `set` lists them."""
+    texts = {each.name: each.text for each in described(SettingsFields)} | _FOR_THE_COMMAND
+    return "\n".join(["settings:", *(f"  {name:<23}  {text}" for name, text in texts.items())])
 
 
 def _set(args: argparse.Namespace) -> int:
@@ -110,7 +104,7 @@ def add(actions: CommandGroup) -> None:
     argument(made, "--scope SCOPES", "what it is good for", required=True)
     argument(removed, "name NAME", "the token")
     text = "change settings; a running resolver follows within a second"
-    changing = actions.add("set", text, _set, _SETTINGS)
+    changing = actions.add("set", text, _set, _settings())
     changing.description = text
     text = "a setting and what it shall be; several may be given, one after the other"
     argument(changing, "words KEY VALUE", text, nargs="+")

@@ -2,5 +2,5 @@
 
 It decides nothing: each route calls what pages and commands call too.
 
-Entry points: `administration.routes`, `evidence.routes`, `keys.KeyRecoveryHandler`, `openapi.document`.
+Entry points: `evidence.routes`, `keys.KeyRecoveryHandler`, `openapi.document`.
 """

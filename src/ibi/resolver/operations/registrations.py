@@ -1,0 +1,165 @@
+"""Registrations: which Archives take part, with which keys, and where they may move."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated, Any, Final, Literal
+
+from ibi.accounts.tokens import Scope
+from ibi.api.fields import Fields, NoFields, field
+from ibi.api.operations import Operation
+from ibi.api.routes import MOMENT, TEXT, list_of, record
+from ibi.errors import IbiError
+from ibi.identifier.forms import parse_ibi
+from ibi.resolver.members.registrar import application_facts, archive_facts
+
+if TYPE_CHECKING:
+    from ibi.resolver.model.archive import RegisteredArchive
+    from ibi.resolver.operations.context import ResolverContext
+
+APPLIED, REGISTERED = "applied", "registered"
+
+
+class ArchiveFields(Fields, frozen=True):
+    """One Archive."""
+
+    ibi: Annotated[str, field("the IBI of the Archive's service", "archive_service IBI", longest=512)]
+
+
+class StateFields(Fields, frozen=True):
+    """Which Archives are listed."""
+
+    state: Annotated[Literal["", "applied", "registered"], field("only those in this state")] = ""
+
+
+class RegisterFields(ArchiveFields, frozen=True):
+    """An Archive that is registered without having applied."""
+
+    key: Annotated[
+        str,
+        field(
+            "its registration key; without it, a strong one is made and told once", "--key KEY", secret=True
+        ),
+    ] = ""
+    mail: Annotated[str, field("the mail address of its administrator", "--mail ADDRESS", longest=254)] = ""
+    name: Annotated[str, field("the name of its administrator", longest=254)] = ""
+    url_hosts: Annotated[
+        tuple[str, ...], field("redirects to its items lead to these hosts only", "--url-host HOST")
+    ] = ()
+
+
+def listed(context: ResolverContext, fields: StateFields) -> dict[str, Any]:
+    """All Archives known here, or those in one state. Raises SetupError."""
+    known = [*context.registrar.waiting(), *context.registrar.registered()]
+    facts = [registration_facts(each) for each in known]
+    return {"registrations": [each for each in facts if fields.state in {"", each["state"]}]}
+
+
+def one(context: ResolverContext, fields: ArchiveFields) -> dict[str, Any]:
+    """An Archive. Raises NotHeld, ParseError, SetupError."""
+    return registration_facts(context.registrar.known(parse_ibi(fields.ibi)))
+
+
+def register(context: ResolverContext, fields: RegisterFields) -> dict[str, Any]:
+    """Register an Archive; its key is in the result, if it was made here. Raises ParseError, SetupError."""
+    service = parse_ibi(fields.ibi)
+    key = context.registrar.register(
+        service, fields.key or None, fields.url_hosts, fields.mail, fields.name, by=context.who
+    )
+    return {"service_ibi": str(service)} | ({} if fields.key else {"key": key})
+
+
+def forget(context: ResolverContext, fields: ArchiveFields) -> None:
+    """Forget an Archive, included or not. Raises ParseError, SetupError."""
+    context.registrar.unregister(parse_ibi(fields.ibi), context.who)
+
+
+def approve(context: ResolverContext, fields: ArchiveFields) -> dict[str, Any]:
+    """Register an Archive that has applied. Raises ParseError, SetupError."""
+    context.registrar.approve(parse_ibi(fields.ibi), context.who)
+    return one(context, fields)
+
+
+def refuse(context: ResolverContext, fields: ArchiveFields) -> None:
+    """Forget an application. Raises ParseError, SetupError."""
+    context.registrar.refuse(parse_ibi(fields.ibi), context.who)
+
+
+def rotate(context: ResolverContext, fields: ArchiveFields) -> dict[str, Any]:
+    """Give an Archive a new key, which is in the result. Raises NotHeld, ParseError, SetupError."""
+    service = parse_ibi(fields.ibi)
+    return {"service_ibi": str(service), "key": context.registrar.rotate(service, context.who)}
+
+
+def allow_move(context: ResolverContext, fields: ArchiveFields) -> dict[str, Any]:
+    """Let an Archive move once, whatever its old address says. Raises NotHeld, ParseError, SetupError."""
+    context.registrar.allow_move(parse_ibi(fields.ibi), context.who)
+    return one(context, fields)
+
+
+def archives(context: ResolverContext, _fields: NoFields) -> dict[str, Any]:
+    """The included Archives: what the registry has, and the status of each in this process. Raises SetupError."""
+    status = context.status()
+    known = {str(each.service_ibi): archive_facts(each) for each in context.registrar.registered()}
+    facts = status.as_dict(lambda text, values: context.say(IbiError(text, **values)))
+    included = [known.get(each["service_ibi"], {}) | each for each in facts["members"]]
+    return {"moment": facts["moment"], "archives": included}
+
+
+def registration_facts(archive: RegisteredArchive) -> dict[str, Any]:
+    """A registered Archive or an application as JSON has it, with its state."""
+    if archive.applied:
+        return {"state": APPLIED, **application_facts(archive)}
+    return {"state": REGISTERED, **archive_facts(archive), "may_move": archive.move_allowed}
+
+
+_ONE: Final = record(service_ibi=TEXT, state={"enum": [APPLIED, REGISTERED]})
+_KEY: Final = record(
+    "key", service_ibi=TEXT, key={**TEXT, "description": "told this once; absent where it was given"}
+)
+_STANDING: Final = {"type": "object", "required": ["service_ibi", "standing"]}
+
+REGISTER: Final = Operation(
+    "register", "register an Archive", Scope.ADMIN, RegisterFields, register, "POST /registrations", gives=_KEY,
+    status=201, told_once=True,
+)  # fmt: skip
+APPROVE: Final = Operation(
+    "approve", "register an Archive that has applied", Scope.ADMIN, ArchiveFields, approve,
+    "POST /registrations/<ibi>/approve", place="ibi", gives=_ONE, page="applications",
+)  # fmt: skip
+REFUSE: Final = Operation(
+    "refuse", "forget an application", Scope.ADMIN, ArchiveFields, refuse, "POST /registrations/<ibi>/refuse",
+    place="ibi", page="applications",
+)  # fmt: skip
+ROTATE: Final = Operation(
+    "rotate", "give an Archive a new key, told this once; the old one is void", Scope.ADMIN, ArchiveFields, rotate,
+    "POST /registrations/<ibi>/rotate", place="ibi", gives=_KEY, page="archives", told_once=True,
+)  # fmt: skip
+ALLOW_MOVE: Final = Operation(
+    "allow-move", "let an Archive move once, though its old address still answers", Scope.ADMIN, ArchiveFields,
+    allow_move, "POST /registrations/<ibi>/allow-move", place="ibi", gives=_ONE, page="archives",
+)  # fmt: skip
+FORGET: Final = Operation(
+    "unregister", "forget an Archive", Scope.ADMIN, ArchiveFields, forget, "DELETE /registrations/<ibi>", place="ibi",
+    page="archives",
+)  # fmt: skip
+
+OPERATIONS: Final[tuple[Operation[ResolverContext, Any], ...]] = (
+    Operation(
+        "registrations", "Archives that are registered, or have applied", Scope.READ, StateFields, listed,
+        "GET /registrations", gives=record(registrations=list_of(_ONE)), page="archives", command="archives",
+    ),
+    Operation(
+        "registration", "an Archive", Scope.READ, ArchiveFields, one, "GET /registrations/<ibi>", place="ibi",
+        gives=_ONE, page="archives", command="archives",
+    ),
+    REGISTER,
+    APPROVE,
+    REFUSE,
+    ROTATE,
+    ALLOW_MOVE,
+    FORGET,
+    Operation(
+        "archives", "the included Archives, and how they are", Scope.READ, NoFields, archives, "GET /archives",
+        gives=record(moment=MOMENT, archives=list_of(_STANDING)), page="archives", command="status",
+    ),
+)  # fmt: skip

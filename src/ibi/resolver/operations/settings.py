@@ -1,0 +1,126 @@
+"""Settings of a resolver that an administrator changes while it runs (note 7)."""
+
+from __future__ import annotations
+
+from dataclasses import fields as fields_of
+from typing import TYPE_CHECKING, Annotated, Any, Final, Literal
+
+from ibi.accounts.tokens import Scope
+from ibi.api.fields import LEFT, Fields, NoFields, field, given, number_field
+from ibi.api.operations import Operation
+from ibi.api.routes import TEXT, list_of, record
+from ibi.errors import BadField
+from ibi.identifier.forms import IBIForms
+from ibi.resolver.members.settings_changes import (
+    COMMAND_SETTINGS,
+    NUMBER_RANGES,
+    SECRET_SETTINGS,
+    change_settings,
+)
+from ibi.runtime.settings import ResolverSettings
+
+if TYPE_CHECKING:
+    import msgspec
+
+    from ibi.resolver.operations.context import ResolverContext
+
+
+def _number(name: str, text: str) -> msgspec.Meta:
+    return number_field(text, "", *NUMBER_RANGES[name])
+
+
+class SettingsFields(Fields, frozen=True):
+    """What can be changed; what is not given stays as it is."""
+
+    policy: Annotated[Literal["hardened", "strict"], field("How answers are judged")] = LEFT
+    registration: Annotated[Literal["closed", "form"], field("Whether Archives may apply at /-/register")] = (
+        LEFT
+    )
+    connect_seconds: Annotated[
+        float, _number("connect_seconds", "Seconds that a connection to an Archive may take")
+    ] = LEFT
+    archive_seconds: Annotated[
+        float, _number("archive_seconds", "Seconds that the whole answer of an Archive may take")
+    ] = LEFT
+    overall_seconds: Annotated[float, _number("overall_seconds", "Seconds that a resolution may take")] = LEFT
+    hedge_seconds: Annotated[
+        float,
+        _number("hedge_seconds", "Seconds that likely holders are waited for before everybody is asked"),
+    ] = LEFT
+    grace_seconds: Annotated[
+        float,
+        _number(
+            "grace_seconds",
+            "Seconds that the known holder of an original is waited for when another one was faster",
+        ),
+    ] = LEFT
+    stale_after_seconds: Annotated[
+        float,
+        _number("stale_after_seconds", "Seconds after which an older answer of a silent Archive is used"),
+    ] = LEFT
+    stale_seconds: Annotated[
+        int,
+        _number("stale_seconds", "Seconds for which such an older answer may be used; 0: never"),
+    ] = LEFT
+    negative_seconds: Annotated[
+        int,
+        _number(
+            "negative_seconds",
+            "Seconds for which it is remembered that nobody holds an item; 0: not at all",
+        ),
+    ] = LEFT
+    original_days: Annotated[
+        int,
+        _number(
+            "original_days",
+            "Days for which an Archive that is excluded keeps the originals that it is known for",
+        ),
+    ] = LEFT
+    request_rate: Annotated[
+        float,
+        _number(
+            "request_rate",
+            "Resolutions a second for which one reader may have Archives asked; 0: nobody is limited",
+        ),
+    ] = LEFT
+    request_burst: Annotated[int, _number("request_burst", "How many of them at once")] = LEFT
+    admin: Annotated[str, field("Mail address of whoever runs this resolver", longest=254)] = LEFT
+
+
+def show(context: ResolverContext, _fields: NoFields) -> dict[str, Any]:
+    """How the resolver judges: all settings but the secret ones. Raises SetupError."""
+    return {"settings": facts_of(ResolverSettings.read(context.data))}
+
+
+def change(context: ResolverContext, fields: SettingsFields) -> dict[str, Any]:
+    """Change settings: all that are given, or none. Raises BadField, SetupError."""
+    changes = given(fields)
+    if not changes:
+        raise BadField("nothing to change was given")
+    found = change_settings(context.data, changes, COMMAND_SETTINGS, context.evidence, context.who)
+    notes = [context.say(note) for note in found.notes]
+    return {"settings": facts_of(found.settings), "changed": list(found.changed), "notes": notes}
+
+
+def facts_of(settings: ResolverSettings) -> dict[str, Any]:
+    """The settings as JSON has them, without secrets."""
+    values = {each.name: getattr(settings, each.name) for each in fields_of(settings)}
+    return {
+        name: str(value) if isinstance(value, IBIForms) else value
+        for name, value in values.items()
+        if name not in SECRET_SETTINGS
+    }
+
+
+_SETTINGS: Final = {"type": "object"}
+
+OPERATIONS: Final[tuple[Operation[ResolverContext, Any], ...]] = (
+    Operation(
+        "settings", "how the resolver judges", Scope.READ, NoFields, show, "GET /settings",
+        gives=record(settings=_SETTINGS), page="policies", command="set",
+    ),
+    Operation(
+        "set", "change settings", Scope.ADMIN, SettingsFields, change, "PATCH /settings",
+        gives=record("notes", settings=_SETTINGS, changed=list_of(TEXT), notes=list_of(TEXT)), page="policies",
+    ),
+)  # fmt: skip
