@@ -37,6 +37,7 @@ if TYPE_CHECKING:
 
     from ibi.accounts.tokens import Token, Tokens
     from ibi.api.bodies import Receive
+    from ibi.api.idempotency import Replies
     from ibi.api.routes import Route
     from ibi.http.request import Request
 
@@ -57,11 +58,20 @@ _log = logging.getLogger(__name__)
 class Api:
     """Answers below /-/api/. `routes`: of all packages; `largest`: bytes of the largest body.
 
-    `tunnel`: the beginning of paths under which POST may stand for another method (X-HTTP-Method-Override).
+    `tunnel`: the beginning of paths under which POST may stand for another method (X-HTTP-Method-Override). `replies`:
+    those to requests that are repeated under an Idempotency-Key; without it, the header is not looked at.
     """
 
-    def __init__(self, routes: Iterable[Route], tokens: Tokens, largest: int, tunnel: str = "") -> None:
+    def __init__(
+        self,
+        routes: Iterable[Route],
+        tokens: Tokens,
+        largest: int,
+        tunnel: str = "",
+        replies: Replies | None = None,
+    ) -> None:
         self._tokens = tokens
+        self._replies = replies
         self._largest = largest
         self._tunnel = tunnel
         self._in_flight: Counter[str] = Counter()  # by the names of tokens, which are few
@@ -105,7 +115,8 @@ class Api:
                 why = IbiError("this needs a token with the scope {scope}", scope=route.scope)
                 challenge = f'Bearer error="insufficient_scope", scope="{route.scope}"'
                 raise Refusal(403, why, ("www-authenticate", challenge))
-        call = Call(request, Body(request, receive, self._largest), token, values)
+        body = Body(request, receive, self._largest)
+        call = Call(request, body, token, values, self._replies, route.told_once)
         if request.reads or token is None:
             return await route.act(call)
         with self._counted(token):

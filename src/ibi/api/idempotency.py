@@ -47,7 +47,7 @@ class Reply:
     given: Response | None = field(default=None)
     is_secret: bool = False
 
-    def give(self, response: Response, is_secret: bool) -> None:  # noqa: FBT001 - a fact of the operation
+    def give(self, response: Response, *, is_secret: bool) -> None:
         """Give the reply, which is kept if the block ends well."""
         self.given, self.is_secret = response, is_secret
 

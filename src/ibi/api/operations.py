@@ -7,7 +7,7 @@
 `leave(context, fields)` does it, and returns what programs are given as JSON, or None. From this definition come the
 route with its description (here), the command (`cli.operations`) and the page (`operation_pages`).
 
-Every route takes the headers Idempotency-Key and If-Match, where its operation changes something: see `Replies` and
+Every route takes the headers Idempotency-Key and If-Match, where its operation changes something: see `idempotency` and
 `OperationContext.check_match`.
 """
 
@@ -20,7 +20,6 @@ from hashlib import sha256
 from typing import TYPE_CHECKING, Any, BinaryIO, Final, Generic, NamedTuple, Self, TypeVar
 
 from ibi.api.fields import F, NoFields, described, read, read_texts, refuse_local, schema_of
-from ibi.api.idempotency import request_digest
 from ibi.api.jobs import JOB, Job, job_facts
 from ibi.api.routes import ROOT, TEXT, Route, answer, explained
 from ibi.errors import Conflict
@@ -33,7 +32,6 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from ibi.accounts.tokens import Scope
-    from ibi.api.idempotency import Replies
     from ibi.api.jobs import Jobs, Progress
     from ibi.api.routes import Call, Schema
     from ibi.errors import IbiError
@@ -146,16 +144,13 @@ def etag_of(value: Any) -> str:
 
 
 class Services:
-    """What operations of one data directory share: replies to repeated requests, and jobs.
+    """What operations of one data directory share: the jobs, and the lock of changes that depend on a version.
 
-    `operations`: all of them; `lock`: a file that conditional changes lock.
+    `operations`: all of them.
     """
 
-    def __init__(
-        self, data: Path, operations: Iterable[Operation[Any, Any]], replies: Replies, jobs: Jobs
-    ) -> None:
+    def __init__(self, data: Path, operations: Iterable[Operation[Any, Any]], jobs: Jobs) -> None:
         self.lock = data / "operations.lock"
-        self.replies = replies
         self.jobs = jobs
         readers = [each for each in operations if each.method == "GET" and each.fields is NoFields]
         self._readers = {each.pattern: each for each in readers}
@@ -190,17 +185,10 @@ def _route(operation: Operation[C, Any], context_of: Callable[[Call], C], servic
             version = () if isinstance(result, Document) else (("etag", _etag(operation, context, result)),)
             return _answer(operation, result, notes, *version)
         context.if_match = call.request.header(b"if-match")
-        digest = request_digest(call.request.method, call.request.target, value)
-        with services.replies.once(call.token_name, call.request.header(b"idempotency-key"), digest) as reply:
-            if reply.known is None:
-                done = perform(operation, context, fields, services)
-                if isinstance(done, Job):
-                    location = ("location", f"{ROOT}/jobs/{done.id}")
-                    response = answer(job_facts(done, context.say), 202, location)
-                else:
-                    response = _answer(operation, done, notes)
-                reply.give(response, operation.told_once)
-            return reply.response
+        done = perform(operation, context, fields, services)
+        if isinstance(done, Job):
+            return answer(job_facts(done, context.say), 202, ("location", f"{ROOT}/jobs/{done.id}"))
+        return _answer(operation, done, notes)
 
     return Route(
         method,
@@ -214,6 +202,7 @@ def _route(operation: Operation[C, Any], context_of: Callable[[Call], C], servic
         refusals=(*(_REFUSALS if operation.changes else (422,)), *operation.refusals),
         query=members if in_query else {},
         headers={"if-match": TEXT, "idempotency-key": TEXT} if operation.changes else {},
+        told_once=operation.told_once,
     )
 
 

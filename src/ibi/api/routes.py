@@ -28,6 +28,7 @@ from dataclasses import dataclass, field
 from functools import lru_cache, partial
 from typing import TYPE_CHECKING, Any, Final, ParamSpec, TypeVar
 
+from ibi.api.idempotency import request_digest
 from ibi.errors import IbiError, ParseError, SetupError
 from ibi.http.response import JSON, NO_STORE, Refusal, Response
 from ibi.identifier.forms import parse_name
@@ -41,6 +42,7 @@ if TYPE_CHECKING:
 
     from ibi.accounts.tokens import Scope, Token
     from ibi.api.bodies import Body
+    from ibi.api.idempotency import Replies
     from ibi.http.request import Request
     from ibi.identifier.forms import Name
 
@@ -77,12 +79,17 @@ _PLACE = re.compile(r"<([a-z]+)>")
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """One request to a route. `values`: what stands at the places of its pattern, percent-encoded as it came."""
+    """One request to a route. `values`: what stands at the places of its pattern, percent-encoded as it came.
+
+    `replies`: those to requests with an Idempotency-Key; `told_once`: as in Route.
+    """
 
     request: Request
     body: Body
     token: Token | None
     values: Mapping[str, str]
+    replies: Replies | None = None
+    told_once: bool = False
 
     @property
     def token_name(self) -> str:
@@ -150,6 +157,8 @@ class Route:
     headers: Mapping[str, Schema] = field(default_factory=dict)
     other_bodies: Mapping[str, Schema] = field(default_factory=dict)
     """Further kinds of body that are taken, by media type."""
+    told_once: bool = False
+    """Whether a good answer has a secret, which no reply to a repeated request tells again."""
     says: Mapping[int, Schema] = field(default_factory=dict)
     """JSON Schemas of answers that are neither good nor a problem, by status."""
 
@@ -199,14 +208,37 @@ def preferred_language(accept_language: str) -> str:
 
 
 def in_thread(act: Callable[[Call, Any], Response]) -> Act:
-    """Make an `act` of a function: it gets the JSON body (None if there is none) and answers in a thread."""
+    """Make an `act` of a function: it gets the JSON body (None if there is none) and answers in a thread.
+
+    A request that changes something and has an Idempotency-Key is done once.
+    """
 
     async def answering(call: Call) -> Response:
         if call.request.reads:
             return await in_reading_thread(act, call, None)
-        return await in_changing_thread(act, call, await call.body.json())
+        return await in_changing_thread(_once, act, call, await call.body.json())
 
     return answering
+
+
+def _once(act: Callable[[Call, Any], Response], call: Call, value: Any) -> Response:
+    """Do it, unless the request repeats one with the same Idempotency-Key: then its reply is repeated."""
+    return once(call, value, lambda: act(call, value))
+
+
+def once(call: Call, content: Any, do: Callable[[], Response]) -> Response:
+    """Do something once for the Idempotency-Key of a call, if it has one. `content`: what tells two requests apart.
+
+    Raises Refusal, and what `do` raises.
+    """
+    key = call.request.header(b"idempotency-key")
+    if not key or call.replies is None:
+        return do()
+    request = request_digest(call.request.method, call.request.target, content)
+    with call.replies.once(call.token_name, key, request) as reply:
+        if reply.known is None:
+            reply.give(do(), is_secret=call.told_once)
+        return reply.response
 
 
 def explained(act: Callable[[Call, Any], Response]) -> Act:

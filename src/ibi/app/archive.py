@@ -14,7 +14,7 @@ from ibi.accounts.administration import AccountPages, Administration
 from ibi.accounts.layout import ROOT
 from ibi.accounts.people import AccountManager, Accounts, Role
 from ibi.accounts.sign_in import Authentication
-from ibi.accounts.tokens import ARCHIVE_SCOPES, Tokens
+from ibi.accounts.tokens import ARCHIVE_SCOPES, Scope, Tokens
 from ibi.api import accounts, operations
 from ibi.api.dispatch import Api
 from ibi.api.idempotency import Replies
@@ -260,10 +260,9 @@ def archive_api(
     uploading, data = _upload_store(directory, settings), directory.path
     giver = Giver(item_store, data, f"http://{settings.address}")
     receiver = Receiver(item_store, data, settings.largest_upload)
-    copier = Copier(item_store, settings.resolver, settings.largest_upload)
     people, tokens = AccountManager(Accounts(data), tuple(Role), _moment), Tokens(data)
     all_operations: tuple[operations.Operation[Any, Any], ...] = (*OPERATIONS, *accounts.OPERATIONS)
-    services = operations.Services(data, all_operations, Replies(data, time.time), jobs)
+    services = operations.Services(data, all_operations, jobs)
     view = items.ItemView(catalogue, lambda: day_of(time.time()))
 
     def context_of(call: Call) -> ArchiveContext:
@@ -272,6 +271,7 @@ def archive_api(
             say=call.say,
             directory=directory,
             jobs=jobs,
+            is_administrator=call.may(Scope.ADMIN),
             served=item_store,
             uploads=uploading,
         )
@@ -294,13 +294,12 @@ def archive_api(
         *HandleRecords(settings, catalogue, time.time).routes(),
         *transfers.peer_routes(giver, receiver),
         imports.Imports(item_store, uploading).route(),
-        *items.CopyService(copier).routes(view),
-        *transfers.HandOvers(giver, data).routes(),
         *operations.routes(OPERATIONS, context_of, services),
         *operations.routes(accounts.OPERATIONS, accounts_of, services),
         *more,
     )
-    api = Api(openapi.routes(table, ibi.__version__), tokens, settings.largest_upload + _FORM, uploads.TUNNEL)
+    described, largest = openapi.routes(table, ibi.__version__), settings.largest_upload + _FORM
+    api = Api(described, tokens, largest, uploads.TUNNEL, Replies(data, time.time))
     return api, receiver
 
 
@@ -316,28 +315,24 @@ def _administration(
     item_store = directory.item_store_over(catalogue, settings)
     forms = FormHandling(settings, item_store, settings.largest_upload + _FORM)
     data, uploading = directory.path, _upload_store(directory, settings)
-    copier = Copier(item_store, settings.resolver, settings.largest_upload)
-    giver = Giver(item_store, data, f"http://{settings.address}")
     end_sessions = authentication.sessions.end_all
     people = AccountManager(authentication.accounts, tuple(Role), _moment, end_sessions)
 
     def context_of(visit: PageRequest) -> ArchiveContext:
         return ArchiveContext(
             who=visit.signed.name, say=partial(say_to, visit.request), directory=directory, jobs=jobs,
-            served=item_store, uploads=uploading,
+            served=item_store, uploads=uploading, is_administrator=visit.signed.role.may(Scope.ADMIN),
         )  # fmt: skip
 
     def keep(visit: PageRequest, file: StoredFile) -> str:
         with item_store.file_store.open(item_store.service, file) as source:
             return uploading.take(visit.signed.name, source, file.size, "")
 
-    services = operations.Services(data, OPERATIONS, Replies(data, time.time), jobs)
+    services = operations.Services(data, OPERATIONS, jobs)
     archive_pages = ArchivePages(
         directory,
         catalogue,
         context_of,
-        items.CopyService(copier),
-        transfers.HandOvers(giver, data),
         imports.Imports(item_store, uploading),
         settings.audit_days,
         _moment,

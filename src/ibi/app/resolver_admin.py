@@ -84,7 +84,7 @@ class WithAdministration:
         pages = administration.AdministrationPages(registrar, alerts, self._members, log, data, evidence)
         jobs = Jobs(data, time.time, time.monotonic)
         every: tuple[operations.Operation[Any, Any], ...] = (*OPERATIONS, *accounts.OPERATIONS)
-        services = operations.Services(data, every, Replies(data, time.time), jobs)
+        services = operations.Services(data, every, jobs)
 
         def acting(who: str, request: Request) -> ResolverContext:
             return ResolverContext(
@@ -118,7 +118,7 @@ class WithAdministration:
             *operations.routes(accounts.OPERATIONS, accounts_of, services),
             Route("GET", PATH, None, self._describe, "this description", gives={"type": "object"}),
         )
-        self._api = Api(self._table, tokens, LARGEST_BODY)
+        self._api = Api(self._table, tokens, LARGEST_BODY, replies=Replies(data, time.time))
 
     async def __call__(self, scope: dict[str, Any], receive: Any, send: Any) -> None:
         """Answer one request."""

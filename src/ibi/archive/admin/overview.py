@@ -16,12 +16,15 @@ from ibi.api.fields import read_texts
 from ibi.archive.ingest.importing import IMPORT_FORMATS, format_of
 from ibi.archive.membership.joining import Resolvers
 from ibi.archive.model.item_json import timestamp_text
-from ibi.archive.operations import membership
+from ibi.archive.operations import exchange, membership
 from ibi.archive.pages.statistics import Statistics
 from ibi.archive.preservation.audit import WALK
+from ibi.archive.preservation.status import of_giving
 from ibi.archive.store.tables import fixity, history, listings, memberships, transfers
 from ibi.errors import BadItem
 from ibi.identifier.forms import parse_name
+from ibi.identifier.unwrapping import unwrap
+from ibi.runtime.settings import ArchiveSettings, Peer
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -29,8 +32,6 @@ if TYPE_CHECKING:
     from ibi.accounts.layout import PageRequest
     from ibi.accounts.tokens import Token
     from ibi.archive.api.imports import Imports
-    from ibi.archive.api.items import CopyService
-    from ibi.archive.api.transfers import HandOvers
     from ibi.archive.ingest.batch import ImportReport, RefusedRecord
     from ibi.archive.model.item import Holding
     from ibi.archive.operations.context import ArchiveContext
@@ -40,7 +41,6 @@ if TYPE_CHECKING:
     from ibi.archive.store.tables.memberships import MembershipRecord
     from ibi.archive.store.tables.usage import UsageRow
     from ibi.errors import IbiError
-    from ibi.runtime.settings import ArchiveSettings
 
 
 _RECENT: Final = 20
@@ -155,8 +155,6 @@ class ArchivePages:
         directory: DataDirectory,
         catalogue: Catalogue,
         context_of: Callable[[PageRequest], ArchiveContext],
-        copies: CopyService,
-        hand_overs: HandOvers,
         imports: Imports,
         audit_days: int,
         moment: Callable[[], str],
@@ -164,8 +162,6 @@ class ArchivePages:
         self._data = directory.path
         self._catalogue = catalogue
         self._context_of = context_of
-        self._copies = copies
-        self._hand_overs = hand_overs
         self._imports = imports
         self._audit_days = audit_days
         self._tokens = Tokens(directory.path)
@@ -255,35 +251,50 @@ class ArchivePages:
 
     def _copy_form(self, _visit: PageRequest, typed: Form | None) -> CopyPage:
         typed = typed or Form()
-        return CopyPage(typed.one("ibi"), typed.one("archive"), self._copies.copier.resolver)
+        return CopyPage(typed.one("ibi"), typed.one("archive"), ArchiveSettings.read(self._data).resolver)
 
     def _copy(self, visit: PageRequest, form: Form) -> str:
         """Take a copy of an item whose original another Archive holds."""
         if not form.one("ibi"):
             raise BadItem("say which item: paste its name or its persistent URL")
-        # Only an administrator may have this machine fetch from a private network.
-        private = visit.signed.role.may(Scope.ADMIN) and form.one("private") == "yes"
-        holding = self._copies.take(form.one("ibi"), form.one("archive"), visit.signed.name, private=private)
-        return f"{ROOT}/items/{holding.forms.main}?done=copied"
+        context = self._context_of(visit)
+        private = "yes" if context.is_administrator and form.one("private") == "yes" else "no"
+        texts = {"ibi": [form.one("ibi")], "archive": [form.one("archive")], "private": [private]}
+        exchange.copy(context, read_texts(exchange.CopyFields, texts))
+        copy = self._catalogue.held(unwrap(form.one("ibi")).ibi)
+        return f"{ROOT}/items/{copy.forms.main}?done=copied"
 
     def _transfer_form(self, visit: PageRequest, _typed: Form | None) -> TransferPage:
         """The peers that the item may go to, and the hand-overs that are under way."""
-        catalogue = self._hand_overs.giver.item_store.catalogue
-        holding = catalogue.held(visit.name) if visit.rest else None
-        return TransferPage(holding, self._hand_overs.peers(), self._hand_overs.open())
+        holding = self._catalogue.held(visit.name) if visit.rest else None
+        return TransferPage(holding, self._peers(), self._under_way())
+
+    def _peers(self) -> dict[str, str]:
+        """The Archives that originals can go to: name -> root URL. Raises SetupError."""
+        return {name: peer.address for name, peer in Peer.read_tables(self._data).items() if peer.token}
+
+    def _under_way(self) -> list[dict[str, Any]]:
+        """The hand-overs that have not ended: with their problems as errors, not as sentences."""
+        with self._catalogue.reading() as run:
+            return [
+                {**of_giving(run, giving, str), "problem": giving.problem}
+                for giving in transfers.open_outgoing(run)
+            ]
 
     def _transfer(self, visit: PageRequest, form: Form) -> str:
         """Start a hand-over, with which the running Archive goes on by itself; or take an item back."""
+        context = self._context_of(visit)
         if form.one("cancel"):
-            self._hand_overs.cancel(form.one("cancel"))
+            exchange.cancel(context, read_texts(exchange.TransferFields, {"transfer": [form.one("cancel")]}))
             return f"{ROOT}/transfer?done=taken-back"
         to = form.one("to")
-        if to not in self._hand_overs.peers():
+        if to not in self._peers():
             raise BadItem("choose the Archive that the item goes to")
         if form.one("sure") != "yes":
             raise BadItem("tick that you mean it: the other Archive will hold the original")
-        remove = form.one("remove") == "yes"
-        self._hand_overs.giver.offer(visit.name, to, visit.signed.name, remove=remove)
+        remove = "yes" if form.one("remove") == "yes" else "no"
+        texts = {"ibi": [str(visit.name)], "to": [to], "remove": [remove]}
+        exchange.offer(context, read_texts(exchange.OfferFields, texts))
         return f"{ROOT}/transfer?done=offered"
 
     def _import_form(self, _visit: PageRequest, typed: Form | None) -> ImportPage:

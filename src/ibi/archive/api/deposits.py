@@ -11,6 +11,7 @@ import asyncio
 import json
 from contextlib import ExitStack, nullcontext
 from dataclasses import dataclass
+from functools import partial
 from hashlib import sha256
 from typing import TYPE_CHECKING, Any, Final
 
@@ -24,6 +25,7 @@ from ibi.api.routes import (
     in_reading_thread,
     in_thread,
     list_of,
+    once,
     record,
     ref,
 )
@@ -79,7 +81,7 @@ LONGEST_REASON: Final = 4000
 """Characters of the reason of a removal."""
 
 _FORM: Final = "multipart/form-data"
-_IF_MATCH: Final = {"if-match": TEXT}
+_IF_MATCH: Final = {"if-match": TEXT, "idempotency-key": TEXT}
 
 
 @dataclass(frozen=True, slots=True)
@@ -273,7 +275,9 @@ class Deposits:
         async with staged_files(self._item_store) as files:
             if upload is None:
                 await read_file(call, self._item_store.file_store, call.values["file"], files)
-            return await in_changing_thread(self._put_staged, call, files, upload)
+            content = [each.sha256 for each in files.values()]
+            put = partial(self._put_staged, call, files, upload)
+            return await in_changing_thread(once, call, content, put)
 
     def _put_staged(self, call: Call, files: Files, upload: str | None) -> Response:
         name = call.values["file"]

@@ -7,10 +7,22 @@ name files are refused: what lies beside the file is not on this machine.
 from __future__ import annotations
 
 from contextlib import contextmanager, suppress
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final, NoReturn
 
 from ibi.accounts.tokens import Scope
-from ibi.api.routes import BINARY, COUNT, TEXT, TRUTH, Route, answer, in_changing_thread, list_of, record
+from ibi.api.routes import (
+    BINARY,
+    COUNT,
+    TEXT,
+    TRUTH,
+    Route,
+    answer,
+    in_changing_thread,
+    list_of,
+    once,
+    record,
+)
 from ibi.archive.api.received_files import read_file, staged_files
 from ibi.archive.ingest.batch import ImportReport, RecordIngest, RefusedRecord
 from ibi.archive.ingest.importing import IMPORT_FORMATS, DryRun, ingest_file
@@ -119,12 +131,15 @@ class Imports:
             raise Refusal(400, IbiError("{name} is yes or no", name="dry"))
         format_, do = words.get("format", ""), self.try_out if dry == "yes" else self.take
         if upload is not None:
-            return await in_changing_thread(self._report, call, upload, format_, do)
+            report = partial(self._report, call, upload, format_, do)
+            return await in_changing_thread(once, call, upload, report)
         call.body.check_announced()
         kind = _kind(format_, _KINDS.get(call.body.kind, ""))
         async with staged_files(self.item_store) as files:
             await read_file(call, self.item_store.file_store, "records", files, LARGEST_IMPORT)
-            return await in_changing_thread(self._brought, call, files["records"], kind, do)
+            file = files["records"]
+            brought = partial(self._brought, call, file, kind, do)
+            return await in_changing_thread(once, call, file.sha256, brought)
 
     def _brought(self, call: Call, file: StoredFile, kind: str, do: Do) -> Response:
         with self.kept(call.token_name, file, kind) as upload:

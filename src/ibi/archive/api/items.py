@@ -6,9 +6,6 @@ as the page for people.
 
 from __future__ import annotations
 
-import asyncio
-import threading
-from contextlib import contextmanager
 from functools import partial
 from hashlib import sha256
 from itertools import islice
@@ -16,7 +13,6 @@ from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import urlencode
 
 from ibi.accounts.tokens import Scope
-from ibi.api.bodies import BodyFields
 from ibi.api.routes import (
     COUNT,
     MOMENT,
@@ -25,7 +21,6 @@ from ibi.api.routes import (
     TRUTH,
     Route,
     answer,
-    explained,
     in_thread,
     list_of,
     record,
@@ -33,22 +28,19 @@ from ibi.api.routes import (
 )
 from ibi.archive.model.item import Access
 from ibi.archive.model.item_json import write_item
-from ibi.archive.replication.copying import refresh
 from ibi.archive.search.index import IndexNotReady
 from ibi.archive.search.search import FACETS, hits, search
 from ibi.archive.search.words import LONGEST_TEXT, MOST_PAGES, NAMES, path_with_query, search_query
 from ibi.archive.store.tables import copies, history, listings
 from ibi.errors import HoldingError, IbiError, ParseError
 from ibi.http.response import NO_STORE, Refusal, Response, link
-from ibi.identifier.unwrapping import unwrap
 from ibi.protocol.vocabulary import ItemState
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable
 
     from ibi.api.routes import Call
     from ibi.archive.model.item import Holding
-    from ibi.archive.replication.copying import Copier
     from ibi.archive.search.index import SearchIndex
     from ibi.archive.store.tables.catalogue import Catalogue
 
@@ -177,70 +169,6 @@ def _etag(holding: Holding, value: Any) -> str:
 
 def _events(run: Any, holding: Holding) -> list[dict[str, Any]]:
     return [event._asdict() for event in history.events_of(run, holding.number)]
-
-
-MOST_COPIES: Final = 4
-"""Copies that one process takes over HTTP at the same time: each may last for hours."""
-
-# A copy holds a thread of the JSON interface until its last file has come.
-_AT_ONCE: Final = threading.Semaphore(MOST_COPIES)
-_COPY: Final = BodyFields({"ibi": str}, {"archive": "", "private": False})
-
-
-class CopyService:
-    """Takes and refreshes copies, in the thread of the caller."""
-
-    def __init__(self, copier: Copier) -> None:
-        self.copier = copier
-
-    def take(self, text: str, archive: str, who: str, *, private: bool) -> Holding:
-        """Copy the item that a text names, or make the stored copy equal to its original.
-
-        Raises ParseError, HoldingError, PeerError, SetupError.
-        """
-        name = unwrap(text).ibi
-        with _slot():
-            return asyncio.run(self.copier.copy(name, who, archive, private=private))
-
-    def routes(self, view: ItemView) -> tuple[Route, ...]:
-        """The routes of copies."""
-
-        def take(call: Call, value: Any) -> Response:
-            fields = _COPY.read(value)
-            if fields["private"] and not call.may(Scope.ADMIN):
-                problem = "only a token with the scope admin may give {name}"
-                raise Refusal(403, IbiError(problem, name="private"))
-            copy = self.take(fields["ibi"], fields["archive"], call.token_name, private=fields["private"])
-            return view.response(copy, call)
-
-        return (
-            Route(
-                "POST", "/copies", Scope.TRANSFER, explained(take), "take a copy of an item from another Archive",
-                takes=_COPY.schema, gives=ref("item"), refusals=(404, 409, 410, 422, 502, 507),
-            ),
-            Route(
-                "POST", "/items/<ibi>/refresh", Scope.TRANSFER, explained(self._refresh),
-                "make a copy equal to its original", gives=record(ibi=TEXT), refusals=(404, 409, 422, 502, 507),
-            ),
-        )  # fmt: skip
-
-    def _refresh(self, call: Call, _value: Any) -> Response:
-        """Make a copy equal to its original, or record why it may lag behind; answer with what is known of it."""
-        name = call.name
-        with _slot():
-            source = asyncio.run(refresh(self.copier, name, call.token_name))
-        return answer({"ibi": str(name), **source.facts()})
-
-
-@contextmanager
-def _slot() -> Iterator[None]:
-    """Hold one of the few slots for what may take hours. Raises HoldingError where none is free."""
-    if not _AT_ONCE.acquire(blocking=False):
-        raise HoldingError("other copies are being taken just now; try again in a while")
-    try:
-        yield
-    finally:
-        _AT_ONCE.release()
 
 
 _WORDS: Final = {"type": "string", "maxLength": LONGEST_TEXT}

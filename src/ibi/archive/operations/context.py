@@ -25,11 +25,12 @@ class ArchiveContext(OperationContext):
     """Who does an operation, and on which Archive.
 
     `served`: the item store of the server that does it; `uploads`: those of the server, else files are paths;
-    `jobs`: those of this data directory.
+    `jobs`: those of this data directory; `is_administrator`: whether an administrator acts.
     """
 
     directory: DataDirectory
     jobs: Jobs
+    is_administrator: bool
     served: ItemStore | None = None
     uploads: Uploads | None = None
 

@@ -60,7 +60,9 @@ def context_of(args: argparse.Namespace) -> ArchiveContext:
     from ibi.archive.operations.context import ArchiveContext
 
     jobs = Jobs(args.data, time.time, time.monotonic)
-    return ArchiveContext(who=user_name(), say=say, noted=tell_note, directory=directory(args), jobs=jobs)
+    return ArchiveContext(
+        who=user_name(), say=say, noted=tell_note, directory=directory(args), jobs=jobs, is_administrator=True
+    )
 
 
 def add_plain(actions: CommandGroup, operation: Operation[ArchiveContext, Any]) -> None:

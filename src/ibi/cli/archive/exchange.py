@@ -8,11 +8,11 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Final
 
 from ibi.api.fields import NoFields
-from ibi.archive.model.item_json import write_item
-from ibi.archive.operations import peers
-from ibi.cli.archive.common import context_of, directory, user_name
+from ibi.archive.operations import exchange, peers
+from ibi.archive.replication.retiring import finish_transfer
+from ibi.cli.archive.common import context_of, user_name
 from ibi.cli.common import argument, flag, tell
-from ibi.cli.operations import add_fields, fields_of
+from ibi.cli.operations import add_fields, add_operation, fields_of
 from ibi.errors import HoldingError, SetupError
 from ibi.identifier.forms import parse_name
 from ibi.runtime.i18n import say
@@ -27,9 +27,6 @@ if TYPE_CHECKING:
     from ibi.archive.store.tables.transfers import OutgoingTransfer
     from ibi.cli.common import CommandGroup
     from ibi.identifier.forms import Name
-
-PAUSES: Final = (0.1, 0.2, 0.4, 0.8, 1.6, 2.0)
-"""Seconds between two tries. While the other Archive fetches, it has all the time it needs."""
 
 _ALL: Final = 1 << 31  # more copies than an Archive can have
 
@@ -47,11 +44,7 @@ running Archive, or by the same command. Without IBI, every hand-over that is un
 
 def add(actions: CommandGroup) -> None:
     """Add the subcommands."""
-    copying = actions.add("copy", "take a copy of an item from the Archive of its original", _copy, _COPY)
-    argument(copying, "ibi IBI", "the item")
-    argument(copying, "--from URL", "the root URL of the Archive to copy from", dest="archive", default="")
-    flag(copying, "--allow-private", "it may be at an address of a private network")
-    flag(copying, "--json", "one JSON document")
+    flag(add_operation(actions, exchange.COPY, _copy, _COPY), "--json", "one JSON document")
     refreshing = actions.add("refresh", "make copies equal to their originals", _refresh)
     argument(refreshing, "ibi IBI", "one copy; without it, all", nargs="?")
     flag(refreshing, "--json", "one JSON object a line")
@@ -67,25 +60,22 @@ def add(actions: CommandGroup) -> None:
     flag(peer, "--json", "one JSON object a line")
 
 
-def copy(args: argparse.Namespace, name: Name, archive: str = "", *, private: bool = False) -> int:
+def copy(args: argparse.Namespace, fields: exchange.CopyFields) -> int:
     """Take a copy and show it."""
-    from ibi.archive.store.tables import copies
-
-    with _copier(args) as copier:
-        held = asyncio.run(copier.copy(name, user_name(), archive, private=private))
-        with copier.item_store.catalogue.reading() as run:
-            source = copies.source_of(run, held.number)
+    item = exchange.copy(context_of(args), fields)
     if args.json:
-        print(json.dumps({**write_item(held), "copy": source.facts() if source else {}}))
+        print(json.dumps(item))
         return 0
-    print(held.forms.main)
-    if source is not None and not source.compared:
-        tell("nothing over there tells a digest, so the copy could not be compared: {url}", url=source.url)
+    print(item.get("rep") or item["ibip"])
+    source = item["copy"]
+    if source and not source["compared"]:
+        sentence = "nothing over there tells a digest, so the copy could not be compared: {url}"
+        tell(sentence, url=source.get("url", "-"))
     return 0
 
 
 def _copy(args: argparse.Namespace) -> int:
-    return copy(args, parse_name(args.ibi), args.archive, private=args.allow_private)
+    return copy(args, fields_of(args, exchange.CopyFields))
 
 
 def _refresh(args: argparse.Namespace) -> int:
@@ -119,7 +109,7 @@ def _transfer(args: argparse.Namespace) -> int:
     if args.ibi is None and (args.to or args.cancel or args.remove):
         raise SetupError("say which item: ibi archive transfer --data DIR IBI")
     name = None if args.ibi is None else parse_name(args.ibi)
-    with giver_of(args) as giver:
+    with _giver(args) as giver:
         if name is None:
             ends = [
                 _print_transfer(giver, finish_transfer(giver, giving), as_json=args.json)
@@ -140,23 +130,6 @@ def _cancel(giver: Giver, name: Name, *, as_json: bool) -> int:
             withdrawn = asyncio.run(giver.withdraw(giving))
             return _print_transfer(giver, withdrawn, as_json=as_json, cancelled=True)
     raise HoldingError("{name} is not being handed over", name=name)
-
-
-def finish_transfer(giver: Giver, giving: OutgoingTransfer) -> OutgoingTransfer:
-    """Go on with a transfer until it ends, or the other Archive has failed for a while."""
-    from ibi.archive.model.handover import ReceiverReply
-
-    async def finish(giving: OutgoingTransfer) -> OutgoingTransfer:
-        failures = waits = 0
-        while True:
-            giving, reply = await giver.advance(giving)
-            failed = reply is not ReceiverReply.FETCHING
-            failures, waits = (failures + 1, 0) if failed else (0, waits + 1)
-            if not giving.stage.open or failures > len(PAUSES):
-                return giving
-            await asyncio.sleep(PAUSES[min(max(failures, waits), len(PAUSES)) - 1])
-
-    return asyncio.run(finish(giving))
 
 
 def _print_transfer(giver: Giver, giving: OutgoingTransfer, *, as_json: bool, cancelled: bool = False) -> int:
@@ -197,20 +170,13 @@ def _peer(args: argparse.Namespace) -> int:
 
 @contextmanager
 def _copier(args: argparse.Namespace) -> Iterator[Copier]:
-    from ibi.archive.replication.copying import Copier
-
-    data = directory(args)
-    settings = data.settings()
-    with data.item_store() as item_store:
-        yield Copier(item_store, settings.resolver, settings.largest_upload)
+    context = context_of(args)
+    with context.item_store() as item_store:
+        yield exchange.copier_of(context, item_store)
 
 
 @contextmanager
-def giver_of(args: argparse.Namespace) -> Iterator[Giver]:
-    """Open what hands over the originals of the Archive that the command line names."""
-    from ibi.archive.replication.giving import Giver
-
-    data = directory(args)
-    settings = data.settings()
-    with data.item_store() as item_store:
-        yield Giver(item_store, data.path, f"http://{settings.address}")
+def _giver(args: argparse.Namespace) -> Iterator[Giver]:
+    context = context_of(args)
+    with context.item_store() as item_store:
+        yield exchange.giver_of(context, item_store)

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 from contextlib import contextmanager
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ibi.cli.archive.common import directory, user_name
+from ibi.archive.operations import ingest
+from ibi.cli.archive.common import context_of, directory, user_name
 from ibi.cli.common import Progress, argument, flag, tell, tell_line
+from ibi.cli.operations import add_operation, fields_of
 from ibi.errors import SetupError
 from ibi.runtime.i18n import say
 
@@ -18,7 +19,7 @@ if TYPE_CHECKING:
     import argparse
     from collections.abc import Callable, Iterator
 
-    from ibi.archive.ingest.batch import ImportReport, RefusedRecord
+    from ibi.archive.ingest.batch import RefusedRecord
     from ibi.cli.common import CommandGroup
 
 _FIELDS = """\
@@ -64,14 +65,7 @@ def add(actions: CommandGroup) -> None:
     text = "the format of the file; without it, as the end of its name tells, else JSON lines"
     argument(fill, "--format", text, choices=("jsonl", "bibtex", "ris", "csv"))
     flag(fill, "--dry-run", "only say what would come of it; nothing is taken in")
-    harvest = actions.add("harvest", "take in another repository's records by OAI-PMH", _harvest)
-    argument(harvest, "url URL", "the base URL of the OAI-PMH repository")
-    argument(harvest, "--set S", "only the records of this set", default="")
-    text = "only what is new or changed since: 2026-01-31, or a datestamp; without it, since the last harvest"
-    argument(harvest, "--from DATE", text, dest="since", default="")
-    text = "the metadata format, which must have Dublin Core in it (default: oai_dc)"
-    argument(harvest, "--prefix P", text, default="oai_dc")
-    flag(harvest, "--allow-private", "the repository may be on this machine or in a private network")
+    harvest = add_operation(actions, ingest.HARVEST, _harvest)
     for parser in (fill, harvest):
         argument(parser, "--report FILE", "write a JSON line for each refused item into FILE", type=Path)
         flag(parser, "--json", "a JSON line for each refused item, then one with the totals")
@@ -97,21 +91,10 @@ def _import(args: argparse.Namespace) -> int:
 
 
 def _harvest(args: argparse.Namespace) -> int:
-    from ibi.archive.ingest.harvesting import Harvester
-    from ibi.http.client.address import AddressPolicy
-    from ibi.http.client.download import Downloads
-
-    async def harvested() -> ImportReport:
-        async with Downloads(AddressPolicy(allow_private=args.allow_private)) as downloads:
-            harvester = Harvester(item_store, downloads, user_name(), refused, asyncio.sleep, progress.at)
-            return await harvester.run(args.url, args.set, args.since, args.prefix)
-
-    with (
-        directory(args).item_store() as item_store,
-        _refusals(args, None) as refused,
-        Progress(args.url, None) as progress,
-    ):
-        report = asyncio.run(harvested())
+    fields, context = fields_of(args, ingest.HarvestFields), context_of(args)
+    with _refusals(args, None) as refused, Progress(fields.url, None) as progress:
+        context.progress = progress.at
+        report = ingest.harvested(context, fields, refused)
     sentence = "{added} added, {changed} changed, {removed} removed, {unchanged} unchanged, {refused} refused"
     return _print_totals(args, asdict(report), sentence)
 

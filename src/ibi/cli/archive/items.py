@@ -12,7 +12,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
+from ibi.api.fields import read_texts
 from ibi.archive.model.item_json import read_item, write_item
+from ibi.archive.operations.exchange import CopyFields
 from ibi.cli.archive.common import directory, held, user_name
 from ibi.cli.archive.exchange import copy
 from ibi.cli.archive.membership import show_archive
@@ -133,7 +135,7 @@ def _deposit(args: argparse.Namespace) -> int:
     from ibi.archive.store.deposit import ItemPlacement, deposit
 
     if args.copy_of is not None:
-        return copy(args, parse_name(args.copy_of))
+        return copy(args, read_texts(CopyFields, {"ibi": [args.copy_of]}))
     value = _facts(args)
     for name in ("url", "target", "key"):
         if getattr(args, name) is not None:

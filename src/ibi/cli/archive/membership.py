@@ -8,29 +8,24 @@ from __future__ import annotations
 import json
 import time
 from contextlib import ExitStack, contextmanager
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
 from ibi.archive.membership.joining import Resolvers, root_url
+from ibi.archive.operations import exchange
 from ibi.archive.operations import membership as operations
-from ibi.cli.archive.common import context_of, directory, user_name
-from ibi.cli.archive.exchange import finish_transfer, giver_of
+from ibi.archive.replication.retiring import originals_of
+from ibi.cli.archive.common import context_of, directory
 from ibi.cli.archive.founding import print_registration
 from ibi.cli.common import Progress, argument, flag, tell, tell_line
 from ibi.cli.operations import add_operation, fields_of
-from ibi.errors import HoldingError, IbiError, PeerSilent, SetupError
-from ibi.identifier.forms import parse_name
-from ibi.protocol.vocabulary import ItemState
+from ibi.errors import SetupError
 from ibi.runtime.i18n import say
-from ibi.runtime.settings import Peer, settings_lock
 
 if TYPE_CHECKING:
     import argparse
     from collections.abc import Iterator
 
-    from ibi.archive.replication.giving import Giver
     from ibi.archive.store.data_directory import DataDirectory
-    from ibi.archive.store.tables.catalogue import Catalogue
     from ibi.archive.store.tables.memberships import MembershipRecord
     from ibi.cli.common import CommandGroup
 
@@ -184,9 +179,6 @@ def _lines_of(value: Any) -> list[str]:
     return [str(value) or "-"]
 
 
-_MOST_PROBLEMS: Final = 5
-"""After so many items that could not go, something is wrong with the other Archive."""
-
 _ABOUT: Final = """\
 Each original is handed over as `ibi archive transfer` does it; what is interrupted goes on when the command is given
 again. When nothing is left that may go, the Archive says goodbye to its resolvers and takes part nowhere any more. It
@@ -196,106 +188,34 @@ may still be served: removed items, copies, and old links to its own address go 
 
 def add_retire(actions: CommandGroup) -> None:
     """Add the subcommand."""
-    parser = actions.add("retire", "move everything elsewhere, and leave for good", _retire, epilog=_ABOUT)
-    argument(parser, "--to PEER", "the other Archive: its name as a peer, or its root URL", required=True)
-    argument(parser, "--token", "what it gave us, if it is no peer yet")
-    flag(parser, "--leave-them", "although some originals must stay: they stay behind")
+    add_operation(actions, exchange.RETIRE, _retire, _ABOUT)
 
 
 def _retire(args: argparse.Namespace) -> int:
-    own = directory(args).settings().service.canonicals  # the service item goes nowhere (ARC-11)
-    to = _peer(args) if args.token else args.to
-    with giver_of(args) as giver:
-        catalogue = giver.item_store.catalogue
-        staying = [name for name in _originals(catalogue, transferable=False) if name not in own]
-        if staying and not args.leave_them:
-            problem = "{count} originals must stay, such as {name}; --leave-them leaves them behind"
-            raise HoldingError(problem, count=len(staying), name=staying[0])
-        moved, problems = _move(giver, to)
-    for name, why in problems:
-        tell("{name} stays here. {problem}", name=name, problem=why)
-    print(say("{moved} handed over, {left} left here", moved=moved, left=len(problems) + len(staying)))
-    if problems:
+    fields, context = fields_of(args, exchange.RetireFields), context_of(args)
+    with Progress(fields.to, None) as progress:
+        context.progress = progress.at
+        moved = exchange.move_everything(context, fields)
+    for each in moved["problems"]:
+        tell("{name} stays here. {problem}", name=each["ibi"], problem=each["problem"])
+    print(say("{moved} handed over, {left} left here", moved=moved["moved"], left=moved["left"]))
+    if moved["problems"]:
         tell("the Archive has not retired yet; the same command goes on where it was")
         return 1
     return _leave_for_good(args)
 
 
-def _peer(args: argparse.Namespace) -> str:
-    """Save the token of a new peer; return its name."""
-    from ibi.http.client.download import CheckedURL
-
-    url = CheckedURL.parse(args.to)
-    name = url.root.removeprefix("http://").removeprefix("https://")
-    peers = {**Peer.read_tables(args.data), name: Peer(address=url.root, token=args.token)}
-    Peer.write_tables(args.data, peers)
-    return name
-
-
-def _originals(catalogue: Catalogue, *, transferable: bool) -> Iterator[str]:
-    """Yield the canonical names of originals that may go, or must stay."""
-    from ibi.archive.store.tables.listings import originals
-
-    after = ""
-    while True:
-        with catalogue.reading() as run:
-            page = originals(run, after, transferable=transferable)
-        if not page:
-            return
-        yield from page
-        after = page[-1]
-
-
-def _move(giver: Giver, to: str) -> tuple[int, list[tuple[str, IbiError]]]:
-    """Hand over all that may go; return how many went, and (name, reason) of those that did not."""
-    moved, problems = 0, list[tuple[str, IbiError]]()
-    with Progress(to, None) as progress:
-        for name in _originals(giver.item_store.catalogue, transferable=True):
-            problem = _hand_over(giver, name, to)
-            if problem is None:
-                moved += 1
-                progress.at(moved)
-            else:
-                problems.append((name, problem))
-            # An Archive that is silent will be so for the other items, too.
-            if len(problems) >= _MOST_PROBLEMS or isinstance(problem, PeerSilent):
-                return moved, problems
-        for giving in giver.open():  # started before, or by another process
-            if finish_transfer(giver, giving).stage.open:
-                name = str(giver.find(giving.id)[1].forms.main)
-                problems.append((name, giving.problem or IbiError("the hand-over is not finished")))
-    return moved, problems
-
-
-def _hand_over(giver: Giver, name: str, to: str) -> IbiError | None:
-    """Hand one original over; return None if it is no original here any more, else the reason."""
-    from ibi.archive.model.handover import GiverStage
-
-    try:
-        giving = finish_transfer(giver, giver.offer(parse_name(name), to, user_name()))
-    except HoldingError as error:
-        held = giver.item_store.catalogue.holding(parse_name(name))
-        # It is none any more if the running Archive has just finished the transfer.
-        return None if held is None or held.state is not ItemState.ORIGINAL else error
-    if giving.stage is GiverStage.DONE:
-        return None
-    return giving.problem or IbiError("the hand-over is not finished")
-
-
 def _leave_for_good(args: argparse.Namespace) -> int:
     """Retire the Archive. Returns 1 if an original came in meanwhile."""
-    # The settings first, which stop ingest; only then is it certain that nothing more comes in.
-    here = directory(args)
-    with _not_served(here) as stopped:
-        with settings_lock(args.data):
-            resolvers = Resolvers.read(args.data)
-            replace(resolvers.settings, switched_on=False, retired=True).write(args.data)
+    context = context_of(args)
+    with _not_served(context.directory) as stopped:
+        resolvers = exchange.leave_for_good(context)
         if stopped:
-            _ask_for_exclusion(here, resolvers, list(resolvers.keys), for_good=True)
+            _ask_for_exclusion(context.directory, resolvers, list(resolvers.keys), for_good=True)
         else:
-            _print_outcome(here, resolvers, on=False)
-    with here.catalogue() as catalogue:
-        late = next(_originals(catalogue, transferable=True), None)
+            _print_outcome(context.directory, resolvers, on=False)
+    with context.catalogue() as catalogue:
+        late = next(originals_of(catalogue, transferable=True), None)
     if late is not None:
         tell("{name} came in meanwhile; give the same command again", name=late)
         return 1

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from ibi.archive.replication import retiring
 from ibi.cli import main
 from ibi.protocol.vocabulary import ItemState
 from ibi.runtime.settings import Peer
@@ -99,9 +100,7 @@ def test_an_original_is_handed_over(
 def test_a_hand_over_is_taken_back_and_another_is_taken_up(
     here: Archive, there: Archive, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from ibi.cli.archive import exchange
-
-    monkeypatch.setattr(exchange, "PAUSES", ())
+    monkeypatch.setattr(retiring, "PAUSES", ())
     here.put()
     here.knows(there, "b", there.lets_in("a"))
     there.knows(here, "a")

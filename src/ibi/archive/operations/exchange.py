@@ -1,0 +1,259 @@
+"""What Archives take from each other and give to each other: copies, hand-overs of originals, all of them at last."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from contextlib import contextmanager
+from dataclasses import replace
+from typing import TYPE_CHECKING, Annotated, Any, Final
+
+from ibi.accounts.tokens import Scope
+from ibi.api.fields import Fields, NoFields, field
+from ibi.api.operations import Operation
+from ibi.api.routes import COUNT, TEXT, TRUTH, list_of, record, ref
+from ibi.archive.membership.joining import Resolvers
+from ibi.archive.model.handover import GiverStage
+from ibi.archive.model.item_json import write_item
+from ibi.archive.preservation.status import of_giving, of_transfers
+from ibi.archive.replication.copying import Copier, refresh
+from ibi.archive.replication.giving import Giver
+from ibi.archive.replication.retiring import move_all, originals_of
+from ibi.archive.store.tables import copies
+from ibi.errors import HoldingError, IbiError
+from ibi.http.client.download import CheckedURL
+from ibi.http.response import Refusal
+from ibi.identifier.forms import parse_name
+from ibi.identifier.unwrapping import unwrap
+from ibi.runtime.settings import Peer, settings_lock
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from ibi.archive.operations.context import ArchiveContext
+    from ibi.archive.store.item_store import ItemStore
+    from ibi.archive.store.tables.transfers import OutgoingTransfer
+
+MOST_COPIES: Final = 4
+"""Copies that one process takes over HTTP at the same time: each may last for hours."""
+
+# A copy holds a thread of the JSON interface until its last file has come.
+_AT_ONCE: Final = threading.Semaphore(MOST_COPIES)
+
+
+class CopyFields(Fields, frozen=True):
+    """An item, and where its original is."""
+
+    ibi: Annotated[str, field("the item", "ibi IBI")]
+    archive: Annotated[str, field("the root URL of the Archive to copy from", "--from URL")] = ""
+    private: Annotated[bool, field("it may be at an address of a private network", "--allow-private")] = False
+
+
+class RefreshFields(Fields, frozen=True):
+    """One copy."""
+
+    ibi: Annotated[str, field("the copy", "ibi IBI", longest=512)]
+
+
+class OfferFields(Fields, frozen=True):
+    """An original, and where it goes."""
+
+    ibi: Annotated[str, field("the item", "ibi IBI", longest=512)]
+    to: Annotated[str, field("the name or the root URL of a peer", "--to PEER")]
+    remove: Annotated[bool, field("keep no files of it, only a pointer to the other Archive", "--remove")] = (
+        False
+    )
+
+
+class TransferFields(Fields, frozen=True):
+    """One hand-over."""
+
+    transfer: Annotated[str, field("the hand-over", longest=64)]
+
+
+class RetireFields(Fields, frozen=True):
+    """Where everything goes."""
+
+    to: Annotated[str, field("the other Archive: its name as a peer, or its root URL", "--to PEER")]
+    token: Annotated[
+        str, field("what it gave us, if it is no peer yet", "--token TOKEN", longest=512, secret=True)
+    ] = ""
+    leave_them: Annotated[
+        bool, field("although some originals must stay: they stay behind", "--leave-them")
+    ] = False
+
+
+def copy(context: ArchiveContext, fields: CopyFields) -> dict[str, Any]:
+    """Take a copy of an item, or make the one that is here equal to its original.
+
+    Raises ParseError, HoldingError, PeerError, SetupError; Refusal (403) where only an administrator may.
+    """
+    if fields.private and not context.is_administrator:
+        raise Refusal(403, IbiError("only an administrator may give {name}", name="private"))
+    name = unwrap(fields.ibi).ibi
+    with _slot(), context.item_store() as item_store:
+        copier = copier_of(context, item_store)
+        held = asyncio.run(copier.copy(name, context.who, fields.archive, private=fields.private))
+        with item_store.catalogue.reading() as run:
+            source = copies.source_of(run, held.number)
+    return {**write_item(held), "copy": source.facts() if source else {}}
+
+
+def refresh_copy(context: ArchiveContext, fields: RefreshFields) -> dict[str, Any]:
+    """Make a copy equal to its original, or record why it may lag behind. Raises HoldingError, SetupError."""
+    name = parse_name(fields.ibi)
+    with _slot(), context.item_store() as item_store:
+        source = asyncio.run(refresh(copier_of(context, item_store), name, context.who))
+    return {"ibi": str(name), **source.facts()}
+
+
+def copier_of(context: ArchiveContext, item_store: ItemStore) -> Copier:
+    """What takes copies for an Archive. Raises SetupError."""
+    settings = context.directory.settings()
+    return Copier(item_store, settings.resolver, settings.largest_upload)
+
+
+def giver_of(context: ArchiveContext, item_store: ItemStore) -> Giver:
+    """What hands originals of an Archive over. Raises SetupError."""
+    return Giver(item_store, context.data, f"http://{context.directory.settings().address}")
+
+
+def hand_overs(context: ArchiveContext, _fields: NoFields) -> dict[str, Any]:
+    """The hand-overs that are under way, and the peers. Raises SetupError."""
+    peers = [
+        {"name": name, "address": each.address}
+        for name, each in Peer.read_tables(context.data).items()
+        if each.token
+    ]
+    with context.catalogue() as catalogue, catalogue.reading() as run:
+        return {"transfers": of_transfers(run, context.say), "peers": peers}
+
+
+def offer(context: ArchiveContext, fields: OfferFields) -> dict[str, Any]:
+    """Begin a hand-over, or find the one that is under way. Raises ParseError, HoldingError, SetupError."""
+    with context.item_store() as item_store:
+        giver = giver_of(context, item_store)
+        giving = giver.offer(parse_name(fields.ibi), fields.to, context.who, remove=fields.remove)
+        return _facts(context, giver, giving)
+
+
+def hand_over(context: ArchiveContext, fields: TransferFields) -> dict[str, Any]:
+    """How far a hand-over is. Raises NotHeld, SetupError."""
+    with context.item_store() as item_store:
+        giver = giver_of(context, item_store)
+        return _facts(context, giver, giver.find(fields.transfer)[0])
+
+
+def cancel(context: ArchiveContext, fields: TransferFields) -> dict[str, Any]:
+    """Take the item back. Raises NotHeld; HoldingError where it is too late, PeerError where no answer comes."""
+    with context.item_store() as item_store:
+        giver = giver_of(context, item_store)
+        giving, holding = giver.find(fields.transfer)
+        if giving.stage.open:
+            giving = asyncio.run(giver.withdraw(giving))
+        if giving.stage is GiverStage.DONE:
+            why = "{name} is held by {archive} now"
+            raise HoldingError(why, name=holding.forms.main, archive=giving.address)
+        return _facts(context, giver, giving)
+
+
+def retire(context: ArchiveContext, fields: RetireFields) -> dict[str, Any]:
+    """Hand everything over that may go, and leave for good. Raises HoldingError, PeerError, SetupError."""
+    moved = move_everything(context, fields)
+    if moved["problems"]:
+        return {**moved, "retired": False}
+    leave_for_good(context)
+    return {**moved, "retired": True}
+
+
+def move_everything(context: ArchiveContext, fields: RetireFields) -> dict[str, Any]:
+    """Hand everything over that may go. Raises HoldingError where some must stay, PeerError, SetupError."""
+    own = context.directory.settings().service.canonicals  # the service item goes nowhere (ARC-11)
+    to = _new_peer(context, fields) if fields.token else fields.to
+    with context.item_store() as item_store:
+        staying = [name for name in originals_of(item_store.catalogue, transferable=False) if name not in own]
+        if staying and not fields.leave_them:
+            problem = "{count} originals must stay, such as {name}; --leave-them leaves them behind"
+            raise HoldingError(problem, count=len(staying), name=staying[0])
+        moved = move_all(giver_of(context, item_store), to, context.who, context.progress)
+    problems = [{"ibi": name, "problem": context.say(why)} for name, why in moved.problems]
+    return {"moved": moved.moved, "left": len(problems) + len(staying), "problems": problems}
+
+
+def leave_for_good(context: ArchiveContext) -> Resolvers:
+    """Take part nowhere any more; the resolvers of before. Raises SetupError."""
+    # The settings first, which stop ingest; only then is it certain that nothing more comes in.
+    with settings_lock(context.data):
+        resolvers = Resolvers.read(context.data)
+        replace(resolvers.settings, switched_on=False, retired=True).write(context.data)
+    return resolvers
+
+
+def _new_peer(context: ArchiveContext, fields: RetireFields) -> str:
+    """Save the token of a new peer; return its name."""
+    url = CheckedURL.parse(fields.to)
+    name = url.root.removeprefix("http://").removeprefix("https://")
+    with settings_lock(context.data):
+        peers = {**Peer.read_tables(context.data), name: Peer(address=url.root, token=fields.token)}
+        Peer.write_tables(context.data, peers)
+    return name
+
+
+def _facts(context: ArchiveContext, giver: Giver, giving: OutgoingTransfer) -> dict[str, Any]:
+    with giver.item_store.catalogue.reading() as run:
+        return of_giving(run, giving, context.say)
+
+
+@contextmanager
+def _slot() -> Iterator[None]:
+    """Hold one of the few slots for what may take hours. Raises HoldingError where none is free."""
+    if not _AT_ONCE.acquire(blocking=False):
+        raise HoldingError("other copies are being taken just now; try again in a while")
+    try:
+        yield
+    finally:
+        _AT_ONCE.release()
+
+
+_GIVING: Final = record(
+    transfer=TEXT, item=TEXT, to=TEXT, stage={"enum": [stage.value for stage in GiverStage]}, since=TEXT, problem=TEXT
+)  # fmt: skip
+_PEER: Final = {"type": "object", "properties": {"name": TEXT, "address": TEXT}}
+_LEFT: Final = list_of(record(ibi=TEXT, problem=TEXT))
+
+COPY: Final = Operation(
+    "copy", "take a copy of an item from the Archive of its original", Scope.TRANSFER, CopyFields, copy, "POST /copies",
+    gives=ref("item"), page="copy", refusals=(410, 502),
+)  # fmt: skip
+REFRESH: Final = Operation(
+    "refresh", "make a copy equal to its original", Scope.TRANSFER, RefreshFields, refresh_copy,
+    "POST /items/<ibi>/refresh", place="ibi", gives=record(ibi=TEXT), refusals=(502,),
+)  # fmt: skip
+RETIRE: Final = Operation(
+    "retire", "move everything elsewhere, and leave for good", Scope.ADMIN, RetireFields, retire, "POST /retirement",
+    gives=record(moved=COUNT, left=COUNT, problems=_LEFT, retired=TRUTH), is_long=True,
+    warning="this cannot be undone: the Archive takes part nowhere any more",
+)  # fmt: skip
+
+OPERATIONS: Final = (
+    COPY,
+    REFRESH,
+    Operation(
+        "hand-overs", "hand-overs that are under way, and the peers", Scope.TRANSFER, NoFields, hand_overs,
+        "GET /hand-overs", gives=record(transfers=list_of(_GIVING), peers=list_of(_PEER)), page="transfer",
+        command="transfer",
+    ),
+    Operation(
+        "hand-over", "begin the hand-over of an original", Scope.TRANSFER, OfferFields, offer, "POST /hand-overs",
+        gives=_GIVING, page="transfer", command="transfer", status=202,
+    ),
+    Operation(
+        "hand-over-state", "how far a hand-over is", Scope.TRANSFER, TransferFields, hand_over,
+        "GET /hand-overs/<word>", place="transfer", gives=_GIVING, page="transfer", command="transfer",
+    ),
+    Operation(
+        "take-back", "take an original back", Scope.TRANSFER, TransferFields, cancel, "DELETE /hand-overs/<word>",
+        place="transfer", gives=_GIVING, page="transfer", command="transfer", refusals=(502,),
+    ),
+    RETIRE,
+)  # fmt: skip

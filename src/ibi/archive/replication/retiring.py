@@ -1,0 +1,93 @@
+"""Hand all originals over that may go, before an Archive retires."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from ibi.archive.model.handover import GiverStage, ReceiverReply
+from ibi.archive.store.tables.listings import originals
+from ibi.errors import HoldingError, IbiError, PeerSilent
+from ibi.identifier.forms import parse_name
+from ibi.protocol.vocabulary import ItemState
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from ibi.archive.replication.giving import Giver
+    from ibi.archive.store.tables.catalogue import Catalogue
+    from ibi.archive.store.tables.transfers import OutgoingTransfer
+
+PAUSES: Final = (0.1, 0.2, 0.4, 0.8, 1.6, 2.0)
+"""Seconds between two tries. While the other Archive fetches, it has all the time it needs."""
+
+_MOST_PROBLEMS: Final = 5
+"""After so many items that could not go, something is wrong with the other Archive."""
+
+
+class Moved(NamedTuple):
+    """How many originals went, and the names of those that did not, each with the reason."""
+
+    moved: int
+    problems: list[tuple[str, IbiError]]
+
+
+def originals_of(catalogue: Catalogue, *, transferable: bool) -> Iterator[str]:
+    """Yield the canonical names of originals that may go, or must stay."""
+    after = ""
+    while True:
+        with catalogue.reading() as run:
+            page = originals(run, after, transferable=transferable)
+        if not page:
+            return
+        yield from page
+        after = page[-1]
+
+
+def move_all(giver: Giver, to: str, who: str, progress: Callable[[int, int | None], None]) -> Moved:
+    """Hand all originals over that may go; stops where the other Archive is silent, or refuses several."""
+    moved, problems = 0, list[tuple[str, IbiError]]()
+    for name in originals_of(giver.item_store.catalogue, transferable=True):
+        problem = _hand_over(giver, name, to, who)
+        if problem is None:
+            moved += 1
+            progress(moved, None)
+        else:
+            problems.append((name, problem))
+        # An Archive that is silent will be so for the other items, too.
+        if len(problems) >= _MOST_PROBLEMS or isinstance(problem, PeerSilent):
+            return Moved(moved, problems)
+    for giving in giver.open():  # started before, or by another process
+        if finish_transfer(giver, giving).stage.open:
+            name = str(giver.find(giving.id)[1].forms.main)
+            problems.append((name, giving.problem or IbiError("the hand-over is not finished")))
+    return Moved(moved, problems)
+
+
+def finish_transfer(giver: Giver, giving: OutgoingTransfer) -> OutgoingTransfer:
+    """Go on with a transfer until it ends, or the other Archive has failed for a while."""
+
+    async def finish(giving: OutgoingTransfer) -> OutgoingTransfer:
+        failures = waits = 0
+        while True:
+            giving, reply = await giver.advance(giving)
+            failed = reply is not ReceiverReply.FETCHING
+            failures, waits = (failures + 1, 0) if failed else (0, waits + 1)
+            if not giving.stage.open or failures > len(PAUSES):
+                return giving
+            await asyncio.sleep(PAUSES[min(max(failures, waits), len(PAUSES)) - 1])
+
+    return asyncio.run(finish(giving))
+
+
+def _hand_over(giver: Giver, name: str, to: str, who: str) -> IbiError | None:
+    """Hand one original over; return None if it is no original here any more, else the reason."""
+    try:
+        giving = finish_transfer(giver, giver.offer(parse_name(name), to, who))
+    except HoldingError as error:
+        held = giver.item_store.catalogue.holding(parse_name(name))
+        # It is none any more if the running Archive has just finished the transfer.
+        return None if held is None or held.state is not ItemState.ORIGINAL else error
+    if giving.stage is GiverStage.DONE:
+        return None
+    return giving.problem or IbiError("the hand-over is not finished")
