@@ -4,16 +4,19 @@ from __future__ import annotations
 
 from typing import Final
 
-from ibi.api.bodies import BodyFields, json_object, read_json
+from ibi.api.bodies import json_object, read_json
+from ibi.api.fields import read, read_texts
 from ibi.archive.ingest.sources.ris import read_ris
 from ibi.archive.oai.lists import ListPosition, ResumptionTokens
 from ibi.archive.oai.request import OaiError, read_request
+from ibi.archive.operations.settings import SettingsFields
 from ibi.archive.search.words import SearchQuery, match_expression
 from ibi.archive.search.words import read_search_query as read_search
 from ibi.http.handle_records import WantedValues
 from ibi.http.response import Refusal
 from ibi.resolver.evidence.pages import entry_filter
 from ibi.resolver.members.settings_changes import COMMAND_SETTINGS, checked_setting
+from ibi.resolver.operations.registrations import RegisterFields
 from proofs.fuzz.of_archives import records
 from proofs.fuzz.target import Target
 
@@ -25,9 +28,6 @@ _RIS: Final = (
     "TY  - JOUR\r\nTI  - A title\r\nAU  - Silva, M.\r\nPY  - 2010/02/03\r\nUR  - http://a.example/x\r\nER  - \r\n",
     "TY  - THES\nT1  - Uma tese\nAB  - Um resumo\n  que continua\nLA  - pt\nDO  - 10.1/x\nID  - k\nER  -\n",
 )
-
-
-_BODY: Final = BodyFields({"ibi": str}, {"key": "", "private": False, "url_hosts": []})
 
 
 def _changes(value: object) -> list[object]:
@@ -65,9 +65,13 @@ QUERIES: Final = (
            ("type=URL&index=1&pretty", "index=7&index=8"), "query"),
     Target("archive.ingest.sources.ris.read_ris", records(read_ris), "bytes", _RIS),
     Target(
-        "api.bodies.BodyFields.read", lambda body: _BODY.read(read_json(body)), "bytes",
-        values=({"ibi": "a.example/b/2010/01.01.00.00", "url_hosts": ["a.example"], "key": "1", "private": True},),
+        "api.fields.read", lambda body: read(RegisterFields, read_json(body)), "bytes",
+        values=({"ibi": "a.example/b/2010/01.01.00.00", "url_hosts": ["a.example"], "mail": "a@b.example"},),
         refuses=(Refusal,),
+    ),
+    Target(
+        "api.fields.read_texts", lambda text: read_texts(SettingsFields, {"page_rate": [text], "aliases": [text]}),
+        seeds=("0.5", "1e400", "nan", "\uff17"),
     ),
     Target(
         "resolver.evidence.pages.entry_filter", lambda text: entry_filter(text, text), seeds=("8JMKD3MGP8W/35MMLL8",)

@@ -251,6 +251,8 @@ class _Walk:
             self._json_command("archive", "show", "--data", first, item, also=also)
         self._json_command("archive", "search", "--data", first, "names")
         self._json_command("archive", "statistics", "--data", first)
+        for what in ("settings", "audits", "backups", "jobs"):
+            self._json_command("archive", what, "--data", first)
         for name in (FIRST, RESOLVER):
             self._json_command(
                 "doctor", "--data", self._net.of(name), status=self._doctor(name), also=f"of the {name}"
@@ -494,4 +496,5 @@ def environment() -> Document:
     nothing = patch("surface.commands.ENGLISH", dict.fromkeys(LANGUAGES, ""))
     with nothing, patch.object(os.environ.__class__, "__getitem__", spy):
         ibi("inspect", "8JMKD3MGP8W/35MML0O")
+        ibi("--help")  # which makes the options of every command
     return found | {"read": sorted(read)}

@@ -2,5 +2,5 @@
 
 It never knows what an item or an Archive is: a service gives its routes as a table, and the functions that answer.
 
-Entry points: `routes.Route`, `dispatch.Api`, `bodies.BodyFields`, `openapi.document`.
+Entry points: `routes.Route`, `dispatch.Api`, `fields.Fields`, `operations.Operation`, `openapi.document`.
 """

@@ -6,20 +6,24 @@ A password that is made and a new token are in one result, and never again.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Annotated, Any, Final
 
 from ibi.accounts.people import account_facts
 from ibi.accounts.tokens import Scope
 from ibi.api.fields import Fields, NoFields, field
 from ibi.api.operations import Operation, OperationContext
-from ibi.api.routes import MOMENT, TEXT, list_of, record
+from ibi.api.routes import MOMENT, TEXT, list_of, record, say_to
 from ibi.errors import BadField, NotHeld
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
+    from ibi.accounts.layout import PageRequest
     from ibi.accounts.people import AccountManager
     from ibi.accounts.tokens import Tokens
+    from ibi.api.routes import Call
+    from ibi.http.request import Request
 
 
 @dataclass(slots=True, kw_only=True)
@@ -127,14 +131,14 @@ _WITH_PASSWORD: Final = record(name=TEXT, made=MOMENT, role=TEXT, password=TEXT)
 _TOKEN: Final = record(name=TEXT, made=MOMENT, scopes=list_of(TEXT))
 _NEW_TOKEN: Final = record(name=TEXT, made=MOMENT, scopes=list_of(TEXT), token=TEXT)
 
-OPERATIONS: Final[tuple[Operation[AccountContext, Any], ...]] = (
+ACCOUNTS: Final[tuple[Operation[AccountContext, Any], ...]] = (
     Operation(
         "accounts", "the accounts of people who may sign in", Scope.ADMIN, NoFields, accounts, "GET /accounts",
         gives=record(accounts=list_of(_ACCOUNT)), page="accounts", command="account list",
     ),
     Operation(
         "add-account", "make an account; its password is told this once", Scope.ADMIN, NewAccount, add_account,
-        "POST /accounts", gives=_WITH_PASSWORD, page="accounts", command="account add", status=201, told_once=True,
+        "POST /accounts", gives=_WITH_PASSWORD, page="accounts", command="account add", status=201, shown_once=True,
     ),
     Operation(
         "set-role", "let an account be for something else", Scope.ADMIN, RoleFields, set_role, "PATCH /accounts/<word>",
@@ -143,22 +147,50 @@ OPERATIONS: Final[tuple[Operation[AccountContext, Any], ...]] = (
     Operation(
         "set-password", "give an account another password, told this once; its sessions end", Scope.ADMIN, AccountName,
         set_password, "POST /accounts/<word>/password", place="name", gives=_WITH_PASSWORD, page="accounts",
-        command="account password", told_once=True,
+        command="account password", shown_once=True,
     ),
     Operation(
         "remove-account", "remove an account; its sessions end", Scope.ADMIN, AccountName, remove_account,
         "DELETE /accounts/<word>", place="name", page="accounts", command="account remove",
     ),
+)  # fmt: skip
+TOKENS: Final[tuple[Operation[AccountContext, Any], ...]] = (
     Operation(
         "tokens", "the tokens of programs, none of which is shown", Scope.ADMIN, NoFields, tokens, "GET /tokens",
         gives=record(tokens=list_of(_TOKEN)), page="tokens", command="token",
     ),
     Operation(
         "make-token", "make a token, which is told this once", Scope.ADMIN, NewToken, make_token, "POST /tokens",
-        gives=_NEW_TOKEN, page="tokens", command="token", status=201, told_once=True,
+        gives=_NEW_TOKEN, page="tokens", command="token", status=201, shown_once=True,
     ),
     Operation(
         "revoke-token", "revoke a token", Scope.ADMIN, TokenName, revoke_token, "DELETE /tokens/<word>", place="name",
         page="tokens", command="token",
     ),
 )  # fmt: skip
+
+OPERATIONS: Final = (*ACCOUNTS, *TOKENS)
+
+
+@dataclass(frozen=True, slots=True)
+class ActingOnAccounts:
+    """The contexts in which administrators and programs act on the accounts and tokens of a service."""
+
+    people: AccountManager
+    tokens: Tokens
+    moment: Callable[[], str]
+    scopes: Sequence[Scope]
+
+    def for_program(self, call: Call) -> AccountContext:
+        """The context of a request under a token."""
+        return self._context(call.token_name, call.request)
+
+    def for_administrator(self, visit: PageRequest) -> AccountContext:
+        """The context of a form."""
+        return self._context(visit.signed.name, visit.request)
+
+    def _context(self, who: str, request: Request) -> AccountContext:
+        return AccountContext(
+            who=who, say=partial(say_to, request), people=self.people, tokens=self.tokens, moment=self.moment,
+            scopes=self.scopes,
+        )  # fmt: skip

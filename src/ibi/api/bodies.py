@@ -1,4 +1,4 @@
-"""Bodies of requests: read piece by piece and never beyond a limit (threats T12 and T30), and the members of JSON ones.
+"""Bodies of requests: read piece by piece and never beyond a limit (threats T12 and T30).
 
 A body that cannot be used raises `Refusal`, which becomes a status and a sentence.
 """
@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import json
 import math
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
 from ibi.errors import IbiError
@@ -15,7 +14,7 @@ from ibi.http.request import ClientGone
 from ibi.http.response import Refusal
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+    from collections.abc import AsyncIterator, Awaitable, Callable
 
     from ibi.http.request import Request
 
@@ -24,25 +23,10 @@ if TYPE_CHECKING:
 
 LONGEST_JSON: Final = 1 << 20
 """Bytes of a JSON body."""
-LONGEST_MEMBER: Final = 2_048
-"""Characters of a text in a body."""
-MOST_TEXTS: Final = 100
-"""Texts in a list in a body."""
 
 # Bytes that are handed on at a time: waking a thread for each packet would cost more than its work.
 _BATCH: Final = 1 << 20
 _JSON: Final = frozenset({"application/json", "application/merge-patch+json"})
-_TEXT: Final = {"type": "string", "maxLength": LONGEST_MEMBER}
-_SCHEMAS: Final[Mapping[type, Mapping[str, Any]]] = {
-    str: _TEXT,
-    bool: {"type": "boolean"},
-    list: {"type": "array", "items": _TEXT, "maxItems": MOST_TEXTS},
-}
-_MEANT: Final = {
-    str: "{name} is a text in quotes",
-    bool: "{name} is true or false",
-    list: "{name} is a list of texts",
-}
 
 
 class Body:
@@ -137,50 +121,3 @@ def _finite(text: str) -> float:
 
 def _too_long(most: int) -> Refusal:
     return Refusal(413, IbiError("the body is too long: at most {most} bytes are read", most=most))
-
-
-@dataclass(frozen=True)
-class BodyFields:
-    """The members of a JSON body: the types of required ones, and the defaults of optional ones."""
-
-    required: Mapping[str, type]
-    optional: Mapping[str, str | bool | list[str]] = field(default_factory=dict)
-
-    def read(self, value: Any) -> dict[str, Any]:
-        """All members of a body. Raises Refusal (422)."""
-        fields = json_object(value)
-        types = {**self.required, **{name: type(default) for name, default in self.optional.items()}}
-        for name in fields:
-            if name not in types:
-                raise _refused("there is no field {name}", name)
-        for name in self.required:
-            if name not in fields:
-                raise _refused("the field {name} is missing", name)
-        for name, each in fields.items():
-            _check(name, each, types[name])
-        return {**self.optional, **fields}
-
-    @property
-    def schema(self) -> dict[str, Any]:
-        """The members as a JSON Schema."""
-        optional = {name: _SCHEMAS[type(default)] for name, default in self.optional.items()}
-        return {
-            "type": "object",
-            "required": list(self.required),
-            "properties": {name: _SCHEMAS[kind] for name, kind in self.required.items()} | optional,
-            "additionalProperties": False,
-        }
-
-
-def _check(name: str, value: Any, kind: type) -> None:
-    """Refuse a value of another type, or one that is too long."""
-    if not isinstance(value, kind) or (isinstance(value, list) and len(value) > MOST_TEXTS):
-        raise _refused(_MEANT[kind], name)
-    if isinstance(value, str) and len(value) > LONGEST_MEMBER:
-        raise _refused("{name} is too long", name)
-    for each in value if isinstance(value, list) else ():
-        _check(name, each, str)
-
-
-def _refused(problem: str, name: str) -> Refusal:
-    return Refusal(422, IbiError(problem, name=name[:80]))

@@ -116,7 +116,7 @@ class Api:
                 challenge = f'Bearer error="insufficient_scope", scope="{route.scope}"'
                 raise Refusal(403, why, ("www-authenticate", challenge))
         body = Body(request, receive, self._largest)
-        call = Call(request, body, token, values, self._replies, route.told_once)
+        call = Call(request, body, token, values, self._replies, route.shown_once)
         if request.reads or token is None:
             return await route.act(call)
         with self._counted(token):

@@ -48,14 +48,14 @@ class NoFields(Fields, frozen=True):
     """Of an operation that needs to be told nothing."""
 
 
-def field(text: str, option: str = "", longest: int | None = None, **marks: bool) -> msgspec.Meta:
+def field(text: str, option: str = "", longest: int | None = None, **properties: bool) -> msgspec.Meta:
     """Describe a field: what it means, and its option on the command line as a usage line has it ("--to PEER").
 
-    `longest`: characters of a text or texts of a list. Marks: `secret`: it is typed unseen; `local`: it names something
-    on the machine, so that it is given on the command line only; `upload`: it is a file, named by its path on the
-    command line, and else by the id of a complete upload.
+    `longest`: characters of a text or texts of a list. Properties: `secret`: it is typed unseen; `local`: it names
+    something on the machine, so that it is given on the command line only; `upload`: it is a file, named by its path on
+    the command line, and else by the id of a complete upload.
     """
-    return msgspec.Meta(description=text, max_length=longest, extra={"option": option, **marks})
+    return msgspec.Meta(description=text, max_length=longest, extra={"option": option, **properties})
 
 
 def number_field(text: str, option: str, least: float, most: float) -> msgspec.Meta:
@@ -201,8 +201,10 @@ def _info(known: inspect.Field) -> FieldInfo:
     if isinstance(kind, inspect.StrType) and kind.max_length is None:
         kind = inspect.StrType(max_length=LONGEST_TEXT)
     default = LEFT if known.default is msgspec.NODEFAULT else known.default
-    marks = [bool(extra.get(mark)) for mark in ("secret", "local", "upload")]
-    return FieldInfo(known.encode_name, text, kind, known.required, default, extra.get("option", ""), *marks)
+    properties = [bool(extra.get(each)) for each in ("secret", "local", "upload")]
+    return FieldInfo(
+        known.encode_name, text, kind, known.required, default, extra.get("option", ""), *properties
+    )
 
 
 def _words(kind: inspect.LiteralType | inspect.EnumType) -> tuple[Any, ...]:

@@ -40,7 +40,7 @@ STATES: Final = (RUNNING, DONE, FAILED, STOPPED, INTERRUPTED)
 
 _FOLDER: Final = "jobs"
 _ID = re.compile(r"[0-9a-f]{32}")
-_PATIENCE: Final = 10.0  # seconds that a job may take to stop
+_STOP_SECONDS: Final = 10.0  # seconds that a job may take to stop
 _log = logging.getLogger(__name__)
 
 
@@ -126,7 +126,7 @@ class Jobs:
         """Stop what is under way, and wait for it a while."""
         self._stopping.set()
         for thread in self._threads:
-            thread.join(_PATIENCE)
+            thread.join(_STOP_SECONDS)
 
     def _do(self, job: Job, handle: int, run: Callable[[Progress], dict[str, Any] | None]) -> None:
         written = self._clock()

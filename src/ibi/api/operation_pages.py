@@ -6,13 +6,14 @@ An operation that has a page of its own is only led to.
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any, Final, Generic
+from typing import TYPE_CHECKING, Any, Final
 
 from ibi.accounts.layout import ROOT, PageHandler, no_such_page
 from ibi.accounts.tokens import Scope
 from ibi.api.fields import F, NoFields, described, read_texts
 from ibi.api.jobs import Job
-from ibi.api.operations import C, Document, OperationGroup, document_response, perform, version_of
+from ibi.api.operations import Document, OperationGroup, document_response, perform, version_of
+from ibi.api.routes import explaining_setup
 from ibi.errors import IbiError
 from ibi.http.response import Refusal
 
@@ -21,8 +22,10 @@ if TYPE_CHECKING:
 
     from ibi.accounts.layout import Form, PageRequest
     from ibi.api.fields import FieldInfo, Fields
-    from ibi.api.operations import Operation, Services
+    from ibi.api.operations import Operation, OperationContext, Services
     from ibi.http.response import Response
+
+    ContextOf = Callable[[PageRequest], OperationContext]
 
 WORD: Final = "do"
 """The word of these pages in their addresses."""
@@ -64,22 +67,21 @@ class OperationPage:
         return self.values.get(name, ())
 
 
-class OperationPages(Generic[C]):
-    """The pages of operations, which come in groups under headings.
+class OperationPages:
+    """The pages of operations, which come in groups under headings, each with the context in which a user does them.
 
-    `context_of`: how a user does them; `keep`: stores a file, and gives its id.
+    `keep`: stores a file, and gives its id.
     """
 
     def __init__(
         self,
-        groups: Sequence[OperationGroup],
-        context_of: Callable[[PageRequest], C],
+        groups: Sequence[tuple[OperationGroup, ContextOf]],
         services: Services,
         keep: Callable[[PageRequest, Any], str],
     ) -> None:
-        self._groups = groups
-        self._operations = {each.name: each for group in groups for each in group.operations}
-        self._context_of = context_of
+        self._groups = [group for group, _ in groups]
+        self._operations = {each.name: each for group, _ in groups for each in group.operations}
+        self._contexts = {each.name: context for group, context in groups for each in group.operations}
         self._services = services
         self._keep = keep
 
@@ -101,8 +103,9 @@ class OperationPages(Generic[C]):
         page = OperationPage(operation, query)
         if any(each.required and each.name not in query for each in page.fields):
             return page
-        context, notes = self._context(visit)
-        result = operation.run(context, read_texts(operation.fields, query))
+        context, notes = self._context(visit, operation)
+        with explaining_setup():
+            result = operation.run(context, read_texts(operation.fields, query))
         if isinstance(result, Document):
             return document_response(result)
         return replace(page, result=result, notes=notes)
@@ -110,11 +113,11 @@ class OperationPages(Generic[C]):
     def _form(
         self,
         visit: PageRequest,
-        operation: Operation[C, Any],
+        operation: Operation[Any, Any],
         query: Mapping[str, list[str]],
         typed: Form | None,
     ) -> OperationPage:
-        context, _ = self._context(visit)
+        context, _ = self._context(visit, operation)
         reader, present = self._services.reader_of(operation), dict[str, "Sequence[str]"]()
         if reader is not None:
             present = _present(operation.fields, reader.run(context, NoFields()))
@@ -131,16 +134,17 @@ class OperationPages(Generic[C]):
         if operation.warning and form.one(_SURE) != "yes":
             raise IbiError("tick that you mean it")
         fields = self._fields(visit, operation, form)
-        context, notes = self._context(visit)
+        context, notes = self._context(visit, operation)
         context.if_match = form.one(_VERSION)
-        result = perform(operation, context, fields, self._services)
+        with explaining_setup():
+            result = perform(operation, context, fields, self._services)
         if isinstance(result, Job):
             return f"{ROOT}/{WORD}/job?id={result.id}"
         if isinstance(result, Document):
             return document_response(result)
         return OperationPage(operation, result=result or {}, notes=notes)
 
-    def _fields(self, visit: PageRequest, operation: Operation[C, F], form: Form) -> F:
+    def _fields(self, visit: PageRequest, operation: Operation[Any, F], form: Form) -> F:
         """What was typed; fields that stand as they were are left out. Raises BadField."""
         texts: dict[str, list[str]] = {}
         for each in described(operation.fields):
@@ -160,7 +164,7 @@ class OperationPages(Generic[C]):
             texts[each.name] = given or [""]
         return read_texts(operation.fields, texts)
 
-    def _find(self, visit: PageRequest) -> Operation[C, Any]:
+    def _find(self, visit: PageRequest) -> Operation[Any, Any]:
         """The operation in the address. Raises Refusal."""
         operation = self._operations.get(visit.rest)
         if operation is None:
@@ -169,8 +173,8 @@ class OperationPages(Generic[C]):
             raise Refusal(403, IbiError("your account is not for this; ask an administrator"))
         return operation
 
-    def _context(self, visit: PageRequest) -> tuple[C, list[IbiError]]:
-        context, notes = self._context_of(visit), list[IbiError]()
+    def _context(self, visit: PageRequest, operation: Operation[Any, Any]) -> tuple[Any, list[IbiError]]:
+        context, notes = self._contexts[operation.name](visit), list[IbiError]()
         context.noted = notes.append
         return context, notes
 

@@ -91,7 +91,7 @@ class Operation(Generic[C, F]):
 
     `gives`: JSON Schema of what `run` returns, None for nothing; `page`: the word of the page on which it is done, ""
     for one that is made of the fields; `command`: that which does it, "" for one of its name; `refusals`: statuses
-    besides those of every operation. `told_once`: the result holds a secret, which no reply repeats.
+    besides those of every operation. `shown_once`: the result holds a secret, which no reply repeats.
     """
 
     name: str
@@ -106,7 +106,7 @@ class Operation(Generic[C, F]):
     command: str = ""
     status: int = 200
     refusals: tuple[int, ...] = ()
-    told_once: bool = False
+    shown_once: bool = False
     warning: str = ""
     """What cannot be undone, which a page has confirmed."""
     is_long: bool = False
@@ -202,7 +202,7 @@ def _route(operation: Operation[C, Any], context_of: Callable[[Call], C], servic
         refusals=(*(_REFUSALS if operation.changes else (422,)), *operation.refusals),
         query=members if in_query else {},
         headers={"if-match": TEXT, "idempotency-key": TEXT} if operation.changes else {},
-        told_once=operation.told_once,
+        shown_once=operation.shown_once,
     )
 
 

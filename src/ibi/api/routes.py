@@ -24,6 +24,7 @@ from __future__ import annotations
 import json
 import re
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import lru_cache, partial
 from typing import TYPE_CHECKING, Any, Final, ParamSpec, TypeVar
@@ -38,7 +39,7 @@ from ibi.runtime.i18n import LANGUAGES, say
 from ibi.runtime.tasks import run_to_completion
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Mapping
+    from collections.abc import Awaitable, Callable, Iterator, Mapping
 
     from ibi.accounts.tokens import Scope, Token
     from ibi.api.bodies import Body
@@ -81,7 +82,7 @@ _PLACE = re.compile(r"<([a-z]+)>")
 class Call:
     """One request to a route. `values`: what stands at the places of its pattern, percent-encoded as it came.
 
-    `replies`: those to requests with an Idempotency-Key; `told_once`: as in Route.
+    `replies`: those to requests with an Idempotency-Key; `shown_once`: as in Route.
     """
 
     request: Request
@@ -89,7 +90,7 @@ class Call:
     token: Token | None
     values: Mapping[str, str]
     replies: Replies | None = None
-    told_once: bool = False
+    shown_once: bool = False
 
     @property
     def token_name(self) -> str:
@@ -157,7 +158,7 @@ class Route:
     headers: Mapping[str, Schema] = field(default_factory=dict)
     other_bodies: Mapping[str, Schema] = field(default_factory=dict)
     """Further kinds of body that are taken, by media type."""
-    told_once: bool = False
+    shown_once: bool = False
     """Whether a good answer has a secret, which no reply to a repeated request tells again."""
     says: Mapping[int, Schema] = field(default_factory=dict)
     """JSON Schemas of answers that are neither good nor a problem, by status."""
@@ -237,7 +238,7 @@ def once(call: Call, content: Any, do: Callable[[], Response]) -> Response:
     request = request_digest(call.request.method, call.request.target, content)
     with call.replies.once(call.token_name, key, request) as reply:
         if reply.known is None:
-            reply.give(do(), is_secret=call.told_once)
+            reply.give(do(), is_secret=call.shown_once)
         return reply.response
 
 
@@ -248,14 +249,21 @@ def explained(act: Callable[[Call, Any], Response]) -> Act:
     """
 
     def explaining(call: Call, value: Any) -> Response:
-        try:
+        with explaining_setup():
             return act(call, value)
-        except SetupError as error:
-            if _is_fault_of_the_server(error):
-                raise
-            raise Refusal(422, error) from None
 
     return in_thread(explaining)
+
+
+@contextmanager
+def explaining_setup() -> Iterator[None]:
+    """Refuse with status 422 and the reason where a setting cannot be, but not where the disk or a database fails."""
+    try:
+        yield
+    except SetupError as error:
+        if _is_fault_of_the_server(error):
+            raise
+        raise Refusal(422, error) from None
 
 
 def _is_fault_of_the_server(error: BaseException | None) -> bool:

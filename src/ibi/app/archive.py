@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import time
 from contextlib import suppress
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import lru_cache, partial
 from typing import TYPE_CHECKING, Any, Final
 
@@ -74,9 +74,11 @@ if TYPE_CHECKING:
     from ibi.accounts.layout import PageRequest
     from ibi.api.routes import Call, Route
     from ibi.archive.model.item import StoredFile
+    from ibi.archive.store.item_store import ItemStore
     from ibi.archive.store.tables.catalogue import Catalogue
     from ibi.archive.store.tables.memberships import MembershipRecord
     from ibi.http.client.address import Names
+    from ibi.http.request import Request
     from ibi.runtime.settings import ArchiveSettings
 
 
@@ -108,13 +110,14 @@ def archive_service(
     directory = archive_directory(data)
     watched = WatchedArchiveSettings(data)
     jobs = Jobs(data, time.time, time.monotonic)
-    handling = partial(_request_handling, directory, trusted, workers, names, jobs)
-    app = ReloadingApp(watched.current, handling)
+    app = ReloadingApp(watched.current, partial(_request_handling, directory, trusted, workers, names, jobs))
     catalogue = directory.open_catalogue()
     memberships, notifier = _memberships(watched, catalogue, names)
-    # Apart from the duties: a transfer must not wait for an audit, which may take hours.
-    transferring = _following(watched, partial(_transfer_tasks, directory, catalogue, names))
-    duties = _following(watched, partial(_duties, directory, catalogue, names))
+    # Apart from each other: a transfer must not wait for an audit, which may take hours.
+    transferring, duties = (
+        _following(watched, partial(tasks, directory, catalogue, names))
+        for tasks in (_transfer_tasks, _duties)
+    )
 
     async def started() -> None:
         # Apart from the other duties: what was deposited must be found within seconds, not after an audit.
@@ -244,6 +247,37 @@ class _RequestHandling:
         self._for_api.close()
 
 
+@dataclass(frozen=True, slots=True)
+class _Acting:
+    """The contexts in which librarians and programs act on one Archive."""
+
+    directory: DataDirectory
+    item_store: ItemStore
+    uploads: uploads.Uploads
+    jobs: Jobs
+
+    def for_program(self, call: Call) -> ArchiveContext:
+        """The context of a request under a token."""
+        return self._context(call.token_name, call.request, is_administrator=call.may(Scope.ADMIN))
+
+    def for_librarian(self, visit: PageRequest) -> ArchiveContext:
+        """The context of a form."""
+        role = visit.signed.role
+        return self._context(visit.signed.name, visit.request, is_administrator=role.may(Scope.ADMIN))
+
+    def keep(self, visit: PageRequest, file: StoredFile) -> str:
+        """Keep a file of a form among the uploads; return its id."""
+        with self.item_store.file_store.open(self.item_store.service, file) as source:
+            return self.uploads.take(visit.signed.name, source, file.size, "")
+
+    def _context(self, who: str, request: Request, *, is_administrator: bool) -> ArchiveContext:
+        return ArchiveContext(
+            who=who, say=partial(say_to, request), directory=self.directory, jobs=self.jobs,
+            indexer=partial(indexer, self.directory), is_administrator=is_administrator,
+            served=self.item_store, uploads=self.uploads,
+        )  # fmt: skip
+
+
 def archive_api(
     directory: DataDirectory,
     settings: ArchiveSettings,
@@ -260,32 +294,12 @@ def archive_api(
     uploading, data = _upload_store(directory, settings), directory.path
     giver = Giver(item_store, data, f"http://{settings.address}")
     receiver = Receiver(item_store, data, settings.largest_upload)
-    people, tokens = AccountManager(Accounts(data), tuple(Role), _moment), Tokens(data)
-    all_operations: tuple[operations.Operation[Any, Any], ...] = (*OPERATIONS, *accounts.OPERATIONS)
-    services = operations.Services(data, all_operations, jobs)
+    acting = _Acting(directory, item_store, uploading, jobs)
+    every: tuple[operations.Operation[Any, Any], ...] = (*OPERATIONS, *accounts.OPERATIONS)
+    services, tokens = operations.Services(data, every, jobs), Tokens(data)
+    people = AccountManager(Accounts(data), tuple(Role), _moment)
+    on_accounts = accounts.ActingOnAccounts(people, tokens, _moment, ARCHIVE_SCOPES)
     view = items.ItemView(catalogue, lambda: day_of(time.time()))
-
-    def context_of(call: Call) -> ArchiveContext:
-        return ArchiveContext(
-            who=call.token_name,
-            say=call.say,
-            directory=directory,
-            jobs=jobs,
-            is_administrator=call.may(Scope.ADMIN),
-            served=item_store,
-            uploads=uploading,
-        )
-
-    def accounts_of(call: Call) -> accounts.AccountContext:
-        return accounts.AccountContext(
-            who=call.token_name,
-            say=call.say,
-            people=people,
-            tokens=tokens,
-            moment=_moment,
-            scopes=ARCHIVE_SCOPES,
-        )
-
     table = (
         *view.routes(),
         *deposits.Deposits(item_store, uploading, labels).routes(),
@@ -294,8 +308,8 @@ def archive_api(
         *HandleRecords(settings, catalogue, time.time).routes(),
         *transfers.peer_routes(giver, receiver),
         imports.Imports(item_store, uploading).route(),
-        *operations.routes(OPERATIONS, context_of, services),
-        *operations.routes(accounts.OPERATIONS, accounts_of, services),
+        *operations.routes(OPERATIONS, acting.for_program, services),
+        *operations.routes(accounts.OPERATIONS, on_accounts.for_program, services),
         *more,
     )
     described, largest = openapi.routes(table, ibi.__version__), settings.largest_upload + _FORM
@@ -317,22 +331,12 @@ def _administration(
     data, uploading = directory.path, _upload_store(directory, settings)
     end_sessions = authentication.sessions.end_all
     people = AccountManager(authentication.accounts, tuple(Role), _moment, end_sessions)
-
-    def context_of(visit: PageRequest) -> ArchiveContext:
-        return ArchiveContext(
-            who=visit.signed.name, say=partial(say_to, visit.request), directory=directory, jobs=jobs,
-            served=item_store, uploads=uploading, is_administrator=visit.signed.role.may(Scope.ADMIN),
-        )  # fmt: skip
-
-    def keep(visit: PageRequest, file: StoredFile) -> str:
-        with item_store.file_store.open(item_store.service, file) as source:
-            return uploading.take(visit.signed.name, source, file.size, "")
-
+    acting = _Acting(directory, item_store, uploading, jobs)
     services = operations.Services(data, OPERATIONS, jobs)
     archive_pages = ArchivePages(
         directory,
         catalogue,
-        context_of,
+        acting.for_librarian,
         imports.Imports(item_store, uploading),
         settings.audit_days,
         _moment,
@@ -341,7 +345,9 @@ def _administration(
         **archive_pages.handlers(),
         **ItemPages(item_store, uploading, settings, labels).handlers(),
         **AccountPages(authentication, people).handlers(),
-        **OperationPages(GROUPS, context_of, services, keep).handlers(),
+        **OperationPages(
+            [(group, acting.for_librarian) for group in GROUPS], services, acting.keep
+        ).handlers(),
     }
     render, address = administration_pages.render, settings.address
     return Administration(authentication, handlers, render, forms.caller, address, page_error, forms.take)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final, NoReturn
 
@@ -18,6 +19,7 @@ from ibi.api.idempotency import Replies
 from ibi.api.jobs import Jobs
 from ibi.api.openapi import PATH
 from ibi.api.operation_pages import OperationPages
+from ibi.api.operations import OperationGroup
 from ibi.api.routes import ROOT as API
 from ibi.api.routes import Route, answer, say_to
 from ibi.http.client_address import in_networks, list_addresses
@@ -43,6 +45,7 @@ if TYPE_CHECKING:
     from ibi.accounts.sign_in import Client
     from ibi.api.routes import Call
     from ibi.http.response import Response
+    from ibi.resolver.evidence.log import Evidence
     from ibi.resolver.members.status import MemberStatus, NetworkStatus
     from ibi.resolver.service import ResolverService, Stores
     from ibi.runtime.settings import ResolverSettings
@@ -52,6 +55,34 @@ SCOPES: Final = (Scope.READ, Scope.ADMIN, Scope.RESOLVE)
 
 # A page waits so long for the event loop to report the status of the network; an overloaded loop may be late.
 _STATUS_SECONDS: Final = 5.0
+
+
+# Archives have a page for them.
+_TOKENS: Final = OperationGroup("Tokens of programs", [replace(each, page="") for each in accounts.TOKENS])
+
+
+@dataclass(frozen=True, slots=True)
+class _Acting:
+    """The contexts in which administrators and programs act on one resolver."""
+
+    data: Path
+    registrar: Registrar
+    evidence: Evidence
+    status: Callable[[], NetworkStatus]
+
+    def for_program(self, call: Call) -> ResolverContext:
+        """The context of a request under a token."""
+        return self._context(f"token {call.token_name}", call.request)
+
+    def for_administrator(self, visit: PageRequest) -> ResolverContext:
+        """The context of a form."""
+        return self._context(f"account {visit.signed.name}", visit.request)
+
+    def _context(self, who: str, request: Request) -> ResolverContext:
+        return ResolverContext(
+            who=who, say=partial(say_to, request), data=self.data, registrar=self.registrar, evidence=self.evidence,
+            status=self.status,
+        )  # fmt: skip
 
 
 class WithAdministration:
@@ -82,40 +113,21 @@ class WithAdministration:
         log = data / EVIDENCE_FILE
         alerts = OriginalsAlerts(log)
         pages = administration.AdministrationPages(registrar, alerts, self._members, log, data, evidence)
-        jobs = Jobs(data, time.time, time.monotonic)
         every: tuple[operations.Operation[Any, Any], ...] = (*OPERATIONS, *accounts.OPERATIONS)
-        services = operations.Services(data, every, jobs)
-
-        def acting(who: str, request: Request) -> ResolverContext:
-            return ResolverContext(
-                who=who, say=partial(say_to, request), data=data, registrar=registrar, evidence=evidence,
-                status=self._network_status,
-            )  # fmt: skip
-
-        def context_of(call: Call) -> ResolverContext:
-            return acting(f"token {call.token_name}", call.request)
-
-        more = OperationPages(
-            GROUPS,
-            lambda visit: acting(f"account {visit.signed.name}", visit.request),
-            services,
-            _keep_nothing,
-        )
+        services = operations.Services(data, every, Jobs(data, time.time, time.monotonic))
+        acting = _Acting(data, registrar, evidence, self._network_status)
+        tokens = Tokens(data)
+        on_accounts = accounts.ActingOnAccounts(people, tokens, _moment, SCOPES)
+        groups = [(group, acting.for_administrator) for group in GROUPS]
+        more = OperationPages([*groups, (_TOKENS, on_accounts.for_administrator)], services, _keep_nothing)
         handlers = pages.handlers() | AccountPages(authentication, people).handlers() | more.handlers()
         self._pages = Administration(
             authentication, handlers, resolver_pages.render, self._caller, now.address
         )
-        tokens = Tokens(data)
-
-        def accounts_of(call: Call) -> accounts.AccountContext:
-            return accounts.AccountContext(
-                who=call.token_name, say=call.say, people=people, tokens=tokens, moment=_moment, scopes=SCOPES
-            )
-
         self._table = (
-            *operations.routes(OPERATIONS, context_of, services),
+            *operations.routes(OPERATIONS, acting.for_program, services),
             *evidence_api.routes(log, evidence, alerts),
-            *operations.routes(accounts.OPERATIONS, accounts_of, services),
+            *operations.routes(accounts.OPERATIONS, on_accounts.for_program, services),
             Route("GET", PATH, None, self._describe, "this description", gives={"type": "object"}),
         )
         self._api = Api(self._table, tokens, LARGEST_BODY, replies=Replies(data, time.time))

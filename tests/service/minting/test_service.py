@@ -437,7 +437,7 @@ def test_a_faulty_clock_is_503_with_a_sentence_until_it_is_right(tmp_path: Path)
 
 
 @pytest.mark.proves("AMB-18")
-def test_a_lost_state_is_503_without_a_promise_and_told_once_in_the_log(
+def test_a_lost_state_is_503_without_a_promise_and_shown_once_in_the_log(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     async def work(service: Running) -> None:

@@ -2,5 +2,5 @@
 
 It never reads a request or an option: it is given fields that have been read, and the context in which it acts.
 
-Entry points: `context.ArchiveContext`, and `OPERATIONS` of each other module.
+Entry points: `context.ArchiveContext`, `listed.OPERATIONS`.
 """

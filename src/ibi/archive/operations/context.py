@@ -10,11 +10,12 @@ from typing import TYPE_CHECKING, Self
 from ibi.api.operations import OperationContext
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
     from contextlib import AbstractContextManager
 
     from ibi.api.jobs import Jobs
     from ibi.archive.api.uploads import Uploads
+    from ibi.archive.search.indexing import Indexer
     from ibi.archive.store.data_directory import DataDirectory
     from ibi.archive.store.item_store import ItemStore
     from ibi.archive.store.tables.catalogue import Catalogue
@@ -24,12 +25,14 @@ if TYPE_CHECKING:
 class ArchiveContext(OperationContext):
     """Who does an operation, and on which Archive.
 
-    `served`: the item store of the server that does it; `uploads`: those of the server, else files are paths;
-    `jobs`: those of this data directory; `is_administrator`: whether an administrator acts.
+    `served`: the item store of the server that does it; `uploads`: those of the server, else files are paths; `jobs`:
+    those of this data directory; `indexer` makes what keeps the search index, to be closed; `is_administrator`: whether
+    an administrator acts.
     """
 
     directory: DataDirectory
     jobs: Jobs
+    indexer: Callable[[Catalogue], Indexer]
     is_administrator: bool
     served: ItemStore | None = None
     uploads: Uploads | None = None

@@ -15,13 +15,13 @@ from ibi.api.routes import COUNT, TEXT, TRUTH, list_of, record, ref
 from ibi.archive.membership.joining import Resolvers
 from ibi.archive.model.handover import GiverStage
 from ibi.archive.model.item_json import write_item
+from ibi.archive.operations.peers import root_of
 from ibi.archive.preservation.status import of_giving, of_transfers
 from ibi.archive.replication.copying import Copier, refresh
 from ibi.archive.replication.giving import Giver
 from ibi.archive.replication.retiring import move_all, originals_of
 from ibi.archive.store.tables import copies
 from ibi.errors import HoldingError, IbiError
-from ibi.http.client.download import CheckedURL
 from ibi.http.response import Refusal
 from ibi.identifier.forms import parse_name
 from ibi.identifier.unwrapping import unwrap
@@ -191,10 +191,10 @@ def leave_for_good(context: ArchiveContext) -> Resolvers:
 
 def _new_peer(context: ArchiveContext, fields: RetireFields) -> str:
     """Save the token of a new peer; return its name."""
-    url = CheckedURL.parse(fields.to)
-    name = url.root.removeprefix("http://").removeprefix("https://")
+    root = root_of(fields.to)
+    name = root.removeprefix("http://").removeprefix("https://")
     with settings_lock(context.data):
-        peers = {**Peer.read_tables(context.data), name: Peer(address=url.root, token=fields.token)}
+        peers = {**Peer.read_tables(context.data), name: Peer(address=root, token=fields.token)}
         Peer.write_tables(context.data, peers)
     return name
 

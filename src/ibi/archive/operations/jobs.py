@@ -21,7 +21,8 @@ class JobFields(Fields, frozen=True):
 
 
 def all_jobs(context: ArchiveContext, _fields: NoFields) -> dict[str, Any]:
-    """Every job of the last week, the latest first."""
+    """Every job of the last week, the latest first. Raises SetupError."""
+    context.directory.settings()  # jobs of no Archive are a slip of the finger
     return {"jobs": [job_facts(each, context.say) for each in context.jobs.all()]}
 
 

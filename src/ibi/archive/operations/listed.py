@@ -5,14 +5,24 @@ from __future__ import annotations
 from typing import Any, Final
 
 from ibi.api.operations import Operation, OperationGroup
-from ibi.archive.operations import exchange, ingest, jobs, membership, packages, peers, preservation, settings
+from ibi.archive.operations import (
+    exchange,
+    ingest,
+    jobs,
+    membership,
+    packages,
+    peers,
+    preservation,
+    search,
+    settings,
+)
 from ibi.archive.operations.context import ArchiveContext
 
 GROUPS: Final = (
     OperationGroup("Networks", membership.OPERATIONS),
     OperationGroup("Settings", settings.OPERATIONS),
     OperationGroup("Other Archives", (*peers.OPERATIONS, *exchange.OPERATIONS, *ingest.OPERATIONS)),
-    OperationGroup("Preservation", preservation.OPERATIONS),
+    OperationGroup("Preservation", (*preservation.OPERATIONS, *search.OPERATIONS)),
     OperationGroup("Items for others to keep", packages.OPERATIONS),
     OperationGroup("What takes long", jobs.OPERATIONS),
 )

@@ -148,7 +148,7 @@ _JOINED: Final = record(resolver=TEXT, service=TEXT, key=TEXT, command=TEXT, war
 
 MEMBERSHIP: Final = Operation(
     "membership", "how the Archive stands at its resolvers", Scope.ADMIN, NoFields, show, "GET /membership",
-    gives=_STANDING, page="membership", version=lambda context: _version(Resolvers.read(context.data)),
+    gives=_STANDING, page="membership", command="show", version=lambda context: _version(Resolvers.read(context.data)),
 )  # fmt: skip
 JOIN: Final = Operation(
     "join", "name a resolver that the Archive takes part in", Scope.ADMIN, JoinFields, join, "POST /membership",

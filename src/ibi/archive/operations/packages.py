@@ -37,6 +37,7 @@ class BagFields(Fields, frozen=True):
     """A bag that comes in."""
 
     upload: Annotated[str, field("the bag: a zip or tar file", "file FILE", upload=True)]
+    title: Annotated[str, field("the title of the item, if the bag has none", longest=4000)] = ""
 
 
 def attest(context: ArchiveContext, fields: ItemFields) -> Document:
@@ -80,7 +81,9 @@ def write_bag_at(
 def take(context: ArchiveContext, fields: BagFields) -> dict[str, Any]:
     """Take in a BagIt bag as an item. Raises AlreadyHeld, BadItem, SetupError."""
     with context.opened(fields.upload) as path, context.item_store() as item_store:
-        return write_item(take_bag(item_store, path, context.who))
+        # Of an upload, the name of its file says nothing.
+        title = fields.title or ("BagIt" if context.uploads else path.name)
+        return write_item(take_bag(item_store, path, context.who, title=title))
 
 
 def _history(catalogue: Catalogue, holding: Holding) -> list[ItemEvent]:

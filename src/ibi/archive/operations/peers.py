@@ -8,7 +8,7 @@ from ibi.accounts.tokens import Scope
 from ibi.api.fields import Fields, NoFields, field
 from ibi.api.operations import Operation
 from ibi.api.routes import TEXT, TRUTH, list_of, record
-from ibi.errors import NotHeld
+from ibi.errors import BadField, NotHeld, PeerError
 from ibi.http.client.download import CheckedURL
 from ibi.runtime.settings import ArchiveSettings, Peer, settings_lock
 
@@ -38,8 +38,8 @@ class PeerFields(PeerName, frozen=True):
     ] = ""
 
 
-_PEER: Final = record(name=TEXT, address=TEXT, token=TRUTH)
-_PEERS: Final = record(peers=list_of(_PEER))
+_ONE: Final = record(name=TEXT, address=TEXT, token=TRUTH)
+_ALL: Final = record(peers=list_of(_ONE))
 
 
 def show(context: ArchiveContext, _fields: NoFields) -> dict[str, Any]:
@@ -49,14 +49,22 @@ def show(context: ArchiveContext, _fields: NoFields) -> dict[str, Any]:
 
 
 def save(context: ArchiveContext, fields: PeerFields) -> dict[str, Any]:
-    """Name a peer, or change one. Raises SetupError, ParseError, Conflict."""
-    address = CheckedURL.parse(fields.address).root
+    """Name a peer, or change one. Raises SetupError, BadField, Conflict."""
+    address = root_of(fields.address)
     with settings_lock(context.data):
         peers = Peer.read_tables(context.data)
         context.check_match(_facts(peers))
         peers[fields.name] = Peer(address=address, token=fields.token)
         Peer.write_tables(context.data, peers)
     return {"name": fields.name, "address": address, "token": bool(fields.token)}
+
+
+def root_of(url: str) -> str:
+    """The root URL of an Archive that somebody names. Raises BadField."""
+    try:
+        return CheckedURL.parse(url).root
+    except PeerError as error:
+        raise BadField(error.problem, **error.details) from None
 
 
 def remove(context: ArchiveContext, fields: PeerName) -> None:
@@ -76,22 +84,23 @@ def _facts(peers: dict[str, Peer]) -> dict[str, Any]:
     return {"peers": listed}
 
 
-PEERS: Final = Operation(
+LIST: Final = Operation(
     "peers",
     "the Archives that originals go to or come from",
     Scope.ADMIN,
     NoFields,
     show,
     "GET /peers",
-    gives=_PEERS,
+    gives=_ALL,
+    command="peer",
 )
-SAVE_PEER: Final = Operation(
+SAVE: Final = Operation(
     "peer", "name an Archive that originals go to or come from", Scope.ADMIN, PeerFields, save, "PUT /peers/<word>",
-    place="name", gives=_PEER,
+    place="name", gives=_ONE,
 )  # fmt: skip
-REMOVE_PEER: Final = Operation(
+REMOVE: Final = Operation(
     "forget-peer", "forget an Archive that originals go to or come from", Scope.ADMIN, PeerName, remove,
-    "DELETE /peers/<word>", place="name",
+    "DELETE /peers/<word>", place="name", command="peer",
 )  # fmt: skip
 
-OPERATIONS: Final = (PEERS, SAVE_PEER, REMOVE_PEER)
+OPERATIONS: Final = (LIST, SAVE, REMOVE)

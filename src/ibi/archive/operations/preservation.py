@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import shutil
-import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Final
 
@@ -90,7 +89,7 @@ def audit(context: ArchiveContext, fields: AuditFields) -> dict[str, Any]:
     """Read every stored file again, and compare it with its SHA-256. Raises NotHeld, SetupError."""
     context.directory.settings()
     with context.catalogue() as catalogue:
-        reading = Audit(catalogue, context.directory.file_store(), time.time)
+        reading = Audit(catalogue, context.directory.file_store(), context.directory.now)
         total, walk = _walk(catalogue, reading, fields)
         faults = []
         for result in walk:
@@ -209,7 +208,15 @@ _BACKUP: Final = record(
 )
 
 STATE: Final = Operation(
-    "state", "how the Archive is", Scope.READ, NoFields, state, "GET /state", gives=_STATE, page=""
+    "state",
+    "how the Archive is",
+    Scope.READ,
+    NoFields,
+    state,
+    "GET /state",
+    gives=_STATE,
+    page="",
+    command="show",
 )
 AUDITS: Final = Operation(
     "audits", "what audits of the stored files found", Scope.READ, NoFields, audits, "GET /audit", gives=_AUDITS,

@@ -228,7 +228,10 @@ def repair(item_store: ItemStore, name: Name, path: str, source: Path, who: str)
     staged = item_store.file_store.stage(listed.name, source)
     if staged.sha256 != listed.sha256:
         item_store.file_store.discard(staged)
-        raise BadItem("{path} is not the file that was listed: its SHA-256 is another", path=source)
+        # Not by its path: over HTTP that is one of the server's own.
+        raise BadItem(
+            "these are not the bytes of {file} that were listed: their SHA-256 is another", file=path
+        )
     staged = replace(staged, media_type=listed.media_type)
     with item_store.unit_of_work(who) as work:
         held = work.get(name)

@@ -53,8 +53,10 @@ class _Bag:
     """By algorithm: the digest of each payload file, by its path."""
 
 
-def take_bag(item_store: ItemStore, path: Path, who: str, limits: PackageLimits | None = None) -> Holding:
-    """Add the bag at a path as a new item; needs a staging session.
+def take_bag(
+    item_store: ItemStore, path: Path, who: str, limits: PackageLimits | None = None, title: str = ""
+) -> Holding:
+    """Add the bag at a path as a new item; needs a staging session. `title`: of an item whose bag has none.
 
     Raises BadItem and the errors of `deposit`; then nothing has been added.
     """
@@ -63,7 +65,7 @@ def take_bag(item_store: ItemStore, path: Path, who: str, limits: PackageLimits 
     except OSError as error:
         raise BadItem("{path} cannot be read: {reason}", path=path.name, reason=error.strerror) from None
     bag = _read_tags(package)
-    draft, names = _described(bag, path.name)
+    draft, names = _described(bag, title or path.name)
     staged: list[StoredFile] = []
     try:
         _take_payload(package, bag, names, item_store.file_store, staged)

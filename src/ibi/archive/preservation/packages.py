@@ -129,10 +129,10 @@ class Package:
         except BadItem:
             raise
         except _DAMAGED as error:
-            raise BadItem("{path} cannot be unpacked: {reason}", path=self._path.name, reason=error) from None
+            raise BadItem("the package cannot be unpacked: {reason}", reason=error) from None
         except OSError as error:
             reason = error.strerror or error
-            raise BadItem("{path} cannot be read: {reason}", path=self._path.name, reason=reason) from None
+            raise BadItem("the package cannot be read: {reason}", reason=reason) from None
 
     def _raw(self) -> Iterator[PackageMember | None]:
         """Yield every member, None for a folder."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import getpass
 import time
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from ibi.cli.common import flag
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
     from ibi.api.operations import Operation
     from ibi.archive.model.item import Holding
     from ibi.archive.operations.context import ArchiveContext
+    from ibi.archive.search.indexing import Indexer
     from ibi.archive.store.data_directory import DataDirectory
     from ibi.archive.store.tables.catalogue import Catalogue
     from ibi.cli.common import CommandGroup
@@ -59,10 +61,23 @@ def context_of(args: argparse.Namespace) -> ArchiveContext:
     from ibi.api.jobs import Jobs
     from ibi.archive.operations.context import ArchiveContext
 
+    here = directory(args)
     jobs = Jobs(args.data, time.time, time.monotonic)
     return ArchiveContext(
-        who=user_name(), say=say, noted=tell_note, directory=directory(args), jobs=jobs, is_administrator=True
+        who=user_name(),
+        say=say,
+        noted=tell_note,
+        directory=here,
+        jobs=jobs,
+        indexer=partial(_indexer, here),
+        is_administrator=True,
     )
+
+
+def _indexer(here: DataDirectory, catalogue: Catalogue) -> Indexer:
+    from ibi.app.archive import indexer  # heavy, and needed by two commands alone
+
+    return indexer(here, catalogue)
 
 
 def add_plain(actions: CommandGroup, operation: Operation[ArchiveContext, Any]) -> None:

@@ -11,8 +11,10 @@ import sys
 from contextlib import closing
 from typing import TYPE_CHECKING
 
-from ibi.cli.archive.common import directory
+from ibi.archive.operations import search as operations
+from ibi.cli.archive.common import context_of, directory
 from ibi.cli.common import Progress, argument, flag, tell, tell_line
+from ibi.cli.operations import add_operation
 from ibi.errors import IbiError
 from ibi.identifier.forms import parse_name
 from ibi.runtime.i18n import printable, say, say_count
@@ -22,8 +24,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from ibi.archive.search.search import SearchHit
-    from ibi.archive.store.data_directory import DataDirectory
-    from ibi.archive.store.tables.catalogue import Catalogue
     from ibi.archive.store.tables.usage import UsageRow
     from ibi.cli.common import CommandGroup
 
@@ -44,7 +44,7 @@ def add_search(actions: CommandGroup) -> None:
     argument(search, "--kind KIND", "of this kind only: Dissertation", default="")
     argument(search, "--page N", "further results: 2, 3, up to 50, twenty a page", default="1")
     flag(search, "--json", "one JSON object a line")
-    actions.add("index", "make the index for searching anew", _index)
+    add_operation(actions, operations.INDEX, _index)
 
 
 def _search(args: argparse.Namespace) -> int:
@@ -57,7 +57,7 @@ def _search(args: argparse.Namespace) -> int:
         raise IbiError("say what to look for: words, a person, a year, a language or a kind")
     here = directory(args)
     with here.catalogue() as catalogue:
-        _bring_up_to_date(here, catalogue)
+        _bring_up_to_date(args)
         with closing(SearchIndex(here.path)) as index:
             found = search(index, question)
         listed = hits(catalogue, found.entries)
@@ -88,27 +88,17 @@ def _line(result: SearchHit) -> str:
 
 
 def _index(args: argparse.Namespace) -> int:
-    here = directory(args)
-    with here.catalogue() as catalogue:
-        made = _bring_up_to_date(here, catalogue, anew=True)
+    made = _bring_up_to_date(args, anew=True)
     tell_line(say_count(made, "{count} item is in the index", "{count} items are in the index"))
     return 0
 
 
-def _bring_up_to_date(here: DataDirectory, catalogue: Catalogue, *, anew: bool = False) -> int:
+def _bring_up_to_date(args: argparse.Namespace, *, anew: bool = False) -> int:
     """Do what there is to do; returns how many items are in the index then. Raises SetupError."""
-    from ibi.app.archive import indexer
-    from ibi.archive.store.tables import listings
-
-    with catalogue.reading() as run:
-        items = listings.position(run).items
-    with closing(indexer(here, catalogue)) as making:
-        if anew:
-            making.anew()
-        with Progress(say("index"), items) as bar:
-            while making.portion():
-                bar.at(making.through)
-    return max(items, making.through)
+    context = context_of(args)
+    with Progress(say("index"), None) as bar:
+        context.progress = bar.at
+        return operations.bring_up_to_date(context, anew=anew)
 
 
 _STATISTICS_EPILOG = """\

@@ -1,7 +1,6 @@
-"""The evidence over the JSON interface: the log, whether it is whole, and alerts of two Originals with their evidence.
+"""The evidence over the JSON interface: the log, and alerts of two Originals with their evidence.
 
 GET /-/api/log?what=…&ibi=…&before=…&limit=…      entries, the latest first; `next` leads on
-GET /-/api/log/verify?since=NUMBER:HASH           whether every entry is as it was written
 GET /-/api/alerts?before=…                        alerts of two Originals of one item, and what the log has about each
 
 `next` leads to a byte `at` of the log: lines that are not as they were written have no number.
@@ -9,17 +8,15 @@ GET /-/api/alerts?before=…                        alerts of two Originals of o
 
 from __future__ import annotations
 
-import threading
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import urlencode
 
 from ibi.accounts.tokens import Scope
 from ibi.api.routes import ROOT, Route, answer, explained
-from ibi.errors import IbiError, ParseError
-from ibi.http.response import Refusal, link
+from ibi.errors import ParseError
+from ibi.http.response import link
 from ibi.resolver.api.openapi import COUNT, TEXT, object_schema
-from ibi.resolver.evidence.chain import Anchor
 from ibi.resolver.evidence.pages import MOST_ENTRIES, alert_facts, entry_facts, entry_filter, read_slice
 
 if TYPE_CHECKING:
@@ -32,8 +29,6 @@ if TYPE_CHECKING:
 
 _DEFAULT_ENTRIES: Final = 50
 _MOST_DIGITS: Final = 18  # digits of a number in a query
-# One at a time: to verify reads the whole log, which may take minutes and a core.
-_VERIFYING: Final = threading.Semaphore(1)
 _ENTRY: Final = object_schema(
     ["number", "moment", "what", "facts", "previous", "hash"],
     number=COUNT,
@@ -45,14 +40,6 @@ _ENTRY: Final = object_schema(
 _LOG: Final = object_schema(["entries"], entries={"type": "array", "items": _ENTRY}, unread=COUNT, next=TEXT)
 _ALERT: Final = {"type": "object", "required": ["ibi", "moment", "alert", "first", "claimants"]}
 _ALERTS: Final = object_schema(["alerts"], alerts={"type": "array", "items": _ALERT}, unread=COUNT, next=TEXT)
-_VERIFICATION: Final = object_schema(
-    ["whole", "entries", "last", "damage"],
-    whole={"type": "boolean"},
-    entries=COUNT,
-    last=TEXT,
-    damage=COUNT,
-    problem=TEXT,
-)
 _POSITION: Final = {"type": "integer", "minimum": 1, "maximum": 10**_MOST_DIGITS - 1}
 _POSITIONS: Final[dict[str, dict[str, Any]]] = {"before": _POSITION, "at": _POSITION}
 
@@ -66,10 +53,6 @@ def routes(log: Path, evidence: Evidence, alerts: OriginalsAlerts) -> tuple[Rout
         Route(
             "GET", "/log", Scope.READ, explained(handlers.log), "what was written down, the latest first", gives=_LOG,
             query=words, refusals=(422,),
-        ),
-        Route(
-            "GET", "/log/verify", Scope.ADMIN, explained(handlers.verify), "whether every entry is as it was written",
-            gives=_VERIFICATION, query={"since": TEXT}, refusals=(422,),
         ),
         Route(
             "GET", "/alerts", Scope.READ, explained(handlers.alerts), "alerts of two Originals, with their evidence",
@@ -99,26 +82,6 @@ class _EvidenceHandlers:
         words = call.query
         page = self._alerts.read(_number(words, "before"), _number(words, "at"))
         return _paged("/alerts", words, {"alerts": [alert_facts(each) for each in page.alerts]}, page)
-
-    def verify(self, call: Call, _value: Any) -> Response:
-        """Verify the whole log."""
-        since = call.query.get("since")
-        anchor = None if since is None else Anchor.parse(since)
-        if not _VERIFYING.acquire(blocking=False):
-            raise Refusal(429, IbiError("the log is being verified just now"), ("retry-after", "10"))
-        try:
-            verification = self._evidence.verify(anchor)
-        finally:
-            _VERIFYING.release()
-        result = {
-            "whole": verification.fault is None,
-            "entries": verification.entries,
-            "last": str(verification.last),
-            "damage": verification.damage,
-        }
-        if verification.fault is not None:
-            result["problem"] = call.say(verification.fault)
-        return answer(result)
 
 
 def _paged(path: str, words: dict[str, str], value: dict[str, Any], page: LogSlice | AlertsSlice) -> Response:

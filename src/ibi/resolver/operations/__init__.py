@@ -2,5 +2,5 @@
 
 It never reads a request or an option: it is given fields that have been read, and the context in which it acts.
 
-Entry points: `context.ResolverContext`, `registrations.OPERATIONS`, `settings.OPERATIONS`.
+Entry points: `context.ResolverContext`, `listed.OPERATIONS`.
 """

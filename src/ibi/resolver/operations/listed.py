@@ -5,12 +5,13 @@ from __future__ import annotations
 from typing import Any, Final
 
 from ibi.api.operations import Operation, OperationGroup
-from ibi.resolver.operations import registrations, settings
+from ibi.resolver.operations import evidence, registrations, settings
 from ibi.resolver.operations.context import ResolverContext
 
 GROUPS: Final = (
     OperationGroup("Archives", registrations.OPERATIONS),
     OperationGroup("Settings", settings.OPERATIONS),
+    OperationGroup("Evidence", evidence.OPERATIONS),
 )
 """In the order in which pages list them."""
 

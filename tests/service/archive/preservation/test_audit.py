@@ -106,7 +106,7 @@ def test_other_bytes_mend_nothing(kept: ArchiveFolder, tmp_path: Path) -> None:
     kept.path("a.txt").unlink()
     audit(kept)
     (tmp_path / "other").write_bytes(b"aaab")
-    with kept.item_store() as item_store, pytest.raises(BadItem, match="its SHA-256 is another"):
+    with kept.item_store() as item_store, pytest.raises(BadItem, match="their SHA-256 is another"):
         repair(item_store, parse_ibi(NAME), "a.txt", tmp_path / "other", WHO)
     with kept.item_store() as item_store, pytest.raises(HoldingError, match="has no file"):
         repair(item_store, parse_ibi(NAME), "x.txt", tmp_path / "other", WHO)

@@ -152,7 +152,7 @@ def test_what_was_committed_and_not_settled_is_put_right(kept: ArchiveFolder) ->
     assert kept.path("a.txt").read_bytes() == b"aaaa"
 
 
-def test_editions_in_a_circle_are_told_once(kept: ArchiveFolder) -> None:
+def test_editions_in_a_circle_are_shown_once(kept: ArchiveFolder) -> None:
     chain = {NAME: f"rep {OTHER}", LINKED: "ibip LK47B6W/362SFKH", OTHER: f"rep {LINKED}"}
     for name, following in chain.items():
         harm(kept, f"UPDATE item SET next_edition = '{following}' WHERE rep = '{name}'")  # noqa: S608 - names of ours

@@ -177,7 +177,7 @@ def test_a_setting_that_cannot_be_changes_nothing(running: AdministeredResolver,
     assert (running.data / "resolver.toml").read_bytes() == before
 
 
-def test_accounts_and_tokens_are_made_by_a_program_and_their_secrets_told_once(
+def test_accounts_and_tokens_are_made_by_a_program_and_their_secrets_shown_once(
     running: AdministeredResolver,
 ) -> None:
     made = decoded(

@@ -1,0 +1,97 @@
+"""What pages, commands and the JSON interface can do is the same set, but for what is listed here with its reason."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from ibi.api import accounts
+from ibi.api.operations import Operation
+from ibi.archive.operations import listed as of_an_archive
+from ibi.resolver.operations import listed as of_a_resolver
+from ibi.web import administration_pages, resolver_pages
+from surface.commands import leaves
+
+ARCHIVE: tuple[Operation[Any, Any], ...] = (*of_an_archive.OPERATIONS, *accounts.OPERATIONS)
+RESOLVER: tuple[Operation[Any, Any], ...] = (*of_a_resolver.OPERATIONS, *accounts.OPERATIONS)
+
+ITEMS = {
+    # (the route, the command, the page): acts whose fields are those of an item, and whose bodies are files.
+    ("POST /items", "deposit", "deposit"),
+    ("PATCH /items/<ibi>", "edit", "edit"),
+    ("DELETE /items/<ibi>", "delete", "delete"),
+    ("PUT /items/<ibi>/files/<file>", "edit", "files"),
+    ("DELETE /items/<ibi>/files/<file>", "edit", "files"),
+    ("GET /items", "list", "items"),
+    ("GET /items/<ibi>", "show", "items"),
+    ("GET /items/<ibi>/history", "show", "items"),
+    ("GET /items/<ibi>/statistics", "statistics", "statistics"),
+    ("GET /statistics", "statistics", "statistics"),
+    ("GET /search", "search", "items"),
+    ("POST /imports", "import", "import"),
+}
+COMMANDS_ALONE = {
+    "init": "makes the directory that a server then has",
+    "restore": "makes a directory from a backup, where no server is",
+    "rebuild": "needs the server to be stopped",
+    "serve": "is the server",
+    "verify": "reads a receipt offline, without an Archive",
+}
+RESOLVERS_COMMANDS_ALONE = {
+    "init": "makes the directory that a server then has",
+    "serve": "is the server",
+    "log show": "GET /log, and the page of the log",
+    "alerts": "GET /alerts, and the page of alerts",
+    "applications": "the page of applications, and GET /registrations?state=applied",
+    "export-registry": "writes a file; GET /-/registry is public",
+    "import-registry": "reads a file of the machine, under a key that a person compares",
+}
+
+
+def commands_of(service: str) -> set[str]:
+    """The commands of a service, by what follows its name."""
+    words = f"ibi {service} "
+    return {name.removeprefix(words) for name in leaves() if name.startswith(words)}
+
+
+def done_by(operations: tuple[Operation[Any, Any], ...]) -> set[str]:
+    """The commands that operations are done by."""
+    return {each.command or each.name for each in operations}
+
+
+def test_every_operation_of_an_archive_has_its_command_and_its_page() -> None:
+    pages = {*administration_pages.HEADINGS, "edit", "files", "delete"}
+    words = {f"account {word}" for word in ("add", "list", "remove", "password", "role")}
+    assert done_by(ARCHIVE) - commands_of("archive") - words == set()
+    assert {each.page for each in ARCHIVE if each.page} - pages == set()
+    assert {command for _, command, _ in ITEMS} - commands_of("archive") == set()
+    assert {page for _, _, page in ITEMS} - pages == set()
+
+
+def test_every_command_of_an_archive_is_done_over_json_and_on_pages_too() -> None:
+    known = done_by(ARCHIVE) | {command for _, command, _ in ITEMS} | COMMANDS_ALONE.keys()
+    assert commands_of("archive") - known == set()
+    assert COMMANDS_ALONE.keys() - commands_of("archive") == set()
+
+
+def test_every_command_of_a_resolver_is_done_over_json_and_on_pages_too() -> None:
+    tokens = {f"token {word}" for word in ("add", "list", "remove")}
+    known = done_by(RESOLVER) | RESOLVERS_COMMANDS_ALONE.keys() | tokens
+    assert commands_of("resolver") - known == set()
+    assert RESOLVERS_COMMANDS_ALONE.keys() - commands_of("resolver") == set()
+
+
+def test_every_operation_of_a_resolver_has_its_command_and_its_page() -> None:
+    accounts_of_people = {f"account {word}" for word in ("add", "list", "remove", "password", "role")}
+    assert (
+        done_by(RESOLVER) - commands_of("resolver") - accounts_of_people - {"token", "account role"} == set()
+    )
+    pages = {*resolver_pages.HEADINGS, "tokens"}
+    assert {each.page for each in RESOLVER if each.page} - pages == set()
+
+
+@pytest.mark.parametrize("operations", [ARCHIVE, RESOLVER], ids=["archive", "resolver"])
+def test_no_two_operations_have_one_name_or_one_route(operations: tuple[Operation[Any, Any], ...]) -> None:
+    assert len({each.name for each in operations}) == len(operations)
+    assert len({each.route for each in operations}) == len(operations)

@@ -1,0 +1,363 @@
+"""Every operation by JSON, by page and by command: the same refusals for the same bad input, the same results."""
+
+from __future__ import annotations
+
+import json
+import re
+import time
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from html import unescape
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote, urlencode
+
+import pytest
+
+from ibi.accounts.tokens import Scope, Tokens
+from ibi.api.fields import described
+from ibi.api.operations import Operation
+from ibi.archive.operations.listed import OPERATIONS
+from ibi.cli import main
+from ibi.runtime.settings import ArchiveSettings, Peer
+from support.archive.administration_fixture import AdministeredArchive, Librarian, administered_archive
+from support.archive.archive_fixture import REP, Answer
+
+BY_NAME = {each.name: each for each in OPERATIONS}
+UNKNOWN = "x.example/y/2000/01.01.00.00"
+Given = Mapping[str, str | bytes]
+
+
+@dataclass(frozen=True)
+class Came:
+    """What came of one way: the sentence of a refusal, or the result as JSON."""
+
+    refusal: str = ""
+    result: Any = None
+
+
+@dataclass
+class Ways:
+    """Three ways to one Archive."""
+
+    data: Path
+    root: Librarian
+    token: str
+    capsys: pytest.CaptureFixture[str]
+    folder: Path
+
+    def by_json(self, operation: Operation[Any, Any], given: Given, **headers: str) -> Came:
+        answer = self.asked(operation, given, **headers)
+        if answer.status >= 400:
+            return Came(json.loads(answer.body)["detail"])
+        if operation.is_long:
+            assert answer.status == 202
+            return self._ended(json.loads(answer.body))
+        kind = answer.headers.get("content-type", "")
+        return Came(result=json.loads(answer.body) if kind == "application/json" else answer.body or None)
+
+    def asked(self, operation: Operation[Any, Any], given: Given, **headers: str) -> Answer:
+        values = {
+            name: self._uploaded(text) if isinstance(text, bytes) else text for name, text in given.items()
+        }
+        path = operation.pattern
+        if operation.place:
+            path = re.sub("<[a-z]+>", quote(values.pop(operation.place), ""), path)
+        kinds = {each.name: each for each in described(operation.fields)}
+        body = None
+        if operation.method in {"GET", "DELETE"}:
+            path += f"?{urlencode(values)}" if values else ""
+        elif values:
+            body = json.dumps({name: _value(kinds[name], text) for name, text in values.items()}).encode()
+        return self.program(
+            operation.method, path, body, content_type="application/json" if body else "", **headers
+        )
+
+    def program(self, method: str, path: str, body: bytes | None = None, **headers: str) -> Answer:
+        usual = {"authorization": f"Bearer {self.token}", "accept": "", "cookie": ""}
+        return self.root.ask(method, f"/-/api{path}", body, **{**usual, **headers})
+
+    def by_page(self, operation: Operation[Any, Any], given: Given) -> Came:
+        path = f"/-/admin/do/{operation.name}"
+        if not operation.changes:
+            shown = self.root.look(f"{path}?{urlencode(given)}")
+            return Came(_problem(shown), None if shown.status >= 400 else _without_tags(shown))
+        self.root.look(path)
+        kept = [
+            (name, self.root.hidden(name))
+            for name in re.findall(
+                r'name="(was\.\w+|version)"', self.root.page.text if self.root.page else ""
+            )
+        ]
+        before = dict(kept)
+        typed = {
+            each.name: before.get(f"was.{each.name}", "")
+            for each in described(operation.fields)
+            if not each.local
+        }
+        texts = {name: text for name, text in {**typed, **given}.items() if isinstance(text, str)}
+        files = [(name, name, text) for name, text in given.items() if isinstance(text, bytes)]
+        fields = [*kept, *texts.items(), *([("sure", "yes")] if operation.warning else [])]
+        if files:
+            answer = self.root.send_files(
+                path, *((name, None, text.encode()) for name, text in fields), *files
+            )
+        else:
+            answer = self.root.send(path, *fields)
+        if answer.status == 303:
+            job = answer.headers["location"].rpartition("=")[2]
+            return self._ended(json.loads(self.program("GET", f"/jobs/{job}").body))
+        return Came(_problem(answer), None if answer.status >= 400 else _without_tags(answer))
+
+    def by_command(self, operation: Operation[Any, Any], given: Given) -> Came:
+        words: list[str] = []
+        for number, each in enumerate(described(operation.fields)):
+            text = given.get(each.name)
+            if text is None:
+                continue
+            if isinstance(text, bytes):
+                path = self.folder / f"file{number}"
+                path.write_bytes(text)
+                text = str(path)
+            option, _, shown = (each.option or f"--{each.name.replace('_', '-')} X").partition(" ")
+            words += (
+                [option, text]
+                if shown and option.startswith("-")
+                else [option if option.startswith("-") else text]
+            )
+        self.capsys.readouterr()
+        status = main(["archive", *_command(operation), "--data", str(self.data), *words])
+        printed = self.capsys.readouterr()
+        return Came("" if status == 0 else printed.err.removeprefix("ibi: ").strip(), printed.out)
+
+    def _uploaded(self, content: bytes) -> str:
+        begun = self.program("POST", "/uploads", tus_resumable="1.0.0", upload_length=str(len(content)))
+        location = begun.headers["location"].removeprefix("/-/api")
+        kind = "application/offset+octet-stream"
+        came = self.program(
+            "PATCH", location, content, tus_resumable="1.0.0", upload_offset="0", content_type=kind
+        )
+        assert came.status == 204, came.body
+        return location.rpartition("/")[2]
+
+    def _ended(self, job: dict[str, Any]) -> Came:
+        deadline = time.monotonic() + 60
+        while job["state"] == "running" and time.monotonic() < deadline:
+            time.sleep(0.05)
+            job = json.loads(self.program("GET", f"/jobs/{job['id']}").body)
+        return Came(job.get("problem", ""), job.get("result"))
+
+
+def _command(operation: Operation[Any, Any]) -> list[str]:
+    words = {"forget-peer": ["peer", "--remove"]}
+    return words.get(operation.name) or (operation.command or operation.name).split()
+
+
+def _value(info: Any, text: str) -> Any:
+    """What a program would send for what a person types."""
+    if info.is_truth:
+        return {"yes": True, "no": False}.get(text, text)
+    if info.is_number:
+        return float(text) if re.fullmatch(r"-?[0-9.]+", text) else text
+    return [text] if info.is_list else text
+
+
+def _problem(answer: Answer) -> str:
+    found = re.search(r'id="problem"[^>]*>\s*<p>([^<]*)</p>', answer.text) if answer.status >= 400 else None
+    return unescape(found[1]) if found else ""
+
+
+def _without_tags(answer: Answer) -> str:
+    return (
+        " ".join(unescape(re.sub(r"<[^>]*>", " ", answer.text)).split())
+        if answer.body[:1] == b"<"
+        else answer.text
+    )
+
+
+@pytest.fixture(scope="module")
+def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[AdministeredArchive]:
+    with administered_archive(tmp_path_factory.mktemp("ways")) as made:
+        yield made
+
+
+@pytest.fixture
+def ways(
+    served: AdministeredArchive,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> Ways:
+    monkeypatch.setenv("LANGUAGE", "en")
+    data = served.archive.data
+    tokens = Tokens(data)
+    if any(each.name == "ways" for each in tokens.all()):
+        tokens.revoke("ways")
+    token = tokens.make("ways", "2026-11-27T00:00:00Z", [Scope.ADMIN])
+    return Ways(data, served.new_browser("root"), token, capsys, tmp_path)
+
+
+BAD: list[tuple[str, Given]] = [
+    ("set", {"page_rate": "-1"}), ("set", {"page_burst": "0"}), ("set", {"address": "no host!"}),
+    ("set", {"mint_port": "70000"}), ("set", {"networks": "10.0.0.1/8"}), ("set", {"ip": "nowhere"}),
+    ("peer", {"name": "b", "address": "ftp://x"}), ("peer", {"name": "b" * 300, "address": "http://b.example"}),
+    ("forget-peer", {"name": "nothing"}), ("rotate-key", {"resolver": "http://nowhere.example"}),
+    ("audit", {"ibi": UNKNOWN}), ("audit", {"ibi": "no name"}),
+    ("repair", {"ibi": REP, "file": "nothing.txt", "upload": b"words"}),
+    ("backup", {"keep": "0"}), ("backup", {}),
+    ("attest", {"ibi": UNKNOWN}), ("attest", {"ibi": "no name"}), ("import-bag", {"upload": b"no bag"}),
+    ("refresh", {"ibi": REP}), ("refresh", {"ibi": UNKNOWN}),
+    ("harvest", {"url": "ftp://x"}), ("harvest", {"url": "http://127.0.0.1:9", "since": "yesterday"}),
+    ("retire", {"to": "nowhere"}), ("stop-job", {"id": "0" * 32}), ("job", {"id": "none"}),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("name", "given"), BAD, ids=[f"{name} {' '.join(given)}" for name, given in BAD])
+def test_bad_input_is_refused_with_one_sentence_by_every_way(ways: Ways, name: str, given: Given) -> None:
+    before = ArchiveSettings.read(ways.data)
+    operation = BY_NAME[name]
+    came = [way(operation, given) for way in (ways.by_json, ways.by_page, ways.by_command)]
+    sentences = [each.refusal[:1].lower() + each.refusal[1:] for each in came]
+    assert sentences[0]
+    assert "\n" not in sentences[0]
+    assert str(ways.data) not in sentences[0]
+    assert "Traceback" not in sentences[2]
+    # The command line knows the text that it was given, and shows it before the reason.
+    assert [sentences[1], sentences[2].removeprefix(_text_of(given))] == [sentences[0]] * 2
+    assert ArchiveSettings.read(ways.data) == before
+
+
+def _text_of(given: Given) -> str:
+    return next((f"{text}: " for text in given.values() if isinstance(text, str)), "")
+
+
+def _peers(ways: Ways) -> dict[str, Peer]:
+    return Peer.read_tables(ways.data)
+
+
+def test_a_peer_is_named_and_forgotten_by_every_way(ways: Ways) -> None:
+    for number, way in enumerate((ways.by_json, ways.by_page, ways.by_command)):
+        given = {"name": f"b{number}", "address": "http://b.example/", "token": "secret"}
+        assert way(BY_NAME["peer"], given).refusal == ""
+        assert _peers(ways)[f"b{number}"] == Peer(address="http://b.example", token="secret")
+        assert way(BY_NAME["forget-peer"], {"name": f"b{number}"}).refusal == ""
+        assert f"b{number}" not in _peers(ways)
+
+
+def test_a_setting_is_changed_by_every_way_and_no_other_with_it(ways: Ways) -> None:
+    for number, way in enumerate((ways.by_json, ways.by_page, ways.by_command), 3):
+        before = ArchiveSettings.read(ways.data)
+        assert way(BY_NAME["set"], {"page_rate": str(number), "aliases": f"a{number}.example"}).refusal == ""
+        after = ArchiveSettings.read(ways.data)
+        assert (after.page_rate, after.aliases) == (number, (f"a{number}.example",))
+        assert {name for name in before.__slots__ if getattr(before, name) != getattr(after, name)} == {
+            "page_rate",
+            "aliases",
+        }
+
+
+@pytest.mark.parametrize("name", ["audit", "check", "index"])
+def test_what_takes_long_has_one_result(ways: Ways, name: str) -> None:
+    operation = BY_NAME[name]
+    over_json, on_page = ways.by_json(operation, {}), ways.by_page(operation, {})
+    assert over_json.refusal == on_page.refusal == ""
+    assert over_json.result == on_page.result
+    typed = ways.by_command(operation, {})
+    assert typed.refusal == ""
+    if name == "audit":
+        assert f"{over_json.result['files']} files read, 0 faults" in str(typed.result)
+    if name == "check":
+        assert over_json.result == {"differences": [], "open": 0}
+
+
+def test_backups_are_made_by_every_way_into_the_folder_of_the_settings(ways: Ways) -> None:
+    folder = ways.folder / "backups"
+    assert ways.by_command(BY_NAME["set"], {"backup_folder": str(folder)}).refusal == ""
+    time.sleep(1.2)  # a running server follows within a second
+    made = set()
+    for way in (ways.by_json, ways.by_page, ways.by_command):
+        assert way(BY_NAME["backup"], {"verify": "yes"} if way != ways.by_command else {}).refusal == ""
+        time.sleep(1.1)  # a backup is named after its second
+        listed = ways.by_json(BY_NAME["backups"], {}).result["backups"]
+        made.add(len(listed))
+    assert made == {1, 2, 3}
+    assert ways.by_command(BY_NAME["set"], {"backup_folder": ""}).refusal == ""
+
+
+def test_over_http_nothing_on_the_machine_is_named(ways: Ways) -> None:
+    for name, given in (("set", {"geo_database": "/etc/passwd"}), ("backup", {"to": "somewhere"})):
+        assert "command line" in ways.by_json(BY_NAME[name], given).refusal
+        page = ways.root.look(f"/-/admin/do/{name}")
+        assert f'name="{next(iter(given))}"' not in page.text
+
+
+def test_an_item_goes_out_as_a_bag_and_as_a_receipt(ways: Ways) -> None:
+    for name in ("attest", "export"):
+        over_json = ways.asked(BY_NAME[name], {"ibi": REP})
+        on_page = ways.root.look(f"/-/admin/do/{name}?ibi={quote(REP)}")
+        assert over_json.status == on_page.status == 200
+        assert over_json.headers["content-disposition"] == on_page.headers["content-disposition"]
+        assert over_json.headers["content-type"] == on_page.headers["content-type"]
+    assert (
+        json.loads(ways.by_command(BY_NAME["attest"], {"ibi": REP}).result)["receipt"]["kind"]
+        == "ibi receipt"
+    )
+    assert list((ways.data / "staging").iterdir()) == []
+
+
+def test_a_request_is_done_once_for_its_key(ways: Ways) -> None:
+    given = {"name": "once", "address": "http://once.example"}
+    first = ways.asked(BY_NAME["peer"], given, idempotency_key="k1")
+    assert ways.by_json(BY_NAME["forget-peer"], {"name": "once"}).refusal == ""
+    again = ways.asked(BY_NAME["peer"], given, idempotency_key="k1")
+    assert (first.status, first.body) == (again.status, again.body)
+    assert "once" not in _peers(ways)  # it was not done again
+    other = ways.asked(BY_NAME["peer"], {**given, "token": "t"}, idempotency_key="k1")
+    assert other.status == 422
+    # What was refused may come again, mended.
+    bad = ways.asked(BY_NAME["peer"], {"name": "once", "address": "ftp://x"}, idempotency_key="k2")
+    assert bad.status == 422
+    assert ways.asked(BY_NAME["peer"], given, idempotency_key="k2").status == 200
+    assert ways.program("POST", "/tokens", b'{"name": "two", "scopes": ["read"]}', content_type="application/json",
+                        idempotency_key="k3").status == 201  # fmt: skip
+    told = ways.program("POST", "/tokens", b'{"name": "two", "scopes": ["read"]}', content_type="application/json",
+                        idempotency_key="k3")  # fmt: skip
+    assert told.status == 409
+    assert "not told again" in json.loads(told.body)["detail"]
+    kept = b"".join(path.read_bytes() for path in (ways.data / "replies").glob("*.json"))
+    assert b"ibi_" not in kept
+
+
+CONDITIONAL = [each for each in OPERATIONS if each.changes]
+
+
+@pytest.mark.parametrize("operation", CONDITIONAL, ids=[each.name for each in CONDITIONAL])
+def test_nothing_is_changed_that_has_changed_meanwhile(ways: Ways, operation: Operation[Any, Any]) -> None:
+    given: dict[str, str] = {
+        "name": "b", "address": "http://b.example", "resolver": "http://127.0.0.1:9", "switched_on": "no",
+        "page_rate": "9", "ibi": REP, "file": "a.txt", "upload": "0" * 32, "url": "http://127.0.0.1:9",
+        "to": "b", "transfer": "0" * 32, "id": "0" * 32,
+    }  # fmt: skip
+    names = {each.name for each in described(operation.fields)}
+    wanted = {name: text for name, text in given.items() if name in names and (name != "ip")}
+    if operation.name == "set":
+        wanted = {"page_rate": "9"}
+    if operation.name == "backup":
+        wanted = {}
+    before = [(path.name, path.read_bytes()) for path in sorted(ways.data.glob("*.toml"))]
+    answer = ways.asked(operation, wanted, if_match='"of another time"')
+    assert answer.status == 412, answer.text
+    assert [(path.name, path.read_bytes()) for path in sorted(ways.data.glob("*.toml"))] == before
+
+
+def test_what_has_not_changed_is_changed(ways: Ways) -> None:
+    for path, name, given in (
+        ("/settings", "set", {"page_rate": "11"}),
+        ("/peers", "peer", {"name": "c", "address": "http://c.example"}),
+        ("/membership", "switch", {"switched_on": "yes"}),
+    ):
+        etag = ways.program("GET", path).headers["etag"]
+        assert ways.asked(BY_NAME[name], given, if_match=etag).status == 200
+        if name != "switch":
+            assert ways.asked(BY_NAME[name], given, if_match=etag).status == 412
+    assert ways.by_json(BY_NAME["forget-peer"], {"name": "c"}).refusal == ""
