@@ -35,13 +35,14 @@ ERRORS = {
     if isinstance(kind, type) and issubclass(kind, errors.IbiError)
 }
 SAYERS = {"say", "tell", "_", "setup_errors"}
-OPERATIONS = {"Operation": 1, "OperationGroup": 0, "field": 0, "number_field": 0}
-"""What an operation, a group of them and its fields are made by, and which of the arguments is a sentence."""
+OPERATIONS = {"Operation": 1, "OperationGroup": 0, "field": 0, "number_field": 0, "ItemField": 6}
+"""What an operation, a group of them, its fields and those of an item are made by, and which of the arguments is a sentence."""
 FINDINGS = {"ok", "warning", "fault", "not_proven"}
 """What makes a finding of the doctor: of its name, a sentence or an error, and a remedy."""
 
 PASSED_ON = frozenset(
-    "api/dispatch.py api/routes.py app/doctor/__init__.py app/doctor/doctor.py app/doctor/machine.py "
+    "api/dispatch.py api/jobs.py api/operation_pages.py api/routes.py archive/operations/peers.py cli/operations.py "
+    "resolver/operations/registrations.py app/doctor/__init__.py app/doctor/doctor.py app/doctor/machine.py "
     "app/doctor/reach.py app/doctor/stores.py archive/preservation/audit.py "
     "archive/preservation/check.py archive/preservation/status.py "
     "archive/pages/responses.py archive/store/tables/rows.py cli/__init__.py cli/archive/exchange.py cli/common.py "
@@ -235,7 +236,7 @@ def _messages(call: ast.Call) -> list[ast.expr]:
     name = call.func.id if isinstance(call.func, ast.Name) else getattr(call.func, "attr", "")
     if name in FINDINGS and isinstance(call.func, ast.Name):
         return call.args[1:]
-    if name in OPERATIONS and call.args:
+    if name in OPERATIONS and len(call.args) > OPERATIONS[name]:
         return [call.args[OPERATIONS[name]], *(k.value for k in call.keywords if k.arg == "warning")]
     if name not in ERRORS and not (name in SAYERS and isinstance(call.func, ast.Name)):
         return []

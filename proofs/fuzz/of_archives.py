@@ -17,7 +17,8 @@ from ibi.archive.ingest.sources.records import read_json_lines
 from ibi.archive.ingest.sources.table import read_table
 from ibi.archive.model.file_names import check_names, file_parts
 from ibi.archive.model.item import read_dublin_core, write_oai_dc
-from ibi.archive.model.item_json import read_facts, read_item, read_line, read_mapping
+from ibi.archive.model.item_fields import read_mapping
+from ibi.archive.model.item_json import read_facts, read_item, read_line
 from ibi.archive.model.record_values import doi_address, language_of, names_in, web_address
 from ibi.archive.preservation.bag_ingest import _described, _read_tags
 from ibi.archive.preservation.packages import Package, PackageLimits

@@ -10,6 +10,7 @@ from ibi.accounts.tokens import Scope
 from ibi.api import operation_pages
 from ibi.archive.admin import item_pages, overview
 from ibi.archive.model.item import Access
+from ibi.archive.model.item_fields import EDITED
 from ibi.archive.preservation.status import STANDINGS
 from ibi.runtime import i18n
 from ibi.web.archive_pages import ELEMENT_NAMES
@@ -108,18 +109,7 @@ ACCESS: Final = {
 }
 """Who may have the data of an item, as a librarian chooses it."""
 
-FIELD_NAMES: Final = {
-    "language": "Language of the item",
-    "url": "Address of the item elsewhere",
-    "target": "File that is shown first",
-    "access": "Who may have the files",
-    "embargo": "End of the embargo",
-    "rights": "What may be done with it",
-    "licence": "Licence",
-    "contenttype": "Content",
-    "transferable": "The original may go to another Archive",
-    "file_list_public": "Readers see the list of files",
-}
+FIELD_NAMES: Final = {each.name: each.label for each in EDITED if each.label}
 """What the form calls its fields, besides the elements of Dublin Core."""
 
 SCOPES: Final = {
@@ -188,6 +178,7 @@ def render(frame: Layout, language: str) -> bytes:
         titled=lambda holding: short_title(holding, language),
         element_names=ELEMENT_NAMES,
         field_names=FIELD_NAMES,
+        form_fields=[(each.name, each.form.value) for each in EDITED if each.label],
         access_words={each.value: words for each, words in ACCESS.items()},
         scope_words={each.value: words for each, words in SCOPES.items()},
         role_words=ROLES,

@@ -16,6 +16,7 @@ from ibi.archive.admin.forms import call
 from ibi.archive.api.deposits import LONGEST_REASON, Deposits
 from ibi.archive.api.received_files import keep_on_database_error, release_listed
 from ibi.archive.model.item import ELEMENTS
+from ibi.archive.model.item_fields import EDITED, FormKind
 from ibi.archive.model.item_json import write_item
 from ibi.archive.store.deposit import edit, remove
 from ibi.archive.store.tables import copies, history
@@ -38,9 +39,9 @@ if TYPE_CHECKING:
     Values = Mapping[str, Sequence[tuple[str, str]]]
 
 
-TEXTS: Final = ("language", "url", "target", "access", "embargo", "rights", "licence", "contenttype")
+TEXTS: Final = tuple(each.name for each in EDITED if each.form not in {FormKind.NONE, FormKind.TRUTH})
 """Fields of one text; empty ones are left out."""
-TRUTHS: Final = ("transferable", "file_list_public")
+TRUTHS: Final = tuple(each.name for each in EDITED if each.form is FormKind.TRUTH)
 """Fields that are true by default: "yes" or "no"."""
 FIELDS: Final = (*TEXTS, *TRUTHS, "metadata")
 """The facts of an item that the form edits."""

@@ -40,7 +40,8 @@ from ibi.archive.api.received_files import (
     staged_files,
 )
 from ibi.archive.model.item import Holding
-from ibi.archive.model.item_json import read_item, read_mapping, read_text
+from ibi.archive.model.item_fields import ITEM_FIELDS, read_mapping, read_text
+from ibi.archive.model.item_json import read_item
 from ibi.archive.store.deposit import ItemPlacement, deposit, edit, labels_needed, remove
 from ibi.archive.store.tables import history
 from ibi.errors import AlreadyHeld, BadItem, Conflict, IbiError, NotHeld
@@ -73,7 +74,7 @@ _DIGITS: Final = 32
 
 RELATIONS: Final = ("edition_of", "translation_of", "metadata_of")
 """The fields that relate a new item to others."""
-FOR_ADMINISTRATORS: Final = ("rep", "ibip", "aliases", "state", "timestamp", "reason")
+FOR_ADMINISTRATORS: Final = ("rep", "ibip", "timestamp", *(each.name for each in ITEM_FIELDS if each.own))
 """What only an administrator may choose for a new item: other depositors get a new, unique label."""
 
 

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from ibi.api.openapi import IBI, PATH, document, paths, status_response
 from ibi.api.routes import COUNT, MOMENT, TEXT, TRUTH, Route, answer, list_of, record
+from ibi.archive.model.item_fields import EDITED, ITEM_FIELDS
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -19,41 +20,16 @@ if TYPE_CHECKING:
 
 
 _TEXTS: Final = {"type": "object", "additionalProperties": TEXT}
-_STATEMENT: Final = {
-    "oneOf": [TEXT, record("lang", value=TEXT, lang=TEXT) | {"additionalProperties": False}],
-}
 _FILE: Final = record(size=COUNT, sha256={"type": "string", "pattern": "^[0-9a-f]{64}$"}, type=TEXT)
 
-# What can be edited.
-_FACTS: Final[dict[str, Any]] = {
-    "contenttype": {"enum": ["Data", "Metadata"]},
-    "language": {"type": "string", "pattern": "^[A-Za-z]{2}(-[A-Za-z]{2})?$"},
-    "transferable": TRUTH,
-    "url": {"type": "string", "format": "uri"},
-    "target": TEXT,
-    "file_list_public": TRUTH,
-    "next_edition": TEXT,
-    "translations": _TEXTS,
-    "metadata_item": TEXT,
-    "metadata": {
-        "type": "object",
-        "additionalProperties": {"oneOf": [TEXT, list_of(_STATEMENT)]},
-    },
-    "formats": _TEXTS,
-    "access": {"enum": ["open", "embargoed", "restricted", "closed"]},
-    "embargo": {"type": "string", "format": "date"},
-    "rights": TEXT,
-    "licence": {"type": "string", "format": "uri"},
-}
+_FACTS: Final = {each.name: each.schema for each in EDITED}
 # What is the item's from its beginning on, and may be given by an administrator.
 _OWN: Final[dict[str, Any]] = {
     "rep": TEXT,
     "ibip": TEXT,
-    "aliases": list_of(TEXT),
     "key": {"type": "string", "maxLength": 512},
-    "state": {"enum": ["Original", "Copy", "Deleted"]},
     "timestamp": MOMENT,
-    "reason": TEXT,
+    **{each.name: each.schema for each in ITEM_FIELDS if each.own},
 }
 _HISTORY: Final = list_of(record(moment=MOMENT, who=TEXT, what=TEXT, detail={"type": "object"}))
 _COPY: Final = {

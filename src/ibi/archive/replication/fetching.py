@@ -50,7 +50,7 @@ NOT_MODIFIED: Final = 304
 _OK, _GONE = 200, 410
 _PASSING: Final = frozenset({408, 425, 429})
 _ITS_FAULT: Final = 500
-_TAKEN: Final = (FACTS - {"reason"}) | {"rep", "ibip", "timestamp"}
+TAKEN: Final = (FACTS - {"reason"}) | {"rep", "ibip", "timestamp"}
 """The fields of a description that the copy gets. Its key is left out: it belongs to the depositor over there."""
 
 
@@ -182,7 +182,7 @@ def _described(value: Mapping[str, Any]) -> Holding:
     if not isinstance(manifest, dict) or len(manifest) > _MOST_FILES:
         raise HoldingError("its files are no list of files")
     files = tuple(_file(name, manifest[name]) for name in sorted(manifest))
-    facts = {field: value[field] for field in _TAKEN if field in value}
+    facts = {field: value[field] for field in TAKEN if field in value}
     draft = read_item({**facts, "files": {file.name: file.sha256 for file in files}})
     if draft.forms is None or draft.timestamp is None:
         raise HoldingError("it lacks a name or a timestamp")

@@ -8,6 +8,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from ibi.archive.model.item_fields import ITEM_FIELDS
 from ibi.archive.operations import ingest
 from ibi.cli.archive.common import context_of, directory, user_name
 from ibi.cli.common import Progress, argument, flag, tell, tell_line
@@ -22,30 +23,16 @@ if TYPE_CHECKING:
     from ibi.archive.ingest.batch import RefusedRecord
     from ibi.cli.common import CommandGroup
 
-_FIELDS = """\
+_FIELDS = f"""\
 FILE is JSON lines, BibTeX (.bib), RIS (.ris) or CSV (.csv, .tsv), told by the end of its name.
 
 JSON lines: one JSON object a line. All fields are optional:
 
   rep, ibip            the names; without any, the item is given both
-  aliases              list of older opaque ids of the same item
   key                  your own key for an item without names: it is not named twice
-  state                Original (default), Copy or Deleted
-  contenttype          Data (default) or Metadata
   timestamp            such as 2009-07-21T13:23:45Z (default: now)
-  language             such as en or pt-BR
-  transferable         true (default) or false
-  url                  a linked item: where it lives
-  files, target        {"name": "path relative to FILE"}, names percent-encoded; the one served by default
-  file_list_public     true (default) or false
-  next_edition         IBI of the next edition
-  translations         {"pt": IBI}; "" where the language is not stated
-  metadata_item        IBI of the item that is this one's metadata
-  metadata             Dublin Core: {"title": ["...", {"value": "...", "lang": "pt"}]}
-  formats              {"oai_dc": URL}: where the metadata lie in a format; on the item that is the metadata
-  access, embargo      open (default), embargoed, restricted or closed; the day on which an embargo ends
-  rights, licence      what may be done with it; URL of a licence
-  reason               why a removed item was removed
+  files                {{"name": "path relative to FILE"}}, names percent-encoded
+{chr(10).join(f"  {each.name:<20} {each.meaning}" for each in ITEM_FIELDS)}
 
 BibTeX: url, or else doi, is where the item lives; an IBI in ibi, rep, repository, ibip or identifier is its name,
 otherwise the citation key is its key. All else becomes Dublin Core.

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
 from ibi.api.fields import read_texts
+from ibi.archive.model.item_fields import EDITED
 from ibi.archive.model.item_json import read_item, write_item
 from ibi.archive.operations.exchange import CopyFields
 from ibi.cli.archive.common import directory, held, user_name
@@ -80,15 +81,9 @@ def _add_deposit(actions: CommandGroup) -> None:
 
 def _add_facts(parser: argparse.ArgumentParser) -> None:
     argument(parser, "--title", "its title")
-    argument(parser, "--language TAG", "such as en or pt-BR")
-    argument(parser, "--access", "who may have it", choices=("open", "embargoed", "restricted", "closed"))
-    argument(
-        parser,
-        "--embargo DAY",
-        "the day on which it becomes open, withheld from all readers before: 2027-01-31",
-    )
-    argument(parser, "--rights TEXT", "what may be done with it")
-    argument(parser, "--licence URL", "the URL of its licence")
+    for each in EDITED:
+        if each.option:
+            argument(parser, each.option, each.meaning, choices=each.schema.get("enum"))
     argument(parser, "--field NAME=VALUE", "any other fact; may be repeated", action="append", default=[])
 
 
@@ -111,9 +106,9 @@ def _facts(args: argparse.Namespace) -> dict[str, Any]:
         metadata.setdefault("title", []).insert(0, _plain(args.title))
     if metadata:
         value["metadata"] = metadata
-    for name in ("language", "access", "embargo", "rights", "licence"):
-        if getattr(args, name) is not None:
-            value[name] = getattr(args, name)
+    for each in EDITED:
+        if each.option and getattr(args, each.name) is not None:
+            value[each.name] = getattr(args, each.name)
     if args.embargo is not None and args.access is None:
         value["access"] = "embargoed"
     return value

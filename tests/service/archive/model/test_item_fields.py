@@ -1,0 +1,138 @@
+"""Each field of an item, defined once, comes through everything that keeps, gives, copies and shows items."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ibi.accounts.layout import Form
+from ibi.archive.admin.item_pages import item_from_form
+from ibi.archive.api.openapi import SCHEMAS
+from ibi.archive.model.item import Holding
+from ibi.archive.model.item_fields import BY_NAME, EDITED, ITEM_FIELDS, FormKind
+from ibi.archive.model.item_json import read_item, usual_facts, write_item
+from ibi.archive.replication.fetching import TAKEN
+from ibi.cli.archive import importing
+from support.archive.archive_fixture import NewArchive
+
+NAME = "a.example/b/2020/01.01.00.00"
+OTHER = "a.example/b/2021/02.02.00.00"
+BY_THEMSELVES = {"forms", "number", "key", "timestamp", "files"}
+"""Attributes that are no facts of the item, or read together with others."""
+
+SAMPLES: dict[str, Any] = {
+    "aliases": ["6RPa7umaZ/UaJFT"],
+    "state": "Copy",
+    "contenttype": "Metadata",
+    "language": "pt-BR",
+    "transferable": False,
+    "url": "http://elsewhere.example/x",
+    "target": "a.txt",
+    "file_list_public": False,
+    "next_edition": OTHER,
+    "translations": {"pt": OTHER},
+    "metadata_item": OTHER,
+    "metadata": {"title": ["A title", {"value": "Um título", "lang": "pt"}]},
+    "formats": {"oai_dc": "http://elsewhere.example/dc.xml"},
+    "access": "closed",
+    "embargo": "2031-01-31",
+    "rights": "Some rights",
+    "licence": "https://creativecommons.org/licenses/by/4.0/",
+    "reason": "By mistake",
+}
+"""A value of each field that is not the usual one; a field that is missing here makes the tests fail."""
+WITH: dict[str, dict[str, Any]] = {
+    "target": {"files": {"a.txt": "a.txt"}},
+    "embargo": {"access": "embargoed"},
+    "reason": {"state": "Deleted"},
+}
+"""What a field needs besides."""
+
+EACH = pytest.mark.parametrize("name", [each.name for each in ITEM_FIELDS])
+
+
+def described(name: str) -> dict[str, Any]:
+    """An item with this field."""
+    return {"rep": NAME, "timestamp": "2020-01-01T00:00:00Z", **WITH.get(name, {}), name: SAMPLES[name]}
+
+
+def holding_of(value: Mapping[str, Any]) -> Holding:
+    """The item as it would be held, without its files."""
+    draft = read_item(value)
+    assert draft.forms is not None
+    return draft.holding(draft.forms, "2020-01-01T00:00:00Z")
+
+
+def test_every_attribute_of_an_item_is_a_field_and_the_other_way_round() -> None:
+    attributes = {each.name for each in dataclasses.fields(Holding)} - BY_THEMSELVES
+    assert sorted(each.attribute for each in ITEM_FIELDS) == sorted(attributes)
+    assert SAMPLES.keys() == BY_NAME.keys()
+
+
+@EACH
+def test_what_is_written_is_read_again(name: str) -> None:
+    field = BY_NAME[name]
+    holding = holding_of(described(name))
+    assert getattr(holding, field.attribute) != usual_facts([name])[field.attribute]
+    assert write_item(holding)[name] == SAMPLES[name]
+
+
+@EACH
+def test_the_catalogue_keeps_it(archive: NewArchive, name: str) -> None:
+    holding = holding_of(described(name))
+    archive.catalogue.put(holding)
+    kept = archive.catalogue.holding(holding.forms.main)
+    assert kept is not None
+    assert getattr(kept, BY_NAME[name].attribute) == getattr(holding, BY_NAME[name].attribute)
+
+
+@EACH
+def test_a_copy_has_it(name: str) -> None:
+    if BY_NAME[name].attribute == "reason":  # a removed item has no copies
+        return
+    assert name in TAKEN
+
+
+@EACH
+def test_programs_are_told_of_it(name: str) -> None:
+    assert SCHEMAS["item"]["properties"][name] == BY_NAME[name].schema
+    assert name in SCHEMAS["deposit"]["properties"]
+    assert (name in SCHEMAS["edit"]["properties"]) is not BY_NAME[name].own
+
+
+@EACH
+def test_documents_and_the_help_of_imports_tell_of_it(name: str) -> None:
+    root = Path(__file__).parents[4]
+    assert f"`{name}`" in (root / "docs" / "reference" / "formats.md").read_text(encoding="utf-8")
+    assert f"\n  {name:<20} {BY_NAME[name].meaning}" in importing._FIELDS
+
+
+@pytest.mark.parametrize("name", [each.name for each in EDITED if each.form is not FormKind.NONE])
+def test_a_form_that_has_it_gives_it(name: str) -> None:
+    typed = "no" if BY_NAME[name].form is FormKind.TRUTH else str(SAMPLES[name])
+    assert item_from_form(Form([(name, typed)]))[name] == SAMPLES[name]
+    assert BY_NAME[name].label
+
+
+def test_the_form_of_the_administration_asks_for_each(archive: NewArchive) -> None:
+    from ibi.accounts.layout import Layout
+    from ibi.archive.admin.item_pages import ItemFormPage
+    from ibi.web.administration_pages import render
+
+    page = render(Layout(ItemFormPage({})), "en").decode()
+    asked = [each for each in EDITED if each.form is not FormKind.NONE and each.name != "target"]
+    assert [each.name for each in asked if f'name="{each.name}"' not in page] == []
+    assert all(page.count(f'name="{each.name}"') == 1 for each in asked)
+    assert archive.catalogue.count() >= 1
+
+
+def test_an_item_with_all_of_them_is_one_line() -> None:
+    value = described("rights") | {
+        name: SAMPLES[name] for name in ("language", "licence", "metadata", "transferable")
+    }
+    assert json.loads(json.dumps(write_item(holding_of(value)))) == value
