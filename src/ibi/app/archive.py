@@ -113,17 +113,13 @@ def archive_service(
     app = ReloadingApp(watched.current, partial(_request_handling, directory, trusted, workers, names, jobs))
     catalogue = directory.open_catalogue()
     memberships, notifier = _memberships(watched, catalogue, names)
-    # Apart from each other: a transfer must not wait for an audit, which may take hours.
-    transferring, duties = (
-        _following(watched, partial(tasks, directory, catalogue, names))
-        for tasks in (_transfer_tasks, _duties)
-    )
+    tasks = _following_tasks(watched, directory, catalogue, names)
 
     async def started() -> None:
         # Apart from the other duties: what was deposited must be found within seconds, not after an audit.
         listed = [indexer(directory, catalogue).duty()]
-        loops = (memberships, notifier, transferring, duties, PeriodicTasks(lambda: listed))
-        await asyncio.gather(*(each.run() for each in loops))
+        running = [each.run() for each in (*tasks, PeriodicTasks(lambda: listed))]
+        await asyncio.gather(memberships.run(), notifier.run(), *running)
 
     async def close() -> None:
         await memberships.close()
@@ -142,6 +138,15 @@ def archive_service(
         proxies=lambda: (*watched.current().settings.trusted_proxies, *trusted),
         at_once=lambda method, target, head, peer: app.current().at_once(method, target, head, peer),
     )
+
+
+def _following_tasks(
+    watched: WatchedArchiveSettings, directory: DataDirectory, catalogue: Catalogue, names: Names | None
+) -> list[PeriodicTasks]:
+    """Make the hand-overs and the duties of the first process, which follow the settings."""
+    # Apart from each other: a hand-over must not wait for an audit, which may take hours.
+    each_of = (_transfer_tasks, _duties)
+    return [_following(watched, partial(tasks, directory, catalogue, names)) for tasks in each_of]
 
 
 def _following(

@@ -60,7 +60,7 @@ def save(context: ArchiveContext, fields: PeerFields) -> dict[str, Any]:
 
 
 def root_of(url: str) -> str:
-    """The root URL of an Archive that somebody names. Raises BadField."""
+    """The root URL of an Archive. Raises BadField."""
     try:
         return CheckedURL.parse(url).root
     except PeerError as error:

@@ -17,8 +17,8 @@ from ibi.archive.model.item import Holding
 from ibi.archive.model.item_fields import BY_NAME, EDITED, ITEM_FIELDS, FormKind
 from ibi.archive.model.item_json import read_item, usual_facts, write_item
 from ibi.archive.replication.fetching import TAKEN
-from ibi.cli.archive import importing
 from support.archive.archive_fixture import NewArchive
+from surface.commands import parsers
 
 NAME = "a.example/b/2020/01.01.00.00"
 OTHER = "a.example/b/2021/02.02.00.00"
@@ -109,7 +109,7 @@ def test_programs_are_told_of_it(name: str) -> None:
 def test_documents_and_the_help_of_imports_tell_of_it(name: str) -> None:
     root = Path(__file__).parents[4]
     assert f"`{name}`" in (root / "docs" / "reference" / "formats.md").read_text(encoding="utf-8")
-    assert f"\n  {name:<20} {BY_NAME[name].meaning}" in importing._FIELDS
+    assert f"  {name:<20} {BY_NAME[name].meaning}\n" in parsers()["ibi archive import"].format_help()
 
 
 @pytest.mark.parametrize("name", [each.name for each in EDITED if each.form is not FormKind.NONE])
@@ -125,9 +125,9 @@ def test_the_form_of_the_administration_asks_for_each(archive: NewArchive) -> No
     from ibi.web.administration_pages import render
 
     page = render(Layout(ItemFormPage({})), "en").decode()
-    asked = [each for each in EDITED if each.form is not FormKind.NONE and each.name != "target"]
-    assert [each.name for each in asked if f'name="{each.name}"' not in page] == []
-    assert all(page.count(f'name="{each.name}"') == 1 for each in asked)
+    fields = [each for each in EDITED if each.form is not FormKind.NONE and each.name != "target"]
+    assert [each.name for each in fields if f'name="{each.name}"' not in page] == []
+    assert all(page.count(f'name="{each.name}"') == 1 for each in fields)
     assert archive.catalogue.count() >= 1
 
 

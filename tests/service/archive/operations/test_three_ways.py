@@ -47,7 +47,7 @@ class Ways:
     folder: Path
 
     def by_json(self, operation: Operation[Any, Any], given: Given, **headers: str) -> Came:
-        answer = self.asked(operation, given, **headers)
+        answer = self.request(operation, given, **headers)
         if answer.status >= 400:
             return Came(json.loads(answer.body)["detail"])
         if operation.is_long:
@@ -56,7 +56,7 @@ class Ways:
         kind = answer.headers.get("content-type", "")
         return Came(result=json.loads(answer.body) if kind == "application/json" else answer.body or None)
 
-    def asked(self, operation: Operation[Any, Any], given: Given, **headers: str) -> Answer:
+    def request(self, operation: Operation[Any, Any], given: Given, **headers: str) -> Answer:
         values = {
             name: self._uploaded(text) if isinstance(text, bytes) else text for name, text in given.items()
         }
@@ -293,7 +293,7 @@ def test_over_http_nothing_on_the_machine_is_named(ways: Ways) -> None:
 
 def test_an_item_goes_out_as_a_bag_and_as_a_receipt(ways: Ways) -> None:
     for name in ("attest", "export"):
-        over_json = ways.asked(BY_NAME[name], {"ibi": REP})
+        over_json = ways.request(BY_NAME[name], {"ibi": REP})
         on_page = ways.root.look(f"/-/admin/do/{name}?ibi={quote(REP)}")
         assert over_json.status == on_page.status == 200
         assert over_json.headers["content-disposition"] == on_page.headers["content-disposition"]
@@ -307,23 +307,23 @@ def test_an_item_goes_out_as_a_bag_and_as_a_receipt(ways: Ways) -> None:
 
 def test_a_request_is_done_once_for_its_key(ways: Ways) -> None:
     given = {"name": "once", "address": "http://once.example"}
-    first = ways.asked(BY_NAME["peer"], given, idempotency_key="k1")
+    first = ways.request(BY_NAME["peer"], given, idempotency_key="k1")
     assert ways.by_json(BY_NAME["forget-peer"], {"name": "once"}).refusal == ""
-    again = ways.asked(BY_NAME["peer"], given, idempotency_key="k1")
+    again = ways.request(BY_NAME["peer"], given, idempotency_key="k1")
     assert (first.status, first.body) == (again.status, again.body)
     assert "once" not in _peers(ways)  # it was not done again
-    other = ways.asked(BY_NAME["peer"], {**given, "token": "t"}, idempotency_key="k1")
+    other = ways.request(BY_NAME["peer"], {**given, "token": "t"}, idempotency_key="k1")
     assert other.status == 422
     # What was refused may come again, mended.
-    bad = ways.asked(BY_NAME["peer"], {"name": "once", "address": "ftp://x"}, idempotency_key="k2")
+    bad = ways.request(BY_NAME["peer"], {"name": "once", "address": "ftp://x"}, idempotency_key="k2")
     assert bad.status == 422
-    assert ways.asked(BY_NAME["peer"], given, idempotency_key="k2").status == 200
+    assert ways.request(BY_NAME["peer"], given, idempotency_key="k2").status == 200
     assert ways.program("POST", "/tokens", b'{"name": "two", "scopes": ["read"]}', content_type="application/json",
                         idempotency_key="k3").status == 201  # fmt: skip
-    told = ways.program("POST", "/tokens", b'{"name": "two", "scopes": ["read"]}', content_type="application/json",
+    again = ways.program("POST", "/tokens", b'{"name": "two", "scopes": ["read"]}', content_type="application/json",
                         idempotency_key="k3")  # fmt: skip
-    assert told.status == 409
-    assert "not told again" in json.loads(told.body)["detail"]
+    assert again.status == 409
+    assert "not told again" in json.loads(again.body)["detail"]
     kept = b"".join(path.read_bytes() for path in (ways.data / "replies").glob("*.json"))
     assert b"ibi_" not in kept
 
@@ -345,7 +345,7 @@ def test_nothing_is_changed_that_has_changed_meanwhile(ways: Ways, operation: Op
     if operation.name == "backup":
         wanted = {}
     before = [(path.name, path.read_bytes()) for path in sorted(ways.data.glob("*.toml"))]
-    answer = ways.asked(operation, wanted, if_match='"of another time"')
+    answer = ways.request(operation, wanted, if_match='"of another time"')
     assert answer.status == 412, answer.text
     assert [(path.name, path.read_bytes()) for path in sorted(ways.data.glob("*.toml"))] == before
 
@@ -357,7 +357,7 @@ def test_what_has_not_changed_is_changed(ways: Ways) -> None:
         ("/membership", "switch", {"switched_on": "yes"}),
     ):
         etag = ways.program("GET", path).headers["etag"]
-        assert ways.asked(BY_NAME[name], given, if_match=etag).status == 200
+        assert ways.request(BY_NAME[name], given, if_match=etag).status == 200
         if name != "switch":
-            assert ways.asked(BY_NAME[name], given, if_match=etag).status == 412
+            assert ways.request(BY_NAME[name], given, if_match=etag).status == 412
     assert ways.by_json(BY_NAME["forget-peer"], {"name": "c"}).refusal == ""
