@@ -117,6 +117,58 @@ def _through_the_archive(walk: Walk, world: Administrations) -> None:
     _tokens(walk)
     for word in ("/statistics", "/audit", "/nothing"):
         walk.go(word)
+    _operations(walk)
+
+
+TYPED = {
+    "ibi": REP,
+    "file": "a.txt",
+    "name": "b",
+    "address": "http://b.example",
+    "url": "http://127.0.0.1:9",
+    "to": "b",
+    "id": "0" * 32,
+    "scopes": "read",
+    "resolver": "http://127.0.0.1:9",
+}
+"""What is typed into a field that must not stay empty."""
+
+
+def _operations(walk: Walk) -> None:
+    """Every page that is made of an operation: first badly where that is possible, then done."""
+    page = walk.page
+    walk.go("/do")
+    links = page.locator('.deeds a[href^="/-/admin/do/"]').evaluate_all("all => all.map(a => a.getAttribute('href'))")
+    assert links
+    for link in links:
+        name = link.rpartition("/")[2]
+        walk.go(f"/do/{name}")
+        form = page.locator(f'form[action="{link}"]')
+        if not form.count():
+            continue
+        if name == "set":
+            walk.refused(form, {"page_rate": "-3"})
+            form.locator("#page_rate").fill("30")
+        for field in form.locator("input[required], textarea").all():
+            what = field.get_attribute("id") or ""
+            if field.get_attribute("type") == "file":
+                field.set_input_files({"name": "bag.zip", "mimeType": "application/zip", "buffer": b"no bag"})
+            elif what in TYPED and not field.input_value():
+                field.fill(TYPED[what])
+        if form.locator("#sure").count():
+            walk.refused(form)
+            form.locator("#sure").check()
+        button = form.locator("button[type=submit]")
+        if form.get_attribute("method") == "post":
+            walk.press(button)
+        elif name in {"attest", "export"}:
+            with page.expect_download() as download:
+                button.click()
+            assert download.value.suggested_filename
+        else:
+            with page.expect_navigation():
+                button.click()
+            walk.look()
 
 
 def _deposited(walk: Walk, word: str, title: str) -> str:
@@ -221,6 +273,7 @@ def _through_the_resolver(walk: Walk, _world: Administrations) -> None:
     walk.press(walk.form("policies").locator("button"))
     for word in ("/alerts", "/log?what=alert", "/nothing"):
         walk.go(word)
+    _operations(walk)
 
 
 def _accounts(walk: Walk) -> None:

@@ -25,7 +25,8 @@ _ASSET = re.compile(rb'/-/static/[0-9a-f]+/([a-z.]+)"')
 _WATCH = """
 const deed = (form, button) => {
     const data = new FormData(form, button);
-    const word = new URL(form.action).pathname.split("/").slice(2, 4).join("/");
+    const parts = new URL(form.action).pathname.split("/");
+    const word = parts.slice(2, parts[3] === "do" ? 5 : 4).join("/");
     const marks = ["revoke", "upload", "cancel", "everywhere", "edition_of", "translation_of"];
     if (form.method === "get") return word;
     return [word, data.get("what") || marks.filter((name) => data.has(name)).join(" ")].join(" ").trim();
@@ -122,7 +123,8 @@ class Walk:
     def look(self) -> None:
         """Look at the page, once of its kind as closely as can be."""
         shown = self.written[-1]
-        kind = (f"{shown.template} of {shown.word or 'the overview'}", shown.trouble)
+        act = self.page.url.partition("/-/admin/do/")[2].partition("?")[0]
+        kind = (f"{shown.template} of {act or shown.word or 'the overview'}", shown.trouble)
         self.page.evaluate("window.__forms()")
         if kind in self.looked:
             return
