@@ -9,6 +9,7 @@ import collections
 import json
 import os
 import re
+import socket
 import sys
 import tomllib
 from collections.abc import Iterable
@@ -253,6 +254,7 @@ class _Walk:
         self._json_command("archive", "statistics", "--data", first)
         for what in ("settings", "audits", "backups", "jobs"):
             self._json_command("archive", what, "--data", first)
+        self._job(first)
         for name in (FIRST, RESOLVER):
             self._json_command(
                 "doctor", "--data", self._net.of(name), status=self._doctor(name), also=f"of the {name}"
@@ -324,6 +326,15 @@ class _Walk:
         self._accounts("archive", found, "keeper")
         self._json_command("archive", "account", "role", "--data", found, "ann", "--role", "depositor")
         self._json_command("archive", "account", "remove", "--data", found, "ann")
+
+    def _job(self, first: Path) -> None:
+        """A job that is under way: the harvest of a repository that does not answer."""
+        with socket.create_server(("127.0.0.1", 0)) as silent:
+            url = f"http://127.0.0.1:{silent.getsockname()[1]}/oai"
+            body = {"url": url, "allow_private": True}
+            begun = self._net.ask(FIRST, "POST", "/-/api/harvests", body, **self._net.program(FIRST)).json()
+            self._json_command("archive", "job", "--data", first, begun["id"])
+            self._json_command("archive", "stop-job", "--data", first, begun["id"])
 
     def _accounts(self, program: str, data: Path, role: str) -> None:
         account = (program, "account")
