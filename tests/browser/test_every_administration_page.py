@@ -138,7 +138,9 @@ def _operations(walk: Walk) -> None:
     """Every page that is made of an operation: first badly where that is possible, then done."""
     page = walk.page
     walk.go("/do")
-    links = page.locator('.deeds a[href^="/-/admin/do/"]').evaluate_all("all => all.map(a => a.getAttribute('href'))")
+    links = page.locator('.deeds a[href^="/-/admin/do/"]').evaluate_all(
+        "all => all.map(a => a.getAttribute('href'))"
+    )
     assert links
     for link in links:
         name = link.rpartition("/")[2]

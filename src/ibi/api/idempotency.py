@@ -12,7 +12,7 @@ import fcntl
 import json
 import os
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from hashlib import sha256
 from typing import TYPE_CHECKING, Any, Final
 
@@ -29,6 +29,9 @@ LONGEST_KEY: Final = 255
 KEPT_SECONDS: Final = 24 * 3600
 """How long a reply is repeated."""
 
+SWEPT_SECONDS: Final = 3600
+"""Seconds between two looks for old replies."""
+
 _FOLDER: Final = "replies"
 
 
@@ -44,7 +47,7 @@ class Reply:
 
     request: str
     known: Response | None = None
-    given: Response | None = field(default=None)
+    given: Response | None = None
     is_secret: bool = False
 
     def give(self, response: Response, *, is_secret: bool) -> None:
@@ -87,10 +90,15 @@ class Replies:
                 flush_folder(self._folder)
 
     def _forget_old(self) -> None:
-        oldest = self._now() - KEPT_SECONDS
-        for path in self._folder.iterdir():
+        """Delete old replies, once an hour: to look at all of them for each request would cost more and more."""
+        swept, now = self._folder / "swept", self._now()
+        with suppress(FileNotFoundError):
+            if swept.stat().st_mtime > now - SWEPT_SECONDS:
+                return
+        swept.touch(mode=0o600)
+        for path in self._folder.glob("*.json"):
             with suppress(FileNotFoundError):
-                if path.stat().st_mtime < oldest:
+                if path.stat().st_mtime < now - KEPT_SECONDS:
                     path.unlink()
 
 
@@ -130,5 +138,6 @@ def _keep(handle: int, reply: Reply) -> None:
     body = None if reply.is_secret else bytes(response.body).decode("utf-8", "replace")
     facts = {"request": reply.request, "status": response.status, "kind": response.content_type,
              "headers": list(response.headers), "body": body}  # fmt: skip
+    os.ftruncate(handle, 0)
     os.pwrite(handle, json.dumps(facts).encode(), 0)
     os.fsync(handle)

@@ -40,7 +40,7 @@ STATES: Final = (RUNNING, DONE, FAILED, STOPPED, INTERRUPTED)
 
 _FOLDER: Final = "jobs"
 _ID = re.compile(r"[0-9a-f]{32}")
-_STOP_SECONDS: Final = 10.0  # seconds that a job may take to stop
+_STOP_SECONDS: Final = 10.0  # seconds that all jobs together may take to stop
 _log = logging.getLogger(__name__)
 
 
@@ -125,8 +125,9 @@ class Jobs:
     def close(self) -> None:
         """Stop what is under way, and wait for it a while."""
         self._stopping.set()
+        end = self._clock() + _STOP_SECONDS
         for thread in self._threads:
-            thread.join(_STOP_SECONDS)
+            thread.join(max(0.0, end - self._clock()))
 
     def _do(self, job: Job, handle: int, run: Callable[[Progress], dict[str, Any] | None]) -> None:
         written = self._clock()
@@ -148,10 +149,8 @@ class Jobs:
         except JobStopped:
             job.state = STOPPED
         except IbiError as error:
-            job.state, job.problem = (
-                FAILED,
-                (error.problem, {name: str(each) for name, each in error.details.items()}),
-            )
+            details = {name: str(each) for name, each in error.details.items()}
+            job.state, job.problem = FAILED, (error.problem, details)
         except Exception:  # noqa: BLE001 - a fault of ours must end the job, not the thread alone
             _log.exception("the job %s failed", job.operation)
             job.state, job.problem = FAILED, ("this server could not do it; its log has the reason", {})

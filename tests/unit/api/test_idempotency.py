@@ -1,0 +1,82 @@
+"""Replies to repeated requests: given once, repeated for a day, never with a secret."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from ibi.api.idempotency import KEPT_SECONDS, LONGEST_KEY, Replies, request_digest
+from ibi.http.response import Refusal, Response
+
+
+def replies(folder: Path, now: Callable[[], float] = time.time) -> Replies:
+    return Replies(folder, now)
+
+
+def reply_of(
+    given: Replies, who: str, key: str, request: str, body: bytes, *, is_secret: bool = False
+) -> Response:
+    with given.once(who, key, request) as reply:
+        if reply.known is None:
+            reply.give(Response(201, body, "application/json", (("x-y", "z"),)), is_secret=is_secret)
+        return reply.response
+
+
+def test_a_reply_is_repeated_to_the_same_client_alone(tmp_path: Path) -> None:
+    first = reply_of(replies(tmp_path), "ada", "k", "r", b'{"a": 1}')
+    again = reply_of(replies(tmp_path), "ada", "k", "r", b'{"a": 2}')
+    assert (again.status, again.body, again.headers) == (first.status, first.body, first.headers)
+    assert reply_of(replies(tmp_path), "bob", "k", "r", b'{"a": 3}').body == b'{"a": 3}'
+    assert reply_of(replies(tmp_path), "ada", "", "r", b'{"a": 4}').body == b'{"a": 4}'
+
+
+def test_another_request_needs_another_key(tmp_path: Path) -> None:
+    reply_of(replies(tmp_path), "ada", "k", request_digest("PUT", "/a", None), b"{}")
+    with pytest.raises(Refusal) as found:
+        reply_of(replies(tmp_path), "ada", "k", request_digest("PUT", "/b", None), b"{}")
+    assert found.value.status == 422
+    with pytest.raises(Refusal) as long:
+        reply_of(replies(tmp_path), "ada", "k" * (LONGEST_KEY + 1), "r", b"{}")
+    assert long.value.status == 400
+
+
+def test_what_failed_is_done_again_and_what_is_under_way_is_not(tmp_path: Path) -> None:
+    given = replies(tmp_path)
+    with pytest.raises(ZeroDivisionError), given.once("ada", "k", "r"):
+        raise ZeroDivisionError
+    with given.once("ada", "k", "r") as reply:
+        assert reply.known is None
+        with pytest.raises(Refusal) as busy, replies(tmp_path).once("ada", "k", "r"):
+            pass
+        assert busy.value.status == 409
+        reply.give(Response(200, b"{}"), is_secret=False)
+    assert reply_of(given, "ada", "k", "r", b"other").body == b"{}"
+
+
+def test_a_secret_is_not_kept(tmp_path: Path) -> None:
+    assert reply_of(replies(tmp_path), "ada", "k", "r", b"a secret", is_secret=True).body == b"a secret"
+    with pytest.raises(Refusal) as found:
+        reply_of(replies(tmp_path), "ada", "k", "r", b"another")
+    assert found.value.status == 409
+    kept = list((tmp_path / "replies").glob("*.json"))
+    assert [b"secret" in path.read_bytes() for path in kept] == [False]
+    assert {path.stat().st_mode & 0o777 for path in kept} == {0o600}
+
+
+def test_a_reply_that_was_cut_by_a_kill_is_none(tmp_path: Path) -> None:
+    reply_of(replies(tmp_path), "ada", "k", "r", b"{}")
+    (path,) = (tmp_path / "replies").glob("*.json")
+    os.truncate(path, 10)
+    assert reply_of(replies(tmp_path), "ada", "k", "r", b"again").body == b"again"
+
+
+def test_old_replies_are_forgotten(tmp_path: Path) -> None:
+    reply_of(replies(tmp_path), "ada", "k", "r", b"{}")
+    later = replies(tmp_path, lambda: time.time() + KEPT_SECONDS + 60)
+    os.utime(tmp_path / "replies" / "swept", (0, 0))
+    reply_of(later, "ada", "other", "r", b"{}")
+    assert len(list((tmp_path / "replies").glob("*.json"))) == 1
