@@ -156,9 +156,9 @@ class Jobs:
             job.state, job.problem = FAILED, ("this server could not do it; its log has the reason", {})
         job.ended = self._now()
         try:
+            self._stop_path(job.id).unlink(missing_ok=True)
             _write(handle, job)
         finally:
-            self._stop_path(job.id).unlink(missing_ok=True)
             os.close(handle)
 
     def _read(self, path: Path) -> Job | None:
@@ -184,6 +184,7 @@ class Jobs:
             ended = path.stat().st_mtime if job is None or job.state != RUNNING else self._now()
             if ended < self._now() - KEPT_SECONDS:
                 path.unlink(missing_ok=True)
+                path.with_suffix(".stop").unlink(missing_ok=True)
 
     def _paths(self) -> Iterator[Path]:
         with suppress(FileNotFoundError):
