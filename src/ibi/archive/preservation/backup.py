@@ -52,8 +52,8 @@ if TYPE_CHECKING:
 _PAGE: Final = 500
 _ROUNDS: Final = 10
 _LEFT_OUT: Final = frozenset(
-    {"col", "staging", "uploads", "lost+found", "nonce", "ingest.lock", "settle.lock", "serve.lock",
-     "accounts.lock", "tokens.lock"}
+    {"col", "staging", "uploads", "jobs", "replies", "lost+found", "nonce", "ingest.lock", "settle.lock",
+     "serve.lock", "accounts.lock", "tokens.lock", "operations.lock"}
 )  # fmt: skip
 """Names that are copied in another way, or mean nothing elsewhere."""
 
