@@ -36,7 +36,7 @@ ERRORS = {
 }
 SAYERS = {"say", "tell", "_", "setup_errors"}
 OPERATIONS = {"Operation": 1, "OperationGroup": 0, "field": 0, "number_field": 0, "ItemField": 6}
-"""What an operation, a group of them, its fields and those of an item are made by, and which of the arguments is a sentence."""
+"""What operations, their groups, their fields and those of items are made by, and which argument is a sentence."""
 FINDINGS = {"ok", "warning", "fault", "not_proven"}
 """What makes a finding of the doctor: of its name, a sentence or an error, and a remedy."""
 
