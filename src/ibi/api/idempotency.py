@@ -3,7 +3,10 @@
     DIR/replies/<digest of the token's name and the key>.json    {"request", "status", "headers", "body"}
 
 A reply is repeated for a day. Only what succeeded is kept: a refused request may come again, mended. A reply with a
-secret that is told once (a password, a token) is not kept; its repetition is refused, and nothing is done.
+secret that is told once (a password, a token) is not kept; its repetition is refused, and nothing is done. Where a kill
+came between the act and its reply, the repetition is refused, too: it must be looked up what was done.
+
+Deposits (POST /items) know repeated requests by themselves, for as long as the item is there (`archive.api.deposits`).
 """
 
 from __future__ import annotations
@@ -84,10 +87,18 @@ class Replies:
         path = self._folder / f"{name}.json"
         with _locked(path) as handle:
             reply.known = _known(handle, request)
-            yield reply
-            if reply.known is None and reply.given is not None:
-                _keep(handle, reply)
-                flush_folder(self._folder)
+            if reply.known is not None:
+                yield reply
+                return
+            # Before it is done: a kill on the way leaves a note that it may have been.
+            _write(handle, {"request": request})
+            flush_folder(self._folder)
+            try:
+                yield reply
+            except BaseException:
+                os.ftruncate(handle, 0)
+                raise
+            _write(handle, _facts(reply))
 
     def _forget_old(self) -> None:
         """Delete old replies, once an hour: to look at all of them for each request would cost more and more."""
@@ -121,11 +132,16 @@ def _known(handle: int, request: str) -> Response | None:
     text = os.pread(handle, os.fstat(handle).st_size, 0)
     try:
         facts: Mapping[str, Any] = json.loads(text)
-    except ValueError:  # new, or a kill came between: then the request was not answered
+    except ValueError:  # new, or cut by a kill before anything was done
         return None
     if facts["request"] != request:
         problem = "this Idempotency-Key was another request's; another request needs one of its own"
         raise Refusal(422, IbiError(problem))
+    if "status" not in facts:
+        problem = (
+            "this was begun and broken off, so it may have been done: look, and give another Idempotency-Key"
+        )
+        raise Refusal(409, HoldingError(problem))
     if facts["body"] is None:
         problem = "this was done already; its secret was told once, and is not told again"
         raise Refusal(409, HoldingError(problem))
@@ -133,11 +149,14 @@ def _known(handle: int, request: str) -> Response | None:
     return Response(facts["status"], facts["body"].encode(), facts["kind"], headers)
 
 
-def _keep(handle: int, reply: Reply) -> None:
+def _facts(reply: Reply) -> dict[str, Any]:
     response = reply.response
     body = None if reply.is_secret else bytes(response.body).decode("utf-8", "replace")
-    facts = {"request": reply.request, "status": response.status, "kind": response.content_type,
-             "headers": list(response.headers), "body": body}  # fmt: skip
+    return {"request": reply.request, "status": response.status, "kind": response.content_type,
+            "headers": list(response.headers), "body": body}  # fmt: skip
+
+
+def _write(handle: int, facts: Mapping[str, Any]) -> None:
     os.ftruncate(handle, 0)
     os.pwrite(handle, json.dumps(facts).encode(), 0)
     os.fsync(handle)

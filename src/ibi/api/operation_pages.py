@@ -5,12 +5,13 @@ An operation that has a page of its own is only led to.
 
 from __future__ import annotations
 
+from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Final
 
 from ibi.accounts.layout import ROOT, PageHandler, no_such_page
 from ibi.accounts.tokens import Scope
-from ibi.api.fields import F, NoFields, described, read_texts
+from ibi.api.fields import NoFields, described, read_texts
 from ibi.api.jobs import Job
 from ibi.api.operations import Document, OperationGroup, document_response, perform, version_of
 from ibi.api.routes import explaining_setup
@@ -19,6 +20,7 @@ from ibi.http.response import Refusal
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
+    from contextlib import AbstractContextManager
 
     from ibi.accounts.layout import Form, PageRequest
     from ibi.api.fields import FieldInfo, Fields
@@ -70,14 +72,14 @@ class OperationPage:
 class OperationPages:
     """The pages of operations, which come in groups under headings, each with the context in which a user does them.
 
-    `keep`: stores a file, and gives its id.
+    `keep`: stores a file, gives its id, and deletes it if the block raises.
     """
 
     def __init__(
         self,
         groups: Sequence[tuple[OperationGroup, ContextOf]],
         services: Services,
-        keep: Callable[[PageRequest, Any], str],
+        keep: Callable[[PageRequest, Any], AbstractContextManager[str]],
     ) -> None:
         self._groups = [group for group, _ in groups]
         self._operations = {each.name: each for group, _ in groups for each in group.operations}
@@ -133,36 +135,20 @@ class OperationPages:
             raise no_such_page()
         if operation.warning and form.one(_SURE) != "yes":
             raise IbiError("tick that you mean it")
-        fields = self._fields(visit, operation, form)
         context, notes = self._context(visit, operation)
         context.if_match = form.one(_VERSION)
-        with explaining_setup():
-            result = perform(operation, context, fields, self._services)
+        with ExitStack() as stack, explaining_setup():
+            texts = _texts_of(operation, form)
+            for each in described(operation.fields):
+                if each.upload and form.files:
+                    read_texts(operation.fields, {**texts, each.name: ["0"]})  # before the file is kept
+                    texts[each.name] = [stack.enter_context(self._keep(visit, form.files.popitem()[1]))]
+            result = perform(operation, context, read_texts(operation.fields, texts), self._services)
         if isinstance(result, Job):
             return f"{ROOT}/{WORD}/job?id={result.id}"
         if isinstance(result, Document):
             return document_response(result)
         return OperationPage(operation, result=result or {}, notes=notes)
-
-    def _fields(self, visit: PageRequest, operation: Operation[Any, F], form: Form) -> F:
-        """What was typed; fields that stand as they were are left out. Raises BadField."""
-        texts: dict[str, list[str]] = {}
-        for each in described(operation.fields):
-            if each.local:
-                continue
-            if each.upload:
-                file = next(iter(form.files.values()), None)
-                texts[each.name] = [] if file is None else [self._keep(visit, file)]
-                continue
-            given = [text.strip() for text in form.many(each.name)]
-            if each.is_list:
-                given = [line for text in given for line in text.splitlines()]
-            if each.is_truth and not each.is_left and not given:
-                given = ["no"]
-            if form.many(_SEEN + each.name) == ["\n".join(given)] or (given == [""] and not each.is_left):
-                continue
-            texts[each.name] = given or [""]
-        return read_texts(operation.fields, texts)
 
     def _find(self, visit: PageRequest) -> Operation[Any, Any]:
         """The operation in the address. Raises Refusal."""
@@ -177,6 +163,23 @@ class OperationPages:
         context, notes = self._contexts[operation.name](visit), list[IbiError]()
         context.noted = notes.append
         return context, notes
+
+
+def _texts_of(operation: Operation[Any, Any], form: Form) -> dict[str, list[str]]:
+    """What was typed, without files; fields that stand as they were are left out."""
+    texts: dict[str, list[str]] = {}
+    for each in described(operation.fields):
+        if each.local or each.upload:
+            continue
+        given = [text.strip() for text in form.many(each.name)]
+        if each.is_list:
+            given = [line for text in given for line in text.splitlines()]
+        if each.is_truth and not each.is_left and not given:
+            given = ["no"]
+        if form.many(_SEEN + each.name) == ["\n".join(given)] or (given == [""] and not each.is_left):
+            continue
+        texts[each.name] = given or [""]
+    return texts
 
 
 def _may(visit: PageRequest, operation: Operation[Any, Any]) -> bool:

@@ -69,6 +69,7 @@ from ibi.web.formats.record import kind_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
+    from contextlib import AbstractContextManager
     from pathlib import Path
 
     from ibi.accounts.layout import PageRequest
@@ -270,10 +271,9 @@ class _Acting:
         role = visit.signed.role
         return self._context(visit.signed.name, visit.request, is_administrator=role.may(Scope.ADMIN))
 
-    def keep(self, visit: PageRequest, file: StoredFile) -> str:
-        """Keep a file of a form among the uploads; return its id."""
-        with self.item_store.file_store.open(self.item_store.service, file) as source:
-            return self.uploads.take(visit.signed.name, source, file.size, "")
+    def keep(self, visit: PageRequest, file: StoredFile) -> AbstractContextManager[str]:
+        """Keep a file of a form among the uploads, for a block; yields its id."""
+        return imports.Imports(self.item_store, self.uploads).kept(visit.signed.name, file, "")
 
     def _context(self, who: str, request: Request, *, is_administrator: bool) -> ArchiveContext:
         return ArchiveContext(
@@ -300,8 +300,8 @@ def archive_api(
     giver = Giver(item_store, data, f"http://{settings.address}")
     receiver = Receiver(item_store, data, settings.largest_upload)
     acting = _Acting(directory, item_store, uploading, jobs)
-    every: tuple[operations.Operation[Any, Any], ...] = (*OPERATIONS, *accounts.OPERATIONS)
-    services, tokens = operations.Services(data, every, jobs), Tokens(data)
+    services, tokens = operations.Services(data, OPERATIONS, jobs), Tokens(data)
+    services_of_accounts = operations.Services(data, accounts.OPERATIONS, jobs)
     people = AccountManager(Accounts(data), tuple(Role), _moment)
     on_accounts = accounts.ActingOnAccounts(people, tokens, _moment, ARCHIVE_SCOPES)
     view = items.ItemView(catalogue, lambda: day_of(time.time()))
@@ -314,7 +314,7 @@ def archive_api(
         *transfers.peer_routes(giver, receiver),
         imports.Imports(item_store, uploading).route(),
         *operations.routes(OPERATIONS, acting.for_program, services),
-        *operations.routes(accounts.OPERATIONS, on_accounts.for_program, services),
+        *operations.routes(accounts.OPERATIONS, on_accounts.for_program, services_of_accounts),
         *more,
     )
     described, largest = openapi.routes(table, ibi.__version__), settings.largest_upload + _FORM

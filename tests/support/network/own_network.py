@@ -87,8 +87,12 @@ class OwnNetwork:
         assert self._ready.wait(60)
         if self._failure is not None:
             raise self._failure
-        self.wait_for(lambda: len(self.heard("status")) == len(self._peers), "every Archive to be included")
+        self.wait_for(self._all_included, "every Archive to be included")
         return self
+
+    def _all_included(self) -> bool:
+        # By their addresses: one may have asked twice before another one asked at all.
+        return len({each.pairs["archiveaddress"] for each in self.heard("status")}) == len(self._peers)
 
     def __exit__(self, *_: object) -> None:
         self._loop.call_soon_threadsafe(self._stop.set)

@@ -67,10 +67,14 @@ def test_a_secret_is_not_kept(tmp_path: Path) -> None:
     assert {path.stat().st_mode & 0o777 for path in kept} == {0o600}
 
 
-def test_a_reply_that_was_cut_by_a_kill_is_none(tmp_path: Path) -> None:
+def test_what_was_broken_off_by_a_kill_is_not_done_twice(tmp_path: Path) -> None:
     reply_of(replies(tmp_path), "ada", "k", "r", b"{}")
     (path,) = (tmp_path / "replies").glob("*.json")
-    os.truncate(path, 10)
+    path.write_text('{"request": "r"}')  # as it stands while the act is done
+    with pytest.raises(Refusal) as found:
+        reply_of(replies(tmp_path), "ada", "k", "r", b"again")
+    assert found.value.status == 409
+    path.write_text('{"requ')  # before anything was done
     assert reply_of(replies(tmp_path), "ada", "k", "r", b"again").body == b"again"
 
 

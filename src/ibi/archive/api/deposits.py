@@ -192,10 +192,9 @@ class Deposits:
         """Deposit what is ordered, under these labels."""
         with ExitStack() as stack:
             for name, upload in order.uploads.items():
-                path = stack.enter_context(self._uploads.whole(upload, call.token_name))
+                path = stack.enter_context(self._uploads.used(upload, call.token_name))
                 files[name] = self._item_store.file_store.stage(name, path)
-            # With the digests: an item without a key gets one made of its content, and two deposits that differ in
-            # nothing but the bytes of their files must get different ones.
+            # With the digests, so that deposits that differ in nothing but the bytes of their files are different ones.
             draft = read_item({**order.value, "files": _digests(files)})
             content = _digest_of({**order.request, "uploads": {}}, files)
             digests = sorted({order.digest, content}) if order.key else ()
@@ -207,8 +206,6 @@ class Deposits:
                 )
                 raise Refusal(422, IbiError(problem, name=holding.forms.main))
             release_listed(files, holding)
-        for upload in order.uploads.values():
-            self._uploads.delete(upload, call.token_name)
         return holding, new
 
     def _deposited(
@@ -284,7 +281,7 @@ class Deposits:
         name = call.values["file"]
         with ExitStack() as stack:
             if upload is not None:
-                path = stack.enter_context(self._uploads.whole(upload, call.token_name))
+                path = stack.enter_context(self._uploads.used(upload, call.token_name))
                 files[name] = self._item_store.file_store.stage(name, path)
             before = self._view.held(call)
             since = _since(call, before)
@@ -293,8 +290,6 @@ class Deposits:
                     self._item_store, call.name, {}, call.token_name, staged=files.values(), unchanged_since=since
                 )  # fmt: skip
             release_listed(files, holding)
-        if upload is not None:
-            self._uploads.delete(upload, call.token_name)
         return self._view.response(holding, call, 200 if before.file(name) else 201)
 
     def _take_out(self, call: Call, _value: Any) -> Response:

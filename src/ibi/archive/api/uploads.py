@@ -151,6 +151,14 @@ class Uploads:
                 raise Refusal(409, HoldingError(problem, name=upload, size=found.offset, length=found.length))
             yield self._part(upload)
 
+    @contextmanager
+    def used(self, upload: str, token: str) -> Iterator[Path]:
+        """Do the same as `whole`, and delete the upload once the block has used it; if it raises, the upload stays."""
+        with self.whole(upload, token) as path:
+            yield path
+            # Under the lock: no other request can make a second file of it.
+            self._remove(upload)
+
     def delete(self, upload: str, token: str) -> None:
         """Delete an upload. Raises NotHeld, Refusal (409, 410), OSError."""
         with self._found_and_locked(upload, token):

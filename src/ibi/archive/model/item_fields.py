@@ -137,7 +137,7 @@ class ItemField(NamedTuple):
     """One field. `read` takes JSON and the name of the field, and raises BadItem or ParseError; `write` makes JSON.
 
     `schema`: its JSON Schema; `meaning`: what it is, for programs; `label`: what the form calls it; `option`: that of
-    the commands deposit and edit; `own`: it is the item's from its beginning on, and only an administrator chooses it.
+    the commands deposit and edit; `own`: it cannot be edited, and only an administrator gives it to a new item.
     """
 
     name: str

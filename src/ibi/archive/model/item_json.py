@@ -201,4 +201,4 @@ _ORDER: Final = (
         "aliases", "state", "contenttype", "language", "transferable", "url",
     }),
 )  # fmt: skip
-"""Descriptions are digests of items, too: their order never changes."""
+"""The order in which descriptions are written. A new field stands at the end: those of older items do not change."""

@@ -68,9 +68,8 @@ class ArchiveContext(OperationContext):
         if self.uploads is None:
             yield Path(upload)
             return
-        with self.uploads.whole(upload, self.who) as path:
+        with self.uploads.used(upload, self.who) as path:
             yield path
-        self.uploads.delete(upload, self.who)
 
 
 @contextmanager
