@@ -45,6 +45,7 @@ PARSING: Final = ThreadPoolExecutor(2, "forms")
 """Threads that parse forms: a large one takes tenths of a second, for which the event loop must not stand still."""
 TOKEN: Final = "form_token"  # noqa: S105 - the name of a field
 """The field with the token of a form's session."""
+_SECRETS: Final = frozenset({TOKEN, "token", "key"})  # fields that are secrets, besides passwords
 URLENCODED: Final = "application/x-www-form-urlencoded"
 MULTIPART: Final = "multipart/form-data"
 
@@ -90,7 +91,7 @@ async def read_expired_form(request: Request, receive: Receive) -> Typed | None:
     if fields is None:
         return None
     # A password is never written back into a page.
-    typed = tuple((name, text) for name, text in fields if name != TOKEN and "password" not in name)
+    typed = tuple((name, text) for name, text in fields if "password" not in name and name not in _SECRETS)
     return typed if len(packed(typed)) <= LONGEST_KEPT else None
 
 

@@ -40,7 +40,7 @@ STATES: Final = (RUNNING, DONE, FAILED, STOPPED, INTERRUPTED)
 
 _FOLDER: Final = "jobs"
 _ID = re.compile(r"[0-9a-f]{32}")
-_STOP_SECONDS: Final = 10.0  # seconds that all jobs together may take to stop
+_STOP_SECONDS: Final = 2.0  # seconds that all jobs together may take to stop
 _log = logging.getLogger(__name__)
 
 
@@ -93,8 +93,12 @@ class Jobs:
                 )
             job = Job(secrets.token_hex(16), operation, who, self._now())
             handle = os.open(self._path(job.id), os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
-            fcntl.flock(handle, fcntl.LOCK_EX)
-            _write(handle, job)
+            try:
+                fcntl.flock(handle, fcntl.LOCK_EX)
+                _write(handle, job)
+            except BaseException:
+                os.close(handle)
+                raise
         thread = threading.Thread(
             target=self._do, args=(job, handle, run), name=f"job {operation}", daemon=True
         )

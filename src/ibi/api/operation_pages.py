@@ -13,9 +13,9 @@ from ibi.accounts.layout import ROOT, PageHandler, no_such_page
 from ibi.accounts.tokens import Scope
 from ibi.api.fields import NoFields, described, read_texts
 from ibi.api.jobs import Job
-from ibi.api.operations import Document, OperationGroup, document_response, perform, version_of
+from ibi.api.operations import Document, OperationGroup, document_response, etag_of, perform
 from ibi.api.routes import explaining_setup
-from ibi.errors import IbiError
+from ibi.errors import BadField, IbiError
 from ibi.http.response import Refusal
 
 if TYPE_CHECKING:
@@ -99,11 +99,12 @@ class OperationPages:
             ]
             return OperationsPage([group for group in mine if group.operations])
         operation = self._find(visit)
-        query = {name: [text] for name, text in visit.query.items() if name != "done"}
         if operation.changes:
-            return self._form(visit, operation, query, typed)
+            return self._form(visit, operation, typed)
+        query = {name: [text] for name, text in visit.query.items() if name != "done"}
         page = OperationPage(operation, query)
-        if any(each.required and each.name not in query for each in page.fields):
+        # What was typed already was tried: a form to mend it, and no second try.
+        if typed is not None or any(each.required and each.name not in query for each in page.fields):
             return page
         context, notes = self._context(visit, operation)
         with explaining_setup():
@@ -112,21 +113,32 @@ class OperationPages:
             return document_response(result)
         return replace(page, result=result, notes=notes)
 
-    def _form(
-        self,
-        visit: PageRequest,
-        operation: Operation[Any, Any],
-        query: Mapping[str, list[str]],
-        typed: Form | None,
-    ) -> OperationPage:
+    def _form(self, visit: PageRequest, operation: Operation[Any, Any], typed: Form | None) -> OperationPage:
         context, _ = self._context(visit, operation)
-        reader, present = self._services.reader_of(operation), dict[str, "Sequence[str]"]()
-        if reader is not None:
-            present = _present(operation.fields, reader.run(context, NoFields()))
-        version = version_of(operation, context, self._services)
+        reader, present, version = self._services.reader_of(operation), dict[str, "Sequence[str]"](), ""
+        if reader is not None and reader.fields is NoFields:
+            facts = reader.run(context, NoFields())
+            present = _present(operation.fields, facts)
+            version = etag_of(facts if reader.version is None else reader.version(context, NoFields()))
+        kinds = described(operation.fields)
         if typed is None:
-            return OperationPage(operation, {**present, **query}, present, version)
-        values = {each.name: typed.many(each.name) for each in described(operation.fields)}
+            usual = {each.name: ["yes"] for each in kinds if each.default is True}
+            # Only what must be given: a link shall not bring a change of settings along.
+            linked = {
+                each.name: [visit.query[each.name]]
+                for each in kinds
+                if each.required and each.name in visit.query
+            }
+            return OperationPage(operation, {**usual, **present, **linked}, present, version)
+        # Where nothing was changed in the form, what others have changed meanwhile is shown, and stays.
+        values = {
+            each.name: present.get(each.name, ())
+            if _is_untouched(typed, each.name)
+            else typed.many(each.name)
+            for each in kinds
+        }
+        if typed.one(_VERSION) and _is_wrong(operation, typed):
+            version = typed.one(_VERSION)  # it was not compared yet
         return OperationPage(operation, values, present, version)
 
     def _do(self, visit: PageRequest, form: Form) -> OperationPage | Response | str:
@@ -153,7 +165,7 @@ class OperationPages:
     def _find(self, visit: PageRequest) -> Operation[Any, Any]:
         """The operation in the address. Raises Refusal."""
         operation = self._operations.get(visit.rest)
-        if operation is None:
+        if operation is None or operation.page:
             raise no_such_page()
         if not _may(visit, operation):
             raise Refusal(403, IbiError("your account is not for this; ask an administrator"))
@@ -176,10 +188,26 @@ def _texts_of(operation: Operation[Any, Any], form: Form) -> dict[str, list[str]
             given = [line for text in given for line in text.splitlines()]
         if each.is_truth and not each.is_left and not given:
             given = ["no"]
-        if form.many(_SEEN + each.name) == ["\n".join(given)] or (given == [""] and not each.is_left):
+        if form.many(_SEEN + each.name) == ["\n".join(given)] or (
+            given == [""] and (each.secret or not each.is_left)
+        ):
             continue
         texts[each.name] = given or [""]
     return texts
+
+
+def _is_untouched(form: Form, name: str) -> bool:
+    return form.many(_SEEN + name) == ["\n".join(form.many(name))]
+
+
+def _is_wrong(operation: Operation[Any, Any], form: Form) -> bool:
+    """Whether what was typed cannot be, as far as its fields tell."""
+    files = {each.name: ["0"] for each in described(operation.fields) if each.upload}
+    try:
+        read_texts(operation.fields, {**_texts_of(operation, form), **files})
+    except BadField:
+        return True
+    return False
 
 
 def _may(visit: PageRequest, operation: Operation[Any, Any]) -> bool:

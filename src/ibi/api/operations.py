@@ -19,11 +19,12 @@ from dataclasses import dataclass
 from hashlib import sha256
 from typing import TYPE_CHECKING, Any, BinaryIO, Final, Generic, NamedTuple, Self, TypeVar
 
-from ibi.api.fields import F, NoFields, described, read, read_texts, refuse_local, schema_of
+from ibi.accounts.tokens import Scope
+from ibi.api.fields import F, described, read, read_texts, refuse_local, schema_of
 from ibi.api.jobs import JOB, Job, job_facts
-from ibi.api.routes import ROOT, TEXT, Route, answer, explained
-from ibi.errors import Conflict
-from ibi.http.response import NO_STORE, Response
+from ibi.api.routes import ROOT, TEXT, Route, answer, explained, in_thread
+from ibi.errors import BadField, Conflict, IbiError
+from ibi.http.response import NO_STORE, Refusal, Response
 from ibi.protocol.query_string import unescape
 from ibi.runtime.durable_files import locked_file
 
@@ -31,10 +32,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
     from pathlib import Path
 
-    from ibi.accounts.tokens import Scope
+    from ibi.api.fields import Fields
     from ibi.api.jobs import Jobs, Progress
     from ibi.api.routes import Call, Schema
-    from ibi.errors import IbiError
 
 C = TypeVar("C", bound="OperationContext")
 
@@ -111,7 +111,9 @@ class Operation(Generic[C, F]):
     """What cannot be undone, which a page has confirmed."""
     is_long: bool = False
     """Whether it may take minutes: a server does it as a job, and answers how far that is."""
-    version: Callable[[C], Any] | None = None
+    is_remote: bool = False
+    """Whether it waits for another machine: then no other change waits for it."""
+    version: Callable[[C, Any], Any] | None = None
     """Of one with GET: what its ETag is made of; None for its whole result."""
 
     @property
@@ -152,13 +154,16 @@ class Services:
     def __init__(self, data: Path, operations: Iterable[Operation[Any, Any]], jobs: Jobs) -> None:
         self.lock = data / "operations.lock"
         self.jobs = jobs
-        readers = [each for each in operations if each.method == "GET" and each.fields is NoFields]
-        self._readers = {each.pattern: each for each in readers}
+        self._readers = {
+            each.pattern: each for each in operations if each.method == "GET" and not _needs_body(each)
+        }
 
     def reader_of(self, operation: Operation[C, Any]) -> Operation[C, Any] | None:
-        """The operation that shows what another one changes: with GET on its path, or on the list above."""
-        found = self._readers.get(operation.pattern)
-        return found or self._readers.get(operation.pattern.partition("/<")[0])
+        """The operation that shows what another one changes: with GET on its path, or the nearest above."""
+        path = operation.pattern
+        while path and path not in self._readers:
+            path = path.rpartition("/")[0]
+        return self._readers.get(path)
 
 
 def routes(
@@ -182,8 +187,10 @@ def _route(operation: Operation[C, Any], context_of: Callable[[Call], C], servic
         context.noted = lambda note: notes.append(context.say(note))
         if not operation.changes:
             result = operation.run(context, fields)
-            version = () if isinstance(result, Document) else (("etag", _etag(operation, context, result)),)
-            return _answer(operation, result, notes, *version)
+            if isinstance(result, Document):
+                return document_response(result)
+            version = result if operation.version is None else operation.version(context, fields)
+            return _answer(operation, result, notes, ("etag", etag_of(version)))
         context.if_match = call.request.header(b"if-match")
         done = perform(operation, context, fields, services)
         if isinstance(done, Job):
@@ -194,7 +201,8 @@ def _route(operation: Operation[C, Any], context_of: Callable[[Call], C], servic
         method,
         pattern,
         operation.scope,
-        explained(act),
+        # Whoever may only read learns nothing of the machine.
+        in_thread(act) if operation.scope is Scope.READ else explained(act),
         operation.summary,
         takes=body if members and not in_query else None,
         gives=JOB if operation.is_long else operation.gives,
@@ -214,15 +222,25 @@ def _status(operation: Operation[C, Any]) -> int:
 
 def _fields(operation: Operation[C, F], call: Call, value: Any, *, in_query: bool) -> F:
     """The fields of a request: from its path, its query or its body. Raises BadField, Refusal."""
-    at = {operation.place: unescape(next(iter(call.values.values())))} if operation.place else {}
+    at = {operation.place: _at_place(call)} if operation.place else {}
     given = call.query if in_query else value if isinstance(value, dict) else {}
     refuse_local(operation.fields, given)
     if in_query:
         texts: Mapping[str, list[str]] = {name: [text] for name, text in {**call.query, **at}.items()}
         return read_texts(operation.fields, texts)
+    if operation.place in given:
+        raise BadField("there is no field {name}", name=operation.place)
     # An operation that takes nothing may come without a body.
     members = {} if value is None and not _needs_body(operation) else value
     return read(operation.fields, {**members, **at} if isinstance(members, dict) else members)
+
+
+def _at_place(call: Call) -> str:
+    """What stands at the place of the path. Raises Refusal (400)."""
+    try:
+        return unescape(next(iter(call.values.values()))).encode("latin-1").decode()
+    except UnicodeDecodeError:
+        raise Refusal(400, IbiError("the path is not UTF-8")) from None
 
 
 def _needs_body(operation: Operation[C, Any]) -> bool:
@@ -243,13 +261,18 @@ def perform(
 
     Raises Conflict, HoldingError where such a job is under way, and what `run` raises.
     """
-    if not context.if_match:
+    if context.if_match.strip() in {"", "*"}:
+        return _performed(operation, context, fields, services)
+    reader = services.reader_of(operation)
+    if reader is None:
+        context.check_match(None)
         return _performed(operation, context, fields, services)
     # Two that depend on the same version must not both find it.
     with locked_file(services.lock):
-        reader = services.reader_of(operation)
-        context.check_match(None if reader is None else _version(reader, context))
-        return _performed(operation, context, fields, services)
+        context.check_match(_version(reader, context, fields))
+        if not operation.is_remote:
+            return _performed(operation, context, fields, services)
+    return _performed(operation, context, fields, services)
 
 
 def _performed(
@@ -269,18 +292,11 @@ def _performed(
     return services.jobs.start(operation.name, context.who, run)
 
 
-def version_of(operation: Operation[C, Any], context: C, services: Services) -> str:
-    """The ETag of what an operation changes, "" where nothing shows it."""
-    reader = services.reader_of(operation)
-    return "" if reader is None else etag_of(_version(reader, context))
-
-
-def _version(reader: Operation[C, Any], context: C) -> Any:
-    return reader.run(context, NoFields()) if reader.version is None else reader.version(context)
-
-
-def _etag(operation: Operation[C, Any], context: C, result: Any) -> str:
-    return etag_of(result if operation.version is None else operation.version(context))
+def _version(reader: Operation[C, Any], context: C, fields: Fields) -> Any:
+    """What the ETag of a reader is made of, for the fields of an operation on the same path, or below it."""
+    place = {reader.place: getattr(fields, reader.place)} if reader.place else {}
+    wanted = read(reader.fields, place)
+    return reader.run(context, wanted) if reader.version is None else reader.version(context, wanted)
 
 
 def _answer(

@@ -124,8 +124,7 @@ def archive_service(
 
     async def close() -> None:
         await memberships.close()
-        await asyncio.to_thread(jobs.close)
-        await app.close()
+        await asyncio.gather(asyncio.to_thread(jobs.close), app.close())
         catalogue.close()
 
     return Service(

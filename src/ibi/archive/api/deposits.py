@@ -268,8 +268,9 @@ class Deposits:
             raise Refusal(403, IbiError("uploads need a token with the scope {scope}", scope=Scope.DEPOSIT))
         if upload is None:
             call.body.check_announced()
-        # A gigabyte is not received for an item that does not exist or has changed.
-        await in_reading_thread(lambda: _since(call, self._view.held(call)))
+        # A gigabyte is not received for an item that does not exist or has changed. A repeated request has its reply.
+        if not call.request.header(b"idempotency-key"):
+            await in_reading_thread(lambda: _since(call, self._view.held(call)))
         async with staged_files(self._item_store) as files:
             if upload is None:
                 await read_file(call, self._item_store.file_store, call.values["file"], files)

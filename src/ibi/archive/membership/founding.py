@@ -311,6 +311,7 @@ _CHECKS: Final[dict[str, Callable[[Any], Any]]] = {
     "trusted_proxies": _networks,
     "granularity": _granularity,
     "geo_database": _geo_database,
+    "backup_folder": lambda text: str(Path(text).resolve()) if text else "",
     "accel_prefix": _accel_prefix,
     "files_group": _group,
 }

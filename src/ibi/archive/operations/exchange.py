@@ -6,6 +6,7 @@ import asyncio
 import threading
 from contextlib import contextmanager
 from dataclasses import replace
+from itertools import islice
 from typing import TYPE_CHECKING, Annotated, Any, Final
 
 from ibi.accounts.tokens import Scope
@@ -20,7 +21,7 @@ from ibi.archive.preservation.status import of_giving, of_transfers
 from ibi.archive.replication.copying import Copier, refresh
 from ibi.archive.replication.giving import Giver
 from ibi.archive.replication.retiring import move_all, originals_of
-from ibi.archive.store.tables import copies
+from ibi.archive.store.tables import copies, transfers
 from ibi.errors import HoldingError, IbiError
 from ibi.http.response import Refusal
 from ibi.identifier.forms import parse_name
@@ -36,6 +37,9 @@ if TYPE_CHECKING:
 
 MOST_COPIES: Final = 4
 """Copies that one process takes over HTTP at the same time: each may last for hours."""
+
+MOST_LATE: Final = 100
+"""Originals that came in while an Archive retired, and are told of."""
 
 # A copy holds a thread of the JSON interface until its last file has come.
 _AT_ONCE: Final = threading.Semaphore(MOST_COPIES)
@@ -163,7 +167,11 @@ def retire(context: ArchiveContext, fields: RetireFields) -> dict[str, Any]:
     if moved["problems"]:
         return {**moved, "retired": False}
     leave_for_good(context)
-    return {**moved, "retired": True}
+    with context.catalogue() as catalogue:
+        late = list(islice(originals_of(catalogue, transferable=True), MOST_LATE))
+    why = context.say("it came in meanwhile; retire once more, to hand it over, too")
+    problems = [{"ibi": name, "problem": why} for name in late]
+    return {**moved, "left": moved["left"] + len(late), "problems": problems, "retired": True}
 
 
 def move_everything(context: ArchiveContext, fields: RetireFields) -> dict[str, Any]:
@@ -215,6 +223,16 @@ def _slot() -> Iterator[None]:
         _AT_ONCE.release()
 
 
+def _ids(context: ArchiveContext, _fields: NoFields) -> list[str]:
+    with context.catalogue() as catalogue, catalogue.reading() as run:
+        return [giving.id for giving in transfers.open_outgoing(run)]
+
+
+def _stage(context: ArchiveContext, fields: TransferFields) -> list[str]:
+    with context.item_store() as item_store:
+        return [fields.transfer, giver_of(context, item_store).find(fields.transfer)[0].stage.value]
+
+
 _GIVING: Final = record(
     transfer=TEXT, item=TEXT, to=TEXT, stage={"enum": [stage.value for stage in GiverStage]}, since=TEXT, problem=TEXT
 )  # fmt: skip
@@ -223,11 +241,11 @@ _LEFT: Final = list_of(record(ibi=TEXT, problem=TEXT))
 
 COPY: Final = Operation(
     "copy", "take a copy of an item from the Archive of its original", Scope.TRANSFER, CopyFields, copy, "POST /copies",
-    gives=ref("item"), page="copy", refusals=(410, 502),
+    gives=ref("item"), page="copy", refusals=(410, 502), is_remote=True,
 )  # fmt: skip
 REFRESH: Final = Operation(
     "refresh", "make a copy equal to its original", Scope.TRANSFER, RefreshFields, refresh_copy,
-    "POST /items/<ibi>/refresh", place="ibi", gives=record(ibi=TEXT), refusals=(502,),
+    "POST /items/<ibi>/refresh", place="ibi", gives=record(ibi=TEXT), refusals=(502,), is_remote=True,
 )  # fmt: skip
 RETIRE: Final = Operation(
     "retire", "move everything elsewhere, and leave for good", Scope.ADMIN, RetireFields, retire, "POST /retirement",
@@ -241,6 +259,7 @@ OPERATIONS: Final = (
     Operation(
         "hand-overs", "hand-overs that are under way, and the peers", Scope.TRANSFER, NoFields, hand_overs,
         "GET /hand-overs", gives=record(transfers=list_of(_GIVING), peers=list_of(_PEER)), page="transfer",
+        version=_ids,
         command="transfer",
     ),
     Operation(
@@ -249,11 +268,11 @@ OPERATIONS: Final = (
     ),
     Operation(
         "hand-over-state", "how far a hand-over is", Scope.TRANSFER, TransferFields, hand_over,
-        "GET /hand-overs/<word>", place="transfer", gives=_GIVING, page="transfer", command="transfer",
+        "GET /hand-overs/<word>", place="transfer", gives=_GIVING, page="transfer", command="transfer", version=_stage,
     ),
     Operation(
         "take-back", "take an original back", Scope.TRANSFER, TransferFields, cancel, "DELETE /hand-overs/<word>",
-        place="transfer", gives=_GIVING, page="transfer", command="transfer", refusals=(502,),
+        place="transfer", gives=_GIVING, page="transfer", command="transfer", refusals=(502,), is_remote=True,
     ),
     RETIRE,
 )  # fmt: skip

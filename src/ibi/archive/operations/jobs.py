@@ -39,9 +39,11 @@ def stop(context: ArchiveContext, fields: JobFields) -> dict[str, Any]:
 OPERATIONS: Final = (
     Operation(
         "jobs", "what takes long, and how far it is", Scope.ADMIN, NoFields, all_jobs, "GET /jobs",
-        gives=record(jobs=list_of(JOB)),
+        gives=record(jobs=list_of(JOB)), version=lambda context, _fields: [each.id for each in context.jobs.all()],
     ),
-    Operation("job", "how far a job is", Scope.ADMIN, JobFields, one, "GET /jobs/<word>", place="id", gives=JOB),
+    Operation("job", "how far a job is", Scope.ADMIN, JobFields, one, "GET /jobs/<word>", place="id", gives=JOB,
+        version=lambda context, fields: [fields.id, context.jobs.find(fields.id).state],
+    ),
     Operation(
         "stop-job", "ask a job to stop; what it has done stays", Scope.ADMIN, JobFields, stop, "DELETE /jobs/<word>",
         place="id", gives=JOB,

@@ -132,6 +132,10 @@ def _version(resolvers: Resolvers) -> Any:
     return [resolvers.settings.switched_on, resolvers.settings.retired, list(resolvers.keys)]
 
 
+def _decided(context: ArchiveContext, _fields: NoFields) -> Any:
+    return _version(Resolvers.read(context.data))
+
+
 _STANDING: Final = record(
     service=TEXT,
     address=TEXT,
@@ -148,11 +152,11 @@ _JOINED: Final = record(resolver=TEXT, service=TEXT, key=TEXT, command=TEXT, war
 
 MEMBERSHIP: Final = Operation(
     "membership", "how the Archive stands at its resolvers", Scope.ADMIN, NoFields, show, "GET /membership",
-    gives=_STANDING, page="membership", command="show", version=lambda context: _version(Resolvers.read(context.data)),
+    gives=_STANDING, page="membership", command="show", version=_decided,
 )  # fmt: skip
 JOIN: Final = Operation(
     "join", "name a resolver that the Archive takes part in", Scope.ADMIN, JoinFields, join, "POST /membership",
-    gives=_JOINED, page="membership", status=201,
+    gives=_JOINED, page="membership", status=201, shown_once=True,
 )  # fmt: skip
 LEAVE: Final = Operation(
     "leave", "take part at a resolver no more", Scope.ADMIN, ResolverFields, leave, "DELETE /membership",
@@ -164,7 +168,7 @@ SWITCH: Final = Operation(
 )  # fmt: skip
 ROTATE_KEY: Final = Operation(
     "rotate-key", "get a new key from a resolver; the old one is void", Scope.ADMIN, RotateFields, rotate,
-    "POST /membership/key", gives=record(resolver=TEXT), refusals=(502,),
+    "POST /membership/key", gives=record(resolver=TEXT), refusals=(502,), is_remote=True,
 )  # fmt: skip
 
 OPERATIONS: Final = (MEMBERSHIP, JOIN, LEAVE, SWITCH, ROTATE_KEY)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Annotated, Any, Final
 
 from ibi.accounts.tokens import Scope
-from ibi.api.fields import Fields, NoFields, field
+from ibi.api.fields import LEFT, Fields, NoFields, field
 from ibi.api.operations import Operation
 from ibi.api.routes import TEXT, TRUTH, list_of, record
 from ibi.errors import BadField, NotHeld, PeerError
@@ -35,7 +35,7 @@ class PeerFields(PeerName, frozen=True):
     ]
     token: Annotated[
         str, field("what it gave us, to hand originals over to it", "--token TOKEN", longest=512, secret=True)
-    ] = ""
+    ] = LEFT
 
 
 _ONE: Final = record(name=TEXT, address=TEXT, token=TRUTH)
@@ -50,13 +50,18 @@ def show(context: ArchiveContext, _fields: NoFields) -> dict[str, Any]:
 
 def save(context: ArchiveContext, fields: PeerFields) -> dict[str, Any]:
     """Name a peer, or change one. Raises SetupError, BadField, Conflict."""
+    ArchiveSettings.read(context.data)
+    if not fields.name.isprintable() or "/" in fields.name:
+        raise BadField("{name} is a short printable text", name="name")
     address = root_of(fields.address)
     with settings_lock(context.data):
         peers = Peer.read_tables(context.data)
         context.check_match(_facts(peers))
-        peers[fields.name] = Peer(address=address, token=fields.token)
+        before = peers.get(fields.name)
+        token = fields.token if fields.token is not LEFT else before.token if before else ""
+        peers[fields.name] = Peer(address=address, token=token)
         Peer.write_tables(context.data, peers)
-    return {"name": fields.name, "address": address, "token": bool(fields.token)}
+    return {"name": fields.name, "address": address, "token": bool(token)}
 
 
 def root_of(url: str) -> str:
@@ -69,6 +74,7 @@ def root_of(url: str) -> str:
 
 def remove(context: ArchiveContext, fields: PeerName) -> None:
     """Forget a peer. Raises SetupError, NotHeld, Conflict."""
+    ArchiveSettings.read(context.data)
     with settings_lock(context.data):
         peers = Peer.read_tables(context.data)
         context.check_match(_facts(peers))

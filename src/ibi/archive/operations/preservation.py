@@ -171,13 +171,17 @@ def back_up(context: ArchiveContext, fields: BackupFields) -> dict[str, Any]:
     saved = Backup(context.directory, store, progress).run(fields.keep)
     if fields.verify:
         saved.problems += verify(store, saved.name, progress)
-    for problem in saved.problems:
-        context.noted(problem)
     return {
         "backup": saved.name, "items": saved.items, "files": saved.files, "bytes": saved.bytes,
         "copied": saved.copied, "copied_bytes": saved.copied_bytes, "removed": saved.removed,
         "problems": [context.say(problem) for problem in saved.problems],
     }  # fmt: skip
+
+
+def _faults(context: ArchiveContext, _fields: NoFields) -> list[Any]:
+    """What the ETag of audits is made of: the damaged files, not how far an audit is."""
+    with context.catalogue() as catalogue, catalogue.reading() as run:
+        return [status.of_fault(known) for known in fixity.faults(run, status.MOST_FAULTS)]
 
 
 _STATE: Final[dict[str, Any]] = {
@@ -220,7 +224,7 @@ STATE: Final = Operation(
 )
 AUDITS: Final = Operation(
     "audits", "what audits of the stored files found", Scope.READ, NoFields, audits, "GET /audit", gives=_AUDITS,
-    page="audit",
+    page="audit", version=_faults,
 )  # fmt: skip
 AUDIT: Final = Operation(
     "audit", "read every stored file again, and compare it with its SHA-256", Scope.ADMIN, AuditFields, audit,

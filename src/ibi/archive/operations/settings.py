@@ -93,11 +93,12 @@ class SettingsFields(Fields, frozen=True):
         field(
             "the network of a resolver whose word about readers' addresses is believed",
             "--trusted-resolver CIDR",
+            local=True,
         ),
     ] = LEFT
     trusted_proxies: Annotated[
         tuple[str, ...],
-        field("the network of a proxy whose X-Forwarded-For is believed", "--trusted-proxy CIDR"),
+        field("the network of a proxy whose X-Forwarded-For is believed", "--trusted-proxy CIDR", local=True),
     ] = LEFT
     reuse_seconds: Annotated[
         int, _number("reuse_seconds", "how long resolvers may reuse an answer; 0: not at all")

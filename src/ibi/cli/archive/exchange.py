@@ -15,7 +15,7 @@ from ibi.cli.common import argument, flag, tell
 from ibi.cli.operations import add_fields, add_operation, fields_of
 from ibi.errors import HoldingError, SetupError
 from ibi.identifier.forms import parse_name
-from ibi.runtime.i18n import say
+from ibi.runtime.i18n import printable, say
 
 if TYPE_CHECKING:
     import argparse
@@ -158,7 +158,7 @@ def _peer(args: argparse.Namespace) -> int:
     if args.name is None:
         for each in peers.show(context, NoFields())["peers"]:
             line = f"{each['name']}  {each['address']}  {'token' if each['token'] else '-'}"
-            print(json.dumps(each) if args.json else line)
+            print(json.dumps(each) if args.json else printable(line))
     elif args.remove:
         peers.remove(context, peers.PeerName(name=args.name))
     elif args.address is None:

@@ -108,15 +108,16 @@ def _register(args: argparse.Namespace) -> int:
     with _acting(args.data) as context:
         context.who = "mail" if read else "command"
         registered = registrations.register(context, fields)
-    if given and is_weak_key(given):
-        tell("a key of fewer than 20 digits can be guessed; without --key a strong one is made")
-    if args.json:
-        print(json.dumps(registered))
-    elif given:
-        tell("{ibi} is registered", ibi=service)
-    else:
-        tell("{ibi} is registered; its key is shown only now:", ibi=service)
-        print(registered["key"])
+        if given and is_weak_key(given):
+            tell("a key of fewer than 20 digits can be guessed; without --key a strong one is made")
+        # Before letters are sent, which may take long and be broken off: the key is shown only now.
+        if args.json:
+            print(json.dumps(registered), flush=True)
+        elif given:
+            tell("{ibi} is registered", ibi=service)
+        else:
+            tell("{ibi} is registered; its key is shown only now:", ibi=service)
+            print(registered["key"], flush=True)
     return 0
 
 
