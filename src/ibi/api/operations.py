@@ -201,7 +201,7 @@ def _route(operation: Operation[C, Any], context_of: Callable[[Call], C], servic
         method,
         pattern,
         operation.scope,
-        # Whoever may only read learns nothing of the machine.
+        # One who may only read learns nothing of the machine.
         in_thread(act) if operation.scope is Scope.READ else explained(act),
         operation.summary,
         takes=body if members and not in_query else None,

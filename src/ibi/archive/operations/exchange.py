@@ -169,7 +169,7 @@ def retire(context: ArchiveContext, fields: RetireFields) -> dict[str, Any]:
     leave_for_good(context)
     with context.catalogue() as catalogue:
         late = list(islice(originals_of(catalogue, transferable=True), MOST_LATE))
-    why = context.say("it came in meanwhile; retire once more, to hand it over, too")
+    why = context.say(IbiError("it came in meanwhile; retire once more, to hand it over, too"))
     problems = [{"ibi": name, "problem": why} for name in late]
     return {**moved, "left": moved["left"] + len(late), "problems": problems, "retired": True}
 

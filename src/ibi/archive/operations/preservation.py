@@ -17,7 +17,7 @@ from ibi.archive.preservation.backup import Backup, verify
 from ibi.archive.preservation.backup_store import BackupStore
 from ibi.archive.preservation.check import check
 from ibi.archive.store.tables import fixity
-from ibi.errors import BadField, SetupError
+from ibi.errors import BadField, IbiError, SetupError
 from ibi.identifier.forms import parse_name
 
 if TYPE_CHECKING:
@@ -128,7 +128,7 @@ def check_all(context: ArchiveContext, fields: CheckFields) -> dict[str, Any]:
         if settled and difference.settle:
             difference.settle()
         open_ += not settled
-        remedy = context.say("settled" if settled else difference.remedy)
+        remedy = context.say(IbiError("settled") if settled else difference.remedy)
         sentence = context.say(difference.what)
         differences.append({"problem": sentence, "advice": remedy, "settled": settled})
     return {"differences": differences, "open": open_}
