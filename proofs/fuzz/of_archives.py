@@ -134,11 +134,11 @@ ITEMS: Final = (
         as_object(read_item),
         "value",
         values=corpus.ITEMS,
-        also=frozenset({"archive.model.item_json.read_text"}),
+        also=frozenset({"archive.model.item_fields.read_text"}),
     ),
     Target("archive.model.item_json.read_facts", as_object(read_facts), "value", values=corpus.ITEMS),
     Target(
-        "archive.model.item_json.read_mapping",
+        "archive.model.item_fields.read_mapping",
         as_value(lambda value: read_mapping(value, "x")),
         "value",
         values=({"a": "b"},),
