@@ -130,10 +130,12 @@ def _locked(path: Path) -> Iterator[int]:
 def _known(handle: int, request: str) -> Response | None:
     """The reply that was given before. Raises Refusal where it was another request's, or told a secret."""
     text = os.pread(handle, os.fstat(handle).st_size, 0)
+    if not text:
+        return None
     try:
         facts: Mapping[str, Any] = json.loads(text)
-    except ValueError:  # new, or cut by a kill before anything was done
-        return None
+    except ValueError:  # cut by a kill, perhaps after it was done
+        facts = {"request": request}
     if facts["request"] != request:
         problem = "this Idempotency-Key was another request's; another request needs one of its own"
         raise Refusal(422, IbiError(problem))
@@ -157,6 +159,8 @@ def _facts(reply: Reply) -> dict[str, Any]:
 
 
 def _write(handle: int, facts: Mapping[str, Any]) -> None:
-    os.ftruncate(handle, 0)
-    os.pwrite(handle, json.dumps(facts).encode(), 0)
+    # Never empty in between: an empty file says that nothing was begun.
+    text = json.dumps(facts).encode()
+    os.pwrite(handle, text, 0)
+    os.ftruncate(handle, len(text))
     os.fsync(handle)
