@@ -195,6 +195,8 @@ class _Play:
         waiting_room = WaitingRoom(self.directory, world.machine(who))
         try:
             with waiting_room:
+                if self.seen is None:  # a new directory notes the clock as it is entered
+                    self._remember(who)
                 dates = list(waiting_room.reserve(grain or coarsest_for(count), count))
                 self._remember(who)
                 self._take(dates, before)

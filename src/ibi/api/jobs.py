@@ -1,9 +1,11 @@
 """Jobs: operations that take long. A request starts one and is answered at once; later ones ask how far it is.
 
     DIR/jobs/<id>.json    {"id", "operation", "who", "started", "ended", "done", "total", "state", "result", "problem"}
+    DIR/jobs/<id>.lock    locked by the process that does the job: so a job whose process was killed is known to be
+                          interrupted
+    DIR/jobs/<id>.stop    there while the job is asked to stop
 
-The process that does a job holds a lock on its file: so a job whose process was killed is known to be interrupted. One
-job of each operation is done at a time. What has ended stays for a week.
+One job of each operation is done at a time. What has ended stays for a week.
 """
 
 from __future__ import annotations
@@ -15,17 +17,16 @@ import os
 import re
 import secrets
 import threading
-from contextlib import suppress
 from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Final
 
 from ibi.api.routes import COUNT, MOMENT, TEXT, record
 from ibi.errors import HoldingError, IbiError, NotHeld
-from ibi.runtime.durable_files import locked_file, make_folder
+from ibi.runtime.durable_files import locked_file, make_folder, replace_file
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable
     from pathlib import Path
 
     Progress = Callable[[int, int | None], None]
@@ -92,15 +93,15 @@ class Jobs:
                     "{operation} is under way already; wait until it has ended", operation=operation
                 )
             job = Job(secrets.token_hex(16), operation, who, self._now())
-            handle = os.open(self._path(job.id), os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+            lock = os.open(self._path(job.id, "lock"), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
             try:
-                fcntl.flock(handle, fcntl.LOCK_EX)
-                _write(handle, job)
+                fcntl.flock(lock, fcntl.LOCK_EX)
+                self._write(job)
             except BaseException:
-                os.close(handle)
+                os.close(lock)
                 raise
         thread = threading.Thread(
-            target=self._do, args=(job, handle, run), name=f"job {operation}", daemon=True
+            target=self._do, args=(job, lock, run), name=f"job {operation}", daemon=True
         )
         self._threads = [each for each in self._threads if each.is_alive()] + [thread]
         thread.start()
@@ -108,14 +109,14 @@ class Jobs:
 
     def find(self, job: str) -> Job:
         """Find a job. Raises NotHeld."""
-        found = self._read(self._path(job)) if _ID.fullmatch(job) else None
+        found = self._read(job) if _ID.fullmatch(job) else None
         if found is None:
             raise NotHeld("there is no such job")
         return found
 
     def all(self) -> list[Job]:
         """Every job, the latest first."""
-        found = filter(None, map(self._read, self._paths()))
+        found = filter(None, map(self._read, self._ids()))
         return sorted(found, key=lambda each: each.started, reverse=True)
 
     def stop(self, job: str) -> Job:
@@ -123,7 +124,7 @@ class Jobs:
         found = self.find(job)
         if found.state != RUNNING:
             raise HoldingError("this job has ended already")
-        self._stop_path(found.id).touch(mode=0o600)
+        self._path(found.id, "stop").touch(mode=0o600)
         return found
 
     def close(self) -> None:
@@ -133,7 +134,7 @@ class Jobs:
         for thread in self._threads:
             thread.join(max(0.0, end - self._clock()))
 
-    def _do(self, job: Job, handle: int, run: Callable[[Progress], dict[str, Any] | None]) -> None:
+    def _do(self, job: Job, lock: int, run: Callable[[Progress], dict[str, Any] | None]) -> None:
         written = self._clock()
 
         def progress(done: int, total: int | None = None) -> None:
@@ -142,9 +143,9 @@ class Jobs:
             if self._stopping.is_set():
                 raise JobStopped
             if self._clock() - written >= WRITE_EVERY:
-                if self._stop_path(job.id).exists():
+                if self._path(job.id, "stop").exists():
                     raise JobStopped
-                _write(handle, job)
+                self._write(job)
                 written = self._clock()
 
         try:
@@ -160,45 +161,45 @@ class Jobs:
             job.state, job.problem = FAILED, ("this server could not do it; its log has the reason", {})
         job.ended = self._now()
         try:
-            self._stop_path(job.id).unlink(missing_ok=True)
-            _write(handle, job)
+            self._path(job.id, "stop").unlink(missing_ok=True)
+            self._write(job)
         finally:
-            os.close(handle)
+            os.close(lock)
 
-    def _read(self, path: Path) -> Job | None:
+    def _read(self, job_id: str) -> Job | None:
         try:
-            handle = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+            job = self._load(job_id)
+            if job.state == RUNNING and not self._is_alive(job_id):
+                job = self._load(job_id)  # it may have ended in between
+                job.state = INTERRUPTED if job.state == RUNNING else job.state
         except FileNotFoundError:
             return None
-        try:
-            # The lock first: a job that ends in between is then read as ended.
-            alive = not _lockable(handle)
-            job = Job(**json.loads(os.pread(handle, os.fstat(handle).st_size, 0)))
-        except (ValueError, TypeError):  # a kill came between
-            return None
-        finally:
-            os.close(handle)
-        if job.state == RUNNING and not alive:
-            job.state = INTERRUPTED
         return job
 
+    def _load(self, job_id: str) -> Job:
+        return Job(**json.loads(self._path(job_id).read_bytes()))
+
+    def _is_alive(self, job_id: str) -> bool:
+        try:
+            with locked_file(self._path(job_id, "lock"), fcntl.LOCK_SH | fcntl.LOCK_NB):
+                return False
+        except BlockingIOError:
+            return True
+
+    def _write(self, job: Job) -> None:
+        replace_file(self._path(job.id), json.dumps(asdict(job)).encode())
+
     def _forget_old(self) -> None:
-        for path in self._paths():
-            job = self._read(path)
-            ended = path.stat().st_mtime if job is None or job.state != RUNNING else self._now()
-            if ended < self._now() - KEPT_SECONDS:
-                path.unlink(missing_ok=True)
-                path.with_suffix(".stop").unlink(missing_ok=True)
+        for job in self.all():
+            if job.state != RUNNING and (job.ended or job.started) < self._now() - KEPT_SECONDS:
+                for kind in ("json", "stop", "lock"):
+                    self._path(job.id, kind).unlink(missing_ok=True)
 
-    def _paths(self) -> Iterator[Path]:
-        with suppress(FileNotFoundError):
-            yield from self._folder.glob("*.json")
+    def _ids(self) -> list[str]:
+        return [path.stem for path in self._folder.glob("*.json")]
 
-    def _path(self, job: str) -> Path:
-        return self._folder / f"{job}.json"
-
-    def _stop_path(self, job: str) -> Path:
-        return self._folder / f"{job}.stop"
+    def _path(self, job_id: str, kind: str = "json") -> Path:
+        return self._folder / f"{job_id}.{kind}"
 
 
 JOB: Final = record(
@@ -221,19 +222,3 @@ def job_facts(job: Job, say: Callable[[IbiError], str]) -> dict[str, Any]:
 
 def _moment(seconds: float) -> str:
     return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
-
-
-def _lockable(handle: int) -> bool:
-    try:
-        fcntl.flock(handle, fcntl.LOCK_SH | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return False
-    return True
-
-
-def _write(handle: int, job: Job) -> None:
-    """Write a job into its file, whose lock stays with the open handle."""
-    # In its place, and padded: a shorter text leaves nothing of a longer one, and a reader never sees an empty file.
-    text = json.dumps(asdict(job)).encode()
-    os.pwrite(handle, text.ljust(os.fstat(handle).st_size), 0)
-    os.fsync(handle)

@@ -22,10 +22,10 @@ def jobs_in(folder: Path, now: Callable[[], float] = time.time) -> Jobs:
     return Jobs(folder, now, time.monotonic)
 
 
-def ended(jobs: Jobs, job: Job) -> Job:
+def ended(jobs: Jobs, job: Job, pause: float = 0.01) -> Job:
     end = time.monotonic() + 20
     while jobs.find(job.id).state == "running" and time.monotonic() < end:
-        time.sleep(0.01)
+        time.sleep(pause)
     return jobs.find(job.id)
 
 
@@ -111,6 +111,18 @@ def test_a_job_whose_process_was_killed_is_interrupted(tmp_path: Path) -> None:
     (job,) = jobs.all()
     assert job.state == "interrupted"
     assert ended(jobs, jobs.start("audit", "bob", lambda _progress: {})).state == "done"
+
+
+def test_a_job_is_seen_whole_while_it_is_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("ibi.api.jobs.WRITE_EVERY", 0.0)
+    jobs = jobs_in(tmp_path)
+
+    def growing(progress: Any) -> Any:
+        for length in range(300):
+            progress(10**length)  # a longer text each time
+
+    job = jobs.start("audit", "ada", growing)
+    assert ended(jobs_in(tmp_path), job, pause=0.0).state == "done"
 
 
 @pytest.mark.parametrize("name", ["", "0" * 31, "0" * 32, "../lock", "x" * 32])
