@@ -104,7 +104,7 @@ class Collapsing:
             query = joinable.get(archive.service)
             # An answer that holds something lies in the cache by now.
             joined += query is not None and (query.holds or self._may_join(archive, batch, query, now))
-        # So few are left as a round may ask without waiting for its turn, and fewer than are joined.
+        # A round may ask as few as MOST_LIKELY without waiting for its turn; and most of it must be joined.
         left = len(archives) - joined
         return left <= MOST_LIKELY and left < joined
 

@@ -84,7 +84,7 @@ class Queries:
         """Whether this event loop was late since a time of it, so that silence says nothing of Archives."""
         return self._lag.was_late(since)
 
-    def may_join(self, archives: Sequence[Archive], batch: QueryBatch) -> bool:
+    def covers(self, archives: Sequence[Archive], batch: QueryBatch) -> bool:
         """Whether a batch would join a query in flight to nearly all of these, so that next to nothing is sent."""
         return self._collapsing.covers(archives, batch)
 
