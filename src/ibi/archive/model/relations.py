@@ -67,11 +67,13 @@ class RelationTarget(NamedTuple):
 class EditionChain(NamedTuple):
     """The later editions of an item.
 
-    `last`: the last edition, None if it is not known here. `following`: the IBI to be sent as `ibi.nextedition`.
+    `last`: the last edition, None if it is not known here. `following`: the next one, None for the last. `farthest`:
+    where the chain leaves the Archive, if that is not the next one.
     """
 
     last: RelationTarget | None
     following: IBIForms | None
+    farthest: IBIForms | None = None
 
 
 class ItemRelations:
@@ -202,9 +204,9 @@ class ItemRelations:
         """Follow the next editions as far as they are held (URL-18, SVC-14 to SVC-16).
 
         While the chain stays here its end is the last edition; without a next edition that is the item itself. If
-        it leaves the Archive, the URL of the last edition is not known: the farthest IBI that is known is sent as
-        `ibi.nextedition`, which saves the resolver a round for each edition in between. A circle has no last edition
-        and no next one.
+        it leaves the Archive, the URL of the last edition is not known: the farthest IBI that is known is sent beside
+        `ibi.nextedition`, which saves a resolver of ours a round for each edition in between. A circle has no last
+        edition.
         """
         holding, forms = related.holding, related.forms
         first = holding.next_edition if holding else None
@@ -216,11 +218,12 @@ class ItemRelations:
             if holding.next_edition is None:
                 return EditionChain(related._replace(forms=forms, holding=holding), first)
             if not seen.isdisjoint(holding.forms.canonicals):
-                return EditionChain(None, None)
+                return EditionChain(None, first)
             seen |= holding.forms.canonicals
             forms = holding.next_edition
             holding = held_by(self._lookup, forms)
-        return EditionChain(None, forms)
+        farthest = None if first is None or forms is None or first.shares(forms) else forms
+        return EditionChain(None, first, farthest)
 
     def _translations(self, related: RelationTarget) -> Iterator[tuple[str | None, RelationTarget]]:
         """Yield translations by language: those linked, and the item itself under its own or none (AMB-47).
