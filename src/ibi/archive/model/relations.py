@@ -143,20 +143,23 @@ class ItemRelations:
         return holding.formats.get(related.format) if related.format else self._data(holding)
 
     def file_url(self, related: RelationTarget, path: str) -> str | None:
-        """Return the URL of one file; None if it is not listed, or if this reader may not have it.
+        """Return the URL of one file; None if it is not listed. The files of a linked item are not known here.
 
-        The files of a linked item are not known here.
+        A reader who may not have the files gets the page that says so, whatever path was asked for: nothing shows which
+        files there are.
         """
         holding = related.holding
-        if holding is None or holding.deleted or related.page or related.format or self._withheld(holding):
+        if holding is None or holding.deleted or related.page or related.format:
             return None
+        if self._withheld(holding):
+            return self._page("files", holding)
         file = holding.file(path)
         return self._file(holding, file) if file else None
 
     def file_list_url(self, related: RelationTarget) -> str | None:
-        """Return the URL of the list of files (SVC-08, third variant); None where this reader may not have them."""
+        """Return the URL of the list of files (SVC-08, third variant), or of the page that says that it is withheld."""
         holding = related.holding
-        if holding is None or holding.deleted or related.page or self._withheld(holding):
+        if holding is None or holding.deleted or related.page:
             return None
         return self._page("files", holding)
 
