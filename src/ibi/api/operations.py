@@ -46,6 +46,10 @@ def _drop(*_: object) -> None:
     """Take no notice."""
 
 
+def _no_headers(_result: dict[str, Any]) -> Sequence[tuple[str, str]]:
+    return ()
+
+
 @dataclass(slots=True, kw_only=True)
 class OperationContext:
     """Who does an operation, and how; each service adds what its operations work on.
@@ -113,6 +117,8 @@ class Operation(Generic[C, F]):
     """Whether it may take minutes: a server does it as a job, and answers how far that is."""
     is_remote: bool = False
     """Whether it waits for another machine: then no other change waits for it."""
+    headers: Callable[[dict[str, Any]], Sequence[tuple[str, str]]] = _no_headers
+    """Makes the headers of a good answer that depend on its result, such as Location."""
     version: Callable[[C, Any], Any] | None = None
     """Of one with GET: what its ETag is made of; None for its whole result."""
 
@@ -306,4 +312,5 @@ def _answer(
         return Response(204)
     if isinstance(result, Document):
         return document_response(result)
-    return answer({**result, **({"notes": notes} if notes else {})}, operation.status, *headers)
+    value = {**result, **({"notes": notes} if notes else {})}
+    return answer(value, operation.status, *headers, *operation.headers(result))

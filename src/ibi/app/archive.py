@@ -263,21 +263,20 @@ class _Acting:
 
     def for_program(self, call: Call) -> ArchiveContext:
         """The context of a request under a token."""
-        return self._context(call.token_name, call.request, is_administrator=call.may(Scope.ADMIN))
+        return self._context(call.token_name, call.request, call.may)
 
     def for_librarian(self, visit: PageRequest) -> ArchiveContext:
         """The context of a form."""
-        role = visit.signed.role
-        return self._context(visit.signed.name, visit.request, is_administrator=role.may(Scope.ADMIN))
+        return self._context(visit.signed.name, visit.request, visit.signed.role.may)
 
     def keep(self, visit: PageRequest, file: StoredFile) -> AbstractContextManager[str]:
         """Keep a file of a form among the uploads, for a block; yields its id."""
         return imports.Imports(self.item_store, self.uploads).kept(visit.signed.name, file, "")
 
-    def _context(self, who: str, request: Request, *, is_administrator: bool) -> ArchiveContext:
+    def _context(self, who: str, request: Request, may: Callable[[Scope], bool]) -> ArchiveContext:
         return ArchiveContext(
             who=who, say=partial(say_to, request), directory=self.directory, jobs=self.jobs,
-            indexer=partial(indexer, self.directory), is_administrator=is_administrator,
+            indexer=partial(indexer, self.directory), is_administrator=may(Scope.ADMIN), may_read=may(Scope.READ),
             served=self.item_store, uploads=self.uploads,
         )  # fmt: skip
 

@@ -27,13 +27,14 @@ class ArchiveContext(OperationContext):
 
     `served`: the item store of the server that does it; `uploads`: those of the server, else files are paths; `jobs`:
     those of this data directory; `indexer` makes what keeps the search index, to be closed; `is_administrator`: whether
-    an administrator acts.
+    an administrator acts; `may_read`: whether results may have what needs the scope `read`.
     """
 
     directory: DataDirectory
     jobs: Jobs
     indexer: Callable[[Catalogue], Indexer]
     is_administrator: bool
+    may_read: bool = True
     served: ItemStore | None = None
     uploads: Uploads | None = None
 

@@ -119,19 +119,21 @@ def _walk(catalogue: Catalogue, reading: Audit, fields: AuditFields) -> tuple[in
 
 def check_all(context: ArchiveContext, fields: CheckFields) -> dict[str, Any]:
     """Look whether the Archive is whole. Raises SetupError."""
+    differences = list(differences_of(context, fields))
+    return {"differences": differences, "open": sum(not each["settled"] for each in differences)}
+
+
+def differences_of(context: ArchiveContext, fields: CheckFields) -> Iterator[dict[str, Any]]:
+    """Yield each difference from a whole Archive once it is found, and perhaps settled. Raises SetupError."""
     if not context.data.is_dir():
         raise SetupError("{path} does not exist", path=context.data)
-    open_, differences = 0, list[dict[str, Any]]()
-    for difference in check(context.directory, context.directory.machine):
-        context.progress(len(differences), None)
+    for number, difference in enumerate(check(context.directory, context.directory.machine)):
+        context.progress(number, None)
         settled = bool(fields.repair and difference.settle)
         if settled and difference.settle:
             difference.settle()
-        open_ += not settled
-        remedy = context.say(IbiError("settled") if settled else difference.remedy)
-        sentence = context.say(difference.what)
-        differences.append({"problem": sentence, "advice": remedy, "settled": settled})
-    return {"differences": differences, "open": open_}
+        advice = IbiError("settled") if settled else difference.remedy
+        yield {"problem": context.say(difference.what), "advice": context.say(advice), "settled": settled}
 
 
 def repair_file(context: ArchiveContext, fields: RepairFields) -> dict[str, Any]:
