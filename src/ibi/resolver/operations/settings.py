@@ -93,11 +93,14 @@ def show(context: ResolverContext, _fields: NoFields) -> dict[str, Any]:
 
 
 def change(context: ResolverContext, fields: SettingsFields) -> dict[str, Any]:
-    """Change settings: all that are given, or none. Raises BadField, SetupError."""
+    """Change settings: all that are given, or none. Raises BadField, SetupError, Conflict."""
     changes = given(fields)
     if not changes:
         raise BadField("nothing to change was given")
-    found = change_settings(context.data, changes, COMMAND_SETTINGS, context.evidence, context.who)
+    found = change_settings(
+        context.data, changes, COMMAND_SETTINGS, context.evidence, context.who,
+        check=lambda before: context.check_match({"settings": facts_of(before)}),
+    )  # fmt: skip
     notes = [context.say(note) for note in found.notes]
     return {"settings": facts_of(found.settings), "changed": list(found.changed), "notes": notes}
 
