@@ -79,12 +79,14 @@ def accounts(context: AccountContext, _fields: NoFields) -> dict[str, Any]:
 
 def add_account(context: AccountContext, fields: NewAccount) -> dict[str, Any]:
     """Make an account; its password is in the result. Raises IbiError."""
+    _check_role(context, fields.role)
     account, password = context.people.add(fields.name, fields.role, check=_unchanged_accounts(context))
     return {**account_facts(account), "password": password}
 
 
 def set_role(context: AccountContext, fields: RoleFields) -> dict[str, Any]:
     """Let an account be for something else. Raises NotHeld, IbiError."""
+    _check_role(context, fields.role)
     return account_facts(context.people.set_role(fields.name, fields.role, _unchanged_accounts(context)))
 
 
@@ -120,6 +122,11 @@ def revoke_token(context: AccountContext, fields: TokenName) -> None:
     if not any(token.name == fields.name for token in context.tokens.all()):
         raise NotHeld("there is no token of the name {name}", name=fields.name)
     context.tokens.revoke(fields.name, _unchanged_tokens(context))
+
+
+def _check_role(context: AccountContext, role: str) -> None:
+    if role not in set(context.people.roles):
+        raise BadField("{name} is one of: {words}", name="role", words=", ".join(context.people.roles))
 
 
 def _accounts(known: Sequence[Account]) -> dict[str, Any]:

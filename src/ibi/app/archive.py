@@ -298,8 +298,8 @@ def archive_api(
     giver = Giver(item_store, data, f"http://{settings.address}")
     receiver = Receiver(item_store, data, settings.largest_upload)
     acting = _Acting(directory, item_store, uploading, jobs)
-    services, tokens = operations.Services(data, OPERATIONS, jobs), Tokens(data)
-    services_of_accounts = operations.Services(data, accounts.OPERATIONS, jobs)
+    runner, tokens = operations.OperationRunner(data, OPERATIONS, jobs), Tokens(data)
+    runner_of_accounts = operations.OperationRunner(data, accounts.OPERATIONS, jobs)
     people = AccountManager(Accounts(data), tuple(Role), _moment)
     on_accounts = accounts.ActingOnAccounts(people, tokens, _moment, ARCHIVE_SCOPES)
     view = items.ItemView(catalogue, lambda: day_of(time.time()))
@@ -311,8 +311,8 @@ def archive_api(
         *HandleRecords(settings, catalogue, time.time).routes(),
         *transfers.peer_routes(giver, receiver),
         imports.Imports(item_store, uploading).route(),
-        *operations.routes(OPERATIONS, acting.for_program, services),
-        *operations.routes(accounts.OPERATIONS, on_accounts.for_program, services_of_accounts),
+        *operations.routes(OPERATIONS, acting.for_program, runner),
+        *operations.routes(accounts.OPERATIONS, on_accounts.for_program, runner_of_accounts),
         *more,
     )
     described, largest = openapi.routes(table, ibi.__version__), settings.largest_upload + _FORM
@@ -335,7 +335,7 @@ def _administration(
     end_sessions = authentication.sessions.end_all
     people = AccountManager(authentication.accounts, tuple(Role), _moment, end_sessions)
     acting = _Acting(directory, item_store, uploading, jobs)
-    services = operations.Services(data, OPERATIONS, jobs)
+    runner = operations.OperationRunner(data, OPERATIONS, jobs)
     archive_pages = ArchivePages(
         directory,
         catalogue,
@@ -348,9 +348,7 @@ def _administration(
         **archive_pages.handlers(),
         **ItemPages(item_store, uploading, settings, labels).handlers(),
         **AccountPages(authentication, people).handlers(),
-        **OperationPages(
-            [(group, acting.for_librarian) for group in GROUPS], services, acting.keep
-        ).handlers(),
+        **OperationPages([(group, acting.for_librarian) for group in GROUPS], runner, acting.keep).handlers(),
     }
     render, address = administration_pages.render, settings.address
     return Administration(authentication, handlers, render, forms.caller, address, page_error, forms.take)

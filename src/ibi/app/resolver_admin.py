@@ -114,20 +114,20 @@ class WithAdministration:
         alerts = OriginalsAlerts(log)
         pages = administration.AdministrationPages(registrar, alerts, self._members, log, data, evidence)
         every: tuple[operations.Operation[Any, Any], ...] = (*OPERATIONS, *accounts.OPERATIONS)
-        services = operations.Services(data, every, Jobs(data, time.time, time.monotonic))
+        runner = operations.OperationRunner(data, every, Jobs(data, time.time, time.monotonic))
         acting = _Acting(data, registrar, evidence, self._network_status)
         tokens = Tokens(data)
         on_accounts = accounts.ActingOnAccounts(people, tokens, _moment, SCOPES)
         groups = [(group, acting.for_administrator) for group in GROUPS]
-        more = OperationPages([*groups, (_TOKENS, on_accounts.for_administrator)], services, _keep_nothing)
+        more = OperationPages([*groups, (_TOKENS, on_accounts.for_administrator)], runner, _keep_nothing)
         handlers = pages.handlers() | AccountPages(authentication, people).handlers() | more.handlers()
         self._pages = Administration(
             authentication, handlers, resolver_pages.render, self._caller, now.address
         )
         self._table = (
-            *operations.routes(OPERATIONS, acting.for_program, services),
+            *operations.routes(OPERATIONS, acting.for_program, runner),
             *evidence_api.routes(log, evidence, alerts),
-            *operations.routes(accounts.OPERATIONS, on_accounts.for_program, services),
+            *operations.routes(accounts.OPERATIONS, on_accounts.for_program, runner),
             Route("GET", PATH, None, self._describe, "this description", gives={"type": "object"}),
         )
         self._api = Api(self._table, tokens, LARGEST_BODY, replies=Replies(data, time.time))

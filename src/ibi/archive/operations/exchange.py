@@ -179,8 +179,9 @@ def move_everything(context: ArchiveContext, fields: RetireFields) -> dict[str, 
     with context.item_store() as item_store:
         staying = [name for name in originals_of(item_store.catalogue, transferable=False) if name not in own]
         if staying and not fields.leave_them:
-            problem = "{count} originals must stay, such as {name}; --leave-them leaves them behind"
-            raise HoldingError(problem, count=len(staying), name=staying[0])
+            problem = "{count} originals must stay, such as {name}; to leave them behind, choose {field}"
+            field_ = context.called("leave_them")
+            raise HoldingError(problem, count=len(staying), name=staying[0], field=field_)
         moved = move_all(giver_of(context, item_store), to, context.who, context.progress)
     problems = [{"ibi": name, "problem": context.say(why)} for name, why in moved.problems]
     return {"moved": moved.moved, "left": len(problems) + len(staying), "problems": problems}

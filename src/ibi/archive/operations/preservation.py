@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from ibi.archive.operations.context import ArchiveContext
+    from ibi.archive.preservation.check import Difference
     from ibi.archive.store.tables.catalogue import Catalogue
     from ibi.archive.store.tables.fixity import AuditResult
 
@@ -132,8 +133,16 @@ def differences_of(context: ArchiveContext, fields: CheckFields) -> Iterator[dic
         settled = bool(fields.repair and difference.settle)
         if settled and difference.settle:
             difference.settle()
-        advice = IbiError("settled") if settled else difference.remedy
+        advice = IbiError("settled") if settled else _remedy(context, difference)
         yield {"problem": context.say(difference.what), "advice": context.say(advice), "settled": settled}
+
+
+def _remedy(context: ArchiveContext, difference: Difference) -> IbiError:
+    """What helps, with the field of a check that settles it as the reader calls it."""
+    remedy = difference.remedy
+    if difference.settle is None:
+        return remedy
+    return IbiError(remedy.problem, **{**remedy.details, "repair": context.called("repair")})
 
 
 def repair_file(context: ArchiveContext, fields: RepairFields) -> dict[str, Any]:
@@ -162,7 +171,11 @@ def back_up(context: ArchiveContext, fields: BackupFields) -> dict[str, Any]:
     """Save everything, also while the Archive runs. Raises SetupError."""
     folder = fields.to or context.directory.settings().backup_folder
     if not folder:
-        raise BadField("say where backups are kept: --to FOLDER, or the setting {name}", name="backup_folder")
+        problem = (
+            "nothing says where backups are kept; the command line does: ibi archive set --backup-folder DIR, or "
+            "--to FOLDER for one backup"
+        )
+        raise BadField(problem, name="backup_folder")
     store = BackupStore(Path(folder))
     with context.catalogue() as catalogue, catalogue.reading() as run:
         _, total = fixity.total(run)
