@@ -82,7 +82,7 @@ def prepared(running: AdministeredResolver) -> None:
 
 
 def waits(path: Path) -> bool:
-    """Whether somebody waits for a lock file (Linux)."""
+    """Whether a process waits for a lock file (Linux)."""
     inode = f":{path.stat().st_ino} "
     return any("->" in line and inode in line for line in Path("/proc/locks").read_text().splitlines())
 

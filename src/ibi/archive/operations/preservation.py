@@ -133,8 +133,8 @@ def differences_of(context: ArchiveContext, fields: CheckFields) -> Iterator[dic
         settled = bool(fields.repair and difference.settle)
         if settled and difference.settle:
             difference.settle()
-        advice = IbiError("settled") if settled else _remedy(context, difference)
-        yield {"problem": context.say(difference.what), "advice": context.say(advice), "settled": settled}
+        remedy = IbiError("settled") if settled else _remedy(context, difference)
+        yield {"problem": context.say(difference.what), "advice": context.say(remedy), "settled": settled}
 
 
 def _remedy(context: ArchiveContext, difference: Difference) -> IbiError:

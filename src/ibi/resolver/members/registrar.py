@@ -118,7 +118,7 @@ class Registrar:
         """Return the function that calls `check`, and writes a decision into the evidence."""
 
         # The registry calls it inside its transaction: a decision that cannot be recorded is not carried out. Until
-        # the transaction ends, whoever reads the registry finds it as it was before, and no other change comes.
+        # the transaction ends, `check` finds the registry as it was before, and no other change comes.
         def record() -> None:
             check()
             self._evidence.write(what, ibi=str(service), by=by, **facts)

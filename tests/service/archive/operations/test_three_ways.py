@@ -297,8 +297,8 @@ def test_a_sentence_calls_a_field_as_its_reader_does(ways: Ways) -> None:
         assert f"choose {leave_them}" in refused.refusal, refused
         found = way(BY_NAME["check"], {})
         # A command that finds something ends with status 1, and has printed it.
-        advice = found.result if way == ways.by_command else found.result["differences"][0]["advice"]
-        assert f"check again with {repair}" in advice, advice
+        shown = found.result if way == ways.by_command else found.result["differences"][0]["advice"]
+        assert f"check again with {repair}" in shown, shown
     extra.unlink()
     assert ways.by_json(BY_NAME["forget-peer"], {"name": "127.0.0.1:8089"}).refusal == ""
     assert ways.program("DELETE", f"/items/{ibi}", if_match=made.headers["etag"]).status < 300
