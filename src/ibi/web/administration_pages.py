@@ -136,6 +136,12 @@ EVENTS: Final = {
     "removed": "deleted",
     "copied": "copied",
     "refreshed": "made equal to its original",
+    "harvested": "harvested",
+    "repaired": "a file was repaired",
+    "given": "handed over",
+    "received": "received from another Archive",
+    "returned": "taken back",
+    "dropped": "its files were removed after the hand-over",
 }
 """What happened to an item, in words; other words stay as they are."""
 

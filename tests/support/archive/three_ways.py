@@ -28,10 +28,11 @@ Given = Mapping[str, str | bytes]
 
 @dataclass(frozen=True)
 class Came:
-    """What came of one way: the sentence of a refusal, or the result as JSON."""
+    """What came of one way: the sentence of a refusal, or the result; `told`: what a command says beside it."""
 
     refusal: str = ""
     result: Any = None
+    told: str = ""
 
 
 @dataclass
@@ -136,7 +137,9 @@ class Ways:
         self.capsys.readouterr()
         status = main(["archive", *_command(operation), "--data", str(self.data), *words])
         printed = self.capsys.readouterr()
-        return Came("" if status == 0 else printed.err.removeprefix("ibi: ").strip(), printed.out)
+        return Came(
+            "" if status == 0 else printed.err.removeprefix("ibi: ").strip(), printed.out, printed.err
+        )
 
     def _uploaded(self, content: bytes) -> str:
         begun = self.program("POST", "/uploads", tus_resumable="1.0.0", upload_length=str(len(content)))
