@@ -28,11 +28,11 @@ Given = Mapping[str, str | bytes]
 
 @dataclass(frozen=True)
 class Came:
-    """What came of one way: the sentence of a refusal, or the result; `told`: what a command says beside it."""
+    """What came of one way: the sentence of a refusal, or the result; `beside`: what a command says beside it."""
 
     refusal: str = ""
     result: Any = None
-    told: str = ""
+    beside: str = ""
 
 
 @dataclass

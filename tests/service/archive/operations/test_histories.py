@@ -322,7 +322,7 @@ def test_each_way_leaves_the_same_history_and_shows_the_same_result(
         at.before = at.history()
         came = done(at, name, case)
         assert came.refusal == "", (at.way, came)
-        results.append(came.result if at.way == JSON else f"{came.result}\n{came.told}")
+        results.append(came.result if at.way == JSON else f"{came.result}\n{came.beside}")
         case.after(at)
         added.append(at.added())
     assert added[0]
