@@ -20,8 +20,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from ibi.accounts.layout import PageRequest
-    from ibi.accounts.people import AccountManager
-    from ibi.accounts.tokens import Tokens
+    from ibi.accounts.people import Account, AccountManager
+    from ibi.accounts.tokens import Token, Tokens
     from ibi.api.routes import Call
     from ibi.http.request import Request
 
@@ -74,38 +74,36 @@ class NewToken(TokenName, frozen=True):
 
 def accounts(context: AccountContext, _fields: NoFields) -> dict[str, Any]:
     """The accounts of people who may sign in. Raises SetupError."""
-    return {"accounts": [account_facts(account) for account in context.people.all()]}
+    return _accounts(context.people.all())
 
 
 def add_account(context: AccountContext, fields: NewAccount) -> dict[str, Any]:
     """Make an account; its password is in the result. Raises IbiError."""
-    account, password = context.people.add(fields.name, fields.role)
+    _check_role(context, fields.role)
+    account, password = context.people.add(fields.name, fields.role, check=_unchanged_accounts(context))
     return {**account_facts(account), "password": password}
 
 
 def set_role(context: AccountContext, fields: RoleFields) -> dict[str, Any]:
     """Let an account be for something else. Raises NotHeld, IbiError."""
-    return account_facts(context.people.set_role(fields.name, fields.role))
+    _check_role(context, fields.role)
+    return account_facts(context.people.set_role(fields.name, fields.role, _unchanged_accounts(context)))
 
 
 def set_password(context: AccountContext, fields: AccountName) -> dict[str, Any]:
     """Give an account another password, which is in the result; its sessions end. Raises NotHeld."""
-    account, password = context.people.set_password(fields.name)
+    account, password = context.people.set_password(fields.name, check=_unchanged_accounts(context))
     return {**account_facts(account), "password": password}
 
 
 def remove_account(context: AccountContext, fields: AccountName) -> None:
     """Remove an account; its sessions end. Raises NotHeld."""
-    context.people.remove(fields.name)
+    context.people.remove(fields.name, _unchanged_accounts(context))
 
 
 def tokens(context: AccountContext, _fields: NoFields) -> dict[str, Any]:
     """The tokens of programs, none of which is shown. Raises SetupError."""
-    rows = [
-        {"name": token.name, "made": token.made, "scopes": list(token.scopes)}
-        for token in context.tokens.all()
-    ]
-    return {"tokens": rows}
+    return _tokens(context.tokens.all())
 
 
 def make_token(context: AccountContext, fields: NewToken) -> dict[str, Any]:
@@ -115,15 +113,38 @@ def make_token(context: AccountContext, fields: NewToken) -> dict[str, Any]:
         raise BadField("a scope is one or more of: {scopes}", scopes=offered, name="scopes")
     scopes = [scope for scope in context.scopes if scope in fields.scopes]
     made = context.moment()
-    token = context.tokens.make(fields.name, made, scopes)
+    token = context.tokens.make(fields.name, made, scopes, _unchanged_tokens(context))
     return {"name": fields.name, "made": made, "scopes": scopes, "token": token}
 
 
 def revoke_token(context: AccountContext, fields: TokenName) -> None:
-    """Revoke a token. Raises NotHeld."""
+    """Revoke a token. Raises NotHeld, Conflict."""
     if not any(token.name == fields.name for token in context.tokens.all()):
         raise NotHeld("there is no token of the name {name}", name=fields.name)
-    context.tokens.revoke(fields.name)
+    context.tokens.revoke(fields.name, _unchanged_tokens(context))
+
+
+def _check_role(context: AccountContext, role: str) -> None:
+    if role not in set(context.people.roles):
+        raise BadField("{name} is one of: {words}", name="role", words=", ".join(context.people.roles))
+
+
+def _accounts(known: Sequence[Account]) -> dict[str, Any]:
+    return {"accounts": [account_facts(account) for account in known]}
+
+
+def _tokens(known: Sequence[Token]) -> dict[str, Any]:
+    rows = [{"name": token.name, "made": token.made, "scopes": list(token.scopes)} for token in known]
+    return {"tokens": rows}
+
+
+def _unchanged_accounts(context: AccountContext) -> Callable[[Sequence[Account]], None]:
+    """Make the check that the accounts are still as they were seen, for the lock of the change."""
+    return lambda known: context.check_match(_accounts(known))
+
+
+def _unchanged_tokens(context: AccountContext) -> Callable[[Sequence[Token]], None]:
+    return lambda known: context.check_match(_tokens(known))
 
 
 _ACCOUNT: Final = record(name=TEXT, made=MOMENT, role=TEXT)

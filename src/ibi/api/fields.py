@@ -36,7 +36,7 @@ _DIGITS: Final = 18  # of a whole number
 _AT = re.compile(r" - at `\$\.(\w+)")
 
 
-LEFT: Final[Any] = msgspec.UNSET
+UNSET: Final[Any] = msgspec.UNSET
 """The default of a field that need not be given, and then leaves something as it is."""
 
 
@@ -51,9 +51,9 @@ class NoFields(Fields, frozen=True):
 def field(text: str, option: str = "", longest: int | None = None, **properties: bool) -> msgspec.Meta:
     """Describe a field: what it means, and its option on the command line as a usage line has it ("--to PEER").
 
-    `longest`: characters of a text or texts of a list. Properties: `secret`: it is typed unseen; `local`: it names
-    something on the machine, so that it is given on the command line only; `upload`: it is a file, named by its path on
-    the command line, and else by the id of a complete upload.
+    `longest`: characters of a text, or texts of a list (at most MOST_TEXTS). Properties: `secret`: it is typed unseen;
+    `local`: it names something on the machine, or whom the service believes, so that it is given on the command line
+    only; `upload`: it is a file, named by its path on the command line, and else by the id of a complete upload.
     """
     return msgspec.Meta(description=text, max_length=longest, extra={"option": option, **properties})
 
@@ -89,9 +89,9 @@ class FieldInfo(NamedTuple):
         return isinstance(self.type, inspect.BoolType)
 
     @property
-    def is_left(self) -> bool:
+    def is_unset_by_default(self) -> bool:
         """Whether something stays as it is where the field is not given."""
-        return not self.required and self.default is LEFT
+        return not self.required and self.default is UNSET
 
     @property
     def is_list(self) -> bool:
@@ -115,7 +115,7 @@ def described(kind: type[Fields]) -> tuple[FieldInfo, ...]:
 
 def given(fields: Fields) -> dict[str, Any]:
     """The members that were given, without those that are left as they are."""
-    return {name: value for name in fields.__struct_fields__ if (value := getattr(fields, name)) is not LEFT}
+    return {name: value for name in fields.__struct_fields__ if (value := getattr(fields, name)) is not UNSET}
 
 
 def schema_of(kind: type[Fields]) -> dict[str, Any]:
@@ -157,38 +157,29 @@ def read_texts(kind: type[F], texts: Mapping[str, Sequence[str]]) -> F:
     return read(kind, {name: _value(known[name], given) for name, given in texts.items() if given})
 
 
-def _limited(schema: dict[str, Any]) -> dict[str, Any]:
-    """A schema with the limits that every text and list has."""
-    if schema.get("type") == "string":
-        return {"maxLength": LONGEST_TEXT, **schema}
-    if schema.get("type") == "array":
-        return {"maxItems": MOST_TEXTS, **schema, "items": _limited(schema["items"])}
-    return schema
-
-
 def refuse_local(kind: type[Fields], names: Iterable[str]) -> None:
     """Refuse fields that only the command line may give. Raises BadField."""
     for each in described(kind):
         if each.local and each.name in names:
-            raise BadField(
-                "{name} names something on the machine: give it on its command line", name=each.name
-            )
+            raise BadField("{name} is given only on the command line of the server", name=each.name)
 
 
 def meaning_of(info: FieldInfo) -> BadField:
     """The sentence that says what a field may be."""
     name, kind = info.name, info.type
     if info.choices:
-        return BadField("{name} is one of: {words}", name=name, words=", ".join(info.choices))
+        words = ", ".join(filter(None, info.choices))  # "" stands for none, which goes without saying
+        return BadField("{name} is one of: {words}", name=name, words=words)
     if info.is_truth:
         return BadField("{name} is true or false", name=name)
     if info.is_list:
-        return BadField("{name} is a list of texts", name=name)
-    if isinstance(kind, inspect.IntType | inspect.FloatType):
-        if kind.ge is not None and kind.le is not None:
-            problem = "{name} is a number from {least} to {most}"
-            return BadField(problem, name=name, least=kind.ge, most=kind.le)
-        return BadField("{name} is a number", name=name)
+        problem = "{name} is a list of at most {most} texts, each of at most {limit} characters"
+        return BadField(problem, name=name, most=_most_texts(info), limit=LONGEST_TEXT)
+    if isinstance(kind, inspect.IntType):
+        problem = "{name} is a whole number from {least} to {most}"
+        return BadField(problem, name=name, least=kind.ge, most=kind.le)
+    if isinstance(kind, inspect.FloatType):
+        return BadField("{name} is a number from {least} to {most}", name=name, least=kind.ge, most=kind.le)
     limit = getattr(kind, "max_length", None) or LONGEST_TEXT
     return BadField("{name} is a text of at most {limit} characters", name=name, limit=limit)
 
@@ -200,11 +191,20 @@ def _info(known: inspect.Field) -> FieldInfo:
         kind = kind.type
     if isinstance(kind, inspect.StrType) and kind.max_length is None:
         kind = inspect.StrType(max_length=LONGEST_TEXT)
-    default = LEFT if known.default is msgspec.NODEFAULT else known.default
+    default = UNSET if known.default is msgspec.NODEFAULT else known.default
     properties = [bool(extra.get(each)) for each in ("secret", "local", "upload")]
     return FieldInfo(
         known.encode_name, text, kind, known.required, default, extra.get("option", ""), *properties
     )
+
+
+def _limited(schema: dict[str, Any]) -> dict[str, Any]:
+    """A schema with the limits that every text and list has."""
+    if schema.get("type") == "string":
+        return {"maxLength": LONGEST_TEXT, **schema}
+    if schema.get("type") == "array":
+        return {"maxItems": MOST_TEXTS, **schema, "items": _limited(schema["items"])}
+    return schema
 
 
 def _words(kind: inspect.LiteralType | inspect.EnumType) -> tuple[Any, ...]:
@@ -225,10 +225,16 @@ def _bad(kind: type[Fields], value: dict[str, Any], problem: str) -> BadField:
 
 
 def _check_length(info: FieldInfo, value: Any) -> None:
+    """Check the lengths of texts, as far as msgspec has not. Raises BadField."""
     texts = value if isinstance(value, tuple) else (value,) if isinstance(value, str) else ()
-    limit = getattr(info.type, "max_length", None) if not info.is_list else LONGEST_TEXT
-    if len(texts) > MOST_TEXTS or any(len(text) > (limit or LONGEST_TEXT) for text in texts):
+    limit = getattr(info.type, "max_length", None) if not info.is_list else None
+    if len(texts) > _most_texts(info) or any(len(text) > (limit or LONGEST_TEXT) for text in texts):
         raise meaning_of(info)
+
+
+def _most_texts(info: FieldInfo) -> int:
+    own = getattr(info.type, "max_length", None) if info.is_list else None
+    return min(own or MOST_TEXTS, MOST_TEXTS)
 
 
 def _value(info: FieldInfo, given: Sequence[str]) -> Any:

@@ -117,12 +117,12 @@ class Replies:
 def _locked(path: Path) -> Iterator[int]:
     handle = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     try:
-        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        try:
+            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            problem = "the first request with this Idempotency-Key is still at work"
+            raise Refusal(409, HoldingError(problem)) from None
         yield handle
-    except BlockingIOError:
-        raise Refusal(
-            409, HoldingError("the first request with this Idempotency-Key is still at work")
-        ) from None
     finally:
         os.close(handle)
 

@@ -34,7 +34,7 @@ def add_operation(
 def add_fields(parser: _ActionsContainer, kind: type[Fields], *, optional: bool = False) -> None:
     """Add an option or a position for each field; if `optional`, none of them must be given."""
     for each in described(kind):
-        usage = each.option or f"--{each.name.replace('_', '-')} {_shown(each)}"
+        usage = each.option or f"{option_of(each.name)} {_shown(each)}"
         more: dict[str, Any] = {"action": "append"} if each.is_list else {}
         if each.choices and usage.partition(" ")[2] == "":
             more["choices"] = each.choices
@@ -60,6 +60,11 @@ def fields_of(args: Namespace, kind: type[F]) -> F:
         else:
             texts[each.name] = value if isinstance(value, list) else [value]
     return read_texts(kind, texts)
+
+
+def option_of(name: str) -> str:
+    """The option by which a field is given."""
+    return f"--{name.replace('_', '-')}"
 
 
 def print_result(result: dict[str, Any], *, as_json: bool) -> None:

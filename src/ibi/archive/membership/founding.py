@@ -221,8 +221,8 @@ def change_settings(settings: ArchiveSettings, changes: Mapping[str, Any]) -> Ch
         try:
             label_generator(changed)
         except (MintingError, ParseError) as error:
-            problem = "no labels can be made under this name ({reason}): see --mint-host"
-            raise SetupError(problem, reason=error) from None
+            problem = "no labels can be made under this name ({reason}); the setting {name} gives another one"
+            raise SetupError(problem, reason=error, name="mint_host") from None
     names = tuple(name for name in values if getattr(settings, name) != getattr(changed, name))
     return ChangedSettings(changed, names, tuple(_notes(settings, changed, names)))
 
@@ -294,11 +294,14 @@ def _notes(before: ArchiveSettings, after: ArchiveSettings, names: tuple[str, ..
         problem = "links with {old} go on being answered, as long as that name leads here"
         found.append(IbiError(problem, old=old))
         if split_hostport(old)[1] != split_hostport(new)[1]:
-            problem = "a running server goes on listening where it is; for another port, start it with --bind"
+            problem = (
+                "a running server goes on listening where it is; for another port, start it anew: "
+                "ibi archive serve --bind"
+            )
             found.append(IbiError(problem))
         if after.mint_host and "mint_host" not in names:
-            problem = "labels are still made under {host}; see --mint-host"
-            found.append(IbiError(problem, host=after.mint_host))
+            problem = "labels are still made under {host}, until the setting {name} is changed"
+            found.append(IbiError(problem, host=after.mint_host, name="mint_host"))
     if after.largest_upload > before.largest_upload:
         found.append(IbiError("larger files are taken in over HTTP once the Archive is served anew"))
     return found

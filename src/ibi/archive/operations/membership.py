@@ -44,7 +44,7 @@ class JoinFields(ResolverFields, frozen=True):
 
     key: Annotated[str, field("the registration key agreed with it, if it is a new one", "--key KEY")] = ""
     also: Annotated[
-        bool, field("besides the others; without it, in the place of the first one", "--also")
+        bool, field("it comes besides the others, and not in the place of the first one", "--also")
     ] = True
 
 

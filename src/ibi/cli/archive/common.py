@@ -8,7 +8,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from ibi.cli.common import flag
-from ibi.cli.operations import add_operation, fields_of, print_result, tell_note
+from ibi.cli.operations import add_operation, fields_of, option_of, print_result, tell_note
 from ibi.errors import NotHeld
 from ibi.identifier.forms import parse_name
 from ibi.runtime.i18n import say
@@ -66,6 +66,7 @@ def context_of(args: argparse.Namespace) -> ArchiveContext:
     return ArchiveContext(
         who=user_name(),
         say=say,
+        called=option_of,
         noted=tell_note,
         directory=here,
         jobs=jobs,

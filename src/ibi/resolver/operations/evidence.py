@@ -6,7 +6,7 @@ import threading
 from typing import TYPE_CHECKING, Annotated, Any, Final
 
 from ibi.accounts.tokens import Scope
-from ibi.api.fields import LEFT, Fields, field
+from ibi.api.fields import UNSET, Fields, field
 from ibi.api.operations import Operation
 from ibi.api.routes import COUNT, TEXT, TRUTH, record
 from ibi.errors import IbiError
@@ -24,13 +24,13 @@ class VerifyFields(Fields, frozen=True):
     """What the log must go on from."""
 
     since: Annotated[str, field("the last entry as it was: NUMBER:HASH", "--since ANCHOR", longest=100)] = (
-        LEFT
+        UNSET
     )
 
 
 def verify(context: ResolverContext, fields: VerifyFields) -> dict[str, Any]:
     """Look whether every entry is as it was written. Raises ParseError, SetupError, Refusal (429)."""
-    anchor = Anchor.parse(fields.since) if fields.since is not LEFT else None
+    anchor = Anchor.parse(fields.since) if fields.since is not UNSET else None
     if not _VERIFYING.acquire(blocking=False):
         raise Refusal(429, IbiError("the log is being verified just now"), ("retry-after", "10"))
     try:

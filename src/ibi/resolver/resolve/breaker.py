@@ -6,10 +6,11 @@ a row, or a request for a pause, has the resolver ask a question of its own (`pr
 
 An answer in the name of another Archive is followed by a question of the resolver's own, too (T08).
 
-Nothing here says whether an Archive holds an item: one that sleeps was not asked, so it may, and no reader is told that
-an item is nowhere. There is one exception: where another Archive answers at its address (`WrongArchive`), readers are
-told so without it, since what is said at that address would not be believed (T08). For the same reason, only an
-answer to a question of the resolver's own closes that circuit.
+An Archive that sleeps was not asked, so it may hold the item: while one sleeps, no reader is told that no Archive holds
+it. There is one exception: an Archive at whose address another one answers (`WrongArchive`) is left out of account,
+since no answer from that address would be believed (T08). Readers are then told so if no other Archive holds the item.
+For the same reason, only an answer to a question of the resolver's own closes that circuit.
+
 Where most Archives sleep, the fault is more likely at our own end, as a line that was down for a minute; then each is
 tried again every second, so that all are back as soon as it is mended.
 """

@@ -5,8 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from msgspec.inspect import FloatType, IntType
 
 from ibi.api import accounts
+from ibi.api.fields import described
 from ibi.api.operations import Operation
 from ibi.archive.operations import listed as of_an_archive
 from ibi.resolver.operations import listed as of_a_resolver
@@ -89,6 +91,16 @@ def test_every_operation_of_a_resolver_has_its_command_and_its_page() -> None:
     )
     pages = {*resolver_pages.HEADINGS, "tokens"}
     assert {each.page for each in RESOLVER if each.page} - pages == set()
+
+
+@pytest.mark.parametrize("operation", [*ARCHIVE, *RESOLVER], ids=lambda each: each.name)
+def test_every_number_has_bounds_that_its_sentence_can_tell(operation: Operation[Any, Any]) -> None:
+    bounds = [
+        (each.type.ge, each.type.le)
+        for each in described(operation.fields)
+        if isinstance(each.type, IntType | FloatType)
+    ]
+    assert None not in {bound for pair in bounds for bound in pair}
 
 
 @pytest.mark.parametrize("operations", [ARCHIVE, RESOLVER], ids=["archive", "resolver"])
