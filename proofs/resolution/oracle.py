@@ -148,7 +148,7 @@ class OracleState:
 
     def turn(self, question: Question, holder: str | None) -> None:
         """A new round has begun with this question."""
-        self.editions += question.steps == self.question.steps
+        self.editions += question.steps == self.question.steps and question.steps[:1] == ("!",)
         self.question, self.holder, self.awaited = question, holder, holder
         self.questions.add(question)
         self.known_as |= self.ways.get(question, set())

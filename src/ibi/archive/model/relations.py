@@ -236,13 +236,19 @@ class ItemRelations:
         holding = related.holding
         assert holding is not None  # noqa: S101 - _branches saw to it
         by_language: dict[str, RelationTarget] = {}
-        links = {} if related.page else holding.translations
-        if related.page or not any(holding.forms.shares(forms) for forms in links.values()):
-            by_language["" if related.page else holding.language or ""] = related
+        # The page of a record that is an item has translations, as that item has; one kept with its item has none.
+        is_item = not related.page or holds_dublin_core(holding)
+        links = holding.translations if is_item else {}
+        if not any(holding.forms.shares(forms) for forms in links.values()):
+            by_language[holding.language or "" if is_item else ""] = related
         for language, forms in links.items():
             held = held_by(self._lookup, forms)
-            if not related.format or (held and related.format in held.formats):
-                by_language[language] = RelationTarget(forms, held, related.format)
+            if related.page:
+                has_format = held is not None and holds_dublin_core(held)
+            else:
+                has_format = not related.format or (held is not None and related.format in held.formats)
+            if has_format:
+                by_language[language] = RelationTarget(forms, held, related.format, related.page)
         for language in sorted(by_language):
             yield language or None, by_language[language]
 

@@ -303,7 +303,8 @@ class Resolution:
                 if answer.forms is not None:  # its other name is not asked again (threat T09)
                     self._note_queried(answer.forms, self.query.verbs)
                 self._note_queried(forms, verbs)
-                self._editions += verbs.verbs == self.query.verbs.verbs  # no step was taken: a later edition
+                is_edition = StepKind.LAST_EDITION in self._relation.kinds[:1] and verbs == self.query.verbs
+                self._editions += is_edition
                 return forms.main, verbs
         return None
 

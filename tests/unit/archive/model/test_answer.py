@@ -273,6 +273,19 @@ def test_the_dublin_core_of_an_item_is_that_of_the_item_that_is_its_metadata(own
     assert found["url.lastedition.metadata(oai_dc)"] == found["url.metadata(oai_dc)"]
 
 
+@pytest.mark.proves("URL-17", "SVC-06")
+def test_the_translation_of_a_record_that_is_an_item_comes_in_the_format_that_was_asked_for() -> None:
+    record = replace(RECORD, language="pt", translations={"en": forms(3), "fr": forms(4), "es": forms(9)})
+    english = replace(RECORD, forms=forms(3))
+    french = item(4, content_type=ContentType.METADATA)  # elsewhere, in whatever format
+    shelf = Shelf(item(1, metadata_item=forms(2)), record, english, french)
+    found = answer(shelf, rep(1), "GetMetadata(oai_dc) GetTranslation(en)").pairs
+    assert found["url.metadata(oai_dc).translation(en)"] == f"{BASE}/-/metadata/{rep(3)}?format=oai_dc"
+    for language in ("fr", "es"):
+        other = answer(shelf, rep(1), f"GetMetadata(oai_dc) GetTranslation({language})").pairs
+        assert f"url.metadata(oai_dc).translation({language})" not in other
+
+
 @pytest.mark.parametrize("more", [{"files": (StoredFile("a.xml", 1, "aa", "text/xml"),)}, {"url": "http://far.example/2"},
                                   {"content_type": ContentType.DATA}, {"metadata": None}])  # fmt: skip
 def test_other_items_are_where_their_files_or_urls_are(more: dict[str, Any]) -> None:
