@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from functools import partial
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from ibi.errors import IbiError, ParseError, PeerError, PeerGarbled, PeerSilent, QueryNotSent, WrongArchive
 from ibi.http.client import target_part, too_many
@@ -23,7 +23,7 @@ from ibi.resolver.resolve.collapsing import Collapsing
 from ibi.resolver.resolve.probes import Probes
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+    from collections.abc import Callable, Collection, Coroutine, Iterable, Iterator, Sequence
 
     from ibi.http.client import Client, Reply, TargetPart
     from ibi.resolver.cache.answers import AnswerCache
@@ -79,6 +79,10 @@ class Queries:
         self._breaker.forget(included)
         self._collapsing.forget(included)
         self._paths = {name: known for name, known in self._paths.items() if name in included}
+
+    def keep(self, work: Coroutine[Any, Any, None]) -> None:
+        """Do something in the background that sends queries; it ends with the client."""
+        self._client.keep(asyncio.create_task(work))
 
     def was_late(self, since: float) -> bool:
         """Whether this event loop was late since a time of it, so that silence says nothing of Archives."""

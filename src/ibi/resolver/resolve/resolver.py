@@ -25,6 +25,7 @@ from ibi.resolver.cache.rows import question
 from ibi.resolver.model.alert import Alert, AlertKind, Coverage
 from ibi.resolver.model.archive import NOT_KNOWN, ArchiveResponse, Members, moment_text
 from ibi.resolver.resolve.learning import NO_HINT
+from ibi.resolver.resolve.policy import Plan
 from ibi.resolver.resolve.resolution import Redirect, Resolution
 from ibi.resolver.resolve.round import Round, Terms, Times
 
@@ -45,6 +46,12 @@ MOST_QUERIES: Final = 1_000
 """The most queries of one resolution, or four rounds of all Archives where these are more (docs/threats.md)."""
 
 _ROUNDS_AT_LEAST: Final = 4
+
+SEARCH_EVERY: Final = 60.0
+"""Seconds between two searches for the holder of one original, while copies of it are what readers are led to."""
+
+MOST_SEARCHED: Final = 10_000
+"""Items of which that is noted; the oldest is dropped for one more."""
 
 MOST_WAIT: Final = 3_600
 """Seconds after which a reader is asked to come back, at most, where an Archive has said when it expects to be back."""
@@ -161,6 +168,7 @@ class Resolver:
         self._generation = generation
         self._generation_read = -1
         self._is_current = False
+        self._searched: dict[str, float] = {}
 
     async def resolve(
         self,
@@ -217,10 +225,8 @@ class Resolver:
             homes = members.by_prefix.get(query.ibi.prefix.lower(), ())
         holder = hint.original if hint.original in members.by_service else None
         resolution.expect(holder, homes[0].service if len(homes) == 1 else None)
-        filters = self._filters
-        may_hold = filters.may_hold if filters is not None and filters.published else None
-        required = resolution.original_required
-        hinted = (hint.original, hint.hint)
+        may_hold = self._filters.may_hold if self._filters is not None and self._filters.published else None
+        hinted, required = (hint.original, hint.hint), resolution.original_required
         plan = policy.plan(members, query, hinted, may_hold, homes, original_required=required)
         step = Step(query, plan.why, asyncio.get_running_loop().time())
         trace.steps.append(step)
@@ -229,26 +235,71 @@ class Resolver:
         round_ = Round(self._queries, self._times, self._members, plan, query, terms)
         rounds.append(round_)
         decision: Decision | None = await self._hear(resolution, round_, step)
-        step.queried = round_.queried
+        step.queried = tuple(round_.queried)
         for archive in resolution.replaced:
             self._queries.doubt(archive)
         if decision is None:
-            size = len(members.regular)
-            queried = sum([len(each.queried) for each in rounds]) + size  # with one round more
-            may_go_on = queried <= max(MOST_QUERIES, _ROUNDS_AT_LEAST * size)
-            decision = self._close(resolution, round_, step, terms, may_go_on=may_go_on)
+            decision = self._close(resolution, rounds, step, terms)
         if policy.remembers and not (
             isinstance(decision, Alert) and decision.kind is AlertKind.SUSPECT_ORIGINALS
         ):
             knowledge.learn(query, hint, step.responses, decision, policy, members)
+            if (
+                isinstance(decision, Redirect)
+                and hint.original is None
+                and decision.found.entry.state is not ItemState.ORIGINAL
+            ):
+                self._search_original(decision, round_, step, terms)
         if isinstance(decision, Redirect) and len(decision.url) + len(trace.url) > SURELY_SHORT:
             decision = _if_acknowledged(decision, trace.url)
         return decision
 
-    def _close(
-        self, resolution: Resolution, round_: Round, step: Step, terms: Terms, *, may_go_on: bool
-    ) -> Decision:
-        """Decide at the end of a round in which no response did."""
+    def _search_original(self, chosen: Redirect, round_: Round, step: Step, terms: Terms) -> None:
+        """Look, in the background, for the holder of an original of which a copy was chosen.
+
+        Else the Archive of the copy, which was faster once, would be the only one that is asked from now on.
+        """
+        query, now = round_.query, asyncio.get_running_loop().time()
+        name = query.ibi.canonical
+        if chosen.stale or now < self._searched.get(name, -SEARCH_EVERY) + SEARCH_EVERY:
+            return
+        self._searched.pop(name, None)  # the oldest stands first
+        if len(self._searched) >= MOST_SEARCHED:
+            del self._searched[next(iter(self._searched))]
+        self._searched[name] = now
+        # An answer about a related item may say nothing of the item itself.
+        plain = UrlRequest(query.client_addresses, query.ibi)
+        if plain == query:
+            self._queries.keep(self._hear_claims(round_, step.responses))
+            return
+        plan = Plan(self._known_members.regular)
+        further = Round(self._queries, self._times, self._members, plan, plain, terms)
+        self._queries.keep(self._hear_claims(further))
+
+    async def _hear_claims(self, round_: Round, heard: Sequence[ArchiveResponse] = ()) -> None:
+        """Hear the rest of a round; remember the Archive that claims the original, if there is one only."""
+        query = round_.query
+        async with aclosing(round_.responses()) as further:
+            responses = [*heard, *[each async for each in further]]
+        claims = [each for each in responses if self._claims_original(query, each)]
+        if len(claims) != 1:
+            return
+        [claim] = claims
+        rest = [each for each in responses if each is not claim]
+        hint = self._knowledge.hints.of(query.ibi.canonical)
+        self._knowledge.learn(query, hint, [claim, *rest], query, self._policy, self._members())
+
+    def _claims_original(self, query: UrlRequest, response: ArchiveResponse) -> bool:
+        answer = response.answer
+        if answer is None or response.source == "stale" or answer.state is not ItemState.ORIGINAL:
+            return False
+        return self._policy.disbelief(response.archive, query, answer) is None
+
+    def _close(self, resolution: Resolution, rounds: Sequence[Round], step: Step, terms: Terms) -> Decision:
+        """Decide at the end of a round, the last of these, in which no response did."""
+        round_, size = rounds[-1], len(self._known_members.regular)
+        queried = sum([len(each.queried) for each in rounds]) + size  # with one round more
+        may_go_on = queried <= max(MOST_QUERIES, _ROUNDS_AT_LEAST * size)
         decision: Decision = Alert(AlertKind.BUSY, resolution.persistent)
         if not round_.refused:
             decision = resolution.close_round(may_go_on=may_go_on)

@@ -134,9 +134,11 @@ class Round:
         """Send the queries and yield each response as it comes.
 
         Likely holders have `hedge` seconds alone. Ends when all have been heard, at the deadline, or after `hurry`.
+        Called again after it was left, it yields the others, of every Archive.
         """
         try:
-            if self.first == "everybody":
+            if self.first == "everybody" or self._over:
+                self._over, self._hurry_at = False, inf
                 self._widen()
             else:
                 self._send(self._plan.first, self._waiting, use_cache=self._terms.reuse)

@@ -135,13 +135,17 @@ def test_who_may_not_have_the_data_gets_the_page_about_them(more: dict[str, Any]
     assert found.forms is not None
 
 
-@pytest.mark.proves("SVC-10")
-def test_who_may_not_have_the_data_gets_no_url_of_a_file_and_none_of_the_list() -> None:
+@pytest.mark.proves("SVC-10", "SVC-12")
+def test_who_may_not_have_the_files_gets_the_page_that_says_so() -> None:
     for who in (Access.CLOSED, Access.RESTRICTED, Access.EMBARGOED):
         withheld = held(who, "2026-12-01" if who is Access.EMBARGOED else "", files=FILES)
-        assert answer(withheld, path="/a.pdf").entry().url is None
-        assert answer(withheld, "GetFileList").entry().url is None
-        assert answer(withheld, "GetFileList", "/a.pdf").url_key is None
+        for verbs, path in (
+            ("", "/a.pdf"),
+            ("", "/none.pdf"),
+            ("GetFileList", ""),
+            ("GetFileList", "/a.pdf"),
+        ):
+            assert answer(withheld, verbs, path).entry().url == f"{BASE}/-/files/{REP}"
     assert answer(held(Access.OPEN, files=FILES), path="/a.pdf").entry().url
 
 

@@ -205,6 +205,45 @@ def test_who_is_merely_faster_does_not_become_the_holder(tmp_path: Path) -> None
     play(tmp_path, cast, scene)
 
 
+@pytest.mark.parametrize("modifier", ["", "!"])
+def test_a_copy_that_was_faster_once_does_not_stand_for_its_original(tmp_path: Path, modifier: str) -> None:
+    cast = [archive("a", answer_of("a"), after=0.5), archive("b", answer_of("b", "Copy"), 2)]
+    verbs = ("GetLastEdition",) if modifier else ()
+
+    def answers(name: str, state: str, after: float = 0.0) -> Behaviour:
+        body = answer_of(name, state)
+        if modifier:  # filtered: nothing is said of the item itself
+            body = body.replace(b"state ", b"state.lastedition ").replace(b"url ", b"url.lastedition ")
+        return Behaviour(body, after=after)
+
+    async def scene(running: Running) -> None:
+        cast[0].script[REP.lower(), verbs, ""] = answers("a", "Original", 0.5)
+        cast[1].script[REP.lower(), verbs, ""] = answers("b", "Copy")
+        assert (await running.ask(TARGET + modifier)).location == "http://b.example/x"
+        await learned(running, "a", "a")
+        assert [each.questions.count((REP.lower(), (), "")) for each in cast] == [1, 1]
+        cast[0].script[REP.lower(), verbs, ""] = answers("a", "Original", 0.05)
+        assert (await running.ask(TARGET + modifier)).location == "http://a.example/x"
+
+    play(tmp_path, cast, scene)
+
+
+def test_where_there_are_copies_only_the_original_is_looked_for_once_a_minute(tmp_path: Path) -> None:
+    cast = [archive("a"), archive("b", answer_of("b", "Copy"), 2)]
+
+    async def scene(running: Running) -> None:
+        for _ in range(3):
+            assert (await running.ask(TARGET)).location == "http://b.example/x"
+            await asyncio.sleep(1.0)
+        assert question_counts(cast) == [1, 3]
+        await asyncio.sleep(60.0)
+        await running.ask(TARGET)
+        await asyncio.sleep(1.0)
+        assert question_counts(cast) == [2, 4]
+
+    play(tmp_path, cast, scene)
+
+
 def test_while_the_known_holder_has_its_grace_no_other_archive_is_asked(tmp_path: Path) -> None:
     cast = [archive("a", answer_of("a")), archive("b", answer_of("b"), 2, after=0.02), archive("c", number=3)]
 
