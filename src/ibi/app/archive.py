@@ -278,7 +278,7 @@ class _Acting:
         return ArchiveContext(
             who=who, say=partial(say_to, request), directory=self.directory, jobs=self.jobs,
             indexer=partial(indexer, self.directory), is_administrator=is_administrator,
-            served=self.item_store, uploads=self.uploads,
+            served=self.item_store, upload=partial(self.uploads.used, token=who),
         )  # fmt: skip
 
 
@@ -304,15 +304,15 @@ def archive_api(
     people = AccountManager(Accounts(data), tuple(Role), _moment)
     on_accounts = accounts.ActingOnAccounts(people, tokens, _moment, ARCHIVE_SCOPES)
     view = items.ItemView(catalogue, lambda: day_of(time.time()))
+    transports_of_items = deposits.ItemTransports(item_store, view, labels, acting.for_program)
     table = (
         *view.routes(),
-        *deposits.Deposits(item_store, uploading, labels).routes(),
         *uploading.routes(),
         *statistics.routes(catalogue),
         *HandleRecords(settings, catalogue, time.time).routes(),
         *transfers.peer_routes(giver, receiver),
         imports.Imports(item_store, uploading).route(),
-        *operations.routes(OPERATIONS, acting.for_program, services),
+        *operations.routes(OPERATIONS, acting.for_program, services, transports_of_items.acts()),
         *operations.routes(accounts.OPERATIONS, on_accounts.for_program, services_of_accounts),
         *more,
     )
@@ -347,7 +347,7 @@ def _administration(
     )
     handlers = {
         **archive_pages.handlers(),
-        **ItemPages(item_store, uploading, settings, labels).handlers(),
+        **ItemPages(catalogue, acting.for_librarian, settings, deposits.Deposits(labels)).handlers(),
         **AccountPages(authentication, people).handlers(),
         **OperationPages(
             [(group, acting.for_librarian) for group in GROUPS], services, acting.keep

@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, Any
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any, Final
 
-from ibi.api.fields import described, read_texts
+from ibi.api.fields import described, read, values_of
 from ibi.cli.common import CommandGroup, argument, flag, tell
 from ibi.runtime.i18n import printable
 
 if TYPE_CHECKING:
     from argparse import ArgumentParser, Namespace, _ActionsContainer
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping, Sequence
 
     from ibi.api.fields import F, FieldInfo, Fields
     from ibi.api.operations import Operation
+
+NO_CHOICES: Final[Mapping[str, Sequence[str]]] = MappingProxyType({})
 
 
 def add_operation(
@@ -24,22 +27,36 @@ def add_operation(
     epilog: str | None = None,
     *,
     name: str = "",
+    optional: bool = False,
+    choices: Mapping[str, Sequence[str]] = NO_CHOICES,
 ) -> ArgumentParser:
-    """Add the command of an operation, which `run` carries out."""
+    """Add the command of an operation, which `run` carries out; the rest as `add_fields` has it."""
     parser = actions.add(name or operation.name, operation.summary, run, epilog)
-    add_fields(parser, operation.fields)
+    add_fields(parser, operation.fields, optional=optional, choices=choices)
     return parser
 
 
-def add_fields(parser: _ActionsContainer, kind: type[Fields], *, optional: bool = False) -> None:
-    """Add an option or a position for each field; if `optional`, none of them must be given."""
+def add_fields(
+    parser: _ActionsContainer,
+    kind: type[Fields],
+    *,
+    optional: bool = False,
+    choices: Mapping[str, Sequence[str]] = NO_CHOICES,
+) -> None:
+    """Add an option or a position for each field that has one; if `optional`, none of them must be given.
+
+    `choices`: words that fields may be at this service alone, by the names of the fields.
+    """
     for each in described(kind):
+        if each.option is None:
+            continue
         usage = each.option or f"--{each.name.replace('_', '-')} {_shown(each)}"
         more: dict[str, Any] = {"action": "append"} if each.is_list else {}
-        if each.choices and usage.partition(" ")[2] == "":
-            more["choices"] = each.choices
+        words = choices.get(each.name, each.choices if " " not in usage else ())
+        if words:
+            more["choices"] = words
         if not usage.startswith("-"):
-            more |= {} if each.required else {"nargs": "?"}
+            more |= {} if each.required and not optional else {"nargs": "?"}
         elif each.is_truth and " " not in usage:
             flag(parser, usage, each.text, dest=each.name)
             continue
@@ -50,16 +67,21 @@ def add_fields(parser: _ActionsContainer, kind: type[Fields], *, optional: bool 
 
 def fields_of(args: Namespace, kind: type[F]) -> F:
     """Read the fields that were given. Raises BadField."""
+    return read(kind, values_of_options(args, kind))
+
+
+def values_of_options(args: Namespace, kind: type[Fields]) -> dict[str, Any]:
+    """The fields that were given, as JSON has them. Raises BadField."""
     texts: dict[str, list[str]] = {}
     for each in described(kind):
-        value = getattr(args, each.name, None)
+        value = None if each.option is None else getattr(args, each.name, None)
         if value is None:
             continue
         if isinstance(value, bool):
             texts[each.name] = ["yes" if value else "no"]
         else:
             texts[each.name] = value if isinstance(value, list) else [value]
-    return read_texts(kind, texts)
+    return values_of(kind, texts)
 
 
 def print_result(result: dict[str, Any], *, as_json: bool) -> None:
@@ -82,8 +104,7 @@ def _shown(info: FieldInfo) -> str:
 
 
 def _help(info: FieldInfo) -> str:
-    return (
-        f"{info.text}; may be repeated, and replaces what was there; '' for none"
-        if info.is_list
-        else info.text
-    )
+    if not info.is_list:
+        return info.text
+    replaces = ", and replaces what was there; '' for none" if info.is_left else ""
+    return f"{info.text}; may be repeated{replaces}"

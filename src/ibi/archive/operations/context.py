@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from contextlib import contextmanager, nullcontext
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Self
 
@@ -14,9 +14,9 @@ if TYPE_CHECKING:
     from contextlib import AbstractContextManager
 
     from ibi.api.jobs import Jobs
-    from ibi.archive.api.uploads import Uploads
     from ibi.archive.search.indexing import Indexer
     from ibi.archive.store.data_directory import DataDirectory
+    from ibi.archive.store.deposit import Files
     from ibi.archive.store.item_store import ItemStore
     from ibi.archive.store.tables.catalogue import Catalogue
 
@@ -25,9 +25,10 @@ if TYPE_CHECKING:
 class ArchiveContext(OperationContext):
     """Who does an operation, and on which Archive.
 
-    `served`: the item store of the server that does it; `uploads`: those of the server, else files are paths; `jobs`:
-    those of this data directory; `indexer` makes what keeps the search index, to be closed; `is_administrator`: whether
-    an administrator acts.
+    `served`: the item store of the server that does it; `upload`: opens one of its uploads, else files are paths;
+    `jobs`: those of this data directory; `indexer` makes what keeps the search index, to be closed; `is_administrator`:
+    whether an administrator acts. `files`: those in staging that came with a request, and are discarded by what
+    brought them unless an item lists them. `request_key`: the Idempotency-Key of a deposit, "" for none.
     """
 
     directory: DataDirectory
@@ -35,7 +36,9 @@ class ArchiveContext(OperationContext):
     indexer: Callable[[Catalogue], Indexer]
     is_administrator: bool
     served: ItemStore | None = None
-    uploads: Uploads | None = None
+    upload: Callable[[str], AbstractContextManager[Path]] | None = None
+    files: Files = field(default_factory=dict)
+    request_key: str = ""
 
     def alone(self) -> Self:
         """The same with an item store of its own: the server's is closed where its settings change."""
@@ -59,17 +62,16 @@ class ArchiveContext(OperationContext):
         """The item store, with the right to stage files. Raises SetupError."""
         return self.directory.item_store() if self.served is None else _staging(self.served)
 
-    @contextmanager
-    def opened(self, upload: str) -> Iterator[Path]:
+    def opened(self) -> AbstractContextManager[ItemStore]:
+        """The item store, of whose server the request holds the right to stage files. Raises SetupError."""
+        return self.directory.item_store() if self.served is None else nullcontext(self.served)
+
+    def used(self, upload: str) -> AbstractContextManager[Path]:
         """The path of a file that was given: that of a complete upload, which is deleted once it was used.
 
         Raises NotHeld, Refusal, and what the block raises; then the upload stays.
         """
-        if self.uploads is None:
-            yield Path(upload)
-            return
-        with self.uploads.used(upload, self.who) as path:
-            yield path
+        return nullcontext(Path(upload)) if self.upload is None else self.upload(upload)
 
 
 @contextmanager

@@ -137,7 +137,7 @@ def check_all(context: ArchiveContext, fields: CheckFields) -> dict[str, Any]:
 def repair_file(context: ArchiveContext, fields: RepairFields) -> dict[str, Any]:
     """Put the bytes of a damaged file back: the same ones, or nothing. Raises NotHeld, BadItem, SetupError."""
     name = parse_name(fields.ibi)
-    with context.opened(fields.upload) as source, context.item_store() as item_store:
+    with context.used(fields.upload) as source, context.item_store() as item_store:
         file = repair(item_store, name, fields.file, source, context.who)
     return {"ibi": str(name), "file": file.name, "sha256": file.sha256}
 

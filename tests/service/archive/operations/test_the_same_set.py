@@ -17,12 +17,7 @@ ARCHIVE: tuple[Operation[Any, Any], ...] = (*of_an_archive.OPERATIONS, *accounts
 RESOLVER: tuple[Operation[Any, Any], ...] = (*of_a_resolver.OPERATIONS, *accounts.OPERATIONS)
 
 ITEMS = {
-    # (the route, the command, the page): acts whose fields are those of an item, and whose bodies are files.
-    ("POST /items", "deposit", "deposit"),
-    ("PATCH /items/<ibi>", "edit", "edit"),
-    ("DELETE /items/<ibi>", "delete", "delete"),
-    ("PUT /items/<ibi>/files/<file>", "edit", "files"),
-    ("DELETE /items/<ibi>/files/<file>", "edit", "files"),
+    # (the route, the command, the page): what only reads, and is open to all; and imports, whose body is one file.
     ("GET /items", "list", "items"),
     ("GET /items/<ibi>", "show", "items"),
     ("GET /items/<ibi>/history", "show", "items"),

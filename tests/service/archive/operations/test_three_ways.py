@@ -61,11 +61,11 @@ class Ways:
             name: self._uploaded(text) if isinstance(text, bytes) else text for name, text in given.items()
         }
         path = operation.pattern
-        if operation.place:
-            path = re.sub("<[a-z]+>", quote(values.pop(operation.place), ""), path)
+        for place in operation.place.split():
+            path = re.sub("<[a-z]+>", quote(values.pop(place), ""), path, count=1)
         kinds = {each.name: each for each in described(operation.fields)}
         body = None
-        if operation.method in {"GET", "DELETE"}:
+        if operation.in_query:
             path += f"?{urlencode(values)}" if values else ""
         elif values:
             body = json.dumps({name: _value(kinds[name], text) for name, text in values.items()}).encode()
@@ -119,8 +119,8 @@ class Ways:
         found = area or chosen or typed
         return unescape(found[1]) if found else ""
 
-    def by_command(self, operation: Operation[Any, Any], given: Given) -> Came:
-        words: list[str] = []
+    def by_command(self, operation: Operation[Any, Any], given: Given, *more: str) -> Came:
+        words = [*more]
         for number, each in enumerate(described(operation.fields)):
             text = given.get(each.name)
             if text is None:
@@ -132,7 +132,7 @@ class Ways:
             option, _, shown = (each.option or f"--{each.name.replace('_', '-')} X").partition(" ")
             words += (
                 [option, text]
-                if shown and option.startswith("-")
+                if (shown or each.choices) and option.startswith("-")
                 else [option if option.startswith("-") else text]
             )
         self.capsys.readouterr()
@@ -476,3 +476,85 @@ def test_a_folder_for_backups_is_that_of_the_command(ways: Ways, monkeypatch: py
     assert ways.by_command(BY_NAME["set"], {"backup_folder": "here"}).refusal == ""
     assert ArchiveSettings.read(ways.data).backup_folder == str(ways.folder / "here")
     assert ways.by_command(BY_NAME["set"], {"backup_folder": ""}).refusal == ""
+
+
+def _item_by_page(ways: Ways, path: str, given: Given) -> Came:
+    """Deposit or edit an item by its form."""
+    page = ways.root.look(path)
+    kept = {name: ways.root.hidden(name) for name in ("once", "since") if f'name="{name}"' in page.text}
+    parts = [(name, None, str(text).encode()) for name, text in {**kept, **given}.items()]
+    if path.endswith("/deposit"):
+        answer = ways.root.send_files(path, *parts)
+    else:
+        answer = ways.root.send(path, *((name, text.decode()) for name, _, text in parts))
+    name = answer.headers.get("location", "").removeprefix("/-/admin/items/").partition("?")[0]
+    return Came(_problem(answer), _held(ways, name) if name else None)
+
+
+def _held(ways: Ways, name: str) -> dict[str, Any]:
+    """The facts of an item, without what two items never share."""
+    item: dict[str, Any] = json.loads(ways.program("GET", f"/items/{name}").body)
+    return {each: item[each] for each in item if each not in {"rep", "ibip", "timestamp", "key", "history"}}
+
+
+def _deposited_by_every_way(ways: Ways, given: Mapping[str, str]) -> list[Came]:
+    """An item of these facts, deposited by JSON, by its form and by command."""
+    body = json.dumps({**given, "metadata": {"title": ["T"]}}).encode()
+    answer = ways.program("POST", "/items", body, content_type="application/json")
+    made = json.loads(answer.body)
+    over_json = Came(made.get("detail", ""), _held(ways, made["rep"]) if answer.status == 201 else None)
+    on_page = _item_by_page(ways, "/-/admin/deposit", {**given, "dc.title": "T"})
+    typed = ways.by_command(BY_NAME["deposit"], given, "--title", "T")
+    if not typed.refusal:
+        typed = Came(result=_held(ways, typed.result.split()[0]))
+    return [over_json, on_page, typed]
+
+
+def test_an_item_is_the_same_by_every_way(ways: Ways) -> None:
+    given = {"language": "pt", "rights": "mine", "url": "http://far.example/x", "access": "embargoed",
+             "embargo": "2050-01-31", "licence": "http://far.example/licence"}  # fmt: skip
+    over_json, on_page, typed = _deposited_by_every_way(ways, given)
+    assert over_json.result == {**over_json.result, **given, "metadata": {"title": ["T"]}}
+    assert on_page == typed == over_json
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        {"language": "portugu\u00eas"}, {"licence": "ftp://far.example/"}, {"url": "javascript:alert(1)"},
+        {"embargo": "tomorrow", "access": "embargoed"}, {"rights": "x" * 4_001}, {"access": "embargoed"},
+    ],
+    ids=" ".join,
+)  # fmt: skip
+def test_a_bad_fact_of_an_item_is_refused_with_one_sentence_by_every_way(
+    ways: Ways, given: Mapping[str, str]
+) -> None:
+    sentences = [
+        (each.refusal[:1].lower() + each.refusal[1:]) for each in _deposited_by_every_way(ways, given)
+    ]
+    assert sentences[0]
+    assert sentences == [sentences[0]] * 3
+
+
+def test_an_item_is_edited_and_removed_alike_by_every_way(ways: Ways) -> None:
+    item = b'{"metadata": {"title": ["E"]}}'
+    made = [ways.program("POST", "/items", item, content_type="application/json") for _ in range(3)]
+    names = [json.loads(answer.body)["rep"] for answer in made]
+    ways.request(BY_NAME["edit"], {"ibi": names[0], "rights": "mine"}, if_match="*")
+    _item_by_page(ways, f"/-/admin/edit/{names[1]}", {"rights": "mine", "dc.title": "E"})
+    ways.by_command(BY_NAME["edit"], {"ibi": names[2], "rights": "mine"})
+    facts = [_held(ways, name) for name in names]
+    assert facts[0]["rights"] == "mine"
+    assert facts[1:] == [facts[0]] * 2
+    long = {"reason": "x" * 4_001}
+    refusals = [
+        ways.by_json(BY_NAME["delete"], {"ibi": names[0], **long}).refusal,
+        _item_by_page(ways, f"/-/admin/delete/{names[1]}", {**long, "sure": "yes"}).refusal,
+        ways.by_command(BY_NAME["delete"], {"ibi": names[2], **long}).refusal,
+    ]
+    assert refusals == ["reason is a text of at most 4000 characters"] * 3
+    assert ways.by_json(BY_NAME["delete"], {"ibi": names[0], "reason": "wrong"}).refusal == ""
+    _item_by_page(ways, f"/-/admin/delete/{names[1]}", {"reason": "wrong", "sure": "yes"})
+    assert ways.by_command(BY_NAME["delete"], {"ibi": names[2], "reason": "wrong"}).refusal == ""
+    left = [json.loads(ways.program("GET", f"/items/{name}").body)["item"] for name in names]
+    assert [(each["state"], each["reason"]) for each in left] == [("Deleted", "wrong")] * 3
