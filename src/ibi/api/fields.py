@@ -59,7 +59,7 @@ def field(text: str, option: str | None = "", longest: int | None = None, **prop
     return msgspec.Meta(description=text, max_length=longest, extra={"option": option, **properties})
 
 
-def number_field(text: str, option: str, least: float, most: float) -> msgspec.Meta:
+def number_field(text: str, option: str | None, least: float, most: float) -> msgspec.Meta:
     """Describe a number from `least` to `most`."""
     return msgspec.Meta(description=text, ge=least, le=most, extra={"option": option})
 

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from ibi.api.fields import F, FieldInfo, Fields
-    from ibi.api.operations import Operation
+    from ibi.api.operations import C, Operation
 
 NO_CHOICES: Final[Mapping[str, Sequence[str]]] = MappingProxyType({})
 
@@ -82,6 +82,12 @@ def values_of_options(args: Namespace, kind: type[Fields]) -> dict[str, Any]:
         else:
             texts[each.name] = value if isinstance(value, list) else [value]
     return values_of(kind, texts)
+
+
+def result_of(operation: Operation[C, F], context: C, fields: F) -> dict[str, Any]:
+    """What comes of an operation that makes no document; {} where it returns nothing."""
+    result = operation.run(context, fields)
+    return result if isinstance(result, dict) else {}
 
 
 def print_result(result: dict[str, Any], *, as_json: bool) -> None:

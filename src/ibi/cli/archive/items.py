@@ -20,7 +20,7 @@ from ibi.cli.archive.common import context_of, directory, held
 from ibi.cli.archive.exchange import copy
 from ibi.cli.archive.membership import show_archive
 from ibi.cli.common import argument, flag, tell
-from ibi.cli.operations import add_operation, fields_of, values_of_options
+from ibi.cli.operations import add_operation, fields_of, result_of, values_of_options
 from ibi.errors import BadItem, NotHeld
 from ibi.identifier.forms import parse_name
 from ibi.runtime.i18n import printable
@@ -154,8 +154,7 @@ def _named(paths: list[Path]) -> dict[str, str]:
 def _print_item(
     args: argparse.Namespace, operation: Operation[ArchiveContext, Any], value: dict[str, Any]
 ) -> int:
-    item = operation.run(context_of(args), read(operation.fields, value))
-    assert isinstance(item, dict)  # noqa: S101 - it gives an item
+    item = result_of(operation, context_of(args), read(operation.fields, value))
     names = [*(item[form] for form in ("rep", "ibip") if form in item), *item.get("aliases", ())]
     print(json.dumps(item) if args.json else " ".join(names))
     return 0
