@@ -25,7 +25,6 @@ from ibi.api.routes import Route, answer, say_to
 from ibi.http.client_address import in_networks, list_addresses
 from ibi.http.request import Request, hosts_of
 from ibi.identifier.dates import TICKS, date_text
-from ibi.resolver.api import evidence as evidence_api
 from ibi.resolver.api import openapi
 from ibi.resolver.evidence.log import EVIDENCE_FILE
 from ibi.resolver.evidence.pages import OriginalsAlerts
@@ -68,6 +67,7 @@ class _Acting:
     data: Path
     registrar: Registrar
     evidence: Evidence
+    alerts: OriginalsAlerts
     status: Callable[[], NetworkStatus]
 
     def for_program(self, call: Call) -> ResolverContext:
@@ -81,7 +81,7 @@ class _Acting:
     def _context(self, who: str, request: Request) -> ResolverContext:
         return ResolverContext(
             who=who, say=partial(say_to, request), data=self.data, registrar=self.registrar, evidence=self.evidence,
-            status=self.status,
+            alerts=self.alerts, status=self.status,
         )  # fmt: skip
 
 
@@ -115,7 +115,7 @@ class WithAdministration:
         pages = administration.AdministrationPages(registrar, alerts, self._members, log, data, evidence)
         every: tuple[operations.Operation[Any, Any], ...] = (*OPERATIONS, *accounts.OPERATIONS)
         services = operations.Services(data, every, Jobs(data, time.time, time.monotonic))
-        acting = _Acting(data, registrar, evidence, self._network_status)
+        acting = _Acting(data, registrar, evidence, alerts, self._network_status)
         tokens = Tokens(data)
         on_accounts = accounts.ActingOnAccounts(people, tokens, _moment, SCOPES)
         groups = [(group, acting.for_administrator) for group in GROUPS]
@@ -126,7 +126,6 @@ class WithAdministration:
         )
         self._table = (
             *operations.routes(OPERATIONS, acting.for_program, services),
-            *evidence_api.routes(log, evidence, alerts),
             *operations.routes(accounts.OPERATIONS, on_accounts.for_program, services),
             Route("GET", PATH, None, self._describe, "this description", gives={"type": "object"}),
         )

@@ -20,7 +20,7 @@ from ibi.archive.operations.peers import root_of
 from ibi.archive.preservation.status import of_giving, of_transfers
 from ibi.archive.replication.copying import Copier, refresh
 from ibi.archive.replication.giving import Giver
-from ibi.archive.replication.retiring import move_all, originals_of
+from ibi.archive.replication.retiring import finish_transfer, move_all, originals_of
 from ibi.archive.store.tables import copies, transfers
 from ibi.errors import HoldingError, IbiError
 from ibi.http.response import Refusal
@@ -161,6 +161,21 @@ def cancel(context: ArchiveContext, fields: TransferFields) -> dict[str, Any]:
         return _facts(context, giver, giving)
 
 
+def under_way(context: ArchiveContext, ibi: str = "") -> list[str]:
+    """The hand-overs that have not ended: all, or those of one item. Raises ParseError, SetupError."""
+    name = parse_name(ibi) if ibi else None
+    with context.item_store() as item_store:
+        giver = giver_of(context, item_store)
+        return [each.id for each in giver.open() if name is None or name in giver.find(each.id)[1].names]
+
+
+def finish(context: ArchiveContext, fields: TransferFields) -> dict[str, Any]:
+    """Go on with a hand-over until it ends, or the other Archive has failed for a while. Raises NotHeld, SetupError."""
+    with context.item_store() as item_store:
+        giver = giver_of(context, item_store)
+        return _facts(context, giver, finish_transfer(giver, giver.find(fields.transfer)[0]))
+
+
 def retire(context: ArchiveContext, fields: RetireFields) -> dict[str, Any]:
     """Hand everything over that may go, and leave for good. Raises HoldingError, PeerError, SetupError."""
     moved = move_everything(context, fields)
@@ -208,8 +223,9 @@ def _new_peer(context: ArchiveContext, fields: RetireFields) -> str:
 
 
 def _facts(context: ArchiveContext, giver: Giver, giving: OutgoingTransfer) -> dict[str, Any]:
+    holding = giver.find(giving.id)[1]
     with giver.item_store.catalogue.reading() as run:
-        return of_giving(run, giving, context.say)
+        return {**of_giving(run, giving, context.say), "state": holding.state.value}
 
 
 @contextmanager
@@ -234,7 +250,8 @@ def _stage(context: ArchiveContext, fields: TransferFields) -> list[str]:
 
 
 _GIVING: Final = record(
-    transfer=TEXT, item=TEXT, to=TEXT, stage={"enum": [stage.value for stage in GiverStage]}, since=TEXT, problem=TEXT
+    "state", transfer=TEXT, item=TEXT, to=TEXT, stage={"enum": [stage.value for stage in GiverStage]}, since=TEXT,
+    problem=TEXT, state=TEXT,
 )  # fmt: skip
 _PEER: Final = {"type": "object", "properties": {"name": TEXT, "address": TEXT}}
 _LEFT: Final = list_of(record(ibi=TEXT, problem=TEXT))
@@ -246,6 +263,10 @@ COPY: Final = Operation(
 REFRESH: Final = Operation(
     "refresh", "make a copy equal to its original", Scope.TRANSFER, RefreshFields, refresh_copy,
     "POST /items/<ibi>/refresh", place="ibi", gives=record(ibi=TEXT), refusals=(502,), is_remote=True,
+)  # fmt: skip
+HAND_OVER: Final = Operation(
+    "hand-over", "hand an original over to another Archive", Scope.TRANSFER, OfferFields, offer, "POST /hand-overs",
+    gives=_GIVING, page="transfer", command="transfer", status=202,
 )  # fmt: skip
 RETIRE: Final = Operation(
     "retire", "move everything elsewhere, and leave for good", Scope.ADMIN, RetireFields, retire, "POST /retirement",
@@ -262,10 +283,7 @@ OPERATIONS: Final = (
         version=_ids,
         command="transfer",
     ),
-    Operation(
-        "hand-over", "begin the hand-over of an original", Scope.TRANSFER, OfferFields, offer, "POST /hand-overs",
-        gives=_GIVING, page="transfer", command="transfer", status=202,
-    ),
+    HAND_OVER,
     Operation(
         "hand-over-state", "how far a hand-over is", Scope.TRANSFER, TransferFields, hand_over,
         "GET /hand-overs/<word>", place="transfer", gives=_GIVING, page="transfer", command="transfer", version=_stage,

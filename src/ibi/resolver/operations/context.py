@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from ibi.resolver.evidence.log import Evidence
+    from ibi.resolver.evidence.pages import OriginalsAlerts
     from ibi.resolver.members.registrar import Registrar
     from ibi.resolver.members.status import NetworkStatus
 
@@ -26,4 +27,5 @@ class ResolverContext(OperationContext):
     data: Path
     registrar: Registrar
     evidence: Evidence
+    alerts: OriginalsAlerts
     status: Callable[[], NetworkStatus]

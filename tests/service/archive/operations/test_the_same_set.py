@@ -36,8 +36,6 @@ COMMANDS_ALONE = {
 RESOLVERS_COMMANDS_ALONE = {
     "init": "makes the directory that a server then has",
     "serve": "is the server",
-    "log show": "GET /log, and the page of the log",
-    "alerts": "GET /alerts, and the page of alerts",
     "applications": "the page of applications, and GET /registrations?state=applied",
     "export-registry": "writes a file; GET /-/registry is public",
     "import-registry": "reads a file of the machine, under a key that a person compares",
