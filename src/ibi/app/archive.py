@@ -337,13 +337,14 @@ def _administration(
     people = AccountManager(authentication.accounts, tuple(Role), _moment, end_sessions)
     acting = _Acting(directory, item_store, uploading, jobs)
     services = operations.Services(data, OPERATIONS, jobs)
+    on_accounts = accounts.ActingOnAccounts(people, Tokens(data), _moment, ARCHIVE_SCOPES)
     archive_pages = ArchivePages(
         directory,
         catalogue,
         acting.for_librarian,
+        on_accounts.for_administrator,
         imports.Imports(item_store, uploading),
         settings.audit_days,
-        _moment,
     )
     handlers = {
         **archive_pages.handlers(),

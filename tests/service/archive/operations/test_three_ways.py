@@ -211,7 +211,7 @@ BAD: list[tuple[str, Given]] = [
     ("set", {"page_rate": "-1"}), ("set", {"page_burst": "0"}), ("set", {"address": "no host!"}),
     ("set", {"mint_port": "70000"}), ("set", {"networks": "10.0.0.1/8"}), ("set", {"ip": "nowhere"}),
     ("peer", {"name": "b", "address": "ftp://x"}), ("peer", {"name": "b" * 300, "address": "http://b.example"}),
-    ("forget-peer", {"name": "nothing"}), ("rotate-key", {"resolver": "http://nowhere.example"}),
+    ("peer", {"name": "b", "token": "t"}), ("forget-peer", {"name": "nothing"}), ("rotate-key", {"resolver": "http://nowhere.example"}),
     ("audit", {"ibi": UNKNOWN}), ("audit", {"ibi": "no name"}),
     ("repair", {"ibi": REP, "file": "nothing.txt", "upload": b"words"}),
     ("backup", {"keep": "0"}), ("backup", {}),
