@@ -415,14 +415,7 @@ def _digest(text: str) -> str:
 
 
 def _as_json(act: Callable[[ArchiveContext, F], Changed]) -> Callable[[ArchiveContext, F], dict[str, Any]]:
-    """An act that returns the item as it is then, with what it was linked to by the act."""
-
-    def run(context: ArchiveContext, fields: F) -> dict[str, Any]:
-        holding = act(context, fields).holding
-        with context.catalogue() as catalogue:
-            return write_item(catalogue.holding(holding.forms.main) or holding)
-
-    return run
+    return lambda context, fields: write_item(act(context, fields).holding)
 
 
 _WITH_FILES: Final = record("file", item=ref("deposit"), file=list_of(BINARY))
