@@ -43,16 +43,9 @@ class AccountContext(OperationContext):
 class AccountName(Fields, frozen=True):
     """One account."""
 
-    name: Annotated[str, field("the account", "name NAME", longest=64)]
-
-
-class NewAccount(Fields, frozen=True):
-    """A new account."""
-
     name: Annotated[
         str, field("its name: letters, digits, dots, hyphens and underlines", "name NAME", longest=64)
     ]
-    role: Annotated[str, field("what it is for", "--role", longest=64)]
 
 
 class RoleFields(AccountName, frozen=True):
@@ -78,7 +71,7 @@ def accounts(context: AccountContext, _fields: NoFields) -> dict[str, Any]:
     return {"accounts": [account_facts(account) for account in context.people.all()]}
 
 
-def add_account(context: AccountContext, fields: NewAccount) -> dict[str, Any]:
+def add_account(context: AccountContext, fields: RoleFields) -> dict[str, Any]:
     """Make an account; a password that is made is in the result. Raises IbiError."""
     return _with_password(context, *context.people.add(fields.name, fields.role, context.password))
 
@@ -139,7 +132,7 @@ _NEW_TOKEN: Final = record(name=TEXT, made=MOMENT, scopes=list_of(TEXT), token=T
 
 ACCOUNTS: Final[tuple[Operation[AccountContext, Any], ...]] = (
     Operation(
-        "add-account", "make an account; a password that is made is told this once", Scope.ADMIN, NewAccount,
+        "add-account", "make an account; a password that is made is told this once", Scope.ADMIN, RoleFields,
         add_account, "POST /accounts", gives=_WITH_PASSWORD, page="accounts", command="account add", status=201,
         shown_once=True,
     ),

@@ -164,15 +164,15 @@ def read_texts(kind: type[F], texts: Mapping[str, Sequence[str]]) -> F:
 
     A list has a text for each of its members; "" stands for nothing where the field needs something.
     """
-    unknown = next((name for name in texts if name not in kind.__struct_fields__), None)
-    if unknown is not None:
-        raise BadField("there is no field {name}", name=unknown[:_SHOWN])
     return read(kind, values_of(kind, texts))
 
 
 def values_of(kind: type[Fields], texts: Mapping[str, Sequence[str]]) -> dict[str, Any]:
-    """The JSON values of what was typed for known fields. Raises BadField."""
+    """The JSON values of what was typed. Raises BadField."""
     known = {each.name: each for each in described(kind)}
+    unknown = next((name for name in texts if name not in known), None)
+    if unknown is not None:
+        raise BadField("there is no field {name}", name=unknown[:_SHOWN])
     return {name: _value(known[name], typed) for name, typed in texts.items() if typed}
 
 

@@ -3,21 +3,18 @@
 from __future__ import annotations
 
 import json
-from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
 from ibi.api.fields import described, read, values_of
 from ibi.cli.common import CommandGroup, argument, flag, tell
 from ibi.runtime.i18n import printable
 
 if TYPE_CHECKING:
-    from argparse import ArgumentParser, Namespace, _ActionsContainer
+    from argparse import ArgumentParser, Namespace
     from collections.abc import Callable, Mapping, Sequence
 
     from ibi.api.fields import F, FieldInfo, Fields
     from ibi.api.operations import C, Operation
-
-NO_CHOICES: Final[Mapping[str, Sequence[str]]] = MappingProxyType({})
 
 
 def add_operation(
@@ -28,31 +25,20 @@ def add_operation(
     *,
     name: str = "",
     optional: bool = False,
-    choices: Mapping[str, Sequence[str]] = NO_CHOICES,
+    choices: Mapping[str, Sequence[str]] | None = None,
 ) -> ArgumentParser:
-    """Add the command of an operation, which `run` carries out; the rest as `add_fields` has it."""
-    parser = actions.add(name or operation.name, operation.summary, run, epilog)
-    add_fields(parser, operation.fields, optional=optional, choices=choices)
-    return parser
+    """Add the command of an operation, which `run` carries out, with an option or a position for each field.
 
-
-def add_fields(
-    parser: _ActionsContainer,
-    kind: type[Fields],
-    *,
-    optional: bool = False,
-    choices: Mapping[str, Sequence[str]] = NO_CHOICES,
-) -> None:
-    """Add an option or a position for each field that has one; if `optional`, none of them must be given.
-
-    `choices`: words that fields may be at this service alone, by the names of the fields.
+    If `optional`, none of them must be given. `choices`: words that fields may be at this service alone, by the names
+    of the fields.
     """
-    for each in described(kind):
+    parser = actions.add(name or operation.name, operation.summary, run, epilog)
+    for each in described(operation.fields):
         if each.option is None:
             continue
         usage = each.option or f"--{each.name.replace('_', '-')} {_shown(each)}"
         more: dict[str, Any] = {"action": "append"} if each.is_list else {}
-        words = choices.get(each.name, each.choices if " " not in usage else ())
+        words = (choices or {}).get(each.name) or (each.choices if " " not in usage else ())
         if words:
             more["choices"] = words
         if not usage.startswith("-"):
@@ -63,6 +49,7 @@ def add_fields(
         else:
             more |= {"dest": each.name, "required": each.required and not optional}
         argument(parser, usage, _help(each), **more)
+    return parser
 
 
 def fields_of(args: Namespace, kind: type[F]) -> F:

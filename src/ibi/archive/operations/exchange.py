@@ -117,9 +117,11 @@ def copier_of(context: ArchiveContext, item_store: ItemStore) -> Copier:
     return Copier(item_store, settings.resolver, settings.largest_upload)
 
 
-def giver_of(context: ArchiveContext, item_store: ItemStore) -> Giver:
+@contextmanager
+def _giving(context: ArchiveContext) -> Iterator[Giver]:
     """What hands originals of an Archive over. Raises SetupError."""
-    return Giver(item_store, context.data, f"http://{context.directory.settings().address}")
+    with context.item_store() as item_store:
+        yield Giver(item_store, context.data, f"http://{context.directory.settings().address}")
 
 
 def hand_overs(context: ArchiveContext, _fields: NoFields) -> dict[str, Any]:
@@ -135,23 +137,20 @@ def hand_overs(context: ArchiveContext, _fields: NoFields) -> dict[str, Any]:
 
 def offer(context: ArchiveContext, fields: OfferFields) -> dict[str, Any]:
     """Begin a hand-over, or find the one that is under way. Raises ParseError, HoldingError, SetupError."""
-    with context.item_store() as item_store:
-        giver = giver_of(context, item_store)
+    with _giving(context) as giver:
         giving = giver.offer(parse_name(fields.ibi), fields.to, context.who, remove=fields.remove)
         return _facts(context, giver, giving)
 
 
 def hand_over(context: ArchiveContext, fields: TransferFields) -> dict[str, Any]:
     """How far a hand-over is. Raises NotHeld, SetupError."""
-    with context.item_store() as item_store:
-        giver = giver_of(context, item_store)
+    with _giving(context) as giver:
         return _facts(context, giver, giver.find(fields.transfer)[0])
 
 
 def cancel(context: ArchiveContext, fields: TransferFields) -> dict[str, Any]:
     """Take the item back. Raises NotHeld; HoldingError where it is too late, PeerError where no answer comes."""
-    with context.item_store() as item_store:
-        giver = giver_of(context, item_store)
+    with _giving(context) as giver:
         giving, holding = giver.find(fields.transfer)
         if giving.stage.open:
             giving = asyncio.run(giver.withdraw(giving))
@@ -164,15 +163,13 @@ def cancel(context: ArchiveContext, fields: TransferFields) -> dict[str, Any]:
 def under_way(context: ArchiveContext, ibi: str = "") -> list[str]:
     """The hand-overs that have not ended: all, or those of one item. Raises ParseError, SetupError."""
     name = parse_name(ibi) if ibi else None
-    with context.item_store() as item_store:
-        giver = giver_of(context, item_store)
+    with _giving(context) as giver:
         return [each.id for each in giver.open() if name is None or name in giver.find(each.id)[1].names]
 
 
 def finish(context: ArchiveContext, fields: TransferFields) -> dict[str, Any]:
     """Go on with a hand-over until it ends, or the other Archive has failed for a while. Raises NotHeld, SetupError."""
-    with context.item_store() as item_store:
-        giver = giver_of(context, item_store)
+    with _giving(context) as giver:
         return _facts(context, giver, finish_transfer(giver, giver.find(fields.transfer)[0]))
 
 
@@ -193,12 +190,14 @@ def move_everything(context: ArchiveContext, fields: RetireFields) -> dict[str, 
     """Hand everything over that may go. Raises HoldingError where some must stay, PeerError, SetupError."""
     own = context.directory.settings().service.canonicals  # the service item goes nowhere (ARC-11)
     to = _new_peer(context, fields) if fields.token else fields.to
-    with context.item_store() as item_store:
-        staying = [name for name in originals_of(item_store.catalogue, transferable=False) if name not in own]
+    with _giving(context) as giver:
+        staying = [
+            name for name in originals_of(giver.item_store.catalogue, transferable=False) if name not in own
+        ]
         if staying and not fields.leave_them:
             problem = "{count} originals must stay, such as {name}; --leave-them leaves them behind"
             raise HoldingError(problem, count=len(staying), name=staying[0])
-        moved = move_all(giver_of(context, item_store), to, context.who, context.progress)
+        moved = move_all(giver, to, context.who, context.progress)
     problems = [{"ibi": name, "problem": context.say(why)} for name, why in moved.problems]
     return {"moved": moved.moved, "left": len(problems) + len(staying), "problems": problems}
 
@@ -245,8 +244,8 @@ def _ids(context: ArchiveContext, _fields: NoFields) -> list[str]:
 
 
 def _stage(context: ArchiveContext, fields: TransferFields) -> list[str]:
-    with context.item_store() as item_store:
-        return [fields.transfer, giver_of(context, item_store).find(fields.transfer)[0].stage.value]
+    with _giving(context) as giver:
+        return [fields.transfer, giver.find(fields.transfer)[0].stage.value]
 
 
 _GIVING: Final = record(

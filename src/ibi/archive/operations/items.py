@@ -13,7 +13,6 @@ from __future__ import annotations
 import json
 from contextlib import ExitStack
 from dataclasses import dataclass
-from functools import partial
 from hashlib import sha256
 from typing import TYPE_CHECKING, Annotated, Any, Final, NamedTuple, cast
 
@@ -35,7 +34,7 @@ from ibi.archive.store.deposit import (
     release_listed,
 )
 from ibi.archive.store.tables import history
-from ibi.errors import AlreadyHeld, BadItem, Conflict, IbiError, NotHeld
+from ibi.errors import BadItem, Conflict, IbiError, NotHeld
 from ibi.http.response import Refusal
 from ibi.identifier.forms import parse_name
 
@@ -65,15 +64,13 @@ FORM: Final = "multipart/form-data"
 """The media type of a deposit with its files."""
 
 _DIGITS: Final = 32
-_LONGEST_NAME: Final = 512
-_MOST_WITHOUT: Final = 10_000  # files that one edit takes out
 _KEY: Final = {"type": "string", "maxLength": 512}
 
 
 class _ItemName(Fields, frozen=True):
     """One item."""
 
-    ibi: Annotated[str, field("one of its names", "ibi IBI", longest=_LONGEST_NAME)]
+    ibi: Annotated[str, field("one of its names", "ibi IBI", longest=512)]
 
 
 class _New(Fields, frozen=True):
@@ -83,34 +80,24 @@ class _New(Fields, frozen=True):
         dict[str, str], field("complete uploads, by the names that their files shall have", None)
     ] = LEFT
     edition_of: Annotated[
-        str,
-        field(
-            "the item whose next edition it becomes; that must be the last one",
-            "--edition-of IBI",
-            _LONGEST_NAME,
-        ),
+        str, field("the last edition, whose next one it becomes", "--edition-of IBI", 512)
     ] = LEFT
     translation_of: Annotated[
-        str, field("the item that it is a translation of", "--translation-of IBI", _LONGEST_NAME)
+        str, field("the item that it is a translation of", "--translation-of IBI", 512)
     ] = LEFT
-    metadata_of: Annotated[
-        str, field("the item that it is the metadata of", "--metadata-of IBI", _LONGEST_NAME)
-    ] = LEFT
-    metadata_as_item: Annotated[
-        bool, field("make its metadata an item with names of its own", "--metadata-item")
-    ] = LEFT
+    metadata_of: Annotated[str, field("the item that it is the metadata of", "--metadata-of IBI", 512)] = LEFT
+    metadata_as_item: Annotated[bool, field("make its metadata an item of their own", "--metadata-item")] = (
+        LEFT
+    )
 
 
 class _Edited(_ItemName, frozen=True):
     """An item, and which of its files change."""
 
     uploads: Annotated[
-        dict[str, str], field("complete uploads, by the names of the files that come, or come anew", None)
+        dict[str, str], field("complete uploads, by the names that their files shall have", None)
     ] = LEFT
-    without: Annotated[
-        tuple[str, ...],
-        field("a file that goes, by its name in the item", "--without NAME", _MOST_WITHOUT),
-    ] = ()
+    without: Annotated[tuple[str, ...], field("a file that goes, by its name", "--without NAME", 10_000)] = ()
 
 
 class FileFields(_ItemName, frozen=True):
@@ -128,22 +115,13 @@ class PutFields(FileFields, frozen=True):
 class RemoveFields(_ItemName, frozen=True):
     """An item that goes."""
 
-    reason: Annotated[str, field("why, for those who look for it later", "--reason TEXT", LONGEST_REASON)] = (
-        ""
-    )
+    reason: Annotated[str, field("why, for those who look for it", "--reason TEXT", LONGEST_REASON)] = ""
 
 
 def _with_facts(base: type[F], facts: Iterable[tuple[str, msgspec.Meta]]) -> type[F]:
     """Fields that are followed by facts of an item, which `item_fields` reads."""
     members = [(name, cast("type", Annotated[Any, meta]), LEFT) for name, meta in facts]
-    made = msgspec.defstruct(
-        base.__name__.strip("_"),
-        members,
-        bases=(base,),
-        frozen=True,
-        kw_only=True,
-        forbid_unknown_fields=True,
-    )
+    made = msgspec.defstruct(base.__name__.strip("_"), members, bases=(base,), frozen=True, kw_only=True)
     return cast("type[F]", made)
 
 
@@ -242,18 +220,18 @@ def keep_deposit(context: ArchiveContext, order: Order, labels: Sequence[IBIForm
         draft = read_item({**order.value, "files": _digests(files)})
         content = _digest_of({**order.request, "uploads": {}}, files)
         digests = sorted({order.digest, content}) if order.key else ()
-        add = partial(
-            store.deposit, item_store, draft, files.values(), context.who, order.place, digests, labels
-        )
+        before = _of_key(item_store.catalogue, draft)
         with keep_on_database_error(files):
-            changed = _added(item_store.catalogue, draft, add)
-        if order.key and not _is_same(item_store.catalogue, changed.holding, content):
+            holding = store.deposit(
+                item_store, draft, files.values(), context.who, order.place, digests, labels
+            )
+        if order.key and not _is_same(item_store.catalogue, holding, content):
             problem = (
                 "{name} came of this request already; another item needs a request, or a form, of its own"
             )
-            raise Refusal(422, IbiError(problem, name=changed.holding.forms.main))
-        release_listed(files, changed.holding)
-    return changed
+            raise Refusal(422, IbiError(problem, name=holding.forms.main))
+        release_listed(files, holding)
+    return Changed(holding, is_new=before is None)
 
 
 def edit(context: ArchiveContext, fields: _Edited) -> Changed:
@@ -364,19 +342,6 @@ def _check_files(context: ArchiveContext, uploads: Mapping[str, str]) -> None:
     # An upload is deleted when its file is listed: it can become one file only.
     if len(set(uploads.values())) < len(uploads):
         raise BadItem("an upload becomes one file")
-
-
-def _added(catalogue: Catalogue, draft: Draft, add: Callable[[], Holding]) -> Changed:
-    before = _of_key(catalogue, draft)
-    try:
-        holding = add()
-    except AlreadyHeld:
-        # The same request may have come twice at the same time: then the item is the first one's.
-        found = None if before else _of_key(catalogue, draft)
-        if found is None or (draft.forms is not None and not found.forms.shares(draft.forms)):
-            raise
-        holding = before = found
-    return Changed(holding, is_new=before is None)
 
 
 def _of_key(catalogue: Catalogue, draft: Draft) -> Holding | None:

@@ -49,14 +49,7 @@ class LogFields(PositionFields, frozen=True):
 class VerifyFields(Fields, frozen=True):
     """What the log must go on from."""
 
-    since: Annotated[
-        str,
-        field(
-            "what `log show --head` printed once; this entry must be there",
-            "--since NUMBER:HASH",
-            longest=100,
-        ),
-    ] = LEFT
+    since: Annotated[str, field("what `log show --head` printed once", "--since NUMBER:HASH", 100)] = LEFT
 
 
 def log(context: ResolverContext, fields: LogFields) -> dict[str, Any]:
