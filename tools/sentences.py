@@ -35,7 +35,14 @@ ERRORS = {
     if isinstance(kind, type) and issubclass(kind, errors.IbiError)
 }
 SAYERS = {"say", "tell", "_", "setup_errors"}
-OPERATIONS = {"Operation": 1, "OperationGroup": 0, "field": 0, "number_field": 0, "ItemField": 6}
+OPERATIONS = {
+    "Operation": 1,
+    "OperationGroup": 0,
+    "FieldGroup": 0,
+    "field": 0,
+    "number_field": 0,
+    "ItemField": 6,
+}
 """What operations, their groups, their fields and those of items are made by, and which argument is a sentence."""
 FINDINGS = {"ok", "warning", "fault", "not_proven"}
 """What makes a finding of the doctor: of its name, a sentence or an error, and a remedy."""
@@ -45,6 +52,7 @@ PASSED_ON = frozenset(
     "resolver/operations/registrations.py app/doctor/__init__.py app/doctor/doctor.py app/doctor/machine.py "
     "app/doctor/reach.py app/doctor/stores.py archive/preservation/audit.py "
     "archive/preservation/check.py archive/preservation/status.py "
+    "archive/operations/preservation.py "
     "archive/pages/responses.py archive/store/tables/rows.py cli/__init__.py cli/archive/exchange.py cli/common.py "
     "cli/archive/export.py cli/archive/founding.py cli/archive/importing.py "
     "cli/archive/membership.py cli/archive/preservation.py cli/archive/settings.py cli/doctor.py "

@@ -14,7 +14,7 @@ from ibi.resolver.model.alert import Alert
 from ibi.resolver.resolve.collapsing import LONGEST_HEARD
 from ibi.resolver.resolve.resolution import Redirect as Sent
 from proofs.resolution.answers import ArchiveAnswer, choose, lives, offered, qualifier, speaks_for_itself
-from proofs.resolution.oracle import MOST_ROUNDS, satisfies
+from proofs.resolution.oracle import MOST_EDITIONS, MOST_ROUNDS, satisfies
 from proofs.resolution.stage import STALE
 from proofs.resolution.watching import text_pairs
 from support.resolver.parts import TIMES
@@ -89,7 +89,7 @@ def i6_no_archive_is_queried_twice(scene: Scene) -> Iterator[str]:
 def i7_rounds_and_questions_are_bounded(scene: Scene) -> Iterator[str]:
     """At most 32 rounds, and no round after a thousand questions."""
     rounds = len(scene.trace.steps) if scene.trace else 0
-    if rounds > MOST_ROUNDS or len(scene.exchanges) > MOST_QUERIES + len(scene.included):
+    if rounds > MOST_ROUNDS + MOST_EDITIONS or len(scene.exchanges) > MOST_QUERIES + len(scene.included):
         yield f"{rounds} rounds, {len(scene.exchanges)} questions"
 
 

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
 MOST_ROUNDS = 32
+MOST_EDITIONS = 256  # rounds for later editions, beside those
 
 
 class Question(NamedTuple):
@@ -92,6 +93,7 @@ class OracleState:
     silent: set[str] = field(default_factory=set)
     unsafe: bool = False
     rounds: int = 1
+    editions: int = 0
     no_archives: bool = False  # there was no Archive to query
     ways: dict[Question, set[Question]] = field(default_factory=dict)  # each next question in all its names
 
@@ -129,7 +131,8 @@ class OracleState:
         for line in living:
             self.unsafe |= self._offer(line) is not None
             self.known_as |= {Question(name, steps) for name in names(line.pairs.get("ibi"))}
-        may_go_on = may_go_on and self.rounds < MOST_ROUNDS
+        others = self.rounds - self.editions
+        may_go_on = may_go_on and others < MOST_ROUNDS and self.editions < MOST_EDITIONS
         decided = self._originals(living, may_go_on=may_go_on) if self.reader.original else []
         if decided:
             return decided
@@ -137,10 +140,15 @@ class OracleState:
         if living and bare is not None:
             self.fallbacks.append(Question(self.question.name, steps[:bare] + steps[bare + 1 :]))
         why = Tell(self._why(mine, living))
-        return self._following(living, why) if may_go_on else [why]
+        verdicts = self._following(living, why)
+        if may_go_on:
+            return verdicts
+        ends: list[Verdict] = [verdict for verdict in verdicts if isinstance(verdict, Tell)]
+        return ends if ends == verdicts else [self._tell("too-far"), *ends]
 
     def turn(self, question: Question, holder: str | None) -> None:
         """A new round has begun with this question."""
+        self.editions += question.steps == self.question.steps and question.steps[:1] == ("!",)
         self.question, self.holder, self.awaited = question, holder, holder
         self.questions.add(question)
         self.known_as |= self.ways.get(question, set())

@@ -21,12 +21,13 @@ from argon2.exceptions import InvalidHashError, VerificationError
 
 from ibi.accounts.tokens import Scope
 from ibi.errors import IbiError, NotHeld, ParseError, SetupError
-from ibi.runtime.json_list import LONGEST_NAME, JsonList, is_name
+from ibi.runtime.json_list import LONGEST_NAME, JsonList, is_name, unchecked
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from pathlib import Path
 
+    AccountsCheck = Callable[[Sequence["Account"]], None]
 
 SHORTEST: Final = 12
 """Characters of a password, at least."""
@@ -130,12 +131,17 @@ class Account(NamedTuple):
 
 
 class Accounts:
-    """The accounts in a folder. Raises SetupError where their file cannot be used."""
+    """The accounts in a folder. Raises SetupError where their file cannot be used.
+
+    `check` of each change is as in JsonList: it is given the accounts under the lock of the change, and may raise.
+    """
 
     def __init__(self, folder: Path) -> None:
         self._list = JsonList(folder, "accounts", _account_of, lambda account: account.name.lower())
 
-    def add(self, name: str, role: Role, password: str, made: str) -> Account:
+    def add(
+        self, name: str, role: Role, password: str, made: str, check: AccountsCheck = unchecked
+    ) -> Account:
         """Make a new account. `made` as in Account.
 
         Raises ParseError for a name that is none, SetupError for one that is taken, IbiError for a weak password.
@@ -145,7 +151,7 @@ class Accounts:
             raise ParseError("name of an account", name, problem, most=LONGEST_NAME)
         check_password(password, name)
         account = Account(name, role, hash_password(password), made)
-        with self._list.changing() as accounts:
+        with self._list.changing(check) as accounts:
             if any(known.name.lower() == name.lower() for known in accounts):
                 raise SetupError("there is an account of the name {name} already", name=name)
             if len(accounts) >= MOST_ACCOUNTS:
@@ -153,25 +159,25 @@ class Accounts:
             accounts.append(account)
         return account
 
-    def remove(self, name: str) -> None:
+    def remove(self, name: str, check: AccountsCheck = unchecked) -> None:
         """Remove an account; its sessions end. Raises NotHeld if there is none of this name."""
-        with self._list.changing() as accounts:
+        with self._list.changing(check) as accounts:
             accounts.remove(_named(accounts, name))
 
-    def set_password(self, name: str, password: str) -> Account:
+    def set_password(self, name: str, password: str, check: AccountsCheck = unchecked) -> Account:
         """Give an account another password; its sessions end. Raises NotHeld, and IbiError for a weak one."""
         _named(self.all(), name)
         check_password(password, name)
         # Before the lock is taken: hashing takes long on purpose, and other changes should not wait for it.
         hashed = hash_password(password)
-        return self._change(name, hash=hashed)
+        return self._change(name, check, hash=hashed)
 
-    def set_role(self, name: str, role: Role) -> Account:
+    def set_role(self, name: str, role: Role, check: AccountsCheck = unchecked) -> Account:
         """Give an account another role, at once. Raises NotHeld if there is none of this name."""
-        return self._change(name, role=role)
+        return self._change(name, check, role=role)
 
-    def _change(self, name: str, **fields: Any) -> Account:
-        with self._list.changing() as accounts:
+    def _change(self, name: str, check: AccountsCheck, **fields: Any) -> Account:
+        with self._list.changing(check) as accounts:
             before = _named(accounts, name)
             after = before._replace(**fields)
             accounts[accounts.index(before)] = after
@@ -205,7 +211,7 @@ class AccountManager:
     """Manages the accounts of one service, in these roles. `moment` gives the time as RFC 3339.
 
     `ended` is called with the name of an account whose sessions have ended, to delete them at once; without it, each
-    ends when its stamp is compared the next time.
+    ends when its stamp is compared the next time. `check` as in Accounts.
     """
 
     def __init__(
@@ -224,25 +230,29 @@ class AccountManager:
         """Every account, in the order in which they were made."""
         return self._accounts.all()
 
-    def add(self, name: str, role: str, password: str = "") -> tuple[Account, str]:
+    def add(
+        self, name: str, role: str, password: str = "", check: AccountsCheck = unchecked
+    ) -> tuple[Account, str]:
         """Make an account, and a password for it unless one is given. Raises IbiError."""
         chosen = password or new_password()
-        return self._accounts.add(name, self._role(role), chosen, self._moment()), chosen
+        return self._accounts.add(name, self._role(role), chosen, self._moment(), check), chosen
 
-    def set_role(self, name: str, role: str) -> Account:
+    def set_role(self, name: str, role: str, check: AccountsCheck = unchecked) -> Account:
         """Give an account another role. Raises NotHeld, IbiError."""
-        return self._accounts.set_role(name, self._role(role))
+        return self._accounts.set_role(name, self._role(role), check)
 
-    def set_password(self, name: str, password: str = "") -> tuple[Account, str]:
+    def set_password(
+        self, name: str, password: str = "", check: AccountsCheck = unchecked
+    ) -> tuple[Account, str]:
         """Give an account another password, made unless one is given; its sessions end. Raises NotHeld, IbiError."""
         chosen = password or new_password()
-        account = self._accounts.set_password(name, chosen)
+        account = self._accounts.set_password(name, chosen, check)
         self._ended(account.name)
         return account, chosen
 
-    def remove(self, name: str) -> None:
+    def remove(self, name: str, check: AccountsCheck = unchecked) -> None:
         """Remove an account; its sessions end. Raises NotHeld."""
-        self._accounts.remove(name)
+        self._accounts.remove(name, check)
         self._ended(name)
 
     def _role(self, role: str) -> Role:

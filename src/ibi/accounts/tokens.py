@@ -15,10 +15,10 @@ from hashlib import sha256
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from ibi.errors import NotHeld, ParseError, SetupError
-from ibi.runtime.json_list import LONGEST_NAME, JsonList, is_name
+from ibi.runtime.json_list import LONGEST_NAME, JsonList, is_name, unchecked
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Callable, Iterable, Sequence
     from pathlib import Path
 
 _BYTES: Final = 32
@@ -62,10 +62,17 @@ class Tokens:
     def __init__(self, folder: Path) -> None:
         self._list = JsonList(folder, "tokens", _token_of, lambda token: token.sha256)
 
-    def make(self, name: str, made: str, scopes: Iterable[Scope] = ()) -> str:
+    def make(
+        self,
+        name: str,
+        made: str,
+        scopes: Iterable[Scope] = (),
+        check: Callable[[Sequence[Token]], None] = unchecked,
+    ) -> str:
         """Make a new token under a name of its own and return it; it is stored nowhere. `made`, `scopes` as in Token.
 
-        Raises ParseError for a name that is none, and SetupError for one that is taken.
+        `check` as in JsonList. Raises ParseError for a name that is none, SetupError for one that is taken, and what
+        `check` raises.
         """
         if not is_name(name):
             problem = (
@@ -73,17 +80,17 @@ class Tokens:
             )
             raise ParseError("name of a token", name, problem, most=LONGEST_NAME)
         token = _BEGINS + secrets.token_urlsafe(_BYTES)
-        with self._list.changing() as tokens:
+        with self._list.changing(check) as tokens:
             if any(known.name == name for known in tokens):
                 raise SetupError("there is a token of the name {name} already", name=name)
             tokens.append(Token(name, _hash(token), made, tuple(scopes)))
         return token
 
-    def revoke(self, name: str) -> None:
-        """Remove a token. Raises NotHeld if there is none of this name."""
-        if not any(known.name == name for known in self.all()):
-            raise NotHeld("there is no token of the name {name}", name=name)
-        with self._list.changing() as tokens:
+    def revoke(self, name: str, check: Callable[[Sequence[Token]], None] = unchecked) -> None:
+        """Remove a token. Raises NotHeld if there is none of this name, and what `check` raises (JsonList)."""
+        _check_known(self.all(), name)  # before anything is made, such as the folder
+        with self._list.changing(check) as tokens:
+            _check_known(tokens, name)
             tokens[:] = [known for known in tokens if known.name != name]
 
     def all(self) -> Sequence[Token]:
@@ -98,6 +105,11 @@ class Tokens:
         """The stored token that a header Authorization brings ("Bearer TOKEN"); None as in `find`."""
         scheme, _, text = header.partition(" ")
         return self.find(text.strip()) if scheme.lower() == "bearer" else None
+
+
+def _check_known(tokens: Sequence[Token], name: str) -> None:
+    if not any(known.name == name for known in tokens):
+        raise NotHeld("there is no token of the name {name}", name=name)
 
 
 def _hash(token: str) -> str:

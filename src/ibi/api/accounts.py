@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from ibi.accounts.layout import PageRequest
     from ibi.accounts.people import Account, AccountManager
-    from ibi.accounts.tokens import Tokens
+    from ibi.accounts.tokens import Token, Tokens
     from ibi.api.routes import Call
     from ibi.http.request import Request
 
@@ -68,22 +68,26 @@ class NewToken(TokenName, frozen=True):
 
 def accounts(context: AccountContext, _fields: NoFields) -> dict[str, Any]:
     """The accounts of people who may sign in. Raises SetupError."""
-    return {"accounts": [account_facts(account) for account in context.people.all()]}
+    return _accounts(context.people.all())
 
 
 def add_account(context: AccountContext, fields: RoleFields) -> dict[str, Any]:
     """Make an account; a password that is made is in the result. Raises IbiError."""
-    return _with_password(context, *context.people.add(fields.name, fields.role, context.password))
+    _check_role(context, fields.role)
+    made = context.people.add(fields.name, fields.role, context.password, check=_unchanged_accounts(context))
+    return _with_password(context, *made)
 
 
 def set_role(context: AccountContext, fields: RoleFields) -> dict[str, Any]:
     """Let an account be for something else. Raises NotHeld, IbiError."""
-    return account_facts(context.people.set_role(fields.name, fields.role))
+    _check_role(context, fields.role)
+    return account_facts(context.people.set_role(fields.name, fields.role, _unchanged_accounts(context)))
 
 
 def set_password(context: AccountContext, fields: AccountName) -> dict[str, Any]:
     """Give an account another password; one that is made is in the result. Its sessions end. Raises NotHeld."""
-    return _with_password(context, *context.people.set_password(fields.name, context.password))
+    check = _unchanged_accounts(context)
+    return _with_password(context, *context.people.set_password(fields.name, context.password, check=check))
 
 
 def _with_password(context: AccountContext, account: Account, password: str) -> dict[str, Any]:
@@ -97,16 +101,12 @@ def account_facts(account: Account) -> dict[str, Any]:
 
 def remove_account(context: AccountContext, fields: AccountName) -> None:
     """Remove an account; its sessions end. Raises NotHeld."""
-    context.people.remove(fields.name)
+    context.people.remove(fields.name, _unchanged_accounts(context))
 
 
 def tokens(context: AccountContext, _fields: NoFields) -> dict[str, Any]:
     """The tokens of programs, none of which is shown. Raises SetupError."""
-    rows = [
-        {"name": token.name, "made": token.made, "scopes": list(token.scopes)}
-        for token in context.tokens.all()
-    ]
-    return {"tokens": rows}
+    return _tokens(context.tokens.all())
 
 
 def make_token(context: AccountContext, fields: NewToken) -> dict[str, Any]:
@@ -116,13 +116,36 @@ def make_token(context: AccountContext, fields: NewToken) -> dict[str, Any]:
         raise BadField("a scope is one or more of: {scopes}", scopes=offered, name="scopes")
     scopes = [scope for scope in context.scopes if scope in fields.scopes]
     made = context.moment()
-    token = context.tokens.make(fields.name, made, scopes)
+    token = context.tokens.make(fields.name, made, scopes, _unchanged_tokens(context))
     return {"name": fields.name, "made": made, "scopes": scopes, "token": token}
 
 
 def revoke_token(context: AccountContext, fields: TokenName) -> None:
-    """Revoke a token. Raises NotHeld."""
-    context.tokens.revoke(fields.name)
+    """Revoke a token. Raises NotHeld, Conflict."""
+    context.tokens.revoke(fields.name, _unchanged_tokens(context))
+
+
+def _check_role(context: AccountContext, role: str) -> None:
+    if role not in set(context.people.roles):
+        raise BadField("{name} is one of: {words}", name="role", words=", ".join(context.people.roles))
+
+
+def _accounts(known: Sequence[Account]) -> dict[str, Any]:
+    return {"accounts": [account_facts(account) for account in known]}
+
+
+def _tokens(known: Sequence[Token]) -> dict[str, Any]:
+    rows = [{"name": token.name, "made": token.made, "scopes": list(token.scopes)} for token in known]
+    return {"tokens": rows}
+
+
+def _unchanged_accounts(context: AccountContext) -> Callable[[Sequence[Account]], None]:
+    """Make the check that the accounts are still as they were seen, for the lock of the change."""
+    return lambda known: context.check_match(_accounts(known))
+
+
+def _unchanged_tokens(context: AccountContext) -> Callable[[Sequence[Token]], None]:
+    return lambda known: context.check_match(_tokens(known))
 
 
 _ACCOUNT: Final = record(name=TEXT, made=MOMENT, role=TEXT)

@@ -36,7 +36,7 @@ _DIGITS: Final = 18  # of a whole number
 _AT = re.compile(r" - at `\$\.(\w+)")
 
 
-LEFT: Final[Any] = msgspec.UNSET
+UNSET: Final[Any] = msgspec.UNSET
 """The default of a field that need not be given, and then leaves something as it is."""
 
 
@@ -51,10 +51,11 @@ class NoFields(Fields, frozen=True):
 def field(text: str, option: str | None = "", longest: int | None = None, **properties: bool) -> msgspec.Meta:
     """Describe a field: what it means, and its option on the command line as a usage line has it ("--to PEER").
 
-    `option`: "" for one named after the field, None for a field that has none. `longest`: characters of a text or texts
-    of a list. Properties: `secret`: it is typed unseen; `local`: it names something on the machine, so that it is given
-    on the command line only; `upload`: it is a file, named by its path on the command line, and else by the id of a
-    complete upload; `commas`: the texts of a list may also be typed with commas between them.
+    `option`: "" for one named after the field, None for a field that has none. `longest`: characters of a text, or
+    texts of a list (at most MOST_TEXTS). Properties: `secret`: it is typed unseen; `local`: it names something on the
+    machine, or whom the service believes, so that it is given on the command line only; `upload`: it is a file, named
+    by its path on the command line, and else by the id of a complete upload; `commas`: the texts of a list may also be
+    typed with commas between them.
     """
     return msgspec.Meta(description=text, max_length=longest, extra={"option": option, **properties})
 
@@ -98,9 +99,9 @@ class FieldInfo(NamedTuple):
         return isinstance(self.type, inspect.BoolType)
 
     @property
-    def is_left(self) -> bool:
+    def is_unset_by_default(self) -> bool:
         """Whether something stays as it is where the field is not given."""
-        return not self.required and self.default is LEFT
+        return not self.required and self.default is UNSET
 
     @property
     def is_list(self) -> bool:
@@ -124,7 +125,7 @@ def described(kind: type[Fields]) -> tuple[FieldInfo, ...]:
 
 def given(fields: Fields) -> dict[str, Any]:
     """The members that were given, without those that are left as they are."""
-    return {name: value for name in fields.__struct_fields__ if (value := getattr(fields, name)) is not LEFT}
+    return {name: value for name in fields.__struct_fields__ if (value := getattr(fields, name)) is not UNSET}
 
 
 def schema_of(kind: type[Fields]) -> dict[str, Any]:
@@ -176,39 +177,31 @@ def values_of(kind: type[Fields], texts: Mapping[str, Sequence[str]]) -> dict[st
     return {name: _value(known[name], typed) for name, typed in texts.items() if typed}
 
 
-def _limited(schema: dict[str, Any]) -> dict[str, Any]:
-    """A schema with the limits that every text and list has."""
-    if schema.get("type") == "string":
-        return {"maxLength": LONGEST_TEXT, **schema}
-    if schema.get("type") == "array":
-        return {"maxItems": MOST_TEXTS, **schema, "items": _limited(schema["items"])}
-    return schema
-
-
 def refuse_local(kind: type[Fields], names: Iterable[str]) -> None:
     """Refuse fields that only the command line may give. Raises BadField."""
     for each in described(kind):
         if each.local and each.name in names:
-            raise BadField(
-                "{name} names something on the machine: give it on its command line", name=each.name
-            )
+            raise BadField("{name} is given only on the command line of the server", name=each.name)
 
 
 def meaning_of(info: FieldInfo) -> BadField:
     """The sentence that says what a field may be."""
     name, kind = info.name, info.type
     if info.choices:
-        return BadField("{name} is one of: {words}", name=name, words=", ".join(info.choices))
+        words = ", ".join(filter(None, info.choices))  # "" stands for none, which goes without saying
+        return BadField("{name} is one of: {words}", name=name, words=words)
     if info.is_truth:
         return BadField("{name} is true or false", name=name)
-    if info.is_list or isinstance(kind, inspect.DictType):
-        problem = "{name} is a list of texts" if info.is_list else "{name} is an object of texts"
-        return BadField(problem, name=name)
+    if info.is_list:
+        problem = "{name} is a list of at most {most} texts, each of at most {limit} characters"
+        return BadField(problem, name=name, most=_most_texts(info), limit=LONGEST_TEXT)
     if isinstance(kind, inspect.IntType | inspect.FloatType):
-        if kind.ge is not None and kind.le is not None:
-            problem = "{name} is a number from {least} to {most}"
-            return BadField(problem, name=name, least=kind.ge, most=kind.le)
-        return BadField("{name} is a number", name=name)
+        problem = "{name} is a number from {least} to {most}"
+        if isinstance(kind, inspect.IntType):
+            problem = "{name} is a whole number from {least} to {most}"
+        return BadField(problem, name=name, least=kind.ge, most=kind.le)
+    if isinstance(kind, inspect.DictType):
+        return BadField("{name} is an object of texts", name=name)
     limit = getattr(kind, "max_length", None) or LONGEST_TEXT
     return BadField("{name} is a text of at most {limit} characters", name=name, limit=limit)
 
@@ -223,12 +216,21 @@ def _info(known: inspect.Field) -> FieldInfo:
     words = (
         _words(kind) if isinstance(kind, inspect.LiteralType | inspect.EnumType) else extra.get("choices", ())
     )
-    default = LEFT if known.default is msgspec.NODEFAULT else known.default
+    default = UNSET if known.default is msgspec.NODEFAULT else known.default
     properties = [bool(extra.get(each)) for each in ("secret", "local", "upload", "commas")]
     return FieldInfo(
         known.encode_name, text, kind, known.required, default, extra.get("option", ""), tuple(map(str, words)),
         *properties,
     )  # fmt: skip
+
+
+def _limited(schema: dict[str, Any]) -> dict[str, Any]:
+    """A schema with the limits that every text and list has."""
+    if schema.get("type") == "string":
+        return {"maxLength": LONGEST_TEXT, **schema}
+    if schema.get("type") == "array":
+        return {"maxItems": MOST_TEXTS, **schema, "items": _limited(schema["items"])}
+    return schema
 
 
 def _words(kind: inspect.LiteralType | inspect.EnumType) -> tuple[Any, ...]:
@@ -249,13 +251,18 @@ def _bad(kind: type[Fields], value: dict[str, Any], problem: str) -> BadField:
 
 
 def _check_length(info: FieldInfo, value: Any) -> None:
+    """Check the lengths of texts, as far as msgspec has not. Raises BadField."""
     if isinstance(info.type, inspect.AnyType):
         return
     texts = value if isinstance(value, tuple) else (value,) if isinstance(value, str) else ()
-    limit = getattr(info.type, "max_length", None)
-    most, longest = (limit or MOST_TEXTS, LONGEST_TEXT) if info.is_list else (1, limit or LONGEST_TEXT)
-    if len(texts) > most or any(len(text) > longest for text in texts):
+    limit = getattr(info.type, "max_length", None) if not info.is_list else None
+    if len(texts) > _most_texts(info) or any(len(text) > (limit or LONGEST_TEXT) for text in texts):
         raise meaning_of(info)
+
+
+def _most_texts(info: FieldInfo) -> int:
+    own = getattr(info.type, "max_length", None) if info.is_list else None
+    return min(own or MOST_TEXTS, MOST_TEXTS)
 
 
 def _value(info: FieldInfo, given: Sequence[str]) -> Any:

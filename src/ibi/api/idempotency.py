@@ -108,23 +108,37 @@ class Replies:
                 return
         swept.touch(mode=0o600)
         for path in self._folder.glob("*.json"):
-            with suppress(FileNotFoundError):
+            with suppress(FileNotFoundError, Refusal):  # a request that is at work keeps its file
                 if path.stat().st_mtime < now - KEPT_SECONDS:
-                    path.unlink()
+                    with _locked(path):
+                        path.unlink()
 
 
 @contextmanager
 def _locked(path: Path) -> Iterator[int]:
+    """Hold the lock of a file, made where there is none. Raises Refusal where another request holds it."""
+    handle = _open_locked(path)
+    while not os.fstat(handle).st_nlink:  # forgotten since it was opened
+        os.close(handle)
+        handle = _open_locked(path)
+    try:
+        yield handle
+    finally:
+        os.close(handle)
+
+
+def _open_locked(path: Path) -> int:
     handle = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     try:
         fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        yield handle
     except BlockingIOError:
-        raise Refusal(
-            409, HoldingError("the first request with this Idempotency-Key is still at work")
-        ) from None
-    finally:
         os.close(handle)
+        problem = "the first request with this Idempotency-Key is still at work"
+        raise Refusal(409, HoldingError(problem)) from None
+    except BaseException:
+        os.close(handle)
+        raise
+    return handle
 
 
 def _known(handle: int, request: str) -> Response | None:

@@ -89,9 +89,7 @@ class Jobs:
         with locked_file(self._folder / "lock"):
             self._forget_old()
             if any(each.operation == operation and each.state == RUNNING for each in self.all()):
-                raise HoldingError(
-                    "{operation} is under way already; wait until it has ended", operation=operation
-                )
+                raise HoldingError("this is under way already, as a job; wait until it has ended")
             job = Job(secrets.token_hex(16), operation, who, self._now())
             lock = os.open(self._path(job.id, "lock"), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
             try:

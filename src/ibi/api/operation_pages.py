@@ -13,7 +13,7 @@ from ibi.accounts.layout import ROOT, PageHandler, no_such_page
 from ibi.accounts.tokens import Scope
 from ibi.api.fields import NoFields, described, read_texts
 from ibi.api.jobs import Job
-from ibi.api.operations import Document, OperationGroup, document_response, etag_of, perform
+from ibi.api.operations import Document, OperationGroup, document_response, etag_of
 from ibi.api.routes import explaining_setup
 from ibi.errors import BadField, IbiError
 from ibi.http.response import Refusal
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     from ibi.accounts.layout import Form, PageRequest
     from ibi.api.fields import FieldInfo, Fields
-    from ibi.api.operations import Operation, OperationContext, Services
+    from ibi.api.operations import Operation, OperationContext, OperationRunner
     from ibi.http.response import Response
 
     ContextOf = Callable[[PageRequest], OperationContext]
@@ -64,6 +64,14 @@ class OperationPage:
         """The fields of its form."""
         return [each for each in described(self.operation.fields) if not each.local]
 
+    @property
+    def groups(self) -> list[tuple[str, list[FieldInfo]]]:
+        """The fields of its form under their headings, "" for none."""
+        if not self.operation.groups:
+            return [("", self.fields)]
+        known = {each.name: each for each in self.fields}
+        return [(heading, [known[name] for name in names]) for heading, names in self.operation.groups]
+
     def texts(self, name: str) -> Sequence[str]:
         """What stands in a field."""
         return self.values.get(name, ())
@@ -78,13 +86,13 @@ class OperationPages:
     def __init__(
         self,
         groups: Sequence[tuple[OperationGroup, ContextOf]],
-        services: Services,
+        runner: OperationRunner,
         keep: Callable[[PageRequest, Any], AbstractContextManager[str]],
     ) -> None:
         self._groups = [group for group, _ in groups]
         self._operations = {each.name: each for group, _ in groups for each in group.operations}
         self._contexts = {each.name: context for group, context in groups for each in group.operations}
-        self._services = services
+        self._runner = runner
         self._keep = keep
 
     def handlers(self) -> dict[str, PageHandler]:
@@ -115,7 +123,7 @@ class OperationPages:
 
     def _form(self, visit: PageRequest, operation: Operation[Any, Any], typed: Form | None) -> OperationPage:
         context, _ = self._context(visit, operation)
-        reader, present, version = self._services.reader_of(operation), dict[str, "Sequence[str]"](), ""
+        reader, present, version = self._runner.reader_of(operation), dict[str, "Sequence[str]"](), ""
         if reader is not None and reader.fields is NoFields:
             facts = reader.run(context, NoFields())
             present = _present(operation.fields, facts)
@@ -155,7 +163,7 @@ class OperationPages:
                 if each.upload and form.files:
                     read_texts(operation.fields, {**texts, each.name: ["0"]})  # before the file is kept
                     texts[each.name] = [stack.enter_context(self._keep(visit, form.files.popitem()[1]))]
-            result = perform(operation, context, read_texts(operation.fields, texts), self._services)
+            result = self._runner.run(operation, context, read_texts(operation.fields, texts))
         if isinstance(result, Job):
             return f"{ROOT}/{WORD}/job?id={result.id}"
         if isinstance(result, Document):
@@ -174,6 +182,8 @@ class OperationPages:
     def _context(self, visit: PageRequest, operation: Operation[Any, Any]) -> tuple[Any, list[IbiError]]:
         context, notes = self._contexts[operation.name](visit), list[IbiError]()
         context.noted = notes.append
+        labels = {each.name: each.text for each in described(operation.fields)}
+        context.called = lambda name: f"“{context.say(labels.get(name, name))}”"
         return context, notes
 
 
@@ -186,10 +196,10 @@ def _texts_of(operation: Operation[Any, Any], form: Form) -> dict[str, list[str]
         given = [text.strip() for text in form.many(each.name)]
         if each.is_list:
             given = [line for text in given for line in text.splitlines()]
-        if each.is_truth and not each.is_left and not given:
+        if each.is_truth and not each.is_unset_by_default and not given:
             given = ["no"]
         if form.many(_SEEN + each.name) == ["\n".join(given)] or (
-            given == [""] and (each.secret or not each.is_left)
+            given == [""] and (each.secret or not each.is_unset_by_default)
         ):
             continue
         texts[each.name] = given or [""]

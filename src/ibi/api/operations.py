@@ -50,6 +50,10 @@ def _drop(*_: object) -> None:
     """Take no notice."""
 
 
+def _no_headers(_result: dict[str, Any]) -> Sequence[tuple[str, str]]:
+    return ()
+
+
 @dataclass(slots=True, kw_only=True)
 class OperationContext:
     """Who does an operation, and how; each service adds what its operations work on.
@@ -61,6 +65,8 @@ class OperationContext:
     who: str
     say: Callable[[IbiError | str], str]
     if_match: str = ""
+    called: Callable[[str], str] = str
+    """What the reader of a sentence calls a field: programs by its name, people by its option or its label."""
     noted: Callable[[IbiError], None] = _drop
     progress: Progress = _drop
     """Told how much is done, of how much if that is known."""
@@ -89,6 +95,13 @@ class Document:
     file: BinaryIO | None = None
 
 
+class FieldGroup(NamedTuple):
+    """Fields that a form has under one heading."""
+
+    heading: str
+    names: Sequence[str]
+
+
 @dataclass(frozen=True, slots=True)
 class Operation(Generic[C, F]):
     """One act. `route`: "PUT /peers/<word>"; `place`: the fields that stand in the path, in their order ("ibi file").
@@ -111,12 +124,16 @@ class Operation(Generic[C, F]):
     status: int = 200
     refusals: tuple[int, ...] = ()
     shown_once: bool = False
+    groups: Sequence[FieldGroup] = ()
+    """All fields that its form has, where they are too many to stand under no heading."""
     warning: str = ""
     """What cannot be undone, which a page has confirmed."""
     is_long: bool = False
     """Whether it may take minutes: a server does it as a job, and answers how far that is."""
     is_remote: bool = False
     """Whether it waits for another machine: then no other change waits for it."""
+    headers: Callable[[dict[str, Any]], Sequence[tuple[str, str]]] = _no_headers
+    """Makes the headers of a good answer that depend on its result, such as Location."""
     version: Callable[[C, Any], Any] | None = None
     """Of one with GET: what its ETag is made of; None for its whole result."""
     takes: Schema | None = None
@@ -158,15 +175,15 @@ def etag_of(value: Any) -> str:
     return f'"{sha256(written).hexdigest()[:32]}"'
 
 
-class Services:
-    """What operations of one data directory share: the jobs, and the lock of changes that depend on a version.
+class OperationRunner:
+    """Runs the operations of one data directory: in turn where they depend on a version, as jobs where they take long.
 
     `operations`: all of them.
     """
 
     def __init__(self, data: Path, operations: Iterable[Operation[Any, Any]], jobs: Jobs) -> None:
-        self.lock = data / "operations.lock"
-        self.jobs = jobs
+        self._lock = data / "operations.lock"
+        self._jobs = jobs
         self._readers = {
             each.pattern: each for each in operations if each.method == "GET" and not _needs_body(each)
         }
@@ -178,11 +195,55 @@ class Services:
             path = path.rpartition("/")[0]
         return self._readers.get(path)
 
+    def run(
+        self, operation: Operation[C, F], context: C, fields: F
+    ) -> dict[str, Any] | Document | Job | None:
+        """Do what changes something, if all is still as `if_match` says; what takes long becomes a job.
+
+        Raises Conflict, HoldingError where such a job is under way, and what the operation raises.
+        """
+        if context.if_match.strip() in {"", "*"}:
+            return self._do(operation, context, fields)
+        reader = self.reader_of(operation)
+        if reader is None:
+            context.check_match(None)
+            return self._do(operation, context, fields)
+        # Two that depend on the same version must not both find it. What else could come in between is kept out by the
+        # operations themselves, which compare once more under the lock of what they change.
+        with locked_file(self._lock):
+            context.check_match(_version(reader, context, fields))
+            if not operation.is_remote:
+                return self._do(operation, context, fields)
+        return self._do(operation, context, fields)
+
+    def _do(
+        self, operation: Operation[C, F], context: C, fields: F
+    ) -> dict[str, Any] | Document | Job | None:
+        if not operation.is_long:
+            return operation.run(context, fields)
+        alone = context.alone()
+
+        def run(progress: Progress) -> dict[str, Any]:
+            notes: list[str] = []
+            alone.progress, alone.noted = progress, lambda note: notes.append(alone.say(note))
+            result = operation.run(alone, fields)
+            assert isinstance(result, dict)  # noqa: S101 - no job makes a document
+            return {**result, **({"notes": notes} if notes else {})}
+
+        return self._jobs.start(operation.name, context.who, run)
+
+
+def _version(reader: Operation[C, Any], context: C, fields: Fields) -> Any:
+    """What the ETag of a reader is made of, for the fields of an operation on the same path, or below it."""
+    place = {reader.place: getattr(fields, reader.place)} if reader.place else {}
+    wanted = read(reader.fields, place)
+    return reader.run(context, wanted) if reader.version is None else reader.version(context, wanted)
+
 
 def routes(
     operations: Iterable[Operation[C, Any]],
     context_of: Callable[[Call], C],
-    services: Services,
+    runner: OperationRunner,
     transports: Mapping[str, Act] | None = None,
 ) -> tuple[Route, ...]:
     """The routes of operations. `context_of`: how a call does them.
@@ -190,10 +251,10 @@ def routes(
     `transports`: what answers those whose bodies may be files, or that wait for something else, by their names.
     """
     acts = transports or {}
-    return tuple(_route(each, acts.get(each.name) or _act(each, context_of, services)) for each in operations)
+    return tuple(_route(each, acts.get(each.name) or _act(each, context_of, runner)) for each in operations)
 
 
-def _act(operation: Operation[C, Any], context_of: Callable[[Call], C], services: Services) -> Act:
+def _act(operation: Operation[C, Any], context_of: Callable[[Call], C], runner: OperationRunner) -> Act:
     def act(call: Call, value: Any) -> Response:
         fields = fields_of(operation, call, value)
         context, notes = context_of(call), list[str]()
@@ -206,7 +267,7 @@ def _act(operation: Operation[C, Any], context_of: Callable[[Call], C], services
             following = [link(result["next"], "next")] if result and "next" in result else []
             return _answer(operation, result, notes, ("etag", etag_of(version)), *following)
         context.if_match = call.request.header(b"if-match")
-        done = perform(operation, context, fields, services)
+        done = runner.run(operation, context, fields)
         if isinstance(done, Job):
             return answer(job_facts(done, context.say), 202, ("location", f"{ROOT}/jobs/{done.id}"))
         return _answer(operation, done, notes)
@@ -289,51 +350,6 @@ def document_response(document: Document) -> Response:
     return Response(200, document.content, document.kind, (name, *NO_STORE), file=document.file, size=size)
 
 
-def perform(
-    operation: Operation[C, F], context: C, fields: F, services: Services
-) -> dict[str, Any] | Document | Job | None:
-    """Do what changes something, if all is still as `if_match` says; what takes long becomes a job.
-
-    Raises Conflict, HoldingError where such a job is under way, and what `run` raises.
-    """
-    if context.if_match.strip() in {"", "*"}:
-        return _performed(operation, context, fields, services)
-    reader = services.reader_of(operation)
-    if reader is None:
-        context.check_match(None)
-        return _performed(operation, context, fields, services)
-    # Two that depend on the same version must not both find it.
-    with locked_file(services.lock):
-        context.check_match(_version(reader, context, fields))
-        if not operation.is_remote:
-            return _performed(operation, context, fields, services)
-    return _performed(operation, context, fields, services)
-
-
-def _performed(
-    operation: Operation[C, F], context: C, fields: F, services: Services
-) -> dict[str, Any] | Document | Job | None:
-    if not operation.is_long:
-        return operation.run(context, fields)
-    alone = context.alone()
-
-    def run(progress: Progress) -> dict[str, Any]:
-        notes: list[str] = []
-        alone.progress, alone.noted = progress, lambda note: notes.append(alone.say(note))
-        result = operation.run(alone, fields)
-        assert isinstance(result, dict)  # noqa: S101 - no job makes a document
-        return {**result, **({"notes": notes} if notes else {})}
-
-    return services.jobs.start(operation.name, context.who, run)
-
-
-def _version(reader: Operation[C, Any], context: C, fields: Fields) -> Any:
-    """What the ETag of a reader is made of, for the fields of an operation on the same path, or below it."""
-    place = {reader.place: getattr(fields, reader.place)} if reader.place else {}
-    wanted = read(reader.fields, place)
-    return reader.run(context, wanted) if reader.version is None else reader.version(context, wanted)
-
-
 def _answer(
     operation: Operation[Any, Any], result: Any, notes: Sequence[str], *headers: tuple[str, str]
 ) -> Response:
@@ -341,4 +357,5 @@ def _answer(
         return Response(204)
     if isinstance(result, Document):
         return document_response(result)
-    return answer({**result, **({"notes": notes} if notes else {})}, operation.status, *headers)
+    value = {**result, **({"notes": notes} if notes else {})}
+    return answer(value, operation.status, *headers, *operation.headers(result))

@@ -5,8 +5,8 @@ from __future__ import annotations
 import asyncio
 import time
 from contextlib import suppress
-from dataclasses import dataclass, replace
-from functools import lru_cache, partial
+from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 import ibi
@@ -14,13 +14,13 @@ from ibi.accounts.administration import AccountPages, Administration
 from ibi.accounts.layout import ROOT
 from ibi.accounts.people import AccountManager, Accounts, Role
 from ibi.accounts.sign_in import Authentication
-from ibi.accounts.tokens import ARCHIVE_SCOPES, Scope, Tokens
+from ibi.accounts.tokens import ARCHIVE_SCOPES, Tokens
 from ibi.api import accounts, operations
 from ibi.api.dispatch import Api
 from ibi.api.idempotency import Replies
 from ibi.api.jobs import Jobs
 from ibi.api.operation_pages import OperationPages
-from ibi.api.routes import say_to
+from ibi.app.archive_duties import following_tasks, upload_store
 from ibi.archive.admin.forms import FormHandling, page_error
 from ibi.archive.admin.item_pages import ItemPages
 from ibi.archive.admin.overview import ArchivePages
@@ -28,7 +28,6 @@ from ibi.archive.api import deposits, imports, items, openapi, transfers, upload
 from ibi.archive.api.labels import DepositLabels
 from ibi.archive.membership import holdings_filter
 from ibi.archive.membership import membership as resolver_memberships
-from ibi.archive.membership.holdings_filter import HoldingsFilterFile
 from ibi.archive.membership.joining import Resolvers, WatchedArchiveSettings
 from ibi.archive.membership.membership import Memberships, MembershipStore, WantedMemberships
 from ibi.archive.membership.notices import ChangeNotifier
@@ -36,17 +35,13 @@ from ibi.archive.membership.resolver_addresses import ResolverAddresses
 from ibi.archive.model.access import day_of
 from ibi.archive.model.item_json import timestamp_text
 from ibi.archive.oai.provider import OAI, OaiHandler, OaiProvider
-from ibi.archive.operations.context import ArchiveContext
+from ibi.archive.operations.context import ActingOnArchive
 from ibi.archive.operations.listed import GROUPS, OPERATIONS
 from ibi.archive.pages import statistics
 from ibi.archive.pages.handle_records import HandleRecords
 from ibi.archive.pages.models import SiteContext
 from ibi.archive.pages.search_pages import SearchPages
 from ibi.archive.pages.visits import VisitCounter
-from ibi.archive.preservation import audit as audit_duty
-from ibi.archive.preservation.audit import AuditDuty
-from ibi.archive.replication import copying
-from ibi.archive.replication.copying import Copier
 from ibi.archive.replication.giving import Giver
 from ibi.archive.replication.receiving import Receiver
 from ibi.archive.search.index import SearchIndex
@@ -60,7 +55,7 @@ from ibi.minting.machine import this_machine
 from ibi.runtime.nonce import Nonce
 from ibi.runtime.reload import ReloadingApp
 from ibi.runtime.signing import public_key
-from ibi.runtime.tasks import PeriodicTask, PeriodicTasks
+from ibi.runtime.tasks import PeriodicTasks
 from ibi.web import administration_pages
 from ibi.web.archive_pages import RENDERER
 from ibi.web.assets import WithAssets
@@ -68,23 +63,19 @@ from ibi.web.formats.oai_dc import RECORD_FORMATS
 from ibi.web.formats.record import kind_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
+    from collections.abc import Coroutine, Iterable, Mapping, Sequence
     from contextlib import AbstractContextManager
     from pathlib import Path
 
     from ibi.accounts.layout import PageRequest
-    from ibi.api.routes import Call, Route
+    from ibi.api.routes import Route
     from ibi.archive.model.item import StoredFile
-    from ibi.archive.store.item_store import ItemStore
     from ibi.archive.store.tables.catalogue import Catalogue
     from ibi.archive.store.tables.memberships import MembershipRecord
     from ibi.http.client.address import Names
-    from ibi.http.request import Request
     from ibi.runtime.settings import ArchiveSettings
 
 
-EXPIRE_EVERY: Final = 3600.0
-"""Seconds between two checks for uploads that were given up."""
 # Bytes of a form besides its files: the fields of a deposit, and their multipart heads.
 _FORM: Final = 2 << 20
 
@@ -114,7 +105,7 @@ def archive_service(
     app = ReloadingApp(watched.current, partial(_request_handling, directory, trusted, workers, names, jobs))
     catalogue = directory.open_catalogue()
     memberships, notifier = _memberships(watched, catalogue, names)
-    tasks = _following_tasks(watched, directory, catalogue, names)
+    tasks = following_tasks(watched, directory, catalogue, names)
 
     async def started() -> None:
         # Apart from the other duties: what was deposited must be found within seconds, not after an audit.
@@ -138,24 +129,6 @@ def archive_service(
         proxies=lambda: (*watched.current().settings.trusted_proxies, *trusted),
         at_once=lambda method, target, head, peer: app.current().at_once(method, target, head, peer),
     )
-
-
-def _following_tasks(
-    watched: WatchedArchiveSettings, directory: DataDirectory, catalogue: Catalogue, names: Names | None
-) -> list[PeriodicTasks]:
-    """Make the hand-overs and the duties of the first process, which follow the settings."""
-    # Apart from each other: a hand-over must not wait for an audit, which may take hours.
-    each_of = (_transfer_tasks, _duties)
-    return [_following(watched, partial(tasks, directory, catalogue, names)) for tasks in each_of]
-
-
-def _following(
-    watched: WatchedArchiveSettings, make: Callable[[ArchiveSettings], list[PeriodicTask]]
-) -> PeriodicTasks:
-    """Make a loop of tasks that follow the settings."""
-    # One entry: the tasks are made anew when the settings change, and else keep what they have begun.
-    made = lru_cache(maxsize=1)(make)
-    return PeriodicTasks(lambda: made(watched.current().settings))
 
 
 def _memberships(
@@ -252,36 +225,6 @@ class _RequestHandling:
         self._for_api.close()
 
 
-@dataclass(frozen=True, slots=True)
-class _Acting:
-    """The contexts in which librarians and programs act on one Archive."""
-
-    directory: DataDirectory
-    item_store: ItemStore
-    uploads: uploads.Uploads
-    jobs: Jobs
-
-    def for_program(self, call: Call) -> ArchiveContext:
-        """The context of a request under a token."""
-        return self._context(call.token_name, call.request, is_administrator=call.may(Scope.ADMIN))
-
-    def for_librarian(self, visit: PageRequest) -> ArchiveContext:
-        """The context of a form."""
-        role = visit.signed.role
-        return self._context(visit.signed.name, visit.request, is_administrator=role.may(Scope.ADMIN))
-
-    def keep(self, visit: PageRequest, file: StoredFile) -> AbstractContextManager[str]:
-        """Keep a file of a form among the uploads, for a block; yields its id."""
-        return imports.Imports(self.item_store, self.uploads).kept(visit.signed.name, file, "")
-
-    def _context(self, who: str, request: Request, *, is_administrator: bool) -> ArchiveContext:
-        return ArchiveContext(
-            who=who, say=partial(say_to, request), directory=self.directory, jobs=self.jobs,
-            indexer=partial(indexer, self.directory), is_administrator=is_administrator,
-            served=self.item_store, upload=partial(self.uploads.used, token=who),
-        )  # fmt: skip
-
-
 def archive_api(
     directory: DataDirectory,
     settings: ArchiveSettings,
@@ -295,12 +238,12 @@ def archive_api(
     # The first session settles what a killed process left behind, before requests depend on it.
     with suppress(SetupError), item_store.staging_session():
         pass
-    uploading, data = _upload_store(directory, settings), directory.path
+    uploading, data = upload_store(directory, settings), directory.path
     giver = Giver(item_store, data, f"http://{settings.address}")
     receiver = Receiver(item_store, data, settings.largest_upload)
-    acting = _Acting(directory, item_store, uploading, jobs)
-    services, tokens = operations.Services(data, OPERATIONS, jobs), Tokens(data)
-    services_of_accounts = operations.Services(data, accounts.OPERATIONS, jobs)
+    acting = ActingOnArchive(directory, item_store, uploading.used, jobs, partial(indexer, directory))
+    runner, tokens = operations.OperationRunner(data, OPERATIONS, jobs), Tokens(data)
+    runner_of_accounts = operations.OperationRunner(data, accounts.OPERATIONS, jobs)
     people = AccountManager(Accounts(data), tuple(Role), _moment)
     on_accounts = accounts.ActingOnAccounts(people, tokens, _moment, ARCHIVE_SCOPES)
     view = items.ItemView(catalogue, lambda: day_of(time.time()))
@@ -312,8 +255,8 @@ def archive_api(
         *HandleRecords(settings, catalogue, time.time).routes(),
         *transfers.peer_routes(giver, receiver),
         imports.Imports(item_store, uploading).route(),
-        *operations.routes(OPERATIONS, acting.for_program, services, transports_of_items.acts()),
-        *operations.routes(accounts.OPERATIONS, on_accounts.for_program, services_of_accounts),
+        *operations.routes(OPERATIONS, acting.for_program, runner, transports_of_items.acts()),
+        *operations.routes(accounts.OPERATIONS, on_accounts.for_program, runner_of_accounts),
         *more,
     )
     described, largest = openapi.routes(table, ibi.__version__), settings.largest_upload + _FORM
@@ -332,27 +275,33 @@ def _administration(
     authentication = Authentication(directory.path, str(settings.service.main), time.time)
     item_store = directory.item_store_over(catalogue, settings)
     forms = FormHandling(settings, item_store, settings.largest_upload + _FORM)
-    data, uploading = directory.path, _upload_store(directory, settings)
+    data, uploading = directory.path, upload_store(directory, settings)
     end_sessions = authentication.sessions.end_all
     people = AccountManager(authentication.accounts, tuple(Role), _moment, end_sessions)
-    acting = _Acting(directory, item_store, uploading, jobs)
-    services = operations.Services(data, OPERATIONS, jobs)
+    acting = ActingOnArchive(directory, item_store, uploading.used, jobs, partial(indexer, directory))
+    runner, importing = (
+        operations.OperationRunner(data, OPERATIONS, jobs),
+        imports.Imports(item_store, uploading),
+    )
     on_accounts = accounts.ActingOnAccounts(people, Tokens(data), _moment, ARCHIVE_SCOPES)
+
+    def keep(visit: PageRequest, file: StoredFile) -> AbstractContextManager[str]:
+        """Keep a file of a form among the uploads, for a block; yields its id."""
+        return importing.kept(visit.signed.name, file, "")
+
     archive_pages = ArchivePages(
         directory,
         catalogue,
         acting.for_librarian,
         on_accounts.for_administrator,
-        imports.Imports(item_store, uploading),
+        importing,
         settings.audit_days,
     )
     handlers = {
         **archive_pages.handlers(),
         **ItemPages(catalogue, acting.for_librarian, settings, deposits.Deposits(labels)).handlers(),
         **AccountPages(authentication, people).handlers(),
-        **OperationPages(
-            [(group, acting.for_librarian) for group in GROUPS], services, acting.keep
-        ).handlers(),
+        **OperationPages([(group, acting.for_librarian) for group in GROUPS], runner, keep).handlers(),
     }
     render, address = administration_pages.render, settings.address
     return Administration(authentication, handlers, render, forms.caller, address, page_error, forms.take)
@@ -362,11 +311,6 @@ def indexer(directory: DataDirectory, catalogue: Catalogue) -> Indexer:
     """Make the indexer, which keeps the search index up to date; it is to be closed."""
     service = str(directory.settings().service.main)
     return Indexer(catalogue, directory.path, time.time, lambda types: kind_of(types).datacite, service)
-
-
-def _upload_store(directory: DataDirectory, settings: ArchiveSettings) -> uploads.Uploads:
-    """Return the store of the uploads that are under way."""
-    return uploads.Uploads(directory.path / "uploads", time.time, settings.largest_upload)
 
 
 def _moment() -> str:
@@ -409,30 +353,3 @@ def request_exclusions(
             await client.close()
 
     return asyncio.run(request())
-
-
-def _transfer_tasks(
-    directory: DataDirectory, catalogue: Catalogue, names: Names | None, settings: ArchiveSettings
-) -> list[PeriodicTask]:
-    """Make the task that goes on with transfers of originals to other Archives."""
-    item_store = directory.item_store_over(catalogue, settings)
-    giver = Giver(item_store, directory.path, f"http://{settings.address}", names)
-    return [PeriodicTask("hand-overs", transfers.EVERY_SECONDS, giver.advance_all)]
-
-
-def _duties(
-    directory: DataDirectory, catalogue: Catalogue, names: Names | None, settings: ArchiveSettings
-) -> list[PeriodicTask]:
-    """Make the duties of the first process, besides its memberships."""
-    item_store = directory.item_store_over(catalogue, settings)
-    copier = Copier(item_store, settings.resolver, settings.largest_upload, names)
-    uploads = _upload_store(directory, settings)
-    tasks = [PeriodicTask("uploads", EXPIRE_EVERY, lambda: asyncio.to_thread(uploads.expire))]
-    if settings.holdings_filter:
-        tasks.append(HoldingsFilterFile(catalogue, directory.path).duty())
-    if settings.refresh_hours:
-        tasks.append(copying.refresh_task(copier, settings.refresh_hours, time.time))
-    if settings.audit_days:
-        audit = AuditDuty(catalogue, directory.file_store(), time.time, settings.audit_days)
-        tasks.append(PeriodicTask("audit", audit_duty.EVERY, audit.portion, close=audit.close))
-    return tasks

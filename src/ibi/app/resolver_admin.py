@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from dataclasses import dataclass, replace
-from functools import partial
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final, NoReturn
 
 from ibi.accounts.administration import AccountPages, Administration
@@ -21,7 +20,7 @@ from ibi.api.openapi import PATH
 from ibi.api.operation_pages import OperationPages
 from ibi.api.operations import OperationGroup
 from ibi.api.routes import ROOT as API
-from ibi.api.routes import Route, answer, say_to
+from ibi.api.routes import Route, answer
 from ibi.http.client_address import in_networks, list_addresses
 from ibi.http.request import Request, hosts_of
 from ibi.identifier.dates import TICKS, date_text
@@ -29,7 +28,7 @@ from ibi.resolver.api import openapi
 from ibi.resolver.evidence.log import EVIDENCE_FILE
 from ibi.resolver.evidence.pages import OriginalsAlerts
 from ibi.resolver.members.registrar import Registrar
-from ibi.resolver.operations.context import ResolverContext
+from ibi.resolver.operations.context import ActingOnResolver
 from ibi.resolver.operations.listed import GROUPS, OPERATIONS
 from ibi.resolver.pages import administration
 from ibi.resolver.pages.registration import LARGEST_BODY
@@ -44,7 +43,6 @@ if TYPE_CHECKING:
     from ibi.accounts.sign_in import Client
     from ibi.api.routes import Call
     from ibi.http.response import Response
-    from ibi.resolver.evidence.log import Evidence
     from ibi.resolver.members.status import MemberStatus, NetworkStatus
     from ibi.resolver.service import ResolverService, Stores
     from ibi.runtime.settings import ResolverSettings
@@ -58,31 +56,6 @@ _STATUS_SECONDS: Final = 5.0
 
 # Archives have a page for them.
 _TOKENS: Final = OperationGroup("Tokens of programs", [replace(each, page="") for each in accounts.TOKENS])
-
-
-@dataclass(frozen=True, slots=True)
-class _Acting:
-    """The contexts in which administrators and programs act on one resolver."""
-
-    data: Path
-    registrar: Registrar
-    evidence: Evidence
-    alerts: OriginalsAlerts
-    status: Callable[[], NetworkStatus]
-
-    def for_program(self, call: Call) -> ResolverContext:
-        """The context of a request under a token."""
-        return self._context(f"token {call.token_name}", call.request)
-
-    def for_administrator(self, visit: PageRequest) -> ResolverContext:
-        """The context of a form."""
-        return self._context(f"account {visit.signed.name}", visit.request)
-
-    def _context(self, who: str, request: Request) -> ResolverContext:
-        return ResolverContext(
-            who=who, say=partial(say_to, request), data=self.data, registrar=self.registrar, evidence=self.evidence,
-            alerts=self.alerts, status=self.status,
-        )  # fmt: skip
 
 
 class WithAdministration:
@@ -114,19 +87,19 @@ class WithAdministration:
         alerts = OriginalsAlerts(log)
         pages = administration.AdministrationPages(registrar, alerts, self._members, log, data, evidence)
         every: tuple[operations.Operation[Any, Any], ...] = (*OPERATIONS, *accounts.OPERATIONS)
-        services = operations.Services(data, every, Jobs(data, time.time, time.monotonic))
-        acting = _Acting(data, registrar, evidence, alerts, self._network_status)
+        runner = operations.OperationRunner(data, every, Jobs(data, time.time, time.monotonic))
+        acting = ActingOnResolver(data, registrar, evidence, alerts, self._network_status)
         tokens = Tokens(data)
         on_accounts = accounts.ActingOnAccounts(people, tokens, _moment, SCOPES)
         groups = [(group, acting.for_administrator) for group in GROUPS]
-        more = OperationPages([*groups, (_TOKENS, on_accounts.for_administrator)], services, _keep_nothing)
+        more = OperationPages([*groups, (_TOKENS, on_accounts.for_administrator)], runner, _keep_nothing)
         handlers = pages.handlers() | AccountPages(authentication, people).handlers() | more.handlers()
         self._pages = Administration(
             authentication, handlers, resolver_pages.render, self._caller, now.address
         )
         self._table = (
-            *operations.routes(OPERATIONS, acting.for_program, services),
-            *operations.routes(accounts.OPERATIONS, on_accounts.for_program, services),
+            *operations.routes(OPERATIONS, acting.for_program, runner),
+            *operations.routes(accounts.OPERATIONS, on_accounts.for_program, runner),
             Route("GET", PATH, None, self._describe, "this description", gives={"type": "object"}),
         )
         self._api = Api(self._table, tokens, LARGEST_BODY, replies=Replies(data, time.time))

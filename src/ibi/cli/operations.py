@@ -36,7 +36,7 @@ def add_operation(
     for each in described(operation.fields):
         if each.option is None:
             continue
-        usage = each.option or f"--{each.name.replace('_', '-')} {_shown(each)}"
+        usage = each.option or f"{option_of(each.name)} {_shown(each)}"
         more: dict[str, Any] = {"action": "append"} if each.is_list else {}
         words = (choices or {}).get(each.name) or (each.choices if " " not in usage else ())
         if words:
@@ -77,6 +77,11 @@ def result_of(operation: Operation[C, F], context: C, fields: F) -> dict[str, An
     return result if isinstance(result, dict) else {}
 
 
+def option_of(name: str) -> str:
+    """The option by which a field is given."""
+    return f"--{name.replace('_', '-')}"
+
+
 def print_result(result: dict[str, Any], *, as_json: bool) -> None:
     """Print a result: one JSON document, or a line for each of its members."""
     if as_json:
@@ -99,5 +104,5 @@ def _shown(info: FieldInfo) -> str:
 def _help(info: FieldInfo) -> str:
     if not info.is_list:
         return info.text
-    replaces = ", and replaces what was there; '' for none" if info.is_left else ""
+    replaces = ", and replaces what was there; '' for none" if info.is_unset_by_default else ""
     return f"{info.text}; may be repeated{replaces}"

@@ -182,9 +182,10 @@ class MintingService:
 
     def _no_label(self, error: IbiError) -> Refusal:
         """The answer to a client when no label can be given; the log gets a line, once until labels are given again."""
-        # Thousands of clients meet the same error; one line of it is enough.
-        if str(error) != self._trouble:
-            self._trouble = str(error)
+        # Thousands of clients meet the same error, so it gets one line; a clock is off by other seconds each time.
+        trouble = error.problem if isinstance(error, ClockError) else str(error)
+        if trouble != self._trouble:
+            self._trouble = trouble
             _log.error("no label can be given: %s", error)
         if isinstance(error, ClockError):
             return _later(error)

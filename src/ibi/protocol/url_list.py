@@ -127,8 +127,13 @@ class UrlList:
 
     @property
     def next_edition(self) -> IBIForms | None:
-        """The edition to go on with, where the last one is wanted and not known."""
+        """The next edition of the item, to go on with where the last one is wanted and not known."""
         return self._forms(terms.NEXT_EDITION)
+
+    @property
+    def farthest_edition(self) -> IBIForms | None:
+        """A later edition than the next one, which saves the rounds in between (ours)."""
+        return self._forms(terms.FARTHEST_EDITION)
 
     @property
     def url_key(self) -> str | None:

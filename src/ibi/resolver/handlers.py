@@ -172,7 +172,7 @@ class Handlers:
         kind = AlertKind.TOO_LONG if too_long else AlertKind.TOO_MANY if wait else AlertKind.BUSY
         self._metrics.started()
         self._metrics.ended(str(kind), 0.0, now)
-        return Alert(kind, url=persistent, wait=ceil(wait) or None)
+        return Alert(kind, url=persistent, wait=ceil(wait) or None if kind is AlertKind.TOO_MANY else None)
 
     async def _resolve(
         self,

@@ -290,7 +290,7 @@ class ResolverService:
         outcome = await self.membership.answer(request, source)
         service = request.service_ibi.canonical
         if outcome.status == _OK and isinstance(request, InclusionRequest):
-            self._breakers.heard(service, asyncio.get_running_loop().time())
+            self._breakers.recovered(service, asyncio.get_running_loop().time())
         elif outcome.status == _OK:
             await asyncio.to_thread(self._stores.knowledge.cache.forget, service, None)
         return outcome

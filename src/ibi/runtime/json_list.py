@@ -29,6 +29,10 @@ _NAME = re.compile(rf"[A-Za-z0-9][A-Za-z0-9._-]{{0,{LONGEST_NAME - 1}}}")
 _MADE = re.compile(r"[0-9TZ:.-]{20,30}")
 
 
+def unchecked(_rows: Sequence[Any]) -> None:
+    """Check nothing: for a change that depends on nothing that was seen before."""
+
+
 class Row(Protocol):
     """A named tuple of texts, and of tuples of texts; an empty tuple is not written. `made`: when, RFC 3339 in UTC."""
 
@@ -90,13 +94,17 @@ class JsonList(Generic[RowT]):
         return self._known.get(key)
 
     @contextmanager
-    def changing(self) -> Iterator[list[RowT]]:
-        """All rows, to be changed in place; then written, unless there was an error. One change at a time."""
+    def changing(self, check: Callable[[Sequence[RowT]], None] = unchecked) -> Iterator[list[RowT]]:
+        """All rows, to be changed in place; then written, unless there was an error. One change at a time.
+
+        `check` is given the rows before the block; if it raises, nothing is changed.
+        """
         with setup_errors("{path} cannot be written: {reason}", path=self._path):
             make_folder(self._path.parent)
             # A file of its own: the list is replaced, and a lock on the old file would exclude none of the new one.
             with locked_file(self._path.with_suffix(".lock")):
                 rows = list(self.all())
+                check(rows)
                 yield rows
                 self._write(rows)
 

@@ -15,7 +15,7 @@ from ibi.archive.preservation.status import STANDINGS
 from ibi.runtime import i18n
 from ibi.web.archive_pages import ELEMENT_NAMES
 from ibi.web.item_page import short_title
-from ibi.web.operation_words import FACTS, MOMENTS, columns
+from ibi.web.operation_words import FACTS, FAULTS, MOMENTS, VALUES, columns
 from ibi.web.rendering import capital, html
 
 if TYPE_CHECKING:
@@ -136,16 +136,14 @@ EVENTS: Final = {
     "removed": "deleted",
     "copied": "copied",
     "refreshed": "made equal to its original",
+    "harvested": "harvested",
+    "repaired": "a file was repaired",
+    "given": "handed over",
+    "received": "received from another Archive",
+    "returned": "taken back",
+    "dropped": "its files were removed after the hand-over",
 }
 """What happened to an item, in words; other words stay as they are."""
-
-FAULTS: Final = {
-    "missing": "it is not there",
-    "size": "it has another size",
-    "digest": "its content has changed",
-    "unreadable": "it cannot be read",
-}
-"""What can be wrong with a stored file, in words."""
 
 SUGGESTED: Final = ("en", "pt-BR", "pt", "es", "fr", "de", "it")
 """Languages that a field suggests."""
@@ -222,6 +220,7 @@ def framed(
         packed=packed,
         error_sentence=error_sentence,
         fact_words=FACTS,
+        value_words=VALUES,
         moments=MOMENTS,
         columns=columns,
         **words,

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
+from ibi.api import jobs
+from ibi.archive.operations.listed import OPERATIONS
+
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
@@ -63,6 +66,30 @@ FACTS: Final = {
     "who": "Asked for by",
 }
 """The words by the names of members; any other member is called as programs call it."""
+
+FAULTS: Final = {
+    "missing": "it is not there",
+    "size": "it has another size",
+    "digest": "its content has changed",
+    "unreadable": "it cannot be read",
+}
+"""What can be wrong with a stored file, in words."""
+
+STATES: Final = {
+    jobs.RUNNING: "under way",
+    jobs.DONE: "done",
+    jobs.FAILED: "failed",
+    jobs.STOPPED: "stopped",
+    jobs.INTERRUPTED: "interrupted: its server has ended",
+}
+"""The states of a job, in words."""
+
+VALUES: Final[Mapping[str, Mapping[str, str]]] = {
+    "state": STATES,
+    "fault": FAULTS,
+    "operation": {each.name: each.summary for each in OPERATIONS},
+}
+"""The words for values of these members; any other value stands as it is."""
 
 MOMENTS: Final = frozenset({"begun", "ended", "found", "good", "last_good", "since", "started", "timestamp"})
 """Members that are moments."""

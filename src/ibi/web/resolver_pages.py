@@ -111,7 +111,8 @@ def alert(value: Alert, language: str) -> bytes:
         language,
         alert=value,
         title=title,
-        detail=value.sentences(translated)[0],
+        detail=value.detail(translated),
+        leading=value.leading(translated),
         caret=_caret(value.problem),
         wanted=suggestions.parsed.words(translated, partial(language_name, language=language))
         if suggestions

@@ -170,3 +170,20 @@ def test_an_alert_about_one_item_is_no_pause_for_the_others(tmp_path: Path) -> N
                 assert (await click(running, WELL)).location == "http://far.example/x"
 
     asyncio.run(main())
+
+
+@pytest.mark.parametrize("status", ["404 Not Found", "409 Conflict", "410 Gone"])
+def test_a_resolver_without_archives_of_its_own_passes_on_what_the_other_one_says(
+    tmp_path: Path, status: str
+) -> None:
+    leans: dict[str, Any] = {"address": "small.example", "service": SMALL, "aliases": ()}
+
+    async def scene() -> None:
+        above = Above(answer(b"it is so", status=status))
+        await above.open()
+        upstream = f"http://127.0.0.1:{above.port}/"
+        async with resolver(tmp_path, [], trusted=[LOOPBACK], upstream=upstream, **leans) as running:
+            assert (await click(running, made_up(1))).status == int(status[:3])
+        await above.close()
+
+    asyncio.run(scene())

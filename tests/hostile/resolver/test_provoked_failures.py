@@ -202,3 +202,26 @@ def test_another_archive_in_the_place_of_one_makes_no_absence_uncertain(
             await expect(running, f"/{ODD}", 302)
 
     asyncio.run(scene())
+
+
+def test_a_late_answer_of_another_archive_does_not_close_the_circuit_that_was_opened_against_it(
+    tmp_path: Path,
+) -> None:
+    archive = holder(Behaviour())
+    other = ScriptedArchive("other", "other.example", OTHER, "127.77.0.2", script={}, manner=Behaviour())
+    wrong = url_list(WELL).replace(SERVICE.encode(), OTHER.encode())
+    archive.script, archive.manner = {(ODD, (), "/9"): Behaviour(wrong, after=0.25)}, Behaviour(wrong)
+
+    async def scene() -> None:
+        async with resolver(tmp_path, [archive, other], **FAST, negative_seconds=0) as running:
+            late = asyncio.create_task(running.ask(f"/{ODD}/9"))
+            await asyncio.sleep(0.05)
+            assert (
+                await running.ask(f"/{ODD}/1")
+            ).status == 503  # now a question of the resolver's own is asked
+            assert (await late).status == 503
+            assert archive.questions.count((SERVICE, (), "")) == 1
+            for number in range(2, 5):
+                assert (await running.ask(f"/{ODD}/{number}")).status == 404
+
+    asyncio.run(scene())

@@ -244,7 +244,7 @@ def test_peers_with_another_identity_are_told_from_peers_that_answer(
     archive: Path, resolver: Path, port: int
 ) -> None:
     seen = visit(archive)
-    assert only("resolver", seen, "warning").endswith("what answers there is no resolver of ours (200)")
+    assert only("resolver", seen, "warning").endswith("does not tell the IBI of a resolver's service (200)")
     assert {verdict for verdict, _ in of("address", seen)} == {"not proven"}
     _include(resolver, f"127.0.0.1:{port}")
     assert only("archive", visit(resolver), "warning").endswith(

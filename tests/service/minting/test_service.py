@@ -415,7 +415,9 @@ def test_it_tells_that_it_runs_and_what_it_mints_under(tmp_path: Path) -> None:
 
 
 @pytest.mark.proves("GEN-44", "AMB-18")
-def test_a_faulty_clock_is_503_with_a_sentence_until_it_is_right(tmp_path: Path) -> None:
+def test_a_faulty_clock_is_503_with_a_sentence_until_it_is_right(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
     clock = Clock()
 
     async def work(service: Running) -> None:
@@ -428,12 +430,18 @@ def test_a_faulty_clock_is_503_with_a_sentence_until_it_is_right(tmp_path: Path)
                 assert answer.status == 503
                 assert int(answer.headers["retry-after"]) > 0
                 assert sentence in answer.problem
+            clock.wrong *= 2  # the same fault, with another figure
+            assert (await service.mint()).status == 503
             assert (await service.ask("GET /-/healthz")).status == 200
         clock.wrong = 0.0
         after = (await service.mint({"count": 5})).labels
         assert before[-1]["datetime"] < after[0]["datetime"]
 
     with_service(tmp_path, work, clock=clock)
+    assert [record.levelname for record in caplog.records if "no label can be given" in record.message] == [
+        "ERROR",
+        "ERROR",
+    ]
 
 
 @pytest.mark.proves("AMB-18")

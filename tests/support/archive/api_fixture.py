@@ -103,7 +103,7 @@ def api_of(archive: NewArchive, largest: int = LARGEST) -> Api:
 
     view = ItemView(archive.catalogue, lambda: day_of(archive.clock.seconds()))
     acts = deposits.ItemTransports(archive.item_store, view, WaitingLabels(archive), context_of).acts()
-    services = operations.Services(archive.data, items.OPERATIONS, jobs)
+    services = operations.OperationRunner(archive.data, items.OPERATIONS, jobs)
     table = (
         *view.routes(),
         *operations.routes(items.OPERATIONS, context_of, services, acts),

@@ -7,9 +7,9 @@ from typing import Annotated, Any, Literal
 import pytest
 
 from ibi.api.fields import (
-    LEFT,
     LONGEST_TEXT,
     MOST_TEXTS,
+    UNSET,
     Fields,
     described,
     field,
@@ -27,15 +27,17 @@ class Shape(Fields, frozen=True):
     name: Annotated[str, field("a name", "--name NAME", longest=10)]
     sure: Annotated[bool, field("whether it is sure")] = False
     hosts: Annotated[tuple[str, ...], field("some hosts")] = ()
-    count: Annotated[int, number_field("how many", "", 1, 5)] = LEFT
-    rate: Annotated[float, number_field("how fast", "", 0, 9.5)] = LEFT
-    way: Annotated[Literal["on", "off"], field("which way")] = LEFT
+    count: Annotated[int, number_field("how many", "", 1, 5)] = UNSET
+    rate: Annotated[float, number_field("how fast", "", 0, 9.5)] = UNSET
+    way: Annotated[Literal["on", "off"], field("which way")] = UNSET
     path: Annotated[str, field("a file here", local=True)] = ""
+    maybe: Annotated[Literal["", "on"], field("whether, if at all")] = ""
+    few: Annotated[tuple[str, ...], field("at most two", longest=2)] = ()
 
 
 def test_members_that_are_left_out_have_their_defaults() -> None:
     assert given(read(Shape, {"name": "a", "sure": True})) == {
-        "name": "a", "sure": True, "hosts": (), "path": "",
+        "name": "a", "sure": True, "hosts": (), "path": "", "maybe": "", "few": (),
     }  # fmt: skip
 
 
@@ -60,7 +62,8 @@ def test_what_is_typed_is_read_as_what_comes_as_json() -> None:
         {"name": "a", "hosts": ["x" * (LONGEST_TEXT + 1)]}, {"name": "x" * 11}, {"name": "a", "more": 1},
         {"name": "a", "{name}" * 500: 1}, {"name": "a", "count": 0}, {"name": "a", "count": 10**400},
         {"name": "a", "count": 1.5}, {"name": "a", "count": True}, {"name": "a", "rate": 9.6},
-        {"name": "a", "way": "left"}, {"name": "a", "path": "x" * (LONGEST_TEXT + 1)},
+        {"name": "a", "way": "left"}, {"name": "a", "maybe": None}, {"name": "a", "few": ["x"] * 3},
+        {"name": "a", "path": "x" * (LONGEST_TEXT + 1)},
     ],
 )  # fmt: skip
 def test_another_shape_is_refused_with_one_short_sentence(value: Any) -> None:
@@ -77,12 +80,21 @@ def test_another_shape_is_refused_with_one_short_sentence(value: Any) -> None:
         ({"name": ["a"], "more": ["b"]}, "there is no field more"),
         ({"name": ["x" * 11]}, "name is a text of at most 10 characters"),
         ({"name": ["a"], "sure": ["perhaps"]}, "sure is yes or no"),
-        ({"name": ["a"], "count": ["six"]}, "count is a number from 1 to 5"),
-        ({"name": ["a"], "count": ["6"]}, "count is a number from 1 to 5"),
-        ({"name": ["a"], "count": ["²"]}, "count is a number from 1 to 5"),
+        ({"name": ["a"], "count": ["six"]}, "count is a whole number from 1 to 5"),
+        ({"name": ["a"], "count": ["6"]}, "count is a whole number from 1 to 5"),
+        ({"name": ["a"], "count": ["²"]}, "count is a whole number from 1 to 5"),
         ({"name": ["a"], "rate": ["nan"]}, "rate is a number from 0 to 9.5"),
         ({"name": ["a"], "rate": ["-1"]}, "rate is a number from 0 to 9.5"),
         ({"name": ["a"], "way": ["left"]}, "way is one of: off, on"),
+        ({"name": ["a"], "maybe": ["left"]}, "maybe is one of: on"),
+        (
+            {"name": ["a"], "hosts": ["x"] * (MOST_TEXTS + 1)},
+            f"hosts is a list of at most {MOST_TEXTS} texts, each of at most {LONGEST_TEXT} characters",
+        ),
+        (
+            {"name": ["a"], "few": ["x"] * 3},
+            f"few is a list of at most 2 texts, each of at most {LONGEST_TEXT} characters",
+        ),
     ],
 )
 def test_a_sentence_names_the_field_and_what_it_may_be(typed: dict[str, list[str]], sentence: str) -> None:
@@ -111,8 +123,8 @@ def test_a_field_tells_what_it_is() -> None:
     kinds = {each.name: each for each in described(Shape)}
     assert kinds["name"].option == "--name NAME"
     assert kinds["sure"].is_truth
-    assert not kinds["sure"].is_left
+    assert not kinds["sure"].is_unset_by_default
     assert kinds["hosts"].is_list
     assert kinds["count"].is_number
-    assert kinds["count"].is_left
+    assert kinds["count"].is_unset_by_default
     assert set(kinds["way"].choices) == {"on", "off"}

@@ -57,6 +57,25 @@ def test_what_failed_is_done_again_and_what_is_under_way_is_not(tmp_path: Path) 
     assert reply_of(given, "ada", "k", "r", b"other").body == b"{}"
 
 
+def test_a_lock_that_is_held_elsewhere_is_not_taken_for_that_of_the_request(tmp_path: Path) -> None:
+    # What is done may find a lock of its own taken, and says so itself.
+    with pytest.raises(BlockingIOError), replies(tmp_path).once("ada", "k", "r"):
+        raise BlockingIOError
+    assert reply_of(replies(tmp_path), "ada", "k", "r", b"{}").body == b"{}"
+
+
+def test_a_request_at_work_keeps_its_file_when_old_ones_are_forgotten(tmp_path: Path) -> None:
+    replies = Replies(tmp_path, time.time)
+    later = Replies(tmp_path, lambda: time.time() + 2 * KEPT_SECONDS)
+    with replies.once("ada", "long", "request") as reply:
+        with later.once("ada", "other", "request") as other:
+            other.give(Response(200), is_secret=False)
+        with pytest.raises(Refusal) as refused, later.once("ada", "long", "request"):
+            pass
+        assert refused.value.status == 409
+        reply.give(Response(200), is_secret=False)
+
+
 def test_a_secret_is_not_kept(tmp_path: Path) -> None:
     assert reply_of(replies(tmp_path), "ada", "k", "r", b"a secret", is_secret=True).body == b"a secret"
     with pytest.raises(Refusal) as found:

@@ -244,3 +244,9 @@ def test_whatever_stands_around_an_identifier_has_a_name_for_people(text: str) -
     unwrapped = unwrap(text)
     assert {kind for kind, _ in unwrapped.wrappers} <= WRAPPER_NAMES.keys()
     assert str(unwrapped.ibi) in Page(find(text, "pt-BR")).words
+
+
+def test_an_edition_that_no_archive_knows_is_named_on_the_page() -> None:
+    value = Alert(AlertKind.NOT_FOUND, url=URL, ibi=FIRST, known=True, leads_to="archive.example/next/2026")
+    for language in ("en", "pt-BR"):
+        assert b"archive.example/next/2026" in alert(value, language)

@@ -137,7 +137,7 @@ class Checkup:
             AddressPolicy(allow_private=bool(resolver and resolver.allow_private_archives)), self._names
         )
         parts = [self._proofs(own, self._addresses(archive, resolver))] if served else []
-        parts += [reach.check_resolver(own, url) for url in stores.resolvers_of(self._data)]
+        parts += [reach.check_resolver(own, *each) for each in stores.resolvers_of(self._data).items()]
         if resolver:
             parts.append(reach.check_archives(strangers, stores.registered_archives(self._data)))
         try:

@@ -20,6 +20,7 @@ from ibi.app.doctor import Finding, Severity, fault, not_proven, ok, warning
 from ibi.archive.membership.membership import resolver_address
 from ibi.errors import ParseError, PeerError, PeerGarbled, SetupError
 from ibi.http.client import HostPort
+from ibi.identifier.forms import parse_ibi
 from ibi.identifier.generator import TRIAL_DOMAINS, is_public_ip
 from ibi.protocol.messages import ConfirmationRequest, split_hostport
 from ibi.protocol.replies import Confirmation
@@ -138,30 +139,40 @@ async def _confirm(client: Client, archive: Archive) -> None:
     raise PeerGarbled("what answers there is not this Archive ({status})", status=reply.status)
 
 
-async def check_resolver(client: Client, root: str) -> list[Finding]:
-    """Check whether the resolver of an Archive answers, and is one (note 24)."""
+async def check_resolver(client: Client, root: str, service: str) -> list[Finding]:
+    """Check whether the resolver of an Archive answers, and is one (note 24); `service`: its IBI by the settings."""
     started = time.perf_counter()
     try:
-        address = resolver_address(root)
-        reply = await client.get(address, "/-/about", DEADLINE)
-        if reply.status != _OK or not _is_resolver(reply.body):
-            raise PeerGarbled("what answers there is no resolver of ours ({status})", status=reply.status)
+        reply = await client.get(resolver_address(root), "/-/about", DEADLINE)
     except (PeerError, SetupError) as error:
         sentence = "the resolver {url} does not answer: {reason}"
-        return [
-            warning(
-                "resolver", sentence, "ask its administrator, or: ibi archive join", url=root, reason=error
-            )
-        ]
+        remedy = "ask its administrator, or: ibi archive join"
+        return [warning("resolver", sentence, remedy, url=root, reason=error)]
+    named = _service_named(reply.body) if reply.status == _OK else ""
+    if not (named or service):
+        sentence = "what answers at {url} does not tell the IBI of a resolver's service ({status})"
+        remedy = "ask its administrator for that IBI, and: ibi archive join --resolver {url}/IBI"
+        return [warning("resolver", sentence, remedy, url=root, status=reply.status)]
+    if named and service and named != service:
+        sentence = "the resolver {url} says that its service is {named}, and the settings say {service}"
+        remedy = "ask its administrator which one it is, and: ibi archive join --resolver {url}/IBI"
+        return [warning("resolver", sentence, remedy, url=root, named=named, service=service)]
+    milliseconds = _milliseconds_since(started)
+    if not named:
+        sentence = (
+            "{url} answers within {milliseconds} ms; that {service} is its service is what the settings say"
+        )
+        return [ok("resolver", sentence, url=root, milliseconds=milliseconds, service=service)]
     sentence = "the resolver {url} answers within {milliseconds} ms"
-    return [ok("resolver", sentence, url=root, milliseconds=_milliseconds_since(started))]
+    return [ok("resolver", sentence, url=root, milliseconds=milliseconds)]
 
 
-def _is_resolver(body: bytes) -> bool:
+def _service_named(body: bytes) -> str:
+    """The IBI that /-/about tells as that of the service; "" where it tells none."""
     try:
-        return bool(json.loads(body)["service_ibi"])
+        return str(parse_ibi(str(json.loads(body)["service_ibi"])))
     except (ValueError, LookupError, TypeError, RecursionError):
-        return False
+        return ""
 
 
 def _milliseconds_since(started: float) -> str:

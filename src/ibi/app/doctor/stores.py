@@ -190,12 +190,16 @@ def registered_archives(data: Path) -> list[RegisteredArchive]:
     return []
 
 
-def resolvers_of(data: Path) -> list[str]:
-    """Return the root URLs of the resolvers that an Archive has joined; [] where the settings cannot be read."""
+def resolvers_of(data: Path) -> dict[str, str]:
+    """Return the IBIs of the services of the resolvers that an Archive has joined, by their root URLs.
+
+    Each is "" where it is not in the settings; there are none where these cannot be read.
+    """
     try:
-        return list(Resolvers.read(data).keys) if ArchiveSettings.exists(data) else []
+        resolvers = Resolvers.read(data) if ArchiveSettings.exists(data) else None
     except IbiError:
-        return []
+        return {}
+    return {url: resolvers.services[url] for url in resolvers.keys} if resolvers else {}
 
 
 def check_service(data: Path) -> Iterator[Finding]:

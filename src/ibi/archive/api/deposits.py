@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from ibi.accounts.tokens import Scope
 from ibi.api.bodies import json_object, read_json
-from ibi.api.fields import LEFT, read
+from ibi.api.fields import UNSET, read
 from ibi.api.operations import fields_of
 from ibi.api.routes import in_changing_thread, in_reading_thread, in_thread, once
 from ibi.archive.api.items import ItemView
@@ -137,15 +137,15 @@ class ItemTransports:
     async def _put(self, call: Call) -> Response:
         """Put a file into an item; its bytes are the body, or a complete upload."""
         fields = fields_of(items.PUT, call, None)
-        _check_scope(call, needs_uploads=fields.upload is not LEFT)
-        if fields.upload is LEFT:
+        _check_scope(call, needs_uploads=fields.upload is not UNSET)
+        if fields.upload is UNSET:
             call.body.check_announced()
         # A gigabyte is not received for an item that does not exist or has changed. A repeated request has its reply.
         if not call.request.header(b"idempotency-key"):
             context = self._context(call, Files())
             await in_reading_thread(lambda: items.seen(context, self._view.held(call)))
         async with staged_files(self._item_store) as files:
-            if fields.upload is LEFT:
+            if fields.upload is UNSET:
                 await read_file(call, self._item_store.file_store, fields.file, files)
             content = [each.sha256 for each in files.values()]
             put = partial(self._do, items.PUT, items.put, files, call, None)

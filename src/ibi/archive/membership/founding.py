@@ -13,7 +13,7 @@ from ipaddress import ip_network
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from ibi.archive.membership.joining import check_key, key_warnings, new_key, root_url
+from ibi.archive.membership.joining import check_key, key_warnings, new_key, split_base_url
 from ibi.archive.store.data_directory import label_generator
 from ibi.archive.store.files import group_number
 from ibi.errors import IbiError, MintingError, MintingNotAllowed, ParseError, SetupError
@@ -114,8 +114,8 @@ class AnswerChecks:
 
     @staticmethod
     def resolver(text: str) -> str:
-        """The root of a resolver, or nothing yet."""
-        return root_url(text) if text else ""
+        """The base URL of a resolver, or nothing yet."""
+        return "/".join(filter(None, split_base_url(text))) if text else ""
 
 
 def register_command(service: IBIForms, key: str) -> str:
@@ -132,17 +132,17 @@ def mail_text(service: IBIForms, key: str) -> str:
 def _settings(options: NewArchiveOptions) -> tuple[ArchiveSettings, list[IbiError]]:
     host, port = split_hostport(options.address)
     granularity_of(options.granularity)
+    resolver, resolver_service = split_base_url(options.resolver) if options.resolver else ("", "")
     settings = ArchiveSettings(
         address=options.address,
         ip=canonical_ip(options.ip),
-        service=IBIForms.of(parse_ibi(options.service_ibi)) if options.service_ibi else _PLACEHOLDER,
+        service=_forms(options.service_ibi) or _PLACEHOLDER,
         key=check_key(options.key) if options.key else new_key(),
         secret=secrets.token_hex(32),
         admin=options.admin or f"admin@{host}",
-        platform_software=IBIForms.of(parse_ibi(options.platform_software))
-        if options.platform_software
-        else None,
-        resolver=root_url(options.resolver) if options.resolver else "",
+        platform_software=_forms(options.platform_software),
+        resolver=resolver,
+        resolver_service=resolver_service,
         mint_host=(options.mint_host or host).lower(),
         # A label spells the port that links need: that of the address, unless another host mints.
         mint_port=options.mint_port or (80 if options.mint_host else port or 80),
@@ -168,6 +168,10 @@ def _settings(options: NewArchiveOptions) -> tuple[ArchiveSettings, list[IbiErro
         warnings.append(IbiError("this Archive will give no labels: {reason}", reason=error))
         settings = replace(settings, mint_host="", mint_ip="")
     return settings, warnings
+
+
+def _forms(text: str | None) -> IBIForms | None:
+    return IBIForms.of(parse_ibi(text)) if text else None
 
 
 LARGEST_VALUES: Final = {
@@ -217,8 +221,8 @@ def change_settings(settings: ArchiveSettings, changes: Mapping[str, Any]) -> Ch
         try:
             label_generator(changed)
         except (MintingError, ParseError) as error:
-            problem = "no labels can be made under this name ({reason}): see --mint-host"
-            raise SetupError(problem, reason=error) from None
+            problem = "no labels can be made under this name ({reason}); the setting {name} gives another one"
+            raise SetupError(problem, reason=error, name="mint_host") from None
     names = tuple(name for name in values if getattr(settings, name) != getattr(changed, name))
     return ChangedSettings(changed, names, tuple(_notes(settings, changed, names)))
 
@@ -290,11 +294,14 @@ def _notes(before: ArchiveSettings, after: ArchiveSettings, names: tuple[str, ..
         problem = "links with {old} go on being answered, as long as that name leads here"
         found.append(IbiError(problem, old=old))
         if split_hostport(old)[1] != split_hostport(new)[1]:
-            problem = "a running server goes on listening where it is; for another port, start it with --bind"
+            problem = (
+                "a running server goes on listening where it is; for another port, start it anew: "
+                "ibi archive serve --bind"
+            )
             found.append(IbiError(problem))
         if after.mint_host and "mint_host" not in names:
-            problem = "labels are still made under {host}; see --mint-host"
-            found.append(IbiError(problem, host=after.mint_host))
+            problem = "labels are still made under {host}, until the setting {name} is changed"
+            found.append(IbiError(problem, host=after.mint_host, name="mint_host"))
     if after.largest_upload > before.largest_upload:
         found.append(IbiError("larger files are taken in over HTTP once the Archive is served anew"))
     return found

@@ -13,6 +13,7 @@ from urllib.parse import urlsplit
 
 from ibi.archive.membership.membership import WantedMemberships, resolver_address
 from ibi.errors import IbiError, ParseError, SetupError
+from ibi.identifier.forms import parse_ibi
 from ibi.identifier.generator import is_public_ip
 from ibi.identifier.ibip import canonical_ip
 from ibi.protocol.messages import is_key, split_hostport
@@ -65,12 +66,18 @@ class Resolvers:
         first = {self.settings.resolver: self.settings.key} if self.settings.resolver else {}
         return first | {url: each.key for url, each in self.further.items() if url not in first}
 
+    @property
+    def services(self) -> dict[str, str]:
+        """The IBI of the service of each resolver, by root URL; "" for one that tells it at /-/about."""
+        further = {url: each.service for url, each in self.further.items()}
+        return further | {self.settings.resolver: self.settings.resolver_service}
+
     def wanted(self, version: str) -> WantedMemberships:
         """The inclusion request for each resolver; `version` is that of the software."""
         request = self.settings.inclusion_request(version)
         on = self.settings.switched_on and not self.settings.retired
         requests = {url: replace(request, key=key) for url, key in self.keys.items()}
-        return WantedMemberships(requests, on, self.settings.retired)
+        return WantedMemberships(requests, on, self.settings.retired, self.services)
 
     def switching(self, *, on: bool) -> Resolvers:
         """Switch the Archive on or off at all of them. Raises SetupError for an Archive that has retired."""
@@ -81,25 +88,27 @@ class Resolvers:
     def joining(self, url: str, key: str | None, *, also: bool) -> Resolvers:
         """Add a resolver, or (not `also`) put this one in the place of the first. Raises SetupError.
 
-        A resolver that has been joined already keeps its key, unless another is given.
+        A resolver that has been joined already keeps its key and its service, unless others are given.
         """
-        url = root_url(url)
+        url, named = split_base_url(url)
+        service = named or self.services.get(url, "")
         given = check_key(key) if key else ""
         if given and given in {each for known, each in self.keys.items() if known != url}:
             raise SetupError("each resolver has a key of its own, and another one has this key already")
         chosen = given or self.keys.get(url, "")
         if also and url != self.settings.resolver and self.settings.resolver:
-            joined = JoinedResolver(url=url, key=chosen or new_key())
+            joined = JoinedResolver(url=url, key=chosen or new_key(), service=service)
             return replace(self, further={**self.further, url: joined})
         if not chosen:
             # The key that the first resolver has known must not be known to the next one, too.
             chosen = new_key() if self.settings.resolver else self.settings.key
         further = {known: each for known, each in self.further.items() if known != url}
-        return Resolvers(replace(self.settings, resolver=url, key=chosen), further)
+        settings = replace(self.settings, resolver=url, key=chosen, resolver_service=service)
+        return Resolvers(settings, further)
 
     def leaving(self, url: str) -> Resolvers:
         """Remove a resolver; where it was the first, the next one takes its place. Raises SetupError."""
-        url = root_url(url)
+        url, _ = split_base_url(url)
         if url not in self.keys:
             raise SetupError("this Archive takes no part at {url}", url=url)
         further = dict(self.further)
@@ -108,8 +117,26 @@ class Resolvers:
             return replace(self, further=further)
         further.pop(url, None)
         following = next(iter(further), "")
-        key = further.pop(following).key if following else new_key()
-        return Resolvers(replace(self.settings, resolver=following, key=key), further)
+        then = further.pop(following) if following else JoinedResolver(url="", key=new_key())
+        settings = replace(self.settings, resolver=following, key=then.key, resolver_service=then.service)
+        return Resolvers(settings, further)
+
+
+def split_base_url(url: str) -> tuple[str, str]:
+    """Split the base URL of a resolver, http://host[:port][/service] (MSG-02), into its root and its service IBI.
+
+    The service is "" where the URL has none. Raises SetupError for a URL that is no such base.
+    """
+    scheme, separator, rest = url.partition("://")
+    host, _, path = rest.partition("/")
+    root = root_url(f"{scheme}{separator}{host}" if path.strip("/") else url)
+    try:
+        return root, str(parse_ibi(path.strip("/"))) if path.strip("/") else ""
+    except ParseError:
+        raise SetupError(
+            "after the root of a resolver stands the IBI of its service, or nothing; {path} is no IBI",
+            path=path if len(path) <= _SHOWN else f"{path[:_SHOWN]}…",
+        ) from None
 
 
 def root_url(url: str) -> str:

@@ -85,7 +85,8 @@ class Membership:
     """The membership of one Archive at one resolver.
 
     `request`: the inclusion request, with the key for this resolver; `member`: the membership as it was last
-    saved. `keep` saves it as it is now; `now` gives POSIX seconds.
+    saved. `keep` saves it as it is now; `now` gives POSIX seconds. `service`: the IBI of the resolver's service, "" for
+    one that tells it at /-/about.
     """
 
     request: InclusionRequest
@@ -93,8 +94,10 @@ class Membership:
     client: Client
     keep: Callable[[MembershipRecord], Awaitable[None]]
     now: Callable[[], float]
+    service: str = ""
     _address: str = field(init=False)
-    _service: str = ""
+    _found: str = ""
+    """The service that was told at /-/about."""
     inclusion_requested: bool = field(init=False)
     """Whether the resolver may have included the Archive."""
 
@@ -167,8 +170,8 @@ class Membership:
     async def _ask(self, query: str, seconds: float) -> bytes:
         """Send a message to the resolver's service; return the body of its reply."""
         # Looked up again after every failure: another resolver may have been put at this address.
-        service = self._service or await find_service(self.client, self._address, seconds)
-        self._service = ""
+        service = self.service or self._found or await find_service(self.client, self._address, seconds)
+        self._found = ""
         # Set before the request goes out: a reply that is lost may have been an inclusion.
         self.inclusion_requested = True
         reply = await self.client.get(self._address, f"/{service}?{query}", seconds)
@@ -176,7 +179,7 @@ class Membership:
             raise RefusedByResolver
         if reply.status != _OK:
             raise PeerGarbled("it answered with status {status}", status=reply.status)
-        self._service = service
+        self._found = service
         return reply.body
 
     async def _failed(self, error: PeerError | RefusedByResolver) -> None:
@@ -220,7 +223,10 @@ async def find_service(client: Client, address: str, seconds: float) -> str:
     try:
         return str(parse_ibi(str(json.loads(reply.body)["service_ibi"])))
     except (ValueError, LookupError, TypeError, RecursionError):
-        raise PeerGarbled("it does not tell its service IBI at /-/about: is it a resolver?") from None
+        raise PeerGarbled(
+            "it does not tell the IBI of its service at /-/about; name that, too: "
+            "ibi archive join --resolver http://HOST/IBI"
+        ) from None
 
 
 def _about(seconds: float, least: float = 0.5) -> float:
@@ -236,12 +242,13 @@ _Doing = Literal["stay", "pause", "retire", "leave"]
 class WantedMemberships:
     """Where an Archive takes part by its settings: the request for each resolver, by root URL, and whether it is on.
 
-    `retired`: it is off for good.
+    `retired`: it is off for good. `services`: the IBI of the service of each resolver, where it is known.
     """
 
     requests: dict[str, InclusionRequest]
     on: bool
     retired: bool = False
+    services: dict[str, str] = field(default_factory=dict)
 
 
 @dataclass(eq=False, slots=True)
@@ -312,9 +319,9 @@ class Memberships:
     def _turn(self, wanted: WantedMemberships, known: dict[str, MembershipRecord]) -> None:
         """Start the tasks that are wanted and not yet running; stop the others."""
         for url, request in wanted.requests.items():
-            membership = self._memberships.get(url)
-            if membership is None or membership.request != request:
-                self._memberships[url] = self._make(url, request, membership, known)
+            membership, service = self._memberships.get(url), wanted.services.get(url, "")
+            if membership is None or (membership.request, membership.service) != (request, service):
+                self._memberships[url] = self._make(url, request, service, membership, known)
             self._do(url, "stay" if wanted.on else "retire" if wanted.retired else "pause")
         for url in self._memberships.keys() - wanted.requests.keys():
             self._do(url, "leave")
@@ -325,6 +332,7 @@ class Memberships:
         self,
         url: str,
         request: InclusionRequest,
+        service: str,
         before: Membership | None,
         known: dict[str, MembershipRecord],
     ) -> Membership:
@@ -337,6 +345,7 @@ class Memberships:
             self.client,
             self.kept.keep,
             self.now,
+            service,
         )
         # A changed request does not undo the inclusion that the former one may have brought.
         membership.inclusion_requested |= bool(before and before.inclusion_requested)
@@ -381,7 +390,7 @@ async def request_exclusions(
     """
     known = await asyncio.to_thread(kept.read)
     memberships_there = [
-        Membership(wanted.requests[url], known[url], client, kept.keep, now)
+        Membership(wanted.requests[url], known[url], client, kept.keep, now, wanted.services.get(url, ""))
         for url in resolvers
         if url in known and url in wanted.requests
     ]

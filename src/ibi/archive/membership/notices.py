@@ -65,14 +65,16 @@ class _Recipient:
     """One resolver, and what it was sent.
 
     `sent`: the last event that it has a notice of, None if that is not known; `silent_until`: when the next notice may
-    go out; `nothing_general_until`: the same of one that anything may have changed.
+    go out; `nothing_general_until`: the same of one that anything may have changed. `known_service`: the IBI of its
+    service by the settings; `found_service`: what it told itself.
     """
 
     address: str
     sent: int | None = None
     silent_until: float = 0.0
     nothing_general_until: float = 0.0
-    service: str = ""
+    known_service: str = ""
+    found_service: str = ""
     task: asyncio.Task[None] | None = None
 
 
@@ -116,6 +118,7 @@ class ChangeNotifier:
         clock = asyncio.get_running_loop().time()
         for url, request in wanted.requests.items():
             recipient = self._recipients.setdefault(url, _Recipient(resolver_address(url)))
+            recipient.known_service = wanted.services.get(url, "")
             # A resolver that comes back after an exclusion has an old cache at best: it starts as a new one.
             if url not in included:
                 recipient.sent = None
@@ -176,15 +179,17 @@ class ChangeNotifier:
                 await self._send_once(recipient, notice)
                 break
             except PeerError as error:
-                recipient.service = ""
+                recipient.found_service = ""
                 if not left or isinstance(error, PeerGarbled):
                     raise
                 await asyncio.sleep(PAUSE)
 
     async def _send_once(self, recipient: _Recipient, notice: ChangeNotification) -> None:
-        if not recipient.service:
-            recipient.service = await find_service(self.client, recipient.address, NOTICE_SECONDS)
-        target = f"/{recipient.service}?{notice.query()}"
+        service = recipient.known_service or recipient.found_service
+        if not service:
+            service = await find_service(self.client, recipient.address, NOTICE_SECONDS)
+            recipient.found_service = service
+        target = f"/{service}?{notice.query()}"
         reply = await self.client.get(recipient.address, target, NOTICE_SECONDS)
         if reply.status in _NOT_NOW:
             raise PeerError("it answered with status {status}", status=reply.status)

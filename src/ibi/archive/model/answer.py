@@ -150,6 +150,8 @@ class _Builder(NamedTuple):
         edition = self.relations.edition
         if edition.following is not None:
             self.pairs[say.NEXT_EDITION] = edition.following.words
+        if edition.farthest is not None:
+            self.pairs[say.FARTHEST_EDITION] = edition.farthest.words
 
     def _add_relations(self, pattern: Relation | None) -> bool:
         """Add the pairs of every relation that the pattern accepts; return whether a URL was among them."""

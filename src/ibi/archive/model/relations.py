@@ -67,11 +67,13 @@ class RelationTarget(NamedTuple):
 class EditionChain(NamedTuple):
     """The later editions of an item.
 
-    `last`: the last edition, None if it is not known here. `following`: the IBI to be sent as `ibi.nextedition`.
+    `last`: the last edition, None if it is not known here. `following`: the next one, None for the last. `farthest`:
+    where the chain leaves the Archive, if that is not the next one.
     """
 
     last: RelationTarget | None
     following: IBIForms | None
+    farthest: IBIForms | None = None
 
 
 class ItemRelations:
@@ -141,20 +143,23 @@ class ItemRelations:
         return holding.formats.get(related.format) if related.format else self._data(holding)
 
     def file_url(self, related: RelationTarget, path: str) -> str | None:
-        """Return the URL of one file; None if it is not listed, or if this reader may not have it.
+        """Return the URL of one file; None if it is not listed. The files of a linked item are not known here.
 
-        The files of a linked item are not known here.
+        A reader who may not have the files gets the page that says so, whatever path was asked for: nothing shows which
+        files there are.
         """
         holding = related.holding
-        if holding is None or holding.deleted or related.page or related.format or self._withheld(holding):
+        if holding is None or holding.deleted or related.page or related.format:
             return None
+        if self._withheld(holding):
+            return self._page("files", holding)
         file = holding.file(path)
         return self._file(holding, file) if file else None
 
     def file_list_url(self, related: RelationTarget) -> str | None:
-        """Return the URL of the list of files (SVC-08, third variant); None where this reader may not have them."""
+        """Return the URL of the list of files (SVC-08, third variant), or of the page that says that it is withheld."""
         holding = related.holding
-        if holding is None or holding.deleted or related.page or self._withheld(holding):
+        if holding is None or holding.deleted or related.page:
             return None
         return self._page("files", holding)
 
@@ -202,9 +207,9 @@ class ItemRelations:
         """Follow the next editions as far as they are held (URL-18, SVC-14 to SVC-16).
 
         While the chain stays here its end is the last edition; without a next edition that is the item itself. If
-        it leaves the Archive, the URL of the last edition is not known: the farthest IBI that is known is sent as
-        `ibi.nextedition`, which saves the resolver a round for each edition in between. A circle has no last edition
-        and no next one.
+        it leaves the Archive, the URL of the last edition is not known: the farthest IBI that is known is sent beside
+        `ibi.nextedition`, which saves a resolver of ours a round for each edition in between. A circle has no last
+        edition.
         """
         holding, forms = related.holding, related.forms
         first = holding.next_edition if holding else None
@@ -216,11 +221,12 @@ class ItemRelations:
             if holding.next_edition is None:
                 return EditionChain(related._replace(forms=forms, holding=holding), first)
             if not seen.isdisjoint(holding.forms.canonicals):
-                return EditionChain(None, None)
+                return EditionChain(None, first)
             seen |= holding.forms.canonicals
             forms = holding.next_edition
             holding = held_by(self._lookup, forms)
-        return EditionChain(None, forms)
+        farthest = None if first is None or forms is None or first.shares(forms) else forms
+        return EditionChain(None, first, farthest)
 
     def _translations(self, related: RelationTarget) -> Iterator[tuple[str | None, RelationTarget]]:
         """Yield translations by language: those linked, and the item itself under its own or none (AMB-47).
@@ -230,13 +236,19 @@ class ItemRelations:
         holding = related.holding
         assert holding is not None  # noqa: S101 - _branches saw to it
         by_language: dict[str, RelationTarget] = {}
-        links = {} if related.page else holding.translations
-        if related.page or not any(holding.forms.shares(forms) for forms in links.values()):
-            by_language["" if related.page else holding.language or ""] = related
+        # The page of a record that is an item has translations, as that item has; one kept with its item has none.
+        is_item = not related.page or holds_dublin_core(holding)
+        links = holding.translations if is_item else {}
+        if not any(holding.forms.shares(forms) for forms in links.values()):
+            by_language[holding.language or "" if is_item else ""] = related
         for language, forms in links.items():
             held = held_by(self._lookup, forms)
-            if not related.format or (held and related.format in held.formats):
-                by_language[language] = RelationTarget(forms, held, related.format)
+            if related.page:
+                has_format = held is not None and holds_dublin_core(held)
+            else:
+                has_format = not related.format or (held is not None and related.format in held.formats)
+            if has_format:
+                by_language[language] = RelationTarget(forms, held, related.format, related.page)
         for language in sorted(by_language):
             yield language or None, by_language[language]
 

@@ -4,21 +4,27 @@ from __future__ import annotations
 
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Self
 
+from ibi.accounts.tokens import Scope
 from ibi.api.operations import OperationContext
+from ibi.api.routes import say_to
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from contextlib import AbstractContextManager
 
+    from ibi.accounts.layout import PageRequest
     from ibi.api.jobs import Jobs
+    from ibi.api.routes import Call
     from ibi.archive.search.indexing import Indexer
     from ibi.archive.store.data_directory import DataDirectory
     from ibi.archive.store.deposit import Files
     from ibi.archive.store.item_store import ItemStore
     from ibi.archive.store.tables.catalogue import Catalogue
+    from ibi.http.request import Request
 
 
 @dataclass(slots=True, kw_only=True)
@@ -27,14 +33,16 @@ class ArchiveContext(OperationContext):
 
     `served`: the item store of the server that does it; `upload`: opens one of its uploads, else files are paths;
     `jobs`: those of this data directory; `indexer` makes what keeps the search index, to be closed; `is_administrator`:
-    whether an administrator acts. `files`: those in staging that came with a request, and are discarded by what
-    brought them unless an item lists them. `request_key`: the Idempotency-Key of a deposit, "" for none.
+    whether an administrator acts; `may_read`: whether results may have what needs the scope `read`. `files`: those in
+    staging that came with a request, and are discarded by what brought them unless an item lists them. `request_key`:
+    the Idempotency-Key of a deposit, "" for none.
     """
 
     directory: DataDirectory
     jobs: Jobs
     indexer: Callable[[Catalogue], Indexer]
     is_administrator: bool
+    may_read: bool = True
     served: ItemStore | None = None
     upload: Callable[[str], AbstractContextManager[Path]] | None = None
     files: Files = field(default_factory=dict)
@@ -72,6 +80,33 @@ class ArchiveContext(OperationContext):
         Raises NotHeld, Refusal, and what the block raises; then the upload stays.
         """
         return nullcontext(Path(upload)) if self.upload is None else self.upload(upload)
+
+
+@dataclass(frozen=True, slots=True)
+class ActingOnArchive:
+    """The contexts in which librarians and programs act on a served Archive; its parts as in ArchiveContext."""
+
+    directory: DataDirectory
+    item_store: ItemStore
+    upload: Callable[[str, str], AbstractContextManager[Path]]
+    """Opens an upload of a token or a librarian."""
+    jobs: Jobs
+    indexer: Callable[[Catalogue], Indexer]
+
+    def for_program(self, call: Call) -> ArchiveContext:
+        """The context of a request under a token."""
+        return self._context(call.token_name, call.request, call.may)
+
+    def for_librarian(self, visit: PageRequest) -> ArchiveContext:
+        """The context of a form."""
+        return self._context(visit.signed.name, visit.request, visit.signed.role.may)
+
+    def _context(self, who: str, request: Request, may: Callable[[Scope], bool]) -> ArchiveContext:
+        return ArchiveContext(
+            who=who, say=partial(say_to, request), directory=self.directory, jobs=self.jobs, indexer=self.indexer,
+            is_administrator=may(Scope.ADMIN), may_read=may(Scope.READ), served=self.item_store,
+            upload=lambda upload: self.upload(upload, who),
+        )  # fmt: skip
 
 
 @contextmanager

@@ -15,13 +15,13 @@ from ibi.api.operations import Operation
 from ibi.api.routes import COUNT, TEXT, TRUTH, list_of, record, ref
 from ibi.archive.membership.joining import Resolvers
 from ibi.archive.model.handover import GiverStage
-from ibi.archive.model.item_json import write_item
+from ibi.archive.operations.item_facts import item_facts, item_headers
 from ibi.archive.operations.peers import root_of
 from ibi.archive.preservation.status import of_giving, of_transfers
 from ibi.archive.replication.copying import Copier, refresh
 from ibi.archive.replication.giving import Giver
 from ibi.archive.replication.retiring import finish_transfer, move_all, originals_of
-from ibi.archive.store.tables import copies, transfers
+from ibi.archive.store.tables import transfers
 from ibi.errors import HoldingError, IbiError
 from ibi.http.response import Refusal
 from ibi.identifier.forms import parse_name
@@ -98,9 +98,7 @@ def copy(context: ArchiveContext, fields: CopyFields) -> dict[str, Any]:
     with _slot(), context.item_store() as item_store:
         copier = copier_of(context, item_store)
         held = asyncio.run(copier.copy(name, context.who, fields.archive, private=fields.private))
-        with item_store.catalogue.reading() as run:
-            source = copies.source_of(run, held.number)
-    return {**write_item(held), "copy": source.facts() if source else {}}
+        return item_facts(item_store.catalogue, held, with_history=context.may_read)
 
 
 def refresh_copy(context: ArchiveContext, fields: RefreshFields) -> dict[str, Any]:
@@ -195,8 +193,9 @@ def move_everything(context: ArchiveContext, fields: RetireFields) -> dict[str, 
             name for name in originals_of(giver.item_store.catalogue, transferable=False) if name not in own
         ]
         if staying and not fields.leave_them:
-            problem = "{count} originals must stay, such as {name}; --leave-them leaves them behind"
-            raise HoldingError(problem, count=len(staying), name=staying[0])
+            problem = "{count} originals must stay, such as {name}; to leave them behind, choose {field}"
+            field_ = context.called("leave_them")
+            raise HoldingError(problem, count=len(staying), name=staying[0], field=field_)
         moved = move_all(giver, to, context.who, context.progress)
     problems = [{"ibi": name, "problem": context.say(why)} for name, why in moved.problems]
     return {"moved": moved.moved, "left": len(problems) + len(staying), "problems": problems}
@@ -257,7 +256,7 @@ _LEFT: Final = list_of(record(ibi=TEXT, problem=TEXT))
 
 COPY: Final = Operation(
     "copy", "take a copy of an item from the Archive of its original", Scope.TRANSFER, CopyFields, copy, "POST /copies",
-    gives=ref("item"), page="copy", refusals=(410, 502), is_remote=True,
+    gives=ref("item"), page="copy", refusals=(410, 502), is_remote=True, headers=item_headers,
 )  # fmt: skip
 REFRESH: Final = Operation(
     "refresh", "make a copy equal to its original", Scope.TRANSFER, RefreshFields, refresh_copy,

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final, NamedTuple, cast
 import msgspec
 
 from ibi.accounts.tokens import Scope
-from ibi.api.fields import LEFT, F, Fields, field, free_field, given
+from ibi.api.fields import UNSET, F, Fields, field, free_field, given
 from ibi.api.idempotency import LONGEST_KEY
 from ibi.api.operations import FILE, Operation
 from ibi.api.routes import BINARY, MOMENT, TEXT, list_of, record, ref
@@ -78,16 +78,18 @@ class _New(Fields, frozen=True):
 
     uploads: Annotated[
         dict[str, str], field("complete uploads, by the names that their files shall have", None)
-    ] = LEFT
+    ] = UNSET
     edition_of: Annotated[
         str, field("the last edition, whose next one it becomes", "--edition-of IBI", 512)
-    ] = LEFT
+    ] = UNSET
     translation_of: Annotated[
         str, field("the item that it is a translation of", "--translation-of IBI", 512)
-    ] = LEFT
-    metadata_of: Annotated[str, field("the item that it is the metadata of", "--metadata-of IBI", 512)] = LEFT
+    ] = UNSET
+    metadata_of: Annotated[str, field("the item that it is the metadata of", "--metadata-of IBI", 512)] = (
+        UNSET
+    )
     metadata_as_item: Annotated[bool, field("make its metadata an item of their own", "--metadata-item")] = (
-        LEFT
+        UNSET
     )
 
 
@@ -96,7 +98,7 @@ class _Edited(_ItemName, frozen=True):
 
     uploads: Annotated[
         dict[str, str], field("complete uploads, by the names that their files shall have", None)
-    ] = LEFT
+    ] = UNSET
     without: Annotated[tuple[str, ...], field("a file that goes, by its name", "--without NAME", 10_000)] = ()
 
 
@@ -109,7 +111,7 @@ class FileFields(_ItemName, frozen=True):
 class PutFields(FileFields, frozen=True):
     """A file that comes."""
 
-    upload: Annotated[str, field("a complete upload, in the place of the body", upload=True)] = LEFT
+    upload: Annotated[str, field("a complete upload, in the place of the body", upload=True)] = UNSET
 
 
 class RemoveFields(_ItemName, frozen=True):
@@ -120,7 +122,7 @@ class RemoveFields(_ItemName, frozen=True):
 
 def _with_facts(base: type[F], facts: Iterable[tuple[str, msgspec.Meta]]) -> type[F]:
     """Fields that are followed by facts of an item, which `item_fields` reads."""
-    members = [(name, cast("type", Annotated[Any, meta]), LEFT) for name, meta in facts]
+    members = [(name, cast("type", Annotated[Any, meta]), UNSET) for name, meta in facts]
     made = msgspec.defstruct(base.__name__.strip("_"), members, bases=(base,), frozen=True, kw_only=True)
     return cast("type[F]", made)
 
@@ -246,7 +248,7 @@ def edit(context: ArchiveContext, fields: _Edited) -> Changed:
 
 def put(context: ArchiveContext, fields: PutFields) -> Changed:
     """Put a file into an original, or another one in its place. Raises as `edit`."""
-    uploads = {} if fields.upload is LEFT else {fields.file: fields.upload}
+    uploads = {} if fields.upload is UNSET else {fields.file: fields.upload}
     return _edited(context, fields.ibi, {}, uploads, lambda _: (), put=fields.file)
 
 

@@ -13,7 +13,7 @@ from ibi.api.fields import Fields, NoFields, field
 from ibi.api.operations import Operation
 from ibi.api.routes import TEXT, TRUTH, list_of, record
 from ibi.archive.membership.founding import register_command
-from ibi.archive.membership.joining import Resolvers, key_warnings, root_url
+from ibi.archive.membership.joining import Resolvers, key_warnings, split_base_url
 from ibi.archive.membership.key_rotation import rotate_key
 from ibi.archive.preservation.status import of_resolvers
 from ibi.errors import SetupError
@@ -29,7 +29,14 @@ if TYPE_CHECKING:
 class ResolverFields(Fields, frozen=True):
     """One resolver."""
 
-    resolver: Annotated[str, field("the root URL of the resolver: http://host[:port]", "--resolver URL")]
+    resolver: Annotated[
+        str,
+        field(
+            "the base URL of the resolver: http://host[:port], followed by /IBI of its service where it does not "
+            "tell that itself",
+            "--resolver URL",
+        ),
+    ]
 
 
 class JoinFields(ResolverFields, frozen=True):
@@ -37,7 +44,7 @@ class JoinFields(ResolverFields, frozen=True):
 
     key: Annotated[str, field("the registration key agreed with it, if it is a new one", "--key KEY")] = ""
     also: Annotated[
-        bool, field("besides the others; without it, in the place of the first one", "--also")
+        bool, field("it comes besides the others, and not in the place of the first one", "--also")
     ] = True
 
 
@@ -78,10 +85,11 @@ def join(context: ArchiveContext, fields: JoinFields) -> dict[str, Any]:
         context.check_match(_version(before))
         joined = before.joining(fields.resolver, fields.key or None, also=fields.also)
         joined.write(context.data)
-    root, service = root_url(fields.resolver), joined.settings.service
+    (root, _), service = split_base_url(fields.resolver), joined.settings.service
     key = joined.keys[root]
     return {
         "resolver": root,
+        "resolver_service": joined.services[root],
         "service": str(service.main),
         "key": key,
         "command": register_command(service, key),
@@ -110,7 +118,7 @@ def rotate(context: ArchiveContext, fields: RotateFields) -> dict[str, Any]:
     """Get a new key from a resolver; the old one is void. Raises SetupError, PeerError, Conflict."""
     resolvers = Resolvers.read(context.data)
     context.check_match(_version(resolvers))
-    url = root_url(fields.resolver) if fields.resolver else resolvers.settings.resolver
+    url = split_base_url(fields.resolver)[0] if fields.resolver else resolvers.settings.resolver
     if url not in resolvers.keys:
         raise SetupError("this Archive takes no part at {url}", url=url or "-")
     key = asyncio.run(_new_key(context, resolvers, url))
@@ -129,7 +137,12 @@ async def _new_key(context: ArchiveContext, resolvers: Resolvers, url: str) -> s
 
 def _version(resolvers: Resolvers) -> Any:
     """What the ETag of the membership is made of: what is decided here, not how resolvers answer."""
-    return [resolvers.settings.switched_on, resolvers.settings.retired, list(resolvers.keys)]
+    return [
+        resolvers.settings.switched_on,
+        resolvers.settings.retired,
+        list(resolvers.keys),
+        resolvers.services,
+    ]
 
 
 def _decided(context: ArchiveContext, _fields: NoFields) -> Any:
@@ -144,11 +157,13 @@ _STANDING: Final = record(
     resolvers=list_of(
         {
             "type": "object",
-            "properties": dict.fromkeys(("url", "standing", "since", "heard", "problem"), TEXT),
+            "properties": dict.fromkeys(("url", "service", "standing", "since", "heard", "problem"), TEXT),
         }
     ),
 )
-_JOINED: Final = record(resolver=TEXT, service=TEXT, key=TEXT, command=TEXT, warnings=list_of(TEXT))
+_JOINED: Final = record(
+    resolver=TEXT, resolver_service=TEXT, service=TEXT, key=TEXT, command=TEXT, warnings=list_of(TEXT)
+)
 
 MEMBERSHIP: Final = Operation(
     "membership", "how the Archive stands at its resolvers", Scope.ADMIN, NoFields, show, "GET /membership",

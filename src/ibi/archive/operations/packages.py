@@ -9,7 +9,8 @@ from ibi.accounts.tokens import Scope
 from ibi.api.fields import Fields, field
 from ibi.api.operations import Document, Operation
 from ibi.api.routes import ref
-from ibi.archive.model.item_json import timestamp_text, write_item
+from ibi.archive.model.item_json import timestamp_text
+from ibi.archive.operations.item_facts import item_facts, item_headers
 from ibi.archive.preservation.attestation import receipt, sign_receipt
 from ibi.archive.preservation.bag_ingest import take_bag
 from ibi.archive.preservation.bagging import bag_at, bag_name, write_bag
@@ -83,7 +84,8 @@ def take(context: ArchiveContext, fields: BagFields) -> dict[str, Any]:
     with context.used(fields.upload) as path, context.item_store() as item_store:
         # Of an upload, the name of its file says nothing.
         title = fields.title or ("BagIt" if context.upload else path.name)
-        return write_item(take_bag(item_store, path, context.who, title=title))
+        held = take_bag(item_store, path, context.who, title=title)
+        return item_facts(item_store.catalogue, held, with_history=context.may_read)
 
 
 def _history(catalogue: Catalogue, holding: Holding) -> list[ItemEvent]:
@@ -101,7 +103,7 @@ EXPORT: Final = Operation(
 )  # fmt: skip
 IMPORT_BAG: Final = Operation(
     "import-bag", "take in a BagIt bag as an item: a zip or a tar file", Scope.ADMIN, BagFields, take, "POST /bags",
-    gives=ref("item"), status=201, refusals=(410, 413),
+    gives=ref("item"), status=201, refusals=(410, 413), headers=item_headers,
 )  # fmt: skip
 
 OPERATIONS: Final = (ATTEST, EXPORT, IMPORT_BAG)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Annotated, Any, Final
 
 from ibi.accounts.tokens import Scope
-from ibi.api.fields import LEFT, Fields, NoFields, field
+from ibi.api.fields import UNSET, Fields, NoFields, field
 from ibi.api.operations import Operation
 from ibi.api.routes import TEXT, TRUTH, list_of, record
 from ibi.errors import BadField, NotHeld, PeerError
@@ -35,7 +35,7 @@ class PeerFields(PeerName, frozen=True):
     ]
     token: Annotated[
         str, field("what it gave us, to hand originals over to it", "--token TOKEN", longest=512, secret=True)
-    ] = LEFT
+    ] = UNSET
 
 
 _ONE: Final = record(name=TEXT, address=TEXT, token=TRUTH)
@@ -58,7 +58,7 @@ def save(context: ArchiveContext, fields: PeerFields) -> dict[str, Any]:
         peers = Peer.read_tables(context.data)
         context.check_match(_facts(peers))
         before = peers.get(fields.name)
-        token = fields.token if fields.token is not LEFT else before.token if before else ""
+        token = fields.token if fields.token is not UNSET else before.token if before else ""
         peers[fields.name] = Peer(address=address, token=token)
         Peer.write_tables(context.data, peers)
     return {"name": fields.name, "address": address, "token": bool(token)}

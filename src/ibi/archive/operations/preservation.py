@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from ibi.archive.operations.context import ArchiveContext
+    from ibi.archive.preservation.check import Difference
     from ibi.archive.store.tables.catalogue import Catalogue
     from ibi.archive.store.tables.fixity import AuditResult
 
@@ -119,19 +120,29 @@ def _walk(catalogue: Catalogue, reading: Audit, fields: AuditFields) -> tuple[in
 
 def check_all(context: ArchiveContext, fields: CheckFields) -> dict[str, Any]:
     """Look whether the Archive is whole. Raises SetupError."""
+    differences = list(differences_of(context, fields))
+    return {"differences": differences, "open": sum(not each["settled"] for each in differences)}
+
+
+def differences_of(context: ArchiveContext, fields: CheckFields) -> Iterator[dict[str, Any]]:
+    """Yield each difference from a whole Archive once it is found, and perhaps settled. Raises SetupError."""
     if not context.data.is_dir():
         raise SetupError("{path} does not exist", path=context.data)
-    open_, differences = 0, list[dict[str, Any]]()
-    for difference in check(context.directory, context.directory.machine):
-        context.progress(len(differences), None)
+    for number, difference in enumerate(check(context.directory, context.directory.machine)):
+        context.progress(number, None)
         settled = bool(fields.repair and difference.settle)
         if settled and difference.settle:
             difference.settle()
-        open_ += not settled
-        remedy = context.say(IbiError("settled") if settled else difference.remedy)
-        sentence = context.say(difference.what)
-        differences.append({"problem": sentence, "advice": remedy, "settled": settled})
-    return {"differences": differences, "open": open_}
+        remedy = IbiError("settled") if settled else _remedy(context, difference)
+        yield {"problem": context.say(difference.what), "advice": context.say(remedy), "settled": settled}
+
+
+def _remedy(context: ArchiveContext, difference: Difference) -> IbiError:
+    """What helps, with the field of a check that settles it as the reader calls it."""
+    remedy = difference.remedy
+    if difference.settle is None:
+        return remedy
+    return IbiError(remedy.problem, **{**remedy.details, "repair": context.called("repair")})
 
 
 def repair_file(context: ArchiveContext, fields: RepairFields) -> dict[str, Any]:
@@ -160,7 +171,11 @@ def back_up(context: ArchiveContext, fields: BackupFields) -> dict[str, Any]:
     """Save everything, also while the Archive runs. Raises SetupError."""
     folder = fields.to or context.directory.settings().backup_folder
     if not folder:
-        raise BadField("say where backups are kept: --to FOLDER, or the setting {name}", name="backup_folder")
+        problem = (
+            "nothing says where backups are kept; the command line does: ibi archive set --backup-folder DIR, or "
+            "--to FOLDER for one backup"
+        )
+        raise BadField(problem, name="backup_folder")
     store = BackupStore(Path(folder))
     with context.catalogue() as catalogue, catalogue.reading() as run:
         _, total = fixity.total(run)

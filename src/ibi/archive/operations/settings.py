@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 import msgspec
 
 from ibi.accounts.tokens import Scope
-from ibi.api.fields import LEFT, Fields, NoFields, field, given, number_field
-from ibi.api.operations import Operation
+from ibi.api.fields import UNSET, Fields, NoFields, field, given, number_field
+from ibi.api.operations import FieldGroup, Operation
 from ibi.api.routes import TEXT, list_of, record
 from ibi.archive.membership.founding import change_settings, range_of
 from ibi.errors import BadField
@@ -33,17 +33,17 @@ class SettingsFields(Fields, frozen=True):
         field(
             "where it answers from now on; the old address goes on being answered", "--address HOST[:PORT]"
         ),
-    ] = LEFT
-    ip: Annotated[str, field("the IP address of its server", "--ip IP")] = LEFT
-    admin: Annotated[str, field("the administrator's mail address", "--admin MAIL")] = LEFT
+    ] = UNSET
+    ip: Annotated[str, field("the IP address of its server", "--ip IP")] = UNSET
+    admin: Annotated[str, field("the administrator's mail address", "--admin MAIL")] = UNSET
     mint_host: Annotated[str, field("the host name in new labels; empty for no labels", "--mint-host H")] = (
-        LEFT
+        UNSET
     )
     mint_ip: Annotated[
         str, field("the IP address in new IBIps; empty for labels without them", "--mint-ip A")
-    ] = LEFT
+    ] = UNSET
     granularity: Annotated[str, field("seconds between labels: 60, 1, 0.1, … or auto", "--granularity S")] = (
-        LEFT
+        UNSET
     )
     geo_database: Annotated[
         str,
@@ -52,7 +52,7 @@ class SettingsFields(Fields, frozen=True):
             "--geo-database FILE",
             local=True,
         ),
-    ] = LEFT
+    ] = UNSET
     accel_prefix: Annotated[
         str,
         field(
@@ -60,7 +60,7 @@ class SettingsFields(Fields, frozen=True):
             "--accel-prefix PATH",
             local=True,
         ),
-    ] = LEFT
+    ] = UNSET
     files_group: Annotated[
         str,
         field(
@@ -68,7 +68,7 @@ class SettingsFields(Fields, frozen=True):
             "--files-group NAME",
             local=True,
         ),
-    ] = LEFT
+    ] = UNSET
     backup_folder: Annotated[
         str,
         field(
@@ -76,18 +76,18 @@ class SettingsFields(Fields, frozen=True):
             "--backup-folder DIR",
             local=True,
         ),
-    ] = LEFT
-    mint_port: Annotated[int, number_field("the port in new labels", "--mint-port P", 1, LAST_PORT)] = LEFT
+    ] = UNSET
+    mint_port: Annotated[int, number_field("the port in new labels", "--mint-port P", 1, LAST_PORT)] = UNSET
     mint_ip_port: Annotated[int, number_field("the port in new IBIps", "--mint-ip-port P", 1, LAST_PORT)] = (
-        LEFT
+        UNSET
     )
-    platform_software: Annotated[str, field("the IBI of the software", "--platform-software IBI")] = LEFT
+    platform_software: Annotated[str, field("the IBI of the software", "--platform-software IBI")] = UNSET
     aliases: Annotated[
         tuple[str, ...], field("another name under which it answers", "--alias HOST[:PORT]")
-    ] = LEFT
+    ] = UNSET
     networks: Annotated[
         tuple[str, ...], field("a network whose readers may have what is restricted", "--network CIDR")
-    ] = LEFT
+    ] = UNSET
     trusted_resolvers: Annotated[
         tuple[str, ...],
         field(
@@ -95,49 +95,58 @@ class SettingsFields(Fields, frozen=True):
             "--trusted-resolver CIDR",
             local=True,
         ),
-    ] = LEFT
+    ] = UNSET
     trusted_proxies: Annotated[
         tuple[str, ...],
         field("the network of a proxy whose X-Forwarded-For is believed", "--trusted-proxy CIDR", local=True),
-    ] = LEFT
+    ] = UNSET
     reuse_seconds: Annotated[
         int, _number("reuse_seconds", "how long resolvers may reuse an answer; 0: not at all")
-    ] = LEFT
+    ] = UNSET
     largest_upload: Annotated[
         int, _number("largest_upload", "bytes of the largest file that is taken in over HTTP")
-    ] = LEFT
+    ] = UNSET
     audit_days: Annotated[
         int,
         _number(
             "audit_days", "within how many days every file is read again and compared; 0: only on demand"
         ),
-    ] = LEFT
+    ] = UNSET
     refresh_hours: Annotated[
         int,
         _number("refresh_hours", "how often copies are compared with their originals; 0: only on demand"),
-    ] = LEFT
+    ] = UNSET
     page_burst: Annotated[
         int, _number("page_burst", "how many pages about items one reader may have at once")
-    ] = LEFT
+    ] = UNSET
     costly_burst: Annotated[
         int, _number("costly_burst", "how many searches, feeds and the like one reader may have at once")
-    ] = LEFT
+    ] = UNSET
     page_rate: Annotated[
         float,
         _number("page_rate", "pages about items a second that one reader may have; 0: no limit"),
-    ] = LEFT
+    ] = UNSET
     costly_rate: Annotated[
         float,
         _number("costly_rate", "searches, feeds and the like a second that one reader may have; 0: no limit"),
-    ] = LEFT
+    ] = UNSET
     filter_answers: Annotated[
         bool, field("whether answers hold only what a request needs", "--filter-answers yes|no")
-    ] = LEFT
+    ] = UNSET
     for_trying: Annotated[
         bool, field("whether labels may be minted under names that no one owns", "--for-trying yes|no")
-    ] = LEFT
+    ] = UNSET
 
 
+_GROUPS: Final = (
+    FieldGroup("Address", ("address", "aliases", "ip", "admin", "platform_software")),
+    FieldGroup("Labels", ("mint_host", "mint_port", "mint_ip", "mint_ip_port", "granularity", "for_trying")),
+    FieldGroup("Who may have the data", ("networks",)),
+    FieldGroup("Answers that may be reused", ("reuse_seconds", "filter_answers")),
+    FieldGroup("How much one reader may ask", ("page_rate", "page_burst", "costly_rate", "costly_burst")),
+    FieldGroup("What it does by itself", ("audit_days", "refresh_hours")),
+    FieldGroup("Files that come in", ("largest_upload",)),
+)
 _SECRET: Final = frozenset({"key", "secret"})
 
 
@@ -186,7 +195,7 @@ SETTINGS: Final = Operation(
 )  # fmt: skip
 SET: Final = Operation(
     "set", "change settings; a running server follows within a second", Scope.ADMIN, SettingsFields, change,
-    "PATCH /settings", gives=record(settings=_SETTINGS, changed=list_of(TEXT)),
+    "PATCH /settings", gives=record(settings=_SETTINGS, changed=list_of(TEXT)), groups=_GROUPS,
 )  # fmt: skip
 
 OPERATIONS: Final = (SETTINGS, SET)

@@ -153,11 +153,12 @@ class FileOpener:
     opening of the file. So the item is looked up once more when the file is open. This is enough, because a new version
     is listed before it is moved to its place, and listed as placed after that (`FileStore.settle`):
 
-    - Listed as lying in staging under the same name as before: such names are random and never used again, so nothing
-      else was listed in between, and nothing else can have come to the place if ours had already left staging.
-    - Listed as placed: at the moment of the second look-up its bytes are in their place. The opened file still has a
-      name, so it has not been replaced since: it is what was in the place then. This also detects a version that was
-      replaced, and came back, between the two look-ups.
+    - It is still listed in staging, under the same name: that is random and never used again, so no other version was
+      listed between the two look-ups. If its file had left staging when it was opened, it was found in its place, where
+      no other version can have been put meanwhile.
+    - It is listed as placed: at the second look-up its bytes are in their place. The opened file still has a name, so
+      it has not been replaced: it is what was in the place then. This also detects a version that was replaced, and
+      came back, between the two look-ups.
     """
 
     def __init__(self, file_store: FileStore, listed: Callable[[Name], Holding]) -> None:

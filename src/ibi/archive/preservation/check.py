@@ -165,6 +165,7 @@ _DOC: Final = b"doc"
 # Parts of a repository name, and of an IBIp.
 _DEPTHS: Final = (4, 2)
 LOST: Final = "lost+found"
+_REPAIR: Final = "--repair"  # as the command calls what settles a difference
 
 
 class Difference(NamedTuple):
@@ -216,7 +217,7 @@ def _unsettled(catalogue: Catalogue, directory: DataDirectory) -> Iterator[Diffe
             # A staging session that is the only one cleans up at its start.
             pass
 
-    remedy = IbiError("start the Archive, or run this with --repair: it is put right then")
+    remedy = IbiError("start the Archive, or check again with {repair}: it is put right then", repair=_REPAIR)
     if waiting:
         yield Difference(IbiError("something was interrupted, and waits to be settled"), remedy, settle)
     elif left:
@@ -269,7 +270,7 @@ def _sidecar(catalogue: Catalogue, file_store: FileStore, holding: Holding) -> I
             sidecar_table.record_outdated(writer.run, holding.number)
         sidecars.write_outdated(catalogue, file_store)
 
-    remedy = IbiError("run this with --repair: it is written anew")
+    remedy = IbiError("check again with {repair}: it is written anew", repair=_REPAIR)
     problem = "the item.json of {name} does not tell what the catalogue says"
     yield Difference(IbiError(problem, name=holding.forms.main), remedy, settle)
 
@@ -325,7 +326,7 @@ class _Unlisted:
         beside = self._data.joinpath("col", *map(os.fsdecode, item), sidecars.FILE)
         if self._item(item) is None and beside.is_file():
             return  # its item.json is told above
-        remedy = IbiError("run this with --repair: it is moved to {folder}", folder=LOST)
+        remedy = IbiError("check again with {repair}: it is moved to {folder}", repair=_REPAIR, folder=LOST)
         problem = "col/{path} is not listed"
         target = self._data.joinpath(LOST, self._moment, "col", *map(os.fsdecode, parts))
         yield Difference(IbiError(problem, path=shown), remedy, lambda: _move(os.fsdecode(path), target))

@@ -69,6 +69,7 @@ def of_resolvers(run: SqlRunner, resolvers: Resolvers, tell: Tell) -> list[dict[
         member = known.get(url)
         found.append({
             "url": url,
+            "service": resolvers.services.get(url, ""),
             "standing": tell(STANDINGS[member.standing]) if member else tell("not asked yet"),
             "since": member.since if member else "",
             "heard": member.heard if member else "",

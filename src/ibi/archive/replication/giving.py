@@ -253,7 +253,9 @@ class Giver:
         for name, peer in Peer.read_tables(self.data).items():
             if peer.token and root in {name, peer.address}:
                 return name, peer
-        raise SetupError("there is no peer {name} with a token: add it with `ibi archive peer`", name=to)
+        raise SetupError(
+            "there is no peer {name} with a token; name it first, with the token that it gave", name=to
+        )
 
 
 def _check_givable(held: Holding, service: object) -> None:

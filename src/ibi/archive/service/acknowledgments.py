@@ -76,11 +76,14 @@ class AcknowledgmentCounter:
         while self._pending:
             with suppress(TimeoutError):
                 await asyncio.wait_for(self._closing.wait(), COUNT_AFTER)
-            trusted = {_TRUSTED, *await self._joined.all()}
             pending, self._pending = self._pending, {}
-            batch = [each if of in trusted else each.of_stranger for (_, of), each in pending.items()]
-            # A thread, since the transaction waits for the disk and for other writers.
-            await asyncio.to_thread(self._count, batch)
+            try:
+                trusted = {_TRUSTED, *await self._joined.all()}
+                batch = [each if of in trusted else each.of_stranger for (_, of), each in pending.items()]
+                # A thread, since the transaction waits for the disk and for other writers.
+                await asyncio.to_thread(self._count, batch)
+            except Exception:  # noqa: BLE001 - a fault of ours must not end the counting of later ones
+                _log.exception("%d acknowledgments were not counted", len(pending))
         self._task = None
 
     def _count(self, batch: Sequence[AcknowledgmentCount]) -> None:

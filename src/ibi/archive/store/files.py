@@ -272,8 +272,9 @@ class FileStore:
         self.settle(catalogue)
         with setup_errors(_NOT_KEPT, path=self._data):
             if left := list(self._staging.iterdir()):
-                # A transaction whose flush failed is rolled back, but stands at the end of SQLite's log: after a crash
-                # it would be replayed, and list files that are gone. An empty change takes its place in the log.
+                # Where the flush of a transaction failed, it was rolled back, but SQLite's log still ends with it. A
+                # crash now would replay it, and so list the files that are deleted below. An empty change overwrites
+                # that end of the log.
                 with catalogue.writing() as writer:
                     writer.schedule_removal(b"")
                     writer.cancel_removal(b"")

@@ -8,7 +8,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from ibi.cli.common import flag
-from ibi.cli.operations import add_operation, fields_of, print_result, tell_note
+from ibi.cli.operations import add_operation, fields_of, option_of, print_result, tell_note
 from ibi.errors import NotHeld
 from ibi.identifier.forms import parse_name
 from ibi.runtime.i18n import say
@@ -67,6 +67,7 @@ def context_of(args: argparse.Namespace) -> ArchiveContext:
         who=user_name(),
         say=say,
         if_match="*",  # whatever is there is meant
+        called=option_of,
         noted=tell_note,
         directory=here,
         jobs=jobs,

@@ -67,7 +67,7 @@ def copy(args: argparse.Namespace, fields: exchange.CopyFields) -> int:
         print(json.dumps(item))
         return 0
     print(item.get("rep") or item["ibip"])
-    source = item["copy"]
+    source = item.get("copy")
     if source and not source["compared"]:
         sentence = "nothing over there tells a digest, so the copy could not be compared: {url}"
         tell(sentence, url=source.get("url", "-"))

@@ -45,7 +45,7 @@ def add(actions: CommandGroup) -> None:
     flag(parser, "--for-trying", "mint under names and addresses that no one owns")
     argument(parser, "--admin MAIL", "the administrator's mail address", default="")
     argument(parser, "--platform-software IBI", "the IBI of the software, if it has one")
-    argument(parser, "--resolver URL", "the root URL of the resolver to take part in", default="")
+    argument(parser, "--resolver URL", "the base URL of the resolver to take part in", default="")
     argument(parser, "--key", "the registration key; without it, a strong one is made")
     flag(parser, "--json", "one JSON document")
     parser.set_defaults(wrong=parser.error)

@@ -10,7 +10,7 @@ import time
 from contextlib import ExitStack, contextmanager
 from typing import TYPE_CHECKING, Any, Final
 
-from ibi.archive.membership.joining import Resolvers, root_url
+from ibi.archive.membership.joining import Resolvers, split_base_url
 from ibi.archive.operations import exchange
 from ibi.archive.operations import membership as operations
 from ibi.archive.replication.retiring import originals_of
@@ -53,7 +53,7 @@ def _join(args: argparse.Namespace) -> int:
 
 def _leave(args: argparse.Namespace) -> int:
     fields = fields_of(args, operations.ResolverFields)
-    url = root_url(fields.resolver)
+    url, _ = split_base_url(fields.resolver)
     with _not_served(directory(args)) as stopped:
         before = Resolvers.read(args.data)
         operations.leave(context_of(args), fields)

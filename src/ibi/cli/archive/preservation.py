@@ -71,15 +71,18 @@ def _repair(args: argparse.Namespace) -> int:
 
 
 def _check(args: argparse.Namespace) -> int:
-    context = context_of(args)
-    found = operations.check_all(context, fields_of(args, operations.CheckFields))
+    context, fields = context_of(args), fields_of(args, operations.CheckFields)
     if args.json:
+        found = operations.check_all(context, fields)
         print(json.dumps(found))
-    else:
-        for each in found["differences"]:
-            print(f"{each['problem']}\n    {each['advice']}")
-        print(say_count(found["open"], "{count} difference", "{count} differences"))
-    return 1 if found["open"] else 0
+        return 1 if found["open"] else 0
+    left = 0
+    for each in operations.differences_of(context, fields):
+        # Flushed: a large Archive is read for hours, and the first finding may be all that someone waits for.
+        print(f"{each['problem']}\n    {each['advice']}", flush=True)
+        left += not each["settled"]
+    print(say_count(left, "{count} difference", "{count} differences"))
+    return 1 if left else 0
 
 
 def _rebuild(args: argparse.Namespace) -> int:

@@ -12,8 +12,8 @@
 | move-allowed | `ibi` of the Archive's service, which may move once; `address` where it wants to; `by` |
 | setting | `name` of a setting that was changed; `before`, `after`; `by` |
 | deleted | `ibi`: the forms of an item; `archive` that says that it was removed |
-| alert | `kind`; `ibi` of the item; `archives` that the alert is about, with blanks between them; `disputed`: so the |
-| | names of the item whose original they claim |
+| alert | `kind`; `ibi` of the item that was asked for; `archives` that the alert is about; `disputed`: all names of |
+| | the item whose original these Archives claim, which may be another one; both lists have blanks in between |
 | damage | what a writer found wrong with the log itself; see `files` |
 | left-out | `count` of `entries` of a kind about an `archive` that were not written today (`daily_limit`) |
 | overflow | `count` of notes that were lost, because too many waited or the disk was full |

@@ -7,7 +7,6 @@ administrator of the Archive gets a mail.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from ibi.errors import NotHeld, SetupError
@@ -23,11 +22,16 @@ if TYPE_CHECKING:
     from ibi.resolver.registry.registry import Registry
 
 
+def _unchecked() -> None:
+    """Check nothing: for a decision that depends on nothing that was seen before."""
+
+
 @dataclass(eq=False, slots=True)
 class Registrar:
     """Decides about the Archives of one resolver, whose own service is `service`. Not for an event loop.
 
-    `mail` returns the mail sender of the present settings. `by` is the command, mail, account or token that decides.
+    `mail` returns the mail sender of the present settings. `by` is the command, mail, account or token that decides;
+    `check` is called before anything is changed, while no other change can come: if it raises, nothing is changed.
     """
 
     _registry: Registry
@@ -59,6 +63,7 @@ class Registrar:
         name: str = "",
         *,
         by: str,
+        check: Callable[[], None] = _unchecked,
     ) -> str:
         """Register an Archive; returns its key, a strong new one if none is given. Raises ParseError, SetupError."""
         if contact and not is_recipient(contact):
@@ -69,7 +74,7 @@ class Registrar:
 
         def record() -> None:
             nonlocal recorded
-            self._recorder("registered", service, by)()
+            self._recorder("registered", service, by, check)()
             recorded = True
 
         name = name if contact else ""
@@ -79,38 +84,46 @@ class Registrar:
             self._mail().registered(service, contact)
         return chosen
 
-    def approve(self, service: IBI, by: str) -> None:
+    def approve(self, service: IBI, by: str, check: Callable[[], None] = _unchecked) -> None:
         """Register one that has applied. Raises SetupError."""
         known = self._registry.entry(service)
-        self._registry.approve(service, self._recorder("approved", service, by))
+        self._registry.approve(service, self._recorder("approved", service, by, check))
         self._mail().registered(service, known.contact if known else "")
 
-    def refuse(self, service: IBI, by: str) -> None:
+    def refuse(self, service: IBI, by: str, check: Callable[[], None] = _unchecked) -> None:
         """Forget an application. Raises SetupError."""
-        self._registry.refuse(service, self._recorder("unregistered", service, by))
+        self._registry.refuse(service, self._recorder("unregistered", service, by, check))
 
-    def unregister(self, service: IBI, by: str) -> None:
+    def unregister(self, service: IBI, by: str, check: Callable[[], None] = _unchecked) -> None:
         """Forget an Archive, included or not. Raises SetupError."""
-        self._registry.unregister(service, self._recorder("unregistered", service, by))
+        self._registry.unregister(service, self._recorder("unregistered", service, by, check))
 
-    def rotate(self, service: IBI, by: str) -> str:
+    def rotate(self, service: IBI, by: str, check: Callable[[], None] = _unchecked) -> str:
         """Give an Archive a new key; the old one is void. Raises NotHeld, SetupError."""
         known = self._registered(service)
-        key = self._registry.rotate(service, record=self._recorder("rotated", known.service_ibi, by))
+        key = self._registry.rotate(service, record=self._recorder("rotated", known.service_ibi, by, check))
         self._mail().rotated(known)
         return key
 
-    def allow_move(self, service: IBI, by: str) -> None:
+    def allow_move(self, service: IBI, by: str, check: Callable[[], None] = _unchecked) -> None:
         """Let an Archive move once, whatever its old address says. Raises NotHeld, SetupError."""
         known = self._registered(service)
         facts = {"address": known.move.address} if known.move else {}
-        record = self._recorder("move-allowed", known.service_ibi, by, **facts)
+        record = self._recorder("move-allowed", known.service_ibi, by, check, **facts)
         self._registry.allow_move(known.service_ibi, record)
 
-    def _recorder(self, what: str, service: IBI, by: str, **facts: str) -> Callable[[], None]:
-        """Return the function that writes a decision into the evidence."""
-        # The registry calls it inside its transaction: a decision that cannot be recorded is not carried out.
-        return partial(self._evidence.write, what, ibi=str(service), by=by, **facts)
+    def _recorder(
+        self, what: str, service: IBI, by: str, check: Callable[[], None], **facts: str
+    ) -> Callable[[], None]:
+        """Return the function that calls `check`, and writes a decision into the evidence."""
+
+        # The registry calls it inside its transaction: a decision that cannot be recorded is not carried out. Until
+        # the transaction ends, `check` finds the registry as it was before, and no other change comes.
+        def record() -> None:
+            check()
+            self._evidence.write(what, ibi=str(service), by=by, **facts)
+
+        return record
 
     def _registered(self, service: IBI) -> RegisteredArchive:
         known = self.known(service)

@@ -54,6 +54,10 @@ _TRUE: Final = {"yes": True, "no": False}
 _NOTHING: Final[Mapping[str, str]] = {}
 
 
+def _unchecked(_settings: ResolverSettings) -> None:
+    """Check nothing."""
+
+
 @dataclass(frozen=True, slots=True)
 class SettingsChange:
     """Changed settings, the names of those that changed, and what the administrator should know."""
@@ -70,16 +74,19 @@ def change_settings(
     evidence: Evidence,
     by: str,
     seen: Mapping[str, str] = _NOTHING,
+    check: Callable[[ResolverSettings], None] = _unchecked,
 ) -> SettingsChange:
     """Change settings of a data directory: all of these `changes`, or none. Not for an event loop.
 
     A value is from JSON, or a text as it was typed. Only `names` may be changed. Each change is recorded in the
-    evidence, with `by`, before it counts. `seen`: the values that the form showed. Raises SetupError, and Refusal (409)
-    where a value is neither the one that was seen nor the new one.
+    evidence, with `by`, before it counts. `seen`: the values that the form showed; `check` is given the settings as
+    they are, under the lock of the change. Raises SetupError, what `check` raises, and Refusal (409) where a value is
+    neither the one that was seen nor the new one.
     """
     wanted = {name: checked_setting(name, value, names) for name, value in changes.items()}
     with settings_lock(data):
         before = ResolverSettings.read(data)
+        check(before)
         after = replace(before, **wanted)
         after.check_environment()
         changed = tuple(name for name in changes if getattr(before, name) != getattr(after, name))

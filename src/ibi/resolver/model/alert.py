@@ -33,6 +33,7 @@ class AlertKind(StrEnum):
     SUSPECT_ORIGINALS = "suspect-originals"
     INCOMPLETE = "incomplete"
     UNSAFE_URL = "unsafe-url"
+    TOO_FAR = "too-far"
     NO_SUCH_PAGE = "no-such-page"
     WRONG_HOST = "wrong-host"
     WRONG_METHOD = "wrong-method"
@@ -59,6 +60,7 @@ STATUS: Final[dict[AlertKind, int]] = {
     AlertKind.SUSPECT_ORIGINALS: 409,
     AlertKind.INCOMPLETE: 503,
     AlertKind.UNSAFE_URL: 502,
+    AlertKind.TOO_FAR: 502,
     AlertKind.NO_SUCH_PAGE: 404,
     AlertKind.WRONG_HOST: 421,
     AlertKind.WRONG_METHOD: 405,
@@ -78,6 +80,7 @@ TITLE: Final[dict[AlertKind, str]] = {
     AlertKind.SUSPECT_ORIGINALS: "Two or more Archives claim to hold the original",
     AlertKind.INCOMPLETE: "Not every Archive has answered",
     AlertKind.UNSAFE_URL: "The Archive gave an address that is not safe to follow",
+    AlertKind.TOO_FAR: "The item leads on too far",
     AlertKind.NO_SUCH_PAGE: "There is no such page",
     AlertKind.WRONG_HOST: "This resolver does not answer under that name",
     AlertKind.WRONG_METHOD: "Persistent URLs are only read",
@@ -98,6 +101,8 @@ _SENTENCE: Final[dict[AlertKind, str]] = {
     AlertKind.INCOMPLETE: "Not all Archives could be asked, and those that were do not offer the item. Please "
     "try again.",
     AlertKind.UNSAFE_URL: "An Archive offers the item at a URL to which this resolver sends nobody.",
+    AlertKind.TOO_FAR: "The item led from one to the next, for as many rounds as this resolver makes for a reader, and "
+    "the last one led on still.",
     AlertKind.NO_SUCH_PAGE: "There is nothing under this path.",
     AlertKind.WRONG_HOST: "The request names another host than this resolver's.",
     AlertKind.WRONG_METHOD: "Only GET and HEAD are answered here.",
@@ -118,6 +123,7 @@ _INVESTIGATED: Final = frozenset(
         AlertKind.DELETED,
         AlertKind.INCOMPLETE,
         AlertKind.UNSAFE_URL,
+        AlertKind.TOO_FAR,
     }
 )
 """Kinds that an administrator can look into."""
@@ -154,6 +160,11 @@ class Coverage:
         """How many have answered, including those that do not know the item."""
         return self.queried - len(self.silent)
 
+    def as_dict(self, say: Say) -> dict[str, object]:
+        """The same for programs."""
+        silent = [{"service_ibi": ibi, "why": say(why.problem, why.details)} for ibi, why in self.silent]
+        return {"asked": self.queried, "answered": self.answered, "silent": silent}
+
 
 @dataclass(frozen=True, slots=True)
 class Alert:
@@ -162,7 +173,8 @@ class Alert:
     `url` is the persistent URL as received; `ibi` the item asked for; `archives` the service IBIs of those whom the
     alert is about (the claimants, the Archive that removed the item); `timestamp` the moment of removal; `alternates`
     pairs of language and persistent URL; `problem` the fault of a URL that is none; `proposals` URLs to try instead;
-    `known` whether the item was found, though not what the URL asks of it; `first` the one of the claimants that showed
+    `known` whether the item was found, though not what the URL asks of it; `leads_to` the name of the edition or
+    related item to which it leads, and which was not found; `first` the one of the claimants that showed
     the original first; `contact` the administrator's mail address; `elsewhere` what another resolver said;
     `wait` the seconds after which another try makes sense, where the kind alone does not say it; `suggestions` what may
     help; `statements` what each Archive answered.
@@ -178,6 +190,7 @@ class Alert:
     problem: ParseError | None = None
     proposals: tuple[str, ...] = ()
     known: bool = False
+    leads_to: str = ""
     first: str = ""
     contact: str = ""
     elsewhere: str = ""
@@ -209,6 +222,8 @@ class Alert:
     def sentences(self, say: Say) -> list[str]:
         """What a person should know, a sentence each."""
         lines = [self.detail(say)]
+        if self.leads_to:
+            lines.append(self.leading(say))
         if self.archives:
             lines.append(say("It is about: {archives}", {"archives": ", ".join(self.archives)}))
         if self.first:
@@ -226,6 +241,14 @@ class Alert:
         if self.contact and self.investigated:
             lines.append(say("Please tell {contact} about it", {"contact": self.contact}))
         return lines
+
+    def leading(self, say: Say) -> str:
+        """Where the item leads, in a sentence; "" where that is not to be told."""
+        if not self.leads_to:
+            return ""
+        if self.kind is AlertKind.TOO_FAR:
+            return say("The next one to be asked for would be {name}", {"name": self.leads_to})
+        return say("It leads to {name}, which no Archive that has answered knows", {"name": self.leads_to})
 
     def _silence(self, say: Say) -> list[str]:
         """How complete the answer is, and why some were silent."""
@@ -267,6 +290,7 @@ class Alert:
             "timestamp": self.timestamp,
             "alternates": dict(self.alternates),
             "proposals": list(self.proposals),
+            "leads_to": self.leads_to,
             "first": self.first,
             "contact": self.contact,
             "elsewhere": self.elsewhere,
@@ -279,14 +303,7 @@ class Alert:
                 "caret": self.problem.caret(),
             }
         if self.coverage is not None:
-            body["archives"] = {
-                "asked": self.coverage.queried,
-                "answered": self.coverage.answered,
-                "silent": [
-                    {"service_ibi": ibi, "why": say(why.problem, why.details)}
-                    for ibi, why in self.coverage.silent
-                ],
-            }
+            body["archives"] = self.coverage.as_dict(say)
         for more in (self.statements, self.suggestions):
             body |= more.as_dict(say) if more is not None else {}
         letter = self.suggestions.letter(self.title(say), say) if self.suggestions is not None else ""

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 from urllib.parse import urlencode
 
 from ibi.accounts.tokens import Scope
-from ibi.api.fields import LEFT, Fields, field, given, number_field
+from ibi.api.fields import UNSET, Fields, field, given, number_field
 from ibi.api.operations import Operation
 from ibi.api.routes import COUNT, ROOT, TEXT, TRUTH, list_of, record
 from ibi.errors import IbiError
@@ -34,22 +34,22 @@ _VERIFYING: Final = threading.Semaphore(1)
 class PositionFields(Fields, frozen=True):
     """Where a list goes on."""
 
-    before: Annotated[int, number_field("only what is older than this entry", None, 1, _LAST)] = LEFT
-    at: Annotated[int, number_field("where `next` leads to", None, 1, _LAST)] = LEFT
+    before: Annotated[int, number_field("only what is older than this entry", None, 1, _LAST)] = UNSET
+    at: Annotated[int, number_field("where `next` leads to", None, 1, _LAST)] = UNSET
 
 
 class LogFields(PositionFields, frozen=True):
     """Which entries are listed."""
 
-    what: Annotated[str, field("only these, such as original or alert", "--what WHAT", longest=100)] = LEFT
-    ibi: Annotated[str, field("only those about this item or this Archive", "--ibi IBI", longest=512)] = LEFT
-    limit: Annotated[int, number_field("at most so many; without it, 50", None, 1, MOST_ENTRIES)] = LEFT
+    what: Annotated[str, field("only these, such as original or alert", "--what WHAT", longest=100)] = UNSET
+    ibi: Annotated[str, field("only those about this item or this Archive", "--ibi IBI", longest=512)] = UNSET
+    limit: Annotated[int, number_field("at most so many; without it, 50", None, 1, MOST_ENTRIES)] = UNSET
 
 
 class VerifyFields(Fields, frozen=True):
     """What the log must go on from."""
 
-    since: Annotated[str, field("what `log show --head` printed once", "--since NUMBER:HASH", 100)] = LEFT
+    since: Annotated[str, field("what `log show --head` printed once", "--since NUMBER:HASH", 100)] = UNSET
 
 
 def log(context: ResolverContext, fields: LogFields) -> dict[str, Any]:
@@ -80,7 +80,7 @@ def _page(
 
 def verify(context: ResolverContext, fields: VerifyFields) -> dict[str, Any]:
     """Look whether every entry is as it was written. Raises ParseError, SetupError, Refusal (429)."""
-    anchor = Anchor.parse(fields.since) if fields.since is not LEFT else None
+    anchor = Anchor.parse(fields.since) if fields.since is not UNSET else None
     if not _VERIFYING.acquire(blocking=False):
         raise Refusal(429, IbiError("the log is being verified just now"), ("retry-after", "10"))
     try:

@@ -13,6 +13,8 @@ from ibi.identifier.forms import parse_ibi
 from ibi.resolver.members.registrar import application_facts, archive_facts
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from ibi.resolver.model.archive import RegisteredArchive
     from ibi.resolver.operations.context import ResolverContext
 
@@ -63,36 +65,40 @@ def register(context: ResolverContext, fields: RegisterFields) -> dict[str, Any]
     """Register an Archive; its key is in the result, if it was made here. Raises ParseError, SetupError."""
     service = parse_ibi(fields.ibi)
     key = context.registrar.register(
-        service, fields.key or None, fields.url_hosts, fields.mail, fields.name, by=context.who
-    )
+        service, fields.key or None, fields.url_hosts, fields.mail, fields.name, by=context.who,
+        check=_unchanged(context, lambda: listed(context, StateFields())),
+    )  # fmt: skip
     return {"service_ibi": str(service)} | ({} if fields.key else {"key": key})
 
 
 def forget(context: ResolverContext, fields: ArchiveFields) -> None:
     """Forget an Archive, included or not. Raises ParseError, SetupError."""
-    context.registrar.unregister(parse_ibi(fields.ibi), context.who)
+    context.registrar.unregister(parse_ibi(fields.ibi), context.who, _same_archive(context, fields))
 
 
 def approve(context: ResolverContext, fields: ArchiveFields) -> dict[str, Any]:
     """Register an Archive that has applied. Raises ParseError, SetupError."""
-    context.registrar.approve(parse_ibi(fields.ibi), context.who)
+    context.registrar.approve(parse_ibi(fields.ibi), context.who, _same_archive(context, fields))
     return one(context, fields)
 
 
 def refuse(context: ResolverContext, fields: ArchiveFields) -> None:
     """Forget an application. Raises ParseError, SetupError."""
-    context.registrar.refuse(parse_ibi(fields.ibi), context.who)
+    context.registrar.refuse(parse_ibi(fields.ibi), context.who, _same_archive(context, fields))
 
 
 def rotate(context: ResolverContext, fields: ArchiveFields) -> dict[str, Any]:
     """Give an Archive a new key, which is in the result. Raises NotHeld, ParseError, SetupError."""
     service = parse_ibi(fields.ibi)
-    return {"service_ibi": str(service), "key": context.registrar.rotate(service, context.who)}
+    return {
+        "service_ibi": str(service),
+        "key": context.registrar.rotate(service, context.who, _same_archive(context, fields)),
+    }
 
 
 def allow_move(context: ResolverContext, fields: ArchiveFields) -> dict[str, Any]:
     """Let an Archive move once, whatever its old address says. Raises NotHeld, ParseError, SetupError."""
-    context.registrar.allow_move(parse_ibi(fields.ibi), context.who)
+    context.registrar.allow_move(parse_ibi(fields.ibi), context.who, _same_archive(context, fields))
     return one(context, fields)
 
 
@@ -103,6 +109,20 @@ def archives(context: ResolverContext, _fields: NoFields) -> dict[str, Any]:
     facts = status.as_dict(lambda text, values: context.say(IbiError(text, **values)))
     included = [known.get(each["service_ibi"], {}) | each for each in facts["members"]]
     return {"moment": facts["moment"], "archives": included}
+
+
+def _same_archive(context: ResolverContext, fields: ArchiveFields) -> Callable[[], None]:
+    return _unchanged(context, lambda: one(context, fields))
+
+
+def _unchanged(context: ResolverContext, present: Callable[[], Any]) -> Callable[[], None]:
+    """Make the check that something is still as it was seen, for the transaction of its change."""
+
+    def check() -> None:
+        if context.if_match:  # else the registry need not be read
+            context.check_match(present())
+
+    return check
 
 
 def registration_facts(archive: RegisteredArchive) -> dict[str, Any]:

@@ -6,7 +6,7 @@ from dataclasses import fields as fields_of
 from typing import TYPE_CHECKING, Annotated, Any, Final, Literal
 
 from ibi.accounts.tokens import Scope
-from ibi.api.fields import LEFT, Fields, NoFields, field, given, number_field
+from ibi.api.fields import UNSET, Fields, NoFields, field, given, number_field
 from ibi.api.operations import Operation
 from ibi.api.routes import TEXT, list_of, record
 from ibi.errors import BadField
@@ -32,59 +32,67 @@ def _number(name: str, text: str) -> msgspec.Meta:
 class SettingsFields(Fields, frozen=True):
     """What can be changed; what is not given stays as it is."""
 
-    policy: Annotated[Literal["hardened", "strict"], field("How answers are judged")] = LEFT
+    policy: Annotated[Literal["hardened", "strict"], field("How answers are judged")] = UNSET
     registration: Annotated[Literal["closed", "form"], field("Whether Archives may apply at /-/register")] = (
-        LEFT
+        UNSET
     )
     connect_seconds: Annotated[
         float, _number("connect_seconds", "Seconds that a connection to an Archive may take")
-    ] = LEFT
+    ] = UNSET
     archive_seconds: Annotated[
         float, _number("archive_seconds", "Seconds that the whole answer of an Archive may take")
-    ] = LEFT
-    overall_seconds: Annotated[float, _number("overall_seconds", "Seconds that a resolution may take")] = LEFT
+    ] = UNSET
+    overall_seconds: Annotated[float, _number("overall_seconds", "Seconds that a resolution may take")] = (
+        UNSET
+    )
     hedge_seconds: Annotated[
         float,
-        _number("hedge_seconds", "Seconds that likely holders are waited for before everybody is asked"),
-    ] = LEFT
+        _number("hedge_seconds", "Seconds to wait for likely holders before all other Archives are asked"),
+    ] = UNSET
     grace_seconds: Annotated[
         float,
         _number(
             "grace_seconds",
-            "Seconds that the known holder of an original is waited for when another one was faster",
+            "Seconds to wait for the known holder of an original when another Archive was faster",
         ),
-    ] = LEFT
+    ] = UNSET
     stale_after_seconds: Annotated[
         float,
-        _number("stale_after_seconds", "Seconds after which an older answer of a silent Archive is used"),
-    ] = LEFT
+        _number(
+            "stale_after_seconds", "Seconds to wait for a silent Archive before an older answer of it is used"
+        ),
+    ] = UNSET
     stale_seconds: Annotated[
         int,
-        _number("stale_seconds", "Seconds for which such an older answer may be used; 0: never"),
-    ] = LEFT
+        _number(
+            "stale_seconds", "Seconds after its expiry for which such an older answer may be used; 0: never"
+        ),
+    ] = UNSET
     negative_seconds: Annotated[
         int,
         _number(
             "negative_seconds",
-            "Seconds for which it is remembered that nobody holds an item; 0: not at all",
+            "Seconds for which it is kept that no Archive holds an item; 0: not at all",
         ),
-    ] = LEFT
+    ] = UNSET
     original_days: Annotated[
         int,
         _number(
             "original_days",
-            "Days for which an Archive that is excluded keeps the originals that it is known for",
+            "Days after its exclusion for which an Archive stays the known holder of its originals",
         ),
-    ] = LEFT
+    ] = UNSET
     request_rate: Annotated[
         float,
         _number(
             "request_rate",
-            "Resolutions a second for which one reader may have Archives asked; 0: nobody is limited",
+            "Resolutions a second that may ask Archives for one reader; 0: no limit",
         ),
-    ] = LEFT
-    request_burst: Annotated[int, _number("request_burst", "How many of them at once")] = LEFT
-    admin: Annotated[str, field("Mail address of whoever runs this resolver", longest=254)] = LEFT
+    ] = UNSET
+    request_burst: Annotated[
+        int, _number("request_burst", "How many such resolutions for one reader at once")
+    ] = UNSET
+    admin: Annotated[str, field("Mail address of the administrator of this resolver", longest=254)] = UNSET
 
 
 def show(context: ResolverContext, _fields: NoFields) -> dict[str, Any]:
@@ -93,11 +101,14 @@ def show(context: ResolverContext, _fields: NoFields) -> dict[str, Any]:
 
 
 def change(context: ResolverContext, fields: SettingsFields) -> dict[str, Any]:
-    """Change settings: all that are given, or none. Raises BadField, SetupError."""
+    """Change settings: all that are given, or none. Raises BadField, SetupError, Conflict."""
     changes = given(fields)
     if not changes:
         raise BadField("nothing to change was given")
-    found = change_settings(context.data, changes, COMMAND_SETTINGS, context.evidence, context.who)
+    found = change_settings(
+        context.data, changes, COMMAND_SETTINGS, context.evidence, context.who,
+        check=lambda before: context.check_match({"settings": facts_of(before)}),
+    )  # fmt: skip
     notes = [context.say(note) for note in found.notes]
     return {"settings": facts_of(found.settings), "changed": list(found.changed), "notes": notes}
 

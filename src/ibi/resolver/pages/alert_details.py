@@ -46,14 +46,17 @@ WAYS: Final = {
 _RESOLVED: Final = frozenset(
     {
         *(AlertKind.NOT_FOUND, AlertKind.DELETED, AlertKind.NO_TRANSLATION, AlertKind.NO_ORIGINAL),
-        *(AlertKind.SUSPECT_ORIGINALS, AlertKind.INCOMPLETE, AlertKind.UNSAFE_URL),
+        *(AlertKind.SUSPECT_ORIGINALS, AlertKind.INCOMPLETE, AlertKind.UNSAFE_URL, AlertKind.TOO_FAR),
     }
 )
 """Alerts that came from resolving."""
 _MISSING: Final = frozenset({AlertKind.NOT_FOUND, AlertKind.INCOMPLETE})
 _LATER: Final = frozenset({AlertKind.INCOMPLETE, AlertKind.BUSY, AlertKind.TOO_MANY})
 _OF_ARCHIVES: Final = frozenset(
-    {AlertKind.DELETED, AlertKind.NO_TRANSLATION, AlertKind.UNSAFE_URL, AlertKind.NO_ORIGINAL}
+    {
+        *(AlertKind.DELETED, AlertKind.NO_TRANSLATION, AlertKind.UNSAFE_URL, AlertKind.NO_ORIGINAL),
+        AlertKind.TOO_FAR,
+    }
 )
 """Alerts that the administrator of an Archive can put right, rather than that of the resolver."""
 _TOMORROW: Final = 86_400  # seconds

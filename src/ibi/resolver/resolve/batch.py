@@ -1,4 +1,4 @@
-"""What is known of queries that are in flight: those of one round, and those with the same question."""
+"""Queries: one to each Archive, and many to which the same is asked at the same moment."""
 
 from __future__ import annotations
 
@@ -52,8 +52,9 @@ class QueryBatch(Struct, eq=False):
 class Query(Struct, eq=False):
     """One query to one Archive, at `path`.
 
-    `others`: who else waits for its response. `for_all_at`: when an answer came that may be given to every reader (time
-    of the loop), and whether it `holds` anything.
+    The rest is written by `Collapsing` alone. `others`: who else waits for its response. `for_all_at`: when an answer
+    came that may be given to every reader (time of the loop); `holds`: whether it says something, and so lies in the
+    answer cache ("nothing known" is kept here only).
     """
 
     archive: Archive
@@ -62,33 +63,3 @@ class Query(Struct, eq=False):
     others: list[tuple[Archive, QueryBatch]] | None = None
     for_all_at: float | None = None
     holds: bool = False
-
-
-class QueriesUnderWay(Struct, eq=False):
-    """What is asked for one reader, while any of it is in flight.
-
-    `sent`: the last query to each Archive, unless it failed or its answer may not be used again; `batches`: how many
-    have queries in flight (one number for a batch: to count each of its hundred queries would cost time).
-    """
-
-    sent: dict[str, Query] = {}
-    batches: int = 0
-
-
-class QuestionUnderWay(Struct, eq=False):
-    """The same for all readers; `readers`: those of each, by the text of their queries.
-
-    `sent` is None until a second reader asks: a single one needs no copy of its own queries.
-    """
-
-    readers: dict[str, QueriesUnderWay] = {}
-    sent: dict[str, Query] | None = None
-    batches: int = 0
-
-    def seen_by(self, text: str) -> dict[str, Query]:
-        """The queries that one with this text may join, by Archive; rather those for the same reader."""
-        own = self.readers.get(text)
-        if self.sent is None:
-            (own,) = self.readers.values()
-            return own.sent
-        return self.sent if own is None else {**self.sent, **own.sent}

@@ -6,9 +6,11 @@ a row, or a request for a pause, has the resolver ask a question of its own (`pr
 
 An answer in the name of another Archive is followed by a question of the resolver's own, too (T08).
 
-Nothing here says whether an Archive holds an item: one that sleeps was not asked, so it may, and no reader is told that
-an item is nowhere. There is one exception: where another Archive answers at its address (`WrongArchive`), readers are
-told so without it, since what is said at that address would not be believed (T08).
+An Archive that sleeps was not asked, so it may hold the item: while one sleeps, no reader is told that no Archive holds
+it. There is one exception: an Archive at whose address another one answers (`WrongArchive`) is left out of account,
+since no answer from that address would be believed (T08). Readers are then told so if no other Archive holds the item.
+For the same reason, only an answer to a question of the resolver's own closes that circuit.
+
 Where most Archives sleep, the fault is more likely at our own end, as a line that was down for a minute; then each is
 tried again every second, so that all are back as soon as it is mended.
 """
@@ -55,6 +57,11 @@ class Circuit:
     probed_at: float = 0.0
     probed: bool = False  # a question of our own is under way
 
+    @property
+    def is_another(self) -> bool:
+        """Whether it is known that another Archive answers in its place."""
+        return self.opened > 0 and isinstance(self.why, WrongArchive)
+
 
 class CircuitBreakers:
     """The Archives that failed since they were last heard. `now` is always in seconds that never go back."""
@@ -93,10 +100,16 @@ class CircuitBreakers:
         return troubled is not None and troubled.opened > 0
 
     def heard(self, name: str, now: float) -> None:
-        """It answered: whatever was held against it is forgotten."""
+        """It answered a reader: whatever was held against it is forgotten, unless it is another Archive."""
         self.heard_at[name] = now
-        if self.troubled:
-            self.troubled.pop(name, None)
+        troubled = self.troubled.get(name)
+        if troubled is not None and not troubled.is_another:
+            del self.troubled[name]
+
+    def recovered(self, name: str, now: float) -> None:
+        """It has proved to be there: whatever was held against it is forgotten."""
+        self.heard_at[name] = now
+        self.troubled.pop(name, None)
 
     def failed(self, name: str, now: float, why: IbiError | None = None) -> bool:
         """A reader's question got no answer. Return whether to ask one of our own now, and report what comes of it.
@@ -106,6 +119,8 @@ class CircuitBreakers:
         if isinstance(why, QueryRefused):
             return False
         troubled = self.troubled.setdefault(name, Circuit())
+        if troubled.is_another:
+            return False
         troubled.failures += 1
         troubled.why = why or troubled.why
         if isinstance(why, PeerUnreachable | ForbiddenAddress):
@@ -127,7 +142,7 @@ class CircuitBreakers:
 
     def probe_failed(self, name: str, began: float, now: float, why: IbiError | None) -> None:
         """Our own question, sent at `began`, got no answer; None: it could not be sent, which proves nothing."""
-        if isinstance(why, WrongArchive):  # and what it answers readers meanwhile makes no difference
+        if isinstance(why, WrongArchive):  # an answer that a reader has got meanwhile would prove nothing
             replaced = self.troubled.setdefault(name, Circuit())
             replaced.why = why
             self._open(replaced, now)

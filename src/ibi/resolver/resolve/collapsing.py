@@ -1,5 +1,10 @@
 """Collapsed forwarding: a question that is under way is joined and not sent again (note 1, threats T20, T29).
 
+    joinable      which queries could be joined, by Archive
+    join          wait for the response to one of them, where that is allowed
+    enter         what has to be sent after all can be joined from now on
+    heard         the response has come: give it to all that have joined
+
 A query is joined, in place of sending one to the same Archive,
 
     by the same reader     the text of a query, which holds the addresses of its reader, is then the same
@@ -15,9 +20,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+from msgspec import Struct
+
 from ibi.errors import PeerError, PeerGarbled
 from ibi.resolver.model.archive import NOT_KNOWN, ArchiveResponse
-from ibi.resolver.resolve.batch import QueriesUnderWay, QuestionUnderWay
 from ibi.resolver.resolve.policy import MOST_LIKELY
 
 if TYPE_CHECKING:
@@ -41,113 +47,162 @@ MOST_NOT_SHARED: Final = 10_000
 _MOMENT = 0.1
 
 
+class _Reader(Struct, eq=False):
+    """What one reader asks, while any of it is in flight.
+
+    `queries`: the last one to each Archive, unless it failed or its answer may not be used again; `batches`: how many
+    have queries in flight (one number for a batch: to count each of its hundred queries would cost time).
+    """
+
+    queries: dict[str, Query] = {}
+    batches: int = 0
+
+
+class _Question(Struct, eq=False):
+    """A question under way, by the text of the queries of each reader.
+
+    `queries`, of all readers, is None until a second one asks: a single one needs no copy of its own.
+    """
+
+    readers: dict[str, _Reader] = {}
+    queries: dict[str, Query] | None = None
+
+
 class Collapsing:
     """The questions under way in one process. `now` is a time of its event loop."""
 
     def __init__(self, cache: AnswerCache) -> None:
         self._cache = cache
-        self.under_way: dict[str, QuestionUnderWay] = {}
+        self.under_way: dict[str, _Question] = {}
         """By question (`rows.question`)."""
-        self.reusable: dict[str, bool] = {}
+        self._reusable: dict[str, bool] = {}
         """Whether an Archive has ever given an answer that may be reused; absent until it has given any."""
         self._not_shared: dict[tuple[str, str], float] = {}
 
     def forget(self, included: Collection[str]) -> None:
         """Forget what is known of Archives that are not among these."""
-        self.reusable = {name: known for name, known in self.reusable.items() if name in included}
+        self._reusable = {name: known for name, known in self._reusable.items() if name in included}
+
+    def joinable(self, batch: QueryBatch) -> dict[str, Query]:
+        """The queries that a batch could join, by Archive; those for the same reader come first.
+
+        Its question is under way.
+        """
+        question = self.under_way[batch.question]
+        own = question.readers.get(batch.text)
+        if question.queries is None:
+            (own,) = question.readers.values()
+            return own.queries
+        return question.queries if own is None else {**question.queries, **own.queries}
+
+    def covers(self, archives: Sequence[Archive], batch: QueryBatch) -> bool:
+        """Whether nearly all of these need not be asked, since others ask the question of this batch already."""
+        if batch.question not in self.under_way:
+            return False
+        joined, now, joinable = 0, batch.deadline.now(), self.joinable(batch)
+        for archive in archives:
+            query = joinable.get(archive.service)
+            # An answer that holds something lies in the cache by now.
+            joined += query is not None and (query.holds or self._may_join(archive, batch, query, now))
+        # A round may ask as few as MOST_LIKELY without waiting for its turn; and most of it must be joined.
+        left = len(archives) - joined
+        return left <= MOST_LIKELY and left < joined
+
+    def join(self, archive: Archive, batch: QueryBatch, query: Query) -> bool:
+        """Have a batch get the response to a query that was sent already, now or later; False if it may not."""
+        if not self._may_join(archive, batch, query, batch.deadline.now()):
+            return False
+        if query.for_all_at is not None:
+            batch.deliver(ArchiveResponse(archive, NOT_KNOWN, None, batch.deadline.begun, "cache"))
+            return True
+        if query.others is None:
+            query.others = []
+        query.others.append((archive, batch))
+        return True
 
     def enter(self, batch: QueryBatch, queries: Sequence[Query]) -> None:
         """Let others join these queries of a batch, which are in flight from now on."""
         question = self.under_way.get(batch.question)
         if question is None:
-            question = self.under_way[batch.question] = QuestionUnderWay()
+            question = self.under_way[batch.question] = _Question()
         reader = question.readers.get(batch.text)
         if reader is None:
-            if question.sent is None and question.readers:
-                question.sent = {**question.seen_by(batch.text)}
-            reader = question.readers[batch.text] = QueriesUnderWay()
+            if question.queries is None and question.readers:
+                question.queries = {**self.joinable(batch)}
+            reader = question.readers[batch.text] = _Reader()
         sent = {query.archive.service: query for query in queries}
-        reader.sent.update(sent)
-        if question.sent is not None:
-            question.sent.update(sent)
+        reader.queries.update(sent)
+        if question.queries is not None:
+            question.queries.update(sent)
         if not batch.is_under_way:
             batch.is_under_way = True
-            question.batches += 1
             reader.batches += 1
 
-    def leave(self, batch: QueryBatch) -> None:
-        """Take a batch out: none of its queries is in flight any more. With the last batch, all is forgotten."""
-        question = self.under_way[batch.question]
-        reader = question.readers[batch.text]
-        batch.is_under_way = False
-        question.batches -= 1
-        reader.batches -= 1
-        if not reader.batches:
-            del question.readers[batch.text]
-        if not question.batches:
-            del self.under_way[batch.question]
+    def heard(self, query: Query, response: ArchiveResponse, *, is_for_all: bool) -> None:
+        """A query is no longer in flight: give its response to all that have joined it.
 
-    def drop(self, query: Query) -> None:
+        `is_for_all`: whether it is an answer that may be given to every reader.
+        """
+        batch, answer = query.batch, response.answer
+        holds = answer is not None and bool(answer.pairs)
+        if holds:
+            service = query.archive.service
+            self._reusable[service] = is_for_all or self._reusable.get(service, False)
+        if not batch.share:
+            return
+        if not batch.in_flight and batch.is_under_way:
+            batch.is_under_way = False
+            question = self.under_way[batch.question]
+            reader = question.readers[batch.text]
+            reader.batches -= 1
+            if not reader.batches:
+                del question.readers[batch.text]
+            if not question.readers:
+                del self.under_way[batch.question]
+        if is_for_all:
+            query.for_all_at, query.holds = response.at, holds
+        elif batch.question in self.under_way:
+            self._drop(query)
+        if query.others is not None:
+            self._share(query, response)
+
+    def _drop(self, query: Query) -> None:
         """Let others join a query no longer: it failed, or its answer is for one reader."""
-        batch = query.batch
-        question = self.under_way[batch.question]
-        reader = question.readers.get(batch.text)
-        for sent in (question.sent, None if reader is None else reader.sent):
-            if sent is not None and sent.get(query.archive.service) is query:
-                del sent[query.archive.service]
+        question = self.under_way[query.batch.question]
+        reader = question.readers.get(query.batch.text)
+        for queries in (question.queries, None if reader is None else reader.queries):
+            if queries is not None and queries.get(query.archive.service) is query:
+                del queries[query.archive.service]
 
-    def covers(self, archives: Sequence[Archive], batch: QueryBatch) -> bool:
-        """Whether nearly all of these need not be asked, since others ask the question of this batch already."""
-        joined, now, shared = 0, batch.deadline.now(), self.under_way[batch.question].seen_by(batch.text)
-        for archive in archives:
-            sent = shared.get(archive.service)
-            # An answer that holds something lies in the cache by now.
-            joined += sent is not None and (sent.holds or self._may_join(archive, batch, sent, now))
-        # So few are left as a round may ask without waiting for its turn, and fewer than are joined.
-        left = len(archives) - joined
-        return left <= MOST_LIKELY and left < joined
-
-    def join(self, archive: Archive, batch: QueryBatch, sent: Query) -> bool:
-        """Have a batch get the response to a query that was sent already, now or later; False if it may not."""
-        if not self._may_join(archive, batch, sent, batch.deadline.now()):
-            return False
-        if sent.for_all_at is not None:
-            batch.deliver(ArchiveResponse(archive, NOT_KNOWN, None, batch.deadline.begun, "cache"))
-            return True
-        if sent.others is None:
-            sent.others = []
-        sent.others.append((archive, batch))
-        return True
-
-    def _may_join(self, archive: Archive, batch: QueryBatch, sent: Query, now: float) -> bool:
+    def _may_join(self, archive: Archive, batch: QueryBatch, query: Query, now: float) -> bool:
         """Whether the reader of a batch may get the response to an earlier query, in time and not out of date."""
-        service, since = sent.archive.service, sent.batch.snapshot
-        if sent.archive.address != archive.address:
+        service, since = query.archive.service, query.batch.snapshot
+        if query.archive.address != archive.address:
             return False
-        if batch.text != sent.batch.text and (
-            batch.ask_again is None or not self._is_for_all(service, batch.question, now)
+        if batch.text != query.batch.text and (
+            batch.ask_again is None or not self._is_believed_for_all(service, batch.question, now)
         ):
             return False
-        if sent.for_all_at is None:
-            mine, its = batch.deadline, sent.batch.deadline
+        if query.for_all_at is None:
+            mine, its = batch.deadline, query.batch.deadline
             in_time = its.end <= mine.end + _MOMENT and its.lasts(mine.seconds / 2)
         else:
-            in_time = not sent.holds and now <= sent.for_all_at + LONGEST_HEARD
+            in_time = not query.holds and now <= query.for_all_at + LONGEST_HEARD
         return in_time and (since == batch.snapshot or self._cache.unchanged(service, since))
 
-    def _is_for_all(self, service: str, question: str, now: float) -> bool:
-        """Whether the answer of an Archive is believed to be the same for all readers."""
-        return self.reusable.get(service, True) and now >= self._not_shared.get((service, question), now)
+    def _is_believed_for_all(self, service: str, question: str, now: float) -> bool:
+        """Whether the answer of an Archive is believed to be the same for all readers, before it has come."""
+        return self._reusable.get(service, True) and now >= self._not_shared.get((service, question), now)
 
-    def share(self, sent: Query, response: ArchiveResponse) -> None:
+    def _share(self, query: Query, response: ArchiveResponse) -> None:
         """Give a response to those who wait for it; where it is not for all, other readers have to ask again."""
-        others, sent.others = sent.others or (), None
-        answer, text, error = response.answer, sent.batch.text, response.error
+        others, query.others = query.others or (), None
+        answer, text, error = response.answer, query.batch.text, response.error
         # Silence is for all; a refusal may be meant for this reader alone.
-        for_all = sent.for_all_at is not None or (
+        for_all = query.for_all_at is not None or (
             isinstance(error, PeerError) and not isinstance(error, PeerGarbled)
         )
-        source: Source = "shared" if sent.holds else response.source
+        source: Source = "shared" if query.holds else response.source
         for archive, batch in others:
             if for_all or batch.text == text:  # of its own for each: a round writes into its responses
                 batch.deliver(ArchiveResponse(archive, answer, response.error, response.at, source))

@@ -66,7 +66,7 @@ class Probes:
         service, now = archive.service, deadline.now()
         why = _failure(reply, archive if service in self._breaker.doubted else None)
         if why is None:
-            self._breaker.heard(service, now)
+            self._breaker.recovered(service, now)
         else:
             why.with_traceback(None)
             proves = not (isinstance(why, QueryNotSent) or self._was_late(deadline.begun))

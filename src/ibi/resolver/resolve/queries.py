@@ -84,9 +84,9 @@ class Queries:
         """Whether this event loop was late since a time of it, so that silence says nothing of Archives."""
         return self._lag.was_late(since)
 
-    def may_join(self, archives: Sequence[Archive], batch: QueryBatch) -> bool:
+    def covers(self, archives: Sequence[Archive], batch: QueryBatch) -> bool:
         """Whether a batch would join a query in flight to nearly all of these, so that next to nothing is sent."""
-        return batch.question in self._collapsing.under_way and self._collapsing.covers(archives, batch)
+        return self._collapsing.covers(archives, batch)
 
     def send(self, archives: Iterable[Archive], batch: QueryBatch) -> None:
         """Send a batch to these Archives and return at once; each response is delivered, now or later.
@@ -95,13 +95,13 @@ class Queries:
         for (RES-03).
         """
         outgoing: list[Query] = []
-        shared: dict[str, Query] | None = None
+        joinable: dict[str, Query] | None = None
         if batch.share and batch.question in self._collapsing.under_way:
-            shared = self._collapsing.under_way[batch.question].seen_by(batch.text)
+            joinable = self._collapsing.joinable(batch)
         all_closed, paths = not self._breaker.troubled, self._paths
-        plain = shared is None and all_closed and not batch.use_cache and batch.deadline.seconds > 0
+        plain = joinable is None and all_closed and not batch.use_cache and batch.deadline.seconds > 0
         for archive in archives:
-            if not plain and self._answered(archive, batch, shared):
+            if not plain and self._answered(archive, batch, joinable):
                 continue
             known = paths.get(archive.service)
             if known is None or known[0] is not archive:
@@ -110,10 +110,10 @@ class Queries:
         if outgoing:
             self._start(batch, outgoing)
 
-    def _answered(self, archive: Archive, batch: QueryBatch, shared: dict[str, Query] | None) -> bool:
+    def _answered(self, archive: Archive, batch: QueryBatch, joinable: dict[str, Query] | None) -> bool:
         """Whether an Archive need not or must not be asked; then its response is delivered, or will be."""
-        sent = shared.get(archive.service) if shared is not None else None
-        if batch.use_cache or (sent is not None and sent.holds):
+        query = joinable.get(archive.service) if joinable is not None else None
+        if batch.use_cache or (query is not None and query.holds):
             kept = self._cache.answer(archive.service, batch.question)
             if kept is not None and kept.fresh_until > self._now():
                 batch.deliver(
@@ -124,7 +124,7 @@ class Queries:
             error: IbiError = QueryNotSent("no time was left to ask it")
             batch.deliver(ArchiveResponse(archive, None, error, batch.deadline.begun))
             return True
-        if sent is not None and self._collapsing.join(archive, batch, sent):
+        if query is not None and self._collapsing.join(archive, batch, query):
             return True
         if not self._breaker.troubled:
             return False
@@ -221,20 +221,15 @@ class Queries:
     def _succeed(self, outgoing: Query, reply: Reply, answer: UrlList) -> None:
         batch, service = outgoing.batch, outgoing.archive.service
         now = batch.deadline.now()
-        if not answer.pairs:
-            if batch.share:  # else no other query joins this one
-                outgoing.for_all_at = now
-        elif seconds := lifetime(reply, answer):
+        seconds = lifetime(reply, answer) if answer.pairs else 0
+        if seconds:
             self._cache.put(service, batch.question, reply.body, seconds, batch.snapshot)
-            self._collapsing.reusable[service] = True
-            outgoing.holds, outgoing.for_all_at = True, now
-        else:
-            self._collapsing.reusable.setdefault(service, False)
         self._breaker.heard_at[service] = now
         if self._breaker.troubled:
             self._breaker.heard(service, now)
         batch.waits.append(now - batch.deadline.begun)
-        self._deliver(outgoing, ArchiveResponse(outgoing.archive, answer, None, now))
+        response = ArchiveResponse(outgoing.archive, answer, None, now)
+        self._deliver(outgoing, response, is_for_all=bool(seconds) or not answer.pairs)
 
     def _fail(self, outgoing: Query, error: PeerError | ParseError) -> None:
         why = failure_of(error)
@@ -249,23 +244,17 @@ class Queries:
         self._metrics.queried("garbled" if garbled else "silent", now - batch.deadline.begun)
         self._deliver(outgoing, ArchiveResponse(outgoing.archive, None, why, now))
 
-    def _deliver(self, outgoing: Query, response: ArchiveResponse) -> None:
+    def _deliver(self, outgoing: Query, response: ArchiveResponse, *, is_for_all: bool = False) -> None:
         """Take a query out of those in flight, and give its response to all that wait for it."""
         batch = outgoing.batch
         batch.in_flight -= 1
         self._in_flight -= 1
         if not batch.paced:
             self._unpaced -= 1
-        if not batch.in_flight:
-            if batch.waits:
-                self._metrics.queried("answered", *batch.waits)
-                batch.waits.clear()
-            if batch.is_under_way:
-                self._collapsing.leave(batch)
-        if batch.share and outgoing.for_all_at is None and batch.question in self._collapsing.under_way:
-            self._collapsing.drop(outgoing)
+        if not batch.in_flight and batch.waits:
+            self._metrics.queried("answered", *batch.waits)
+            batch.waits.clear()
+        batch.deliver(response)
+        self._collapsing.heard(outgoing, response, is_for_all=is_for_all)
         if self.fair_queue.queues:
             self.fair_queue.serve()
-        batch.deliver(response)
-        if outgoing.others is not None:
-            self._collapsing.share(outgoing, response)

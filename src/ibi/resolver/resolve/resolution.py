@@ -43,7 +43,10 @@ if TYPE_CHECKING:
 
 
 MAX_ROUNDS: Final = 32
-"""Rounds of one resolution (docs/threats.md); circles end earlier, when nothing new is left to ask."""
+"""Rounds of one resolution, apart from those for later editions (docs/threats.md)."""
+
+MOST_EDITIONS: Final = 256
+"""Rounds of one resolution for later editions; circles end earlier, when nothing new is left to ask."""
 
 
 class Redirect(NamedTuple):
@@ -127,6 +130,7 @@ class Resolution:
         self._back_in: int | None = None
         self._known = False
         self._fallbacks: list[tuple[Name, VerbList]] = []
+        self._editions = 0
         self.replaced: tuple[Archive, ...] = ()
         """The Archives in whose place another one has answered."""
         self.rounds = 0
@@ -222,7 +226,7 @@ class Resolution:
     def close_round(self, *, may_go_on: bool = True) -> Redirect | UrlRequest | Alert:
         """Decide on what was heard; no other response comes in this round, nor, without `may_go_on`, in another."""
         self.rounds += 1
-        may_go_on = may_go_on and self.rounds < MAX_ROUNDS
+        may_go_on = may_go_on and self.rounds - self._editions < MAX_ROUNDS and self._editions < MOST_EDITIONS
         if self.candidate is not None:
             return self.candidate
         living = [heard for heard in self._heard if _answer(heard).state is not ItemState.DELETED]
@@ -230,11 +234,12 @@ class Resolution:
         decided = self._original(living, may_go_on=may_go_on) if self.original_required else None
         if decided is not None:
             return decided
-        following = self._next(living) if may_go_on else None
-        if following is not None:
-            return following
         subjects = self._unsafe or [heard.archive for heard in living or self._heard]
-        return self._alert(self._kind(living), subjects)
+        following = self._next(living)
+        if following is None:
+            is_missing = not self._heard and self.query.ibi.canonical != self._url.ibi.canonical
+            return self._alert(self._kind(living), subjects, self.query.ibi if is_missing else None)
+        return self._ask(*following) if may_go_on else self._alert(AlertKind.TOO_FAR, subjects, following[0])
 
     def _original(
         self, living: list[ArchiveResponse], *, may_go_on: bool
@@ -261,7 +266,7 @@ class Resolution:
             for heard in living:  # the item may be asked for by its own name before an alert (note 7)
                 further = self._onward(_answer(heard))
                 if further is not None:
-                    return further
+                    return self._ask(*further)
         if offers:
             return self._alert(AlertKind.NO_ORIGINAL, [offer.archive for offer in offers])
         return None
@@ -274,8 +279,8 @@ class Resolution:
             return None
         return satisfying(archive, answer, self._relation, self._preference, self._policy.is_safe)
 
-    def _next(self, living: list[ArchiveResponse]) -> UrlRequest | None:
-        """The next request: what an answer leads to, else an item in the language it has (RES-09, AMB-46)."""
+    def _next(self, living: list[ArchiveResponse]) -> tuple[Name, VerbList] | None:
+        """What to ask for next: what an answer leads to, else an item in the language it has (RES-09, AMB-46)."""
         fewer = without_bare_translation(self._relation)
         if living and fewer is not None:
             self._fallbacks.append((self.query.ibi, VerbList.of(fewer, file_list=self._url.file_list)))
@@ -287,18 +292,20 @@ class Resolution:
             name, verbs = self._fallbacks.pop()
             if (name.canonical, verbs.verbs) not in self._queried:
                 self._queried.add((name.canonical, verbs.verbs))
-                return self._ask(name, verbs)
+                return name, verbs
         return None
 
-    def _onward(self, answer: UrlList) -> UrlRequest | None:
-        """The most promising request that an answer leads to and that was not made yet."""
+    def _onward(self, answer: UrlList) -> tuple[Name, VerbList] | None:
+        """The most promising thing that an answer leads to and that was not asked for yet."""
         file_list = self._url.file_list
         for forms, verbs in next_requests(answer, self._relation, self._preference, file_list=file_list):
             if not any((name, verbs.verbs) in self._queried for name in forms.canonicals):
                 if answer.forms is not None:  # its other name is not asked again (threat T09)
                     self._note_queried(answer.forms, self.query.verbs)
                 self._note_queried(forms, verbs)
-                return self._ask(forms.main, verbs)
+                is_edition = StepKind.LAST_EDITION in self._relation.kinds[:1] and verbs == self.query.verbs
+                self._editions += is_edition
+                return forms.main, verbs
         return None
 
     def _note_queried(self, forms: IBIForms, verbs: VerbList) -> None:
@@ -348,7 +355,7 @@ class Resolution:
             return AlertKind.NO_TRANSLATION
         return AlertKind.DELETED if self._heard and not living else AlertKind.NOT_FOUND
 
-    def _alert(self, kind: AlertKind, archives: list[Archive]) -> Alert:
+    def _alert(self, kind: AlertKind, archives: list[Archive], leads_to: Name | None = None) -> Alert:
         coverage = self._coverage()
         cause = kind  # what it would be if all had answered
         # The known holder may say that the item was removed, however many Archives are silent (note 6).
@@ -370,6 +377,7 @@ class Resolution:
             alternates=tuple(sorted(others.items())) if cause is AlertKind.NO_TRANSLATION else (),
             proposals=tuple(others.values()) if cause is AlertKind.NOT_FOUND else (),
             known=self._known,
+            leads_to="" if leads_to is None else str(leads_to),
             wait=self._back_in if kind is AlertKind.INCOMPLETE else None,
         )
 

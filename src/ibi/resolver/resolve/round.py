@@ -23,7 +23,7 @@ from functools import partial
 from math import inf
 from typing import TYPE_CHECKING, Final, Literal, NamedTuple
 
-from ibi.errors import PeerSilent
+from ibi.errors import PeerSilent, QueryNotSent
 from ibi.http.client import Deadline, target_part, too_large, too_many
 from ibi.resolver.cache.rows import question
 from ibi.resolver.model.archive import ArchiveResponse
@@ -173,7 +173,9 @@ class Round:
 
     def hurry(self) -> None:
         """Wait for the known holder of the original for `grace` seconds more, and for no other Archive."""
-        self._hurry_at = min(self._hurry_at, self._clock() + self._times.grace)
+        self._hurry_at = min(self._hurry_at, self._clock() + self._times.grace, self._terms.deadline)
+        if self._phase != "all":
+            self._until = inf
 
     def _is_over(self) -> bool:
         """Whether no regular Archive is left to be heard, or waited for."""
@@ -200,7 +202,7 @@ class Round:
             return
         self._phase, self._until = "queued", self._terms.deadline
         members = self._members()
-        if self._terms.reuse and self._queries.may_join(members.regular, self._batch(paced=True)):
+        if self._terms.reuse and self._queries.covers(members.regular, self._batch(paced=True)):
             self._ask_all()  # to join others costs no Archive anything
             return
         size = len(members.regular) + len(members.probationary)
@@ -212,6 +214,8 @@ class Round:
 
     def _ask_all(self) -> None:
         """Query every Archive that was not among the first; called by the fair queue, perhaps later."""
+        if self._hurry_at < inf:
+            return
         if self._queued and self._terms.deadline - self._clock() < self._times.per_archive / 2:
             self.refused = True  # its turn came too late: no Archive is asked without enough time to answer
             self._wake_reader()
@@ -290,7 +294,7 @@ class Round:
     def _put(self, response: ArchiveResponse) -> None:
         """Put a response into the inbox; wake its reader once for all that come in one turn of the loop."""
         service, waiting = response.archive.service, self._waiting
-        if response.source == "cache":
+        if response.source in {"cache", "breaker"} or isinstance(response.error, QueryNotSent):
             self.sent -= 1
         if waiting.pop(service, None) is not None:
             self._inbox.append(response)
@@ -299,8 +303,8 @@ class Round:
         elif self._probationary.pop(service, None) is not None:
             if response.source == "breaker":  # an open circuit of a probationary Archive counts neither way
                 self.queried.remove(response.archive)
-                return
-            self._probationary_inbox.append(response)
+            else:
+                self._probationary_inbox.append(response)
         if self._wake is not None:
             self._wake_reader()
 

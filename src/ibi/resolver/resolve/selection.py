@@ -76,15 +76,20 @@ def next_requests(
     """What to ask next when an answer lacks the wanted URL, the most promising first (RES-09, AMB-53).
 
     The IBI at the end of the longest leading part of the relation that the answer knows, with the verbs that are
-    left; then the next edition, with all verbs, where the last edition of this very item is the first thing wanted.
+    left, and the format that was asked for: a related item may come in several. Then a later edition, with all verbs,
+    where the last edition of this very item is the first thing wanted: the farthest that the Archive knows of, or the
+    next one.
     """
     known = [known for known in answer.relations_of(say.IBI) if known != ITEM]
     for part in (relation, *relation.leading()):
         found = find_wanted(answer, part, preference, known)
         if found is not None and found.entry.forms is not None:
-            yield found.entry.forms, VerbList.of(relation.after(part), file_list=file_list)
-    if relation.steps and relation.steps[0].kind is Kind.LAST_EDITION and answer.next_edition is not None:
-        yield answer.next_edition, VerbList.of(relation, file_list=file_list)
+            formats = [step for step in part.steps if step.kind is Kind.METADATA and step.parameter]
+            left = Relation((*formats, *relation.after(part).steps))
+            yield found.entry.forms, VerbList.of(left, file_list=file_list)
+    if relation.steps and relation.steps[0].kind is Kind.LAST_EDITION:
+        for edition in filter(None, (answer.farthest_edition, answer.next_edition)):
+            yield edition, VerbList.of(relation, file_list=file_list)
 
 
 def alternatives(answers: Iterable[UrlList], url: PersistentURL, persistent: str) -> dict[str, str]:

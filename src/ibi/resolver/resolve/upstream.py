@@ -225,7 +225,8 @@ class Upstream:
             wait = max(1, answer.seconds) if isinstance(answer, PeerBusy) else alert.wait
             return replace(alert, kind=AlertKind.INCOMPLETE, coverage=found, wait=wait)
         kind = _ELSEWHERE.get(answer.status, AlertKind.INCOMPLETE)
-        unsure = kind is AlertKind.NOT_FOUND and alert.kind is AlertKind.INCOMPLETE
+        # A resolver without Archives of its own, or all of whose Archives have answered, leaves nothing open.
+        unsure = kind is AlertKind.NOT_FOUND and bool(coverage.silent)
         return replace(alert, kind=AlertKind.INCOMPLETE if unsure else kind, elsewhere=answer.title)
 
     def _read(self, reply: Reply) -> Answer:

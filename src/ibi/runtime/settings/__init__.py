@@ -89,6 +89,8 @@ class ArchiveSettings(Settings):
     """The software's IBI, None where it has none (SVC-04)."""
     resolver: str = ""
     """The root URL of the resolver that it joins, "" before."""
+    resolver_service: str = ""
+    """The IBI of that resolver's service (MSG-02), "" for one that tells it at /-/about."""
     aliases: tuple[str, ...] = ()
     """Other "host[:port]" spellings under which requests are answered."""
     relations: tuple[str, ...] | None = None
@@ -166,6 +168,8 @@ class JoinedResolver(Settings):
     """Its root URL."""
     key: str
     """The registration key agreed with it; a secret."""
+    service: str = ""
+    """The IBI of its service (MSG-02), "" for one that tells it at /-/about."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

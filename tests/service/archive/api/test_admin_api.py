@@ -13,6 +13,7 @@ import pytest
 from ibi.accounts.people import Accounts
 from ibi.accounts.tokens import Scope
 from ibi.archive.api import imports
+from ibi.archive.operations.item_facts import item_facts
 from ibi.archive.preservation.backup import Backup
 from ibi.archive.preservation.backup_store import DATA, BackupStore
 from ibi.archive.store.data_directory import DataDirectory
@@ -20,6 +21,7 @@ from ibi.minting.machine import this_machine
 from ibi.runtime.settings import ArchiveSettings, Peer
 from support.archive.administration_fixture import AdministeredArchive, administered_archive
 from support.archive.archive_fixture import LAST, REP
+from support.archive.replication_fixture import NAME, make_archive
 from support.programs import Program
 
 SAMPLES = {
@@ -147,6 +149,34 @@ def test_copies_are_asked_for_with_the_right_that_it_takes(program: Program) -> 
     assert program.ask("POST", "/copies", {"ibi": there["ibi"]}, Scope.TRANSFER).status == 409  # no resolver
     assert program.ask("POST", f"/items/{REP}/refresh", None, Scope.TRANSFER).status == 409  # no copy
     assert program.ask("POST", f"/items/{there['ibi']}/refresh", None, Scope.TRANSFER).status == 404
+
+
+def test_a_copy_is_answered_as_the_item_is_shown_afterwards(program: Program, tmp_path: Path) -> None:
+    there = make_archive(tmp_path, 2)
+    there.put()
+    wanted = {"ibi": NAME, "archive": there.root, "private": True}
+    with there.served():
+        taken = program.ask("POST", "/copies", wanted, Scope.ADMIN)
+    shown = program.ask("GET", f"/items/{NAME}", None, Scope.ADMIN)
+    item = taken.content()
+    assert item == shown.content()
+    assert taken.headers["etag"] == shown.headers["etag"]
+    assert taken.headers["location"] == f"/-/api/items/{NAME}"
+    assert [event["what"] for event in item["history"]] == ["copied"]
+    assert item["thanks"] == 0
+    edited = {"file_list_public": False}
+    etag = taken.headers["etag"]
+    # A change of the copy can depend on it; that a copy is not edited comes after.
+    assert program.ask("PATCH", f"/items/{NAME}", edited, Scope.ADMIN, if_match='"x"').status == 412
+    assert program.ask("PATCH", f"/items/{NAME}", edited, Scope.ADMIN, if_match=etag).status != 412
+
+
+def test_an_item_of_an_operation_is_without_its_history_for_one_who_may_not_read(tmp_path: Path) -> None:
+    there = make_archive(tmp_path, 3)
+    holding = there.put()
+    with there.directory.catalogue() as catalogue:
+        assert {"history", "thanks"} & set(item_facts(catalogue, holding, with_history=False)) == set()
+        assert {"history", "thanks"} <= set(item_facts(catalogue, holding, with_history=True))
 
 
 def test_a_hand_over_is_started_watched_and_taken_back(program: Program) -> None:

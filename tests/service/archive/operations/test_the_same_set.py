@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from msgspec.inspect import FloatType, IntType
 
 from ibi.api import accounts
 from ibi.api.fields import described
@@ -126,6 +127,16 @@ def test_what_an_act_takes_its_command_takes(
     service: str, operations: tuple[Operation[Any, Any], ...]
 ) -> None:
     assert _without_options(service, operations) == TAKEN_OTHERWISE[service].keys()
+
+
+@pytest.mark.parametrize("operation", [*ARCHIVE, *RESOLVER], ids=lambda each: each.name)
+def test_every_number_has_bounds_that_its_sentence_can_tell(operation: Operation[Any, Any]) -> None:
+    bounds = [
+        (each.type.ge, each.type.le)
+        for each in described(operation.fields)
+        if isinstance(each.type, IntType | FloatType)
+    ]
+    assert None not in {bound for pair in bounds for bound in pair}
 
 
 @pytest.mark.parametrize("operations", [ARCHIVE, RESOLVER], ids=["archive", "resolver"])

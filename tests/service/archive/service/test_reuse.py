@@ -50,6 +50,28 @@ def wait_for(served: Served, readers: int, ibi: str = REP) -> int:
     return counted(served, ibi)
 
 
+@pytest.mark.proves("SVC-10", "SVC-12", "ARC-16")
+@pytest.mark.parametrize(
+    "access",
+    [{"access": "closed"}, {"access": "restricted"}, {"access": "embargoed", "embargo": "2023-11-15"}],
+    ids=lambda access: access["access"],
+)
+@pytest.mark.parametrize(
+    ("verbs", "path"), [("GetFileList", ""), ("", "/a.txt"), ("", "/none.txt"), ("GetLastEdition", "/a.txt")]
+)
+def test_files_that_a_reader_may_not_have_lead_to_the_page_that_says_so(
+    new_archive: Callable[..., NewArchive], access: dict[str, str], verbs: str, path: str
+) -> None:
+    name = "a.example/c/2010/01.01.00.04"
+    with running(new_archive, {"rep": name, "files": {"a.txt": "a.txt"}, **access}) as served:
+        relation = ".lastedition" if verbs == "GetLastEdition" else ""
+        url = url_list(served.get(request(name, verbs, path))).pairs[f"url{relation}"]
+        assert str(url).endswith(f"/-/files/{name}")
+        page = served.get(str(url).partition("//")[2].partition("/")[2].join(["/", ""]))
+        assert page.status == 403
+        assert "a.txt" not in page.text
+
+
 @pytest.mark.proves("SVC-18")
 def test_an_answer_that_is_the_same_for_all_says_twice_that_it_may_be_reused(
     new_archive: Callable[..., NewArchive],

@@ -3,6 +3,10 @@
 from __future__ import annotations
 
 import json
+import os
+import select
+import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -11,6 +15,7 @@ import pytest
 
 from ibi.archive.preservation.attestation import receipt, sign_receipt
 from ibi.cli import main
+from ibi.runtime.durable_files import locked_file
 from ibi.runtime.signing import public_key, signer
 from support.archive.preservation_fixture import NAME, OTHER, ArchiveFolder, flip, make_archive
 
@@ -90,6 +95,28 @@ def test_a_check_says_each_difference_and_what_to_do(kept: ArchiveFolder, ibi: C
     assert "    settled" in done.out.splitlines()
     assert f"ibi archive repair {OTHER} z.txt --from PATH" in done.out
     assert ibi("check", "--data", kept.data / "absent").err.endswith("does not exist\n")
+
+
+def test_a_check_prints_what_it_finds_before_it_has_ended(kept: ArchiveFolder) -> None:
+    (kept.data / "peers.toml").write_text("no toml")
+    minting = kept.data / "minting"
+    minting.mkdir(exist_ok=True)
+    program = "import sys; from ibi.cli import main; sys.exit(main())"
+    words = (sys.executable, "-c", program, "archive", "check", "--data", str(kept.data))
+    buffered = {name: value for name, value in os.environ.items() if name != "PYTHONUNBUFFERED"}
+    # The check of the labels comes after that of the settings, and waits for their lock.
+    with (
+        locked_file(minting / "lock"),
+        subprocess.Popen(words, stdout=subprocess.PIPE, text=True, env=buffered) as checking,
+    ):
+        assert checking.stdout is not None
+        try:
+            first, _, _ = select.select([checking.stdout], [], [], 30)
+            assert first, "nothing was printed"
+            assert "peers.toml" in checking.stdout.readline()
+            assert checking.poll() is None
+        finally:
+            checking.kill()
 
 
 def test_a_lost_catalogue_is_rebuilt(kept: ArchiveFolder, ibi: Command) -> None:

@@ -63,6 +63,18 @@ def test_an_application_is_approved_another_refused_and_the_evidence_says_by_whi
     ]
 
 
+def test_a_refusal_tells_what_a_field_may_be(running: AdministeredResolver) -> None:
+    state = running.ask("GET", "/registrations?state=waiting", None, Scope.READ).content(422)
+    assert state["detail"] == "state is one of: applied, registered"
+    many = {"ibi": THIRD, "url_hosts": ["b.example"] * 101}
+    hosts = running.ask("POST", "/registrations", many, Scope.ADMIN).content(422)
+    assert hosts["detail"] == "url_hosts is a list of at most 100 texts, each of at most 2048 characters"
+    days = running.ask("PATCH", "/settings", {"original_days": 1.5}, Scope.ADMIN).content(422)
+    assert days["detail"] == "original_days is a whole number from 1 to 36500"
+    role = running.ask("POST", "/accounts", {"name": "ada", "role": "keeper"}, Scope.ADMIN).content(422)
+    assert role["detail"] == "role is one of: administrator"
+
+
 def test_an_archive_is_registered_gets_a_new_key_may_move_and_is_forgotten(
     running: AdministeredResolver,
 ) -> None:

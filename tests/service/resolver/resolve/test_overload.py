@@ -8,6 +8,7 @@ from contextlib import aclosing, asynccontextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from ibi.errors import PeerUnreachable
 from ibi.http.limits.fair_queue import FairQueue
 from ibi.http.request import Request
 from ibi.identifier.forms import parse_ibi
@@ -59,6 +60,21 @@ async def finish(held: Round) -> None:
     async with aclosing(held.responses()) as responses:
         async for _ in responses:
             pass
+
+
+def test_an_archive_whose_circuit_is_open_costs_a_client_nothing() -> None:
+    async def main() -> None:
+        async with among(archive("a", Behaviour()), archive("b", Behaviour(), 2)) as (client, archives):
+            breakers = CircuitBreakers()
+            now = asyncio.get_running_loop().time()
+            for _ in range(FAILURES):
+                breakers.failed(archives[0].service_ibi.canonical, now, PeerUnreachable("no connection"))
+            async with questions(client, breakers) as asking:
+                held = round_of_all(asking, archives, 1, left=5.0)
+                await finish(held)
+                assert (len(held.queried), held.sent) == (2, 1)
+
+    asyncio.run(main())
 
 
 def test_silence_in_less_than_half_the_time_is_not_held_against_an_archive() -> None:

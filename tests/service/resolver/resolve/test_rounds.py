@@ -12,6 +12,7 @@ from ibi.protocol.vocabulary import ItemState
 from ibi.resolver.cache.hints import HintCache
 from ibi.resolver.evidence.chain import Entry
 from ibi.resolver.model.archive import Members
+from ibi.resolver.resolve.breaker import FAILURES
 from support.clock import run_with_false_clock
 from support.resolver.running_resolver import Running, enter, resolver, until
 from support.scripted_archive import Behaviour, ScriptedArchive
@@ -204,6 +205,23 @@ def test_who_is_merely_faster_does_not_become_the_holder(tmp_path: Path) -> None
     play(tmp_path, cast, scene)
 
 
+def test_while_the_known_holder_has_its_grace_no_other_archive_is_asked(tmp_path: Path) -> None:
+    cast = [archive("a", answer_of("a")), archive("b", answer_of("b"), 2, after=0.02), archive("c", number=3)]
+
+    async def scene(running: Running) -> None:
+        await running.ask(TARGET)
+        await learned(running, "a", "a")
+        cast[0].script[REP.lower(), (), ""] = Behaviour(b"", status="500 Internal Server Error")
+        await running.ask(TARGET)
+        await learned(running, "b", "a")
+        cast[0].script[REP.lower(), (), ""] = Behaviour(answer_of("a"), after=0.14)  # after hedge_seconds
+        before = question_counts(cast)[2]
+        assert (await running.ask(TARGET)).location == "http://a.example/x"
+        assert question_counts(cast)[2] == before
+
+    play(tmp_path, cast, scene)
+
+
 @pytest.mark.proves("SVC-20")
 def test_an_answer_that_may_be_used_again_is_and_its_archive_is_thanked_for_every_reader(
     tmp_path: Path,
@@ -350,6 +368,26 @@ def test_an_archive_on_probation_delays_no_reader_and_counts_when_it_has_answere
             assert asyncio.get_running_loop().time() - began < 2 * (number + 1)
         await asyncio.sleep(6)  # its last answers are overdue, and that to the question of the resolver's own
         assert (await running.ask("/example.org/w@80/2020/01.02.00.16")).status == 404
+
+    play(tmp_path, cast, scene)
+
+
+def test_one_on_probation_whose_circuit_stays_open_is_waited_for_no_longer_than_its_probe(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("ibi.resolver.resolve.breaker.PAUSE", 0.2)
+    monkeypatch.setattr("ibi.resolver.resolve.breaker.SOON", 0.2)
+    cast = [archive("a"), archive("new", number=2)]
+    cast[1].script, cast[1].manner = {}, Behaviour(lie="reset", after=0.2)
+
+    async def scene(running: Running) -> None:
+        enter(running.registry, cast[1], confirmed=False)
+        for number in range(FAILURES):
+            assert (await running.ask(f"/example.org/w@80/2020/01.02.00.1{number}")).status == 503
+        await asyncio.sleep(0.5)
+        began = asyncio.get_running_loop().time()
+        assert (await running.ask("/example.org/w@80/2020/01.02.00.19")).status == 404
+        assert asyncio.get_running_loop().time() - began < 1.0  # stale_after_seconds is 1.6
 
     play(tmp_path, cast, scene)
 

@@ -129,11 +129,16 @@ def test_a_chain_that_is_held_here_is_followed_to_its_end() -> None:
 
 
 @pytest.mark.proves("SVC-16")
-def test_a_chain_that_leaves_the_archive_names_the_farthest_edition_known_and_no_last_one() -> None:
+def test_a_chain_that_leaves_the_archive_names_the_next_edition_and_the_farthest_known_and_no_last_one() -> (
+    None
+):
     shelf = Shelf(item(1, next_edition=forms(2)), item(2, next_edition=forms(9)))
     for filtered in (True, False):
         found = answer(shelf, rep(1), "GetLastEdition", filtered=filtered)
-        assert found.pairs["ibi.nextedition"] == ("rep", rep(9))
+        assert found.pairs["ibi.nextedition"] == ("rep", rep(2))
+        assert found.pairs["edition.farthest"] == ("rep", rep(9))
+        assert answer(shelf, rep(2), "GetLastEdition").pairs["ibi.nextedition"] == ("rep", rep(9))
+        assert "edition.farthest" not in answer(shelf, rep(2), "GetLastEdition", filtered=filtered).pairs
         assert not [name for name in found.pairs if ".lastedition" in name]
 
 
@@ -142,7 +147,8 @@ def test_editions_in_a_circle_end_without_an_answer() -> None:
     shelf = Shelf(item(1, next_edition=forms(2)), item(2, next_edition=forms(1)))
     found = answer(shelf, rep(1), "GetLastEdition")
     assert names(found, "url") == set()
-    assert "ibi.nextedition" not in found.pairs
+    assert found.pairs["ibi.nextedition"] == ("rep", rep(2))
+    assert "edition.farthest" not in found.pairs
 
 
 @pytest.mark.proves("SVC-16")
@@ -150,7 +156,8 @@ def test_a_very_long_chain_is_followed_in_parts() -> None:
     count = LONGEST_CHAIN + 10
     shelf = Shelf(*(item(n, next_edition=forms(n + 1)) for n in range(count)), item(count))
     first = answer(shelf, rep(0), "GetLastEdition")
-    assert first.pairs["ibi.nextedition"] == ("rep", rep(LONGEST_CHAIN))
+    assert first.pairs["ibi.nextedition"] == ("rep", rep(1))
+    assert first.pairs["edition.farthest"] == ("rep", rep(LONGEST_CHAIN))
     assert shelf.calls <= LONGEST_CHAIN + 2
     second = answer(shelf, rep(LONGEST_CHAIN), "GetLastEdition")
     assert second.pairs["ibi.lastedition"] == ("rep", rep(count))
@@ -264,6 +271,19 @@ def test_the_dublin_core_of_an_item_is_that_of_the_item_that_is_its_metadata(own
     assert found["ibi.metadata(oai_dc)"] == found["ibi.metadata"] == ("rep", rep(2))
     assert found["contenttype.metadata(oai_dc)"] == "Metadata"
     assert found["url.lastedition.metadata(oai_dc)"] == found["url.metadata(oai_dc)"]
+
+
+@pytest.mark.proves("URL-17", "SVC-06")
+def test_the_translation_of_a_record_that_is_an_item_comes_in_the_format_that_was_asked_for() -> None:
+    record = replace(RECORD, language="pt", translations={"en": forms(3), "fr": forms(4), "es": forms(9)})
+    english = replace(RECORD, forms=forms(3))
+    french = item(4, content_type=ContentType.METADATA)  # elsewhere, in whatever format
+    shelf = Shelf(item(1, metadata_item=forms(2)), record, english, french)
+    found = answer(shelf, rep(1), "GetMetadata(oai_dc) GetTranslation(en)").pairs
+    assert found["url.metadata(oai_dc).translation(en)"] == f"{BASE}/-/metadata/{rep(3)}?format=oai_dc"
+    for language in ("fr", "es"):
+        other = answer(shelf, rep(1), f"GetMetadata(oai_dc) GetTranslation({language})").pairs
+        assert f"url.metadata(oai_dc).translation({language})" not in other
 
 
 @pytest.mark.parametrize("more", [{"files": (StoredFile("a.xml", 1, "aa", "text/xml"),)}, {"url": "http://far.example/2"},
@@ -456,6 +476,8 @@ def test_an_answer_worked_out_for_a_request_is_the_full_one_filtered(
     full = url_list(shelf, here, request, KEY, filtered=False)
     assert UrlList.read(full.body()) == full
     expected = filter_url_list(dict(full.pairs), request.verbs.verbs)
+    if "ibi.nextedition" in expected and "edition.farthest" in full.pairs:
+        expected["edition.farthest"] = full.pairs["edition.farthest"]
     wanted_relation = request.verbs.relation
     if "urlkey" not in expected and any(step.parameter for step in wanted_relation.steps):
         for word in ("url", "ibi"):  # what there is in other languages and formats

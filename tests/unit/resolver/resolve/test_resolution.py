@@ -1,5 +1,7 @@
 """The machine that resolves one persistent URL. The traces of the standard are in tests/conformance."""
 
+import json
+
 import pytest
 
 from ibi.errors import PeerSilent
@@ -8,10 +10,10 @@ from ibi.protocol.messages import UrlRequest
 from ibi.protocol.pair_list import PairList
 from ibi.protocol.persistent_url import PersistentURL
 from ibi.protocol.url_list import UrlList
-from ibi.resolver.model.alert import Alert, AlertKind
+from ibi.resolver.model.alert import Alert, AlertKind, in_english
 from ibi.resolver.model.archive import Archive, ArchiveResponse
 from ibi.resolver.resolve.policy import Policy
-from ibi.resolver.resolve.resolution import MAX_ROUNDS, Redirect, Resolution
+from ibi.resolver.resolve.resolution import MOST_EDITIONS, Redirect, Resolution
 from support.resolver.resolution import archive_of, fail, hear
 
 ITEM = "example.org/x/2020/01.02.00.00"
@@ -229,14 +231,48 @@ def test_circles_of_editions_end_also_when_they_change_the_form_of_the_name() ->
     assert alert.kind is AlertKind.NOT_FOUND
 
 
-def test_an_endless_row_of_editions_is_left_after_some_rounds() -> None:
+def edition(number: int) -> str:
+    return f"example.org/x/{3000 + number}/01.01.00.00"
+
+
+@pytest.mark.parametrize("length", [MOST_EDITIONS, MOST_EDITIONS + 1])
+def test_editions_are_followed_so_far_and_then_an_alert_names_the_next_one(length: int) -> None:
     resolution = resolve(f"{ITEM}!")
-    for number in range(2 * MAX_ROUNDS):
-        here = str(resolution.query.ibi)
-        hear(resolution, A, says(A, here, ibi_nextedition=f"example.org/x/{3000 + number}/01.01.00.00"))
-        if not isinstance(resolution.close_round(), UrlRequest):
-            break
-    assert resolution.rounds == MAX_ROUNDS
+    decision: Redirect | UrlRequest | Alert | None = None
+    for number in range(length):
+        hear(resolution, A, says(A, str(resolution.query.ibi), ibi_nextedition=edition(number)))
+        decision = resolution.close_round()
+    if length == MOST_EDITIONS:
+        assert isinstance(decision, UrlRequest)
+        last = says(A, edition(length - 1), url_lastedition="http://a.example/x")
+        assert isinstance(hear(resolution, A, last), Redirect)
+        return
+    assert isinstance(decision, Alert)
+    assert (decision.kind, decision.status) == (AlertKind.TOO_FAR, 502)
+    assert decision.leads_to == edition(length - 1)
+    assert decision.text(in_english).count(b"The next one to be asked for would be example.org/x/32") == 1
+
+
+def test_the_farthest_edition_that_an_archive_knows_of_is_asked_for_before_the_next_one() -> None:
+    resolution = resolve(f"{ITEM}!")
+    answer = says(A, ibi_nextedition=edition(1))
+    hear(resolution, A, UrlList({**answer.pairs, "edition.farthest": ("rep", edition(9))}))
+    query = resolution.close_round()
+    assert isinstance(query, UrlRequest)
+    assert str(query.ibi) == edition(9)
+
+
+def test_an_edition_that_no_archive_knows_is_named() -> None:
+    resolution = resolve(f"{ITEM}!")
+    hear(resolution, A, says(A, ibi_nextedition=edition(1)))
+    hear(resolution, B, NOTHING)
+    assert isinstance(resolution.close_round(), UrlRequest)
+    hear(resolution, A, NOTHING)
+    hear(resolution, B, NOTHING)
+    alert = resolution.close_round()
+    assert isinstance(alert, Alert)
+    assert (alert.kind, alert.leads_to, alert.known) == (AlertKind.NOT_FOUND, edition(1), True)
+    assert json.loads(alert.problem_json(in_english))["leads_to"] == edition(1)
 
 
 def test_a_silence_in_an_earlier_round_is_not_forgotten() -> None:

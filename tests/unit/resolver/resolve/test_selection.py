@@ -115,6 +115,24 @@ def test_what_is_known_of_the_way_is_asked_next_with_the_verbs_that_are_left() -
     ]
 
 
+@pytest.mark.parametrize(
+    ("modifier", "name", "left"),
+    [
+        (":(oai_dc)", ".metadata(oai_dc)", "GetMetadata(oai_dc)"),
+        (":(oai_dc)+(en)", ".metadata(oai_dc)", "GetMetadata(oai_dc)+GetTranslation(en)"),
+        (":(oai_dc)+(en)", ".metadata(oai_dc).translation(en)", "GetMetadata(oai_dc)"),
+        ("!:(oai_dc)", ".lastedition", "GetMetadata(oai_dc)"),
+        (":", ".metadata", ""),
+    ],
+)
+def test_a_format_that_was_asked_for_stays_in_every_request(modifier: str, name: str, left: str) -> None:
+    answer = UrlList({f"ibi{name}": ("ibip", "LK47B6W/4")})
+    [(_, verbs)] = next_requests(
+        answer, Relation.from_modifier(modifier), LanguagePreference(), file_list=False
+    )
+    assert "+".join(verbs.verbs) == left
+
+
 def test_the_next_edition_of_the_item_is_no_edition_of_its_translation() -> None:
     answer = UrlList({"ibi.nextedition": ("ibip", "LK47B6W/4")})
     assert not list(

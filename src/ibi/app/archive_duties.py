@@ -1,0 +1,80 @@
+"""Assembly of what an Archive does by itself: hand-overs, copies, audits, and uploads that were given up."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from functools import lru_cache, partial
+from typing import TYPE_CHECKING, Final
+
+from ibi.archive.api import transfers
+from ibi.archive.api.uploads import Uploads
+from ibi.archive.membership.holdings_filter import HoldingsFilterFile
+from ibi.archive.preservation import audit as audit_duty
+from ibi.archive.preservation.audit import AuditDuty
+from ibi.archive.replication import copying
+from ibi.archive.replication.copying import Copier
+from ibi.archive.replication.giving import Giver
+from ibi.runtime.tasks import PeriodicTask, PeriodicTasks
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from ibi.archive.membership.joining import WatchedArchiveSettings
+    from ibi.archive.store.data_directory import DataDirectory
+    from ibi.archive.store.tables.catalogue import Catalogue
+    from ibi.http.client.address import Names
+    from ibi.runtime.settings import ArchiveSettings
+
+EXPIRE_EVERY: Final = 3600.0
+"""Seconds between two checks for uploads that were given up."""
+
+
+def following_tasks(
+    watched: WatchedArchiveSettings, directory: DataDirectory, catalogue: Catalogue, names: Names | None
+) -> list[PeriodicTasks]:
+    """Make the hand-overs and the duties of the first process, which follow the settings."""
+    # Apart from each other: a hand-over must not wait for an audit, which may take hours.
+    each_of = (_transfer_tasks, _duties)
+    return [_following(watched, partial(tasks, directory, catalogue, names)) for tasks in each_of]
+
+
+def _following(
+    watched: WatchedArchiveSettings, make: Callable[[ArchiveSettings], list[PeriodicTask]]
+) -> PeriodicTasks:
+    """Make a loop of tasks that follow the settings."""
+    # One entry: the tasks are made anew when the settings change, and else keep what they have begun.
+    made = lru_cache(maxsize=1)(make)
+    return PeriodicTasks(lambda: made(watched.current().settings))
+
+
+def _transfer_tasks(
+    directory: DataDirectory, catalogue: Catalogue, names: Names | None, settings: ArchiveSettings
+) -> list[PeriodicTask]:
+    """Make the task that goes on with transfers of originals to other Archives."""
+    item_store = directory.item_store_over(catalogue, settings)
+    giver = Giver(item_store, directory.path, f"http://{settings.address}", names)
+    return [PeriodicTask("hand-overs", transfers.EVERY_SECONDS, giver.advance_all)]
+
+
+def _duties(
+    directory: DataDirectory, catalogue: Catalogue, names: Names | None, settings: ArchiveSettings
+) -> list[PeriodicTask]:
+    """Make the duties of the first process, besides its memberships."""
+    item_store = directory.item_store_over(catalogue, settings)
+    copier = Copier(item_store, settings.resolver, settings.largest_upload, names)
+    uploads = upload_store(directory, settings)
+    tasks = [PeriodicTask("uploads", EXPIRE_EVERY, lambda: asyncio.to_thread(uploads.expire))]
+    if settings.holdings_filter:
+        tasks.append(HoldingsFilterFile(catalogue, directory.path).duty())
+    if settings.refresh_hours:
+        tasks.append(copying.refresh_task(copier, settings.refresh_hours, time.time))
+    if settings.audit_days:
+        audit = AuditDuty(catalogue, directory.file_store(), time.time, settings.audit_days)
+        tasks.append(PeriodicTask("audit", audit_duty.EVERY, audit.portion, close=audit.close))
+    return tasks
+
+
+def upload_store(directory: DataDirectory, settings: ArchiveSettings) -> Uploads:
+    """Return the store of the uploads that are under way."""
+    return Uploads(directory.path / "uploads", time.time, settings.largest_upload)

@@ -1,0 +1,129 @@
+"""A change that depends on a version is refused where another one comes between its check and its writing."""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+import time
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import AbstractContextManager, closing, contextmanager
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ibi.accounts.people import Accounts, Role
+from ibi.accounts.tokens import Scope, Tokens
+from ibi.identifier.forms import parse_ibi
+from ibi.runtime.durable_files import locked_file
+from ibi.runtime.settings import ResolverSettings, settings_lock
+from support.programs import MADE
+from support.resolver.administration_fixture import AdministeredResolver, administered_resolver
+
+ARCHIVE = "a.example/b/2014/01.01.00.00"
+Between = Callable[[Path], AbstractContextManager[None]]
+
+
+@pytest.fixture
+def running(tmp_path: Path) -> Iterator[AdministeredResolver]:
+    with administered_resolver(tmp_path) as made:
+        yield made
+
+
+@contextmanager
+def settings_change(data: Path) -> Iterator[None]:
+    """Change another setting, after what the block waits for."""
+    with settings_lock(data):
+        yield
+        before = ResolverSettings.read(data)
+        replace(before, hedge_seconds=before.hedge_seconds + 1).write(data)
+
+
+@contextmanager
+def accounts_change(data: Path) -> Iterator[None]:
+    """Make another account."""
+    yield from list_change(data / "accounts.json")
+
+
+@contextmanager
+def tokens_change(data: Path) -> Iterator[None]:
+    """Make another token."""
+    yield from list_change(data / "tokens.json")
+
+
+def list_change(path: Path) -> Iterator[None]:
+    """Add a row to a JSON list."""
+    word = path.stem
+    with locked_file(path.with_suffix(".lock")):
+        yield
+        content = json.loads(path.read_text())
+        content[word].append({**content[word][0], "name": "between", "sha256": "0" * 64}
+                             if word == "tokens" else {**content[word][0], "name": "between"})  # fmt: skip
+        path.write_text(json.dumps(content))
+
+
+@contextmanager
+def registry_change(data: Path) -> Iterator[None]:
+    """Give the Archive another contact."""
+    with closing(sqlite3.connect(data / "registry.sqlite", isolation_level=None)) as connection:
+        connection.execute("BEGIN IMMEDIATE")
+        yield
+        connection.execute("UPDATE archives SET contact = 'between@a.example'")
+        connection.execute("COMMIT")
+
+
+def prepared(running: AdministeredResolver) -> None:
+    """What the cases change."""
+    Accounts(running.data).add("ada", Role.ADMINISTRATOR, "four words and a horse", MADE)
+    Tokens(running.data).make("two", MADE, [Scope.READ])
+    running.registry.register(parse_ibi(ARCHIVE))
+
+
+def waits(path: Path) -> bool:
+    """Whether a process waits for a lock file (Linux)."""
+    inode = f":{path.stat().st_ino} "
+    return any("->" in line and inode in line for line in Path("/proc/locks").read_text().splitlines())
+
+
+CASES: list[tuple[str, str, Any, str, str, Between]] = [
+    ("PATCH", "/settings", {"grace_seconds": 1.5}, "/settings", ".", settings_change),
+    ("POST", "/accounts", {"name": "bob", "role": "administrator"}, "/accounts", "accounts.lock", accounts_change),
+    ("POST", "/accounts/ada/password", None, "/accounts", "accounts.lock", accounts_change),
+    ("PATCH", "/accounts/ada", {"role": "administrator"}, "/accounts", "accounts.lock", accounts_change),
+    ("DELETE", "/accounts/ada", None, "/accounts", "accounts.lock", accounts_change),
+    ("POST", "/tokens", {"name": "three", "scopes": ["read"]}, "/tokens", "tokens.lock", tokens_change),
+    ("DELETE", "/tokens/two", None, "/tokens", "tokens.lock", tokens_change),
+    ("POST", f"/registrations/{ARCHIVE}/rotate", None, f"/registrations/{ARCHIVE}", "", registry_change),
+    ("DELETE", f"/registrations/{ARCHIVE}", None, f"/registrations/{ARCHIVE}", "", registry_change),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "body", "seen", "lock", "between"),
+    CASES,
+    ids=[f"{method} {path}" for method, path, *_ in CASES],
+)
+def test_a_change_that_another_one_overtakes_is_a_conflict(
+    running: AdministeredResolver, method: str, path: str, body: Any, seen: str, lock: str, between: Between
+) -> None:
+    prepared(running)
+    token = running.token(Scope.ADMIN)
+    etag = running.ask("GET", seen, None, token=token).headers["etag"]
+    with ThreadPoolExecutor(1) as threads:
+        with between(running.data):
+            # It finds the version that it wants, and then waits for the lock that we hold.
+            sent = threads.submit(running.ask, method, path, body, token=token, if_match=etag)
+            end = time.monotonic() + 10
+            while lock and not waits(running.data / lock):
+                assert not sent.done(), sent.result().text
+                assert time.monotonic() < end, "the change waits for no lock"
+                time.sleep(0.01)
+            if not lock:
+                time.sleep(0.5)  # a wait for the database leaves no trace
+        answer = sent.result()
+    assert answer.status == 412, answer.text
+    etag = running.ask("GET", seen, None, token=token).headers["etag"]
+    again = running.ask(method, path, body, token=token, if_match=etag)
+    assert again.status in {200, 201, 204}, again.text

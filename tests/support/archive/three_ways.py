@@ -1,0 +1,187 @@
+"""One Archive, whose operations are done by JSON, by page and by command: what comes of each way."""
+
+from __future__ import annotations
+
+import json
+import re
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+from html import unescape
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote, urlencode
+
+import pytest
+
+from ibi.api.fields import described
+from ibi.api.operations import Operation
+from ibi.archive.operations.listed import OPERATIONS
+from ibi.cli import main
+from support.archive.administration_fixture import Librarian
+from support.archive.archive_fixture import Answer
+
+BY_NAME = {each.name: each for each in OPERATIONS}
+UNKNOWN = "x.example/y/2000/01.01.00.00"
+Given = Mapping[str, str | bytes]
+
+
+@dataclass(frozen=True)
+class Came:
+    """What came of one way: the sentence of a refusal, or the result; `beside`: what a command says beside it."""
+
+    refusal: str = ""
+    result: Any = None
+    beside: str = ""
+
+
+@dataclass
+class Ways:
+    """Three ways to one Archive."""
+
+    data: Path
+    root: Librarian
+    token: str
+    capsys: pytest.CaptureFixture[str]
+    folder: Path
+
+    def by_json(self, operation: Operation[Any, Any], given: Given, **headers: str) -> Came:
+        answer = self.request(operation, given, **headers)
+        if answer.status >= 400:
+            return Came(json.loads(answer.body)["detail"])
+        if operation.is_long:
+            assert answer.status == 202
+            return self._ended(json.loads(answer.body))
+        kind = answer.headers.get("content-type", "")
+        return Came(result=json.loads(answer.body) if kind == "application/json" else answer.body or None)
+
+    def request(self, operation: Operation[Any, Any], given: Given, **headers: str) -> Answer:
+        values = {
+            name: self._uploaded(text) if isinstance(text, bytes) else text for name, text in given.items()
+        }
+        path = operation.pattern
+        for place in operation.place.split():
+            path = re.sub("<[a-z]+>", quote(values.pop(place), ""), path, count=1)
+        kinds = {each.name: each for each in described(operation.fields)}
+        body = None
+        if operation.in_query:
+            path += f"?{urlencode(values)}" if values else ""
+        elif values:
+            body = json.dumps({name: _value(kinds[name], text) for name, text in values.items()}).encode()
+        return self.program(
+            operation.method, path, body, content_type="application/json" if body else "", **headers
+        )
+
+    def program(self, method: str, path: str, body: bytes | None = None, **headers: str) -> Answer:
+        usual = {"authorization": f"Bearer {self.token}", "accept": "", "cookie": ""}
+        return self.root.ask(method, f"/-/api{path}", body, **{**usual, **headers})
+
+    def by_page(self, operation: Operation[Any, Any], given: Given) -> Came:
+        path = f"/-/admin/do/{operation.name}"
+        if not operation.changes:
+            shown = self.root.look(f"{path}?{urlencode(given)}")
+            return Came(problem_of(shown), None if shown.status >= 400 else _without_tags(shown))
+        self.root.look(path)
+        kept = [
+            (name, self.root.hidden(name))
+            for name in re.findall(
+                r'name="(was\.\w+|version)"', self.root.page.text if self.root.page else ""
+            )
+        ]
+        before = dict(kept)
+        typed = {
+            each.name: before.get(f"was.{each.name}", "")
+            for each in described(operation.fields)
+            if not each.local
+        }
+        texts = {name: text for name, text in {**typed, **given}.items() if isinstance(text, str)}
+        files = [(name, name, text) for name, text in given.items() if isinstance(text, bytes)]
+        fields = [*kept, *texts.items(), *([("sure", "yes")] if operation.warning else [])]
+        if files:
+            answer = self.root.send_files(
+                path, *((name, None, text.encode()) for name, text in fields), *files
+            )
+        else:
+            answer = self.root.send(path, *fields)
+        if answer.status == 303:
+            job = answer.headers["location"].rpartition("=")[2]
+            return self._ended(json.loads(self.program("GET", f"/jobs/{job}").body))
+        return Came(problem_of(answer), None if answer.status >= 400 else _without_tags(answer))
+
+    def root_value(self, name: str) -> str:
+        """What stands in a field of the page."""
+        assert self.root.page is not None
+        text = self.root.page.text
+        area = re.search(rf'<textarea id="{name}"[^>]*>([^<]*)</textarea>', text)
+        chosen = re.search(rf'<select id="{name}".*?<option value="(\w+)" selected>', text, re.DOTALL)
+        typed = re.search(rf'<input id="{name}"[^>]* value="([^"]*)"', text)
+        found = area or chosen or typed
+        return unescape(found[1]) if found else ""
+
+    def by_command(self, operation: Operation[Any, Any], given: Given, *more: str) -> Came:
+        words = [*more]
+        for number, each in enumerate(described(operation.fields)):
+            text = given.get(each.name)
+            if text is None:
+                continue
+            if isinstance(text, bytes):
+                path = self.folder / f"file{number}"
+                path.write_bytes(text)
+                text = str(path)
+            option, _, shown = (each.option or f"--{each.name.replace('_', '-')} X").partition(" ")
+            words += (
+                [option, text]
+                if (shown or each.choices) and option.startswith("-")
+                else [option if option.startswith("-") else text]
+            )
+        self.capsys.readouterr()
+        status = main(["archive", *_command(operation), "--data", str(self.data), *words])
+        printed = self.capsys.readouterr()
+        return Came(
+            "" if status == 0 else printed.err.removeprefix("ibi: ").strip(), printed.out, printed.err
+        )
+
+    def _uploaded(self, content: bytes) -> str:
+        begun = self.program("POST", "/uploads", tus_resumable="1.0.0", upload_length=str(len(content)))
+        location = begun.headers["location"].removeprefix("/-/api")
+        kind = "application/offset+octet-stream"
+        came = self.program(
+            "PATCH", location, content, tus_resumable="1.0.0", upload_offset="0", content_type=kind
+        )
+        assert came.status == 204, came.body
+        return location.rpartition("/")[2]
+
+    def _ended(self, job: dict[str, Any]) -> Came:
+        deadline = time.monotonic() + 60
+        while job["state"] == "running" and time.monotonic() < deadline:
+            time.sleep(0.05)
+            job = json.loads(self.program("GET", f"/jobs/{job['id']}").body)
+        return Came(job.get("problem", ""), job.get("result"))
+
+
+def _command(operation: Operation[Any, Any]) -> list[str]:
+    words = {"forget-peer": ["peer", "--remove"]}
+    return words.get(operation.name) or (operation.command or operation.name).split()
+
+
+def _value(info: Any, text: str) -> Any:
+    """What a program would send for what a person types."""
+    if info.is_truth:
+        return {"yes": True, "no": False}.get(text, text)
+    if info.is_number:
+        return float(text) if re.fullmatch(r"-?[0-9.]+", text) else text
+    return [text] if info.is_list else text
+
+
+def problem_of(answer: Answer) -> str:
+    """The sentence that a page has about what could not be done."""
+    found = re.search(r'id="problem"[^>]*>\s*<p>([^<]*)</p>', answer.text) if answer.status >= 400 else None
+    return unescape(found[1]) if found else ""
+
+
+def _without_tags(answer: Answer) -> str:
+    return (
+        " ".join(unescape(re.sub(r"<[^>]*>", " ", answer.text)).split())
+        if answer.body[:1] == b"<"
+        else answer.text
+    )
